@@ -1,0 +1,64 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+/// What every target of ours is compiled with: errors that Swift 6 would otherwise only promise to find.
+let strict: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+]
+
+let argumentParser: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
+let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
+
+let package = Package(
+    name: "gaplessd",
+    products: [
+        .executable(name: "gaplessd", targets: ["gaplessd"]),
+        .executable(name: "apns-simulator", targets: ["apns-simulator"]),
+        .library(name: "PushPool", targets: ["PushPool"]),
+        .library(name: "RedisQueue", targets: ["RedisQueue"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+    ],
+    targets: [
+        // C libraries of Debian, and the headers that Swift's Glibc module leaves out.
+        .systemLibrary(name: "CHiredis"),
+        .systemLibrary(name: "CNghttp2"),
+        .systemLibrary(name: "COpenSSL"),
+        .systemLibrary(name: "CLinux"),
+
+        // Tools that know neither APNs nor Redis.
+        .target(name: "Threads", dependencies: ["CLinux"], swiftSettings: strict),
+        .target(name: "Sockets", dependencies: ["CLinux", "COpenSSL"], swiftSettings: strict),
+        .target(name: "JSONBytes", swiftSettings: strict),
+
+        // The two sides, which never meet, and the daemon that knows both.
+        .target(
+            name: "PushPool", dependencies: ["Threads", "Sockets", "JSONBytes", "CNghttp2", "COpenSSL"],
+            swiftSettings: strict),
+        .target(name: "RedisQueue", dependencies: ["Threads", "Sockets", "CHiredis"], swiftSettings: strict),
+        .executableTarget(
+            name: "gaplessd",
+            dependencies: ["PushPool", "RedisQueue", "Threads", "Sockets", "JSONBytes", argumentParser, logging],
+            swiftSettings: strict),
+
+        // APNs, simulated.
+        .target(
+            name: "APNSSimulator", dependencies: ["Threads", "Sockets", "JSONBytes", "CNghttp2", "COpenSSL"],
+            swiftSettings: strict),
+        .executableTarget(
+            name: "apns-simulator", dependencies: ["APNSSimulator", argumentParser], swiftSettings: strict),
+
+        .testTarget(name: "ThreadsTests", dependencies: ["Threads"], swiftSettings: strict),
+        .testTarget(name: "SocketsTests", dependencies: ["Sockets"], swiftSettings: strict),
+        .testTarget(name: "JSONBytesTests", dependencies: ["JSONBytes"], swiftSettings: strict),
+        .testTarget(name: "PushPoolTests", dependencies: ["PushPool", "APNSSimulator"], swiftSettings: strict),
+        .testTarget(name: "RedisQueueTests", dependencies: ["RedisQueue"], swiftSettings: strict),
+        .testTarget(name: "APNSSimulatorTests", dependencies: ["APNSSimulator"], swiftSettings: strict),
+        .testTarget(name: "GaplessdTests", dependencies: ["gaplessd", "APNSSimulator"], swiftSettings: strict),
+    ]
+)

@@ -1,0 +1,62 @@
+/// One device token with its headers and its payload, on its way to APNs.
+///
+/// Token and payload are ranges of the job's own bytes, which are shared and never copied or encoded anew.
+public struct Notification: Sendable {
+    /// The caller's own number; it comes back with the outcome. Unique among what is in flight.
+    public var id: UInt64
+    /// What `token` and `payload` are ranges of.
+    public var bytes: [UInt8]
+    /// Hex digits, 1 to 1000 of them, checked by the caller: they go into `:path` as they are.
+    public var token: Range<Int>
+    /// JSON, at most 4096 bytes (`voip`: 5120), checked by the caller.
+    public var payload: Range<Int>
+    /// The headers that many notifications share.
+    public var headers: SharedHeaders
+    /// Unix seconds for `apns-expiration`; 0 is one attempt and no storing, `nil` leaves the header out.
+    public var expiration: Int64?
+    /// A lower-case UUID for `apns-id`; `nil` lets APNs choose.
+    public var apnsID: String?
+    /// At most 64 bytes for `apns-collapse-id`.
+    public var collapseID: String?
+    /// The session that a resend should not meet again, as long as there is another.
+    public var avoiding: SessionID?
+
+    public init(
+        id: UInt64, bytes: [UInt8], token: Range<Int>, payload: Range<Int>, headers: SharedHeaders,
+        expiration: Int64? = nil, apnsID: String? = nil, collapseID: String? = nil, avoiding: SessionID? = nil
+    ) {
+        self.id = id
+        self.bytes = bytes
+        self.token = token
+        self.payload = payload
+        self.headers = headers
+        self.expiration = expiration
+        self.apnsID = apnsID
+        self.collapseID = collapseID
+        self.avoiding = avoiding
+    }
+}
+
+/// Topic, push type and priority: a daemon sends few combinations of them, so each is one object that thousands of
+/// notifications point at, and a session recognises it by identity.
+public final class SharedHeaders: Sendable {
+    /// `apns-topic`; `nil` where the certificate alone decides.
+    public let topic: String?
+    /// `apns-push-type`, known or not.
+    public let pushType: String
+    /// `apns-priority`: 1, 5 or 10.
+    public let priority: Int
+
+    public init(topic: String?, pushType: String, priority: Int) {
+        self.topic = topic
+        self.pushType = pushType
+        self.priority = priority
+    }
+}
+
+/// One session of the process, numbered from 1 in the order of their dials over all pools; never used twice.
+public struct SessionID: Sendable, Hashable, Comparable {
+    public let number: UInt64
+    public init(_ number: UInt64) { self.number = number }
+    public static func < (left: Self, right: Self) -> Bool { left.number < right.number }
+}

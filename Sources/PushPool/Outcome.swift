@@ -1,0 +1,66 @@
+/// What became of one attempt. Between "not processed" and "maybe processed" lies a duplicate or none.
+public enum Outcome: Sendable, Equatable {
+    /// 200: APNs has it. The id only where the pool was asked to collect ids (`PoolSettings.collectsAPNSIDs`).
+    case delivered(apnsID: String?)
+    /// APNs answered with another status.
+    case rejected(Rejection)
+    /// APNs certainly did nothing with it: never written, refused, or above GOAWAY's last stream id (RFC 9113, 6.8, 8.7).
+    case notProcessed(SessionFault)
+    /// It was written, or may have been, and no answer will come: sending again may send twice.
+    case maybeProcessed(SessionFault)
+    /// No answer within the request timeout, on a session that lives (its PING was answered).
+    case timedOut
+}
+
+/// An answer other than 200.
+public struct Rejection: Sendable, Equatable {
+    /// The HTTP status.
+    public var status: Int
+    /// APNs' `reason`, or the body as text where it is no JSON with one (its first 200 bytes), or "".
+    public var reason: String
+    /// `apns-id` of the answer.
+    public var apnsID: String?
+    /// Milliseconds since 1970: with 410, when APNs last knew the token to be invalid.
+    public var timestamp: Int64?
+    /// `retry-after`, seconds, where the server sent one (an HTTP date is left out).
+    public var retryAfter: Duration?
+
+    public init(
+        status: Int, reason: String, apnsID: String? = nil, timestamp: Int64? = nil, retryAfter: Duration? = nil
+    ) {
+        self.status = status
+        self.reason = reason
+        self.apnsID = apnsID
+        self.timestamp = timestamp
+        self.retryAfter = retryAfter
+    }
+}
+
+/// Why a session ended, or did not take a notification.
+public enum SessionFault: Sendable, Equatable {
+    /// DNS, TCP or TLS: text for the log. `isCredential` when TLS blames our certificate or the server's chain.
+    case dial(String, isCredential: Bool)
+    /// The peer's GOAWAY: HTTP/2 error code, and its debug data as `reason` (JSON) or text.
+    case goAway(code: UInt32, reason: String)
+    /// RST_STREAM with this code on one stream.
+    case streamReset(code: UInt32)
+    /// The connection broke or closed: text for the log.
+    case connectionLost(String)
+    /// A PING went unanswered.
+    case pingUnanswered
+    /// The pool closed the session itself: drain, reload, retirement.
+    case closedByUs
+}
+
+/// One attempt's end.
+public struct Delivery: Sendable, Equatable {
+    public var id: UInt64
+    public var session: SessionID
+    public var outcome: Outcome
+
+    public init(id: UInt64, session: SessionID, outcome: Outcome) {
+        self.id = id
+        self.session = session
+        self.outcome = outcome
+    }
+}

@@ -1,0 +1,11 @@
+/// What a pool tells its owner beside deliveries: few, and for the log and the gate, never per push.
+public enum PoolEvent: Sendable, Equatable {
+    /// A session is up: TCP, TLS, ALPN h2 and the first SETTINGS.
+    case opened(SessionID, address: String, streams: Int)
+    /// A session is gone, with why; its attempts are reported before this.
+    case closed(SessionID, address: String, SessionFault)
+    /// No session came of a dial; the next one follows after `retryIn`.
+    case dialFailed(address: String, SessionFault, retryIn: Duration)
+    /// The capacity changed without another event: SETTINGS, or a session that drains.
+    case capacityChanged
+}

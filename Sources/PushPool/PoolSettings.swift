@@ -1,0 +1,41 @@
+/// One pool's part of the settings, in the units of this module.
+public struct PoolSettings: Sendable, Equatable {
+    public var host: String
+    public var port: Int
+    /// PEM bundle trusted beside the system's roots.
+    public var extraRootsPath: String?
+    /// Sessions kept open.
+    public var sessions: Int
+    /// TCP, TLS and the peer's SETTINGS together.
+    public var dialTimeout: Duration
+    public var dialBackoff: Backoff
+    /// How long one request may wait for its answer.
+    public var requestTimeout: Duration
+    /// Silence before a PING on an idle session.
+    public var keepAlive: Duration
+    /// Silence before a PING while streams are open.
+    public var busyKeepAlive: Duration = .seconds(15)
+    /// How long a PING may go unanswered.
+    public var pingTimeout: Duration = .seconds(10)
+    /// Our own ceiling on open streams of one session, under the peer's SETTINGS.
+    public var maxConcurrentStreams: Int
+    /// Whether `Outcome.delivered` carries `apns-id`: costs a String for each push.
+    public var collectsAPNSIDs: Bool
+
+    public init(
+        host: String, port: Int, extraRootsPath: String? = nil, sessions: Int = 2, dialTimeout: Duration = .seconds(10),
+        dialBackoff: Backoff = Backoff(), requestTimeout: Duration = .seconds(15), keepAlive: Duration = .seconds(60),
+        maxConcurrentStreams: Int = 1000, collectsAPNSIDs: Bool = false
+    ) {
+        self.host = host
+        self.port = port
+        self.extraRootsPath = extraRootsPath
+        self.sessions = sessions
+        self.dialTimeout = dialTimeout
+        self.dialBackoff = dialBackoff
+        self.requestTimeout = requestTimeout
+        self.keepAlive = keepAlive
+        self.maxConcurrentStreams = maxConcurrentStreams
+        self.collectsAPNSIDs = collectsAPNSIDs
+    }
+}

@@ -1,0 +1,49 @@
+/// One list's part of the settings, in the units of this module.
+public struct QueueSettings: Sendable, Equatable {
+    public enum Server: Sendable, Equatable {
+        case tcp(host: String, port: Int)
+        case unix(path: String)
+    }
+
+    /// Whether a crash may lose a push or double it.
+    public enum DeliveryMode: Sendable, Equatable {
+        case atLeastOnce
+        /// Plain BLPOP as the original: what was popped and not answered is gone after a crash.
+        case atMostOnce
+    }
+
+    /// The list that producers RPUSH to.
+    public var list: String
+    public var server: Server
+    public var database: Int
+    public var username: String?
+    /// A secret: kept out of every description, error and log.
+    public var password: String?
+    public var mode: DeliveryMode
+    /// Silence after which a worker's jobs are taken over.
+    public var lease: Duration
+    /// Stream that gets one entry for each final outcome.
+    public var resultsKey: String?
+    public var resultsMax: Int
+    /// Dead letters kept; 0 keeps all.
+    public var deadLetterMax: Int
+    /// How long a dial, and a reply, may take before the connection counts as lost.
+    public var timeout: Duration = .seconds(3)
+
+    public init(
+        list: String, server: Server, database: Int = 0, username: String? = nil, password: String? = nil,
+        mode: DeliveryMode = .atLeastOnce, lease: Duration = .seconds(15), resultsKey: String? = nil,
+        resultsMax: Int = 1_000_000, deadLetterMax: Int = 0
+    ) {
+        self.list = list
+        self.server = server
+        self.database = database
+        self.username = username
+        self.password = password
+        self.mode = mode
+        self.lease = lease
+        self.resultsKey = resultsKey
+        self.resultsMax = resultsMax
+        self.deadLetterMax = deadLetterMax
+    }
+}

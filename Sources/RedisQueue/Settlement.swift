@@ -1,0 +1,48 @@
+/// What becomes of one job. In Redis the effect happens only if the job was still this worker's, in one step with its
+/// removal; so a settlement whose reply was lost is simply sent again.
+public struct Settlement: Sendable, Equatable {
+    public enum Due: Sendable, Equatable {
+        /// From Redis' own clock at the settlement.
+        case after(Duration)
+        /// Milliseconds since 1970 (`not_before`).
+        case at(milliseconds: Int64)
+    }
+
+    public enum Effect: Sendable, Equatable {
+        /// APNs accepted it: it is gone. Counts as `sent`.
+        case ack
+        /// It waits in `delayed`, as `job`. Counts as `retried` when it is a retry, and not for `not_before`.
+        case delay(job: [UInt8], Due, isRetry: Bool)
+        /// It becomes the dead letter `record`. Counts as `expired` or else as `dead`.
+        case deadLetter(record: [UInt8], isExpired: Bool)
+        /// It goes back to its list as it was: to the head (in claim order), or to the tail where others should pass it.
+        /// Counts as `released`.
+        case release(toTail: Bool)
+        /// It is replaced by these jobs, at the head of the list in this order. Counts as `released`, for its parts are
+        /// claimed anew.
+        case split(into: [[UInt8]])
+    }
+
+    public var id: UInt64
+    public var effect: Effect
+    /// A record for the feedback list.
+    public var feedback: [UInt8]?
+    /// Fields and values for the results stream.
+    public var result: [[UInt8]]?
+    /// Uncounted resends this job had: `resent`.
+    public var resends: Int
+    /// Those of them, or this settlement itself, after which APNs may have it twice: `maybe_duplicate`.
+    public var maybeDuplicates: Int
+
+    public init(
+        id: UInt64, effect: Effect, feedback: [UInt8]? = nil, result: [[UInt8]]? = nil, resends: Int = 0,
+        maybeDuplicates: Int = 0
+    ) {
+        self.id = id
+        self.effect = effect
+        self.feedback = feedback
+        self.result = result
+        self.resends = resends
+        self.maybeDuplicates = maybeDuplicates
+    }
+}

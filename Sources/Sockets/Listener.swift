@@ -1,0 +1,56 @@
+import CLinux
+import Glibc
+
+/// A listening TCP socket on the loopback interface or another address of this machine.
+public struct Listener: ~Copyable {
+    public let descriptor: CInt
+    /// The port it got, also when 0 was asked for.
+    public let port: Int
+
+    /// - Parameter port: 0 lets the kernel choose a free one.
+    public init(host: String = "127.0.0.1", port: Int, backlog: CInt = 512) throws(SocketError) {
+        guard let address = try SocketAddress.resolve(host: host, port: port).first else {
+            throw .unresolvable(host: host, reason: "no address")
+        }
+        let descriptor = try Listener.open(address, backlog: backlog)
+        self.descriptor = descriptor
+        self.port = Listener.boundPort(of: descriptor)
+    }
+
+    private static func open(_ address: SocketAddress, backlog: CInt) throws(SocketError) -> CInt {
+        let type = CInt(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
+        let descriptor = socket(address.family, type, 0)
+        guard descriptor >= 0 else { throw .system("socket", errno: errno) }
+        var on: CInt = 1
+        setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, socklen_t(MemoryLayout<CInt>.size))
+        let bound = address.bytes.withUnsafeBytes { raw in
+            bind(descriptor, raw.baseAddress!.assumingMemoryBound(to: sockaddr.self), socklen_t(raw.count))
+        }
+        if bound == 0 && listen(descriptor, backlog) == 0 { return descriptor }
+        let code = errno
+        close(descriptor)
+        throw .system("listen on \(address)", errno: code)
+    }
+
+    private static func boundPort(of descriptor: CInt) -> Int {
+        var storage = sockaddr_storage()
+        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        return withUnsafeMutableBytes(of: &storage) { raw in
+            getsockname(descriptor, raw.baseAddress!.assumingMemoryBound(to: sockaddr.self), &length)
+            // The port is the second 16-bit word of sockaddr_in and sockaddr_in6 alike, in network order.
+            return Int(UInt16(bigEndian: raw.load(fromByteOffset: 2, as: UInt16.self)))
+        }
+    }
+
+    deinit { close(descriptor) }
+
+    /// The next connection that waits, or `nil` when none does.
+    public func accept() -> Socket? {
+        let flags = CInt(SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
+        let connection = accept4(descriptor, nil, nil, flags)
+        guard connection >= 0 else { return nil }
+        var on: CInt = 1
+        setsockopt(connection, CInt(IPPROTO_TCP), TCP_NODELAY, &on, socklen_t(MemoryLayout<CInt>.size))
+        return Socket(owning: connection)
+    }
+}

@@ -1,0 +1,32 @@
+import Glibc
+
+/// Why there is no connection, or no longer one.
+public enum SocketError: Error, Sendable, Equatable, CustomStringConvertible {
+    case badAddress(String)
+    case unresolvable(host: String, reason: String)
+    /// A system call failed: what was tried, and errno.
+    case system(String, errno: CInt)
+    case timedOut(String)
+    case tls(TLSFailure)
+
+    public var description: String {
+        switch self {
+        case .badAddress(let why): why
+        case .unresolvable(let host, let reason): "cannot resolve \(host): \(reason)"
+        case .system(let call, let code): "\(call): \(String(cString: strerror(code)))"
+        case .timedOut(let what): "\(what): timed out"
+        case .tls(let failure): failure.description
+        }
+    }
+}
+
+/// What a non-blocking read, write or handshake came to. Everybody who asks must face each.
+public enum Progress: Sendable, Equatable {
+    /// So many bytes moved (0 for a handshake that is complete).
+    case done(Int)
+    case needsRead
+    case needsWrite
+    /// The peer closed in good order.
+    case closed
+    case failed(SocketError)
+}

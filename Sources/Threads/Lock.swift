@@ -1,0 +1,33 @@
+import Glibc
+
+/// A mutual exclusion lock around one value.
+///
+/// A `pthread_mutex` and not `Synchronization.Mutex`: on Linux the latter makes Thread Sanitizer report races that are
+/// none (futex calls it does not know).
+public final class Locked<Value: Sendable>: @unchecked Sendable {  // Every access to `value` holds `mutex`.
+    private var value: Value
+    private let mutex: UnsafeMutablePointer<pthread_mutex_t>
+
+    public init(_ value: Value) {
+        self.value = value
+        mutex = .allocate(capacity: 1)
+        mutex.initialize(to: pthread_mutex_t())
+        pthread_mutex_init(mutex, nil)
+    }
+
+    deinit {
+        pthread_mutex_destroy(mutex)
+        mutex.deinitialize(count: 1)
+        mutex.deallocate()
+    }
+
+    /// Runs `body` with the value. Keep it short: every other thread that wants the value waits.
+    @inline(__always)
+    public func withLock<Result, Failure: Error>(
+        _ body: (inout Value) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        return try body(&value)
+    }
+}

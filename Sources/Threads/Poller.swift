@@ -1,0 +1,53 @@
+import CLinux
+import Glibc
+
+/// Sleeps until a descriptor is ready or a deadline passes: poll(2), for the handful of descriptors a thread here has.
+public struct Poller {
+    /// What to wait for on one descriptor, and, after `wait`, what has come.
+    public struct Readiness: OptionSet, Sendable {
+        public let rawValue: Int16
+        public init(rawValue: Int16) { self.rawValue = rawValue }
+
+        public static let read = Readiness(rawValue: Int16(POLLIN))
+        public static let write = Readiness(rawValue: Int16(POLLOUT))
+        /// The peer hung up or the descriptor failed. Always reported, never asked for: read it to learn which.
+        public static let broken = Readiness(rawValue: Int16(POLLERR | POLLHUP | POLLNVAL))
+    }
+
+    private var descriptors: [pollfd] = []
+
+    public init() {}
+
+    /// Starts a new set of descriptors to wait for.
+    public mutating func reset() {
+        descriptors.removeAll(keepingCapacity: true)
+    }
+
+    /// Adds a descriptor; returns its place for `readiness(at:)`.
+    @discardableResult
+    public mutating func add(_ descriptor: CInt, for interest: Readiness) -> Int {
+        descriptors.append(pollfd(fd: descriptor, events: interest.rawValue, revents: 0))
+        return descriptors.count - 1
+    }
+
+    /// Returns as soon as a descriptor is ready, at `deadline`, or when a signal came in. `nil` waits for ever.
+    public mutating func wait(until deadline: ContinuousClock.Instant?) {
+        var timeout = timespec()
+        let status: CInt
+        if let deadline {
+            let left = max(.zero, deadline - .now).components
+            timeout.tv_sec = Int(left.seconds)
+            timeout.tv_nsec = Int(left.attoseconds / 1_000_000_000)
+            status = ppoll(&descriptors, nfds_t(descriptors.count), &timeout, nil)
+        } else {
+            status = ppoll(&descriptors, nfds_t(descriptors.count), nil, nil)
+        }
+        if status <= 0 {
+            for index in descriptors.indices { descriptors[index].revents = 0 }
+        }
+    }
+
+    public func readiness(at place: Int) -> Readiness {
+        Readiness(rawValue: descriptors[place].revents)
+    }
+}
