@@ -15,17 +15,35 @@ final class LogWriter: Sendable {
 
     /// One stream's lines that the writer's thread has not taken yet.
     private struct Stream {
-        var lines: [UInt8] = []
+        var lines: LogLines
         var dropped = 0
         /// How many of `dropped` the log has told of.
         var told = 0
+
+        /// True if the writer's thread must be told.
+        @inline(__always)
+        mutating func add(_ level: Log.Level, _ body: (inout LogLines) -> Void) -> Bool {
+            guard lines.bytes.count < LogWriter.mostBytes else {
+                dropped += 1
+                return false
+            }
+            let wasEmpty = lines.isEmpty
+            lines.begin(level)
+            body(&lines)
+            lines.end()
+            return wasEmpty
+        }
     }
 
     private struct State {
-        var output = Stream()
-        var errors = Stream()
-        var stamps = LogStamps()
+        var output: Stream
+        var errors: Stream
         var isClosed = false
+
+        init(_ format: Log.Format) {
+            output = Stream(lines: LogLines(format: format))
+            errors = output
+        }
     }
 
     /// Only the one caller that closed the writer under its lock touches the thread.
@@ -33,14 +51,13 @@ final class LogWriter: Sendable {
         var thread: OwnedThread?
     }
 
-    private let format: Log.Format
-    private let state = Locked(State())
+    private let state: Locked<State>
     private let wakeUp = WakeUp()
     private let finished = WakeUp()
     private let handle = Handle()
 
     init(format: Log.Format, output: CInt, errors: CInt) {
-        self.format = format
+        state = Locked(State(format))
         handle.thread = OwnedThread(name: "log") { [self] in run(output: output, errors: errors) }
     }
 
@@ -48,33 +65,15 @@ final class LogWriter: Sendable {
 
     /// Adds a line. Never blocks longer than another line's copy takes.
     @inline(__always)
-    func append(_ level: Log.Level, _ body: (inout LogLine) -> Void) {
+    func append(_ level: Log.Level, _ body: (inout LogLines) -> Void) {
         let wasEmpty = state.withLock { state in
-            state.stamps.refresh()
-            let stamps = state.stamps
-            return level < .warning
-                ? add(level, body, stamps, isClosed: state.isClosed, to: &state.output)
-                : add(level, body, stamps, isClosed: state.isClosed, to: &state.errors)
+            if state.isClosed {
+                state.errors.dropped += 1
+                return false
+            }
+            return level < .warning ? state.output.add(level, body) : state.errors.add(level, body)
         }
         if wasEmpty { wakeUp.ring() }
-    }
-
-    /// True if the writer's thread must be told.
-    @inline(__always)
-    private func add(
-        _ level: Log.Level, _ body: (inout LogLine) -> Void, _ stamps: LogStamps, isClosed: Bool, to stream: inout Stream
-    ) -> Bool {
-        guard stream.lines.count < Self.mostBytes, !isClosed else {
-            stream.dropped += 1
-            return false
-        }
-        let wasEmpty = stream.lines.isEmpty
-        var buffer: [UInt8] = []
-        swap(&buffer, &stream.lines)
-        var line = LogLine(format: format, level: level, stamps: stamps, appendingTo: buffer)
-        body(&line)
-        stream.lines = line.end()
-        return wasEmpty
     }
 
     func close() {
@@ -115,7 +114,7 @@ final class LogWriter: Sendable {
 
     /// Writes what a stream has, as far as it goes without waiting.
     private func pump(_ sink: inout LogSink, _ stream: any WritableKeyPath<State, Stream> & Sendable) {
-        if sink.isEmpty { state.withLock { sink.take(&$0[keyPath: stream].lines) } }
+        if sink.isEmpty { state.withLock { sink.take(&$0[keyPath: stream].lines.bytes) } }
         if sink.isEmpty { return }
         let dropped = sink.write()
         let untold = state.withLock { state in
