@@ -53,12 +53,17 @@ let package = Package(
         .executableTarget(
             name: "apns-simulator", dependencies: ["APNSSimulator", argumentParser], swiftSettings: strict),
 
+        // What demo, bench, chaos and the tests of the whole daemon share: processes, a Redis, a simulator, ledgers.
+        .target(name: "Harness", dependencies: ["CLinux", "RedisQueue", "Sockets", "Threads"], swiftSettings: strict),
+        .executableTarget(
+            name: "gapless-lab", dependencies: ["Harness", "RedisQueue", argumentParser], swiftSettings: strict),
+
         .testTarget(name: "ThreadsTests", dependencies: ["Threads"], swiftSettings: strict),
         .testTarget(name: "SocketsTests", dependencies: ["Sockets"], swiftSettings: strict),
         .testTarget(name: "JSONBytesTests", dependencies: ["JSONBytes"], swiftSettings: strict),
         .testTarget(name: "PushPoolTests", dependencies: ["PushPool", "APNSSimulator"], swiftSettings: strict),
         .testTarget(name: "RedisQueueTests", dependencies: ["RedisQueue"], swiftSettings: strict),
         .testTarget(name: "APNSSimulatorTests", dependencies: ["APNSSimulator"], swiftSettings: strict),
-        .testTarget(name: "GaplessdTests", dependencies: ["gaplessd", "APNSSimulator"], swiftSettings: strict),
+        .testTarget(name: "GaplessdTests", dependencies: ["gaplessd", "APNSSimulator", "Harness", "PushPool", "RedisQueue"], swiftSettings: strict),
     ]
 )

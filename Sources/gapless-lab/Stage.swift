@@ -1,0 +1,110 @@
+import Glibc
+import Harness
+import RedisQueue
+
+/// A Redis, a simulator and the settings for a daemon between them.
+final class Stage {
+    static let list = "lab_queue"
+
+    let folder = TemporaryFolder()
+    let redis: RedisServer
+    let simulator: SimulatorProcess
+    let client: RedisClient
+    let keys: Keys
+
+    /// - Parameters:
+    ///   - pinned: the processor that Redis and the simulator share, so that the daemon has another to itself.
+    init(simulator arguments: [String], ledger: Bool = true, redis options: [String] = [], pinned: Int? = nil) throws {
+        redis = try RedisServer(options: options)
+        simulator = try SimulatorProcess(folder: folder, ledger: ledger, arguments)
+        for process in [redis.process, simulator.process] {
+            if let pinned { pin(process.pid, to: pinned) }
+        }
+        client = try RedisClient(.unix(path: redis.socketPath), timeout: .seconds(30))
+        keys = Keys(list: Stage.list)
+    }
+
+    /// Writes a settings file; `changes` are raw JSON values by key, `nil` takes a key out.
+    func settings(_ changes: [String: String?] = [:], name: String = "settings.json") throws -> String {
+        var values: [String: String] = [
+            "apns_server": "\"localhost:\(simulator.port)\"",
+            "apns_ca_path": "\"credentials/ca.pem\"",
+            "apns_auth_key_path": "\"credentials/AuthKey_SIMKEY1234.p8\"",
+            "apns_auth_key_id": "\"SIMKEY1234\"",
+            "apns_team_id": "\"SIMTEAM123\"",
+            "apns_topic": "\"com.example.app\"",
+            "redis_socket_path": "\"\(redis.socketPath)\"",
+            "redis_queue_key": "\"\(Stage.list)\"",
+        ]
+        for (key, value) in changes { values[key] = value }
+        let lines = values.sorted { $0.key < $1.key }.map { "    \"\($0.key)\": \($0.value)" }
+        let path = folder.file(name)
+        try File.write("{\n" + lines.joined(separator: ",\n") + "\n}\n", to: path)
+        return path
+    }
+
+    func start(_ settings: String, pinned: Int? = nil) throws -> DaemonProcess {
+        let daemon = try DaemonProcess(settings: settings, folder: folder)
+        if let pinned { pin(daemon.process.pid, to: pinned) }
+        return daemon
+    }
+
+    /// RPUSHes jobs in batches; returns once Redis has acknowledged all of them.
+    func push(_ jobs: some Sequence<String>) throws {
+        var batch: [String] = []
+        func flush() throws {
+            if batch.isEmpty { return }
+            _ = try client.command(["RPUSH", Stage.list] + batch)
+            batch.removeAll(keepingCapacity: true)
+        }
+        for job in jobs {
+            batch.append(job)
+            if batch.count == 500 { try flush() }
+        }
+        try flush()
+    }
+
+    func status() throws -> QueueStatus { try QueueStatus.read(client, keys) }
+
+    /// Waits until nothing waits, flies or is delayed; whether it came about.
+    func awaitDrained(atMost limit: Duration, _ progress: (QueueStatus) -> Void = { _ in }) throws -> Bool {
+        try waitUntil(atMost: limit) {
+            let status = try self.status()
+            progress(status)
+            return status.isDrained
+        }
+    }
+
+    /// The device tokens of all dead letters, and how many there are of each reason.
+    func deadLetters() throws -> (tokens: [String], reasons: [String: Int]) {
+        guard case .array(let letters) = try client.command(["LRANGE", keys.dead, "0", "-1"]) else { return ([], [:]) }
+        var tokens: [String] = []
+        var reasons: [String: Int] = [:]
+        for case .bulk(let bytes) in letters {
+            let text = String(decoding: bytes, as: UTF8.self)
+            reasons[member("reason", of: text) ?? "?", default: 0] += 1
+            if let token = member("token", of: text) { tokens.append(token) }
+        }
+        return (tokens, reasons)
+    }
+
+    /// The value of a string member in a record that gaplessd wrote itself: `"name":"value"` or `"name": "value"`.
+    private func member(_ name: String, of record: String) -> String? {
+        guard let key = record.firstRange(of: "\"\(name)\":") else { return nil }
+        let rest = record[key.upperBound...].drop { $0 == " " }
+        guard rest.first == "\"" else { return nil }
+        return String(rest.dropFirst().prefix { $0 != "\"" })
+    }
+}
+
+/// Keeps a process on one processor. Ignored where there is only one.
+func pin(_ pid: CInt, to processor: Int) {
+    guard sysconf(CInt(_SC_NPROCESSORS_ONLN)) > processor else { return }
+    _ = try? ChildProcess("taskset", ["-apc", String(processor), String(pid)]).wait()
+}
+
+/// A device token of 64 hex digits that only this number has.
+func deviceToken(_ number: Int) -> String {
+    let digits = String(number, radix: 16)
+    return String(repeating: "ab", count: 24) + String(repeating: "0", count: 16 - digits.count) + digits
+}
