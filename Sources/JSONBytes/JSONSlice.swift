@@ -1,0 +1,130 @@
+/// What a JSON value is, told by its first byte.
+public enum JSONKind: Sendable, Equatable {
+    case object, array, string, number, bool, null
+}
+
+/// One value of a JSON text, as a range of the text's own bytes.
+public struct JSONSlice: Sendable, Equatable {
+    /// From the value's first byte to behind its last: quotes, braces and brackets are inside.
+    public var range: Range<Int>
+    public var kind: JSONKind
+    /// Whether a string holds a backslash, so that its bytes are not yet its text. False for any other kind.
+    public var hasEscapes: Bool
+
+    public init(range: Range<Int>, kind: JSONKind, hasEscapes: Bool = false) {
+        self.range = range
+        self.kind = kind
+        self.hasEscapes = hasEscapes
+    }
+
+    /// What stands between the quotes of a string; the whole value for any other kind.
+    public var content: Range<Int> {
+        kind == .string ? range.lowerBound + 1..<range.upperBound - 1 : range
+    }
+}
+
+/// An integer as it stands in a JSON text.
+public enum JSONInteger: Sendable, Equatable {
+    case exact(Int64)
+    /// Beyond 64 bits with sign.
+    case outOfRange(isNegative: Bool)
+}
+
+// What a validated slice means. All take the bytes that the slice was cut from.
+extension JSONSlice {
+    /// A string's text as UTF-8, escapes decoded; the bytes themselves of any other kind. A lone surrogate (`\ud800`), which
+    /// the grammar allows and UTF-8 cannot hold, becomes U+FFFD.
+    public func utf8(in bytes: Span<UInt8>) -> [UInt8] {
+        let content = content
+        var text: [UInt8] = []
+        text.reserveCapacity(content.count)
+        var at = content.lowerBound
+        while at < content.upperBound {
+            if bytes[at] == ASCII.backslash {
+                at = appendEscape(at: at, of: bytes, to: &text)
+            } else {
+                text.append(bytes[at])
+                at += 1
+            }
+        }
+        return text
+    }
+
+    /// As `utf8(in:)`, for a person or a dictionary.
+    public func text(in bytes: Span<UInt8>) -> String {
+        if hasEscapes { return String(decoding: utf8(in: bytes), as: UTF8.self) }
+        return unsafe bytes.extracting(content).withUnsafeBufferPointer { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// Whether the text of a string is `text`, which must be ASCII: `"\u0074oken"` is equal to `token`.
+    @inline(__always)
+    public func equals(_ text: StaticString, in bytes: Span<UInt8>) -> Bool {
+        if hasEscapes { return isEqualUnescaped(text, in: bytes) }
+        let start = range.lowerBound + 1
+        guard range.count - 2 == text.utf8CodeUnitCount else { return false }
+        return text.withUTF8Buffer { text in
+            for index in 0..<text.count where unsafe bytes[start + index] != text[index] { return false }
+            return true
+        }
+    }
+
+    @usableFromInline
+    func isEqualUnescaped(_ text: StaticString, in bytes: Span<UInt8>) -> Bool {
+        let decoded = utf8(in: bytes)
+        return text.withUTF8Buffer { unsafe decoded.elementsEqual($0) }
+    }
+
+    /// The integer that a number of digits alone is. `nil` for another kind, and for `1.0` and `1e3`, which are no integers here.
+    public func integer(in bytes: Span<UInt8>) -> JSONInteger? {
+        guard kind == .number else { return nil }
+        let isNegative = bytes[range.lowerBound] == ASCII.minus
+        var value: Int64 = 0
+        var overflow = false
+        for index in (isNegative ? range.lowerBound + 1 : range.lowerBound)..<range.upperBound {
+            let digit = Int64(bytes[index]) - 0x30
+            guard 0...9 ~= digit else { return nil }
+            let (shifted, isTooLong) = value.multipliedReportingOverflow(by: 10)
+            let (sum, isTooLarge) = isNegative
+                ? shifted.subtractingReportingOverflow(digit) : shifted.addingReportingOverflow(digit)
+            overflow = overflow || isTooLong || isTooLarge
+            value = sum
+        }
+        return overflow ? .outOfRange(isNegative: isNegative) : .exact(value)
+    }
+
+    /// The nearest `Double` of a number: infinite for `1e999`. `nil` for another kind.
+    public func double(in bytes: Span<UInt8>) -> Double? {
+        kind == .number ? Double(text(in: bytes)) : nil
+    }
+
+    /// Decodes the escape that begins at `at` and returns where the text goes on.
+    private func appendEscape(at: Int, of bytes: Span<UInt8>, to text: inout [UInt8]) -> Int {
+        switch bytes[at + 1] {
+        case UInt8(ascii: "b"): text.append(0x08)
+        case UInt8(ascii: "f"): text.append(0x0C)
+        case UInt8(ascii: "n"): text.append(0x0A)
+        case UInt8(ascii: "r"): text.append(0x0D)
+        case UInt8(ascii: "t"): text.append(0x09)
+        case UInt8(ascii: "u"):
+            let unit = codeUnit(at: at + 2, of: bytes)
+            let pair = 0xD800...0xDBFF ~= unit ? lowSurrogate(at: at + 6, of: bytes) : nil
+            let scalar = pair.map { 0x10000 + (unit - 0xD800) << 10 + ($0 - 0xDC00) } ?? unit
+            text.append(contentsOf: String(Unicode.Scalar(scalar) ?? "\u{FFFD}").utf8)
+            return at + (pair == nil ? 6 : 12)
+        case let same: text.append(same)  // quote, backslash and slash
+        }
+        return at + 2
+    }
+
+    private func lowSurrogate(at: Int, of bytes: Span<UInt8>) -> UInt32? {
+        guard at + 6 <= content.upperBound, bytes[at] == ASCII.backslash, bytes[at + 1] == UInt8(ascii: "u") else { return nil }
+        let unit = codeUnit(at: at + 2, of: bytes)
+        return 0xDC00...0xDFFF ~= unit ? unit : nil
+    }
+
+    private func codeUnit(at: Int, of bytes: Span<UInt8>) -> UInt32 {
+        var unit: UInt32 = 0
+        for index in at..<at + 4 { unit = unit << 4 | UInt32(ASCII.hexValue(bytes[index]) ?? 0) }
+        return unit
+    }
+}

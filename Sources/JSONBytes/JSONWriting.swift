@@ -1,0 +1,56 @@
+// What the daemon's records are written with.
+extension [UInt8] {
+    /// Appends `text` as a JSON string with its quotes: only what must be escaped is, so that the text comes back byte for byte.
+    public mutating func appendJSONString(_ text: String) {
+        appendJSONString(utf8: Array(text.utf8))
+    }
+
+    /// As above, of bytes that are UTF-8 (see `isValidUTF8`); what they hold is not checked again.
+    public mutating func appendJSONString(utf8 bytes: [UInt8]) {
+        append(ASCII.quote)
+        var plainFrom = 0
+        for (at, byte) in bytes.enumerated() {
+            guard byte < 0x20 || byte == ASCII.quote || byte == ASCII.backslash else { continue }
+            append(contentsOf: bytes[plainFrom..<at])
+            appendEscape(of: byte)
+            plainFrom = at + 1
+        }
+        append(contentsOf: bytes[plainFrom...])
+        append(ASCII.quote)
+    }
+
+    private mutating func appendEscape(of byte: UInt8) {
+        append(ASCII.backslash)
+        switch byte {
+        case ASCII.quote, ASCII.backslash: append(byte)
+        case 0x08: append(UInt8(ascii: "b"))
+        case 0x09: append(UInt8(ascii: "t"))
+        case 0x0A: append(UInt8(ascii: "n"))
+        case 0x0C: append(UInt8(ascii: "f"))
+        case 0x0D: append(UInt8(ascii: "r"))
+        default:
+            let digits: StaticString = "0123456789abcdef"
+            append(contentsOf: "u00".utf8)
+            digits.withUTF8Buffer { digits in
+                append(digits[Int(byte >> 4)])
+                append(digits[Int(byte & 15)])
+            }
+        }
+    }
+}
+
+/// Whether the bytes are UTF-8 throughout (The Unicode Standard, table 3-7).
+public func isValidUTF8(_ bytes: [UInt8]) -> Bool {
+    let span = bytes.span
+    var at = 0
+    while at < bytes.count {
+        if bytes[at] < 0x80 {
+            at += 1
+        } else {
+            let length = Grammar.wideScalarLength(span, at)
+            if length == 0 { return false }
+            at += length
+        }
+    }
+    return true
+}

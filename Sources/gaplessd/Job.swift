@@ -1,0 +1,134 @@
+internal import JSONBytes
+
+/// One JSON element of the queue as the daemon understands it: ranges of its own bytes, nothing encoded anew.
+///
+/// Made by `JobReader` alone, which answers for every bound stated here.
+struct Job: Sendable {
+    /// Whom the push is for.
+    enum Target: Sendable, Equatable {
+        /// The hex digits between the quotes, 1 to 1000 of them.
+        case token(Range<Int>)
+        /// 1 to 100,000 entries in the order of the job, each with its own judgement.
+        case tokens([Token])
+    }
+
+    /// One entry of `tokens`.
+    struct Token: Sendable, Equatable {
+        /// The element as it stands in the array, quotes included.
+        var value: Range<Int>
+        /// Why it can't be pushed; it is dead-lettered alone. `nil` for a good one.
+        var fault: TokenFault?
+
+        /// What lies between the quotes: hex digits where there is no fault, and only then to be used.
+        var digits: Range<Int> { value.lowerBound + 1..<value.upperBound - 1 }
+    }
+
+    /// What can be wrong with a device token before APNs sees it. The raw value continues a sentence.
+    enum TokenFault: String, Sendable, Equatable, CustomStringConvertible {
+        case notString = "is not a string"
+        case empty = "is empty"
+        case tooLong = "is longer than 1000 digits"
+        case notHex = "is not hex"
+
+        /// As in "token is not hex".
+        var description: String { "token \(rawValue)" }
+    }
+
+    /// How long APNs keeps the push for a device that is away.
+    enum Expiry: Sendable, Equatable {
+        /// Seconds from the first send; 0 is one attempt and no storing.
+        case after(Int64)
+        /// Unix seconds.
+        case at(Int64)
+    }
+
+    /// As it came.
+    var bytes: [UInt8]
+    var target: Target
+    /// The payload: the producer's bytes of `data`, within the limit of the push type.
+    var data: Range<Int>
+    /// Raw JSON of the identifier: an integer, or a string with its quotes. `nil` where the job has none, which means 0.
+    var identifier: Range<Int>?
+    /// `_gapless_RETRYING`: resends so far, 0 to the retry limit.
+    var attempts: Int
+    var expiry: Expiry
+    /// `_gapless_deadline`, Unix seconds: what the first send made of a relative expiry.
+    var deadline: Int64?
+    /// One of the names that the reader was given.
+    var app: String?
+    /// Headers: without control characters and without a space at either end, 1 to 1024 bytes.
+    var topic: String?
+    /// As the job says, or worked out from `data`.
+    var pushType: String
+    /// 1, 5 or 10; as the job says, or 5 for `background` and else 10.
+    var priority: Int
+    /// 1 to 64 bytes, a header as above.
+    var collapseID: String?
+    /// A UUID in lower case.
+    var apnsID: String?
+    /// Unix seconds, at most 2^53 milliseconds either way.
+    var notBefore: Double?
+    /// What surrounds the member `tokens`; only with `Target.tokens`.
+    var frame: Frame?
+
+    /// The job without its member `tokens`, in two halves: one token put between them is the job in its single-token form.
+    /// Kept, since a job of 100,000 tokens is not to be searched again for each of them.
+    struct Frame: Sendable {
+        var head: [UInt8]
+        var tail: [UInt8]
+    }
+
+    /// Seconds that APNs keeps a push whose job does not say.
+    static let defaultExpiry: Int64 = 7200
+}
+
+extension Job {
+    /// Raw JSON of the identifier, for records: `0` where the job has none.
+    var identifierJSON: [UInt8] {
+        identifier.map { Array(bytes[$0]) } ?? [UInt8(ascii: "0")]
+    }
+
+    /// Every device token of the job, good or bad, in order.
+    var tokens: [Token] {
+        switch target {
+        case .token(let digits): [Token(value: digits.lowerBound - 1..<digits.upperBound + 1)]
+        case .tokens(let tokens): tokens
+        }
+    }
+
+    /// The text of a token, for records and lines; what a bad one holds may be anything.
+    func text(of token: Token) -> String {
+        String(decoding: bytes[token.fault == .notString ? token.value : token.digits], as: UTF8.self)
+    }
+
+    /// `apns-expiration` in Unix seconds, of a send at `now`; 0 is one attempt and no storing. What a job once got it keeps.
+    func expiration(now: Int64) -> Int64 {
+        switch expiry {
+        case .at(let time): return time
+        case .after(0): return 0
+        case .after(let seconds):
+            let (sum, isTooLarge) = now.addingReportingOverflow(seconds)
+            return deadline ?? (isTooLarge ? .max : sum)
+        }
+    }
+
+    /// What `markedForRetry` is to be given, so that a resend keeps the first deadline; `nil` where the job says it already, or
+    /// where there is none to keep.
+    func deadlineToMark(now: Int64) -> Int64? {
+        if case .after(let seconds) = expiry, seconds > 0 { expiration(now: now) } else { nil }
+    }
+
+    /// Whether it is too late to send: past `expires_at` or past the deadline of the first send. An expiry of 0 has none.
+    func isExpired(now: Int64) -> Bool {
+        if case .at(let time) = expiry, now > time { return true }
+        return deadline.map { now > $0 } ?? false
+    }
+}
+
+/// Why an element of the queue can't be pushed. It becomes a dead letter as it came.
+enum JobFault: Error, Sendable, Equatable {
+    /// It is not a JSON object: "expected ',' at byte 17".
+    case unmarshal(String)
+    /// It is one, and not a job: "token is missing", "data is not an object at byte 30".
+    case structure(String)
+}

@@ -1,0 +1,180 @@
+internal import JSONBytes
+
+/// What each member of a job must be (contract.md, section 3). The bytes are JSON by now; only their meaning is in question.
+struct JobJudge {
+    let bytes: [UInt8]
+    let members: JobMembers
+
+    func target() throws(JobFault) -> Job.Target {
+        switch (members[.token], members[.tokens]) {
+        case (nil, nil): throw .structure("token is missing")
+        case (.some, let tokens?): throw fault(tokens, "token and tokens are both given")
+        case (let token?, nil):
+            if let fault = tokenFault(of: token) {
+                throw self.fault(fault == .notHex ? firstNotHex(of: token) : token.range.lowerBound, fault.description)
+            }
+            return .token(token.content)
+        case (nil, let tokens?): return .tokens(try self.tokens(of: tokens))
+        }
+    }
+
+    func data(pushType: String) throws(JobFault) -> Range<Int> {
+        guard let data = members[.data] else { throw .structure("data is missing") }
+        guard data.kind == .object else { throw fault(data, "data is not an object") }
+        let most = JobReader.longestPayload(pushType: pushType)
+        guard data.range.count <= most else {
+            throw fault(data, "data is \(data.range.count) bytes long, over the \(most) of push type \(pushType)")
+        }
+        return data.range
+    }
+
+    /// An integer of 64 bits, with sign or without, or any string; `nil` where there is none.
+    func identifier() throws(JobFault) -> Range<Int>? {
+        guard let value = members[.identifier] else { return nil }
+        if value.kind == .string { return value.range }
+        switch value.integer(in: bytes.span) {
+        case .exact: return value.range
+        case .outOfRange where UInt64(value.text(in: bytes.span)) != nil: return value.range
+        case .outOfRange: throw fault(value, "identifier is beyond 64 bits")
+        case nil: throw fault(value, "identifier is neither an integer nor a string")
+        }
+    }
+
+    /// The retry marker. What no daemon of ours would write counts as the nearest that it would.
+    func attempts(limit: Int) -> Int {
+        switch members[.retrying]?.integer(in: bytes.span) {
+        case .exact(let count): Int(min(max(count, 0), Int64(limit)))
+        case .outOfRange(isNegative: false): limit
+        case .outOfRange, nil: 0
+        }
+    }
+
+    /// The daemon's own mark; `nil` where it is no integer.
+    func deadline() -> Int64? {
+        if case .exact(let time) = members[.deadline]?.integer(in: bytes.span) { time } else { nil }
+    }
+
+    func expiry() throws(JobFault) -> Job.Expiry {
+        let seconds = try integer(.expiry)
+        if let seconds, seconds < 0, let value = members[.expiry] { throw fault(value, "expiry is negative") }
+        if let time = try integer(.expiresAt) { return .at(time) }
+        return .after(seconds ?? Job.defaultExpiry)
+    }
+
+    func priority() throws(JobFault) -> Int? {
+        guard let value = members[.priority] else { return nil }
+        switch value.integer(in: bytes.span) {
+        case .exact(1): return 1
+        case .exact(5): return 5
+        case .exact(10): return 10
+        default: throw fault(value, "priority is not 1, 5 or 10")
+        }
+    }
+
+    func notBefore() throws(JobFault) -> Double? {
+        guard let value = members[.notBefore] else { return nil }
+        guard let time = value.double(in: bytes.span) else { throw fault(value, "not_before is not a number") }
+        guard abs(time) <= JobReader.farthestTime else { throw fault(value, "not_before is out of range") }
+        return time
+    }
+
+    func app(of names: Set<String>) throws(JobFault) -> String? {
+        guard let app = try name(.app), let value = members[.app] else { return nil }
+        guard names.contains(app) else { throw fault(value, "app \"\(app)\" is unknown") }
+        return app
+    }
+
+    /// 8-4-4-4-12 hex digits in any case; in lower case.
+    func apnsID() throws(JobFault) -> String? {
+        guard let text = try name(.apnsID), let value = members[.apnsID] else { return nil }
+        let isUUID = text.utf8.count == 36 && text.utf8.enumerated().allSatisfy { index, byte in
+            [8, 13, 18, 23].contains(index) ? byte == UInt8(ascii: "-") : isHex(byte)
+        }
+        guard isUUID else { throw fault(value, "apns_id is not a UUID") }
+        return text.lowercased()
+    }
+
+    /// A string that becomes a header, or names an app.
+    ///
+    /// A space at either end would make the request malformed (RFC 9113, 8.2.1), which APNs answers with a reset and not with a reason.
+    func name(_ key: JobKey, most: Int = JobReader.longestName) throws(JobFault) -> String? {
+        guard let value = members[key] else { return nil }
+        guard value.kind == .string else { throw fault(value, "\(key.name) is not a string") }
+        let text = value.text(in: bytes.span)
+        let count = text.utf8.count
+        guard count > 0 else { throw fault(value, "\(key.name) is empty") }
+        guard count <= most else { throw fault(value, "\(key.name) is \(count) bytes long, over the \(most) that are allowed") }
+        guard !holdsControl(text) else { throw fault(value, "\(key.name) has a control character") }
+        guard text.utf8.first != 0x20, text.utf8.last != 0x20 else {
+            throw fault(value, "\(key.name) begins or ends with a space")
+        }
+        return text
+    }
+}
+
+extension JobJudge {
+    private func tokens(of list: JSONSlice) throws(JobFault) -> [Job.Token] {
+        guard list.kind == .array else { throw fault(list, "tokens is not an array") }
+        var tokens: [Job.Token] = []
+        do {
+            var cursor = JSONCursor(at: list.range.lowerBound)
+            try cursor.enterArray(in: bytes.span)
+            while try cursor.advanceToElement(in: bytes.span) {
+                let value = try cursor.value(in: bytes.span)
+                tokens.append(Job.Token(value: value.range, fault: tokenFault(of: value)))
+            }
+        } catch {
+            preconditionFailure("an array that was JSON is none any more: \(error)")
+        }
+        guard !tokens.isEmpty else { throw fault(list, "tokens is empty") }
+        guard tokens.count <= JobReader.mostTokens else {
+            throw fault(list, "tokens holds \(tokens.count) tokens, over the \(JobReader.mostTokens) that are allowed")
+        }
+        return tokens
+    }
+
+    /// An escape is no hex digit either, whatever it stands for: the bytes go into `:path` as they are.
+    private func tokenFault(of value: JSONSlice) -> Job.TokenFault? {
+        guard value.kind == .string else { return .notString }
+        let content = value.content
+        if content.isEmpty { return .empty }
+        guard content.count <= JobReader.longestToken else { return .tooLong }
+        let digits = bytes.span.extracting(content)
+        var isHex = true
+        for index in 0..<digits.count { isHex = isHex && gaplessd.isHex(digits[index]) }
+        return isHex ? nil : .notHex
+    }
+
+    private func firstNotHex(of value: JSONSlice) -> Int {
+        value.content.first { !isHex(bytes[$0]) } ?? value.range.lowerBound
+    }
+
+    private func integer(_ key: JobKey) throws(JobFault) -> Int64? {
+        guard let value = members[key] else { return nil }
+        switch value.integer(in: bytes.span) {
+        case .exact(let integer): return integer
+        case .outOfRange: throw fault(value, "\(key.name) is beyond 64 bits")
+        case nil: throw fault(value, "\(key.name) is not an integer")
+        }
+    }
+
+    /// C0, DEL and C1 (the last are two bytes of UTF-8).
+    private func holdsControl(_ text: String) -> Bool {
+        var before: UInt8 = 0
+        for byte in text.utf8 {
+            if byte < 0x20 || byte == 0x7F || (before == 0xC2 && byte < 0xA0) { return true }
+            before = byte
+        }
+        return false
+    }
+
+    private func fault(_ value: JSONSlice, _ text: String) -> JobFault { fault(value.range.lowerBound, text) }
+
+    private func fault(_ offset: Int, _ text: String) -> JobFault { .structure("\(text) at byte \(offset)") }
+}
+
+/// Whether the byte is a hex digit of either case.
+@inline(__always)
+func isHex(_ byte: UInt8) -> Bool {
+    byte &- UInt8(ascii: "0") <= 9 || (byte | 0x20) &- UInt8(ascii: "a") <= 5
+}

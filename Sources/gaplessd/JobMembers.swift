@@ -1,0 +1,138 @@
+internal import JSONBytes
+
+/// The members of a job that mean something to the daemon.
+enum JobKey: Int, Sendable, CaseIterable {
+    case token, tokens, data, identifier, expiry, expiresAt, app, topic, pushType, priority, collapseID, apnsID, notBefore
+    case retrying, deadline
+
+    static let count = 15
+
+    var name: StaticString {
+        switch self {
+        case .token: "token"
+        case .tokens: "tokens"
+        case .data: "data"
+        case .identifier: "identifier"
+        case .expiry: "expiry"
+        case .expiresAt: "expires_at"
+        case .app: "app"
+        case .topic: "topic"
+        case .pushType: "push_type"
+        case .priority: "priority"
+        case .collapseID: "collapse_id"
+        case .apnsID: "apns_id"
+        case .notBefore: "not_before"
+        case .retrying: "_gapless_RETRYING"
+        case .deadline: "_gapless_deadline"
+        }
+    }
+
+    /// The key that a member's name stands for, escapes or not. The length tells most of them apart.
+    init?(_ key: JSONSlice, in bytes: Span<UInt8>) {
+        if key.hasEscapes {
+            guard let match = JobKey.allCases.first(where: { key.equals($0.name, in: bytes) }) else { return nil }
+            self = match
+            return
+        }
+        let first = key.content.isEmpty ? 0 : bytes[key.content.lowerBound]
+        let candidate: JobKey
+        switch key.content.count {
+        case 3: candidate = .app
+        case 4: candidate = .data
+        case 5: candidate = bytes[key.content.lowerBound + 1] == UInt8(ascii: "o") && bytes[key.content.lowerBound + 2] == UInt8(ascii: "k") ? .token : .topic
+        case 6: candidate = first == UInt8(ascii: "t") ? .tokens : .expiry
+        case 7: candidate = .apnsID
+        case 8: candidate = .priority
+        case 9: candidate = .pushType
+        case 10: candidate = first == UInt8(ascii: "i") ? .identifier : first == UInt8(ascii: "e") ? .expiresAt : .notBefore
+        case 11: candidate = .collapseID
+        case 17: candidate = bytes[key.content.lowerBound + 9] == UInt8(ascii: "R") ? .retrying : .deadline
+        default: return nil
+        }
+        guard key.equals(candidate.name, in: bytes) else { return nil }
+        self = candidate
+    }
+}
+
+/// Where a job's members stand, after one walk over all its bytes: the last of each name, and none that is `null`.
+struct JobMembers {
+    private var values = InlineArray<15, JSONSlice?>(repeating: nil)
+    /// What the last `data` says of its push type.
+    private(set) var payload = PayloadHint()
+    /// The last member `tokens` with its key, and how many members are named `token` or `tokens`, `null` or not.
+    private(set) var tokensMember: Range<Int>?
+    private(set) var tokenMembers = 0
+
+    subscript(key: JobKey) -> JSONSlice? { values[key.rawValue] }
+
+    init(in bytes: Span<UInt8>) throws(JSONFault) {
+        var cursor = JSONCursor()
+        try cursor.enterObject(in: bytes)
+        while let name = try cursor.nextKey(in: bytes) {
+            guard let key = JobKey(name, in: bytes) else {
+                _ = try cursor.value(in: bytes)
+                continue
+            }
+            let value: JSONSlice
+            if key == .data {
+                (value, payload) = try PayloadHint.read(&cursor, in: bytes)
+            } else {
+                value = try cursor.value(in: bytes)
+            }
+            values[key.rawValue] = value.kind == .null ? nil : value
+            if key == .token || key == .tokens { tokenMembers += 1 }
+            if key == .tokens { tokensMember = name.range.lowerBound..<value.range.upperBound }
+        }
+        try cursor.finish(in: bytes)
+    }
+}
+
+/// What a payload's `aps` holds, as far as the push type can be told from it.
+struct PayloadHint: Equatable {
+    private var isContentAvailable = false
+    private var hasAlert = false
+    private var hasBadge = false
+    private var hasSound = false
+
+    /// A bare `content-available`: without something to show or to sound.
+    var isBackground: Bool { isContentAvailable && !hasAlert && !hasBadge && !hasSound }
+
+    /// Steps over `data` and looks into its `aps`, which costs less than coming back for it.
+    static func read(_ cursor: inout JSONCursor, in bytes: Span<UInt8>) throws(JSONFault) -> (JSONSlice, PayloadHint) {
+        var hint = PayloadHint()
+        guard cursor.peek(in: bytes) == .object else { return (try cursor.value(in: bytes), hint) }
+        let start = cursor.position
+        try cursor.enterObject(in: bytes)
+        while let key = try cursor.nextKey(in: bytes) {
+            guard key.equals("aps", in: bytes) else {
+                _ = try cursor.value(in: bytes)
+                continue
+            }
+            hint = PayloadHint()
+            if cursor.peek(in: bytes) == .object {
+                try hint.readAPS(&cursor, in: bytes)
+            } else {
+                _ = try cursor.value(in: bytes)
+            }
+        }
+        return (JSONSlice(range: start..<cursor.position, kind: .object), hint)
+    }
+
+    private mutating func readAPS(_ cursor: inout JSONCursor, in bytes: Span<UInt8>) throws(JSONFault) {
+        try cursor.enterObject(in: bytes)
+        while let key = try cursor.nextKey(in: bytes) {
+            let value = try cursor.value(in: bytes)
+            if key.equals("alert", in: bytes) {
+                hasAlert = value.kind != .null
+            } else if key.equals("badge", in: bytes) {
+                hasBadge = value.kind != .null
+            } else if key.equals("sound", in: bytes) {
+                hasSound = value.kind != .null
+            } else if key.equals("content-available", in: bytes) {
+                // 1 by Apple's text; `true` is what some producers write.
+                let isTrue = value.kind == .bool && bytes[value.range.lowerBound] == UInt8(ascii: "t")
+                isContentAvailable = isTrue || value.integer(in: bytes) == .exact(1)
+            }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+internal import JSONBytes
+
+/// Makes a `Job` of an element of the queue, or says what is wrong with it. It believes nothing: whatever the bytes are, the
+/// answer is a job within its bounds or a fault.
+struct JobReader: Sendable {
+    /// Hex digits. APNs' tokens have no fixed length ("Registering your app with APNs"); this keeps `:path` in bounds.
+    static let longestToken = 1000
+    /// Tokens in one job: more of them would hold everything that waits behind.
+    static let mostTokens = 100_000
+    /// Bytes of `topic`, `push_type` and `app`. With a path of 1,000 digits all headers stay below the 8,000 that APNs' SETTINGS
+    /// allow (MAX_HEADER_LIST_SIZE).
+    static let longestName = 1024
+    /// Bytes ("Sending notification requests to APNs").
+    static let longestCollapseID = 64
+    /// Bytes of a payload ("Generating a remote notification").
+    static func longestPayload(pushType: String) -> Int { pushType == "voip" ? 5120 : 4096 }
+    /// Seconds on either side of 1970 whose milliseconds a `Double`, and so a score of Redis, holds exactly.
+    static let farthestTime = 0x1p53 / 1000
+
+    private let retryLimit: Int
+    private let appNames: Set<String>
+
+    /// - Parameters:
+    ///   - retryLimit: what a larger retry marker is cut to.
+    ///   - appNames: what `app` may say.
+    init(retryLimit: Int, appNames: Set<String>) {
+        self.retryLimit = retryLimit
+        self.appNames = appNames
+    }
+
+    mutating func read(_ bytes: [UInt8]) throws(JobFault) -> Job {
+        let members: JobMembers
+        do {
+            members = try JobMembers(in: bytes.span)
+        } catch {
+            throw .unmarshal(error.description)
+        }
+        let judge = JobJudge(bytes: bytes, members: members)
+        let target = try judge.target()
+        let pushType = try judge.name(.pushType) ?? (members.payload.isBackground ? "background" : "alert")
+        return Job(
+            bytes: bytes,
+            target: target,
+            data: try judge.data(pushType: pushType),
+            identifier: try judge.identifier(),
+            attempts: judge.attempts(limit: retryLimit),
+            expiry: try judge.expiry(),
+            deadline: judge.deadline(),
+            app: try judge.app(of: appNames),
+            topic: try judge.name(.topic),
+            pushType: pushType,
+            priority: try judge.priority() ?? (pushType == "background" ? 5 : 10),
+            collapseID: try judge.name(.collapseID, most: Self.longestCollapseID),
+            apnsID: try judge.apnsID(),
+            notBefore: try judge.notBefore(),
+            frame: Job.Frame(of: bytes, members: members))
+    }
+
+    /// What can still be told of an element that is no job, for its dead letter: raw JSON of the identifier, and the token.
+    /// Both `nil` where it isn't even a JSON object.
+    static func identity(of bytes: [UInt8]) -> (identifier: [UInt8]?, token: String?) {
+        guard let members = try? JobMembers(in: bytes.span) else { return (nil, nil) }
+        let judge = JobJudge(bytes: bytes, members: members)
+        let identifier = (try? judge.identifier()).map { range in range.map { Array(bytes[$0]) } ?? [UInt8(ascii: "0")] }
+        guard let token = members[.token], token.kind == .string, token.range.count <= longestToken + 2 else {
+            return (identifier, nil)
+        }
+        return (identifier, token.text(in: bytes.span))
+    }
+}

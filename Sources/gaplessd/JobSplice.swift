@@ -1,0 +1,173 @@
+internal import JSONBytes
+
+// New jobs out of old bytes: a mark is set or taken out, `tokens` becomes fewer, and every other byte stays what it was.
+extension Job {
+    /// The job as it waits for its resend.
+    /// - Parameters:
+    ///   - attempts: the retry marker from now on.
+    ///   - deadline: Unix seconds; `nil` leaves the mark as it is, there or not.
+    ///   - index: of a job with `tokens`, the one that the resend is for: the job is then in its single-token form. `nil` marks the
+    ///     job as a whole.
+    func markedForRetry(attempts: Int, deadline: Int64?, tokenAt index: Int? = nil) -> [UInt8] {
+        let marked = Self.setting(.retrying, to: Int64(attempts), in: index.map { single(tokenAt: $0) } ?? bytes)
+        return deadline.map { Self.setting(.deadline, to: $0, in: marked) } ?? marked
+    }
+
+    /// The job without the daemon's marks.
+    func unmarked() -> [UInt8] { Self.unmarked(bytes) }
+
+    /// As above, of any bytes: those that are no JSON object come back as they are.
+    static func unmarked(_ bytes: [UInt8]) -> [UInt8] {
+        guard let object = JobObject(bytes) else { return bytes }
+        return object.removing { $0.key == .retrying || $0.key == .deadline }
+    }
+
+    /// The job in its single-token form: the member `tokens` is replaced by a `token`, with the bytes that the element has.
+    /// A job that has `token` is in that form already.
+    func single(tokenAt index: Int) -> [UInt8] {
+        guard case .tokens(let tokens) = target, let frame else { return bytes }
+        return frame.head + Array("\"token\":".utf8) + bytes[tokens[index].value] + frame.tail
+    }
+
+    /// The same job for some of its tokens, which stand between each other as they did.
+    func chunk(_ range: Range<Int>) -> [UInt8] {
+        guard case .tokens(let tokens) = target, let frame, !range.isEmpty else { return bytes }
+        let elements = tokens[range.lowerBound].value.lowerBound..<tokens[range.upperBound - 1].value.upperBound
+        return frame.head + Array("\"tokens\":[".utf8) + bytes[elements] + [UInt8(ascii: "]")] + frame.tail
+    }
+
+    /// The same JSON on one line: only between its tokens can a line break stand, for a string holds none unescaped.
+    static func onOneLine(_ bytes: [UInt8]) -> [UInt8] {
+        bytes.map { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") ? UInt8(ascii: " ") : $0 }
+    }
+
+    /// What `log_redact` lets through: the member `data` is gone, of each device token stand its first 8 hex digits, `null` is what
+    /// stands where no string was. Of bytes that are no JSON object only their number is told.
+    static func redacted(_ bytes: [UInt8]) -> [UInt8] {
+        guard let object = JobObject(bytes) else { return Array("\(bytes.count) bytes".utf8) }
+        let edits = object.members.compactMap { member in
+            switch member.key {
+            case .token: (member.value.range, redactedToken(member.value, of: bytes))
+            case .tokens: (member.value.range, redactedTokens(member.value, of: bytes))
+            default: nil
+            }
+        }
+        let cut = JobObject.replacing(edits, in: bytes)
+        return JobObject(cut)?.removing { $0.key == .data } ?? []
+    }
+
+    private static func redactedTokens(_ list: JSONSlice, of bytes: [UInt8]) -> [UInt8] {
+        var cursor = JSONCursor(at: list.range.lowerBound)
+        guard list.kind == .array, (try? cursor.enterArray(in: bytes.span)) != nil else { return Array("null".utf8) }
+        var text = [UInt8(ascii: "[")]
+        while (try? cursor.advanceToElement(in: bytes.span)) == true, let value = try? cursor.value(in: bytes.span) {
+            if text.count > 1 { text.append(UInt8(ascii: ",")) }
+            text += redactedToken(value, of: bytes)
+        }
+        return text + [UInt8(ascii: "]")]
+    }
+
+    private static func redactedToken(_ value: JSONSlice, of bytes: [UInt8]) -> [UInt8] {
+        guard value.kind == .string else { return Array("null".utf8) }
+        let quote = [UInt8(ascii: "\"")]
+        return quote + bytes[value.content].prefix(8).prefix(while: isHex) + quote
+    }
+
+    private static func setting(_ key: JobKey, to number: Int64, in bytes: [UInt8]) -> [UInt8] {
+        guard let object = JobObject(bytes) else { return bytes }
+        if let mark = object.members.last(where: { $0.key == key }) {
+            return JobObject.replacing([(mark.value.range, Array("\(number)".utf8))], in: bytes)
+        }
+        // Right behind the last value, so that `unmarked` finds the white space before the brace as it was.
+        let text = Array("\(object.members.isEmpty ? "" : ",")\"\(key.name)\":\(number)".utf8)
+        let end = object.members.last?.value.range.upperBound ?? object.start
+        return JobObject.replacing([(end..<end, text)], in: bytes)
+    }
+}
+
+extension Job.Frame {
+    /// `nil` for a job without `tokens`.
+    init?(of bytes: [UInt8], members: JobMembers) {
+        guard members[.tokens] != nil, let place = members.tokensMember else { return nil }
+        head = Array(bytes[..<place.lowerBound])
+        tail = Array(bytes[place.upperBound...])
+        // Another `token` or `tokens`, be it `null`, would stand beside the token that is put in.
+        guard members.tokenMembers > 1, let object = JobObject(bytes) else { return }
+        let kept = object.members.lastIndex { $0.key == .tokens }
+        let edits = object.removals { index, member in
+            index != kept && (member.key == .token || member.key == .tokens)
+        }
+        head = JobObject.replacing(edits.filter { $0.0.upperBound <= place.lowerBound }, in: bytes, within: 0..<place.lowerBound)
+        tail = JobObject.replacing(edits.filter { $0.0.lowerBound >= place.upperBound }, in: bytes, within: place.upperBound..<bytes.count)
+    }
+}
+
+/// A JSON object as its members, and the edits that leave all else as it is.
+struct JobObject {
+    struct Member {
+        var key: JobKey?
+        /// From the key's first quote to behind the value.
+        var range: Range<Int>
+        var value: JSONSlice
+    }
+
+    let bytes: [UInt8]
+    /// Behind the opening brace.
+    private(set) var start = 0
+    private(set) var members: [Member] = []
+
+    /// `nil` for what is no JSON object.
+    init?(_ bytes: [UInt8]) {
+        self.bytes = bytes
+        let span = bytes.span
+        var cursor = JSONCursor()
+        do {
+            try cursor.enterObject(in: span)
+            start = cursor.position
+            while let key = try cursor.nextKey(in: span) {
+                let value = try cursor.value(in: span)
+                let range = key.range.lowerBound..<value.range.upperBound
+                members.append(Member(key: JobKey(key, in: span), range: range, value: value))
+            }
+            try cursor.finish(in: span)
+        } catch {
+            return nil
+        }
+    }
+
+    func removing(_ isUnwanted: (Member) -> Bool) -> [UInt8] {
+        Self.replacing(removals { isUnwanted($1) }, in: bytes)
+    }
+
+    /// What to cut out so that the members are gone, each with one comma: the one before it, or behind it where nothing that
+    /// stays stands before it.
+    func removals(_ isUnwanted: (Int, Member) -> Bool) -> [(Range<Int>, [UInt8])] {
+        var edits: [(Range<Int>, [UInt8])] = []
+        var isAnyKept = false
+        for (index, member) in members.enumerated() {
+            if !isUnwanted(index, member) {
+                isAnyKept = true
+            } else if isAnyKept {
+                edits.append((members[index - 1].range.upperBound..<member.range.upperBound, []))
+            } else {
+                let end = index + 1 < members.count ? members[index + 1].range.lowerBound : member.range.upperBound
+                edits.append((member.range.lowerBound..<end, []))
+            }
+        }
+        return edits
+    }
+
+    /// The bytes with each range replaced; the ranges rise and do not overlap.
+    static func replacing(_ edits: [(Range<Int>, [UInt8])], in bytes: [UInt8], within: Range<Int>? = nil) -> [UInt8] {
+        let whole = within ?? 0..<bytes.count
+        var result: [UInt8] = []
+        result.reserveCapacity(whole.count + 64)
+        var from = whole.lowerBound
+        for (range, text) in edits {
+            result += bytes[from..<range.lowerBound]
+            result += text
+            from = range.upperBound
+        }
+        return result + bytes[from..<whole.upperBound]
+    }
+}
