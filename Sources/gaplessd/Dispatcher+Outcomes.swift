@@ -99,7 +99,7 @@ extension Dispatcher {
         } else if isProbe {
             release(number, toTail: true)
         } else {
-            held.update(number) { $0.suspectAnswer = rejection }
+            held.update(number) { $0.suspectAnswer = SuspectAnswer(rejection: rejection, verdict: verdict) }
         }
         perform(effects, app: job.app)
     }
@@ -135,8 +135,7 @@ extension Dispatcher {
     private mutating func settleSuspects(app index: Int) {
         for number in held.numbers(where: { $0.app == index && $0.suspectAnswer != nil }) {
             guard let answer = held[number]?.suspectAnswer else { continue }
-            let verdict: RetryPolicy.Verdict? = RetryPolicy.blamesToken(answer) ? .suspect : nil
-            bury(number, .rejected(answer), verdict)
+            bury(number, .rejected(answer.rejection), answer.verdict)
         }
     }
 

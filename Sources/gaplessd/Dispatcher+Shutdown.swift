@@ -1,4 +1,6 @@
 import PushPool
+import RedisQueue
+import Threads
 
 /// SIGTERM: claim nothing, wait for what is on the wire, give the rest back.
 extension Dispatcher {

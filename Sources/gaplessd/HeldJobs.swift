@@ -16,7 +16,13 @@ struct HeldJob {
     /// The last session that failed it.
     var avoiding: SessionID?
     /// An answer that is settled only when the app has had its first acceptance.
-    var suspectAnswer: Rejection?
+    var suspectAnswer: SuspectAnswer?
+}
+
+/// An answer that a wrong environment would explain, and what the feedback list is to say should the token be to blame.
+struct SuspectAnswer {
+    var rejection: Rejection
+    var verdict: FeedbackRecord.Verdict?
 }
 
 /// The jobs held, by the number that a notification carries: a slot and how often the slot was used, so that a late

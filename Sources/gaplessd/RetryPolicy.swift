@@ -45,7 +45,7 @@ struct RetryPolicy: Sendable, Equatable {
     }
 
     /// What the feedback list says of the token.
-    enum Verdict: String, Equatable { case dead, suspect }
+    typealias Verdict = FeedbackRecord.Verdict
 
     func decide(_ outcome: Outcome, _ job: Standing, random: Double) -> Decision {
         switch outcome {

@@ -38,7 +38,10 @@ struct MailboxTests {
                 mailbox.send(contentsOf: &batch)
             }
         }
-        let (first, second, third, fourth) = (sender(0), sender(1), sender(2), sender(3))
+        let first = sender(0)
+        let second = sender(1)
+        let third = sender(2)
+        let fourth = sender(3)
         var seen = Array(repeating: -1, count: senders)
         var received = 0
         var poller = Poller()
@@ -53,7 +56,10 @@ struct MailboxTests {
                 received += 1
             }
         }
-        first.join(); second.join(); third.join(); fourth.join()
+        first.join()
+        second.join()
+        third.join()
+        fourth.join()
         #expect(received == senders * each)
     }
 
@@ -99,8 +105,12 @@ struct LockedTests {
                 for _ in 0..<50_000 { count.withLock { $0 += 1 } }
             }
         }
-        let (first, second, third) = (counter(), counter(), counter())
-        first.join(); second.join(); third.join()
+        let first = counter()
+        let second = counter()
+        let third = counter()
+        first.join()
+        second.join()
+        third.join()
         #expect(count.withLock { $0 } == 150_000)
     }
 }
