@@ -140,9 +140,8 @@ extension JobJudge {
         if content.isEmpty { return .empty }
         guard content.count <= JobReader.longestToken else { return .tooLong }
         let digits = bytes.span.extracting(content)
-        var isHex = true
-        for index in 0..<digits.count { isHex = isHex && gaplessd.isHex(digits[index]) }
-        return isHex ? nil : .notHex
+        for index in 0..<digits.count where !isHex(digits[index]) { return .notHex }
+        return nil
     }
 
     private func firstNotHex(of value: JSONSlice) -> Int {
