@@ -1,10 +1,90 @@
+internal import Glibc
+internal import Sockets
+
 /// What proves to APNs who we are: a client certificate, or a key that signs provider tokens.
 ///
-/// Its description says what it is, never what it contains.
-public struct Credential: Sendable {
+/// Its description says what it is, never what it contains. Every way to make one checks all that can be checked without
+/// asking Apple; the error is a sentence for the operator, before which the caller puts file and settings key.
+public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    /// Keeps key material out of reach of reflection, and in one place.
+    private final class Secret: Sendable {
+        let identity: TLSContext.Identity?
+        init(_ identity: TLSContext.Identity?) { self.identity = identity }
+    }
+
+    /// What the client certificate says; `nil` with a signing key.
+    public let certificate: CertificateFacts?
+    public let description: String
+    private let secret: Secret
+    /// One for all credentials with the same key: APNs counts tokens by key, not by pool.
+    let tokens: ProviderTokenSource?
+
+    public var debugDescription: String { description }
+    public var customMirror: Mirror { Mirror(self, children: []) }
+
+    /// For the TLS handshake.
+    var identity: TLSContext.Identity? { secret.identity }
+
+    /// A client certificate with its key, both PEM; the two may be the same text.
+    ///
+    /// - Parameters:
+    ///   - certPEM: the certificate, then any intermediates.
+    ///   - passphrase: of an encrypted key.
+    ///   - now: Unix seconds, for the certificate's dates; `nil` is this machine's clock.
+    public static func certificate(
+        certPEM: [UInt8], keyPEM: [UInt8], passphrase: String? = nil, now: Int64? = nil
+    ) throws(CredentialError) -> Credential {
+        let certificates = try Certificate.all(pem: certPEM)
+        let key = try PrivateKey(pem: keyPEM, passphrase: passphrase)
+        return try Credential(certificates, key, now: now ?? Int64(time(nil)))
+    }
+
+    /// A PKCS#12 file's bytes, as the Keychain exports it; RC2-40 and 3DES ones too.
+    public static func pkcs12(
+        _ bytes: [UInt8], password: String, now: Int64? = nil
+    ) throws(CredentialError) -> Credential {
+        let content = try PKCS12File.open(bytes, password: password)
+        return try Credential(content.certificates, content.key, now: now ?? Int64(time(nil)))
+    }
+
+    /// A provider signing key (`.p8`).
+    ///
+    /// - Parameters:
+    ///   - keyID: 10 characters, shown beside the key in the developer account.
+    ///   - teamID: 10 characters, shown under Membership.
+    public static func signingKey(
+        p8PEM: [UInt8], keyID: String, teamID: String
+    ) throws(CredentialError) -> Credential {
+        let key = try SigningKey(p8PEM: p8PEM, keyID: keyID, teamID: teamID)
+        return Credential(signingWith: key)
+    }
+
+    private init(signingWith key: SigningKey) {
+        certificate = nil
+        secret = Secret(nil)
+        tokens = ProviderTokenSource.shared(for: key)
+        description = "signing key \(key.keyID) of team \(key.teamID)"
+    }
+
+    private init(_ certificates: [Certificate], _ key: PrivateKey, now: Int64) throws(CredentialError) {
+        // A file may name the chain in any order: the certificate with our key is ours.
+        guard let own = certificates.first(where: key.belongs) else {
+            throw CredentialError(
+                "the private key does not belong to the certificate; both must come from the same signing request")
+        }
+        let facts = own.facts
+        try facts.checkDates(now: now)
+        let others = certificates.filter { $0 !== own }
+        var chain: [UInt8] = []
+        for certificate in [own] + others { chain += try certificate.pem() }
+        secret = Secret(TLSContext.Identity(certificatesPEM: chain, keyPEM: try key.pem()))
+        certificate = facts
+        tokens = nil
+        description = "certificate \(facts.subject)"
+    }
 }
 
-/// Why a credential cannot be used: a sentence that names the file and what would be right, never its content.
+/// Why a credential cannot be used: a sentence that names what is wrong and what would be right, never its content.
 public struct CredentialError: Error, Sendable, Equatable, CustomStringConvertible {
     public var description: String
     public init(_ description: String) { self.description = description }

@@ -1,3 +1,4 @@
+internal import Synchronization
 public import Threads
 
 /// A fixed number of HTTP/2 sessions to APNs for one app, each on its own thread.
@@ -6,32 +7,104 @@ public import Threads
 /// session can carry it, and what no session has taken can be withdrawn. The queue has no bound of its own: its one owner
 /// keeps what it has pushed and not got back within `capacity` and a batch.
 public final class SessionPool: Sendable {
+    /// The pool's thread, until somebody has joined it.
+    private final class Joinable: @unchecked Sendable {  // `thread` is touched once, by who turned `isClosed` to true.
+        private var thread: OwnedThread?
+        private let isClosed = Atomic<Bool>(false)
+
+        init(_ thread: consuming OwnedThread) { self.thread = consume thread }
+
+        /// Whether this call was the first.
+        func close(_ order: () -> Void) -> Bool {
+            if isClosed.exchange(true, ordering: .acquiringAndReleasing) { return false }
+            order()
+            thread.take()?.join()
+            return true
+        }
+    }
+
+    private let shared: PoolShared
+    private let thread: Joinable
+    private let tokens: Locked<(source: ProviderTokenSource?, renewedAt: SessionID)>
+
+    /// Begins to dial at once.
+    ///
     /// - Parameters:
     ///   - deliveries: gets every attempt's end, in batches.
     ///   - events: gets the pool's other news.
     public init(
         settings: PoolSettings, credential: Credential, deliveries: Mailbox<Delivery>, events: Mailbox<PoolEvent>
-    ) throws(CredentialError) { fatalError("written by the pool's author") }
+    ) throws(CredentialError) {
+        let configuration = try PoolConfiguration(settings: settings, credential: credential)
+        let shared = PoolShared(deliveries: deliveries, messages: Mailbox())
+        self.shared = shared
+        tokens = Locked((configuration.tokens, SessionID(0)))
+        thread = Joinable(
+            OwnedThread(name: "apns pool") {
+                var loop = PoolLoop(configuration, shared, events: events)
+                loop.run()
+            })
+    }
+
+    deinit { _ = close() }
 
     /// Streams that the open sessions can have open in all, from the peers' SETTINGS. 0 while none is open. Any thread.
-    public var capacity: Int { fatalError() }
+    public var capacity: Int { shared.capacity.value }
 
     /// Queues notifications in order and leaves `batch` empty. Never blocks. Any thread.
-    public func push(_ batch: inout [Notification]) { fatalError() }
+    public func push(_ batch: inout [Notification]) { shared.queue.push(&batch) }
 
     /// Takes back what no session has taken yet: certainly not processed, and never reported.
-    public func withdraw() -> [UInt64] { fatalError() }
+    public func withdraw() -> [UInt64] { shared.queue.withdraw() }
 
     /// As `withdraw()`, of these alone.
-    public func withdraw(_ ids: Set<UInt64>) -> [UInt64] { fatalError() }
+    public func withdraw(_ ids: Set<UInt64>) -> [UInt64] { shared.queue.withdraw(ids) }
 
     /// Closes every session and dials anew: after a credential fault was mended, or to probe whether it was.
-    public func reconnect() { fatalError() }
+    ///
+    /// What is in flight is heard out; the new dials do not wait for it, nor for any back-off.
+    public func reconnect() { shared.messages.send(.reconnect) }
 
     /// New settings and credential: new sessions come up before the old ones drain. The settings' host may differ.
-    public func replace(settings: PoolSettings, credential: Credential) throws(CredentialError) { fatalError() }
+    public func replace(settings: PoolSettings, credential: Credential) throws(CredentialError) {
+        let configuration = try PoolConfiguration(settings: settings, credential: credential)
+        tokens.withLock { $0.source = configuration.tokens }
+        shared.messages.send(.replace(configuration))
+    }
+
+    /// What came of asking for another provider token.
+    public enum TokenRenewal: Sendable, Equatable {
+        /// There is a new one, and every session is being replaced: one that refused a token goes on refusing.
+        case renewed
+        /// The session that asks had an older token than the one in use now: send again.
+        case alreadyRenewed
+        /// The token is younger than the 20 minutes within which Apple wants no other: a clock must be wrong.
+        case tooYoung
+        /// A certificate speaks for this pool.
+        case noSigningKey
+    }
+
+    /// After 403 `ExpiredProviderToken`: mints another token, unless that would be too soon, and reconnects.
+    ///
+    /// - Parameter session: the one that was refused. Hundreds are refused at once; only the first leads to a new token.
+    public func renewToken(refusedOn session: SessionID? = nil) -> TokenRenewal {
+        let generation = shared.tokenGeneration.load(ordering: .relaxed)
+        let renewal = tokens.withLock { tokens -> TokenRenewal in
+            guard let source = tokens.source else { return .noSigningKey }
+            if let session, session <= tokens.renewedAt { return .alreadyRenewed }
+            guard source.renew(after: generation) != nil else { return .tooYoung }
+            tokens.renewedAt = SessionNumbers.latest
+            return .renewed
+        }
+        if renewal == .renewed { reconnect() }
+        return renewal
+    }
 
     /// Ends every session and joins their threads. What was on the wire is reported `maybeProcessed(.closedByUs)` before
     /// this returns; what still waited is returned.
-    public func close() -> [UInt64] { fatalError() }
+    public func close() -> [UInt64] {
+        let shared = shared
+        guard thread.close({ shared.messages.send(.close) }) else { return [] }
+        return shared.queue.withdraw()
+    }
 }

@@ -1,0 +1,87 @@
+/// HTTP/2 stream identifier: odd for what a client opens, 31 bits (RFC 9113, 5.1.1).
+typealias StreamID = Int32
+
+/// The attempts of one session, by slot and in the order of their submission.
+///
+/// Every attempt of a session has the same time limit, so that order is the order of their deadlines: a list through the
+/// slots finds the oldest at once, forgets an answered one in constant time, and never holds more than is in flight.
+struct AttemptTable {
+    struct Attempt {
+        /// The notification's id.
+        var id: UInt64
+        var stream: StreamID = 0
+        var deadline: ContinuousClock.Instant
+        /// Nothing more will be said of it; its slot waits for HTTP/2 to be through with the stream.
+        var isReported = false
+        fileprivate var older = AttemptTable.none
+        fileprivate var newer = AttemptTable.none
+    }
+
+    private static let none: Int32 = -1
+
+    private var attempts: [Attempt] = []
+    private var freeSlots: [Int32] = []
+    private var oldest = none
+    private var newest = none
+
+    /// Slots in use, the reported ones included: as many streams as the peer counts.
+    private(set) var count = 0
+
+    subscript(slot: Int) -> Attempt { attempts[slot] }
+
+    /// The slot of the attempt that has waited longest and is not reported.
+    var oldestSlot: Int? { oldest == Self.none ? nil : Int(oldest) }
+
+    /// The slot with this stream in it, unless that stream is gone from here.
+    func holds(_ stream: StreamID, at slot: Int) -> Bool {
+        attempts.indices.contains(slot) && attempts[slot].stream == stream && stream != 0
+    }
+
+    mutating func add(_ id: UInt64, deadline: ContinuousClock.Instant) -> Int {
+        let slot: Int32
+        if let free = freeSlots.popLast() {
+            slot = free
+            attempts[Int(slot)] = Attempt(id: id, deadline: deadline)
+        } else {
+            slot = Int32(attempts.count)
+            attempts.append(Attempt(id: id, deadline: deadline))
+        }
+        attempts[Int(slot)].older = newest
+        if newest == Self.none { oldest = slot } else { attempts[Int(newest)].newer = slot }
+        newest = slot
+        count += 1
+        return Int(slot)
+    }
+
+    mutating func setStream(_ stream: StreamID, at slot: Int) {
+        attempts[slot].stream = stream
+    }
+
+    /// Takes the attempt out of the order of deadlines; its slot stays taken.
+    mutating func markReported(at slot: Int) {
+        let attempt = attempts[slot]
+        if attempt.isReported { return }
+        if attempt.older == Self.none { oldest = attempt.newer } else { attempts[Int(attempt.older)].newer = attempt.newer }
+        if attempt.newer == Self.none { newest = attempt.older } else { attempts[Int(attempt.newer)].older = attempt.older }
+        attempts[slot].isReported = true
+    }
+
+    /// Frees the slot for another attempt.
+    mutating func release(slot: Int) {
+        markReported(at: slot)
+        attempts[slot].stream = 0
+        freeSlots.append(Int32(slot))
+        count -= 1
+    }
+
+    /// The slots of what is not reported, oldest first.
+    var unreportedSlots: [Int] {
+        var slots: [Int] = []
+        var next = oldest
+        while next != Self.none {
+            slots.append(Int(next))
+            next = attempts[Int(next)].newer
+        }
+        return slots
+    }
+}

@@ -1,0 +1,175 @@
+internal import Sockets
+internal import Synchronization
+internal import Threads
+
+/// From a host's name to a session: DNS, TCP, TLS, ALPN, and the peer's first SETTINGS, within one deadline.
+///
+/// Runs on the session's own thread and may block it; an order to end is heard while it waits.
+struct Dial {
+    enum Result: ~Copyable {
+        case open(Wire, HTTP2Codec, SocketAddress, streams: Int)
+        case failed(address: String, SessionFault)
+        /// The pool wants this dial no more.
+        case abandoned
+    }
+
+    /// Addresses tried in one dial, at most.
+    static let mostAddresses = 4
+
+    let context: SessionContext
+    let deadline: ContinuousClock.Instant
+
+    init(_ context: SessionContext) {
+        self.context = context
+        deadline = .now + context.configuration.settings.dialTimeout
+    }
+
+    private var host: String { context.configuration.settings.host }
+    private var port: Int { context.configuration.settings.port }
+
+    /// Resolves anew, as Apple asks ("Establishing a connection to APNs"), and goes on to the next address at once.
+    func run() -> Result {
+        let name = "\(host):\(port)"
+        // A token that grows old soon is renewed now, not while the session is young (apns.md 4).
+        if let tokens = context.configuration.tokens {
+            guard let token = tokens.token(forNewSession: true) else {
+                return .failed(address: name, .dial("the provider token cannot be signed", isCredential: true))
+            }
+            context.shared.tokenGeneration.store(token.generation, ordering: .relaxed)
+        }
+        var left: [SocketAddress]
+        do throws(SocketError) {
+            left = try SocketAddress.resolve(host: host, port: port)
+        } catch {
+            return .failed(address: name, .dial(error.description, isCredential: false))
+        }
+        var failure = (address: name, fault: SessionFault.dial("\(host) has no address", isCredential: false))
+        var generator = SystemRandomNumberGenerator()
+        for tried in 0..<Dial.mostAddresses where .now < deadline {
+            let chosen = context.shared.addresses.withLock { book in
+                book.choose(from: left, now: .now, using: &generator)
+            }
+            guard let address = chosen else { break }
+            left.removeAll { $0 == address }
+            let isLast = left.isEmpty || tried == Dial.mostAddresses - 1
+            switch connect(to: address, until: Dial.deadline(of: deadline, isLast: isLast, now: .now)) {
+            case .open(let wire, let codec, let address, let streams):
+                return .open(wire, codec, address, streams: streams)
+            case .abandoned:
+                context.shared.addresses.withLock { $0.release(address) }
+                return .abandoned
+            case .failed(_, let fault):
+                context.shared.addresses.withLock { $0.failed(address, now: .now) }
+                failure = (address.description, fault)
+                // Another address would say the same of our certificate, or of theirs.
+                if case .dial(_, isCredential: true) = fault { return .failed(address: failure.address, fault) }
+            }
+        }
+        return .failed(address: failure.address, failure.fault)
+    }
+
+    /// Half of what is left for an address that another one follows: one that swallows packets must not cost the dial.
+    static func deadline(
+        of whole: ContinuousClock.Instant, isLast: Bool, now: ContinuousClock.Instant
+    ) -> ContinuousClock.Instant {
+        isLast ? whole : now + (whole - now) / 2
+    }
+
+    private func connect(to address: SocketAddress, until deadline: ContinuousClock.Instant) -> Result {
+        let name = address.description
+        do throws(SocketError) {
+            let socket = try Socket(connectingTo: address)
+            guard try wait(socket.descriptor, for: .write, until: deadline, "TCP connection") else { return .abandoned }
+            if let code = socket.connectError() { throw .system("connect", errno: code) }
+            socket.setUserTimeout(.seconds(20))
+            let codec = try makeCodec()
+            var wire = try makeWire(socket)
+            guard try handshake(&wire, until: deadline) else { return .abandoned }
+            return try firstSettings(wire, codec, address, until: deadline)
+        } catch {
+            return .failed(address: name, Dial.fault(error))
+        }
+    }
+
+    private func makeCodec() throws(SocketError) -> HTTP2Codec {
+        let settings = context.configuration.settings
+        do throws(HTTP2Error) {
+            return try HTTP2Codec(authority: context.configuration.authority, collectsAPNSIDs: settings.collectsAPNSIDs)
+        } catch { throw .system("HTTP/2: \(error.text)", errno: 0) }
+    }
+
+    private func makeWire(_ socket: consuming Socket) throws(SocketError) -> Wire {
+        do throws(TLSFailure) {
+            return Wire(try TLSStream(client: socket, host: host, wantedProtocol: "h2", context.configuration.tls))
+        } catch { throw .tls(error) }
+    }
+
+    private func handshake(_ wire: inout Wire, until deadline: ContinuousClock.Instant) throws(SocketError) -> Bool {
+        while true {
+            let interest: Poller.Readiness
+            switch wire.handshake() {
+            case .done: return true
+            case .needsRead: interest = .read
+            case .needsWrite: interest = .write
+            case .closed: throw .tls(.other("the peer closed the connection during the handshake"))
+            case .failed(let error): throw error
+            }
+            guard try wait(wire.descriptor, for: interest, until: deadline, "TLS handshake") else { return false }
+        }
+    }
+
+    /// Says our preface and hears the peer's (RFC 9113, 3.4). A GOAWAY in its place is a dial that failed
+    /// (jchambers/pushy#831).
+    private func firstSettings(
+        _ wire: consuming Wire, _ codec: HTTP2Codec, _ address: SocketAddress, until deadline: ContinuousClock.Instant
+    ) throws(SocketError) -> Result {
+        var events: [HTTP2Event] = []
+        while true {
+            var hasRead = false
+            let writing = wire.write(from: codec)
+            let reading = wire.read(into: codec, hasRead: &hasRead)
+            codec.takeEvents(into: &events)
+            var streams: Int?
+            for event in events {
+                if case .settings(let limit) = event { streams = limit }
+                if case .goAway(_, let code, let debugData) = event {
+                    let fault = SessionFault.goAway(code: code, reason: ResponseBody(debugData).reason)
+                    return .failed(address: address.description, fault)
+                }
+            }
+            for flow in [reading, writing] where flow != .open {
+                if case .ended(let error?) = flow { throw error }
+                return .failed(address: address.description, .dial(flow.text, isCredential: false))
+            }
+            if let streams { return .open(wire, codec, address, streams: streams) }
+            if codec.isOver { return .failed(address: address.description, .dial(codec.fault, isCredential: false)) }
+            let interest: Poller.Readiness = wire.interestInWriting ? [.read, .write] : .read
+            guard try wait(wire.descriptor, for: interest, until: deadline, "HTTP/2 SETTINGS") else { return .abandoned }
+            wire.becameReady()
+        }
+    }
+
+    /// Sleeps until the descriptor is ready; `false` when the pool wants this dial no more.
+    private func wait(
+        _ descriptor: CInt, for interest: Poller.Readiness, until deadline: ContinuousClock.Instant, _ what: String
+    ) throws(SocketError) -> Bool {
+        var poller = Poller()
+        while true {
+            poller.reset()
+            poller.add(descriptor, for: interest)
+            poller.add(context.orders.wakeDescriptor, for: .read)
+            poller.wait(until: deadline)
+            // Before it is open a session has nothing to drain: either order ends it.
+            if poller.readiness(at: 1).contains(.read) && !context.orders.drain().isEmpty { return false }
+            if !poller.readiness(at: 0).isEmpty { return true }
+            if deadline <= .now { throw .timedOut(what) }
+        }
+    }
+
+    private static func fault(_ error: SocketError) -> SessionFault {
+        switch error {
+        case .tls(.untrusted), .tls(.ourCertificateRefused): .dial(error.description, isCredential: true)
+        default: .dial(error.description, isCredential: false)
+        }
+    }
+}

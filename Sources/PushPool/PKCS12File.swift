@@ -1,0 +1,97 @@
+internal import COpenSSL
+
+/// A PKCS#12 file, opened: certificate and key as one export of a Keychain.
+enum PKCS12File {
+    struct Content {
+        /// The key's own first.
+        let certificates: [Certificate]
+        let key: PrivateKey
+    }
+
+    /// Tries as OpenSSL 3 comes, then with its legacy provider, in a library context that lives for this call alone:
+    /// RC2-40, which the Keychain writes, is nowhere else (openssl/openssl#19871).
+    static func open(_ bytes: [UInt8], password: String) throws(CredentialError) -> Content {
+        switch parse(bytes, password, in: nil) {
+        case .content(let content): return content
+        case .notPKCS12: throw CredentialError("this is no PKCS#12 file, or it is damaged")
+        case .wrongPassword: throw CredentialError("the PKCS#12 file's password is wrong")
+        case .incomplete: throw incomplete
+        case .unsupported: break
+        }
+        guard let context = OSSL_LIB_CTX_new() else { throw CredentialError("no memory") }
+        defer { OSSL_LIB_CTX_free(context) }
+        let legacy = OSSL_PROVIDER_load(context, "legacy")
+        defer { if let legacy { OSSL_PROVIDER_unload(legacy) } }
+        let usual = OSSL_PROVIDER_load(context, "default")
+        defer { if let usual { OSSL_PROVIDER_unload(usual) } }
+        ERR_clear_error()
+        guard legacy != nil, usual != nil else {
+            throw CredentialError(
+                "the PKCS#12 file is encrypted in an old way (RC2-40) and OpenSSL's legacy provider is not installed; "
+                    + "export it anew, or as PEM with `openssl pkcs12 -legacy`")
+        }
+        switch parse(bytes, password, in: context) {
+        case .content(let content): return content
+        case .wrongPassword: throw CredentialError("the PKCS#12 file's password is wrong")
+        case .incomplete: throw incomplete
+        case .notPKCS12, .unsupported:
+            throw CredentialError("the PKCS#12 file is encrypted in a way that OpenSSL does not know, not even the legacy ones")
+        }
+    }
+
+    private static let incomplete = CredentialError(
+        "the PKCS#12 file lacks the certificate or its private key; export both together")
+
+    private enum Answer {
+        case content(Content)
+        case notPKCS12, wrongPassword, incomplete, unsupported
+    }
+
+    private static func parse(_ bytes: [UInt8], _ password: String, in context: OpaquePointer?) -> Answer {
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        var file = PKCS12_init_ex(NID_pkcs7_data, context, nil)
+        guard file != nil, withMemoryBIO(bytes, { d2i_PKCS12_bio($0, &file) }) != nil else { return .notPKCS12 }
+        defer { PKCS12_free(file) }
+        // PKCS12_parse asks for the MAC first: its failure is the password's; what comes after is the ciphers'.
+        let hasNoPassword = password.isEmpty && PKCS12_verify_mac(file, nil, 0) == 1
+        if !hasNoPassword && PKCS12_verify_mac(file, password, CInt(clamping: password.utf8.count)) != 1 {
+            return isUnsupported() ? .unsupported : .wrongPassword
+        }
+        ERR_clear_error()
+        var key: OpaquePointer?
+        var certificate: OpaquePointer?
+        var others: OpaquePointer?
+        guard PKCS12_parse(file, hasNoPassword ? nil : password, &key, &certificate, &others) == 1 else {
+            return .unsupported
+        }
+        let chain = (0..<max(0, shim_sk_X509_num(others))).compactMap { place -> Certificate? in
+            guard let other = shim_sk_X509_value(others, place) else { return nil }
+            X509_up_ref(other)
+            return Certificate(owning: other)
+        }
+        shim_sk_X509_pop_free(others)
+        let own = certificate.map(Certificate.init(owning:))
+        let pair = key.map(PrivateKey.init(owning:))
+        guard let own, let pair else { return .incomplete }
+        // Objects of a context must not outlive it: through PEM they come back as everybody's.
+        guard let leaf = inDefaultContext(own), let pem = try? pair.pem(),
+            let copy = try? PrivateKey(pem: pem, passphrase: nil)
+        else { return .unsupported }
+        return .content(Content(certificates: [leaf] + chain.compactMap(inDefaultContext), key: copy))
+    }
+
+    private static func inDefaultContext(_ certificate: Certificate) -> Certificate? {
+        guard let pem = try? certificate.pem() else { return nil }
+        return try? Certificate.all(pem: pem).first
+    }
+
+    private static func isUnsupported() -> Bool {
+        var code = ERR_get_error()
+        while code != 0 {
+            if shim_ERR_GET_REASON(code) == ERR_R_UNSUPPORTED { return true }
+            code = ERR_get_error()
+        }
+        return false
+    }
+}

@@ -1,0 +1,99 @@
+internal import Threads
+
+/// The body of a pool's own thread: starts sessions' threads as its machine says, joins them, and tells the owner.
+///
+/// No push passes through here.
+struct PoolLoop: ~Copyable {
+    /// A session's thread and the way to give it orders.
+    private final class Handle {
+        let orders: Mailbox<SessionOrder>
+        private var thread: OwnedThread?
+
+        init(_ orders: Mailbox<SessionOrder>, _ thread: consuming OwnedThread) {
+            self.orders = orders
+            self.thread = consume thread
+        }
+
+        func join() { thread.take()?.join() }
+    }
+
+    private let shared: PoolShared
+    private let events: Mailbox<PoolEvent>
+    private var configuration: PoolConfiguration
+    private var machine: PoolMachine
+    private var handles: [SessionID: Handle] = [:]
+    private var poller = Poller()
+
+    init(_ configuration: PoolConfiguration, _ shared: PoolShared, events: Mailbox<PoolEvent>) {
+        self.configuration = configuration
+        self.shared = shared
+        self.events = events
+        let settings = configuration.settings
+        machine = PoolMachine(target: settings.sessions, backoff: settings.dialBackoff, now: .now)
+    }
+
+    /// Returns when the pool was closed and every thread is joined.
+    mutating func run() {
+        while !machine.isDone {
+            perform(machine.plan(now: .now, newID: SessionNumbers.next))
+            poller.reset()
+            poller.add(shared.messages.wakeDescriptor, for: .read)
+            poller.wait(until: machine.deadline)
+            for message in shared.messages.drain() { perform(handle(message)) }
+        }
+    }
+
+    private mutating func handle(_ message: PoolMessage) -> [PoolMachine.Effect] {
+        let random = Double.random(in: 0..<1)
+        switch message {
+        case .opened(let id, let address, let streams):
+            return machine.opened(id, address: address, streams: streams, now: .now)
+        case .retired(let id, let hasServed):
+            return machine.retired(id, hasServed: hasServed, now: .now, random: random)
+        case .capacityChanged:
+            return [.tell(.capacityChanged)]
+        case .ended(let id, let address, let fault, let hasServed):
+            join(id)
+            return machine.ended(id, address: address, fault, hasServed: hasServed, now: .now, random: random)
+        case .dialFailed(let id, let address, let fault):
+            join(id)
+            return machine.dialFailed(id, address: address, fault, now: .now, random: random)
+        case .dialAbandoned(let id):
+            join(id)
+            machine.dialAbandoned(id)
+            return []
+        case .reconnect:
+            return machine.reconnect(now: .now)
+        case .replace(let configuration):
+            self.configuration = configuration
+            let settings = configuration.settings
+            return machine.replace(target: settings.sessions, backoff: settings.dialBackoff, now: .now)
+        case .close:
+            return machine.close()
+        }
+    }
+
+    private mutating func perform(_ effects: [PoolMachine.Effect]) {
+        for effect in effects {
+            switch effect {
+            case .dial(let id): start(id)
+            case .drain(let id): handles[id]?.orders.send(.drain)
+            case .end(let id): handles[id]?.orders.send(.end)
+            case .tell(let event): events.send(event)
+            }
+        }
+    }
+
+    private mutating func start(_ id: SessionID) {
+        let wakeUp = WakeUp()
+        let orders = Mailbox<SessionOrder>(wakeUp: wakeUp)
+        let context = SessionContext(
+            id: id, configuration: configuration, shared: shared, orders: orders, wakeUp: wakeUp)
+        handles[id] = Handle(orders, OwnedThread(name: "apns \(id.number)") { runSession(context) })
+    }
+
+    /// The thread has said its last word, so this waits for no more than its way out.
+    private mutating func join(_ id: SessionID) {
+        handles.removeValue(forKey: id)?.join()
+    }
+}

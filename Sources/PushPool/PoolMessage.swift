@@ -1,0 +1,84 @@
+internal import Sockets
+internal import Synchronization
+internal import Threads
+
+/// What a pool's own thread is told, by its sessions and by the pool's owner.
+enum PoolMessage: Sendable {
+    case opened(SessionID, address: String, streams: Int)
+    /// It takes no more; `hasServed`: at least one answer came over it.
+    case retired(SessionID, hasServed: Bool)
+    case capacityChanged
+    /// Its thread is about to end. Everything was reported.
+    case ended(SessionID, address: String, SessionFault, hasServed: Bool)
+    case dialFailed(SessionID, address: String, SessionFault)
+    /// A dial was given up because we wanted it so.
+    case dialAbandoned(SessionID)
+
+    case reconnect
+    case replace(PoolConfiguration)
+    case close
+}
+
+/// What a session is told by its pool.
+enum SessionOrder: Sendable {
+    /// Take no more, hear out what is in flight, close.
+    case drain
+    /// Close now.
+    case end
+}
+
+/// Settings and credential of one generation of sessions.
+struct PoolConfiguration: Sendable {
+    let settings: PoolSettings
+    let tls: TLSContext
+    /// `nil` where a client certificate speaks for us.
+    let tokens: ProviderTokenSource?
+
+    init(settings: PoolSettings, credential: Credential) throws(CredentialError) {
+        self.settings = settings
+        tokens = credential.tokens
+        do throws(TLSFailure) {
+            tls = try TLSContext(
+                clientTrusting: settings.extraRootsPath, identity: credential.identity, protocols: ["h2"])
+        } catch { throw CredentialError(error.description) }
+    }
+
+    /// `:authority`: the port is left out where it is the scheme's own (RFC 9110, 4.2.3).
+    var authority: String {
+        let host = settings.host.contains(":") ? "[\(settings.host)]" : settings.host
+        return settings.port == 443 ? host : "\(host):\(settings.port)"
+    }
+
+    var limits: SessionMachine.Limits {
+        SessionMachine.Limits(
+            requestTimeout: settings.requestTimeout, keepAlive: settings.keepAlive,
+            busyKeepAlive: settings.busyKeepAlive, pingTimeout: settings.pingTimeout,
+            maxConcurrentStreams: settings.maxConcurrentStreams)
+    }
+}
+
+/// What all sessions of a pool share.
+final class PoolShared: Sendable {
+    let queue = WorkQueue()
+    let capacity = Capacity()
+    let addresses = Locked(AddressBook())
+    /// The provider token that the youngest session opened with: what a refusal is about.
+    let tokenGeneration = Atomic<UInt64>(0)
+    let deliveries: Mailbox<Delivery>
+    let messages: Mailbox<PoolMessage>
+
+    init(deliveries: Mailbox<Delivery>, messages: Mailbox<PoolMessage>) {
+        self.deliveries = deliveries
+        self.messages = messages
+    }
+}
+
+/// What one session's thread gets.
+struct SessionContext: Sendable {
+    let id: SessionID
+    let configuration: PoolConfiguration
+    let shared: PoolShared
+    let orders: Mailbox<SessionOrder>
+    /// Rings for orders and for work.
+    let wakeUp: WakeUp
+}

@@ -1,0 +1,222 @@
+internal import Sockets
+internal import Threads
+
+/// The body of a session's thread: dials, then sleeps, reads, decides and writes until the session is closed.
+func runSession(_ context: SessionContext) {
+    switch Dial(context).run() {
+    case .failed(let address, let fault):
+        context.shared.messages.send(.dialFailed(context.id, address: address, fault))
+    case .abandoned:
+        context.shared.messages.send(.dialAbandoned(context.id))
+    case .open(let wire, let codec, let address, let streams):
+        var loop = SessionLoop(context, wire, codec, address, streams: streams)
+        loop.run()
+    }
+}
+
+/// Owns one open session to its end. Everything it touches was made on its thread and dies there.
+struct SessionLoop: ~Copyable {
+    /// Bytes waiting for the socket above which a session takes no work: another one's socket may be quicker.
+    private static let mostBacklog = 128 << 10
+
+    private let context: SessionContext
+    private let address: SocketAddress
+    private let codec: HTTP2Codec
+    private var wire: Wire
+    private var machine: SessionMachine
+    private var now = ContinuousClock.Instant.now
+    private var poller = Poller()
+
+    private var effects: [SessionMachine.Effect] = []
+    private var events: [HTTP2Event] = []
+    private var batch: [Notification] = []
+    private var outbox: [Delivery] = []
+
+    /// What this session has added to the pool's capacity.
+    private var announced = 0
+    private var hasServed = false
+    private var tokenGeneration: UInt64?
+    /// Why the connection is to be closed at the end of this turn.
+    private var ending: SessionFault?
+
+    init(
+        _ context: SessionContext, _ wire: consuming Wire, _ codec: HTTP2Codec, _ address: SocketAddress, streams: Int
+    ) {
+        self.context = context
+        self.wire = wire
+        self.codec = codec
+        self.address = address
+        machine = SessionMachine(limits: context.configuration.limits, peerLimit: streams, now: now)
+    }
+
+    mutating func run() {
+        announceCapacity()
+        context.shared.queue.join(context.id, wakeUp: context.wakeUp)
+        context.shared.messages.send(.opened(context.id, address: address.description, streams: machine.capacity))
+        takeWork()
+        while ending == nil {
+            write()
+            handleEvents()
+            deliver()
+            if ending != nil { break }
+            let isRung = sleep()
+            now = .now
+            if isRung { takeOrders() }
+            read()
+            machine.tick(now: now, &effects)
+            perform()
+            // Completions go out before new requests come in: their slots are used again.
+            deliver()
+            takeWork()
+        }
+        close(because: ending ?? .closedByUs)
+    }
+
+    // MARK: One turn
+
+    /// Returns whether somebody rang.
+    private mutating func sleep() -> Bool {
+        if wire.hasPending { return false }
+        poller.reset()
+        poller.add(wire.descriptor, for: wire.interestInWriting ? [.read, .write] : .read)
+        poller.add(context.wakeUp.descriptor, for: .read)
+        poller.wait(until: machine.deadline)
+        if !poller.readiness(at: 0).isEmpty { wire.becameReady() }
+        return poller.readiness(at: 1).contains(.read)
+    }
+
+    private mutating func takeOrders() {
+        for order in context.orders.drain() {
+            switch order {
+            case .drain: machine.retire(because: .closedByUs, &effects)
+            case .end: machine.endedByOwner(&effects)
+            }
+        }
+    }
+
+    private mutating func read() {
+        var hasRead = false
+        let flow = wire.read(into: codec, hasRead: &hasRead)
+        if hasRead { machine.heard(now: now) }
+        handleEvents()
+        end(after: flow)
+    }
+
+    private mutating func write() {
+        end(after: wire.write(from: codec))
+        if codec.isOver { end(after: .broken(HTTP2Error(text: codec.fault))) }
+    }
+
+    private mutating func end(after flow: Wire.Flow) {
+        if flow == .open { return }
+        machine.connectionLost(.connectionLost(flow.text), &effects)
+        perform()
+    }
+
+    private mutating func handleEvents() {
+        codec.takeEvents(into: &events)
+        for event in events { handle(event) }
+        perform()
+    }
+
+    private mutating func handle(_ event: HTTP2Event) {
+        switch event {
+        case .delivered(let slot, let stream, let apnsID):
+            hasServed = true
+            machine.answered(.delivered(apnsID: apnsID), stream: stream, at: slot, &effects)
+        case .rejected(let slot, let stream, let response):
+            hasServed = true
+            machine.answered(.rejected(response.rejection), stream: stream, at: slot, &effects)
+        case .reset(let slot, let stream, let code, let wasSent):
+            machine.streamReset(code: code, wasSent: wasSent, stream: stream, at: slot, &effects)
+        case .settings(let limit):
+            machine.limitChanged(to: limit, &effects)
+        case .goAway(let last, let code, let debugData):
+            machine.receivedGoAway(last: last, code: code, reason: ResponseBody(debugData).reason, &effects)
+        case .pingAnswered(let number):
+            machine.pingAnswered(number, now: now, &effects)
+        }
+    }
+
+    private mutating func perform() {
+        for effect in effects {
+            switch effect {
+            case .report(let id, let outcome):
+                outbox.append(Delivery(id: id, session: context.id, outcome: outcome))
+            case .cancel(let stream): codec.cancel(stream)
+            case .ping(let number): codec.ping(number)
+            case .retire: stopTaking()
+            case .capacityChanged:
+                announceCapacity()
+                context.shared.messages.send(.capacityChanged)
+            case .disconnect(let fault): ending = fault
+            }
+        }
+        effects.removeAll(keepingCapacity: true)
+    }
+
+    private mutating func deliver() {
+        context.shared.deliveries.send(contentsOf: &outbox)
+    }
+
+    private mutating func takeWork() {
+        if machine.phase != .open || ending != nil { return }
+        let free = wire.backlog > SessionLoop.mostBacklog ? 0 : machine.free
+        context.shared.queue.take(into: &batch, free: free, for: context.id)
+        if batch.isEmpty { return }
+        refreshToken()
+        for notification in batch { submit(notification) }
+        batch.removeAll(keepingCapacity: true)
+        perform()
+    }
+
+    private mutating func submit(_ notification: Notification) {
+        guard machine.free > 0 else {
+            let outcome = Outcome.notProcessed(.connectionLost("no stream could be opened"))
+            outbox.append(Delivery(id: notification.id, session: context.id, outcome: outcome))
+            return
+        }
+        let slot = machine.accepted(notification.id, now: now)
+        if let stream = codec.submit(notification, slot: slot) {
+            machine.opened(stream, at: slot)
+        } else {
+            machine.notOpened(at: slot, &effects)
+        }
+    }
+
+    private mutating func refreshToken() {
+        guard let token = context.configuration.tokens?.token(forNewSession: false) else { return }
+        if token.generation == tokenGeneration { return }
+        codec.setToken(token.bytes)
+        tokenGeneration = token.generation
+    }
+
+    // MARK: The pool
+
+    private mutating func announceCapacity() {
+        context.shared.capacity.change(by: machine.capacity - announced)
+        announced = machine.capacity
+    }
+
+    private mutating func stopTaking() {
+        context.shared.queue.leave(context.id)
+        announceCapacity()
+        context.shared.messages.send(.retired(context.id, hasServed: hasServed))
+    }
+
+    private mutating func close(because fault: SessionFault) {
+        if machine.inFlight == 0 {
+            codec.sayGoodbye()
+            if wire.write(from: codec) == .open { wire.shutdown() }
+        }
+        context.shared.queue.leave(context.id)
+        let written = wire.written
+        machine.closed(because: fault, isWritten: { codec.isWritten(slot: $0, written: written) }, &effects)
+        perform()
+        announceCapacity()
+        deliver()
+        context.shared.addresses.withLock { $0.release(address) }
+        context.shared.messages.send(
+            .ended(context.id, address: address.description, fault, hasServed: hasServed))
+    }
+}

@@ -1,0 +1,79 @@
+internal import COpenSSL
+
+/// A `.p8` provider signing key with the two names that go into its tokens.
+struct SigningKey: Sendable {
+    let keyID: String
+    let teamID: String
+    private let key: PrivateKey
+    /// SHA-256 of the public key: two keys under one name are not the same key.
+    let fingerprint: [UInt8]
+
+    init(p8PEM: [UInt8], keyID: String, teamID: String) throws(CredentialError) {
+        try SigningKey.check(keyID, "key ID")
+        try SigningKey.check(teamID, "team ID")
+        let key = try PrivateKey(pem: p8PEM, passphrase: nil)
+        guard let fingerprint = SigningKey.fingerprint(ofP256: key) else {
+            throw CredentialError("the signing key is no EC key on the curve P-256, as every .p8 key from Apple is")
+        }
+        self.keyID = keyID
+        self.teamID = teamID
+        self.key = key
+        self.fingerprint = fingerprint
+        // The first signature is made here, where a failure still has an operator to read it.
+        if sign([0]) == nil { throw CredentialError("the signing key cannot sign") }
+    }
+
+    /// Both are 10 letters and digits ("Establishing a token-based connection to APNs").
+    private static func check(_ id: String, _ name: String) throws(CredentialError) {
+        let isGood = id.utf8.allSatisfy { byte in
+            (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte)
+                || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte)
+        }
+        if id.utf8.count != 10 || !isGood {
+            throw CredentialError("the \(name) must be 10 letters and digits; this one has \(id.count) characters")
+        }
+    }
+
+    private static func fingerprint(ofP256 key: PrivateKey) -> [UInt8]? {
+        defer { ERR_clear_error() }
+        var name = [CChar](repeating: 0, count: 80)
+        var length = 0
+        guard EVP_PKEY_get_group_name(key.handle, &name, name.count, &length) == 1 else { return nil }
+        guard ["prime256v1", "P-256"].contains(text(name)) else { return nil }
+        var der: UnsafeMutablePointer<UInt8>?
+        let count = i2d_PUBKEY(key.handle, &der)
+        guard count > 0, let der else { return nil }
+        defer { CRYPTO_free(der, nil, 0) }
+        var digest = [UInt8](repeating: 0, count: 32)
+        guard EVP_Digest(der, Int(count), &digest, nil, EVP_sha256(), nil) == 1 else { return nil }
+        return digest
+    }
+
+    private static func text(_ name: [CChar]) -> String {
+        String(decoding: name.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
+
+    /// ES256 in JOSE's form: r and s, 32 bytes each, left-padded (RFC 7518, 3.4). `nil` if OpenSSL will not.
+    func sign(_ message: [UInt8]) -> [UInt8]? {
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        let context = EVP_MD_CTX_new()
+        defer { EVP_MD_CTX_free(context) }
+        guard EVP_DigestSignInit(context, nil, EVP_sha256(), nil, key.handle) == 1 else { return nil }
+        var der = [UInt8](repeating: 0, count: 128)
+        var count = der.count
+        guard EVP_DigestSign(context, &der, &count, message, message.count) == 1 else { return nil }
+        return der.withUnsafeBufferPointer { bytes in
+            var next = bytes.baseAddress
+            guard let signature = d2i_ECDSA_SIG(nil, &next, count) else { return nil }
+            defer { ECDSA_SIG_free(signature) }
+            var joined = [UInt8](repeating: 0, count: 64)
+            let isWritten = joined.withUnsafeMutableBufferPointer { joined in
+                guard let base = joined.baseAddress else { return false }
+                return BN_bn2binpad(ECDSA_SIG_get0_r(signature), base, 32) == 32
+                    && BN_bn2binpad(ECDSA_SIG_get0_s(signature), base + 32, 32) == 32
+            }
+            return isWritten ? joined : nil
+        }
+    }
+}
