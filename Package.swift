@@ -48,7 +48,7 @@ let package = Package(
 
         // APNs, simulated.
         .target(
-            name: "APNSSimulator", dependencies: ["Threads", "Sockets", "JSONBytes", "CNghttp2", "COpenSSL"],
+            name: "APNSSimulator", dependencies: ["Threads", "Sockets", "CLinux", "CNghttp2", "COpenSSL"],
             swiftSettings: strict),
         .executableTarget(
             name: "apns-simulator", dependencies: ["APNSSimulator", argumentParser], swiftSettings: strict),
