@@ -26,38 +26,41 @@ struct DaemonPlan: Sendable, Equatable {
 enum Daemon {
     /// Runs until a signal ends it.
     ///
-    /// - Parameter apps: the settings' apps with what their credentials were made of, in the order of the settings.
-    /// - Returns: why it could not start, if so: then nothing was claimed.
-    static func run(settings: Settings, apps: [LoadedApp], log: Log) -> String? {
+    /// - Parameter readAnew: reads the settings file and its credentials again, for SIGHUP.
+    /// - Returns: the fault because of which it could not start, if so: then nothing was claimed.
+    static func run(
+        _ configuration: Configuration, log: Log, readAnew: @escaping Dispatcher.ReadAnew
+    ) throws(CredentialError) -> String? {
+        let settings = configuration.settings
+        // Before the first thread, which inherits what is blocked.
         let signals = SignalInbox()
         let wakeUp = WakeUp()
         let deliveries = Mailbox<Delivery>()
-        var pushApps: [PushApp] = []
+        var apps: [PushApp] = []
         var events: [Mailbox<PoolEvent>] = []
-        for app in apps {
+        for (app, credential) in zip(settings.apps, configuration.credentials) {
             let mailbox = Mailbox<PoolEvent>(wakeUp: wakeUp)
-            do {
-                let pool = try SessionPool(
-                    settings: poolSettings(app, settings), credential: app.credential, deliveries: deliveries, events: mailbox)
-                pushApps.append(PushApp(name: app.name, pool: pool, topic: app.topic, needsTopic: app.needsTopic))
-                events.append(mailbox)
-            } catch {
-                return "\(app.name.map { "app \"\($0)\": " } ?? "")\(error)"
-            }
+            let pool = try SessionPool(
+                settings: settings.pool(of: app), credential: credential.credential, deliveries: deliveries, events: mailbox)
+            apps.append(PushApp(name: app.name, pool: pool, credential))
+            events.append(mailbox)
         }
         let lists = settings.queues.map { queue in
-            Dispatcher.List(queue: JobQueue(settings: queue, version: Version.current), name: queue.list)
+            Dispatcher.List(queue: JobQueue(settings: queue, version: gaplessdVersion), name: queue.list)
         }
-        log.info("gaplessd \(Version.current) started: \(apps.count == 1 ? "1 app" : "\(apps.count) apps"), lists \(settings.lists.joined(separator: ", ")).")
+        log.info("gaplessd \(gaplessdVersion) started, list \(settings.lists.joined(separator: ", ")).")
         var dispatcher = Dispatcher(
-            plan: DaemonPlan(settings), log: log, apps: pushApps, lists: lists, deliveries: deliveries, poolEvents: events,
-            signals: signals)
+            settings: settings, readAnew: readAnew, log: log, apps: apps, lists: lists, deliveries: deliveries,
+            poolEvents: events, signals: signals)
         return dispatcher.run()
     }
+}
 
-    private static func poolSettings(_ app: LoadedApp, _ settings: Settings) -> PoolSettings {
+extension Settings {
+    /// An app's pool as the daemon runs it: the ids of delivered pushes are wanted only for the results.
+    func pool(of app: App) -> PoolSettings {
         var pool = app.pool
-        pool.collectsAPNSIDs = settings.redis.resultsKey != nil
+        pool.collectsAPNSIDs = redis.resultsKey != nil
         return pool
     }
 }

@@ -38,7 +38,9 @@ struct Dispatcher: ~Copyable {
     /// An app without any session keeps what it has claimed for so long; then its jobs go back to where LLEN counts them.
     static let unreachablePatience = Duration.seconds(1)
 
-    let plan: DaemonPlan
+    var settings: Settings
+    var plan: DaemonPlan
+    let readAnew: ReadAnew
     let log: Log
     let apps: [PushApp]
     let lists: [List]
@@ -62,10 +64,12 @@ struct Dispatcher: ~Copyable {
     private var queueEvents: [QueueEvent] = []
 
     init(
-        plan: DaemonPlan, log: Log, apps: [PushApp], lists: [List], deliveries: Mailbox<Delivery>,
-        poolEvents: [Mailbox<PoolEvent>], signals: consuming SignalInbox
+        settings: Settings, readAnew: @escaping ReadAnew, log: Log, apps: [PushApp], lists: [List],
+        deliveries: Mailbox<Delivery>, poolEvents: [Mailbox<PoolEvent>], signals: consuming SignalInbox
     ) {
-        self.plan = plan
+        self.settings = settings
+        plan = DaemonPlan(settings)
+        self.readAnew = readAnew
         self.log = log
         self.apps = apps
         self.lists = lists

@@ -9,9 +9,9 @@ final class PushApp {
     let name: String?
     let pool: SessionPool
     /// `apns_topic`, or the certificate's own.
-    var topic: String?
+    private(set) var topic: String?
     /// Whether a job without a topic cannot be sent: a signing key has none of its own.
-    let needsTopic: Bool
+    private(set) var needsTopic: Bool
     var gate = AppGate()
     /// Notifications of this turn, pushed to the pool together at its end.
     var outgoing: [Notification] = []
@@ -21,11 +21,17 @@ final class PushApp {
     var unreachableSince: ContinuousClock.Instant?
     private var headers = SharedHeadersCache()
 
-    init(name: String?, pool: SessionPool, topic: String?, needsTopic: Bool) {
+    init(name: String?, pool: SessionPool, _ credential: AppCredential) {
         self.name = name
         self.pool = pool
-        self.topic = topic
-        self.needsTopic = needsTopic && topic == nil
+        topic = credential.topic
+        needsTopic = credential.topic == nil && credential.credential.certificate == nil
+    }
+
+    /// Another credential, whose topic may be another, too.
+    func adopt(_ credential: AppCredential) {
+        topic = credential.topic
+        needsTopic = credential.topic == nil && credential.credential.certificate == nil
     }
 
     /// `app "beta": `, or nothing for the top level: the beginning of a log line.
