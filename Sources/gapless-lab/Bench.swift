@@ -42,7 +42,7 @@ struct Bench: ParsableCommand {
     }
 
     private func measureH2load(_ row: inout Row) throws {
-        let stage = try Stage(simulator: ["--counts-only"], ledger: false, pinned: 1)
+        let stage = try Stage(simulator: [], ledger: false, pinned: 1)
         let token = try providerToken(stage)
         let body = stage.folder.file("body")
         try File.write(payload, to: body)
@@ -63,7 +63,7 @@ struct Bench: ParsableCommand {
     }
 
     private func measureDaemon(_ row: inout Row, _ changes: [String: String?]) throws {
-        let stage = try Stage(simulator: ["--counts-only"], ledger: false, pinned: 1)
+        let stage = try Stage(simulator: [], ledger: false, pinned: 1)
         try stage.push((0..<jobs).lazy.map(job))
         let settings = try stage.settings(changes.merging(["apns_max_concurrent_streams": "500"]) { ours, _ in ours })
         let redisBefore = processorTime(stage.redis.process.pid)
@@ -80,7 +80,7 @@ struct Bench: ParsableCommand {
 
     /// Resident memory of the daemon while a million jobs wait: the queue is Redis, not the daemon.
     private func measureMillion() throws {
-        let stage = try Stage(simulator: ["--counts-only"], ledger: false, pinned: 1)
+        let stage = try Stage(simulator: [], ledger: false, pinned: 1)
         try stage.push((0..<1_000_000).lazy.map(job))
         let daemon = try stage.start(try stage.settings(), pinned: 0)
         var memory: [Int] = []
@@ -109,7 +109,7 @@ struct Bench: ParsableCommand {
     private func providerToken(_ stage: Stage) throws -> String {
         let output = stage.folder.file("token")
         let process = try ChildProcess(
-            BuiltProducts.path("apns-simulator"), ["make-token", stage.folder.file("credentials")],
+            BuiltProducts.path("apns-simulator"), ["provider-token", stage.folder.file("credentials")],
             standardOutput: .file(output), standardError: .inherited)
         guard process.wait().status == 0 else { throw LabFailure(description: "no provider token") }
         return File.read(output).split(separator: "\n").first.map(String.init) ?? ""

@@ -29,9 +29,9 @@ final class Stage {
         var values: [String: String] = [
             "apns_server": "\"localhost:\(simulator.port)\"",
             "apns_ca_path": "\"credentials/ca.pem\"",
-            "apns_auth_key_path": "\"credentials/AuthKey_SIMKEY1234.p8\"",
-            "apns_auth_key_id": "\"SIMKEY1234\"",
-            "apns_team_id": "\"SIMTEAM123\"",
+            "apns_auth_key_path": "\"credentials/AuthKey_SIMKEY0001.p8\"",
+            "apns_auth_key_id": "\"SIMKEY0001\"",
+            "apns_team_id": "\"SIMTEAM001\"",
             "apns_topic": "\"com.example.app\"",
             "redis_socket_path": "\"\(redis.socketPath)\"",
             "redis_queue_key": "\"\(Stage.list)\"",

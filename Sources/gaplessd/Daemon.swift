@@ -26,14 +26,14 @@ struct DaemonPlan: Sendable, Equatable {
 enum Daemon {
     /// Runs until a signal ends it.
     ///
-    /// - Parameter readAnew: reads the settings file and its credentials again, for SIGHUP.
+    /// - Parameters:
+    ///   - signals: made before any thread.
+    ///   - readAnew: reads the settings file and its credentials again, for SIGHUP.
     /// - Returns: the fault because of which it could not start, if so: then nothing was claimed.
     static func run(
-        _ configuration: Configuration, log: Log, readAnew: @escaping Dispatcher.ReadAnew
+        _ configuration: Configuration, signals: consuming SignalInbox, log: Log, readAnew: @escaping Dispatcher.ReadAnew
     ) throws(CredentialError) -> String? {
         let settings = configuration.settings
-        // Before the first thread, which inherits what is blocked.
-        let signals = SignalInbox()
         let wakeUp = WakeUp()
         let deliveries = Mailbox<Delivery>()
         var apps: [PushApp] = []

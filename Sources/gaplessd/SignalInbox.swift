@@ -31,9 +31,4 @@ struct SignalInbox: ~Copyable {
         default: return .stop
         }
     }
-
-    /// Before anything else: a peer that closes must be an error of write(2), not the end of the process.
-    static func ignoreBrokenPipes() {
-        signal(SIGPIPE, SIG_IGN)
-    }
 }

@@ -1,0 +1,53 @@
+import PushPool
+import Threads
+
+/// Opens one session as the daemon would, up to the server's SETTINGS, and closes it again. Nothing is pushed.
+enum APNSProbe {
+    static func run(_ app: Settings.App, _ own: AppCredential) throws(ProbeFault) -> String {
+        var settings = app.pool
+        settings.sessions = 1
+        let events = Mailbox<PoolEvent>()
+        let pool: SessionPool
+        do {
+            pool = try SessionPool(settings: settings, credential: own.credential, deliveries: Mailbox(), events: events)
+        } catch {
+            throw .refused(error.description)
+        }
+        defer { _ = pool.close() }
+        return try firstWord(events, settings)
+    }
+
+    private static func firstWord(_ events: Mailbox<PoolEvent>, _ settings: PoolSettings) throws(ProbeFault) -> String {
+        // The dial has its own limit; some more for the names and the news of it.
+        let deadline = ContinuousClock.Instant.now + settings.dialTimeout + .seconds(1)
+        var poller = Poller()
+        while .now < deadline {
+            for event in events.drain() {
+                switch event {
+                case .opened(_, let address, let streams): return "ok, \(address), \(streams) streams"
+                case .dialFailed(let address, let fault, _), .closed(_, let address, let fault):
+                    throw ProbeFault(fault, at: address)
+                case .capacityChanged: continue
+                }
+            }
+            poller.reset()
+            poller.add(events.wakeDescriptor, for: .read)
+            poller.wait(until: deadline)
+        }
+        throw .unavailable("\(settings.host):\(settings.port) within \(settings.dialTimeout)")
+    }
+}
+
+extension ProbeFault {
+    fileprivate init(_ fault: SessionFault, at address: String) {
+        switch fault {
+        case .dial(let why, isCredential: true): self = .refused("\(address): \(why)")
+        case .dial(let why, isCredential: false): self = .unavailable("\(address): \(why)")
+        case .goAway(_, let reason): self = .refused("\(address): GOAWAY \(reason)")
+        case .streamReset(let code): self = .unavailable("\(address): RST_STREAM \(code)")
+        case .connectionLost(let why): self = .unavailable("\(address): \(why)")
+        case .pingUnanswered: self = .unavailable("\(address): PING unanswered")
+        case .closedByUs: self = .unavailable("\(address): closed")
+        }
+    }
+}

@@ -1,0 +1,64 @@
+import PushPool
+import RedisQueue
+
+/// What `check` tells of settings in which nothing is wrong: lines for people.
+struct CheckReport {
+    let lines: [String]
+
+    /// - Parameter now: Unix seconds, for the days that certificates have left.
+    init(_ configuration: Configuration, now: Int64) {
+        let settings = configuration.settings
+        var lines = [
+            "redis       \(settings.redis.server.text), database \(settings.redis.database), \(settings.redis.delivery.text)",
+            "lists       \(settings.lists.map(\.printable).joined(separator: ", "))",
+            "retries     \(settings.retryLimit), after \(settings.retryDelays.map(\.secondsText).joined(separator: ", ")) s",
+        ]
+        for (app, credential) in zip(settings.apps, configuration.credentials) {
+            lines += ["", app.name.map { "app         \($0.printable)" } ?? "app         (top level)"]
+            lines += Self.lines(app, credential, now: now)
+        }
+        self.lines = lines + ["", "settings: ok"]
+    }
+
+    private static func lines(_ app: Settings.App, _ own: AppCredential, now: Int64) -> [String] {
+        var lines = [
+            "server      \(app.pool.host):\(app.pool.port), \(app.pool.sessions) sessions",
+            "credential  \(own.credential.description.printable)",
+        ]
+        if let facts = own.credential.certificate {
+            let days = facts.daysLeft(now: now)
+            lines += [
+                "subject     \(facts.subject.printable)",
+                "topics      \(facts.allTopics.isEmpty ? "none named" : facts.allTopics.joined(separator: ", ").printable)",
+                "expires     in \(days) day\(days == 1 ? "" : "s")",
+            ]
+        }
+        return lines + ["topic       \(own.topic?.printable ?? "each job's own")"]
+    }
+}
+
+extension QueueSettings.Server {
+    var text: String {
+        switch self {
+        case .tcp(let host, let port): host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
+        case .unix(let path): "unix:\(path)"
+        }
+    }
+}
+
+extension QueueSettings.DeliveryMode {
+    fileprivate var text: String {
+        switch self {
+        case .atLeastOnce: "at least once"
+        case .atMostOnce: "at most once"
+        }
+    }
+}
+
+extension Duration {
+    /// Seconds for people: `0.5`, `60`.
+    fileprivate var secondsText: String {
+        let seconds = self / .seconds(1)
+        return seconds == seconds.rounded() ? String(Int64(seconds)) : String(seconds)
+    }
+}

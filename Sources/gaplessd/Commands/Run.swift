@@ -1,0 +1,29 @@
+import ArgumentParser
+import Glibc
+
+/// The daemon itself.
+struct Run: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "run",
+        abstract: "Runs the daemon in the foreground until SIGTERM or SIGINT (the call that is meant when none is named).")
+
+    @OptionGroup var file: SettingsArgument
+
+    func run() throws {
+        let configuration = try file.load()
+        // Before the first thread: the log's has one.
+        let signals = SignalInbox()
+        let settings = configuration.settings
+        let log = Log(format: settings.log.format, level: settings.log.level)
+        for warning in configuration.warnings { log.warning(warning) }
+        let path = file.settings
+        let fault = try Daemon.run(configuration, signals: signals, log: log) {
+            Result { () throws(SettingsRefusal) in try Configuration.load(SettingsFile(path: path)) }
+        }
+        log.close()
+        if let fault {
+            StandardStreams.print(["\(path.printable): \(fault.printable)"], to: STDERR_FILENO)
+            throw ExitCode.settingsFault
+        }
+    }
+}

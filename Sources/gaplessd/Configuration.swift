@@ -1,0 +1,27 @@
+import Glibc
+
+/// Settings and the credentials that they name: all that a call needs from files. Read whole, or not at all.
+struct Configuration: Sendable {
+    var settings: Settings
+    /// One for each of `settings.apps`, in their order.
+    var credentials: [AppCredential]
+    /// Nothing is wrong, but the operator should know: lines for the log.
+    var warnings: [String]
+
+    /// - Parameter now: Unix seconds, for the dates of certificates.
+    static func load(_ file: SettingsFile, now: Int64 = Int64(time(nil))) throws(SettingsRefusal) -> Configuration {
+        let reading: Settings.Reading
+        var loader = CredentialLoader(now: now)
+        do {
+            reading = try Settings.read(file)
+        } catch {
+            // Files that the sound part names are looked at all the same: one run shows everything.
+            _ = loader.load(error.soundApps)
+            throw SettingsRefusal(file: file.path, faults: error.faults + loader.faults)
+        }
+        let credentials = loader.load(reading.settings.apps)
+        guard loader.faults.isEmpty else { throw SettingsRefusal(file: file.path, faults: loader.faults) }
+        let warnings = (reading.warnings + loader.warnings).map { $0.line(file: file.path) }
+        return Configuration(settings: reading.settings, credentials: credentials, warnings: warnings)
+    }
+}

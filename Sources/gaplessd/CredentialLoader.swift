@@ -1,0 +1,164 @@
+import Glibc
+import PushPool
+import Sockets
+
+/// What one app shows to APNs.
+struct AppCredential: Sendable {
+    var credential: Credential
+    /// For jobs that name none: `apns_topic`, else the certificate's own.
+    var topic: String?
+}
+
+/// Reads the key files of apps and checks all that can be checked without asking Apple. Collects every fault on the way.
+struct CredentialLoader {
+    /// From here on every start warns of a certificate's end.
+    static let daysOfWarning: Int64 = 30
+    /// A key file is some kilobytes; a bundle of roots some hundred.
+    private static let mostBytes = 4 << 20
+
+    /// Unix seconds.
+    let now: Int64
+    private(set) var faults: [SettingsFault] = []
+    private(set) var warnings: [SettingsFault] = []
+
+    init(now: Int64) { self.now = now }
+
+    /// One for each app, in order; fewer only where faults were found.
+    mutating func load(_ apps: [Settings.App]) -> [AppCredential] {
+        let loaded = apps.compactMap { load($0) }
+        for (index, app) in loaded.enumerated() where loaded.count == apps.count {
+            guard let twin = loaded[..<index].firstIndex(where: { $0.topic != nil && $0.topic == app.topic }) else { continue }
+            warn(
+                apps[index], "apns_topic", "is \"\(app.topic ?? "")\", as that of \(apps[twin].words)",
+                "a job that names this topic and no app goes to \(apps[twin].words)")
+        }
+        return loaded
+    }
+
+    private mutating func load(_ app: Settings.App) -> AppCredential? {
+        let before = faults.count
+        checkRoots(app)
+        let credential = credential(app)
+        if let facts = credential?.certificate {
+            checkTopic(app, facts)
+            checkEnvironment(app, facts)
+            checkEnd(app, facts)
+        }
+        guard faults.count == before, let credential else { return nil }
+        let topic = app.topic ?? credential.certificate?.defaultTopic
+        if topic == nil {
+            warn(app, "apns_topic", "is missing", "each job must then name its topic")
+        }
+        return AppCredential(credential: credential, topic: topic)
+    }
+
+    private mutating func credential(_ app: Settings.App) -> Credential? {
+        let now = now
+        switch app.credential {
+        case .certificate(let path, let keyPath, let password):
+            let certificate = read(path, app, "apns_cert_path")
+            let key = keyPath == nil || keyPath == path ? certificate : read(keyPath ?? path, app, "apns_key_path")
+            guard let certificate, let key else { return nil }
+            return make(app, "apns_cert_path", path) { () throws(CredentialError) in
+                try .certificate(certPEM: certificate, keyPEM: key, passphrase: password?.text, now: now)
+            }
+        case .pkcs12(let path, let password):
+            guard let bytes = read(path, app, "apns_p12_path") else { return nil }
+            return make(app, "apns_p12_path", path) { () throws(CredentialError) in
+                try .pkcs12(bytes, password: password?.text ?? "", now: now)
+            }
+        case .signingKey(let path, let keyID, let teamID):
+            guard let bytes = read(path, app, "apns_auth_key_path") else { return nil }
+            return make(app, "apns_auth_key_path", path) { () throws(CredentialError) in
+                try .signingKey(p8PEM: bytes, keyID: keyID, teamID: teamID)
+            }
+        }
+    }
+
+    private mutating func make(
+        _ app: Settings.App, _ key: String, _ path: String, _ body: () throws(CredentialError) -> Credential
+    ) -> Credential? {
+        do {
+            return try body()
+        } catch {
+            fault(app, key, "\(path): \(error)")
+            return nil
+        }
+    }
+
+    private mutating func read(_ path: String, _ app: Settings.App, _ key: String) -> [UInt8]? {
+        do {
+            return try FileBytes.read(path, atMost: Self.mostBytes)
+        } catch {
+            fault(app, key, "\(path) cannot be read: \(error)", "a file that this user may read would be right")
+            return nil
+        }
+    }
+
+    private mutating func checkRoots(_ app: Settings.App) {
+        guard let path = app.pool.extraRootsPath, read(path, app, "apns_ca_path") != nil else { return }
+        do {
+            _ = try TLSContext(clientTrusting: path, identity: nil, protocols: [])
+        } catch {
+            fault(app, "apns_ca_path", "\(path) holds no certificates", "a PEM bundle of roots would be right")
+        }
+    }
+
+    private mutating func checkTopic(_ app: Settings.App, _ facts: CertificateFacts) {
+        let topics = facts.allTopics
+        guard let topic = app.topic, !topics.isEmpty, !topics.contains(topic) else { return }
+        fault(
+            app, "apns_topic", "is \"\(topic)\", which is not a topic of the certificate",
+            "\(topics.joined(separator: " or ")) would be right")
+    }
+
+    /// Apple's certificates say which of its two hosts they are for; others say nothing.
+    private mutating func checkEnvironment(_ app: Settings.App, _ facts: CertificateFacts) {
+        guard facts.isForDevelopment != facts.isForProduction else { return }
+        let isSandbox = ["api.sandbox.push.apple.com", "api.development.push.apple.com"].contains(app.pool.host)
+        guard isSandbox || app.pool.host == "api.push.apple.com", isSandbox != facts.isForDevelopment else { return }
+        let right = facts.isForDevelopment ? "sandbox" : "production"
+        warn(
+            app, "apns_server", "is \(app.pool.host), and the certificate is for the \(right) alone",
+            "\"\(right)\", or another certificate, would be right")
+    }
+
+    private mutating func checkEnd(_ app: Settings.App, _ facts: CertificateFacts) {
+        let days = facts.daysLeft(now: now)
+        guard days <= Self.daysOfWarning else { return }
+        let left = days < 1 ? "less than a day" : days == 1 ? "1 day" : "\(days) days"
+        warn(
+            app, app.credential.certificateKey, "the certificate expires in \(left)",
+            "a new one from the developer account would be right")
+    }
+
+    private mutating func fault(_ app: Settings.App, _ key: String, _ problem: String, _ remedy: String = "") {
+        faults.append(SettingsFault(key: app.keyPrefix + key, problem: problem, remedy: remedy))
+    }
+
+    private mutating func warn(_ app: Settings.App, _ key: String, _ problem: String, _ remedy: String) {
+        warnings.append(SettingsFault(key: app.keyPrefix + key, problem: problem, remedy: remedy))
+    }
+}
+
+extension CertificateFacts {
+    /// Every topic that it is for: those of its extension, and its UID.
+    var allTopics: [String] {
+        userID.map { topics.contains($0) ? topics : [$0] + topics } ?? topics
+    }
+}
+
+extension Settings.App {
+    /// In a sentence.
+    var words: String { name.map { "app \"\($0)\"" } ?? "the top level" }
+}
+
+extension Settings.CredentialSource {
+    fileprivate var certificateKey: String {
+        switch self {
+        case .certificate: "apns_cert_path"
+        case .pkcs12: "apns_p12_path"
+        case .signingKey: "apns_auth_key_path"
+        }
+    }
+}

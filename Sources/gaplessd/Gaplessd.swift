@@ -1,0 +1,73 @@
+import ArgumentParser
+import Glibc
+
+/// Picks the call and turns its end into an exit status (sysexits.h): 64 for wrong usage, 78 for a fault in the settings.
+@main
+struct Gaplessd: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "gaplessd",
+        abstract: "Takes push jobs from a Redis list, pushes them through APNs, and loses none.",
+        usage: """
+            gaplessd SETTINGS.json
+            gaplessd CALL SETTINGS.json [OPTION ...]
+            gaplessd help [CALL]
+            """,
+        discussion: """
+            'gaplessd SETTINGS.json' is short for 'gaplessd run SETTINGS.json'. A settings file that is named like a call \
+            needs a path: 'gaplessd ./check'.
+            """,
+        version: gaplessdVersion,
+        subcommands: [Run.self, Check.self],
+        defaultSubcommand: Run.self)
+
+    static func main() {
+        StandardStreams.prepare()
+        let words = CommandLine.arguments.dropFirst()
+        // The parser's own help knows no wrong call: it shows the page of all calls and ends with 0.
+        if words.first == "help", let call = words.dropFirst().first, !calls.contains(call) {
+            exit(withError: ValidationError("There is no call '\(call.printable)'."))
+        }
+        main(nil)
+    }
+
+    private static var calls: [String] {
+        configuration.subcommands.compactMap(\.configuration.commandName) + ["--help", "-h", "--version"]
+    }
+}
+
+/// How a call ends that the operator or a service is to blame for.
+extension ExitCode {
+    /// EX_UNAVAILABLE: a service that is needed did not answer.
+    static let serviceUnavailable = ExitCode(69)
+    /// EX_CONFIG: the settings or a credential.
+    static let settingsFault = ExitCode(78)
+}
+
+/// Descriptors 0, 1 and 2 of this process, and the signal that comes with broken ones.
+enum StandardStreams {
+    /// The first thing of all: a reader that goes away is an error of write(2), not the end of the process; and a stream that
+    /// was closed before us becomes /dev/null, so that no connection gets its number and log lines with it.
+    static func prepare() {
+        signal(SIGPIPE, SIG_IGN)
+        while true {
+            let descriptor = open("/dev/null", O_RDWR)
+            if 0...2 ~= descriptor { continue }
+            if descriptor > 2 { close(descriptor) }
+            return
+        }
+    }
+
+    /// Writes lines for people. A stream that cannot be written is nobody's fault worth telling: the exit status says the rest.
+    static func print(_ lines: [String], to descriptor: CInt = STDOUT_FILENO) {
+        let bytes = Array(lines.map { $0 + "\n" }.joined().utf8)
+        var written = 0
+        while written < bytes.count {
+            let count = bytes[written...].withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
+            if count > 0 {
+                written += count
+            } else if errno != EINTR {
+                return
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+/// The lines of gaplessd, and the one place that knows their wording (contract, section 6).
+///
+/// Any thread may call it. A call costs a lock and a copy and never waits for a disk, a pipe or a reader: `LogWriter` has a
+/// thread for that. Lines that find no room are dropped and counted.
+final class Log: Sendable {
+    enum Format: String, Sendable, CaseIterable {
+        case text
+        /// One object a line.
+        case json
+        /// As `text`, after a priority as systemd's journal reads it (sd-daemon(3)).
+        case journal
+    }
+
+    enum Level: Int, Sendable, Comparable, CaseIterable {
+        case debug, info, warning, error
+
+        init?(name: String) {
+            guard let level = Self.allCases.first(where: { $0.name == name }) else { return nil }
+            self = level
+        }
+
+        var name: String { "\(self)" }
+
+        static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
+    }
+
+    /// A valid job is repeated up to here, so that no line outgrows the writer's buffer.
+    static let mostJobBytes = 1 << 20
+    /// Of bytes that are no job, so many show which producer to ask.
+    static let mostBadBytes = 4096
+
+    private let level: Level
+    private let writer: LogWriter
+
+    /// - Parameters:
+    ///   - output: gets `Sent:` and information.
+    ///   - errors: gets warnings and errors.
+    init(format: Format = .text, level: Level = .info, output: CInt = 1, errors: CInt = 2) {
+        self.level = level
+        writer = LogWriter(format: format, output: output, errors: errors)
+    }
+
+    /// How many lines found no room, or could not be written, so far.
+    var droppedLines: Int { writer.droppedLines }
+
+    /// Writes what is left, for two seconds at most, and ends the writer's thread. What is logged afterwards is dropped.
+    func close() { writer.close() }
+
+    // MARK: What happened to a job
+
+    /// APNs has it. `job` is valid JSON without line breaks, redacted where that is wanted.
+    func sent(_ job: [UInt8]) {
+        if level > .info { return }
+        writer.append(.info) { line in
+            line.message("Sent")
+            line.text(": ")
+            line.validJob(job)
+            line.text(".")
+        }
+    }
+
+    /// It goes out again later; `count` is how often it will then have been resent.
+    func retrying(identifier: String, _ reason: String, count: Int) {
+        if level > .warning { return }
+        writer.append(.warning) { line in
+            line.message("SendPayload Error")
+            line.identifier(identifier)
+            line.field("reason", reason, after: ": ")
+            line.number("retry", count, after: ". Retrying count (", before: ").")
+        }
+    }
+
+    /// It is a dead letter. `job` as with `sent`.
+    func final(identifier: String, _ reason: String, job: [UInt8]) {
+        writer.append(.error) { line in
+            line.message("Final SendPayload Error")
+            line.identifier(identifier)
+            line.field("reason", reason, after: ": ")
+            line.text(" | ")
+            line.validJob(job)
+            line.text(".")
+        }
+    }
+
+    /// What stood in the list is no JSON. With `redacts`, only its length is told.
+    func unmarshalError(job: [UInt8], _ why: String, redacts: Bool) {
+        badJob("Json unmarshal error", job, why, redacts)
+    }
+
+    /// It is JSON, but no job. With `redacts`, only its length is told.
+    func structureError(job: [UInt8], _ why: String, redacts: Bool) {
+        badJob("Parsing apns structure error", job, why, redacts)
+    }
+
+    private func badJob(_ message: StaticString, _ job: [UInt8], _ why: String, _ redacts: Bool) {
+        writer.append(.error) { line in
+            line.message(message)
+            line.text(" (")
+            line.badJob(job, redacts: redacts)
+            line.field("reason", why, after: "): ", before: ".")
+        }
+    }
+
+    // MARK: Anything else, as a whole sentence
+
+    func debug(_ message: @autoclosure () -> String) {
+        if level == .debug { sentence(.debug, message()) }
+    }
+
+    func info(_ message: @autoclosure () -> String) {
+        if level <= .info { sentence(.info, message()) }
+    }
+
+    func warning(_ message: @autoclosure () -> String) {
+        if level <= .warning { sentence(.warning, message()) }
+    }
+
+    func error(_ message: String) { sentence(.error, message) }
+
+    private func sentence(_ level: Level, _ message: String) {
+        writer.append(level) { $0.sentence(message) }
+    }
+}

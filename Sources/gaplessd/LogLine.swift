@@ -1,0 +1,221 @@
+/// One line of the log on its way into a buffer: the same calls make the text for people and the object for programs.
+///
+/// A `text` is there for people alone, a `field` for both; nothing that a peer or a producer sent can begin a new line.
+struct LogLine: ~Copyable {
+    private let format: Log.Format
+    private(set) var bytes: [UInt8]
+
+    /// Takes over `buffer`, so that its memory is used again and again.
+    init(format: Log.Format, level: Log.Level, stamps: LogStamps, appendingTo buffer: consuming [UInt8]) {
+        self.format = format
+        bytes = buffer
+        switch format {
+        case .text: break
+        case .journal: add(level.priority)
+        case .json:
+            add("{\"time\": \"")
+            bytes += stamps.rfc3339
+            add("\", \"level\": \"")
+            bytes += level.name.utf8
+            add("\"")
+            return
+        }
+        add(level.bracket)
+        bytes += stamps.local
+        bytes.append(UInt8(ascii: " "))
+    }
+
+    /// Ends the line and gives the buffer back.
+    consuming func end() -> [UInt8] {
+        if format == .json { add("}") }
+        bytes.append(UInt8(ascii: "\n"))
+        return bytes
+    }
+
+    // MARK: The parts of a line
+
+    /// What happened, always in the same words.
+    mutating func message(_ message: StaticString) {
+        if format == .json { add(", \"message\": \"") }
+        add(message)
+        if format == .json { add("\"") }
+    }
+
+    /// A whole line that was composed elsewhere.
+    mutating func sentence(_ message: String) {
+        if format == .json {
+            add(", \"message\": ")
+            addQuoted(message)
+        } else {
+            addEscaped(message)
+        }
+    }
+
+    /// Punctuation between the parts, for people.
+    mutating func text(_ text: StaticString) {
+        if format != .json { add(text) }
+    }
+
+    mutating func identifier(_ identifier: String) {
+        field("identifier", identifier, after: " (ID ", before: ")")
+    }
+
+    mutating func field(_ name: StaticString, _ value: String, after: StaticString, before: StaticString = "") {
+        if format == .json {
+            addName(name)
+            addQuoted(value)
+        } else {
+            add(after)
+            addEscaped(value)
+            add(before)
+        }
+    }
+
+    mutating func number(_ name: StaticString, _ value: Int, after: StaticString, before: StaticString) {
+        if format == .json { addName(name) }
+        text(after)
+        bytes += String(value).utf8
+        text(before)
+    }
+
+    /// Valid JSON without line breaks, as it is. What is past the bound is cut, and then it is a string.
+    mutating func validJob(_ job: [UInt8]) {
+        if job.count > Log.mostJobBytes { return cutJob(job, Log.mostJobBytes) }
+        if format == .json { addName("job") }
+        bytes += job
+    }
+
+    /// Bytes that may be anything.
+    mutating func badJob(_ job: [UInt8], redacts: Bool) {
+        if redacts {
+            number("job_bytes", job.count, after: "", before: " bytes")
+        } else {
+            cutJob(job, Log.mostBadBytes)
+        }
+    }
+
+    private mutating func cutJob(_ job: [UInt8], _ most: Int) {
+        // Not in the middle of a character, where there are characters.
+        var end = min(most, job.count)
+        if end < job.count { for _ in 0..<3 where job[end] & 0xC0 == 0x80 { end -= 1 } }
+        if format == .json { addName("job_text"); add("\"") }
+        addEscaped(job[..<end])
+        if format == .json { add("\"") }
+        guard end < job.count else { return }
+        text("… (")
+        number("job_bytes", job.count, after: "", before: " bytes")
+        text(")")
+    }
+
+    // MARK: Bytes
+
+    private mutating func add(_ text: StaticString) {
+        text.withUTF8Buffer { unsafe bytes.append(contentsOf: $0) }
+    }
+
+    private mutating func addName(_ name: StaticString) {
+        add(", \"")
+        add(name)
+        add("\": ")
+    }
+
+    private mutating func addQuoted(_ text: String) {
+        add("\"")
+        addEscaped(Array(text.utf8)[...])
+        add("\"")
+    }
+
+    private mutating func addEscaped(_ text: String) {
+        if text.utf8.allSatisfy({ 0x20..<0x7F ~= $0 }) {
+            bytes += text.utf8
+        } else {
+            addEscaped(Array(text.utf8)[...])
+        }
+    }
+
+    /// Whatever the bytes are, on one line and harmless to a terminal.
+    private mutating func addEscaped(_ text: ArraySlice<UInt8>) {
+        var at = text.startIndex
+        while at < text.endIndex {
+            let length = UTF8Scalars.length(in: text, at: at)
+            let scalar = text[at..<at + max(1, length)]
+            if length == 0 || UTF8Scalars.isControl(scalar) {
+                if format == .json { addJSONEscape(scalar) } else { addControl(scalar) }
+            } else {
+                if format == .json, scalar.first == UInt8(ascii: "\"") || scalar.first == UInt8(ascii: "\\") { add("\\") }
+                bytes += scalar
+            }
+            at += scalar.count
+        }
+    }
+
+    /// A line break becomes a space, a tab stays, anything else is shown byte by byte: `\x00`.
+    private mutating func addControl(_ scalar: ArraySlice<UInt8>) {
+        switch scalar.first {
+        case UInt8(ascii: "\n"), UInt8(ascii: "\r"): bytes.append(UInt8(ascii: " "))
+        case UInt8(ascii: "\t"): bytes += scalar
+        default: for byte in scalar { addHex("\\x", byte) }
+        }
+    }
+
+    /// The last byte is the scalar's number in all of them (C1 is C2 and the number); a byte that is no UTF-8 counts as Latin 1.
+    private mutating func addJSONEscape(_ scalar: ArraySlice<UInt8>) {
+        if let byte = scalar.last { addHex("\\u00", byte) }
+    }
+
+    private mutating func addHex(_ prefix: StaticString, _ byte: UInt8) {
+        add(prefix)
+        for digit in [byte >> 4, byte & 15] { bytes.append(digit < 10 ? 0x30 + digit : 0x57 + digit) }
+    }
+}
+
+extension Log.Level {
+    fileprivate var bracket: StaticString {
+        switch self {
+        case .debug: "[Gapless D] "
+        case .info: "[Gapless I] "
+        case .warning: "[Gapless W] "
+        case .error: "[Gapless E] "
+        }
+    }
+
+    /// syslog(3)'s numbers.
+    fileprivate var priority: StaticString {
+        switch self {
+        case .debug: "<7>"
+        case .info: "<6>"
+        case .warning: "<4>"
+        case .error: "<3>"
+        }
+    }
+}
+
+/// Where characters begin and end in bytes that may be none (The Unicode Standard, table 3-7).
+enum UTF8Scalars {
+    /// How many bytes the scalar that begins there takes; 0 where none does.
+    static func length(in bytes: ArraySlice<UInt8>, at: Int) -> Int {
+        func follows(_ offset: Int, _ range: ClosedRange<UInt8> = 0x80...0xBF) -> Bool {
+            at + offset < bytes.endIndex && range.contains(bytes[at + offset])
+        }
+        switch bytes[at] {
+        case 0..<0x80: return 1
+        case 0xC2...0xDF: return follows(1) ? 2 : 0
+        case 0xE0: return follows(1, 0xA0...0xBF) && follows(2) ? 3 : 0
+        case 0xED: return follows(1, 0x80...0x9F) && follows(2) ? 3 : 0
+        case 0xE1...0xEF: return follows(1) && follows(2) ? 3 : 0
+        case 0xF0: return follows(1, 0x90...0xBF) && follows(2) && follows(3) ? 4 : 0
+        case 0xF1...0xF3: return follows(1) && follows(2) && follows(3) ? 4 : 0
+        case 0xF4: return follows(1, 0x80...0x8F) && follows(2) && follows(3) ? 4 : 0
+        default: return 0
+        }
+    }
+
+    /// C0, DEL and C1, which begins with C2 in UTF-8.
+    static func isControl(_ scalar: ArraySlice<UInt8>) -> Bool {
+        switch scalar[scalar.startIndex] {
+        case 0..<0x20, 0x7F: true
+        case 0xC2: scalar[scalar.startIndex + 1] < 0xA0
+        default: false
+        }
+    }
+}

@@ -1,0 +1,83 @@
+import PushPool
+import RedisQueue
+
+/// The settings of one gaplessd as a value: read whole, or not at all (`Settings.read`).
+///
+/// Past this type there are no seconds and no key names: each layer gets its part in its own units.
+struct Settings: Sendable, Equatable {
+    /// The top level first, where it has a credential; then `apps`, in the order of the file. Never empty.
+    var apps: [App]
+    /// The lists to claim from, in order of priority. Never empty.
+    var lists: [String]
+    var redis: Redis
+    /// Resends after the first send.
+    var retryLimit: Int
+    /// Before the first, second, third … resend; the last one repeats. Never empty.
+    var retryDelays: [Duration]
+    var log: Logging
+    /// How long a stop waits for what is on the wire.
+    var drainTimeout: Duration
+
+    /// One app: where its pushes go and who they come from.
+    struct App: Sendable, Equatable {
+        /// `nil` is the top level.
+        var name: String?
+        var pool: PoolSettings
+        var credential: CredentialSource
+        /// `apns_topic`, for jobs that name none.
+        var topic: String?
+
+        /// Before a key of this app, in a fault.
+        var keyPrefix: String { name.map { "apps.\($0)." } ?? "" }
+    }
+
+    /// Which files a credential is made from.
+    enum CredentialSource: Sendable, Equatable {
+        /// One file may hold both: then there is no second.
+        case certificate(path: String, keyPath: String?, password: Secret?)
+        case pkcs12(path: String, password: Secret?)
+        case signingKey(path: String, keyID: String, teamID: String)
+    }
+
+    struct Redis: Sendable, Equatable {
+        var server: QueueSettings.Server
+        var database: Int
+        var username: String?
+        var password: Secret?
+        var delivery: QueueSettings.DeliveryMode
+        var lease: Duration
+        var resultsKey: String?
+        var resultsMax: Int
+        var deadLetterMax: Int
+    }
+
+    struct Logging: Sendable, Equatable {
+        var successes: Bool
+        var format: Log.Format
+        var level: Log.Level
+        /// Whether device tokens are cut and `data` is left out.
+        var redacts: Bool
+    }
+
+    /// One list's part.
+    func queue(_ list: String) -> QueueSettings {
+        QueueSettings(
+            list: list, server: redis.server, database: redis.database, username: redis.username,
+            password: redis.password?.text, mode: redis.delivery, lease: redis.lease, resultsKey: redis.resultsKey,
+            resultsMax: redis.resultsMax, deadLetterMax: redis.deadLetterMax)
+    }
+
+    /// Every list's part, in order of priority.
+    var queues: [QueueSettings] { lists.map(queue) }
+}
+
+/// A password. Whoever wants it must ask for `text`; printing and dumping show only that it is there.
+struct Secret: Sendable, Equatable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    let text: String
+
+    init(_ text: String) { self.text = text }
+
+    var description: String { "(secret)" }
+    var debugDescription: String { description }
+    var customMirror: Mirror { Mirror(self, children: []) }
+}

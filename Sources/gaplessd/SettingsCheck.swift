@@ -1,0 +1,83 @@
+import JSONBytes
+import RedisQueue
+
+/// Whether a value is of its key's kind and within its bounds.
+extension SettingsKey.Kind {
+    /// What is wrong with it, or `nil`.
+    func problem(with value: JSONValue) -> String? {
+        isRight(value) ? nil : "is \(self == .secret ? value.kindName : value.shown)"
+    }
+
+    private func isRight(_ value: JSONValue) -> Bool {
+        switch self {
+        case .word: value.stringValue?.isWord ?? false
+        case .text: value.stringValue.map { !$0.isEmpty } ?? false
+        // A PKCS#12 file may well have the empty password.
+        case .secret: value.stringValue != nil
+        // A NUL would cut the path short where the system reads it.
+        case .path: value.stringValue.map { !$0.isEmpty && !$0.utf8.contains(0) } ?? false
+        case .appleID: value.stringValue.map { $0.utf8.count == 10 && $0.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber) } } ?? false
+        case .apnsServer: value.stringValue.map { APNSServer($0) != nil } ?? false
+        case .netAddress: value.stringValue.map { QueueSettings.Server(netAddress: $0) != nil } ?? false
+        case .integer(let range): value.integerValue.map { range.contains(Int($0)) } ?? false
+        case .fraction(let range), .seconds(let range): value.doubleValue.map(range.contains) ?? false
+        case .delays(let range): isRight(value) { $0.doubleValue.map(range.contains) ?? false }
+        case .flag: value.boolValue != nil
+        case .choice(let choices): value.stringValue.map(choices.contains) ?? false
+        case .names: value.stringValue.map { !$0.isEmpty } ?? areDifferentNames(value)
+        case .apps: isApps(value)
+        }
+    }
+
+    private func isRight(_ value: JSONValue, each: (JSONValue) -> Bool) -> Bool {
+        guard case .array(let elements) = value else { return false }
+        return !elements.isEmpty && elements.allSatisfy(each)
+    }
+
+    private func areDifferentNames(_ value: JSONValue) -> Bool {
+        guard case .array(let elements) = value else { return false }
+        let names = elements.compactMap(\.stringValue).filter { !$0.isEmpty }
+        return !names.isEmpty && names.count == elements.count && Set(names).count == names.count
+    }
+
+    private func isApps(_ value: JSONValue) -> Bool {
+        guard case .object(let apps) = value else { return false }
+        return apps.allSatisfy { if case .object = $0.value { !$0.key.isEmpty } else { false } }
+    }
+}
+
+extension JSONValue {
+    var kindName: String {
+        switch self {
+        case .object: "an object"
+        case .array: "an array"
+        case .string(""): "an empty string"
+        case .string: "a string"
+        case .number: "a number"
+        case .bool: "true or false"
+        case .null: "null"
+        }
+    }
+
+    /// What stands in the file, cut where it is long.
+    var shown: String {
+        switch self {
+        case .string(""), .object, .null: kindName
+        case .string(let text): "\"\(text.cut(to: 60))\", a string"
+        case .number(let digits): digits.cut(to: 30)
+        case .bool(let flag): "\(flag)"
+        case .array(let elements):
+            "an array" + (elements.isEmpty ? " without elements" : " of \(elements.map(\.shown).joined(separator: ", "))".cut(to: 100))
+        }
+    }
+
+    /// Whether both say the same, however they write it: `0` and `0.0` do.
+    func means(_ other: JSONValue) -> Bool {
+        if let left = doubleValue, let right = other.doubleValue { return left == right }
+        return self == other
+    }
+}
+
+extension String {
+    fileprivate func cut(to most: Int) -> String { count > most ? prefix(most) + "…" : self }
+}

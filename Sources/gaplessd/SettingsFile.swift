@@ -1,0 +1,94 @@
+import Glibc
+import JSONBytes
+
+/// Where settings come from: their path, and the environment that their paths may name.
+struct SettingsFile: Sendable {
+    var path: String
+    var environment: @Sendable (String) -> String? = { name in getenv(name).map { String(cString: $0) } }
+
+    /// Settings and secrets are small: what is larger is the wrong file.
+    static let mostBytes = 16 << 20
+
+    /// The members of the object that the file must hold.
+    func members() throws(SettingsRefusal) -> [JSONMember] {
+        let bytes: [UInt8]
+        do {
+            bytes = try FileBytes.read(path, atMost: Self.mostBytes)
+        } catch {
+            throw refusal("cannot be read: \(error)", "a readable file of settings would be right")
+        }
+        let value: JSONValue
+        do {
+            value = try JSONValue.parse(bytes)
+        } catch {
+            throw refusal("is no JSON at \(Self.place(of: error.offset, in: bytes))", "expected \(error.expected.rawValue)")
+        }
+        guard case .object(let members) = value else {
+            throw refusal("holds no JSON object", "{\"apns_server\": …, \"redis_queue_key\": …} would be right")
+        }
+        return members
+    }
+
+    private func refusal(_ problem: String, _ remedy: String) -> SettingsRefusal {
+        SettingsRefusal(file: path, faults: [SettingsFault(key: "", problem: problem, remedy: remedy)])
+    }
+
+    /// Lines and columns count from 1, bytes from 0; a column is a byte.
+    static func place(of offset: Int, in bytes: [UInt8]) -> String {
+        let before = bytes.prefix(offset)
+        let line = before.count { $0 == UInt8(ascii: "\n") } + 1
+        let column = before.reversed().prefix { $0 != UInt8(ascii: "\n") }.count + 1
+        return "byte \(offset), line \(line), column \(column)"
+    }
+
+    /// Why a path of the settings names no file.
+    enum PathFault: Error, Equatable {
+        case unset(String)
+        case unclosed
+    }
+
+    /// Replaces each `${NAME}`, and lets a relative path start from the settings file's folder.
+    func resolve(_ text: String) throws(PathFault) -> String {
+        var expanded = ""
+        var rest = text[...]
+        while let start = rest.firstRange(of: "${") {
+            guard let end = rest[start.upperBound...].firstIndex(of: "}") else { throw .unclosed }
+            let name = String(rest[start.upperBound..<end])
+            guard let value = environment(name), !value.isEmpty else { throw .unset(name) }
+            expanded += rest[..<start.lowerBound] + value
+            rest = rest[rest.index(after: end)...]
+        }
+        expanded += rest
+        if expanded.hasPrefix("/") { return expanded }
+        guard let slash = path.lastIndex(of: "/") else { return expanded }
+        return path[...slash] + expanded
+    }
+}
+
+/// A whole small file at once.
+enum FileBytes {
+    /// Why it could not be had, in the system's own words.
+    struct Fault: Error, Equatable, CustomStringConvertible {
+        var description: String
+
+        static func system(_ code: CInt) -> Fault { Fault(description: String(cString: strerror(code))) }
+    }
+
+    static func read(_ path: String, atMost most: Int) throws(Fault) -> [UInt8] {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw .system(errno) }
+        defer { close(descriptor) }
+        var bytes: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 16 << 10)
+        while true {
+            let count = Glibc.read(descriptor, &buffer, buffer.count)
+            if count == 0 { return bytes }
+            if count < 0 {
+                if errno == EINTR { continue }
+                throw .system(errno)
+            }
+            bytes += buffer[..<count]
+            guard bytes.count <= most else { throw Fault(description: "more than \(most) bytes") }
+        }
+    }
+}

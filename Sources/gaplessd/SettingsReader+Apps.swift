@@ -1,0 +1,145 @@
+import JSONBytes
+import PushPool
+
+/// The top level and `apps`, each with its server, its credential and its topic.
+extension SettingsReader {
+    mutating func apps(_ members: [JSONMember], top: SettingsScope) -> [Settings.App] {
+        var apps: [Settings.App] = []
+        let named = namedApps(members, top: top)
+        if named.isEmpty || top.mentionsCredential {
+            apps += app(name: nil, top, top: top)
+        } else if top.present.contains("apns_topic") {
+            fault("apns_topic", "is given without a credential", "a credential beside it, or a topic in each of apps, would be right")
+        }
+        for (name, scope) in named { apps += app(name: name, scope, top: top) }
+        return apps
+    }
+
+    private mutating func namedApps(
+        _ members: [JSONMember], top: SettingsScope
+    ) -> [(name: String, scope: SettingsScope)] {
+        guard case .object(let apps) = top.values["apps"] else { return [] }
+        var named: [(name: String, scope: SettingsScope)] = []
+        for app in apps where !app.key.hasPrefix("_") && !app.key.hasPrefix("//") {
+            guard case .object(let members) = app.value else { continue }
+            if named.contains(where: { $0.name == app.key }) {
+                fault("apps.\(app.key)", "is there more than once", "a name of its own for each app would be right")
+            } else {
+                named.append((app.key, scope(members, prefix: "apps.\(app.key).")))
+            }
+        }
+        return named
+    }
+
+    /// Nothing where a fault was found.
+    private mutating func app(name: String?, _ own: SettingsScope, top: SettingsScope) -> [Settings.App] {
+        let scope = name == nil ? own : own.inheriting(from: top)
+        let found = faults.count
+        if !scope.present.contains("apns_server") {
+            fault(scope.prefix + "apns_server", "is missing", SettingsKey.Kind.apnsServer.words)
+        }
+        let backoff = backoff(scope, own: own)
+        let credential = credential(scope)
+        guard faults.count == found, let credential, let server = scope.text("apns_server").flatMap(APNSServer.init) else {
+            return []
+        }
+        let pool = PoolSettings(
+            host: server.address.host, port: server.address.port, extraRootsPath: scope.text("apns_ca_path"),
+            sessions: top.integer("pool_size"), dialTimeout: scope.seconds("apns_dial_timeout"), dialBackoff: backoff,
+            requestTimeout: scope.seconds("apns_request_timeout"), keepAlive: scope.seconds("apns_keepalive"),
+            maxConcurrentStreams: scope.integer("apns_max_concurrent_streams"),
+            collectsAPNSIDs: top.text("redis_results_key") != nil)
+        return [Settings.App(name: name, pool: pool, credential: credential, topic: scope.text("apns_topic"))]
+    }
+
+    private mutating func backoff(_ scope: SettingsScope, own: SettingsScope) -> Backoff {
+        let first = scope.fraction("apns_dial_backoff_min")
+        let most = scope.fraction("apns_dial_backoff_max")
+        let names = ["apns_dial_backoff_min", "apns_dial_backoff_max"]
+        // Said where it was set: an app that sets neither inherits the fault with the values.
+        if first > most, let key = names.first(where: own.present.contains) {
+            fault(
+                scope.prefix + key, "makes apns_dial_backoff_min \(first) and apns_dial_backoff_max \(most)",
+                "a minimum not above the maximum would be right")
+        }
+        return Backoff(
+            first: .seconds(first), most: .seconds(most), jitter: scope.fraction("apns_dial_backoff_jitter"))
+    }
+
+    private mutating func credential(_ scope: SettingsScope) -> Settings.CredentialSource? {
+        let kinds = CredentialKind.allCases.filter { !scope.present.isDisjoint(with: $0.mentions) }
+        guard let kind = kinds.first else {
+            fault(scope.prefix + "apns_auth_key_path", "is missing, and so is every other credential", CredentialKind.choice)
+            return nil
+        }
+        let mentions = kinds.compactMap { $0.mentions.first(where: scope.present.contains) }
+        if kinds.count > 1 {
+            fault(
+                scope.prefix + mentions[0], "is given beside \(mentions.dropFirst().joined(separator: " and "))",
+                CredentialKind.choice)
+            return nil
+        }
+        let missing = kind.required.filter { !scope.present.contains($0) }
+        for key in missing {
+            fault(scope.prefix + key, "is missing", "\(kind.words) would be right")
+        }
+        guard missing.isEmpty else { return nil }
+        return source(kind, scope)
+    }
+
+    private func source(_ kind: CredentialKind, _ scope: SettingsScope) -> Settings.CredentialSource? {
+        switch kind {
+        case .certificate:
+            guard let path = scope.text("apns_cert_path") else { return nil }
+            return .certificate(
+                path: path, keyPath: scope.text("apns_key_path"), password: scope.secret("apns_key_password"))
+        case .pkcs12:
+            guard let path = scope.text("apns_p12_path") else { return nil }
+            return .pkcs12(path: path, password: scope.secret("apns_p12_password"))
+        case .signingKey:
+            guard let path = scope.text("apns_auth_key_path"), let keyID = scope.text("apns_auth_key_id"),
+                let teamID = scope.text("apns_team_id")
+            else { return nil }
+            return .signingKey(path: path, keyID: keyID, teamID: teamID)
+        }
+    }
+}
+
+/// The ways to prove who we are, as the settings name them.
+private enum CredentialKind: CaseIterable {
+    case signingKey, certificate, pkcs12
+
+    var required: [String] {
+        switch self {
+        case .signingKey: ["apns_auth_key_path", "apns_auth_key_id", "apns_team_id"]
+        case .certificate: ["apns_cert_path"]
+        case .pkcs12: ["apns_p12_path"]
+        }
+    }
+
+    /// Any of these says that this kind is meant.
+    var mentions: [String] {
+        switch self {
+        case .signingKey: required
+        case .certificate: required + ["apns_key_path", "apns_key_password", "apns_key_password_file"]
+        case .pkcs12: required + ["apns_p12_password", "apns_p12_password_file"]
+        }
+    }
+
+    static var choice: String { "one kind of credential would be right: \(allCases.map(\.words).joined(separator: ", or "))" }
+
+    var words: String {
+        switch self {
+        case .signingKey: "apns_auth_key_path with apns_auth_key_id and apns_team_id"
+        case .certificate: "apns_cert_path with apns_key_path"
+        case .pkcs12: "apns_p12_path"
+        }
+    }
+}
+
+extension SettingsScope {
+    /// Whether any key of a credential stands here.
+    fileprivate var mentionsCredential: Bool {
+        CredentialKind.allCases.contains { !present.isDisjoint(with: $0.mentions) }
+    }
+}
