@@ -156,7 +156,7 @@ extension Dispatcher {
             log.warning("\(app.label)Session \(session.number) to \(address) is closed: \(fault.logText).")
             if let reason = HoldReason(fault) { perform(app.gate.faulted(reason, now: now), app: index) }
         case .dialFailed(let address, let fault, let wait):
-            log.warning("\(app.label)No session to \(address): \(fault.logText). Again in \(wait.secondsText) s.")
+            log.warning("\(app.label)No session to \(address): \(fault.logText). Again in \(wait.roundedSeconds) s.")
             if let reason = HoldReason(fault) { perform(app.gate.faulted(reason, now: now), app: index) }
         case .capacityChanged: break
         }

@@ -13,7 +13,7 @@ extension Dispatcher {
             return
         }
         phase = .draining(until: now + plan.drainTimeout)
-        log.info("Draining: \(held.count) jobs in flight, at most \(plan.drainTimeout.secondsText) s.")
+        log.info("Draining: \(held.count) jobs in flight, at most \(plan.drainTimeout.roundedSeconds) s.")
         for app in apps.indices { takeBack(app: app) }
         for number in held.numbers(where: { $0.suspectAnswer != nil }) { release(number) }
     }

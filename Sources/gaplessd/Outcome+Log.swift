@@ -35,7 +35,7 @@ extension SessionFault {
 
 extension Duration {
     /// In seconds with at most one digit behind the point: `20`, `0.5`.
-    var secondsText: String {
+    var roundedSeconds: String {
         let tenths = Int((self / .milliseconds(100)).rounded())
         return tenths % 10 == 0 ? "\(tenths / 10)" : "\(tenths / 10).\(tenths % 10)"
     }
