@@ -31,7 +31,7 @@ struct Gaplessd: ParsableCommand {
     }
 
     private static var calls: [String] {
-        configuration.subcommands.compactMap(\.configuration.commandName) + ["--help", "-h", "--version"]
+        configuration.subcommands.compactMap { $0.configuration.commandName } + ["--help", "-h", "--version"]
     }
 }
 

@@ -1,0 +1,159 @@
+import PushPool
+import RedisQueue
+import Testing
+
+@testable import gaplessd
+
+@Suite("Reading settings")
+struct SettingsReadingTests {
+    private let folder = SettingsFolder()
+
+    private func read(_ members: String = "", environment: [String: String] = [:]) throws -> Settings {
+        try folder.read(settings(members), environment: environment).settings
+    }
+
+    @Test func `What is left out has the contract's default`() throws {
+        let read = try read()
+        #expect(
+            read
+                == Settings(
+                    apps: [
+                        Settings.App(
+                            name: nil,
+                            pool: PoolSettings(
+                                host: "api.sandbox.push.apple.com", port: 443, sessions: 2, dialTimeout: .seconds(10),
+                                dialBackoff: Backoff(first: .milliseconds(500), most: .seconds(60), jitter: 0.2),
+                                requestTimeout: .seconds(15), keepAlive: .seconds(60), maxConcurrentStreams: 1000),
+                            credential: .signingKey(path: folder.file("k.p8"), keyID: "ABCDE12345", teamID: "TEAM123456"),
+                            topic: nil)
+                    ],
+                    lists: ["q"],
+                    redis: Settings.Redis(
+                        server: .tcp(host: "127.0.0.1", port: 6379), database: 0, username: nil, password: nil,
+                        delivery: .atLeastOnce, lease: .seconds(15), resultsKey: nil, resultsMax: 1_000_000, deadLetterMax: 0),
+                    retryLimit: 3, retryDelays: [.seconds(1), .seconds(60), .seconds(900)],
+                    log: Settings.Logging(successes: false, format: .text, level: .info, redacts: false),
+                    drainTimeout: .seconds(20)))
+    }
+
+    @Test func `Every key that is given arrives in its own unit`() throws {
+        let read = try read(
+            """
+            "apns_topic": "com.example.app", "apns_ca_path": "/ca.pem", "apns_dial_timeout": 1.5, "apns_dial_backoff_min": 0.25, \
+            "apns_dial_backoff_max": 8, "apns_dial_backoff_jitter": 0.1, "apns_request_timeout": 2, "apns_keepalive": 3, \
+            "apns_max_concurrent_streams": 7, "pool_size": 5, "retry_limit": 0, "retry_delays": [0.5], "redis_lease": 30, \
+            "redis_host": "redis", "redis_port": 7000, "redis_db": 3, "redis_username": "u", "redis_password": "p", \
+            "redis_delivery": "at_most_once", "redis_results_key": "r", "redis_results_max": 10, "redis_dead_letter_max": 11, \
+            "log_successes": true, "log_format": "journal", "log_level": "error", "log_redact": true, "drain_timeout": 0
+            """)
+        let app = try #require(read.apps.first)
+        #expect(app.topic == "com.example.app")
+        #expect(
+            app.pool
+                == PoolSettings(
+                    host: "api.sandbox.push.apple.com", port: 443, extraRootsPath: "/ca.pem", sessions: 5,
+                    dialTimeout: .milliseconds(1500), dialBackoff: Backoff(first: .milliseconds(250), most: .seconds(8), jitter: 0.1),
+                    requestTimeout: .seconds(2), keepAlive: .seconds(3), maxConcurrentStreams: 7, collectsAPNSIDs: true))
+        #expect(read.retryLimit == 0)
+        #expect(read.retryDelays == [.milliseconds(500)])
+        #expect(
+            read.queues == [
+                QueueSettings(
+                    list: "q", server: .tcp(host: "redis", port: 7000), database: 3, username: "u", password: "p",
+                    mode: .atMostOnce, lease: .seconds(30), resultsKey: "r", resultsMax: 10, deadLetterMax: 11)
+            ])
+        #expect(read.log == Settings.Logging(successes: true, format: .journal, level: .error, redacts: true))
+        #expect(read.drainTimeout == .zero)
+    }
+
+    @Test(arguments: [
+        ("production", "api.push.apple.com", 443), ("sandbox", "api.sandbox.push.apple.com", 443),
+        ("127.0.0.1:2197", "127.0.0.1", 2197), ("[::1]:8443", "::1", 8443), ("apns.example.com:443", "apns.example.com", 443),
+    ])
+    func `A server is a name of Apple's or host and port`(text: String, host: String, port: Int) throws {
+        #expect(APNSServer(text)?.address == HostAndPort(host, port))
+        #expect(APNSServer(text)?.isRetired == false)
+    }
+
+    @Test(arguments: ["", "Production", "api.push.apple.com", "a:0", "a:65536", "a:", ":443", "::1:443", "[::1]", "[]:1", "a b:1", "http://a:1", "a:+1", "a:1:2"])
+    func `Nothing else is a server`(text: String) {
+        #expect(APNSServer(text) == nil)
+    }
+
+    @Test(arguments: [
+        ("gateway.push.apple.com:2195", "api.push.apple.com", "production"),
+        ("gateway.sandbox.push.apple.com:2195", "api.sandbox.push.apple.com", "sandbox"),
+    ])
+    func `A retired gateway is taken as its successor, with one warning`(old: String, host: String, name: String) throws {
+        let apns = smallestAPNS.replacing("sandbox", with: old)
+        let reading = try folder.read(settings(apns: apns))
+        #expect(reading.settings.apps.map(\.pool.host) == [host])
+        #expect(reading.settings.apps.map(\.pool.port) == [443])
+        #expect(
+            reading.warnings.map { $0.line(file: "f") } == [
+                "f: apns_server: is \"\(old)\", a binary gateway that Apple has switched off; taken as \(host):443; \"\(name)\" would be right"
+            ])
+    }
+
+    @Test(arguments: [
+        ("redis.local:6380", QueueSettings.Server.tcp(host: "redis.local", port: 6380)),
+        ("tcp:[::1]:6380", .tcp(host: "::1", port: 6380)), ("unix:/run/redis.sock", .unix(path: "/run/redis.sock")),
+    ])
+    func `The old address of Redis still works`(text: String, server: QueueSettings.Server) throws {
+        #expect(try read("\"redis_netaddress\": \"\(text)\"").redis.server == server)
+    }
+
+    @Test func `A relative path starts from the settings file, and variables are expanded`() throws {
+        let read = try read(
+            #""redis_socket_path": "${RUN}/redis.sock", "apns_ca_path": "ca/${NAME}.pem""#,
+            environment: ["RUN": "/run/r", "NAME": "roots"])
+        #expect(read.redis.server == .unix(path: "/run/r/redis.sock"))
+        #expect(read.apps.first?.pool.extraRootsPath == folder.file("ca/roots.pem"))
+        #expect(try SettingsFile(path: "settings.json").resolve("k.p8") == "k.p8")
+        #expect(try self.read(#""redis_netaddress": "unix:r.sock""#).redis.server == .unix(path: folder.file("r.sock")))
+    }
+
+    @Test func `A variable that is not set is a fault`() {
+        #expect(
+            folder.faults(settings(#""apns_ca_path": "${NOWHERE}/ca.pem""#)) == [
+                "apns_ca_path: names ${NOWHERE}, which is not set in the environment; a variable that is set would be right"
+            ])
+        #expect(folder.faults(settings(#""apns_ca_path": "${NOWHERE""#)) == ["apns_ca_path: has a ${ without its }; ${NAME} would be right"])
+    }
+
+    @Test func `Lists keep their order`() throws {
+        let read = try folder.read("{\(smallestAPNS), \"redis_queue_key\": [\"high\", \"low\"]}").settings
+        #expect(read.lists == ["high", "low"])
+        #expect(read.queues.map(\.list) == ["high", "low"])
+    }
+
+    @Test(arguments: ["s3cret\n", "s3cret\r\n", "s3cret"])
+    func `A secret may lie in a file of its own, with a line's end behind it`(content: String) throws {
+        folder.write(content, to: "password")
+        #expect(try read(#""redis_password_file": "password""#).redis.password == Secret("s3cret"))
+    }
+
+    @Test func `A secret's file that cannot be had is a fault`() {
+        #expect(
+            folder.faults(settings(#""redis_password_file": "none""#)) == [
+                "redis_password_file: \(folder.file("none")) cannot be read: No such file or directory; a readable file with the password in it would be right"
+            ])
+        folder.write("\n", to: "empty")
+        #expect(folder.faults(settings(#""redis_password_file": "empty""#)).first?.contains("holds no text") == true)
+        folder.write("x", to: "x")
+        #expect(
+            folder.faults(settings(#""redis_password": "y", "redis_password_file": "x""#)) == [
+                "redis_password_file: is given beside redis_password; one of both would be right"
+            ])
+    }
+
+    @Test func `No secret is in a description, a dump or a fault`() throws {
+        let read = try read(#""redis_password": "hunter2""#)
+        var dumped = ""
+        dump(read, to: &dumped)
+        #expect(!dumped.contains("hunter2"))
+        #expect(!"\(read)".contains("hunter2"))
+        #expect(!String(reflecting: read).contains("hunter2"))
+        #expect(!folder.faults(settings(#""redis_password": ["hunter2"]"#)).joined().contains("hunter2"))
+    }
+}
