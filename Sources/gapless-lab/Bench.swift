@@ -1,6 +1,7 @@
 import ArgumentParser
 import Glibc
 import Harness
+import RedisQueue
 
 /// CPU per push and pushes per second of the whole daemon, with h2load's bare requests beside it in the same run.
 struct Bench: ParsableCommand {
@@ -69,7 +70,7 @@ struct Bench: ParsableCommand {
         let redisBefore = processorTime(stage.redis.process.pid)
         let start = ContinuousClock.now
         let daemon = try stage.start(settings, pinned: 0)
-        let isDone = try waitUntil(atMost: .seconds(120)) { try stage.status().counter("sent") >= jobs }
+        let isDone = try waitUntil(atMost: .seconds(120)) { try stage.status().counter(.sent) >= jobs }
         let seconds = (ContinuousClock.now - start) / .seconds(1)
         let redis = processorTime(stage.redis.process.pid) - redisBefore
         guard isDone, let exit = daemon.stop(), exit.status == 0 else {
@@ -86,7 +87,7 @@ struct Bench: ParsableCommand {
         var memory: [Int] = []
         let isDone = try waitUntil(atMost: .seconds(180)) {
             memory.append(daemon.residentBytes)
-            return try stage.status().counter("sent") >= 1_000_000
+            return try stage.status().counter(.sent) >= 1_000_000
         }
         let settled = memory.dropFirst(memory.count / 5)
         guard isDone, let low = settled.min(), let high = settled.max(), let exit = daemon.stop() else {

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Glibc
 import Harness
+import RedisQueue
 
 /// The main job from nothing, with what goes wrong in life, and the sums at the end.
 struct Demo: ParsableCommand {
@@ -50,12 +51,12 @@ struct Demo: ParsableCommand {
         var next = ContinuousClock.now
         let isDone = try waitUntil(atMost: .seconds(60)) {
             let status = try stage.status()
-            let isOver = sent.map { status.counter("sent") >= $0 } ?? status.isDrained
+            let isOver = sent.map { status.counter(.sent) >= $0 } ?? status.isDrained
             if ContinuousClock.now >= next || isOver {
                 next = .now + .milliseconds(250)
                 say(
                     "  LLEN \(pad(status.backlog))   in flight \(pad(status.inFlight))   delayed \(pad(status.delayed))"
-                        + "   sent \(pad(status.counter("sent")))   dead \(pad(status.dead))")
+                        + "   sent \(pad(status.counter(.sent)))   dead \(pad(status.dead))")
             }
             return isOver
         }
@@ -77,7 +78,7 @@ struct Demo: ParsableCommand {
         for (reason, count) in reasons.sorted(by: { $0.key < $1.key }) { say("  dead: \(padRight(reason, 13)) \(pad(count))") }
         say("  lost                \(pad(balance.lost))")
         say("")
-        say("  retried after 503   \(pad(status.counter("retried")))")
+        say("  retried after 503   \(pad(status.counter(.retried)))")
         say("  delivered twice     \(pad(balance.extra))   of the \(inFlightAtKill) in flight at the kill -9")
         let adds = balance.delivered + status.dead == jobs + bad
         say("\n\(jobs + bad) queued = \(balance.delivered) delivered + \(status.dead) dead letters, lost \(balance.lost)")

@@ -9,7 +9,7 @@ final class Stage {
     let folder = TemporaryFolder()
     let redis: RedisServer
     let simulator: SimulatorProcess
-    let client: RedisClient
+    private var client: RedisClient
     let keys: Keys
 
     /// - Parameters:
@@ -20,7 +20,9 @@ final class Stage {
         for process in [redis.process, simulator.process] {
             if let pinned { pin(process.pid, to: pinned) }
         }
-        client = try RedisClient(.unix(path: redis.socketPath), timeout: .seconds(30))
+        var settings = QueueSettings(list: Stage.list, server: .unix(path: redis.socketPath))
+        settings.timeout = .seconds(30)
+        client = try RedisClient(settings: settings)
         keys = Keys(list: Stage.list)
     }
 
@@ -64,7 +66,7 @@ final class Stage {
         try flush()
     }
 
-    func status() throws -> QueueStatus { try QueueStatus.read(client, keys) }
+    func status() throws -> QueueStatus { try QueueStatus.read(&client, keys) }
 
     /// Waits until nothing waits, flies or is delayed; whether it came about.
     func awaitDrained(atMost limit: Duration, _ progress: (QueueStatus) -> Void = { _ in }) throws -> Bool {
@@ -77,11 +79,10 @@ final class Stage {
 
     /// The device tokens of all dead letters, and how many there are of each reason.
     func deadLetters() throws -> (tokens: [String], reasons: [String: Int]) {
-        guard case .array(let letters) = try client.command(["LRANGE", keys.dead, "0", "-1"]) else { return ([], [:]) }
+        let letters = try client.command(["LRANGE", keys.dead, "0", "-1"]).items ?? []
         var tokens: [String] = []
         var reasons: [String: Int] = [:]
-        for case .bulk(let bytes) in letters {
-            let text = String(decoding: bytes, as: UTF8.self)
+        for text in letters.compactMap(\.text) {
             reasons[member("reason", of: text) ?? "?", default: 0] += 1
             if let token = member("token", of: text) { tokens.append(token) }
         }
@@ -107,4 +108,11 @@ func pin(_ pid: CInt, to processor: Int) {
 func deviceToken(_ number: Int) -> String {
     let digits = String(number, radix: 16)
     return String(repeating: "ab", count: 24) + String(repeating: "0", count: 16 - digits.count) + digits
+}
+
+extension QueueStatus {
+    /// Nothing waits, flies or is delayed.
+    var isDrained: Bool { backlog == 0 && inFlight == 0 && delayed == 0 && recovered == 0 }
+
+    func counter(_ counter: Counter) -> Int { Int(counters[counter, default: 0]) }
 }
