@@ -43,7 +43,7 @@ let package = Package(
         .target(name: "RedisQueue", dependencies: ["Threads", "Sockets", "CHiredis"], swiftSettings: strict),
         .executableTarget(
             name: "gaplessd",
-            dependencies: ["PushPool", "RedisQueue", "Threads", "Sockets", "JSONBytes", argumentParser, logging],
+            dependencies: ["PushPool", "RedisQueue", "Threads", "Sockets", "JSONBytes", "CLinux", argumentParser],
             swiftSettings: strict),
 
         // APNs, simulated.
