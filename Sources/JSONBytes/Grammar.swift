@@ -28,7 +28,7 @@ enum Grammar {
             at = afterPlain(bytes, at)
             let byte = byte(bytes, at)
             if byte == ASCII.quote {
-                return JSONSlice(range: start..<at + 1, kind: .string, hasEscapes: hasEscapes)
+                return JSONSlice(range: start..<at &+ 1, kind: .string, hasEscapes: hasEscapes)
             }
             if byte == ASCII.backslash {
                 hasEscapes = true

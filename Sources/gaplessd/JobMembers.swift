@@ -55,7 +55,9 @@ enum JobKey: Int, Sendable, CaseIterable {
 }
 
 /// Where a job's members stand, after one walk over all its bytes: the last of each name, and none that is `null`.
-struct JobMembers {
+///
+/// Not copyable, since it is read on the hot path and is half a kilobyte large.
+struct JobMembers: ~Copyable {
     let bytes: [UInt8]
     private var values = InlineArray<15, JSONSlice?>(repeating: nil)
     /// What the last `data` says of its push type.

@@ -29,12 +29,7 @@ struct JobReader: Sendable {
     }
 
     mutating func read(_ bytes: [UInt8]) throws(JobFault) -> Job {
-        let members: JobMembers
-        do {
-            members = try JobMembers(of: bytes)
-        } catch {
-            throw .unmarshal(error.description)
-        }
+        let members = try Self.members(of: bytes)
         let target = try members.target()
         let pushType = try members.name(.pushType) ?? (members.payload.isBackground ? "background" : "alert")
         return Job(
@@ -53,6 +48,14 @@ struct JobReader: Sendable {
             apnsID: try members.apnsID(),
             notBefore: try members.notBefore(),
             frame: Job.Frame(of: members))
+    }
+
+    private static func members(of bytes: [UInt8]) throws(JobFault) -> JobMembers {
+        do {
+            return try JobMembers(of: bytes)
+        } catch {
+            throw .unmarshal(error.description)
+        }
     }
 
     /// What can still be told of an element that is no job, for its dead letter: raw JSON of the identifier, and the token.

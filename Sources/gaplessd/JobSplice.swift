@@ -87,7 +87,7 @@ extension Job {
 
 extension Job.Frame {
     /// `nil` for a job without `tokens`.
-    init?(of members: JobMembers) {
+    init?(of members: borrowing JobMembers) {
         let bytes = members.bytes
         guard members[.tokens] != nil, let place = members.tokensMember else { return nil }
         head = Array(bytes[..<place.lowerBound])
