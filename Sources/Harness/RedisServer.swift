@@ -1,4 +1,5 @@
 import Glibc
+internal import RedisQueue
 
 /// A redis-server of our own: in a temporary folder, on a Unix socket, on no port, gone when this object goes.
 public final class RedisServer {
@@ -37,7 +38,17 @@ public final class RedisServer {
     }
 
     private func awaitReady() throws {
-        let isUp = waitUntil(atMost: .seconds(20)) { access(socketPath, F_OK) == 0 || process.poll() != nil }
+        let settings = QueueSettings(list: "none", server: .unix(path: socketPath))
+        // A client is let in only once the server serves: not while it loads its files.
+        let isUp = waitUntil(atMost: .seconds(60)) {
+            guard process.poll() == nil else { return true }
+            do {
+                var client = try RedisClient(settings: settings)
+                return try client.command(["PING"]) == .status("PONG")
+            } catch {
+                return false
+            }
+        }
         guard isUp, process.poll() == nil else {
             throw ChildProcess.Failure(description: "redis-server did not start:\n" + File.read(folder.file("redis.log")))
         }

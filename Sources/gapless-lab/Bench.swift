@@ -43,7 +43,7 @@ struct Bench: ParsableCommand {
     }
 
     private func measureH2load(_ row: inout Row) throws {
-        let stage = try Stage(simulator: [], ledger: false, pinned: 1)
+        let stage = try Stage(simulator: ["--token-streams", "1000"], ledger: false, pinned: 1)
         let token = try providerToken(stage)
         let body = stage.folder.file("body")
         try File.write(payload, to: body)
@@ -64,7 +64,7 @@ struct Bench: ParsableCommand {
     }
 
     private func measureDaemon(_ row: inout Row, _ changes: [String: String?]) throws {
-        let stage = try Stage(simulator: [], ledger: false, pinned: 1)
+        let stage = try Stage(simulator: ["--token-streams", "1000"], ledger: false, pinned: 1)
         try stage.push((0..<jobs).lazy.map(job))
         let settings = try stage.settings(changes.merging(["apns_max_concurrent_streams": "500"]) { ours, _ in ours })
         let redisBefore = processorTime(stage.redis.process.pid)
@@ -81,7 +81,7 @@ struct Bench: ParsableCommand {
 
     /// Resident memory of the daemon while a million jobs wait: the queue is Redis, not the daemon.
     private func measureMillion() throws {
-        let stage = try Stage(simulator: [], ledger: false, pinned: 1)
+        let stage = try Stage(simulator: ["--token-streams", "1000"], ledger: false, pinned: 1)
         try stage.push((0..<1_000_000).lazy.map(job))
         let daemon = try stage.start(try stage.settings(), pinned: 0)
         var memory: [Int] = []

@@ -1,5 +1,6 @@
 import Glibc
 import Harness
+import JSONBytes
 import RedisQueue
 
 /// A Redis, a simulator and the settings for a daemon between them.
@@ -10,6 +11,7 @@ final class Stage {
     let redis: RedisServer
     let simulator: SimulatorProcess
     private var client: RedisClient
+    private var clientSettings: QueueSettings
     let keys: Keys
 
     /// - Parameters:
@@ -20,9 +22,9 @@ final class Stage {
         for process in [redis.process, simulator.process] {
             if let pinned { pin(process.pid, to: pinned) }
         }
-        var settings = QueueSettings(list: Stage.list, server: .unix(path: redis.socketPath))
-        settings.timeout = .seconds(30)
-        client = try RedisClient(settings: settings)
+        clientSettings = QueueSettings(list: Stage.list, server: .unix(path: redis.socketPath))
+        clientSettings.timeout = .seconds(30)
+        client = try RedisClient(settings: clientSettings)
         keys = Keys(list: Stage.list)
     }
 
@@ -66,6 +68,21 @@ final class Stage {
         try flush()
     }
 
+    /// RPUSHes one element of any bytes.
+    func push(bytes: [UInt8]) throws {
+        _ = try client.command([Array("RPUSH".utf8), Array(Stage.list.utf8), bytes])
+    }
+
+    /// A new connection, after Redis was started anew.
+    func reconnect() throws {
+        client = try RedisClient(settings: clientSettings)
+    }
+
+    /// Cuts every connection to Redis but our own.
+    func killClients() throws {
+        _ = try client.command(["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"])
+    }
+
     func status() throws -> QueueStatus { try QueueStatus.read(&client, keys) }
 
     /// Waits until nothing waits, flies or is delayed; whether it came about.
@@ -79,22 +96,24 @@ final class Stage {
 
     /// The device tokens of all dead letters, and how many there are of each reason.
     func deadLetters() throws -> (tokens: [String], reasons: [String: Int]) {
-        let letters = try client.command(["LRANGE", keys.dead, "0", "-1"]).items ?? []
-        var tokens: [String] = []
-        var reasons: [String: Int] = [:]
-        for text in letters.compactMap(\.text) {
-            reasons[member("reason", of: text) ?? "?", default: 0] += 1
-            if let token = member("token", of: text) { tokens.append(token) }
+        let letters = try records()
+        let reasons = letters.reduce(into: [:]) { counts, letter in
+            counts[letter["reason"]?.stringValue ?? "none", default: 0] += 1
         }
-        return (tokens, reasons)
+        return (letters.compactMap { $0["token"]?.stringValue }, reasons)
     }
 
-    /// The value of a string member in a record that gaplessd wrote itself: `"name":"value"` or `"name": "value"`.
-    private func member(_ name: String, of record: String) -> String? {
-        guard let key = record.firstRange(of: "\"\(name)\":") else { return nil }
-        let rest = record[key.upperBound...].drop { $0 == " " }
-        guard rest.first == "\"" else { return nil }
-        return String(rest.dropFirst().prefix { $0 != "\"" })
+    /// The jobs of all dead letters, byte for byte.
+    func buriedJobs() throws -> [[UInt8]] {
+        try records().map { letter in
+            if let text = letter["job"]?.stringValue { return Array(text.utf8) }
+            return letter["job_base64"]?.stringValue.flatMap { Base64.decode(Array($0.utf8)) } ?? []
+        }
+    }
+
+    private func records() throws -> [JSONValue] {
+        let letters = try client.command(["LRANGE", keys.dead, "0", "-1"]).items ?? []
+        return try letters.compactMap(\.bytes).map { try JSONValue.parse($0) }
     }
 }
 

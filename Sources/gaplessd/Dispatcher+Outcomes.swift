@@ -152,6 +152,8 @@ extension Dispatcher {
         switch event {
         case .opened(let session, let address, let streams):
             log.info("\(app.label)Session \(session.number) to \(address) is open, \(streams) streams.")
+        case .closed(let session, let address, .closedByUs):
+            log.info("\(app.label)Session \(session.number) to \(address) is closed.")
         case .closed(let session, let address, let fault):
             log.warning("\(app.label)Session \(session.number) to \(address) is closed: \(fault.logText).")
             if let reason = HoldReason(fault) { perform(app.gate.faulted(reason, now: now), app: index) }

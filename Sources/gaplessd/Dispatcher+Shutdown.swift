@@ -21,16 +21,18 @@ extension Dispatcher {
     mutating func keepShutdownTime() {
         switch phase {
         case .draining(let until) where held.count == 0 || now >= until: closePools()
-        case .stopping(let until):
-            if lists.allSatisfy(\.isStopped) {
-                log.info("Stopped: \(counters).")
-                phase = .stopped
-            } else if now >= until {
-                log.warning("Redis did not confirm the last settlements; the next gaplessd takes over what is in flight.")
-                phase = .stopped
-            }
+        case .stopping(let until) where now >= until:
+            log.warning("Redis did not confirm the last settlements; the next gaplessd takes over what is in flight.")
+            phase = .stopped
         default: break
         }
+    }
+
+    /// The lists have confirmed everything: there is nothing more to wait for.
+    mutating func noticeStopped() {
+        guard case .stopping = phase, lists.allSatisfy(\.isStopped) else { return }
+        log.info("Stopped: \(counters).")
+        phase = .stopped
     }
 
     /// Whatever is still on the wire is given back: APNs may have it, and so it counts as `maybe_duplicate`.

@@ -110,6 +110,7 @@ struct Dispatcher: ~Copyable {
         offerPlaces()
         for list in lists.indices { turnQueue(list) }
         sendOutgoing()
+        noticeStopped()
     }
 
     private mutating func takeDeliveries() {
