@@ -134,6 +134,7 @@ extension Fault {
         var daemon = try stage.start(settings)
         var remarks: [String] = []
         for _ in 1...5 {
+            _ = try waitUntil { try !stage.status().workers.isEmpty }
             pause(.milliseconds(Int.random(in: 100...400, using: &random)))
             let exit = daemon.stop()
             if exit?.status != 0 { remarks.append("gaplessd exited with \(String(describing: exit))") }
