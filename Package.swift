@@ -58,7 +58,9 @@ let package = Package(
         .testTarget(name: "JSONBytesTests", dependencies: ["JSONBytes"], swiftSettings: strict),
         .testTarget(name: "PushPoolTests", dependencies: ["PushPool", "APNSSimulator"], swiftSettings: strict),
         .testTarget(name: "RedisQueueTests", dependencies: ["RedisQueue"], swiftSettings: strict),
-        .testTarget(name: "APNSSimulatorTests", dependencies: ["APNSSimulator"], swiftSettings: strict),
+        .testTarget(
+            name: "APNSSimulatorTests", dependencies: ["APNSSimulator", "Sockets", "Threads", "apns-simulator"],
+            swiftSettings: strict),
         .testTarget(name: "GaplessdTests", dependencies: ["gaplessd", "APNSSimulator"], swiftSettings: strict),
     ]
 )

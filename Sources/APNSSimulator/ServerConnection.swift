@@ -265,5 +265,7 @@ final class ServerConnection {
         if frame.last == .notice { return http.giveNotice() }
         http.goAway(last: last, code: frame.code, debugData: Array(frame.debugData.utf8))
         phase = .closing
+        // From now on the streams above are closed: requests on them that are here already must not be accepted.
+        http.pump(into: &output)
     }
 }

@@ -123,7 +123,12 @@ struct ScriptOptions: ParsableArguments {
 
     func validate() throws {
         if let failTimes, failTimes < 1 { throw ValidationError("--fail-times is 1 or more") }
-        let script = try script()
+        let script: Script
+        do {
+            script = try self.script()
+        } catch {
+            throw ValidationError("\(error)")
+        }
         guard script.failures.map(\.fraction).reduce(0, +) <= 1 else {
             throw ValidationError("the shares of --fail are more than 100% together")
         }
