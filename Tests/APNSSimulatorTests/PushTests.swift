@@ -84,7 +84,8 @@ struct PushTests {
 
     @Test func `a dead token carries the time of its death in milliseconds`() throws {
         let fixture = try Fixture()
-        fixture.simulator.plan(token: Fixture.deviceToken, answers: [.status(410, "ExpiredToken", timestamp: 1_700_000_000_123), .usual(410)])
+        let answers: [Answer] = [.status(410, "ExpiredToken", timestamp: 1_700_000_000_123), .usual(410)]
+        fixture.simulator.plan(token: Fixture.deviceToken, answers: answers)
         #expect(try fixture.nghttp().contains(#"{"reason":"ExpiredToken","timestamp":1700000000123}"#))
         let second = try fixture.nghttp()
         let match = try #require(second.firstMatch(of: /\{"reason":"Unregistered","timestamp":(\d{13})\}/))

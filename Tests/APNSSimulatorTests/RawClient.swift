@@ -68,7 +68,7 @@ final class RawClient {
     func send(_ frame: Frame) throws {
         let length = frame.payload.count
         var bytes = [UInt8(length >> 16 & 255), UInt8(length >> 8 & 255), UInt8(length & 255), frame.type, frame.flags]
-        bytes += [UInt8(frame.stream >> 24), UInt8(frame.stream >> 16 & 255), UInt8(frame.stream >> 8 & 255), UInt8(frame.stream & 255)]
+        for shift in [UInt32(24), 16, 8, 0] { bytes.append(UInt8(frame.stream >> shift & 255)) }
         try write(bytes + frame.payload)
     }
 

@@ -23,7 +23,10 @@ struct ToolTests {
         process.standardOutput = output
         try process.run()
         let first = line()
-        let port = try #require(first.split(separator: ":").last.flatMap { Int($0) }, "\(first)")
+        guard let port = first.split(separator: ":").last.flatMap({ Int($0) }) else {
+            process.terminate()
+            throw SimulatorError("no port in '\(first)'")
+        }
         #expect(first == "listening on 127.0.0.1:\(port)")
         #expect(line().hasPrefix("seed "))
         return (process, port)
