@@ -61,7 +61,12 @@ let package = Package(
         .testTarget(name: "JSONBytesTests", dependencies: ["JSONBytes"], swiftSettings: strict),
         .testTarget(name: "PushPoolTests", dependencies: ["PushPool", "APNSSimulator"], swiftSettings: strict),
         .testTarget(name: "RedisQueueTests", dependencies: ["RedisQueue"], swiftSettings: strict),
-        .testTarget(name: "APNSSimulatorTests", dependencies: ["APNSSimulator"], swiftSettings: strict),
-        .testTarget(name: "GaplessdTests", dependencies: ["gaplessd", "APNSSimulator", "Harness", "PushPool", "RedisQueue"], swiftSettings: strict),
+        .testTarget(
+            name: "APNSSimulatorTests", dependencies: ["APNSSimulator", "Sockets", "Threads", "apns-simulator"],
+            swiftSettings: strict),
+        .testTarget(
+            name: "GaplessdTests",
+            dependencies: ["gaplessd", "APNSSimulator", "Harness", "PushPool", "RedisQueue", "JSONBytes"],
+            swiftSettings: strict),
     ]
 )

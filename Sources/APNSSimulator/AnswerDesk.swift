@@ -57,12 +57,12 @@ final class AnswerDesk {
     func plan(token: String, _ answers: [Answer]) { player.plan(token: token.utf8, answers) }
 
     /// What to do about a request; a request without `apns-id` gets one.
-    func answer(_ request: Request, of peer: inout Peer) -> Answer {
-        let fault = validator.fault(in: request, of: &peer, &verifier, now: unixTime)
+    func answer(_ request: inout Request, of peer: inout Peer) -> Answer {
+        let fault = validator.fault(in: &request, of: &peer, &verifier, now: unixTime)
         // Where the client's own id is invalid, the answer carries a made one.
         if request.range(of: .apnsID) == nil || fault == .badMessageId { request.makeID(&random) }
         if let fault { return .status(fault.status, fault.rawValue) }
-        return player.answer(for: request.token)
+        return player.isPlain ? .accept : player.answer(for: request.token)
     }
 
     func uniqueID() -> [UInt8]? {

@@ -117,8 +117,7 @@ extension CertificateMaker.Extension {
     static func client(_ environments: [PushEnvironment], topics: [String]) -> [Self] {
         var extensions = leaf("clientAuth")
         for environment in environments {
-            let identifier = environment == .production ? ClientCertificate.Extension.production : ClientCertificate.Extension.development
-            extensions.append(.custom(identifier, der: [0x05, 0x00]))  // NULL
+            extensions.append(.custom(ClientCertificate.Extension.mark(of: environment), der: [0x05, 0x00]))  // NULL
         }
         if topics.count > 1 {
             let list = topics.map { topic in

@@ -7,6 +7,10 @@ struct ClientCertificate: Equatable {
         static let development = "1.2.840.113635.100.6.3.1"
         static let production = "1.2.840.113635.100.6.3.2"
         static let topics = "1.2.840.113635.100.6.3.6"
+
+        static func mark(of environment: PushEnvironment) -> String {
+            environment == .production ? production : development
+        }
     }
 
     /// From extension `.6`, else the subject's UID alone.
@@ -32,8 +36,7 @@ struct ClientCertificate: Equatable {
         defer { X509_free(certificate) }
         let userID = ClientCertificate.userID(of: certificate)
         let listed = ClientCertificate.value(of: Extension.topics, in: certificate).map(TopicList.decode) ?? []
-        let mark = environment == .production ? Extension.production : Extension.development
-        let isForEnvironment = ClientCertificate.value(of: mark, in: certificate) != nil
+        let isForEnvironment = ClientCertificate.value(of: Extension.mark(of: environment), in: certificate) != nil
         let topics = listed.isEmpty ? [userID].compactMap { $0 } : listed
         self.init(
             topics: topics, fault: topics.isEmpty ? .badCertificate : isForEnvironment ? nil : .badCertificateEnvironment)

@@ -63,7 +63,7 @@ public struct Credentials: Sendable {
                 keyID: request.keyID, teamID: request.teamID, pem: try SigningKey().privatePEM))
     }
 
-    private static func isLetterOrDigit(_ byte: UInt8) -> Bool { byte.isDecimalDigit || (97...122).contains(byte | 0x20) }
+    private static func isLetterOrDigit(_ byte: UInt8) -> Bool { byte.isDecimalDigit || byte.isLetter }
 }
 
 /// The same as files of one directory.

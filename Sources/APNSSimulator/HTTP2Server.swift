@@ -21,11 +21,12 @@ final class HTTP2Server {
     private static let maxConcurrentStreamsID: UInt8 = 3
 
     private let session: OpaquePointer
-    private let inbox: Inbox
+    private let inbox: UnsafeMutablePointer<Inbox>
     private let headers: UnsafeMutablePointer<nghttp2_nv>
 
     init(withholdsWindowUpdates: Bool) {
-        inbox = Inbox()
+        inbox = .allocate(capacity: 1)
+        inbox.initialize(to: Inbox())
         headers = .allocate(capacity: 5)
         headers.initialize(repeating: nghttp2_nv(), count: 5)
         var option: OpaquePointer?
@@ -38,8 +39,7 @@ final class HTTP2Server {
         let callbacks = Inbox.makeCallbacks()
         defer { nghttp2_session_callbacks_del(callbacks) }
         var session: OpaquePointer?
-        let context = Unmanaged.passUnretained(inbox).toOpaque()
-        nghttp2_session_server_new2(&session, callbacks, context, option)
+        nghttp2_session_server_new2(&session, callbacks, inbox, option)
         guard let session else { preconditionFailure("nghttp2_session_server_new2 is out of memory") }
         self.session = session
     }
@@ -47,24 +47,30 @@ final class HTTP2Server {
     deinit {
         nghttp2_session_del(session)
         headers.deallocate()
+        inbox.deinitialize(count: 1)
+        inbox.deallocate()
     }
 
     /// The limit that new streams are held against.
     var streamLimit: Int {
-        get { inbox.streamLimit }
-        set { inbox.streamLimit = newValue }
+        get { inbox.pointee.streamLimit }
+        set { inbox.pointee.streamLimit = newValue }
     }
 
-    var openStreams: Int { inbox.openStreams }
+    var openStreams: Int { inbox.pointee.openStreams }
     /// The highest stream id that a client has begun.
-    var highestStream: Int32 { inbox.highestStream }
+    var highestStream: Int32 { inbox.pointee.highestStream }
     /// Neither side has anything to say any more.
     var isOver: Bool { nghttp2_session_want_read(session) == 0 && nghttp2_session_want_write(session) == 0 }
 
-    func request(in slot: Int) -> Request { inbox.requests[slot] }
+    /// The request in a slot, in its place: no copy.
+    subscript(slot: Int) -> Request {
+        _read { yield inbox.pointee.requests[slot] }
+        _modify { yield &inbox.pointee.requests[slot] }
+    }
 
     /// Whether the slot still serves this stream: a client can cancel a request behind its last byte.
-    func isOpen(slot: Int, stream: Int32) -> Bool { inbox.requests[slot].stream == stream }
+    func isOpen(slot: Int, stream: Int32) -> Bool { inbox.pointee.requests[slot].stream == stream }
 
     /// The slot of a stream that is still open.
     func slot(of stream: Int32) -> Int? { Inbox.slot(session, stream) }
@@ -73,13 +79,13 @@ final class HTTP2Server {
     func receive(_ bytes: UnsafeRawBufferPointer, _ events: inout [Event]) -> Bool {
         let input = bytes.assumingMemoryBound(to: UInt8.self)
         let consumed = nghttp2_session_mem_recv(session, input.baseAddress, input.count)
-        swap(&events, &inbox.events)
+        swap(&events, &inbox.pointee.events)
         return consumed >= 0
     }
 
     /// The SETTINGS of APNs, in its order; `streams` alone for a later change.
     func submitSettings(streams: UInt32, isFirst: Bool) {
-        inbox.streamLimit = Int(streams)
+        inbox.pointee.streamLimit = Int(streams)
         let limit = nghttp2_settings_entry(
             settings_id: Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue), value: streams | HTTP2Server.unlimited)
         let rest = [
@@ -98,7 +104,7 @@ final class HTTP2Server {
 
     /// Another status, with a JSON body.
     func refuse(slot: Int, status: Int, body: [UInt8], uniqueID: [UInt8]?) {
-        inbox.answers[slot] = body
+        inbox.pointee.answers[slot] = body
         Array(String(status).utf8).withUnsafeBufferPointer { submit(slot, status: $0, uniqueID, hasBody: true) }
     }
 
@@ -147,14 +153,15 @@ final class HTTP2Server {
 
     /// Apple's headers in Apple's order. nghttp2 copies the values.
     private func submit(_ slot: Int, status: UnsafeBufferPointer<UInt8>, _ uniqueID: [UInt8]?, hasBody: Bool) {
-        let request = inbox.requests[slot]
         // The first answer puts a name into the client's table; its values are never worth a place there.
-        let isVolatile = inbox.hasAnswered
-        inbox.hasAnswered = true
-        request.bytes.withUnsafeBufferPointer { bytes in
+        let isVolatile = inbox.pointee.hasAnswered
+        inbox.pointee.hasAnswered = true
+        let stream = inbox.pointee.requests[slot].stream
+        let place = inbox.pointee.requests[slot].range(of: .apnsID) ?? 0..<0
+        inbox.pointee.requests[slot].bytes.withUnsafeBufferPointer { bytes in
             (uniqueID ?? []).withUnsafeBufferPointer { uniqueID in
                 headers[0] = HTTP2Server.field(":status", status, isVolatile: false)
-                let id = UnsafeBufferPointer(rebasing: bytes[request.range(of: .apnsID) ?? 0..<0])
+                let id = UnsafeBufferPointer(rebasing: bytes[place])
                 headers[1] = HTTP2Server.field("apns-id", id, isVolatile: isVolatile)
                 var count = 2
                 if !uniqueID.isEmpty {
@@ -162,7 +169,7 @@ final class HTTP2Server {
                     count += 1
                 }
                 guard hasBody else {
-                    nghttp2_submit_response(session, request.stream, headers, count, nil)
+                    nghttp2_submit_response(session, stream, headers, count, nil)
                     return
                 }
                 HTTP2Server.withBytes("application/json") {
@@ -170,7 +177,7 @@ final class HTTP2Server {
                     var provider = nghttp2_data_provider()
                     provider.source.fd = CInt(slot)
                     provider.read_callback = Inbox.readAnswer
-                    nghttp2_submit_response(session, request.stream, headers, count + 1, &provider)
+                    nghttp2_submit_response(session, stream, headers, count + 1, &provider)
                 }
             }
         }

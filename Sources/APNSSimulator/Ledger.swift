@@ -78,7 +78,7 @@ public final class Ledger: Sendable {
 
     public var totals: Totals { books.withLock { $0.totals } }
 
-    /// Every request in the order of its verdict. Empty where only counts are kept.
+    /// Every request in the order of its verdict, without end: about 500 bytes each. Empty where only counts are kept.
     public var entries: [LedgerEntry] { books.withLock { $0.entries } }
 
     /// Of one token, whose digits may be of any case.

@@ -2,6 +2,9 @@
 struct Peer {
     var certificate: ClientCertificate?
     var tokens: ProviderTokenGate
+    /// The topic last found good, and which token that was with.
+    var goodTopic: [UInt8] = []
+    var goodTopicKey = 0
 }
 
 /// The rules for provider tokens on one connection ("Establishing a token-based connection to APNs").
@@ -16,6 +19,8 @@ struct ProviderTokenGate {
     let environment: PushEnvironment
     /// The key of the token in use.
     private(set) var key: ProviderKey?
+    /// How many tokens have been in use.
+    private(set) var generation = 0
     /// The token in use, as it stands in the header.
     private var current: [UInt8] = []
     private var issuedAt: Int64 = 0
@@ -32,11 +37,12 @@ struct ProviderTokenGate {
     ///   - text: the header without `bearer `.
     ///   - now: Unix seconds.
     mutating func fault(
-        in text: ArraySlice<UInt8>, _ verifier: inout ProviderTokenVerifier, now: Int64
+        in text: Span<UInt8>, _ verifier: inout ProviderTokenVerifier, now: Int64
     ) -> Reason? {
         if isWedged { return .expiredProviderToken }
         if now < refusesUntil { return .tooManyProviderTokenUpdates }
-        if key != nil && text.count == current.count && text.elementsEqual(current) { return expiry(issuedAt, now) }
+        if key != nil && text.equals(current) { return expiry(issuedAt, now) }
+        let text = text.withUnsafeBufferPointer { Array($0) }
         guard let token = verifier.verified(text) else { return .invalidProviderToken }
         return expiry(token.issuedAt, now) ?? keyFault(token, now) ?? adopt(token, text, now)
     }
@@ -55,13 +61,14 @@ struct ProviderTokenGate {
         return token.key.isRelated(to: key) ? nil : .unrelatedKeyIdInToken
     }
 
-    private mutating func adopt(_ token: ProviderToken, _ text: ArraySlice<UInt8>, _ now: Int64) -> Reason? {
+    private mutating func adopt(_ token: ProviderToken, _ text: [UInt8], _ now: Int64) -> Reason? {
         if key != nil && now - adoptedAt < ProviderTokenGate.updateInterval {
             refusesUntil = adoptedAt + ProviderTokenGate.updateInterval
             return .tooManyProviderTokenUpdates
         }
         key = token.key
-        current = Array(text)
+        current = text
+        generation += 1
         issuedAt = token.issuedAt
         adoptedAt = now
         return nil

@@ -25,9 +25,10 @@ public struct ProviderKey: Sendable, Equatable {
         self.relatedKeyID = relatedKeyID
     }
 
-    func allows(topic: ArraySlice<UInt8>) -> Bool {
+    func allows(topic: Span<UInt8>) -> Bool {
         guard let topics else { return true }
-        return topics.contains { RequestValidator.topic(topic, belongsTo: Array($0.utf8)) }
+        for bundle in topics where RequestValidator.topic(topic, belongsTo: Array(bundle.utf8)) { return true }
+        return false
     }
 
     /// May follow `first` on one connection: team-scoped keys of one environment, or topic-specific ones that say so.

@@ -20,8 +20,7 @@ struct ProviderTokenVerifier {
     }
 
     /// `nil` when it is malformed, of an unknown key or team, or wrongly signed. Its age is not looked at.
-    mutating func verified(_ text: ArraySlice<UInt8>) -> ProviderToken? {
-        let bytes = Array(text)
+    mutating func verified(_ bytes: [UInt8]) -> ProviderToken? {
         if let token = known[bytes] { return token }
         guard let token = verify(bytes) else { return nil }
         if known.count >= ProviderTokenVerifier.cacheLimit { known.removeAll() }

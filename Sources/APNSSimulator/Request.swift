@@ -1,10 +1,10 @@
 /// One request as it came: the headers APNs knows and the body, in memory that is used again for the next stream.
-final class Request {
-    /// The headers that are kept; others are counted as seen and forgotten.
+struct Request {
+    /// The headers that are kept; others are forgotten.
     enum Field: Int, CaseIterable {
         case method, path, authorization, topic, pushType, priority, expiration, apnsID, collapseID
 
-        /// By length first, so that most names cost one comparison.
+        /// By length first, so that a name costs one comparison.
         init?(name: Span<UInt8>) {
             let found: Field
             let expected: StaticString
@@ -20,15 +20,21 @@ final class Request {
             case 16: (found, expected) = (.collapseID, "apns-collapse-id")
             default: return nil
             }
-            for index in name.indices where name[index] != expected.utf8Start[index] { return nil }
+            guard name.equals(expected) else { return nil }
             self = found
         }
+    }
+
+    /// Where in `bytes` a value lies: one word instead of an optional range of two.
+    private struct Place {
+        var start: UInt32 = .max
+        var end: UInt32 = 0
     }
 
     /// A body beyond this is counted and not kept: nothing that is accepted is longer than 5,120 bytes.
     static let keptBodyBytes = 8192
 
-    /// HTTP/2 stream id; 0 in a request made by hand.
+    /// HTTP/2 stream id; 0 in a request made by hand, and once the stream is closed.
     private(set) var stream: Int32 = 0
     private(set) var body: [UInt8] = []
     /// Also counts what was not kept.
@@ -38,14 +44,14 @@ final class Request {
     private(set) var isRefused = false
     /// Header values, one behind the other.
     private(set) var bytes: [UInt8] = []
-    private var ranges = [Range<Int>?](repeating: nil, count: Field.allCases.count)
-    /// Where in `path` the device token is, once a validator has found it.
+    private var places = [9 of Place](repeating: Place())
+    /// Where in `bytes` the device token is, once a validator has found it.
     var tokenRange: Range<Int>?
 
     init() {}
 
     /// Empties it for another stream; the memory stays.
-    func begin(stream: Int32) {
+    mutating func begin(stream: Int32) {
         self.stream = stream
         bytes.removeAll(keepingCapacity: true)
         body.removeAll(keepingCapacity: true)
@@ -53,82 +59,49 @@ final class Request {
         hasDuplicateHeaders = false
         isRefused = false
         tokenRange = nil
-        for index in ranges.indices { ranges[index] = nil }
+        places = .init(repeating: Place())
     }
 
     /// Its stream is closed; the slot may serve another.
-    func end() { stream = 0 }
+    mutating func end() { stream = 0 }
 
-    func refuse() { isRefused = true }
+    mutating func refuse() { isRefused = true }
 
-    func add(name: Span<UInt8>, value: Span<UInt8>) {
+    mutating func add(name: Span<UInt8>, value: Span<UInt8>) {
         guard let field = Field(name: name) else { return }
-        if ranges[field.rawValue] != nil {
+        if range(of: field) != nil {
             hasDuplicateHeaders = true
             return
         }
-        let start = bytes.count
         value.withUnsafeBufferPointer { bytes.append(contentsOf: $0) }
-        ranges[field.rawValue] = start..<bytes.count
+        place(field, from: bytes.count - value.count)
     }
 
-    func add(body chunk: Span<UInt8>) {
+    mutating func add(body chunk: Span<UInt8>) {
         bodyLength += chunk.count
         let room = max(0, Request.keptBodyBytes - body.count)
         chunk.extracting(first: min(room, chunk.count)).withUnsafeBufferPointer { body.append(contentsOf: $0) }
     }
 
     /// Gives it an `apns-id` as APNs does: a random UUID in upper case.
-    func makeID(_ random: inout SeededRandom) {
-        let start = bytes.count
+    mutating func makeID(_ random: inout SeededRandom) {
         UUIDText.append(random.next(), random.next(), to: &bytes)
-        ranges[Field.apnsID.rawValue] = start..<bytes.count
+        place(.apnsID, from: bytes.count - 36)
     }
 
-    subscript(field: Field) -> ArraySlice<UInt8>? {
-        ranges[field.rawValue].map { bytes[$0] }
+    private mutating func place(_ field: Field, from start: Int) {
+        places[field.rawValue] = Place(start: UInt32(clamping: start), end: UInt32(clamping: bytes.count))
     }
 
     /// Where in `bytes` a value is.
-    func range(of field: Field) -> Range<Int>? { ranges[field.rawValue] }
+    func range(of field: Field) -> Range<Int>? {
+        let place = places[field.rawValue]
+        return place.start <= place.end ? Int(place.start)..<Int(place.end) : nil
+    }
+
+    subscript(field: Field) -> ArraySlice<UInt8>? { range(of: field).map { bytes[$0] } }
 
     var token: ArraySlice<UInt8> { tokenRange.map { bytes[$0] } ?? [] }
 
-    func text(_ field: Field) -> String? {
-        self[field].map { String(decoding: $0, as: UTF8.self) }
-    }
-}
-
-/// UUIDs as 36 bytes of text.
-enum UUIDText {
-    private static let digits: [UInt8] = Array("0123456789ABCDEF".utf8)
-
-    /// Appends a version 4 UUID made of 122 of these bits.
-    static func append(_ high: UInt64, _ low: UInt64, to bytes: inout [UInt8]) {
-        let high = high & ~0xF000 | 0x4000
-        let low = low & ~(0xC << 60) | (0x8 << 60)
-        for place in 0..<32 {
-            if place == 8 || place == 12 || place == 16 || place == 20 { bytes.append(UInt8(ascii: "-")) }
-            let word = place < 16 ? high : low
-            bytes.append(digits[Int(word >> UInt64((15 - place & 15) * 4) & 15)])
-        }
-    }
-
-    /// 8-4-4-4-12 hex digits of either case.
-    static func isValid(_ text: ArraySlice<UInt8>) -> Bool {
-        guard text.count == 36 else { return false }
-        for (place, byte) in text.enumerated() {
-            let isDash = place == 8 || place == 13 || place == 18 || place == 23
-            if isDash ? byte != UInt8(ascii: "-") : !byte.isHexDigit { return false }
-        }
-        return true
-    }
-}
-
-extension UInt8 {
-    var isHexDigit: Bool {
-        (48...57).contains(self) || (97...102).contains(self | 0x20)
-    }
-
-    var isDecimalDigit: Bool { (48...57).contains(self) }
+    func text(_ field: Field) -> String? { self[field].map { String(decoding: $0, as: UTF8.self) } }
 }

@@ -34,100 +34,122 @@ struct RequestValidator {
     private static let devicePath = Array("/3/device/".utf8)
     private static let bearer = Array("bearer ".utf8)
 
-    /// `nil` is a request that APNs would take; then `request.token` is known.
+    /// `nil` is a request that APNs would take; then `request.tokenRange` is known.
     ///
     /// - Parameter now: Unix seconds.
     func fault(
-        in request: Request, of peer: inout Peer, _ verifier: inout ProviderTokenVerifier, now: Int64
+        in request: inout Request, of peer: inout Peer, _ verifier: inout ProviderTokenVerifier, now: Int64
     ) -> Reason? {
         if request.hasDuplicateHeaders { return .duplicateHeaders }
-        guard request[.method]?.elementsEqual("POST".utf8) == true else { return .methodNotAllowed }
-        if let fault = locateToken(in: request) { return fault }
-        if let fault = credentialFault(request, &peer, &verifier, now: now) { return fault }
-        if let id = request[.apnsID], !UUIDText.isValid(id) { return .badMessageId }
-        return topicFault(request, peer) ?? headerFault(request) ?? tokenFault(request.token) ?? payloadFault(request)
+        request.tokenRange = RequestValidator.tokenRange(of: request)
+        let request = request  // only read from here on
+        let bytes = request.bytes.span
+        guard let method = request.range(of: .method), bytes.extracting(method).equals("POST") else { return .methodNotAllowed }
+        if let fault = pathFault(request, bytes) { return fault }
+        if let fault = credentialFault(request, bytes, &peer, &verifier, now: now) { return fault }
+        if let id = request.range(of: .apnsID), !UUIDText.isValid(bytes.extracting(id)) { return .badMessageId }
+        return topicFault(request, bytes, &peer) ?? headerFault(request, bytes) ?? tokenFault(request, bytes)
+            ?? payloadFault(request, bytes)
     }
 
-    private func locateToken(in request: Request) -> Reason? {
-        guard let path = request[.path] else { return .badPath }
-        let prefix = RequestValidator.devicePath
-        guard path.starts(with: prefix) else {
-            return path.elementsEqual(prefix.dropLast()) ? .missingDeviceToken : .badPath
-        }
-        request.tokenRange = path.startIndex + prefix.count..<path.endIndex
-        return path.count == prefix.count ? .missingDeviceToken : nil
+    /// The device token is what stands behind `/3/device/`, good or bad.
+    static func tokenRange(of request: Request) -> Range<Int>? {
+        guard let path = request.range(of: .path), request.bytes.span.extracting(path).starts(with: devicePath) else { return nil }
+        return path.lowerBound + devicePath.count..<path.upperBound
+    }
+
+    private func pathFault(_ request: Request, _ bytes: Span<UInt8>) -> Reason? {
+        if let token = request.tokenRange { return token.isEmpty ? .missingDeviceToken : nil }
+        guard let path = request.range(of: .path) else { return .badPath }
+        return bytes.extracting(path).equals("/3/device") ? .missingDeviceToken : .badPath
     }
 
     private func credentialFault(
-        _ request: Request, _ peer: inout Peer, _ verifier: inout ProviderTokenVerifier, now: Int64
+        _ request: Request, _ bytes: Span<UInt8>, _ peer: inout Peer, _ verifier: inout ProviderTokenVerifier, now: Int64
     ) -> Reason? {
         // "authorization" is ignored on a connection with a client certificate.
         if let certificate = peer.certificate { return certificate.fault }
-        guard let authorization = request[.authorization] else { return .missingProviderToken }
+        guard let range = request.range(of: .authorization) else { return .missingProviderToken }
         if authentication == .certificate { return .forbidden }
-        guard authorization.starts(with: RequestValidator.bearer) else { return .invalidProviderToken }
-        return peer.tokens.fault(in: authorization.dropFirst(7), &verifier, now: now)
+        let value = bytes.extracting(range)
+        guard value.starts(with: RequestValidator.bearer) else { return .invalidProviderToken }
+        return peer.tokens.fault(in: value.extracting(droppingFirst: RequestValidator.bearer.count), &verifier, now: now)
     }
 
-    private func topicFault(_ request: Request, _ peer: Peer) -> Reason? {
-        guard let topic = request[.topic] else {
+    private func topicFault(_ request: Request, _ bytes: Span<UInt8>, _ peer: inout Peer) -> Reason? {
+        guard let range = request.range(of: .topic) else {
             // A certificate of one topic stands for it (its subject's UID).
             return peer.certificate?.topics.count == 1 ? nil : .missingTopic
         }
-        guard !topic.isEmpty, topic.count <= 255, topic.allSatisfy(RequestValidator.belongsInTopic) else { return .badTopic }
-        if let certificate = peer.certificate, !certificate.topics.contains(where: topic.elementsEqual) {
+        let topic = bytes.extracting(range)
+        // Most connections push to one topic: what was good a moment ago, with the same key, is good.
+        if !topic.isEmpty && topic.equals(peer.goodTopic) && peer.goodTopicKey == peer.tokens.generation { return nil }
+        if let fault = fault(ofTopic: topic, peer) { return fault }
+        peer.goodTopic = Array(request.bytes[range])
+        peer.goodTopicKey = peer.tokens.generation
+        return nil
+    }
+
+    private func fault(ofTopic topic: Span<UInt8>, _ peer: Peer) -> Reason? {
+        let mayStand = { (byte: UInt8) in byte.isDecimalDigit || byte.isLetter || [0x2D, 0x2E, 0x5F].contains(byte) }  // - . _
+        guard (1...255).contains(topic.count), topic.allSatisfy(mayStand) else { return .badTopic }
+        if let certificate = peer.certificate {
+            for own in certificate.topics where topic.equals(own) { return known(topic) ? nil : .topicDisallowed }
             return .topicDisallowed
         }
         if let key = peer.tokens.key, !key.allows(topic: topic) { return .topicDisallowed }
-        return topics.isEmpty || topics.contains(where: { RequestValidator.topic(topic, belongsTo: $0) })
-            ? nil : .topicDisallowed
+        return known(topic) ? nil : .topicDisallowed
     }
 
-    static func topic(_ topic: ArraySlice<UInt8>, belongsTo bundle: [UInt8]) -> Bool {
+    private func known(_ topic: Span<UInt8>) -> Bool {
+        for bundle in topics where RequestValidator.topic(topic, belongsTo: bundle) { return true }
+        return topics.isEmpty
+    }
+
+    static func topic(_ topic: Span<UInt8>, belongsTo bundle: [UInt8]) -> Bool {
         guard topic.starts(with: bundle) else { return false }
-        let suffix = topic.dropFirst(bundle.count)
-        return suffix.isEmpty || pushTypes.contains { suffix.elementsEqual($0.topicSuffix) }
+        let suffix = topic.extracting(droppingFirst: bundle.count)
+        for type in pushTypes where suffix.equals(type.topicSuffix) { return true }
+        return false
     }
 
-    private static func belongsInTopic(_ byte: UInt8) -> Bool {
-        byte.isDecimalDigit || (97...122).contains(byte | 0x20) || byte == UInt8(ascii: ".")
-            || byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")
-    }
-
-    private func headerFault(_ request: Request) -> Reason? {
-        let type = request[.pushType]
-        if let type, !RequestValidator.pushTypes.contains(where: { type.elementsEqual($0.name) }) { return .invalidPushType }
-        if let priority = request[.priority] {
-            guard let value = RequestValidator.number(priority), [1, 5, 10].contains(value) else { return .badPriority }
+    private func headerFault(_ request: Request, _ bytes: Span<UInt8>) -> Reason? {
+        var isBackground = false
+        if let type = request.range(of: .pushType) {
+            guard RequestValidator.isPushType(bytes.extracting(type)) else { return .invalidPushType }
+            isBackground = bytes.extracting(type).equals("background")
+        }
+        if let priority = request.range(of: .priority) {
+            guard let value = bytes.extracting(priority).decimal, value == 10 || value == 5 || value == 1 else {
+                return .badPriority
+            }
             // "Always use priority 5. Using priority 10 is an error." Which reason Apple gives is not known.
-            if value == 10 && type?.elementsEqual("background".utf8) == true { return .badPriority }
+            if value == 10 && isBackground { return .badPriority }
         }
-        if let expiration = request[.expiration], RequestValidator.number(expiration) == nil { return .badExpirationDate }
-        if let collapseID = request[.collapseID], collapseID.count > RequestValidator.collapseIDLimit { return .badCollapseId }
+        if let expiration = request.range(of: .expiration), bytes.extracting(expiration).decimal == nil {
+            return .badExpirationDate
+        }
+        let collapseID = request.range(of: .collapseID)
+        return collapseID.map { $0.count > RequestValidator.collapseIDLimit } == true ? .badCollapseId : nil
+    }
+
+    private static func isPushType(_ name: Span<UInt8>) -> Bool {
+        for type in pushTypes where name.equals(type.name) { return true }
+        return false
+    }
+
+    private func tokenFault(_ request: Request, _ bytes: Span<UInt8>) -> Reason? {
+        guard let range = request.tokenRange, range.count <= RequestValidator.tokenDigitLimit, range.count % 2 == 0,
+            bytes.extracting(range).allSatisfy(\.isHexDigit)
+        else { return .badDeviceToken }
         return nil
     }
 
-    private func tokenFault(_ token: ArraySlice<UInt8>) -> Reason? {
-        guard token.count <= RequestValidator.tokenDigitLimit, token.count % 2 == 0 else { return .badDeviceToken }
-        for byte in token where !byte.isHexDigit { return .badDeviceToken }
-        return nil
-    }
-
-    private func payloadFault(_ request: Request) -> Reason? {
+    private func payloadFault(_ request: Request, _ bytes: Span<UInt8>) -> Reason? {
         if request.bodyLength == 0 { return .payloadEmpty }
-        let isVoIP = request[.pushType]?.elementsEqual("voip".utf8) == true
-        let limit = isVoIP ? RequestValidator.voipPayloadLimit : RequestValidator.payloadLimit
-        return request.bodyLength > limit ? .payloadTooLarge : nil
-    }
-
-    /// Decimal digits that fit 63 bits.
-    private static func number(_ text: ArraySlice<UInt8>) -> Int64? {
-        guard (1...18).contains(text.count) else { return nil }
-        var value: Int64 = 0
-        for byte in text {
-            guard byte.isDecimalDigit else { return nil }
-            value = value * 10 + Int64(byte - 48)
-        }
-        return value
+        if request.bodyLength <= RequestValidator.payloadLimit { return nil }
+        let type = request.range(of: .pushType)
+        let isVoIP = type.map { bytes.extracting($0).equals("voip") } == true
+        return isVoIP && request.bodyLength <= RequestValidator.voipPayloadLimit ? nil : .payloadTooLarge
     }
 }

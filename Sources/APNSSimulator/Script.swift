@@ -56,8 +56,12 @@ public struct Script: Sendable, Equatable {
 /// Plays a script: remembers how far each token has come.
 struct ScriptPlayer {
     var script: Script {
-        didSet { if script.seed != oldValue.seed { random = SeededRandom(seed: script.seed) } }
+        didSet {
+            acceptsAll = script.isPlain
+            if script.seed != oldValue.seed { random = SeededRandom(seed: script.seed) }
+        }
     }
+    private var acceptsAll: Bool
     private var random: SeededRandom
     /// What callers planned for single tokens; it goes before the script. Answers are kept last first.
     private var plans: [[UInt8]: [Answer]] = [:]
@@ -68,6 +72,7 @@ struct ScriptPlayer {
 
     init(_ script: Script) {
         self.script = script
+        acceptsAll = script.isPlain
         random = SeededRandom(seed: script.seed)
     }
 
@@ -76,8 +81,11 @@ struct ScriptPlayer {
         plans[ScriptPlayer.key(token)] = answers.isEmpty ? nil : answers.reversed()
     }
 
-    mutating func answer(for token: ArraySlice<UInt8>) -> Answer {
-        if plans.isEmpty && script.isPlain { return .accept }
+    /// Accepts everything, and remembers nothing.
+    var isPlain: Bool { acceptsAll && plans.isEmpty }
+
+    mutating func answer(for token: some Sequence<UInt8>) -> Answer {
+        if isPlain { return .accept }
         let key = ScriptPlayer.key(token)
         if let answer = nextPlanned(key) ?? nextOfPrefix(key) { return answer }
         return delayed(scripted(key))

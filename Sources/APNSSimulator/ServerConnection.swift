@@ -172,10 +172,10 @@ final class ServerConnection {
     }
 
     private func answer(_ slot: Int, _ http: HTTP2Server, _ desk: AnswerDesk) {
-        let request = http.request(in: slot)
         requestCount += 1
-        let isLast = desk.behaviour.goAwayEvery > 0 && requestCount % desk.behaviour.goAwayEvery == 0
-        perform(desk.answer(request, of: &peer), slot, request, http, desk)
+        let interval = desk.behaviour.goAwayEvery
+        let isLast = interval > 0 && requestCount % interval == 0
+        perform(desk.answer(&http[slot], of: &peer), slot, http, desk)
         if isLast && phase == .open { goAway(GoAway(), answering: nil, desk) }
     }
 
@@ -190,39 +190,39 @@ final class ServerConnection {
     /// The client may have given up the stream.
     private func answerDelayed(_ answer: Answer, _ stream: Int32, _ desk: AnswerDesk) {
         guard let http, phase == .open || phase == .closing, let slot = http.slot(of: stream) else { return }
-        perform(answer, slot, http.request(in: slot), http, desk)
+        perform(answer, slot, http, desk)
     }
 
-    private func perform(_ answer: Answer, _ slot: Int, _ request: Request, _ http: HTTP2Server, _ desk: AnswerDesk) {
+    private func perform(_ answer: Answer, _ slot: Int, _ http: HTTP2Server, _ desk: AnswerDesk) {
         switch answer {
         case .accept:
-            record(.accepted(isAnswered: true), request, desk)
+            record(.accepted(isAnswered: true), slot, http, desk)
             http.accept(slot: slot, uniqueID: desk.uniqueID())
             if !isTrusted || http.streamLimit == 1 { restoreLimit(http, desk) }
         case .status(let status, let reason, let timestamp):
-            record(.refused(status: status, reason: reason), request, desk)
+            record(.refused(status: status, reason: reason), slot, http, desk)
             let body = desk.body(status: status, reason: reason, timestamp: timestamp)
             http.refuse(slot: slot, status: status, body: body, uniqueID: desk.uniqueID())
             let counts = (400..<500).contains(status) && status != 410
             if counts && desk.behaviour.dropsLimitAfterRejection { http.submitSettings(streams: 1, isFirst: false) }
         case .silent:
-            record(.silent, request, desk)
+            record(.silent, slot, http, desk)
         case .delay(let duration, let then):
-            desk.due.add((number, .answer(then, stream: request.stream)), at: desk.now + duration)
+            desk.due.add((number, .answer(then, stream: http[slot].stream)), at: desk.now + duration)
         case .resetStream(let code):
-            record(.streamReset(code: code), request, desk)
-            http.reset(stream: request.stream, code: code)
+            record(.streamReset(code: code), slot, http, desk)
+            http.reset(stream: http[slot].stream, code: code)
         case .closeConnection(let isRecorded):
-            record(isRecorded ? .accepted(isAnswered: false) : .connectionCut, request, desk)
+            record(isRecorded ? .accepted(isAnswered: false) : .connectionCut, slot, http, desk)
             finish(isReset: true)
         case .goAway(let frame):
-            goAway(frame, answering: (slot, request), desk)
+            goAway(frame, answering: slot, desk)
         }
     }
 
-    private func record(_ verdict: Verdict, _ request: Request, _ desk: AnswerDesk) {
-        if case .accepted = verdict { highestAccepted = max(highestAccepted, request.stream) }
-        desk.writer.record(verdict, request, connection: number, time: desk.now)
+    private func record(_ verdict: Verdict, _ slot: Int, _ http: HTTP2Server, _ desk: AnswerDesk) {
+        if case .accepted = verdict { highestAccepted = max(highestAccepted, http[slot].stream) }
+        desk.writer.record(verdict, http[slot], connection: number, time: desk.now)
     }
 
     private func restoreLimit(_ http: HTTP2Server, _ desk: AnswerDesk) {
@@ -242,9 +242,9 @@ final class ServerConnection {
 
     func sendGoAway(_ frame: GoAway, _ desk: AnswerDesk) { goAway(frame, answering: nil, desk) }
 
-    private func goAway(_ frame: GoAway, answering asked: (slot: Int, request: Request)?, _ desk: AnswerDesk) {
+    private func goAway(_ frame: GoAway, answering slot: Int?, _ desk: AnswerDesk) {
         guard let http, phase == .open || phase == .closing else { return }
-        let stream = asked?.request.stream ?? http.highestStream + 2
+        let stream = slot.map { http[$0].stream } ?? http.highestStream + 2
         let last: Int32 =
             switch frame.last {
             case .all, .notice: http.highestStream
@@ -252,18 +252,20 @@ final class ServerConnection {
             case .zero: 0
             }
         desk.writer.totals.goAways += 1
-        if let asked {
+        if let slot {
             if frame.last == .all || frame.last == .notice {
-                record(.accepted(isAnswered: true), asked.request, desk)
-                http.accept(slot: asked.slot, uniqueID: desk.uniqueID())
+                record(.accepted(isAnswered: true), slot, http, desk)
+                http.accept(slot: slot, uniqueID: desk.uniqueID())
             } else {
-                record(.goneAway, asked.request, desk)
+                record(.goneAway, slot, http, desk)
                 // Something above it was accepted, so that the GOAWAY cannot say that this was not.
-                if asked.request.stream <= last { http.reset(stream: asked.request.stream, code: 7) }
+                if stream <= last { http.reset(stream: stream, code: 7) }
             }
         }
         if frame.last == .notice { return http.giveNotice() }
         http.goAway(last: last, code: frame.code, debugData: Array(frame.debugData.utf8))
         phase = .closing
+        // From now on the streams above are closed: requests on them that are here already must not be accepted.
+        http.pump(into: &output)
     }
 }

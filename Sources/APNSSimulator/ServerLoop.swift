@@ -136,7 +136,8 @@ final class ServerLoop {
     }
 
     private func forget(_ connection: ServerConnection) {
-        if connections.removeValue(forKey: connection.number) != nil && connection.wasOpen { desk.writer.totals.openConnections -= 1 }
+        let wasKnown = connections.removeValue(forKey: connection.number) != nil
+        if wasKnown && connection.wasOpen { desk.writer.totals.openConnections -= 1 }
     }
 
     // MARK: Orders

@@ -11,8 +11,8 @@ struct APNSSimulatorTool: ParsableCommand {
             slowness, silence, GOAWAY, connections cut before or after a push was accepted. It delivers nothing.
 
             EXAMPLES
-              Serve on port 2197 with credentials made in ./credentials when they are missing:
-                apns-simulator --port 2197 --credentials ./credentials
+              Serve, with credentials made in ./credentials when they are missing:
+                apns-simulator --port 2197 --credentials credentials
 
               Push to it with curl:
                 curl --http2 --cacert credentials/ca.pem \\
@@ -20,12 +20,13 @@ struct APNSSimulatorTool: ParsableCommand {
                   -H "apns-topic: com.example.app" -H "apns-push-type: alert" \\
                   -d '{"aps":{"alert":"Hello"}}' https://localhost:2197/3/device/00aa11bb
 
-              One push in fifty fails, one token in a hundred is dead, answers take 20 to 40 ms:
-                apns-simulator --port 2197 --credentials ./credentials \\
+              One push in fifty fails, one token in a hundred is dead:
+                apns-simulator --port 2197 --credentials credentials \\
                   --fail 503:2% --dead 1% --latency 20ms..40ms
 
               Tokens that begin with dead fail twice and are accepted then:
-                apns-simulator --port 2197 --credentials ./credentials --token dead=503,503,200
+                apns-simulator --port 2197 --credentials credentials \\
+                  --token dead=503,503,200
             """,
         subcommands: [Serve.self, MakeCredentials.self, MakeProviderToken.self],
         defaultSubcommand: Serve.self)

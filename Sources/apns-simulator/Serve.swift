@@ -12,7 +12,7 @@ struct Serve: ParsableCommand {
 
             ANSWERS
               An ANSWER of --fail and --token is one of these, after an optional delay such as 20ms+:
-                STATUS[:REASON]  an APNs answer; the reason is Apple's usual one for the status. 200 accepts.
+                STATUS[:REASON]  that answer, with Apple's usual reason; 200 accepts
                 silent           never answered
                 rst[:CODE]       RST_STREAM, with INTERNAL_ERROR (2) unless told
                 cut              the connection is reset; the push was not accepted
@@ -62,15 +62,21 @@ struct ListeningOptions: ParsableArguments {
     @Option(help: "Port to listen on; 0 takes a free one.")
     var port = 0
 
-    @Option(help: ArgumentHelp(
-        "Directory of the certificates and the provider key, made there when they are missing. Without it they are made anew and kept in memory, where no client can trust them.",
-        valueName: "dir"))
+    @Option(
+        help: ArgumentHelp(
+            """
+            Directory of the certificates and the provider key, made there when they are missing. Without it they are made \
+            anew and kept in memory, where no client can trust them.
+            """, valueName: "dir"))
     var credentials: String?
 
     @Option(help: ArgumentHelp("Credentials that a client may show: any, token or certificate.", valueName: "kind"))
     var auth = Authentication.any
 
-    @Option(help: ArgumentHelp("Bundle id that is known, with the suffixes of the push types; repeatable. All are, unless told.", valueName: "id"))
+    @Option(
+        help: ArgumentHelp(
+            "Bundle id that is known, with the suffixes of the push types; repeatable. All are, unless told.",
+            valueName: "id"))
     var topic: [String] = []
 
     @Flag(help: "Be the sandbox: answers carry apns-unique-id, and certificates must be for development.")
@@ -123,7 +129,12 @@ struct ScriptOptions: ParsableArguments {
 
     func validate() throws {
         if let failTimes, failTimes < 1 { throw ValidationError("--fail-times is 1 or more") }
-        let script = try script()
+        let script: Script
+        do {
+            script = try self.script()
+        } catch {
+            throw ValidationError("\(error)")
+        }
         guard script.failures.map(\.fraction).reduce(0, +) <= 1 else {
             throw ValidationError("the shares of --fail are more than 100% together")
         }
@@ -145,7 +156,9 @@ struct ConnectionOptions: ParsableArguments {
         "The same without a client certificate, before the first accepted push.", valueName: "n"))
     var tokenStreams: UInt32 = 1
 
-    @Option(name: .customLong("goaway-every"), help: ArgumentHelp("GOAWAY after each so many requests of a connection.", valueName: "n"))
+    @Option(
+        name: .customLong("goaway-every"),
+        help: ArgumentHelp("GOAWAY after each so many requests of a connection.", valueName: "n"))
     var goAwayEvery: Int?
 
     @Flag(help: "Allow one stream after a rejection, until the next push is accepted.")
