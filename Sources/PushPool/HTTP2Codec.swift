@@ -18,6 +18,8 @@ final class HTTP2Codec {
     var fault = ""
     /// Bytes handed out so far.
     private(set) var handedOut: UInt64 = 0
+    /// The peer's first bytes, as long as they may be a GOAWAY.
+    private var firstFrame: FirstFrame? = FirstFrame()
 
     private var bearer: FixedBytes?
     /// Header lists by the identity of their `SharedHeaders`.
@@ -156,6 +158,9 @@ final class HTTP2Codec {
 
     /// Takes in bytes from the peer; what they meant comes with `takeEvents`.
     func receive(_ bytes: Span<UInt8>) throws(HTTP2Error) {
+        if firstFrame != nil { firstFrame?.append(bytes) }
+        if let goAway = firstFrame?.goAway { events.append(goAway) }
+        if firstFrame?.isDecided == true { firstFrame = nil }
         let consumed = bytes.withUnsafeBufferPointer { nghttp2_session_mem_recv(session, $0.baseAddress, $0.count) }
         if consumed < 0 { throw HTTP2Error(text: describe(consumed)) }
     }
