@@ -94,7 +94,9 @@ struct Dial {
     private func makeCodec() throws(SocketError) -> HTTP2Codec {
         let settings = context.configuration.settings
         do throws(HTTP2Error) {
-            return try HTTP2Codec(authority: context.configuration.authority, collectsAPNSIDs: settings.collectsAPNSIDs)
+            return try HTTP2Codec(
+                authority: context.configuration.authority, slots: max(1, settings.maxConcurrentStreams),
+                collectsAPNSIDs: settings.collectsAPNSIDs)
         } catch { throw .system("HTTP/2: \(error.text)", errno: 0) }
     }
 
