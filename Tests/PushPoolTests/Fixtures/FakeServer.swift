@@ -195,7 +195,7 @@ private struct FakeSession: ~Copyable {
             switch type {
             case 0, 1: if flags & 1 != 0 { request(stream) }
             case 3: record.resets.add(1, ordering: .relaxed)
-            case 4: if flags & 1 == 0 { frame(4, flags: 1, 0, []) }
+            case 4: if flags & 1 == 0 && script.sendsSettings { frame(4, flags: 1, 0, []) }
             case 6:
                 record.pings.add(1, ordering: .relaxed)
                 if script.answersPings && flags & 1 == 0 { frame(6, flags: 1, 0, payload) }
