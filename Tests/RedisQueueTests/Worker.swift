@@ -66,6 +66,9 @@ final class Worker {
         jobs = []
     }
 
+    /// Whether settlements are still to be confirmed.
+    var queueHasWork: Bool { !queue.isSettled }
+
     /// Stops in good order.
     func stop() {
         queue.stop()
