@@ -51,7 +51,8 @@ struct CallEncoder {
         case .greeting: preconditionFailure("greetings are written when a connection is made")
         case .register(let registration):
             rest = Arguments([
-                String(registration.counter), String(registration.confirmed), registration.isExpected ? "1" : "0", birthMark,
+                String(registration.counter), String(registration.confirmed), registration.isExpected ? "1" : "0",
+                "\(birthMark)-\(number)",  // Another each time: the same worker may see Redis emptied twice.
             ] + information)
             let others = [keys.stats] + keys.recovered + [keys.list, keys.delayed, keys.dead, keys.feedback, results]
             run(Scripts.register, mine + others, identity, rest, to: &out)

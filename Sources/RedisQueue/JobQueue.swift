@@ -109,6 +109,9 @@ public struct JobQueue: ~Copyable {
         machine.stop()
     }
 
+    /// Whether Redis has confirmed every settlement that was handed over.
+    public var isSettled: Bool { machine.settlements.isEmpty }
+
     // MARK: The turn
 
     private mutating func receive(_ poller: borrowing Poller) {

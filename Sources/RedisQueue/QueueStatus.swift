@@ -24,35 +24,45 @@ public struct QueueStatus: Sendable, Equatable {
         return settled.reduce(counters[.claimed, default: 0] - Int64(inFlight)) { $0 - counters[$1, default: 0] }
     }
 
-    /// Reads everything as of one instant (MULTI), but for the workers, whose names must be known first.
+    /// Reads everything as of one instant.
+    ///
+    /// By a script and not by MULTI, which Redis refuses when it is out of memory: then of all times one looks.
     public static func read(_ client: inout RedisClient, _ keys: Keys) throws(RedisError) -> QueueStatus {
-        let names = try client.command(["ZRANGE", keys.workers, "0", "-1"]).items?.compactMap(\.text) ?? []
-        var commands = [["MULTI"], ["LLEN", keys.list], ["ZCARD", keys.delayed], ["LLEN", keys.dead], ["LLEN", keys.feedback]]
-        commands += keys.recovered.map { ["LLEN", $0] }
-        commands.append(["HMGET", keys.stats] + Counter.allCases.map(\.rawValue))
-        for name in names { commands += [["HLEN", keys.inflight(name)], ["HGETALL", keys.worker(name)]] }
-        commands.append(["EXEC"])
-        let replies = try client.pipeline(commands.map { $0.map { Array($0.utf8) } })
-        for case .error(let text) in replies { throw .reply(ServerFault.withoutArguments(text)) }
-        guard let answers = replies.last?.items, answers.count == commands.count - 2 else { throw .notRedis("no answer to EXEC") }
-        for case .error(let text) in answers { throw .reply(ServerFault.withoutArguments(text)) }
-        return QueueStatus(answers, names: names)
+        let names = [keys.list, keys.workers, keys.delayed, keys.dead, keys.feedback, keys.stats] + keys.recovered
+        let command = ["EVAL", script, String(names.count)] + names + [keys.inflight(""), keys.worker("")]
+        let reply = try client.command(command + Counter.allCases.map(\.rawValue))
+        guard let answers = reply.items, answers.count >= 6 else { throw .notRedis("no status") }
+        return QueueStatus(answers)
     }
 
-    private init(_ answers: [RedisReply], names: [String]) {
-        let counts = answers.prefix(7).map { Int($0.integer ?? 0) }
-        (backlog, delayed, dead, feedback) = (counts[0], counts[1], counts[2], counts[3])
-        recovered = counts[4] + counts[5] + counts[6]
-        for (counter, value) in zip(Counter.allCases, answers[7].items ?? []) {
+    /// ARGV: what stands before a worker's name in its two keys, then names of counters.
+    private static let script = """
+        local recovered = 0
+        for i = 7, 9 do recovered = recovered + redis.call('LLEN', KEYS[i]) end
+        local out = {
+          redis.call('LLEN', KEYS[1]), redis.call('ZCARD', KEYS[3]), redis.call('LLEN', KEYS[4]), redis.call('LLEN', KEYS[5]),
+          recovered, redis.call('HMGET', KEYS[6], unpack(ARGV, 3))
+        }
+        for _, name in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
+          out[#out + 1] = {name, redis.call('HLEN', ARGV[1] .. name), redis.call('HGETALL', ARGV[2] .. name)}
+        end
+        return out
+        """
+
+    /// - Parameter answers: at least 6.
+    private init(_ answers: [RedisReply]) {
+        let counts = answers.prefix(5).map { Int($0.integer ?? 0) }
+        (backlog, delayed, dead, feedback, recovered) = (counts[0], counts[1], counts[2], counts[3], counts[4])
+        for (counter, value) in zip(Counter.allCases, answers[5].items ?? []) {
             counters[counter] = value.text.flatMap { Int64($0) } ?? 0
         }
-        for (index, name) in names.enumerated() {
-            let held = Int(answers[8 + 2 * index].integer ?? 0)
-            let texts = answers[9 + 2 * index].items?.compactMap(\.text) ?? []
+        for case .array(let parts) in answers.dropFirst(6) where parts.count == 3 {
+            let texts = parts[2].items?.compactMap(\.text) ?? []
             var details: [String: String] = [:]
             for start in stride(from: 0, to: texts.count - 1, by: 2) { details[texts[start]] = texts[start + 1] }
+            let held = Int(parts[1].integer ?? 0)
             inFlight += held
-            workers.append(Worker(name: name, inFlight: held, details: details))
+            workers.append(Worker(name: parts[0].text ?? "", inFlight: held, details: details))
         }
     }
 }
