@@ -28,7 +28,8 @@ struct LogSink: ~Copyable {
     init(descriptor: CInt) {
         self.descriptor = descriptor
         var status = stat()
-        kind = fstat(descriptor, &status) != 0 ? .other : Kind(mode: status.st_mode)
+        // What is no descriptor at all is written to, and fails, like a file; poll(2) would be silent about it.
+        kind = fstat(descriptor, &status) != 0 ? .file : Kind(mode: status.st_mode)
     }
 
     /// Whether everything taken is written, or dropped.

@@ -1,0 +1,92 @@
+import CLinux
+import Glibc
+import JSONBytes
+
+@testable import gaplessd
+
+/// A log whose two streams end in files of a folder of its own.
+final class LogFixture {
+    let log: Log
+    private let folder: SettingsFolder
+    private let descriptors: [CInt]
+
+    init(format: Log.Format = .text, level: Log.Level = .debug) {
+        let folder = SettingsFolder()
+        descriptors = ["out", "err"].map { open(folder.file($0), O_WRONLY | O_CREAT | O_APPEND, 0o600) }
+        self.folder = folder
+        log = Log(format: format, level: level, output: descriptors[0], errors: descriptors[1])
+    }
+
+    deinit {
+        log.close()
+        for descriptor in descriptors { close(descriptor) }
+    }
+
+    /// What stands in the files now.
+    var output: String { text("out") }
+    var errors: String { text("err") }
+
+    private func text(_ name: String) -> String {
+        String(decoding: (try? FileBytes.read(folder.file(name), atMost: 64 << 20)) ?? [], as: UTF8.self)
+    }
+
+    /// Both streams once the log is closed, each stamp as `STAMP`.
+    func finish() -> (output: String, errors: String) {
+        log.close()
+        return (Self.withoutStamps(output), Self.withoutStamps(errors))
+    }
+
+    static func withoutStamps(_ text: String) -> String {
+        text.replacing(#/\d{4}/\d\d/\d\d \d\d:\d\d:\d\d/#, with: "STAMP")
+    }
+}
+
+/// A pipe, or a stream socket as systemd's journal is; both ends are closed with it, at the latest.
+final class TestPipe {
+    private(set) var reader: CInt
+    let writer: CInt
+
+    init(socket isSocket: Bool = false) {
+        var ends: [CInt] = [0, 0]
+        let status = isSocket ? socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &ends) : pipe(&ends)
+        precondition(status == 0, "no pipe: errno \(errno)")
+        (reader, writer) = (ends[0], ends[1])
+    }
+
+    deinit {
+        closeReader()
+        close(writer)
+    }
+
+    func closeReader() {
+        if reader >= 0 { close(reader) }
+        reader = -1
+    }
+
+    /// Reads so many lines, or for ten seconds; what came, without line ends.
+    func read(lines wanted: Int) -> [Substring] {
+        var bytes: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 64 << 10)
+        var seen = 0
+        let deadline = ContinuousClock.Instant.now + .seconds(10)
+        while seen < wanted, .now < deadline {
+            var one = pollfd(fd: reader, events: Int16(POLLIN), revents: 0)
+            guard poll(&one, 1, 100) > 0 else { continue }
+            let count = Glibc.read(reader, &buffer, buffer.count)
+            if count <= 0 { break }
+            seen += buffer[..<count].count { $0 == UInt8(ascii: "\n") }
+            bytes += buffer[..<count]
+        }
+        return String(decoding: bytes, as: UTF8.self).split(separator: "\n")
+    }
+}
+
+/// Looks again and again, for ten seconds at most.
+func eventually(_ condition: () -> Bool) -> Bool {
+    let deadline = ContinuousClock.Instant.now + .seconds(10)
+    while .now < deadline {
+        if condition() { return true }
+        poll(nil, 0, 1)
+    }
+    return condition()
+}

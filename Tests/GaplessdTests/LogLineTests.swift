@@ -1,0 +1,188 @@
+import Glibc
+import JSONBytes
+import Testing
+
+@testable import gaplessd
+
+@Suite("The wording of a log line")
+struct LogLineTests {
+    private let job = Array(#"{"token": "071c", "data":{"a":1.0}}"#.utf8)
+
+    @Test func `Each line is as the contract has it, byte for byte`() {
+        let fixture = LogFixture()
+        fixture.log.sent(job)
+        fixture.log.retrying(identifier: "154", "503 ServiceUnavailable", count: 1)
+        fixture.log.final(identifier: "154", "410 Unregistered", job: job)
+        fixture.log.unmarshalError(job: Array(#"{"token": "071c" "data":1}"#.utf8), "expected ',' at byte 17", redacts: false)
+        fixture.log.structureError(job: Array("{}".utf8), "token is missing", redacts: false)
+        let lines = fixture.finish()
+        #expect(lines.output == "[Gapless I] STAMP Sent: {\"token\": \"071c\", \"data\":{\"a\":1.0}}.\n")
+        #expect(
+            lines.errors == """
+                [Gapless W] STAMP SendPayload Error (ID 154): 503 ServiceUnavailable. Retrying count (1).
+                [Gapless E] STAMP Final SendPayload Error (ID 154): 410 Unregistered | {"token": "071c", "data":{"a":1.0}}.
+                [Gapless E] STAMP Json unmarshal error ({"token": "071c" "data":1}): expected ',' at byte 17.
+                [Gapless E] STAMP Parsing apns structure error ({}): token is missing.
+
+                """)
+    }
+
+    @Test func `Debug and information go to the first stream, warnings and errors to the second`() {
+        let fixture = LogFixture()
+        fixture.log.debug("a")
+        fixture.log.info("b")
+        fixture.log.warning("c")
+        fixture.log.error("d")
+        let lines = fixture.finish()
+        #expect(lines.output == "[Gapless D] STAMP a\n[Gapless I] STAMP b\n")
+        #expect(lines.errors == "[Gapless W] STAMP c\n[Gapless E] STAMP d\n")
+    }
+
+    @Test(arguments: [(Log.Level.debug, "abcd"), (.info, "bcd"), (.warning, "cd"), (.error, "d")])
+    func `A level keeps out what is below it`(level: Log.Level, kept: String) {
+        let fixture = LogFixture(level: level)
+        fixture.log.debug("a")
+        fixture.log.info("b")
+        fixture.log.warning("c")
+        fixture.log.error("d")
+        fixture.log.sent(job)
+        fixture.log.retrying(identifier: "1", "500", count: 1)
+        let lines = fixture.finish()
+        let sentences = (lines.output + lines.errors).split(separator: "\n").compactMap(\.last).filter("abcd".contains)
+        #expect(String(sentences) == kept)
+        #expect(lines.output.contains("Sent") == (level <= .info))
+        #expect(lines.errors.contains("Retrying") == (level <= .warning))
+    }
+
+    @Test func `The journal gets a priority before the same text`() {
+        let fixture = LogFixture(format: .journal)
+        fixture.log.debug("a")
+        fixture.log.sent(job)
+        fixture.log.warning("c")
+        fixture.log.error("d")
+        let lines = fixture.finish()
+        #expect(lines.output == "<7>[Gapless D] STAMP a\n<6>[Gapless I] STAMP Sent: {\"token\": \"071c\", \"data\":{\"a\":1.0}}.\n")
+        #expect(lines.errors == "<4>[Gapless W] STAMP c\n<3>[Gapless E] STAMP d\n")
+    }
+
+    @Test func `A hostile job stays on its line and shows its bytes`() {
+        let fixture = LogFixture()
+        let bytes = Array("{\n\t\"a\r\n\u{1b}[31m".utf8) + [0x00, 0xFF, 0xC3, 0x28, 0x7F, 0xC2, 0x85, 0xE2, 0x82] + Array("ü€".utf8)
+        fixture.log.unmarshalError(job: bytes, "no\nJSON", redacts: false)
+        fixture.log.final(identifier: "a\nb", "400 Bad\u{7}Reason", job: job)
+        #expect(
+            fixture.finish().errors == """
+                [Gapless E] STAMP Json unmarshal error ({ \t"a  \\x1b[31m\\x00\\xff\\xc3(\\x7f\\xc2\\x85\\xe2\\x82ü€): no JSON.
+                [Gapless E] STAMP Final SendPayload Error (ID a b): 400 Bad\\x07Reason | {"token": "071c", "data":{"a":1.0}}.
+
+                """)
+    }
+
+    @Test func `A job of twenty megabytes is cut, not in the middle of a character`() {
+        let fixture = LogFixture()
+        // 4095 bytes, and the two of an ü lie on the border.
+        var bytes = [UInt8](repeating: UInt8(ascii: "x"), count: 20 << 20)
+        bytes.replaceSubrange(4095...4096, with: Array("ü".utf8))
+        fixture.log.structureError(job: bytes, "token is missing", redacts: false)
+        let text = String(repeating: "x", count: 4095)
+        #expect(
+            fixture.finish().errors
+                == "[Gapless E] STAMP Parsing apns structure error (\(text)… (20971520 bytes)): token is missing.\n")
+    }
+
+    @Test func `Bytes that never begin a character are cut where they are`() {
+        let fixture = LogFixture()
+        fixture.log.unmarshalError(job: [UInt8](repeating: 0x80, count: 5000), "bad", redacts: false)
+        #expect(fixture.finish().errors.hasSuffix("\\x80… (5000 bytes)): bad.\n"))
+    }
+
+    @Test func `A valid job past a megabyte is cut, too`() {
+        let fixture = LogFixture()
+        fixture.log.sent([UInt8](repeating: UInt8(ascii: "1"), count: Log.mostJobBytes))
+        fixture.log.sent([UInt8](repeating: UInt8(ascii: "1"), count: Log.mostJobBytes + 1))
+        let lines = fixture.finish().output.split(separator: "\n")
+        #expect(lines.first?.hasSuffix("1.") == true)
+        #expect(lines.last?.hasSuffix("1… (1048577 bytes).") == true)
+    }
+
+    @Test func `With redaction nothing is told of bad bytes but their number`() {
+        let fixture = LogFixture()
+        fixture.log.unmarshalError(job: Array("{\"token\": \"071c".utf8), "expected '\"' at byte 15", redacts: true)
+        #expect(fixture.finish().errors == "[Gapless E] STAMP Json unmarshal error (15 bytes): expected '\"' at byte 15.\n")
+    }
+
+    @Test func `The stamp is local time, and the clock's second`() {
+        for time in [0, 951_782_399, 1_795_215_001, 4_102_444_800] {
+            var stamps = LogStamps()
+            stamps.set(time)
+            var (seconds, parts) = (time, tm())
+            localtime_r(&seconds, &parts)
+            #expect(String(decoding: stamps.local, as: UTF8.self) == formatted(parts, "%Y/%m/%d %H:%M:%S"))
+            let zone = formatted(parts, "%z")
+            #expect(
+                String(decoding: stamps.rfc3339, as: UTF8.self)
+                    == formatted(parts, "%Y-%m-%dT%H:%M:%S") + zone.prefix(3) + ":" + zone.suffix(2))
+        }
+        var stamps = LogStamps()
+        stamps.refresh()
+        #expect(stamps.local.count == 19)
+    }
+
+    private func formatted(_ parts: tm, _ format: String) -> String {
+        var parts = parts
+        var buffer = [CChar](repeating: 0, count: 64)
+        let length = strftime(&buffer, buffer.count, format, &parts)
+        return String(decoding: buffer[..<length].map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
+}
+
+@Suite("The log as JSON")
+struct LogJSONTests {
+    private func values(_ write: (Log) -> Void) throws -> [JSONValue] {
+        let fixture = LogFixture(format: .json)
+        write(fixture.log)
+        let lines = fixture.finish()
+        return try (lines.output + lines.errors).split(separator: "\n").map { try JSONValue.parse(Array($0.utf8)) }
+    }
+
+    @Test func `Each line is an object with time, level and message`() throws {
+        let values = try values { log in
+            log.info("a \"quoted\" \\ line\nand\u{1}more\u{85}")
+            log.error("b")
+        }
+        #expect(values.map { $0["level"]?.stringValue } == ["info", "error"])
+        #expect(values.map { $0["message"]?.stringValue } == ["a \"quoted\" \\ line\nand\u{1}more\u{85}", "b"])
+        for value in values {
+            #expect(value["time"]?.stringValue?.wholeMatch(of: #/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d/#) != nil)
+        }
+    }
+
+    @Test func `What happened to a job is in fields, the job as it is`() throws {
+        let job = Array(#"{"token":"07","data":{"n":1.50}}"#.utf8)
+        let values = try values { log in
+            log.sent(job)
+            log.retrying(identifier: "154", "503 ServiceUnavailable", count: 2)
+            log.final(identifier: "154", "410 Unregistered", job: job)
+        }
+        #expect(values.map { $0["message"]?.stringValue } == ["Sent", "SendPayload Error", "Final SendPayload Error"])
+        #expect(values[0]["job"]?["data"]?["n"] == .number("1.50"))
+        #expect(values[1]["identifier"]?.stringValue == "154")
+        #expect(values[1]["reason"]?.stringValue == "503 ServiceUnavailable")
+        #expect(values[1]["retry"]?.integerValue == 2)
+        #expect(values[2]["job"]?["token"]?.stringValue == "07")
+    }
+
+    @Test func `Bytes that are no job are a string, cut and counted`() throws {
+        let values = try values { log in
+            log.unmarshalError(job: Array("{\"a\\\n\0".utf8) + [0xFF], "bad", redacts: false)
+            log.structureError(job: [UInt8](repeating: UInt8(ascii: "y"), count: 5000), "bad", redacts: false)
+            log.structureError(job: Array("{}".utf8), "bad", redacts: true)
+        }
+        #expect(values[0]["job_text"]?.stringValue == "{\"a\\\n\0\u{FF}")
+        #expect(values[0]["job_bytes"] == nil)
+        #expect(values[1]["job_text"]?.stringValue?.count == 4096)
+        #expect(values[1]["job_bytes"]?.integerValue == 5000)
+        #expect(values[2]["job_text"] == nil)
+        #expect(values[2]["job_bytes"]?.integerValue == 2)
+    }
+}

@@ -1,0 +1,119 @@
+import CLinux
+import Glibc
+import Testing
+import Threads
+
+@testable import gaplessd
+
+@Suite("A log that cannot be written never stops anybody", .timeLimit(.minutes(1)))
+struct LogWriterTests {
+    /// About 12 MB: more than the writer's buffer and a pipe hold.
+    private let many = 30_000
+    private let job = [UInt8](repeating: UInt8(ascii: "j"), count: 380)
+
+    init() { signal(SIGPIPE, SIG_IGN) }
+
+    @Test func `A warning is written at once, with the information before it`() {
+        let fixture = LogFixture()
+        fixture.log.info("first")
+        fixture.log.warning("second")
+        #expect(eventually { fixture.errors.contains("second") })
+        #expect(fixture.output.contains("first"))
+    }
+
+    @Test func `Information is written soon without anybody's push`() {
+        let fixture = LogFixture()
+        fixture.log.info("alone")
+        #expect(eventually { fixture.output.contains("alone") })
+    }
+
+    @Test func `Threads may log at once, and each line stays whole`() {
+        let fixture = LogFixture()
+        let log = fixture.log
+        let one = OwnedThread(name: "a") { for _ in 0..<5000 { log.sent(Array("aaaaaaaaaa".utf8)) } }
+        let two = OwnedThread(name: "b") { for _ in 0..<5000 { log.sent(Array("bbbbbbbbbb".utf8)) } }
+        one.join()
+        two.join()
+        let lines = fixture.finish().output.split(separator: "\n")
+        for letter in "ab" {
+            let line = "[Gapless I] STAMP Sent: \(String(repeating: letter, count: 10))."
+            #expect(lines.count { $0 == line } == 5000)
+        }
+        #expect(lines.count == 10_000)
+    }
+
+    @Test func `A reader that sleeps costs lines, which are counted and told once it wakes`() {
+        let (output, errors) = (TestPipe(), TestPipe())
+        let log = Log(output: output.writer, errors: errors.writer)
+        for _ in 0..<many { log.sent(job) }
+        let dropped = log.droppedLines
+        #expect(dropped > 0)
+        let kept = many - dropped
+        let seen = output.read(lines: kept)
+        #expect(seen.count == kept)
+        #expect(seen.allSatisfy { $0.utf8.count == seen.first?.utf8.count && $0.hasSuffix("j.") })
+        #expect(
+            errors.read(lines: 1).map { LogFixture.withoutStamps(String($0)) } == [
+                "[Gapless W] STAMP The log could not be written: \(dropped) lines were dropped."
+            ])
+        log.close()
+    }
+
+    @Test func `A sleeping reader of one stream does not stop the other`() {
+        let (output, errors) = (TestPipe(), TestPipe())
+        let log = Log(output: output.writer, errors: errors.writer)
+        for _ in 0..<many { log.sent(job) }
+        log.error("still here")
+        #expect(errors.read(lines: 1).last?.hasSuffix("still here") == true)
+        let started = ContinuousClock.Instant.now
+        log.close()
+        #expect(.now - started < .seconds(5))
+    }
+
+    @Test func `A reader that is gone costs lines, and nothing else`() {
+        let (output, errors) = (TestPipe(), TestPipe())
+        output.closeReader()
+        let log = Log(output: output.writer, errors: errors.writer)
+        for _ in 0..<100 { log.sent(job) }
+        #expect(eventually { log.droppedLines == 100 })
+        log.error("still here")
+        #expect(errors.read(lines: 1).first?.hasSuffix("still here") == true)
+        log.close()
+    }
+
+    @Test func `A full disk costs lines, and nothing else`() {
+        let full = open("/dev/full", O_WRONLY)
+        let errors = TestPipe()
+        let log = Log(output: full, errors: errors.writer)
+        for _ in 0..<100 { log.sent(job) }
+        #expect(eventually { log.droppedLines == 100 })
+        log.close()
+        close(full)
+    }
+
+    @Test func `A stream that was never open costs lines, and nothing else`() {
+        let log = Log(output: -1, errors: -1)
+        log.info("nobody")
+        log.error("nobody")
+        #expect(eventually { log.droppedLines == 2 })
+        log.close()
+    }
+
+    @Test func `A socket takes lines, as under systemd`() {
+        let journal = TestPipe(socket: true)
+        let log = Log(output: journal.writer, errors: journal.writer)
+        for _ in 0..<1000 { log.sent(job) }
+        #expect(journal.read(lines: 1000).count == 1000)
+        log.close()
+        #expect(log.droppedLines == 0)
+    }
+
+    @Test func `What is logged after the close is dropped and counted`() {
+        let fixture = LogFixture()
+        fixture.log.close()
+        fixture.log.close()
+        fixture.log.error("late")
+        #expect(fixture.log.droppedLines == 1)
+        #expect(fixture.errors.isEmpty)
+    }
+}
