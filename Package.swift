@@ -10,7 +10,6 @@ let strict: [SwiftSetting] = [
 ]
 
 let argumentParser: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
-let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 
 let package = Package(
     name: "gaplessd",
@@ -22,7 +21,6 @@ let package = Package(
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
-        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
     ],
     targets: [
         // C libraries of Debian, and the headers that Swift's Glibc module leaves out.
@@ -43,22 +41,32 @@ let package = Package(
         .target(name: "RedisQueue", dependencies: ["Threads", "Sockets", "CHiredis"], swiftSettings: strict),
         .executableTarget(
             name: "gaplessd",
-            dependencies: ["PushPool", "RedisQueue", "Threads", "Sockets", "JSONBytes", argumentParser, logging],
+            dependencies: ["PushPool", "RedisQueue", "Threads", "Sockets", "JSONBytes", "CLinux", argumentParser],
             swiftSettings: strict),
 
         // APNs, simulated.
         .target(
-            name: "APNSSimulator", dependencies: ["Threads", "Sockets", "JSONBytes", "CNghttp2", "COpenSSL"],
+            name: "APNSSimulator", dependencies: ["Threads", "Sockets", "CLinux", "CNghttp2", "COpenSSL"],
             swiftSettings: strict),
         .executableTarget(
             name: "apns-simulator", dependencies: ["APNSSimulator", argumentParser], swiftSettings: strict),
+
+        // What demo, bench, chaos and the tests of the whole daemon share: processes, a Redis, a simulator, ledgers.
+        .target(name: "Harness", dependencies: ["CLinux", "RedisQueue", "Sockets", "Threads"], swiftSettings: strict),
+        .executableTarget(
+            name: "gapless-lab", dependencies: ["Harness", "RedisQueue", "JSONBytes", argumentParser], swiftSettings: strict),
 
         .testTarget(name: "ThreadsTests", dependencies: ["Threads"], swiftSettings: strict),
         .testTarget(name: "SocketsTests", dependencies: ["Sockets"], swiftSettings: strict),
         .testTarget(name: "JSONBytesTests", dependencies: ["JSONBytes"], swiftSettings: strict),
         .testTarget(name: "PushPoolTests", dependencies: ["PushPool", "APNSSimulator"], swiftSettings: strict),
         .testTarget(name: "RedisQueueTests", dependencies: ["RedisQueue"], swiftSettings: strict),
-        .testTarget(name: "APNSSimulatorTests", dependencies: ["APNSSimulator"], swiftSettings: strict),
-        .testTarget(name: "GaplessdTests", dependencies: ["gaplessd", "APNSSimulator"], swiftSettings: strict),
+        .testTarget(
+            name: "APNSSimulatorTests", dependencies: ["APNSSimulator", "Sockets", "Threads", "apns-simulator"],
+            swiftSettings: strict),
+        .testTarget(
+            name: "GaplessdTests",
+            dependencies: ["gaplessd", "APNSSimulator", "Harness", "PushPool", "RedisQueue", "JSONBytes"],
+            swiftSettings: strict),
     ]
 )

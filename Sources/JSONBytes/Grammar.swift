@@ -1,20 +1,22 @@
 /// RFC 8259, sections 2 to 7, over bytes: each function takes where something begins and returns where it ends.
+///
+/// A place is never negative and is checked against the end of the bytes here, so that what is read past the checks of `Span` (all of
+/// it in `byte` and `afterPlain`) lies inside.
 enum Grammar {
     @inline(__always)
     static func afterSpace(_ bytes: Span<UInt8>, _ start: Int) -> Int {
         var at = start
-        while at < bytes.count {
-            let byte = bytes[at]
-            guard byte <= 0x20, byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 else { break }
-            at += 1
+        while true {
+            let byte = byte(bytes, at)
+            guard byte <= 0x20, byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 else { return at }
+            at &+= 1
         }
-        return at
     }
 
     /// The byte there, or 0 at the end of the text: as wrong, wherever it is asked for, as a NUL.
     @inline(__always)
     static func byte(_ bytes: Span<UInt8>, _ at: Int) -> UInt8 {
-        at < bytes.count ? bytes[at] : 0
+        UInt(bitPattern: at) < UInt(bitPattern: bytes.count) ? unsafe bytes[unchecked: at] : 0
     }
 
     /// The string whose opening quote stands at `start`.
@@ -26,7 +28,7 @@ enum Grammar {
             at = afterPlain(bytes, at)
             let byte = byte(bytes, at)
             if byte == ASCII.quote {
-                return JSONSlice(range: start..<at + 1, kind: .string, hasEscapes: hasEscapes)
+                return JSONSlice(range: start..<at &+ 1, kind: .string, hasEscapes: hasEscapes)
             }
             if byte == ASCII.backslash {
                 hasEscapes = true
@@ -49,7 +51,7 @@ enum Grammar {
         let tops: UInt64 = 0x8080_8080_8080_8080
         var at = start
         while at &+ 8 <= bytes.count {
-            let word = UInt64(littleEndian: unsafe bytes.bytes.unsafeLoadUnaligned(fromByteOffset: at, as: UInt64.self))
+            let word = UInt64(littleEndian: unsafe bytes.bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: at, as: UInt64.self))
             let quotes = (word ^ (ones &* UInt64(ASCII.quote))) &- ones
             let backslashes = (word ^ (ones &* UInt64(ASCII.backslash))) &- ones
             let controls = word &- (ones &* 0x20)
@@ -57,7 +59,7 @@ enum Grammar {
             if stops != 0 { return at &+ (stops.trailingZeroBitCount >> 3) }
             at &+= 8
         }
-        while at < bytes.count, isPlain(bytes[at]) { at &+= 1 }
+        while isPlain(byte(bytes, at)) { at &+= 1 }
         return at
     }
 

@@ -14,7 +14,10 @@ public struct JSONCursor: Sendable {
     /// Whether the container was just entered, so that its next item comes without a comma.
     private var isAtFirst = false
 
-    public init(at position: Int = 0) { self.position = position }
+    public init(at position: Int = 0) {
+        precondition(position >= 0, "a place before the text: \(position)")
+        self.position = position
+    }
 
     /// What begins next, judged by one byte; `nil` where no value can begin. Steps over white space alone.
     public mutating func peek(in bytes: Span<UInt8>) -> JSONKind? {

@@ -94,7 +94,9 @@ struct Dial {
     private func makeCodec() throws(SocketError) -> HTTP2Codec {
         let settings = context.configuration.settings
         do throws(HTTP2Error) {
-            return try HTTP2Codec(authority: context.configuration.authority, collectsAPNSIDs: settings.collectsAPNSIDs)
+            return try HTTP2Codec(
+                authority: context.configuration.authority, slots: max(1, settings.maxConcurrentStreams),
+                collectsAPNSIDs: settings.collectsAPNSIDs)
         } catch { throw .system("HTTP/2: \(error.text)", errno: 0) }
     }
 
@@ -126,7 +128,6 @@ struct Dial {
         var events: [HTTP2Event] = []
         while true {
             var hasRead = false
-            let writing = wire.write(from: codec)
             let reading = wire.read(into: codec, hasRead: &hasRead)
             codec.takeEvents(into: &events)
             var streams: Int?
@@ -137,12 +138,13 @@ struct Dial {
                     return .failed(address: address.description, fault)
                 }
             }
+            let writing = wire.write(from: codec)
             for flow in [reading, writing] where flow != .open {
                 if case .ended(let error?) = flow { throw error }
                 return .failed(address: address.description, .dial(flow.text, isCredential: false))
             }
-            if let streams { return .open(wire, codec, address, streams: streams) }
             if codec.isOver { return .failed(address: address.description, .dial(codec.fault, isCredential: false)) }
+            if let streams { return .open(wire, codec, address, streams: streams) }
             let interest: Poller.Readiness = wire.interestInWriting ? [.read, .write] : .read
             guard try wait(wire.descriptor, for: interest, until: deadline, "HTTP/2 SETTINGS") else { return .abandoned }
             wire.becameReady()

@@ -26,9 +26,9 @@ extension HTTP2Codec {
     /// The slot that a stream's user data names, or -1 for a stream that is none of ours.
     @inline(__always)
     private func slot(of stream: Int32, _ session: OpaquePointer?) -> Int {
-        if headerSlot >= 0 && headerSlot < slots.count && slots[headerSlot].stream == stream { return headerSlot }
+        if slots.contains(headerSlot) && slots[headerSlot].stream == stream { return headerSlot }
         let slot = Int(bitPattern: nghttp2_session_get_stream_user_data(session, stream)) - 1
-        return slots.indices.contains(slot) ? slot : -1
+        return slots.contains(slot) ? slot : -1
     }
 
     private static let frameLeaves: nghttp2_before_frame_send_callback = { session, frame, context in
@@ -135,16 +135,16 @@ extension HTTP2Codec {
         case NGHTTP2_SETTINGS.rawValue:
             guard header.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) == 0 else { return }
             let limit = nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)
-            events.append(.settings(maxConcurrentStreams: Int(limit)))
+            events.pointee.append(.settings(maxConcurrentStreams: Int(limit)))
         case NGHTTP2_PING.rawValue:
             guard header.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) != 0 else { return }
             let number = withUnsafeBytes(of: frame.pointee.ping.opaque_data) { $0.loadUnaligned(as: UInt64.self) }
-            events.append(.pingAnswered(UInt64(bigEndian: number)))
+            events.pointee.append(.pingAnswered(UInt64(bigEndian: number)))
         case NGHTTP2_GOAWAY.rawValue:
             let goAway = frame.pointee.goaway
             let debug = UnsafeBufferPointer(start: goAway.opaque_data, count: goAway.opaque_data_len)
             let data = Array(debug.prefix(ResponseBody.mostBytes))
-            events.append(.goAway(last: goAway.last_stream_id, code: goAway.error_code, debugData: data))
+            events.pointee.append(.goAway(last: goAway.last_stream_id, code: goAway.error_code, debugData: data))
         default: return
         }
     }
@@ -167,16 +167,16 @@ extension HTTP2Codec {
         let status = slots[slot].status
         let isComplete = status >= 200 && (slots[slot].isAnswered || code == NGHTTP2_NO_ERROR.rawValue)
         if isComplete && status == 200 {
-            events.append(.delivered(slot: slot, stream: stream, apnsID: slots[slot].apnsID))
+            events.pointee.append(.delivered(slot: slot, stream: stream, apnsID: slots[slot].apnsID))
         } else if isComplete {
             let response = Response(
                 status: status, apnsID: slots[slot].apnsID, retryAfter: slots[slot].retryAfter, body: slots[slot].body)
-            events.append(.rejected(slot: slot, stream: stream, response))
+            events.pointee.append(.rejected(slot: slot, stream: stream, response))
         } else {
             // An answer without a status is a broken one (RFC 9113, 8.3.2).
             let code = code == NGHTTP2_NO_ERROR.rawValue ? NGHTTP2_PROTOCOL_ERROR.rawValue : code
             let wasSent = slots[slot].headersAt != .max
-            events.append(.reset(slot: slot, stream: stream, code: code, wasSent: wasSent))
+            events.pointee.append(.reset(slot: slot, stream: stream, code: code, wasSent: wasSent))
         }
         slots[slot].finish()
     }

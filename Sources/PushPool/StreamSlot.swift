@@ -28,7 +28,7 @@ struct StreamSlot {
     private static let usualText = 256
     private static let path: StaticString = "/3/device/"
 
-    /// The owner frees a slot's memory: a slot is a plain value in an array that never shrinks.
+    /// The table frees a slot's memory: a slot is a plain value.
     func deallocate() { text.deallocate() }
 
     /// Prepares it for a request. Room for all its texts is made first, so that none moves when the next is written.
@@ -105,5 +105,49 @@ struct StreamSlot {
         }
         textCount += 20
         return (end, start + 20 - end)
+    }
+}
+
+/// The slots of one codec, at addresses that stay. Its owner deallocates it.
+struct SlotTable {
+    private let capacity: Int
+    private let slots: UnsafeMutablePointer<StreamSlot>
+    /// How many have been used so far; the others are bare memory.
+    private let used: UnsafeMutablePointer<Int>
+
+    init(capacity: Int) {
+        self.capacity = capacity
+        slots = .allocate(capacity: capacity)
+        used = .allocate(capacity: 1)
+        used.initialize(to: 0)
+    }
+
+    func deallocate() {
+        for slot in 0..<used.pointee { slots[slot].deallocate() }
+        slots.deinitialize(count: used.pointee)
+        slots.deallocate()
+        used.deallocate()
+    }
+
+    func contains(_ slot: Int) -> Bool { slot >= 0 && slot < used.pointee }
+
+    /// Makes a slot usable.
+    func prepare(_ slot: Int) {
+        precondition(slot < capacity, "slot \(slot) of \(capacity)")
+        while used.pointee <= slot {
+            (slots + used.pointee).initialize(to: StreamSlot())
+            used.pointee += 1
+        }
+    }
+
+    subscript(slot: Int) -> StreamSlot {
+        @inline(__always) unsafeAddress {
+            precondition(contains(slot), "there is no slot \(slot)")
+            return UnsafePointer(slots + slot)
+        }
+        @inline(__always) nonmutating unsafeMutableAddress {
+            precondition(contains(slot), "there is no slot \(slot)")
+            return slots + slot
+        }
     }
 }

@@ -1,30 +1,210 @@
+public import Sockets
 public import Threads
+import Glibc
 
 /// One list, its jobs in flight, and the two connections that carry them; owned by one thread, which sleeps on its
 /// descriptors and gives it turns. It reconnects for ever.
+///
+/// A thin shell: `QueueMachine` decides, `CallEncoder` words it, `RedisConnection` carries it.
 public struct JobQueue: ~Copyable {
-    public init(settings: QueueSettings, version: String) { fatalError("written by the queue's author") }
+    private var machine: QueueMachine
+    private var encoder: CallEncoder
+    private let settings: QueueSettings
+    private let tls: TLSContext?
+    /// Runs every script, pipelined and in order.
+    private var control: RedisConnection<Call>?
+    /// Waits for jobs with a blocking command.
+    private var waiter: RedisConnection<Call>?
+    private var greetingsMissing = 0
+    private var dials = 0
+    private var incoming: [RedisConnection<Call>.Incoming] = []
+    private var now = ContinuousClock.now
 
-    /// Adds the descriptors to sleep on.
-    public mutating func addInterests(to poller: inout Poller) { fatalError() }
+    private static let instances = Locked(0)
+
+    /// The name under which Redis knows this worker.
+    public let worker: String
+
+    /// - Parameters:
+    ///   - version: of the program, for `status`.
+    ///   - tls: what to trust when Redis is reached by TLS; `nil` for none.
+    public init(settings: QueueSettings, version: String, tls: TLSContext? = nil) {
+        let instance = JobQueue.instances.withLock { count in
+            count += 1
+            return count
+        }
+        self.init(settings: settings, version: version, tls: tls, worker: .make(instance: instance))
+    }
+
+    init(settings: QueueSettings, version: String, tls: TLSContext? = nil, worker: WorkerName) {
+        self.settings = settings
+        self.tls = tls
+        self.worker = worker.text
+        machine = QueueMachine(settings: settings, worker: worker.text, seed: .random(in: .min ... .max), now: .now)
+        let information = [
+            "host", worker.host, "pid", String(worker.pid), "version", version, "started", String(time(nil)),
+        ]
+        let birthMark = String(UInt64.random(in: .min ... .max), radix: 16)
+        encoder = CallEncoder(settings: settings, worker: worker, information: information, birthMark: birthMark)
+    }
+
+    /// Adds the descriptors to sleep on. Belongs before each sleep, on a poller that was reset.
+    public mutating func addInterests(to poller: inout Poller) {
+        control?.addInterest(to: &poller)
+        waiter?.addInterest(to: &poller)
+    }
 
     /// When it wants its next turn at the latest.
-    public var deadline: ContinuousClock.Instant? { fatalError() }
+    public var deadline: ContinuousClock.Instant? {
+        var next = machine.deadline
+        for due in [JobQueue.deadline(of: control), JobQueue.deadline(of: waiter)] {
+            if let due { next = next.map { min($0, due) } ?? due }
+        }
+        return next
+    }
+
+    private static func deadline(of connection: borrowing RedisConnection<Call>?) -> ContinuousClock.Instant? {
+        switch connection {
+        case .some(let connection): connection.deadline
+        case .none: nil
+        }
+    }
 
     /// Reads what came, decides, and writes all that this makes necessary with one write. Appends what the owner must know.
-    public mutating func turn(_ poller: borrowing Poller, now: ContinuousClock.Instant, events: inout [QueueEvent]) { fatalError() }
+    ///
+    /// - Parameter poller: the one that `addInterests` was last called with.
+    public mutating func turn(_ poller: borrowing Poller, now: ContinuousClock.Instant, events: inout [QueueEvent]) {
+        self.now = now
+        receive(poller)
+        machine.advance(now: now)
+        repeat {
+            perform(&events)
+            write()
+        } while !machine.effects.isEmpty
+    }
 
     /// How many more jobs the owner could take right now. The queue claims up to that, at most 250 at a time, when
     /// it is worth a round trip (cadence of delivery.md section 5). 0 claims nothing.
-    public mutating func offer(places: Int, now: ContinuousClock.Instant) { fatalError() }
+    ///
+    /// More than that can come after a reconnect: jobs whose claim was answered into a lost connection.
+    public mutating func offer(places: Int, now: ContinuousClock.Instant) {
+        machine.offer(places: places, now: now)
+    }
 
     /// Hands over a job's end; sent with the batch it falls into.
-    public mutating func settle(_ settlement: consuming Settlement) { fatalError() }
+    public mutating func settle(_ settlement: consuming Settlement) {
+        machine.settle(settlement, now: now)
+    }
 
     /// Writes what is batched now and not at the end of its interval: little is in flight, or we are leaving.
-    public mutating func flush() { fatalError() }
+    public mutating func flush() {
+        machine.flush()
+    }
 
     /// Claims nothing any more; `.stopped` follows once every settlement is confirmed and the worker is unregistered.
     /// Whatever it still holds then is released first, to the head of the list in order.
-    public mutating func stop() { fatalError() }
+    ///
+    /// While Redis is away `.stopped` comes at once if nothing is held or unconfirmed, and otherwise not before it is back.
+    public mutating func stop() {
+        machine.stop()
+    }
+
+    /// Whether Redis has confirmed every settlement that was handed over.
+    public var isSettled: Bool { machine.settlements.isEmpty }
+
+    // MARK: The turn
+
+    private mutating func receive(_ poller: borrowing Poller) {
+        do throws(RedisError) {
+            try control?.receive(poller, now: now, into: &incoming)
+            try waiter?.receive(poller, now: now, into: &incoming)
+        } catch {
+            // What was answered before the end counts all the same.
+            answer()
+            return machine.lost(error.description, now: now)
+        }
+        answer()
+    }
+
+    private mutating func answer() {
+        for answer in incoming {
+            // An answer may end the connection; those behind it are void then.
+            if machine.phase == .resting || machine.phase == .stopped { break }
+            if case .greeting(let isSecret) = answer.tag {
+                greeted(answer.reply, isSecret: isSecret)
+            } else if case .error(let text) = answer.reply, ServerFault(text) == .scriptMissing {
+                let (call, number) = (answer.tag, machine.number)
+                control?.send(call, now: now) { encoder.writeInFull(call, number: number, to: &$0) }
+            } else {
+                machine.answered(answer.tag, answer.reply, sentAt: answer.sentAt, now: now, isGone: WorkerName.isGone)
+            }
+        }
+        incoming.removeAll(keepingCapacity: true)
+    }
+
+    private mutating func greeted(_ reply: RedisReply, isSecret: Bool) {
+        guard case .error(let text) = reply else {
+            greetingsMissing -= 1
+            if greetingsMissing == 0 { machine.connected() }
+            return
+        }
+        // Old servers repeat the arguments of a command they do not know: of AUTH's answer only the code goes on.
+        let code = String(text.prefix { $0 != " " })
+        let reason = isSecret ? "AUTH was refused (\(code)): wrong user name or password?" : ServerFault.withoutArguments(text)
+        switch ServerFault(reason) {
+        case .refusal: machine.refused(reason, now: now)
+        case .passing, .scriptMissing: machine.lost(reason, now: now)
+        }
+    }
+
+    private mutating func perform(_ events: inout [QueueEvent]) {
+        let effects = machine.effects
+        machine.effects = []
+        for effect in effects {
+            switch effect {
+            case .dial: dial()
+            case .hangUp:
+                control = nil
+                waiter = nil
+            case .call(let call):
+                let number = machine.number
+                control?.send(call, now: now) { encoder.write(call, number: number, to: &$0) }
+            case .wait:
+                let number = machine.number
+                waiter?.send(.wait, patience: .seconds(CallEncoder.waitSeconds), now: now) {
+                    encoder.write(.wait, number: number, to: &$0)
+                }
+            case .report(let event): events.append(event)
+            }
+        }
+    }
+
+    private mutating func dial() {
+        encoder.forgetScripts()
+        let greeting = encoder.greeting()
+        dials += 1
+        greetingsMissing = 2 * greeting.count
+        do throws(RedisError) {
+            control = try connection(greeting)
+            waiter = try connection(greeting)
+        } catch {
+            machine.lost(error.description, now: now)
+        }
+    }
+
+    private func connection(_ greeting: [(Call, Arguments)]) throws(RedisError) -> RedisConnection<Call> {
+        var connection = try RedisConnection<Call>(
+            to: settings.server, attempt: dials, tls: tls, timeout: settings.timeout, now: now)
+        for (call, command) in greeting { connection.send(call, now: now) { $0.appendCommand(command) } }
+        return connection
+    }
+
+    private mutating func write() {
+        do throws(RedisError) {
+            try control?.flush()
+            try waiter?.flush()
+        } catch {
+            machine.lost(error.description, now: now)
+        }
+    }
 }

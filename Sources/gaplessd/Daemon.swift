@@ -1,10 +1,66 @@
 import PushPool
+import RedisQueue
+import Threads
 
-/// Everything that runs until a signal ends it.
+/// What the dispatcher needs of the settings.
+struct DaemonPlan: Sendable, Equatable {
+    var policy: RetryPolicy
+    /// Whether each delivered push is logged.
+    var logsSuccesses: Bool
+    /// Whether log lines cut device tokens and leave `data` out.
+    var redacts: Bool
+    /// Whether every final outcome goes into the results stream.
+    var keepsResults: Bool
+    var drainTimeout: Duration
+
+    init(_ settings: Settings) {
+        policy = RetryPolicy(limit: settings.retryLimit, delays: settings.retryDelays)
+        logsSuccesses = settings.log.successes
+        redacts = settings.log.redacts
+        keepsResults = settings.redis.resultsKey != nil
+        drainTimeout = settings.drainTimeout
+    }
+}
+
+/// `gaplessd run`: the parts put together.
 enum Daemon {
-    /// Returns the exit status.
-    static func run(settings: Settings, credentials: [AppCredential], log: Log) -> Int32 {
-        log.error("This build has no dispatcher.")
-        return 1
+    /// Runs until a signal ends it.
+    ///
+    /// - Parameters:
+    ///   - signals: made before any thread.
+    ///   - readAnew: reads the settings file and its credentials again, for SIGHUP.
+    /// - Returns: the fault because of which it could not start, if so: then nothing was claimed.
+    static func run(
+        _ configuration: Configuration, signals: consuming SignalInbox, log: Log, readAnew: @escaping Dispatcher.ReadAnew
+    ) throws(CredentialError) -> String? {
+        let settings = configuration.settings
+        let wakeUp = WakeUp()
+        let deliveries = Mailbox<Delivery>()
+        var apps: [PushApp] = []
+        var events: [Mailbox<PoolEvent>] = []
+        for (app, credential) in zip(settings.apps, configuration.credentials) {
+            let mailbox = Mailbox<PoolEvent>(wakeUp: wakeUp)
+            let pool = try SessionPool(
+                settings: settings.pool(of: app), credential: credential.credential, deliveries: deliveries, events: mailbox)
+            apps.append(PushApp(name: app.name, pool: pool, credential))
+            events.append(mailbox)
+        }
+        let lists = settings.queues.map { queue in
+            Dispatcher.List(queue: JobQueue(settings: queue, version: gaplessdVersion), name: queue.list)
+        }
+        log.info("gaplessd \(gaplessdVersion) started, list \(settings.lists.joined(separator: ", ")).")
+        var dispatcher = Dispatcher(
+            settings: settings, readAnew: readAnew, log: log, apps: apps, lists: lists, deliveries: deliveries,
+            poolEvents: events, signals: signals)
+        return dispatcher.run()
+    }
+}
+
+extension Settings {
+    /// An app's pool as the daemon runs it: the ids of delivered pushes are wanted only for the results.
+    func pool(of app: App) -> PoolSettings {
+        var pool = app.pool
+        pool.collectsAPNSIDs = redis.resultsKey != nil
+        return pool
     }
 }

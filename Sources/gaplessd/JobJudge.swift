@@ -1,12 +1,9 @@
 internal import JSONBytes
 
-/// What each member of a job must be (contract.md, section 3). The bytes are JSON by now; only their meaning is in question.
-struct JobJudge {
-    let bytes: [UInt8]
-    let members: JobMembers
-
+// What each member of a job must be (contract.md, section 3). The bytes are JSON by now; only their meaning is in question.
+extension JobMembers {
     func target() throws(JobFault) -> Job.Target {
-        switch (members[.token], members[.tokens]) {
+        switch (self[.token], self[.tokens]) {
         case (nil, nil): throw .structure("token is missing")
         case (.some, let tokens?): throw fault(tokens, "token and tokens are both given")
         case (let token?, nil):
@@ -19,7 +16,7 @@ struct JobJudge {
     }
 
     func data(pushType: String) throws(JobFault) -> Range<Int> {
-        guard let data = members[.data] else { throw .structure("data is missing") }
+        guard let data = self[.data] else { throw .structure("data is missing") }
         guard data.kind == .object else { throw fault(data, "data is not an object") }
         let most = JobReader.longestPayload(pushType: pushType)
         guard data.range.count <= most else {
@@ -30,7 +27,7 @@ struct JobJudge {
 
     /// An integer of 64 bits, with sign or without, or any string; `nil` where there is none.
     func identifier() throws(JobFault) -> Range<Int>? {
-        guard let value = members[.identifier] else { return nil }
+        guard let value = self[.identifier] else { return nil }
         if value.kind == .string { return value.range }
         switch value.integer(in: bytes.span) {
         case .exact: return value.range
@@ -42,7 +39,7 @@ struct JobJudge {
 
     /// The retry marker. What no daemon of ours would write counts as the nearest that it would.
     func attempts(limit: Int) -> Int {
-        switch members[.retrying]?.integer(in: bytes.span) {
+        switch self[.retrying]?.integer(in: bytes.span) {
         case .exact(let count): Int(min(max(count, 0), Int64(limit)))
         case .outOfRange(isNegative: false): limit
         case .outOfRange, nil: 0
@@ -51,18 +48,18 @@ struct JobJudge {
 
     /// The daemon's own mark; `nil` where it is no integer.
     func deadline() -> Int64? {
-        if case .exact(let time) = members[.deadline]?.integer(in: bytes.span) { time } else { nil }
+        if case .exact(let time) = self[.deadline]?.integer(in: bytes.span) { time } else { nil }
     }
 
     func expiry() throws(JobFault) -> Job.Expiry {
         let seconds = try integer(.expiry)
-        if let seconds, seconds < 0, let value = members[.expiry] { throw fault(value, "expiry is negative") }
+        if let seconds, seconds < 0, let value = self[.expiry] { throw fault(value, "expiry is negative") }
         if let time = try integer(.expiresAt) { return .at(time) }
         return .after(seconds ?? Job.defaultExpiry)
     }
 
     func priority() throws(JobFault) -> Int? {
-        guard let value = members[.priority] else { return nil }
+        guard let value = self[.priority] else { return nil }
         switch value.integer(in: bytes.span) {
         case .exact(1): return 1
         case .exact(5): return 5
@@ -72,21 +69,21 @@ struct JobJudge {
     }
 
     func notBefore() throws(JobFault) -> Double? {
-        guard let value = members[.notBefore] else { return nil }
+        guard let value = self[.notBefore] else { return nil }
         guard let time = value.double(in: bytes.span) else { throw fault(value, "not_before is not a number") }
         guard abs(time) <= JobReader.farthestTime else { throw fault(value, "not_before is out of range") }
         return time
     }
 
     func app(of names: Set<String>) throws(JobFault) -> String? {
-        guard let app = try name(.app), let value = members[.app] else { return nil }
+        guard let app = try name(.app), let value = self[.app] else { return nil }
         guard names.contains(app) else { throw fault(value, "app \"\(app)\" is unknown") }
         return app
     }
 
     /// 8-4-4-4-12 hex digits in any case; in lower case.
     func apnsID() throws(JobFault) -> String? {
-        guard let text = try name(.apnsID), let value = members[.apnsID] else { return nil }
+        guard let text = try name(.apnsID), let value = self[.apnsID] else { return nil }
         let isUUID = text.utf8.count == 36 && text.utf8.enumerated().allSatisfy { index, byte in
             [8, 13, 18, 23].contains(index) ? byte == UInt8(ascii: "-") : isHex(byte)
         }
@@ -97,8 +94,15 @@ struct JobJudge {
     /// A string that becomes a header, or names an app.
     ///
     /// A space at either end would make the request malformed (RFC 9113, 8.2.1), which APNs answers with a reset and not with a reason.
+    ///
+    /// Inlined as far as the key that is absent: looked up by a constant it costs nothing, by a variable a copy of all members.
+    @inline(__always)
     func name(_ key: JobKey, most: Int = JobReader.longestName) throws(JobFault) -> String? {
-        guard let value = members[key] else { return nil }
+        guard let value = self[key] else { return nil }
+        return try name(key, value, most: most)
+    }
+
+    private func name(_ key: JobKey, _ value: JSONSlice, most: Int) throws(JobFault) -> String {
         guard value.kind == .string else { throw fault(value, "\(key.name) is not a string") }
         let text = value.text(in: bytes.span)
         let count = text.utf8.count
@@ -112,7 +116,7 @@ struct JobJudge {
     }
 }
 
-extension JobJudge {
+extension JobMembers {
     private func tokens(of list: JSONSlice) throws(JobFault) -> [Job.Token] {
         guard list.kind == .array else { throw fault(list, "tokens is not an array") }
         var tokens: [Job.Token] = []
@@ -139,17 +143,20 @@ extension JobJudge {
         let content = value.content
         if content.isEmpty { return .empty }
         guard content.count <= JobReader.longestToken else { return .tooLong }
-        let digits = bytes.span.extracting(content)
-        for index in 0..<digits.count where !isHex(digits[index]) { return .notHex }
-        return nil
+        return areHex(bytes.span.extracting(content)) ? nil : .notHex
     }
 
     private func firstNotHex(of value: JSONSlice) -> Int {
         value.content.first { !isHex(bytes[$0]) } ?? value.range.lowerBound
     }
 
+    @inline(__always)
     private func integer(_ key: JobKey) throws(JobFault) -> Int64? {
-        guard let value = members[key] else { return nil }
+        guard let value = self[key] else { return nil }
+        return try integer(key, value)
+    }
+
+    private func integer(_ key: JobKey, _ value: JSONSlice) throws(JobFault) -> Int64 {
         switch value.integer(in: bytes.span) {
         case .exact(let integer): return integer
         case .outOfRange: throw fault(value, "\(key.name) is beyond 64 bits")
@@ -170,10 +177,4 @@ extension JobJudge {
     private func fault(_ value: JSONSlice, _ text: String) -> JobFault { fault(value.range.lowerBound, text) }
 
     private func fault(_ offset: Int, _ text: String) -> JobFault { .structure("\(text) at byte \(offset)") }
-}
-
-/// Whether the byte is a hex digit of either case.
-@inline(__always)
-func isHex(_ byte: UInt8) -> Bool {
-    byte &- UInt8(ascii: "0") <= 9 || (byte | 0x20) &- UInt8(ascii: "a") <= 5
 }

@@ -5,8 +5,6 @@ enum JobKey: Int, Sendable, CaseIterable {
     case token, tokens, data, identifier, expiry, expiresAt, app, topic, pushType, priority, collapseID, apnsID, notBefore
     case retrying, deadline
 
-    static let count = 15
-
     var name: StaticString {
         switch self {
         case .token: "token"
@@ -27,35 +25,40 @@ enum JobKey: Int, Sendable, CaseIterable {
         }
     }
 
-    /// The key that a member's name stands for, escapes or not. The length tells most of them apart.
+    /// The key that a member's name stands for, escapes or not.
     init?(_ key: JSONSlice, in bytes: Span<UInt8>) {
         if key.hasEscapes {
             guard let match = JobKey.allCases.first(where: { key.equals($0.name, in: bytes) }) else { return nil }
             self = match
             return
         }
-        let first = key.content.isEmpty ? 0 : bytes[key.content.lowerBound]
-        let candidate: JobKey
+        // At most three names have one length. Written out, each is a comparison with a constant.
         switch key.content.count {
-        case 3: candidate = .app
-        case 4: candidate = .data
-        case 5: candidate = bytes[key.content.lowerBound + 1] == UInt8(ascii: "o") && bytes[key.content.lowerBound + 2] == UInt8(ascii: "k") ? .token : .topic
-        case 6: candidate = first == UInt8(ascii: "t") ? .tokens : .expiry
-        case 7: candidate = .apnsID
-        case 8: candidate = .priority
-        case 9: candidate = .pushType
-        case 10: candidate = first == UInt8(ascii: "i") ? .identifier : first == UInt8(ascii: "e") ? .expiresAt : .notBefore
-        case 11: candidate = .collapseID
-        case 17: candidate = bytes[key.content.lowerBound + 9] == UInt8(ascii: "R") ? .retrying : .deadline
+        case 3 where key.equals("app", in: bytes): self = .app
+        case 4 where key.equals("data", in: bytes): self = .data
+        case 5 where key.equals("token", in: bytes): self = .token
+        case 5 where key.equals("topic", in: bytes): self = .topic
+        case 6 where key.equals("tokens", in: bytes): self = .tokens
+        case 6 where key.equals("expiry", in: bytes): self = .expiry
+        case 7 where key.equals("apns_id", in: bytes): self = .apnsID
+        case 8 where key.equals("priority", in: bytes): self = .priority
+        case 9 where key.equals("push_type", in: bytes): self = .pushType
+        case 10 where key.equals("identifier", in: bytes): self = .identifier
+        case 10 where key.equals("expires_at", in: bytes): self = .expiresAt
+        case 10 where key.equals("not_before", in: bytes): self = .notBefore
+        case 11 where key.equals("collapse_id", in: bytes): self = .collapseID
+        case 17 where key.equals("_gapless_RETRYING", in: bytes): self = .retrying
+        case 17 where key.equals("_gapless_deadline", in: bytes): self = .deadline
         default: return nil
         }
-        guard key.equals(candidate.name, in: bytes) else { return nil }
-        self = candidate
     }
 }
 
 /// Where a job's members stand, after one walk over all its bytes: the last of each name, and none that is `null`.
-struct JobMembers {
+///
+/// Not copyable, since it is read on the hot path and is half a kilobyte large.
+struct JobMembers: ~Copyable {
+    let bytes: [UInt8]
     private var values = InlineArray<15, JSONSlice?>(repeating: nil)
     /// What the last `data` says of its push type.
     private(set) var payload = PayloadHint()
@@ -65,7 +68,9 @@ struct JobMembers {
 
     subscript(key: JobKey) -> JSONSlice? { values[key.rawValue] }
 
-    init(in bytes: Span<UInt8>) throws(JSONFault) {
+    init(of job: [UInt8]) throws(JSONFault) {
+        bytes = job
+        let bytes = job.span
         var cursor = JSONCursor()
         try cursor.enterObject(in: bytes)
         while let name = try cursor.nextKey(in: bytes) {

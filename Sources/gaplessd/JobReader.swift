@@ -29,39 +29,40 @@ struct JobReader: Sendable {
     }
 
     mutating func read(_ bytes: [UInt8]) throws(JobFault) -> Job {
-        let members: JobMembers
-        do {
-            members = try JobMembers(in: bytes.span)
-        } catch {
-            throw .unmarshal(error.description)
-        }
-        let judge = JobJudge(bytes: bytes, members: members)
-        let target = try judge.target()
-        let pushType = try judge.name(.pushType) ?? (members.payload.isBackground ? "background" : "alert")
+        let members = try Self.members(of: bytes)
+        let target = try members.target()
+        let pushType = try members.name(.pushType) ?? (members.payload.isBackground ? "background" : "alert")
         return Job(
             bytes: bytes,
             target: target,
-            data: try judge.data(pushType: pushType),
-            identifier: try judge.identifier(),
-            attempts: judge.attempts(limit: retryLimit),
-            expiry: try judge.expiry(),
-            deadline: judge.deadline(),
-            app: try judge.app(of: appNames),
-            topic: try judge.name(.topic),
+            data: try members.data(pushType: pushType),
+            identifier: try members.identifier(),
+            attempts: members.attempts(limit: retryLimit),
+            expiry: try members.expiry(),
+            deadline: members.deadline(),
+            app: try members.app(of: appNames),
+            topic: try members.name(.topic),
             pushType: pushType,
-            priority: try judge.priority() ?? (pushType == "background" ? 5 : 10),
-            collapseID: try judge.name(.collapseID, most: Self.longestCollapseID),
-            apnsID: try judge.apnsID(),
-            notBefore: try judge.notBefore(),
-            frame: Job.Frame(of: bytes, members: members))
+            priority: try members.priority() ?? (pushType == "background" ? 5 : 10),
+            collapseID: try members.name(.collapseID, most: Self.longestCollapseID),
+            apnsID: try members.apnsID(),
+            notBefore: try members.notBefore(),
+            frame: Job.Frame(of: members))
+    }
+
+    private static func members(of bytes: [UInt8]) throws(JobFault) -> JobMembers {
+        do {
+            return try JobMembers(of: bytes)
+        } catch {
+            throw .unmarshal(error.description)
+        }
     }
 
     /// What can still be told of an element that is no job, for its dead letter: raw JSON of the identifier, and the token.
     /// Both `nil` where it isn't even a JSON object.
     static func identity(of bytes: [UInt8]) -> (identifier: [UInt8]?, token: String?) {
-        guard let members = try? JobMembers(in: bytes.span) else { return (nil, nil) }
-        let judge = JobJudge(bytes: bytes, members: members)
-        let identifier = (try? judge.identifier()).map { range in range.map { Array(bytes[$0]) } ?? [UInt8(ascii: "0")] }
+        guard let members = try? JobMembers(of: bytes) else { return (nil, nil) }
+        let identifier = (try? members.identifier()).map { range in range.map { Array(bytes[$0]) } ?? [UInt8(ascii: "0")] }
         guard let token = members[.token], token.kind == .string, token.range.count <= longestToken + 2 else {
             return (identifier, nil)
         }

@@ -87,7 +87,8 @@ extension Job {
 
 extension Job.Frame {
     /// `nil` for a job without `tokens`.
-    init?(of bytes: [UInt8], members: JobMembers) {
+    init?(of members: borrowing JobMembers) {
+        let bytes = members.bytes
         guard members[.tokens] != nil, let place = members.tokensMember else { return nil }
         head = Array(bytes[..<place.lowerBound])
         tail = Array(bytes[place.upperBound...])

@@ -1,3 +1,4 @@
+import CLinux
 import Glibc
 
 /// One descriptor that lines go to, on the log writer's thread.

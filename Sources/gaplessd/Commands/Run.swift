@@ -1,4 +1,5 @@
 import ArgumentParser
+import Glibc
 
 /// The daemon itself.
 struct Run: ParsableCommand {
@@ -10,11 +11,19 @@ struct Run: ParsableCommand {
 
     func run() throws {
         let configuration = try file.load()
+        // Before the first thread: the log's has one.
+        let signals = SignalInbox()
         let settings = configuration.settings
         let log = Log(format: settings.log.format, level: settings.log.level)
         for warning in configuration.warnings { log.warning(warning) }
-        let status = Daemon.run(settings: settings, credentials: configuration.credentials, log: log)
+        let path = file.settings
+        let fault = try Daemon.run(configuration, signals: signals, log: log) {
+            Result { () throws(SettingsRefusal) in try Configuration.load(SettingsFile(path: path)) }
+        }
         log.close()
-        throw ExitCode(status)
+        if let fault {
+            StandardStreams.print(["\(path.printable): \(fault.printable)"], to: STDERR_FILENO)
+            throw ExitCode.settingsFault
+        }
     }
 }

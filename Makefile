@@ -1,0 +1,38 @@
+# gaplessd: every command a newcomer needs. `make` alone lists them.
+SWIFT ?= swift
+PACKAGES_BUILD = libhiredis-dev libnghttp2-dev libssl-dev
+PACKAGES_RUN = redis-server redis-tools
+PACKAGES_BENCH = nghttp2-client nghttp2-server
+RELEASE = .build/release
+
+.DEFAULT_GOAL := help
+.PHONY: help packages build demo test test-tsan bench chaos install clean
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+packages: ## Debian packages that build and tests need (apt-get, only what is missing)
+	@scripts/install-packages $(PACKAGES_BUILD) $(PACKAGES_RUN) $(PACKAGES_BENCH)
+
+build: packages ## The daemon and its tools, for use (in .build/release)
+	@$(SWIFT) build -c release
+
+demo: build ## 10,000 jobs through a Redis, the daemon and an APNs simulator of its own
+	@$(RELEASE)/gapless-lab demo
+
+test: packages ## The whole test suite
+	@$(SWIFT) build
+	@$(SWIFT) test
+
+test-tsan: packages ## The test suite under Thread Sanitizer
+	@SWIFT_BACKTRACE=enable=no $(SWIFT) build --sanitize=thread --scratch-path .build-tsan
+	@SWIFT_BACKTRACE=enable=no TSAN_OPTIONS=halt_on_error=0 $(SWIFT) test --sanitize=thread --scratch-path .build-tsan
+
+bench: build ## CPU per push and pushes per second, beside h2load in the same run
+	@$(RELEASE)/gapless-lab bench
+
+chaos: build ## The fault table (SEED=… and FAULT=… replay a row)
+	@$(RELEASE)/gapless-lab chaos $(if $(SEED),--seed $(SEED)) $(if $(FAULT),--fault $(FAULT))
+
+clean: ## Everything that was built
+	@rm -rf .build .build-tsan

@@ -1,0 +1,70 @@
+import Glibc
+
+/// Comparisons that the path of every request walks: memcmp(3) instead of two iterators.
+extension Span where Element == UInt8 {
+    func equals(_ text: StaticString) -> Bool {
+        count == text.utf8CodeUnitCount && begins(with: UnsafeRawBufferPointer(start: text.utf8Start, count: count))
+    }
+
+    func equals(_ other: [UInt8]) -> Bool { count == other.count && starts(with: other) }
+
+    func starts(with prefix: [UInt8]) -> Bool {
+        count >= prefix.count && prefix.withUnsafeBytes { begins(with: $0) }
+    }
+
+    /// - Parameter prefix: not longer than this.
+    private func begins(with prefix: UnsafeRawBufferPointer) -> Bool {
+        withUnsafeBytes { own in
+            guard let left = own.baseAddress, let right = prefix.baseAddress else { return prefix.isEmpty }
+            return memcmp(left, right, prefix.count) == 0
+        }
+    }
+
+    func allSatisfy(_ test: (UInt8) -> Bool) -> Bool {
+        for index in indices where !test(self[index]) { return false }
+        return true
+    }
+
+    /// Decimal digits, 1 to 18 of them, so that they fit 63 bits.
+    var decimal: Int64? {
+        guard (1...18).contains(count) else { return nil }
+        var value: Int64 = 0
+        for index in indices {
+            guard self[index].isDecimalDigit else { return nil }
+            value = value * 10 + Int64(self[index] - 48)
+        }
+        return value
+    }
+}
+
+extension UInt8 {
+    var isDecimalDigit: Bool { self &- 48 < 10 }
+    var isHexDigit: Bool { isDecimalDigit || (self | 0x20) &- 97 < 6 }
+    var isLetter: Bool { (self | 0x20) &- 97 < 26 }
+}
+
+/// UUIDs as 36 bytes of text.
+enum UUIDText {
+    private static let digits: [UInt8] = Array("0123456789ABCDEF".utf8)
+
+    /// Appends a version 4 UUID made of 122 of these bits.
+    static func append(_ high: UInt64, _ low: UInt64, to bytes: inout [UInt8]) {
+        let high = high & ~0xF000 | 0x4000
+        let low = low & ~(0xC << 60) | (0x8 << 60)
+        for place in 0..<32 {
+            if place == 8 || place == 12 || place == 16 || place == 20 { bytes.append(UInt8(ascii: "-")) }
+            let word = place < 16 ? high : low
+            bytes.append(digits[Int(word >> UInt64((15 - place & 15) * 4) & 15)])
+        }
+    }
+
+    /// 8-4-4-4-12 hex digits of either case.
+    static func isValid(_ text: Span<UInt8>) -> Bool {
+        guard text.count == 36 else { return false }
+        for place in text.indices {
+            let isDash = place == 8 || place == 13 || place == 18 || place == 23
+            if isDash ? text[place] != UInt8(ascii: "-") : !text[place].isHexDigit { return false }
+        }
+        return true
+    }
+}

@@ -1,0 +1,137 @@
+internal import COpenSSL
+
+/// Makes X.509 certificates with OpenSSL.
+struct CertificateMaker {
+    /// A certificate and its key, both in OpenSSL's hands.
+    final class Issued {
+        let certificate: OpaquePointer
+        let key: SigningKey
+
+        init(certificate: OpaquePointer, key: SigningKey) {
+            self.certificate = certificate
+            self.key = key
+        }
+
+        deinit { X509_free(certificate) }
+
+        var pem: [UInt8] { bytesWritten { PEM_write_bio_X509($0, certificate) } }
+    }
+
+    /// An extension by OpenSSL's own words, or by object identifier and DER.
+    enum Extension {
+        case named(CInt, String)
+        case custom(String, der: [UInt8])
+    }
+
+    /// Seconds from now.
+    var validity: ClosedRange<Int>
+
+    /// - Parameters:
+    ///   - subject: attributes by OpenSSL's short names, in order.
+    ///   - issuer: signs it; `nil` lets it sign itself.
+    func issue(
+        subject: [(String, String)], extensions: [Extension], by issuer: Issued?
+    ) throws(SimulatorError) -> Issued {
+        let key = try SigningKey()
+        guard let certificate = X509_new() else { throw SimulatorError("OpenSSL is out of memory") }
+        let issued = Issued(certificate: certificate, key: key)
+        X509_set_version(certificate, 2)  // means version 3
+        setSerial(certificate)
+        X509_gmtime_adj(X509_getm_notBefore(certificate), validity.lowerBound)
+        X509_gmtime_adj(X509_getm_notAfter(certificate), validity.upperBound)
+        let name = X509_get_subject_name(certificate)
+        for (attribute, value) in subject {
+            guard X509_NAME_add_entry_by_txt(name, attribute, MBSTRING_UTF8, value, -1, -1, 0) == 1 else {
+                ERR_clear_error()
+                throw SimulatorError("'\(value)' does not fit into a certificate as its \(attribute)")
+            }
+        }
+        X509_set_issuer_name(certificate, X509_get_subject_name(issuer?.certificate ?? certificate))
+        X509_set_pubkey(certificate, key.key)
+        for each in extensions { try add(each, to: certificate, by: issuer?.certificate ?? certificate) }
+        guard X509_sign(certificate, (issuer?.key ?? key).key, EVP_sha256()) > 0 else {
+            throw SimulatorError("OpenSSL cannot sign a certificate")
+        }
+        return issued
+    }
+
+    /// PKCS#12 with the chain up to `authority`.
+    func pkcs12(_ issued: Issued, authority: Issued, name: String, password: String) throws(SimulatorError) -> [UInt8] {
+        let chain = OPENSSL_sk_new_null()
+        defer { OPENSSL_sk_free(chain) }
+        OPENSSL_sk_push(chain, UnsafeRawPointer(authority.certificate))
+        let archive = PKCS12_create(password, name, issued.key.key, issued.certificate, chain, 0, 0, 0, 0, 0)
+        defer { PKCS12_free(archive) }
+        let bytes = bytesWritten { i2d_PKCS12_bio($0, archive) }
+        guard !bytes.isEmpty else { throw SimulatorError("OpenSSL cannot make a PKCS#12 file") }
+        return bytes
+    }
+
+    /// 63 random bits: clients compare issuer and serial.
+    private func setSerial(_ certificate: OpaquePointer) {
+        ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate), UInt64.random(in: 1...UInt64(Int64.max)))
+    }
+
+    private func add(
+        _ each: Extension, to certificate: OpaquePointer, by issuer: OpaquePointer
+    ) throws(SimulatorError) {
+        let made: OpaquePointer?
+        switch each {
+        case .named(let identifier, let text):
+            var context = X509V3_CTX()
+            X509V3_set_ctx(&context, issuer, certificate, nil, nil, 0)
+            made = X509V3_EXT_conf_nid(nil, &context, identifier, text)
+        case .custom(let identifier, let der):
+            let object = OBJ_txt2obj(identifier, 1)
+            let value = ASN1_OCTET_STRING_new()
+            defer {
+                ASN1_OBJECT_free(object)
+                ASN1_OCTET_STRING_free(value)
+            }
+            ASN1_OCTET_STRING_set(value, der, CInt(der.count))
+            made = X509_EXTENSION_create_by_OBJ(nil, object, 0, value)
+        }
+        defer { X509_EXTENSION_free(made) }
+        guard let made, X509_add_ext(certificate, made, -1) == 1 else {
+            ERR_clear_error()
+            throw SimulatorError("OpenSSL refuses the extension \(each)")
+        }
+    }
+}
+
+extension CertificateMaker.Extension {
+    static func authority() -> [Self] {
+        [.named(NID_basic_constraints, "critical,CA:TRUE"), .named(NID_key_usage, "critical,keyCertSign,cRLSign"),
+            .named(NID_subject_key_identifier, "hash")]
+    }
+
+    /// - Parameter names: host names and address literals.
+    static func server(_ names: [String]) -> [Self] {
+        let entries = names.map { name in
+            let isAddress = name.contains(":") || name.allSatisfy { $0.isNumber || $0 == "." }
+            return (isAddress ? "IP:" : "DNS:") + name
+        }
+        return leaf("serverAuth") + [.named(NID_subject_alt_name, entries.joined(separator: ","))]
+    }
+
+    static func client(_ environments: [PushEnvironment], topics: [String]) -> [Self] {
+        var extensions = leaf("clientAuth")
+        for environment in environments {
+            extensions.append(.custom(ClientCertificate.Extension.mark(of: environment), der: [0x05, 0x00]))  // NULL
+        }
+        if topics.count > 1 {
+            let list = topics.map { topic in
+                let service = ["voip", "complication"].first { topic.hasSuffix(".\($0)") } ?? "app"
+                return (name: topic, service: service)
+            }
+            extensions.append(.custom(ClientCertificate.Extension.topics, der: TopicList.encode(list)))
+        }
+        return extensions
+    }
+
+    private static func leaf(_ purpose: String) -> [Self] {
+        [.named(NID_basic_constraints, "critical,CA:FALSE"), .named(NID_key_usage, "critical,digitalSignature"),
+            .named(NID_ext_key_usage, purpose), .named(NID_subject_key_identifier, "hash"),
+            .named(NID_authority_key_identifier, "keyid")]
+    }
+}

@@ -1,0 +1,58 @@
+internal import COpenSSL
+
+/// What a client's certificate says to APNs.
+struct ClientCertificate: Equatable {
+    /// Apple's extensions ("Establishing a certificate-based connection to APNs").
+    enum Extension {
+        static let development = "1.2.840.113635.100.6.3.1"
+        static let production = "1.2.840.113635.100.6.3.2"
+        static let topics = "1.2.840.113635.100.6.3.6"
+
+        static func mark(of environment: PushEnvironment) -> String {
+            environment == .production ? production : development
+        }
+    }
+
+    /// From extension `.6`, else the subject's UID alone.
+    var topics: [[UInt8]]
+    /// Why APNs would refuse every request that comes with it.
+    var fault: Reason?
+
+    init(topics: [[UInt8]], fault: Reason? = nil) {
+        self.topics = topics
+        self.fault = fault
+    }
+
+    init(der: [UInt8], environment: PushEnvironment) {
+        let certificate = der.withUnsafeBufferPointer { buffer in
+            var next = buffer.baseAddress
+            return d2i_X509(nil, &next, buffer.count)
+        }
+        guard let certificate else {
+            ERR_clear_error()
+            self.init(topics: [], fault: .badCertificate)
+            return
+        }
+        defer { X509_free(certificate) }
+        let userID = ClientCertificate.userID(of: certificate)
+        let listed = ClientCertificate.value(of: Extension.topics, in: certificate).map(TopicList.decode) ?? []
+        let isForEnvironment = ClientCertificate.value(of: Extension.mark(of: environment), in: certificate) != nil
+        let topics = listed.isEmpty ? [userID].compactMap { $0 } : listed
+        self.init(
+            topics: topics, fault: topics.isEmpty ? .badCertificate : isForEnvironment ? nil : .badCertificateEnvironment)
+    }
+
+    private static func userID(of certificate: OpaquePointer) -> [UInt8]? {
+        var text = [CChar](repeating: 0, count: 256)
+        let length = X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_userId, &text, CInt(text.count))
+        return length > 0 ? text[..<Int(length)].map(UInt8.init(bitPattern:)) : nil
+    }
+
+    private static func value(of identifier: String, in certificate: OpaquePointer) -> [UInt8]? {
+        let object = OBJ_txt2obj(identifier, 1)
+        defer { ASN1_OBJECT_free(object) }
+        let place = X509_get_ext_by_OBJ(certificate, object, -1)
+        guard place >= 0, let data = X509_EXTENSION_get_data(X509_get_ext(certificate, place)) else { return nil }
+        return Array(UnsafeBufferPointer(start: ASN1_STRING_get0_data(data), count: Int(ASN1_STRING_length(data))))
+    }
+}

@@ -1,0 +1,121 @@
+/// Everything that a client and the simulator need to trust each other, made on the spot and known to nobody else.
+public struct Credentials: Sendable {
+    /// What to make.
+    public struct Request: Sendable {
+        /// The client certificate's: the first is its subject's UID; two or more are listed in an extension.
+        public var topics: [String]
+        /// 10 letters and digits.
+        public var keyID: String
+        /// 10 letters and digits.
+        public var teamID: String
+        public var p12Password: String
+        /// Host names and addresses of the server certificate.
+        public var serverNames: [String]
+        /// Seconds from now, of the server certificate: an upper bound below 0 has expired.
+        public var serverValidity: ClosedRange<Int>
+        /// Seconds from now.
+        public var clientValidity: ClosedRange<Int>
+        /// What the client certificate is marked as good for.
+        public var clientEnvironments: [PushEnvironment]
+
+        public init(topics: [String] = ["com.example.app"], keyID: String = "SIMKEY0001", teamID: String = "SIMTEAM001") {
+            self.topics = topics
+            self.keyID = keyID
+            self.teamID = teamID
+            p12Password = "simulator"
+            serverNames = ["localhost", "127.0.0.1", "::1"]
+            serverValidity = -3600...(825 * 86400)
+            clientValidity = -3600...(825 * 86400)
+            clientEnvironments = PushEnvironment.allCases
+        }
+    }
+
+    public var authorityPEM: [UInt8]
+    public var serverCertificatePEM: [UInt8]
+    public var serverKeyPEM: [UInt8]
+    public var clientCertificatePEM: [UInt8]
+    public var clientKeyPEM: [UInt8]
+    public var clientP12: [UInt8]
+    /// The content of the `.p8`, with its key and team id.
+    public var providerKey: ProviderKey
+
+    /// Makes all of it. Takes a few milliseconds.
+    public static func make(_ request: Request = Request()) throws(SimulatorError) -> Credentials {
+        guard let topic = request.topics.first else { throw SimulatorError("a client certificate needs a topic") }
+        for id in [request.keyID, request.teamID] where id.isEmpty || !id.utf8.allSatisfy(isLetterOrDigit) {
+            throw SimulatorError("'\(id)' is no key or team id: letters and digits, Apple's have 10")
+        }
+        let authority = try CertificateMaker(validity: -3600...(3650 * 86400)).issue(
+            subject: [("CN", "APNs simulator CA")], extensions: CertificateMaker.Extension.authority(), by: nil)
+        let server = try CertificateMaker(validity: request.serverValidity).issue(
+            subject: [("CN", request.serverNames.first ?? "localhost")],
+            extensions: CertificateMaker.Extension.server(request.serverNames), by: authority)
+        let maker = CertificateMaker(validity: request.clientValidity)
+        let client = try maker.issue(
+            subject: [("UID", topic), ("CN", "Apple Push Services: \(topic)")],
+            extensions: CertificateMaker.Extension.client(request.clientEnvironments, topics: request.topics), by: authority)
+        return Credentials(
+            authorityPEM: authority.pem, serverCertificatePEM: server.pem, serverKeyPEM: server.key.privatePEM,
+            clientCertificatePEM: client.pem, clientKeyPEM: client.key.privatePEM,
+            clientP12: try maker.pkcs12(
+                client, authority: authority, name: "Apple Push Services: \(topic)", password: request.p12Password),
+            providerKey: ProviderKey(
+                keyID: request.keyID, teamID: request.teamID, pem: try SigningKey().privatePEM))
+    }
+
+    private static func isLetterOrDigit(_ byte: UInt8) -> Bool { byte.isDecimalDigit || byte.isLetter }
+}
+
+/// The same as files of one directory.
+extension Credentials {
+    enum FileName {
+        static let authority = "ca.pem"
+        static let serverCertificate = "server.pem"
+        static let serverKey = "server-key.pem"
+        static let clientCertificate = "client.pem"
+        static let clientKey = "client-key.pem"
+        static let clientP12 = "client.p12"
+        static let teamID = "team-id"
+        static func providerKey(_ keyID: String) -> String { "AuthKey_\(keyID).p8" }
+    }
+
+    /// Whether `directory` holds any.
+    public static func exist(in directory: String) -> Bool { Files.exists("\(directory)/\(FileName.authority)") }
+
+    /// Writes every file, keys with mode 0600, over former ones of the same names. Makes the directory where it is missing.
+    ///
+    /// - Returns: the paths written.
+    @discardableResult
+    public func write(to directory: String) throws(SimulatorError) -> [String] {
+        try Files.makeDirectory(directory)
+        let files: [(name: String, content: [UInt8], isSecret: Bool)] = [
+            (FileName.serverCertificate, serverCertificatePEM, false), (FileName.serverKey, serverKeyPEM, true),
+            (FileName.clientCertificate, clientCertificatePEM, false), (FileName.clientKey, clientKeyPEM, true),
+            (FileName.clientP12, clientP12, true), (FileName.providerKey(providerKey.keyID), providerKey.pem, true),
+            (FileName.teamID, Array("\(providerKey.teamID)\n".utf8), false),
+            (FileName.authority, authorityPEM, false),  // the last: where it is, all are
+        ]
+        for file in files { try Files.write(file.content, to: "\(directory)/\(file.name)", isSecret: file.isSecret) }
+        return files.map { "\(directory)/\($0.name)" }
+    }
+
+    /// Reads what `write(to:)` wrote.
+    public init(directory: String) throws(SimulatorError) {
+        let keyFiles = try Files.names(in: directory).filter { $0.hasPrefix("AuthKey_") && $0.hasSuffix(".p8") }
+        guard let keyFile = keyFiles.first else { throw SimulatorError("there is no AuthKey_….p8 in \(directory)") }
+        func read(_ name: String) throws(SimulatorError) -> [UInt8] { try Files.read("\(directory)/\(name)") }
+        let team = try read(FileName.teamID).prefix { $0 > 0x20 }
+        self.init(
+            authorityPEM: try read(FileName.authority), serverCertificatePEM: try read(FileName.serverCertificate),
+            serverKeyPEM: try read(FileName.serverKey), clientCertificatePEM: try read(FileName.clientCertificate),
+            clientKeyPEM: try read(FileName.clientKey), clientP12: try read(FileName.clientP12),
+            providerKey: ProviderKey(
+                keyID: String(keyFile.dropFirst(8).dropLast(3)), teamID: String(decoding: team, as: UTF8.self),
+                pem: try read(keyFile)))
+    }
+}
+
+extension Credentials: CustomStringConvertible {
+    /// Says which key it holds and nothing of what it contains.
+    public var description: String { "credentials with \(providerKey)" }
+}

@@ -1,0 +1,198 @@
+internal import CNghttp2
+
+/// One `nghttp2_session`, server side: bytes in, requests and answers out. Never touches a socket.
+///
+/// nghttp2 calls a peer that exceeds an acknowledged MAX_CONCURRENT_STREAMS broken and ends the connection; APNs refuses
+/// the stream. So nghttp2 is told of each limit with `unlimited` added, `pump` takes that bit out of the SETTINGS frame
+/// again, and the limit is kept here.
+final class HTTP2Server {
+    enum Event {
+        /// A request is whole, unless its stream was closed since (`isOpen`).
+        case request(slot: Int, stream: Int32)
+        /// A stream above the limit was begun.
+        case overLimit(stream: Int32)
+        case ping(UInt64)
+        /// The client broke a rule of HTTP/2 (RFC 9113, 8.1.1): wrong order, upper case, repeated pseudo-header.
+        case violation
+    }
+
+    private static let unlimited: UInt32 = 1 << 31
+    private static let settingsType: UInt8 = 4
+    private static let maxConcurrentStreamsID: UInt8 = 3
+
+    private let session: OpaquePointer
+    private let inbox: UnsafeMutablePointer<Inbox>
+    private let headers: UnsafeMutablePointer<nghttp2_nv>
+
+    init(withholdsWindowUpdates: Bool) {
+        inbox = .allocate(capacity: 1)
+        inbox.initialize(to: Inbox())
+        headers = .allocate(capacity: 5)
+        headers.initialize(repeating: nghttp2_nv(), count: 5)
+        var option: OpaquePointer?
+        nghttp2_option_new(&option)
+        defer { nghttp2_option_del(option) }
+        nghttp2_option_set_no_auto_ping_ack(option, 1)
+        // With the limits it believes in, nghttp2 would keep every closed stream for its priority tree.
+        nghttp2_option_set_no_closed_streams(option, 1)
+        nghttp2_option_set_no_auto_window_update(option, withholdsWindowUpdates ? 1 : 0)
+        let callbacks = Inbox.makeCallbacks()
+        defer { nghttp2_session_callbacks_del(callbacks) }
+        var session: OpaquePointer?
+        nghttp2_session_server_new2(&session, callbacks, inbox, option)
+        guard let session else { preconditionFailure("nghttp2_session_server_new2 is out of memory") }
+        self.session = session
+    }
+
+    deinit {
+        nghttp2_session_del(session)
+        headers.deallocate()
+        inbox.deinitialize(count: 1)
+        inbox.deallocate()
+    }
+
+    /// The limit that new streams are held against.
+    var streamLimit: Int {
+        get { inbox.pointee.streamLimit }
+        set { inbox.pointee.streamLimit = newValue }
+    }
+
+    var openStreams: Int { inbox.pointee.openStreams }
+    /// The highest stream id that a client has begun.
+    var highestStream: Int32 { inbox.pointee.highestStream }
+    /// Neither side has anything to say any more.
+    var isOver: Bool { nghttp2_session_want_read(session) == 0 && nghttp2_session_want_write(session) == 0 }
+
+    /// The request in a slot, in its place: no copy.
+    subscript(slot: Int) -> Request {
+        _read { yield inbox.pointee.requests[slot] }
+        _modify { yield &inbox.pointee.requests[slot] }
+    }
+
+    /// Whether the slot still serves this stream: a client can cancel a request behind its last byte.
+    func isOpen(slot: Int, stream: Int32) -> Bool { inbox.pointee.requests[slot].stream == stream }
+
+    /// The slot of a stream that is still open.
+    func slot(of stream: Int32) -> Int? { Inbox.slot(session, stream) }
+
+    /// Takes in bytes and appends what they meant to `events`, oldest first. `false`: this is not HTTP/2, hang up.
+    func receive(_ bytes: UnsafeRawBufferPointer, _ events: inout [Event]) -> Bool {
+        let input = bytes.assumingMemoryBound(to: UInt8.self)
+        let consumed = nghttp2_session_mem_recv(session, input.baseAddress, input.count)
+        swap(&events, &inbox.pointee.events)
+        return consumed >= 0
+    }
+
+    /// The SETTINGS of APNs, in its order; `streams` alone for a later change.
+    func submitSettings(streams: UInt32, isFirst: Bool) {
+        inbox.pointee.streamLimit = Int(streams)
+        let limit = nghttp2_settings_entry(
+            settings_id: Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue), value: streams | HTTP2Server.unlimited)
+        let rest = [
+            nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_HEADER_TABLE_SIZE.rawValue), value: 4096), limit,
+            nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_MAX_FRAME_SIZE.rawValue), value: 16384),
+            nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE.rawValue), value: 8000),
+        ]
+        let entries = isFirst ? rest : [limit]
+        nghttp2_submit_settings(session, 0, entries, entries.count)
+    }
+
+    /// 200, whose HEADERS end the stream.
+    func accept(slot: Int, uniqueID: [UInt8]?) {
+        HTTP2Server.withBytes("200") { submit(slot, status: $0, uniqueID, hasBody: false) }
+    }
+
+    /// Another status, with a JSON body.
+    func refuse(slot: Int, status: Int, body: [UInt8], uniqueID: [UInt8]?) {
+        inbox.pointee.answers[slot] = body
+        Array(String(status).utf8).withUnsafeBufferPointer { submit(slot, status: $0, uniqueID, hasBody: true) }
+    }
+
+    func reset(stream: Int32, code: UInt32) {
+        nghttp2_submit_rst_stream(session, 0, stream, code)
+    }
+
+    func acknowledgePing(_ opaque: UInt64) {
+        withUnsafeBytes(of: opaque) { raw in
+            _ = nghttp2_submit_ping(session, UInt8(NGHTTP2_FLAG_ACK.rawValue), raw.baseAddress?.assumingMemoryBound(to: UInt8.self))
+        }
+    }
+
+    /// GOAWAY; streams above `last` are forgotten.
+    func goAway(last: Int32, code: UInt32, debugData: [UInt8]) {
+        nghttp2_submit_goaway(session, 0, last, code, debugData, debugData.count)
+    }
+
+    /// GOAWAY with NO_ERROR and 2^31-1: the graceful notice.
+    func giveNotice() { nghttp2_submit_shutdown_notice(session) }
+
+    /// GOAWAY with PROTOCOL_ERROR, and the end.
+    func terminate() {
+        nghttp2_session_terminate_session(session, UInt32(NGHTTP2_PROTOCOL_ERROR.rawValue))
+    }
+
+    /// Appends everything that wants to be written.
+    func pump(into output: inout [UInt8]) {
+        while true {
+            var data: UnsafePointer<UInt8>?
+            let count = nghttp2_session_mem_send(session, &data)
+            guard count > 0, let data else { return }
+            let start = output.count
+            output.append(contentsOf: UnsafeBufferPointer(start: data, count: count))
+            if count > 9 && data[3] == HTTP2Server.settingsType { HTTP2Server.tellRealLimit(&output, from: start) }
+        }
+    }
+
+    /// Behind the frame's 9 bytes come entries of 6: a 16-bit id and a 32-bit value (RFC 9113, 6.5.1). nghttp2 hands out
+    /// one frame at a time.
+    private static func tellRealLimit(_ output: inout [UInt8], from start: Int) {
+        for entry in stride(from: start + 9, to: output.count - 5, by: 6) where output[entry + 1] == maxConcurrentStreamsID {
+            output[entry + 2] &= 0x7F
+        }
+    }
+
+    /// Apple's headers in Apple's order. nghttp2 copies the values.
+    private func submit(_ slot: Int, status: UnsafeBufferPointer<UInt8>, _ uniqueID: [UInt8]?, hasBody: Bool) {
+        // The first answer puts a name into the client's table; its values are never worth a place there.
+        let isVolatile = inbox.pointee.hasAnswered
+        inbox.pointee.hasAnswered = true
+        let stream = inbox.pointee.requests[slot].stream
+        let place = inbox.pointee.requests[slot].range(of: .apnsID) ?? 0..<0
+        inbox.pointee.requests[slot].bytes.withUnsafeBufferPointer { bytes in
+            (uniqueID ?? []).withUnsafeBufferPointer { uniqueID in
+                headers[0] = HTTP2Server.field(":status", status, isVolatile: false)
+                let id = UnsafeBufferPointer(rebasing: bytes[place])
+                headers[1] = HTTP2Server.field("apns-id", id, isVolatile: isVolatile)
+                var count = 2
+                if !uniqueID.isEmpty {
+                    headers[count] = HTTP2Server.field("apns-unique-id", uniqueID, isVolatile: isVolatile)
+                    count += 1
+                }
+                guard hasBody else {
+                    nghttp2_submit_response(session, stream, headers, count, nil)
+                    return
+                }
+                HTTP2Server.withBytes("application/json") {
+                    headers[count] = HTTP2Server.field("content-type", $0, isVolatile: false)
+                    var provider = nghttp2_data_provider()
+                    provider.source.fd = CInt(slot)
+                    provider.read_callback = Inbox.readAnswer
+                    nghttp2_submit_response(session, stream, headers, count + 1, &provider)
+                }
+            }
+        }
+    }
+
+    private static func withBytes(_ text: StaticString, _ body: (UnsafeBufferPointer<UInt8>) -> Void) {
+        body(UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+    }
+
+    private static func field(
+        _ name: StaticString, _ value: UnsafeBufferPointer<UInt8>, isVolatile: Bool
+    ) -> nghttp2_nv {
+        let flags = NGHTTP2_NV_FLAG_NO_COPY_NAME.rawValue | (isVolatile ? NGHTTP2_NV_FLAG_NO_INDEX.rawValue : 0)
+        return nghttp2_nv(
+            name: UnsafeMutablePointer(mutating: name.utf8Start), value: UnsafeMutablePointer(mutating: value.baseAddress),
+            namelen: name.utf8CodeUnitCount, valuelen: value.count, flags: UInt8(flags))
+    }
+}

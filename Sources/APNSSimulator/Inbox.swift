@@ -1,0 +1,146 @@
+internal import CNghttp2
+
+/// What nghttp2's callbacks write into: requests in slots that are used again, and events. `HTTP2Server` allocates it, C
+/// borrows it. A stream carries the number of its slot through C.
+///
+/// A struct behind a pointer: as a class it cost half as much again as nghttp2, in reference counts and exclusivity checks.
+struct Inbox {
+    var requests: [Request] = []
+    /// Bodies of answers on their way out, by slot.
+    var answers: [[UInt8]] = []
+    private var answerOffsets: [Int] = []
+    private var freeSlots: [Int] = []
+    var events: [HTTP2Server.Event] = []
+    var streamLimit = 0
+    private(set) var openStreams = 0
+    private(set) var highestStream: Int32 = 0
+    /// Frames of one header block come in one piece (RFC 9113, 4.3), so that one slot is current while it lasts.
+    private var current = 0
+    var hasAnswered = false
+
+    private mutating func takeSlot(for stream: Int32) -> Int {
+        let slot: Int
+        if let free = freeSlots.popLast() {
+            slot = free
+        } else {
+            slot = requests.count
+            requests.append(Request())
+            answers.append([])
+            answerOffsets.append(0)
+        }
+        requests[slot].begin(stream: stream)
+        answerOffsets[slot] = 0
+        return slot
+    }
+
+    private mutating func release(_ slot: Int) {
+        if !answers[slot].isEmpty { answers[slot] = [] }
+        requests[slot].end()
+        freeSlots.append(slot)
+    }
+
+    /// The slot a stream carries, plus one, since 0 is no stream's.
+    static func slot(_ session: OpaquePointer?, _ stream: Int32) -> Int? {
+        guard let data = nghttp2_session_get_stream_user_data(session, stream) else { return nil }
+        return Int(bitPattern: data) - 1
+    }
+
+    private mutating func begin(stream: Int32) {
+        openStreams += 1
+        highestStream = max(highestStream, stream)
+        current = takeSlot(for: stream)
+        if openStreams > streamLimit {
+            requests[current].refuse()
+            events.append(.overLimit(stream: stream))
+        }
+    }
+
+    private mutating func close(slot: Int) {
+        openStreams -= 1
+        release(slot)
+    }
+
+    static func makeCallbacks() -> OpaquePointer? {
+        var callbacks: OpaquePointer?
+        nghttp2_session_callbacks_new(&callbacks)
+        nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, beginHeaders)
+        nghttp2_session_callbacks_set_on_header_callback(callbacks, header)
+        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, data)
+        nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, frame)
+        nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, invalidFrame)
+        nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, streamClose)
+        return callbacks
+    }
+
+    private static let beginHeaders: nghttp2_on_begin_headers_callback = { session, frame, context in
+        guard let inbox = context?.assumingMemoryBound(to: Inbox.self), let stream = frame?.pointee.hd.stream_id else { return 0 }
+        if let slot = slot(session, stream) {  // trailers
+            inbox.pointee.current = slot
+            return 0
+        }
+        inbox.pointee.begin(stream: stream)
+        nghttp2_session_set_stream_user_data(session, stream, UnsafeMutableRawPointer(bitPattern: inbox.pointee.current + 1))
+        return 0
+    }
+
+    private static let header: nghttp2_on_header_callback = { _, _, name, nameLength, value, valueLength, _, context in
+        guard let inbox = context?.assumingMemoryBound(to: Inbox.self) else { return 0 }
+        inbox.pointee.requests[inbox.pointee.current].add(
+            name: UnsafeBufferPointer(start: name, count: nameLength).span,
+            value: UnsafeBufferPointer(start: value, count: valueLength).span)
+        return 0
+    }
+
+    private static let data: nghttp2_on_data_chunk_recv_callback = { session, _, stream, bytes, count, context in
+        guard let inbox = context?.assumingMemoryBound(to: Inbox.self), let slot = slot(session, stream) else { return 0 }
+        inbox.pointee.requests[slot].add(body: UnsafeBufferPointer(start: bytes, count: count).span)
+        return 0
+    }
+
+    private static let frame: nghttp2_on_frame_recv_callback = { session, frame, context in
+        guard let inbox = context?.assumingMemoryBound(to: Inbox.self), let header = frame?.pointee.hd else { return 0 }
+        switch UInt32(header.type) {
+        case NGHTTP2_HEADERS.rawValue, NGHTTP2_DATA.rawValue:
+            guard UInt32(header.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0,
+                let slot = slot(session, header.stream_id), !inbox.pointee.requests[slot].isRefused
+            else { return 0 }
+            inbox.pointee.events.append(.request(slot: slot, stream: header.stream_id))
+        case NGHTTP2_PING.rawValue where UInt32(header.flags) & NGHTTP2_FLAG_ACK.rawValue == 0:
+            guard let ping = frame?.pointee.ping else { return 0 }
+            let opaque = withUnsafeBytes(of: ping.opaque_data) { $0.loadUnaligned(as: UInt64.self) }
+            inbox.pointee.events.append(.ping(opaque))
+        default: break
+        }
+        return 0
+    }
+
+    private static let invalidFrame: nghttp2_on_invalid_frame_recv_callback = { _, _, code, context in
+        if code == NGHTTP2_ERR_HTTP_HEADER.rawValue || code == NGHTTP2_ERR_HTTP_MESSAGING.rawValue {
+            context?.assumingMemoryBound(to: Inbox.self).pointee.events.append(.violation)
+        }
+        return 0
+    }
+
+    private static let streamClose: nghttp2_on_stream_close_callback = { session, stream, _, context in
+        guard let inbox = context?.assumingMemoryBound(to: Inbox.self), let slot = slot(session, stream) else { return 0 }
+        inbox.pointee.close(slot: slot)
+        return 0
+    }
+
+    /// Hands out the body of an answer: all of it at once unless it is longer than a frame.
+    static let readAnswer: nghttp2_data_source_read_callback = { _, _, buffer, room, flags, source, context in
+        guard let inbox = context?.assumingMemoryBound(to: Inbox.self), let buffer, let source else { return 0 }
+        let (count, isEnd) = inbox.pointee.copyAnswer(of: Int(source.pointee.fd), to: buffer, room: room)
+        if isEnd { flags?.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue }
+        return count
+    }
+
+    private mutating func copyAnswer(of slot: Int, to buffer: UnsafeMutablePointer<UInt8>, room: Int) -> (Int, isEnd: Bool) {
+        let rest = answers[slot][answerOffsets[slot]...].prefix(room)
+        rest.withUnsafeBufferPointer { bytes in
+            if let first = bytes.baseAddress { buffer.update(from: first, count: bytes.count) }
+        }
+        answerOffsets[slot] += rest.count
+        return (rest.count, answerOffsets[slot] == answers[slot].count)
+    }
+}

@@ -1,0 +1,142 @@
+/// What is answered to which share of the valid requests. A pure value: `ScriptPlayer` plays it.
+public struct Script: Sendable, Equatable {
+    /// A share of the requests, or, with `failTimes`, of the tokens.
+    public struct Share: Sendable, Equatable {
+        public var answer: Answer
+        /// 0 to 1.
+        public var fraction: Double
+
+        public init(_ answer: Answer, _ fraction: Double) {
+            self.answer = answer
+            self.fraction = fraction
+        }
+    }
+
+    /// Successive answers for each token that begins with `prefix`, then whatever the rest of the script says.
+    public struct TokenPlan: Sendable, Equatable {
+        /// Hex digits in lower case; empty is every token.
+        public var prefix: String
+        public var answers: [Answer]
+
+        public init(prefix: String, answers: [Answer]) {
+            self.prefix = prefix.lowercased()
+            self.answers = answers
+        }
+    }
+
+    /// The same seed, with requests in the same order, gives the same answers.
+    public var seed: UInt64
+    /// Drawn anew for every request; of several, at most one applies.
+    public var failures: [Share]
+    /// When set, `failures` hit a share of the tokens instead, each for its first so many attempts.
+    public var failTimes: Int?
+    /// 0 to 1: the share of tokens that are 410 `Unregistered`, always the same ones.
+    public var deadShare: Double
+    /// Drawn anew for every answer, good or bad.
+    public var latency: ClosedRange<Duration>?
+    /// The first whose prefix fits applies.
+    public var tokenPlans: [TokenPlan]
+
+    public init(
+        seed: UInt64 = 1, failures: [Share] = [], failTimes: Int? = nil, deadShare: Double = 0,
+        latency: ClosedRange<Duration>? = nil, tokenPlans: [TokenPlan] = []
+    ) {
+        self.seed = seed
+        self.failures = failures
+        self.failTimes = failTimes
+        self.deadShare = deadShare
+        self.latency = latency
+        self.tokenPlans = tokenPlans
+    }
+
+    /// Accepts everything at once.
+    var isPlain: Bool { failures.isEmpty && deadShare == 0 && latency == nil && tokenPlans.isEmpty }
+}
+
+/// Plays a script: remembers how far each token has come.
+struct ScriptPlayer {
+    var script: Script {
+        didSet {
+            acceptsAll = script.isPlain
+            if script.seed != oldValue.seed { random = SeededRandom(seed: script.seed) }
+        }
+    }
+    private var acceptsAll: Bool
+    private var random: SeededRandom
+    /// What callers planned for single tokens; it goes before the script. Answers are kept last first.
+    private var plans: [[UInt8]: [Answer]] = [:]
+    /// How many answers of its prefix plan a token has had.
+    private var planned: [[UInt8]: Int] = [:]
+    /// How often a token that `failTimes` hits has failed.
+    private var failed: [[UInt8]: Int] = [:]
+
+    init(_ script: Script) {
+        self.script = script
+        acceptsAll = script.isPlain
+        random = SeededRandom(seed: script.seed)
+    }
+
+    /// Replaces what is left of an earlier plan for `token`, whose digits may be of any case.
+    mutating func plan(token: some Sequence<UInt8>, _ answers: [Answer]) {
+        plans[ScriptPlayer.key(token)] = answers.isEmpty ? nil : answers.reversed()
+    }
+
+    /// Accepts everything, and remembers nothing.
+    var isPlain: Bool { acceptsAll && plans.isEmpty }
+
+    mutating func answer(for token: some Sequence<UInt8>) -> Answer {
+        if isPlain { return .accept }
+        let key = ScriptPlayer.key(token)
+        if let answer = nextPlanned(key) ?? nextOfPrefix(key) { return answer }
+        return delayed(scripted(key))
+    }
+
+    private mutating func nextPlanned(_ key: [UInt8]) -> Answer? {
+        guard !plans.isEmpty, let answer = plans[key]?.popLast() else { return nil }
+        if plans[key]?.isEmpty == true { plans[key] = nil }
+        return answer
+    }
+
+    private mutating func nextOfPrefix(_ key: [UInt8]) -> Answer? {
+        guard let plan = script.tokenPlans.first(where: { key.starts(with: $0.prefix.utf8) }) else { return nil }
+        let done = planned[key, default: 0]
+        guard done < plan.answers.count else { return nil }
+        planned[key] = done + 1
+        return plan.answers[done]
+    }
+
+    private mutating func scripted(_ key: [UInt8]) -> Answer {
+        if script.deadShare > 0, fate(of: key, salt: 1) < script.deadShare { return .usual(410) }
+        if script.failures.isEmpty { return .accept }
+        guard let limit = script.failTimes else { return chosen(by: random.fraction()) ?? .accept }
+        guard let failure = chosen(by: fate(of: key, salt: 2)), failed[key, default: 0] < limit else { return .accept }
+        failed[key, default: 0] += 1
+        return failure
+    }
+
+    private func chosen(by draw: Double) -> Answer? {
+        var sum = 0.0
+        for share in script.failures {
+            sum += share.fraction
+            if draw < sum { return share.answer }
+        }
+        return nil
+    }
+
+    private mutating func delayed(_ answer: Answer) -> Answer {
+        guard let latency = script.latency else { return answer }
+        let spread = latency.upperBound - latency.lowerBound
+        return .delay(latency.lowerBound + spread * random.fraction(), then: answer)
+    }
+
+    /// FNV-1a, mixed with the seed: always the same number in 0..<1 for the same token.
+    private func fate(of key: [UInt8], salt: UInt64) -> Double {
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+        for byte in key { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+        return SeededRandom.fraction(SeededRandom.mix(hash &+ SeededRandom.mix(script.seed &+ salt)))
+    }
+
+    private static func key(_ token: some Sequence<UInt8>) -> [UInt8] {
+        token.map { (65...90).contains($0) ? $0 | 0x20 : $0 }
+    }
+}

@@ -1,0 +1,24 @@
+/// SplitMix64: the same seed gives the same numbers on every machine, which is all a script asks of it.
+struct SeededRandom: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        return SeededRandom.mix(state)
+    }
+
+    /// Evenly in 0..<1.
+    mutating func fraction() -> Double { SeededRandom.fraction(next()) }
+
+    static func mix(_ value: UInt64) -> UInt64 {
+        var mixed = value
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+
+    /// The 53 bits that a `Double` holds.
+    static func fraction(_ bits: UInt64) -> Double { Double(bits >> 11) * 0x1p-53 }
+}

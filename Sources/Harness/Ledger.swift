@@ -1,0 +1,59 @@
+/// What the simulator saw, read from its ledger file: one line for each request,
+/// `status token apns-id bodyhash`, in the order in which it decided.
+public struct Ledger: Sendable {
+    public struct Entry: Sendable, Equatable {
+        /// The HTTP status that was answered, or meant.
+        public var status: Int
+        public var token: String
+    }
+
+    public private(set) var entries: [Entry] = []
+
+    public init(_ text: String) {
+        // The last line may still be half written.
+        for line in text.split(separator: "\n", omittingEmptySubsequences: false).dropLast() {
+            let fields = line.split(separator: " ")
+            guard fields.count >= 2, let status = Int(fields[0]) else { continue }
+            entries.append(Entry(status: status, token: String(fields[1])))
+        }
+    }
+
+    /// How often each token was accepted.
+    public var accepted: [String: Int] {
+        entries.reduce(into: [:]) { counts, entry in
+            if entry.status == 200 { counts[entry.token, default: 0] += 1 }
+        }
+    }
+}
+
+/// The books at the end of a run: what was queued against what became of it.
+public struct Balance: Sendable, CustomStringConvertible {
+    public var queued: Int
+    /// Tokens accepted at least once.
+    public var delivered: Int
+    /// Acceptances beyond the first of a token.
+    public var extra: Int
+    public var dead: Int
+    /// Accepted, or dead, though nobody queued it.
+    public var unexpected: Int
+    /// Queued, and neither accepted nor dead.
+    public var lost: Int
+
+    /// - Parameters:
+    ///   - queued: the tokens whose jobs Redis acknowledged, one job each.
+    ///   - dead: the tokens of the dead letters.
+    public init(queued: Set<String>, ledger: Ledger, dead: [String]) {
+        let accepted = ledger.accepted
+        self.queued = queued.count
+        delivered = accepted.count
+        extra = accepted.values.reduce(0) { $0 + $1 - 1 }
+        self.dead = dead.count
+        unexpected = Set(accepted.keys).union(dead).subtracting(queued).count
+        lost = queued.subtracting(accepted.keys).subtracting(dead).count
+    }
+
+    public var description: String {
+        "queued \(queued) = delivered \(delivered) + dead letters \(dead), lost \(lost), unexpected \(unexpected), "
+            + "delivered again \(extra)"
+    }
+}

@@ -1,0 +1,115 @@
+/// The jobs this worker holds, by id: from their claim until Redis has confirmed their settlement.
+///
+/// Ids rise, so this is a sliding window: pages of 256 slots, of which those in front go when they are empty. No hashing, and one
+/// old job that stays costs 16 bytes for every 256 ids that were given out since. The bytes are shared with whoever
+/// works on the job, not copied.
+struct HeldJobs {
+    private struct Page {
+        var slots: [[UInt8]?] = []
+        var count = 0
+    }
+
+    private static let pageSize: UInt64 = 256
+
+    private var pages: [Page] = []
+    private var firstPage: UInt64 = 0
+    /// By how many crashes a job has been in; only those that have been in any.
+    private var levels: [UInt64: UInt8] = [:]
+    private(set) var count = 0
+
+    var isEmpty: Bool { count == 0 }
+    /// One that must be alone in its worker, because it may be what brings workers down.
+    var hasSuspect: Bool { !levels.isEmpty && levels.values.contains { $0 >= 3 } }
+
+    func countOfLevel(_ level: UInt8) -> Int {
+        levels.isEmpty ? 0 : levels.values.count { $0 == level }
+    }
+
+    mutating func insert(_ id: UInt64, bytes: [UInt8], level: UInt8 = 0) {
+        let place = makePage(of: id)
+        let slot = Int(id % HeldJobs.pageSize)
+        if pages[place].slots.isEmpty { pages[place].slots = Array(repeating: nil, count: Int(HeldJobs.pageSize)) }
+        if pages[place].slots[slot] == nil {
+            count += 1
+            pages[place].count += 1
+        }
+        pages[place].slots[slot] = .some(bytes)
+        if level > 0 { levels[id] = level }
+    }
+
+    /// Forgets a job; `false` when it was not held.
+    @discardableResult
+    mutating func remove(_ id: UInt64) -> Bool {
+        guard let (place, slot) = position(of: id), pages[place].slots[slot] != nil else { return false }
+        pages[place].slots[slot] = nil
+        pages[place].count -= 1
+        count -= 1
+        if !levels.isEmpty { levels[id] = nil }
+        if pages[place].count == 0 {
+            // The last page is the one that fills up next: it keeps its memory.
+            if place < pages.count - 1 { pages[place].slots = [] }
+            if place == 0 { dropEmptyFront() }
+        }
+        return true
+    }
+
+    func bytes(of id: UInt64) -> [UInt8]? {
+        guard let (place, slot) = position(of: id) else { return nil }
+        return pages[place].slots[slot]
+    }
+
+    func contains(_ id: UInt64) -> Bool { bytes(of: id) != nil }
+
+    func level(of id: UInt64) -> UInt8 { levels.isEmpty ? 0 : levels[id] ?? 0 }
+
+    /// The name of the job's field in the in-flight hash.
+    func field(of id: UInt64) -> String { HeldJobs.field(of: id, level: level(of: id)) }
+
+    static func field(of id: UInt64, level: UInt8) -> String { level == 0 ? String(id) : "\(id):\(level)" }
+
+    /// Reads a field's name; `nil` for one that is none of ours.
+    static func parse(field: String) -> (id: UInt64, level: UInt8)? {
+        let parts = field.split(separator: ":", omittingEmptySubsequences: false)
+        guard let first = parts.first, let id = UInt64(first), parts.count <= 2 else { return nil }
+        if parts.count == 1 { return (id, 0) }
+        guard let level = UInt8(parts[1]) else { return nil }
+        return (id, level)
+    }
+
+    /// In the order they were claimed.
+    var ids: [UInt64] {
+        var ids: [UInt64] = []
+        ids.reserveCapacity(count)
+        for (place, page) in pages.enumerated() where page.count > 0 {
+            for slot in page.slots.indices where page.slots[slot] != nil {
+                ids.append((firstPage + UInt64(place)) * HeldJobs.pageSize + UInt64(slot))
+            }
+        }
+        return ids
+    }
+
+    private func position(of id: UInt64) -> (page: Int, slot: Int)? {
+        let page = id / HeldJobs.pageSize
+        guard page >= firstPage, page - firstPage < UInt64(pages.count) else { return nil }
+        let place = Int(page - firstPage)
+        return pages[place].slots.isEmpty ? nil : (place, Int(id % HeldJobs.pageSize))
+    }
+
+    private mutating func makePage(of id: UInt64) -> Int {
+        let page = id / HeldJobs.pageSize
+        if pages.isEmpty { firstPage = page }
+        if page < firstPage {
+            pages.insert(contentsOf: repeatElement(Page(), count: Int(firstPage - page)), at: 0)
+            firstPage = page
+        }
+        let place = Int(page - firstPage)
+        while pages.count <= place { pages.append(Page()) }
+        return place
+    }
+
+    private mutating func dropEmptyFront() {
+        let empty = pages.dropLast().prefix { $0.count == 0 }.count
+        pages.removeFirst(empty)
+        firstPage += UInt64(empty)
+    }
+}

@@ -1,0 +1,64 @@
+/// Every key beside one list. They share the list's hash slot, and none ever has a time to live.
+public struct Keys: Sendable, Equatable {
+    public let list: String
+    /// Sorted set: worker -> heartbeat counter (a count, not a time).
+    public let workers: String
+    /// Lists of jobs of dead workers, by how many crashes (1 to 3) they have been in.
+    public let recovered: [String]
+    /// Sorted set: `<worker>:<id>|<job>` -> due time in milliseconds.
+    public let delayed: String
+    public let dead: String
+    public let feedback: String
+    /// Hash: counters that survive restarts. See `Counter`.
+    public let stats: String
+    /// Never exists. A script that deletes it first has written, and is then not refused for lack of memory.
+    let nothing: String
+    private let prefix: String
+
+    public init(list: String) {
+        self.list = list
+        prefix = Keys.hasTag(list) ? "\(list):gapless:" : "{\(list)}:gapless:"
+        workers = prefix + "workers"
+        recovered = (1...3).map { [prefix] in "\(prefix)recovered:\($0)" }
+        delayed = prefix + "delayed"
+        dead = prefix + "dead"
+        feedback = prefix + "feedback"
+        stats = prefix + "stats"
+        nothing = prefix + "nothing"
+    }
+
+    /// Hash: id -> job, for each job that a worker has claimed and not settled. A job that came from `recovered:N` stands
+    /// under `<id>:N`, and one that was in a fourth crash, when it was alone, under `<id>:4`.
+    public func inflight(_ worker: String) -> String { "\(prefix)inflight:\(worker)" }
+
+    /// Hash: `host`, `pid`, `version`, `started` (Unix seconds), `claimed` and `sent` for `status`; `number`, `settled` and
+    /// `alone` for the scripts.
+    public func worker(_ worker: String) -> String { "\(prefix)worker:\(worker)" }
+
+    /// Redis hashes only what stands between the first `{` and the next `}`, when that is not empty (cluster specification).
+    private static func hasTag(_ key: String) -> Bool {
+        guard let open = key.utf8.firstIndex(of: UInt8(ascii: "{")) else { return false }
+        let rest = key.utf8[key.utf8.index(after: open)...]
+        guard let close = rest.firstIndex(of: UInt8(ascii: "}")) else { return false }
+        return close > rest.startIndex
+    }
+}
+
+/// The fields of `stats`. At any moment, over all workers of a list,
+///
+///     claimed = sent + retried + postponed + dead + expired + released + recovered + jobs in flight
+///
+/// for each claimed job is counted once when it leaves its worker's in-flight hash, in the step that removes it.
+/// A job in `delayed` was counted as `retried` or `postponed`, one in `recovered` as `recovered`; either is claimed anew.
+/// `redis_delivery: at_most_once` keeps no hash and counts `claimed` when it settles.
+public enum Counter: String, Sendable, CaseIterable {
+    case claimed, sent, retried, postponed, dead, expired, released, recovered
+    /// Resends that used up no retry.
+    case resent
+    /// Workers that were taken for dead and came back.
+    case fenced
+    /// Pushes that APNs may have had twice.
+    case maybeDuplicate = "maybe_duplicate"
+    /// Dead letters dropped for `redis_dead_letter_max`.
+    case trimmed
+}

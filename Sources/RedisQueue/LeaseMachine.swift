@@ -1,0 +1,64 @@
+/// Who is dead, and whether others may think so of us. Knows no clock but the instants it is told, and never a time of day.
+///
+/// Each worker raises a counter in Redis with every beat. One whose counter stood still for a whole lease, all the while that we
+/// looked, is dead. A gap in our own looking (Redis was away, we were stopped) starts every observation anew: during
+/// it nobody could have raised a counter, or we could not have seen it.
+struct LeaseMachine {
+    private struct Sighting {
+        var counter: Int64
+        var since: ContinuousClock.Instant
+    }
+
+    struct Dead: Equatable {
+        var worker: String
+        /// It is reaped only if its counter is still this one.
+        var counter: Int64
+    }
+
+    let lease: Duration
+    private let own: String
+    private var sightings: [String: Sighting] = [:]
+    private var lastLook: ContinuousClock.Instant?
+    private var lastContact: ContinuousClock.Instant?
+
+    init(lease: Duration, own: String) {
+        self.lease = lease
+        self.own = own
+    }
+
+    /// Between two beats; each beat is also a look at the others.
+    var beatInterval: Duration { lease / 5 }
+
+    /// Takes in all workers' counters and returns those that are to be reaped.
+    ///
+    /// - Parameter isGone: whether a worker's process is certainly gone, by its name alone.
+    mutating func looked(
+        _ counters: [(worker: String, counter: Int64)], at now: ContinuousClock.Instant, isGone: (String) -> Bool
+    ) -> [Dead] {
+        let isGap = lastLook.map { now - $0 > beatInterval * 3 } ?? true
+        lastLook = now
+        var seen: [String: Sighting] = [:]
+        var dead: [Dead] = []
+        for (worker, counter) in counters where worker != own {
+            if let before = sightings[worker], before.counter == counter, !isGap {
+                seen[worker] = before
+                if now - before.since >= lease { dead.append(Dead(worker: worker, counter: counter)) }
+            } else {
+                seen[worker] = Sighting(counter: counter, since: now)
+                if isGone(worker) { dead.append(Dead(worker: worker, counter: counter)) }
+            }
+        }
+        sightings = seen
+        return dead
+    }
+
+    /// Redis has our beat, which was sent at this instant: from then on the others wait a whole lease.
+    mutating func beatConfirmed(sentAt: ContinuousClock.Instant) {
+        lastContact = lastContact.map { max($0, sentAt) } ?? sentAt
+    }
+
+    /// From when on nothing more may be put on the wire: 60 % of a lease after the last contact. `nil` before the first.
+    var doubtAt: ContinuousClock.Instant? {
+        lastContact.map { $0 + lease * 3 / 5 }
+    }
+}

@@ -1,0 +1,308 @@
+extension QueueMachine {
+    /// An answer to a call. `sentAt` is when the call went out: what Redis says was true no earlier.
+    mutating func answered(
+        _ call: Call, _ reply: RedisReply, sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant,
+        isGone: (String) -> Bool
+    ) {
+        if case .error(let text) = reply { return failed(call, ServerFault.withoutArguments(text), now: now) }
+        switch call.isFenced ? reply.text : nil {
+        case "FENCED": return fenced(now: now)
+        case "STALE": return lost("another connection took over this worker's number", now: now)
+        case "GAP":
+            // Its predecessor met NOSCRIPT and has been sent again in the meantime.
+            return effects.append(.call(call))
+        default: break
+        }
+        let items = reply.items ?? []
+        let isUnderstood =
+            switch call {
+            case .register: registered(items, sentAt: sentAt, now: now, isGone: isGone)
+            case .claim(let first, let count, _): claimed(items, first: first, asked: count, now: now)
+            case .pop(let count): popped(reply, asked: count, now: now)
+            case .settle(let batch): settled(batch, items, now: now)
+            case .beat: beaten(items, sentAt: sentAt, now: now, isGone: isGone)
+            case .promote: promoted(items, now: now)
+            case .reap(let dead, let first): reaped(dead, items, first: first, now: now)
+            case .fields: compared(items, now: now)
+            case .fetch(let fields): fetched(items, fields: fields, now: now)
+            case .info: informed(reply, now: now)
+            case .unregister: struckOff(reply)
+            case .wait: waited(reply, now: now)
+            case .adopt, .merge, .greeting: true
+            }
+        if !isUnderstood { lost("an answer that makes no sense", now: now) }
+    }
+
+    private mutating func failed(_ call: Call, _ text: String, now: ContinuousClock.Instant) {
+        switch call {
+        case .wait where !text.hasPrefix("NOAUTH"):
+            isWaitOut = false
+            waiting.refused(text, now: now)
+        case .info:
+            // A user without the right to ask gets no warnings, and loses nothing.
+            answersMissing -= 1
+            finishReconciling(now: now)
+        case .pop where !popsOne && text.hasPrefix("ERR wrong number of arguments"):
+            popsOne = true  // LPOP learned to count in Redis 6.2.
+            claimOut = 0
+            offeredAt = now
+        default:
+            switch ServerFault(text) {
+            case .refusal: refused(text, now: now)
+            case .scriptMissing, .passing: lost(text, now: now)
+            }
+        }
+    }
+
+    // MARK: Jobs
+
+    private mutating func claimed(_ items: [RedisReply], first: UInt64, asked: Int, now: ContinuousClock.Instant) -> Bool {
+        guard items.count >= 5, let drained = items[0].integer, let once = items[1].integer, let twice = items[2].integer,
+            let thrice = items[3].integer, let urgency = items[4].integer
+        else { return false }
+        self.urgency = urgency
+        let count = items.count - 5
+        var jobs: [ClaimedJob] = []
+        jobs.reserveCapacity(count)
+        for index in 0..<count {
+            guard let bytes = items[index + 5].bytes else { return false }
+            let level: UInt8 =
+                index < once ? 1 : index < once + twice ? 2 : index < once + twice + thrice ? 3 : 0
+            let id = first + UInt64(index)
+            held.insert(id, bytes: bytes, level: level)
+            jobs.append(ClaimedJob(id: id, bytes: bytes))
+        }
+        // What was not needed of the ids is free again, unless ids behind them are taken.
+        if nextID == first + UInt64(asked) { nextID = first + UInt64(count) }
+        received(jobs, drained: drained == 1, now: now)
+        return true
+    }
+
+    private mutating func popped(_ reply: RedisReply, asked: Int, now: ContinuousClock.Instant) -> Bool {
+        let jobs: [[UInt8]]
+        switch reply {
+        case .null: jobs = []
+        case .string(let job): jobs = [job]
+        case .array(let items): jobs = items.compactMap(\.bytes)
+        default: return false
+        }
+        receivedUnguarded(jobs, drained: jobs.count < asked, now: now)
+        return true
+    }
+
+    private mutating func receivedUnguarded(_ bytes: [[UInt8]], drained: Bool, now: ContinuousClock.Instant) {
+        let jobs = bytes.enumerated().map { ClaimedJob(id: nextID + UInt64($0.offset), bytes: $0.element) }
+        nextID += UInt64(jobs.count)
+        for job in jobs { held.insert(job.id, bytes: job.bytes) }
+        received(jobs, drained: drained, now: now)
+    }
+
+    private mutating func received(_ jobs: [ClaimedJob], drained: Bool, now: ContinuousClock.Instant) {
+        claimOut = 0
+        waiting.claimed(drained: drained, count: jobs.count, now: now)
+        hand(jobs)
+        if places > 0 { offeredAt = now }
+    }
+
+    private mutating func hand(_ jobs: [ClaimedJob]) {
+        places = max(0, places - jobs.count)
+        // When we are leaving they go straight back.
+        if !jobs.isEmpty && !isStopping { effects.append(.report(.claimed(jobs))) }
+    }
+
+    private mutating func settled(_ batch: SettleBatch, _ items: [RedisReply], now: ContinuousClock.Instant) -> Bool {
+        guard items.count == 3, let trimmed = items[1].integer, let due = items[2].integer else { return false }
+        for id in settlements.confirm(batch.sequence) { held.remove(id) }
+        if trimmed > 0 { effects.append(.report(.deadLettersTrimmed(Int(trimmed)))) }
+        learned(due: due, now: now)
+        return true
+    }
+
+    private mutating func promoted(_ items: [RedisReply], now: ContinuousClock.Instant) -> Bool {
+        guard items.count == 2, let count = items[0].integer, let due = items[1].integer else { return false }
+        promoted(count, due: due, now: now)
+        return true
+    }
+
+    private mutating func waited(_ reply: RedisReply, now: ContinuousClock.Instant) -> Bool {
+        isWaitOut = false
+        waiting.woke(somethingCame: reply != .null)
+        if reply != .null { claimsAtOnce = true }
+        if mode == .atMostOnce, let job = reply.items?.last?.bytes { receivedUnguarded([job], drained: false, now: now) }
+        if places > 0 && offeredAt == nil { offeredAt = now }
+        return true
+    }
+
+    // MARK: Workers
+
+    private mutating func beaten(
+        _ items: [RedisReply], sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant, isGone: (String) -> Bool
+    ) -> Bool {
+        guard items.count >= 2, let urgency = items[0].integer, let due = items[1].integer else { return false }
+        isBeatOut = false
+        lease.beatConfirmed(sentAt: sentAt)
+        if isDoubted, let doubtAt = lease.doubtAt, now < doubtAt { startServing(now: now) }
+        hear(urgency: urgency, now: now)
+        learned(due: due, now: now)
+        look(at: items.dropFirst(2), now: now, isGone: isGone)
+        return true
+    }
+
+    private mutating func hear(urgency: Int64, now: ContinuousClock.Instant) {
+        self.urgency = urgency
+        if urgency > 0 && places > 0 && offeredAt == nil { offeredAt = now }
+    }
+
+    private mutating func look(at items: ArraySlice<RedisReply>, now: ContinuousClock.Instant, isGone: (String) -> Bool) {
+        var counters: [(worker: String, counter: Int64)] = []
+        var rest = items
+        while let worker = rest.popFirst()?.text, let score = rest.popFirst()?.text {
+            // A sorted set's scores are doubles, told as text; ours are counts.
+            if let counter = Int64(score) { counters.append((worker, counter)) }
+        }
+        toReap = lease.looked(counters, at: now, isGone: isGone)
+    }
+
+    private mutating func reaped(
+        _ dead: LeaseMachine.Dead, _ items: [RedisReply], first: UInt64, now: ContinuousClock.Instant
+    ) -> Bool {
+        guard items.count >= 2, let moved = items[0].integer, let urgency = items[1].integer else { return false }
+        isReapOut = false
+        let count = items.count - 2
+        if nextID == first + QueueMachine.mostSuspects { nextID = first + UInt64(count) }
+        if moved < 0 { return true }
+        hear(urgency: urgency, now: now)
+        effects.append(.report(.recovered(worker: dead.worker, jobs: Int(moved) + count)))
+        var suspects: [ClaimedJob] = []
+        for (offset, item) in items.dropFirst(2).enumerated() {
+            guard let bytes = item.bytes else { return false }
+            let id = first + UInt64(offset)
+            held.insert(id, bytes: bytes, level: 4)
+            suspects.append(ClaimedJob(id: id, bytes: bytes))
+        }
+        if !suspects.isEmpty && !isStopping { effects.append(.report(.suspects(suspects))) }
+        return true
+    }
+
+    private mutating func struckOff(_ reply: RedisReply) -> Bool {
+        guard let held = reply.integer else { return false }
+        if held == 0 {
+            finish()
+        } else {
+            // Redis holds something for us that we do not know: fetch it, and give it back.
+            startReconciling()
+            expect(.fields)
+        }
+        return true
+    }
+
+    // MARK: After a (re)connect
+
+    private mutating func registered(
+        _ items: [RedisReply], sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant, isGone: (String) -> Bool
+    ) -> Bool {
+        if items.count == 2, items[0].text == "NUMBER" {
+            guard let taken = items[1].text.flatMap({ Int64($0) }) else { return false }
+            numberTaken(taken)
+            return true
+        }
+        guard items.count >= 5, let stored = items[1].text.flatMap({ Int64($0) }), let born = items[2].text,
+            let urgency = items[3].integer, let due = items[4].integer
+        else { return false }
+        lease.beatConfirmed(sentAt: sentAt)
+        startReconciling()
+        if let before = self.born, before != born {
+            adoptAgain()
+        } else if isRegistered, stored >= 0, UInt64(stored) < settlements.confirmed {
+            settlements.addMaybeDuplicates(settlements.forgotten(after: UInt64(stored)), now: now)
+            warnings.append("Redis was put back to an earlier state: what it has again is pushed again")
+        }
+        self.born = born
+        isRegistered = true
+        hear(urgency: urgency, now: now)
+        learned(due: due, now: now)
+        look(at: items.dropFirst(5), now: now, isGone: isGone)
+        sendSettlements()
+        if !hasWarned { expect(.info) }
+        if mode == .atLeastOnce { expect(.fields) }
+        finishReconciling(now: now)
+        return true
+    }
+
+    /// Redis was emptied, or is another one: what we hold is nowhere else any more.
+    private mutating func adoptAgain() {
+        warnings.append("Redis was emptied: \(held.count) jobs that this worker holds were put back")
+        if mode == .atMostOnce { return }
+        var chunk: [Call.Adopted] = []
+        var bytes = 0
+        for id in held.ids {
+            let job = held.bytes(of: id) ?? []
+            chunk.append(.init(field: held.field(of: id), job: job))
+            bytes += job.count
+            if chunk.count == QueueMachine.mostClaimed || bytes > SettleBatch.mostBytes {
+                call(.adopt(chunk))
+                (chunk, bytes) = ([], 0)
+            }
+        }
+        if !chunk.isEmpty { call(.adopt(chunk)) }
+    }
+
+    private mutating func expect(_ call: Call) {
+        answersMissing += 1
+        effects.append(.call(call))
+    }
+
+    private mutating func finishReconciling(now: ContinuousClock.Instant) {
+        if answersMissing == 0 && phase == .reconciling { startServing(now: now) }
+    }
+
+    /// Redis' list of what we hold against our own.
+    private mutating func compared(_ items: [RedisReply], now: ContinuousClock.Instant) -> Bool {
+        answersMissing -= 1
+        var known: Set<UInt64> = []
+        var unknown: [(id: UInt64, field: String)] = []
+        for field in items.compactMap(\.text) {
+            guard let (id, _) = HeldJobs.parse(field: field), id < nextID else { continue }  // Not written by us.
+            if held.contains(id) { known.insert(id) } else { unknown.append((id, field)) }
+        }
+        disown(allBut: known)
+        let fields = unknown.sorted { $0.id < $1.id }.map(\.field)
+        for start in stride(from: 0, to: fields.count, by: QueueMachine.mostClaimed) {
+            expect(.fetch(Array(fields[start..<min(start + QueueMachine.mostClaimed, fields.count)])))
+        }
+        finishReconciling(now: now)
+        return true
+    }
+
+    private mutating func disown(allBut known: Set<UInt64>) {
+        if known.count == held.count { return }
+        let settling = settlements.settlingIDs
+        let gone = held.ids.filter { !known.contains($0) && !settling.contains($0) }
+        if gone.isEmpty { return }
+        for id in gone { held.remove(id) }
+        effects.append(.report(.disowned(gone)))
+    }
+
+    private mutating func fetched(_ items: [RedisReply], fields: [String], now: ContinuousClock.Instant) -> Bool {
+        answersMissing -= 1
+        var jobs: [ClaimedJob] = []
+        var suspects: [ClaimedJob] = []
+        for (field, item) in zip(fields, items) {
+            guard let bytes = item.bytes, let (id, level) = HeldJobs.parse(field: field) else { continue }
+            held.insert(id, bytes: bytes, level: level)
+            if level > 3 { suspects.append(.init(id: id, bytes: bytes)) } else { jobs.append(.init(id: id, bytes: bytes)) }
+        }
+        hand(jobs)
+        if !suspects.isEmpty && !isStopping { effects.append(.report(.suspects(suspects))) }
+        finishReconciling(now: now)
+        return true
+    }
+
+    private mutating func informed(_ reply: RedisReply, now: ContinuousClock.Instant) -> Bool {
+        answersMissing -= 1
+        hasWarned = true
+        warnings += ServerInfo(reply.text ?? "").warnings
+        finishReconciling(now: now)
+        return true
+    }
+}

@@ -1,0 +1,157 @@
+extension QueueMachine {
+    private static let settleInterval = Duration.milliseconds(5)
+    private static let claimPatience = Duration.milliseconds(2)
+    private static let promoteInterval = Duration.milliseconds(100)
+    /// How long the claims of others wait for a job that must be alone, before they go on in spite of it.
+    private static let lonelyPatience = Duration.seconds(30)
+    /// So few jobs are no batch: their settlement goes out at once, if none is on its way.
+    private static let few = 32
+
+    /// The steady state: beat, bury, promote, settle, claim, wait, each when it is due.
+    mutating func serve(now: ContinuousClock.Instant) {
+        if now >= nextBeat && !isBeatOut {
+            counter += 1
+            isBeatOut = true
+            nextBeat = now + lease.beatInterval
+            call(.beat(counter: counter))
+        }
+        if isStopping { return leave(now: now) }
+        if !isReapOut, let dead = toReap.popLast() {
+            isReapOut = true
+            call(.reap(dead, first: nextID))
+            nextID += QueueMachine.mostSuspects
+        }
+        if let promoteAt, now >= promoteAt, !isPromoteOut {
+            isPromoteOut = true
+            call(.promote)
+        }
+        settleIfDue(now: now)
+        claimIfWorthIt(now: now)
+        waitIfEmpty()
+    }
+
+    // MARK: Settling
+
+    private var settlesAt: ContinuousClock.Instant? {
+        guard let since = settlements.gatheringSince else { return nil }
+        if isFlushWanted || held.count <= QueueMachine.few && settlements.unconfirmed.isEmpty { return since }
+        return since + QueueMachine.settleInterval
+    }
+
+    private mutating func settleIfDue(now: ContinuousClock.Instant) {
+        if let settlesAt, now >= settlesAt { settlements.seal() }
+        isFlushWanted = false
+        sendSettlements()
+    }
+
+    mutating func sendSettlements() {
+        for batch in settlements.takeUnsent() { call(.settle(batch)) }
+    }
+
+    // MARK: Claiming
+
+    /// Whether a job that must be alone waits, and others are still held.
+    private var isKeepingAlone: Bool { urgency == 2 && !held.isEmpty && mode == .atLeastOnce }
+
+    private func isWorthClaiming(at now: ContinuousClock.Instant) -> Bool {
+        if claimOut > 0 || places == 0 || isDoubted || held.hasSuspect { return false }
+        if case .awaited(let until) = solitude, isKeepingAlone, now < until { return false }
+        return urgency == 1 || urgency == 2 && held.isEmpty || waiting.isWorthClaiming(at: now)
+    }
+
+    /// The first instant at which the places are worth a round trip.
+    private func claimsAt(_ now: ContinuousClock.Instant) -> ContinuousClock.Instant? {
+        guard isWorthClaiming(at: now), let offeredAt else { return nil }
+        let enough = min(QueueMachine.mostClaimed, max(25, (places + held.count) / 8))
+        let isPolling = if case .polling = waiting.state { true } else { false }
+        return claimsAtOnce || isPolling || urgency > 0 || places >= enough ? offeredAt : offeredAt + QueueMachine.claimPatience
+    }
+
+    private mutating func claimIfWorthIt(now: ContinuousClock.Instant) {
+        updateSolitude(now: now)
+        guard let claimsAt = claimsAt(now), now >= claimsAt else { return }
+        claimsAtOnce = false
+        offeredAt = nil
+        let count = min(places, QueueMachine.mostClaimed)
+        switch mode {
+        case .atLeastOnce:
+            claimOut = count
+            let room = max(0, QueueMachine.mostTwiceCrashed - held.countOfLevel(2))
+            call(.claim(first: nextID, count: count, fromSecond: room))
+            nextID += UInt64(count)
+        case .atMostOnce where urgency > 0:
+            urgency = 0
+            offeredAt = now
+            call(.merge)
+        case .atMostOnce:
+            claimOut = popsOne ? 1 : count
+            call(.pop(count: claimOut))
+        }
+    }
+
+    private mutating func updateSolitude(now: ContinuousClock.Instant) {
+        let next = now + QueueMachine.lonelyPatience
+        switch solitude {
+        case _ where !isKeepingAlone: solitude = .unneeded
+        case .unneeded: solitude = .awaited(until: next)
+        case .awaited(let until): if now >= until { solitude = .waived(until: next) }
+        case .waived(let until): if now >= until { solitude = .awaited(until: next) }
+        }
+    }
+
+    private mutating func waitIfEmpty() {
+        guard waiting.state == .empty, claimOut == 0, !isWaitOut, places > 0, !isDoubted else { return }
+        waiting.arm()
+        isWaitOut = true
+        effects.append(.wait)
+    }
+
+    // MARK: Leaving
+
+    /// Gives back what is held, has everything confirmed, and then takes leave.
+    private mutating func leave(now: ContinuousClock.Instant) {
+        let isPopping = isWaitOut && mode == .atMostOnce
+        if claimOut == 0 && !isPopping && !held.isEmpty {
+            let settling = settlements.settlingIDs
+            if settling.count < held.count {
+                for id in held.ids where !settling.contains(id) {
+                    settle(Settlement(id: id, effect: .release(toTail: false)), now: now)
+                }
+            }
+        }
+        settlements.seal()
+        sendSettlements()
+        if held.isEmpty && settlements.isEmpty && claimOut == 0 && !isPopping && !isReapOut { startLeaving() }
+    }
+
+    // MARK: Time
+
+    var servingDeadlines: [ContinuousClock.Instant?] {
+        var deadlines = [isBeatOut ? nil : nextBeat, isPromoteOut ? nil : promoteAt, settlesAt]
+        switch solitude {
+        case .unneeded: break
+        case .awaited(let until), .waived(let until): deadlines.append(until)
+        }
+        if claimOut == 0 && places > 0 {
+            if case .polling(let next, _, _) = waiting.state, isWorthClaiming(at: next) { deadlines.append(next) }
+            if let offeredAt { deadlines.append(claimsAt(offeredAt + QueueMachine.claimPatience)) }
+        }
+        return deadlines
+    }
+
+    /// `delayed` has its first job due in so many milliseconds; -1: it is empty; below: not looked at.
+    mutating func learned(due milliseconds: Int64, now: ContinuousClock.Instant) {
+        if milliseconds == -1 {
+            promoteAt = nil
+        } else if milliseconds >= 0 {
+            promoteAt = now + .milliseconds(milliseconds)
+        }
+    }
+
+    /// What a promotion found. The next comes no sooner than its interval unless more was due than one could move.
+    mutating func promoted(_ count: Int64, due milliseconds: Int64, now: ContinuousClock.Instant) {
+        isPromoteOut = false
+        learned(due: milliseconds, now: now)
+        if count < 100, let next = promoteAt { promoteAt = max(next, now + QueueMachine.promoteInterval) }
+    }
+}

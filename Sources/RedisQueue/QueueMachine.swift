@@ -1,0 +1,236 @@
+/// What the queue says next, and what the answers mean. Knows no socket, no clock and no C.
+///
+/// Facts are told by its methods, and each turn ends with `advance`, which does all that is due. Effects gather in
+/// `effects` until the shell takes them.
+struct QueueMachine {
+    enum Phase: Equatable {
+        /// No connection; the next dial has its time.
+        case resting
+        case dialing
+        case registering
+        /// Comparing what Redis holds for us with what we hold.
+        case reconciling
+        case serving
+        /// Nothing is left to do but to be struck off the list of workers.
+        case leaving
+        case stopped
+    }
+
+    enum Effect: Equatable {
+        case dial
+        case hangUp
+        case call(Call)
+        /// The blocking command, on the second connection.
+        case wait
+        case report(QueueEvent)
+    }
+
+    /// A job that has been in three crashes is pushed alone. Under load a worker never holds nothing, so it has to stop
+    /// claiming for that; but not for ever, when what it holds does not get settled.
+    enum Solitude: Equatable {
+        case unneeded
+        case awaited(until: ContinuousClock.Instant)
+        case waived(until: ContinuousClock.Instant)
+    }
+
+    /// Most jobs of one claim, and most of those that have been in two crashes.
+    static let mostClaimed = 250
+    static let mostTwiceCrashed = 32
+    /// Ids kept free for the suspects of one dead worker: it holds at most one, and those it had taken over.
+    static let mostSuspects: UInt64 = 65_536
+
+    let mode: QueueSettings.DeliveryMode
+    var effects: [Effect] = []
+    private(set) var phase = Phase.resting
+    /// Of the connection; each call carries it.
+    private(set) var number: Int64 = 0
+
+    // What is held.
+    var held = HeldJobs()
+    var settlements = Settlements()
+    var nextID: UInt64 = 1
+
+    // What is under way.
+    var claimOut = 0
+    var isBeatOut = false
+    var isReapOut = false
+    var isPromoteOut = false
+    var isWaitOut = false
+    var answersMissing = 0
+    var toReap: [LeaseMachine.Dead] = []
+
+    // What is wanted.
+    var places = 0
+    var offeredAt: ContinuousClock.Instant?
+    var claimsAtOnce = false
+    var isFlushWanted = false
+    private(set) var isStopping = false
+
+    // What is known of the other side.
+    var waiting = Waiting()
+    var lease: LeaseMachine
+    var counter: Int64 = 0
+    var nextBeat: ContinuousClock.Instant
+    var promoteAt: ContinuousClock.Instant?
+    /// 0 nothing recovered waits, 1 something does, 2 only jobs that must be alone.
+    var urgency: Int64 = 0
+    var solitude = Solitude.unneeded
+    var popsOne = false
+    var born: String?
+    var isRegistered = false
+    var isDoubted = false
+    var warnings: [String] = []
+    var hasWarned = false
+
+    private var redial: Redial
+    private var redialAt: ContinuousClock.Instant
+    private var lastSaid: QueueEvent?
+
+    init(settings: QueueSettings, worker: String, seed: UInt64, now: ContinuousClock.Instant) {
+        mode = settings.mode
+        lease = LeaseMachine(lease: settings.lease, own: worker)
+        redial = Redial(seed: seed)
+        nextBeat = now
+        redialAt = now
+    }
+
+    // MARK: Connection
+
+    /// Both connections are open and the server has let us in.
+    mutating func connected() {
+        number += 1
+        counter += 1
+        phase = .registering
+        call(.register(.init(counter: counter, confirmed: settlements.confirmed, isExpected: isRegistered)))
+    }
+
+    /// Registers again: somebody has used a higher number for this worker's name.
+    mutating func numberTaken(_ taken: Int64) {
+        number = max(number, taken)
+        connected()
+    }
+
+    /// No connection, or none that serves. State is kept, and after a pause the dial begins again.
+    mutating func lost(_ reason: String, now: ContinuousClock.Instant) {
+        if phase == .resting { return }
+        rest(until: now + redial.nextPause())
+        say(.disconnected(reason))
+    }
+
+    /// The server answers, and refuses what only its operator can allow.
+    mutating func refused(_ reason: String, now: ContinuousClock.Instant) {
+        rest(until: now + .seconds(5))
+        say(.refused(reason))
+    }
+
+    /// Redis takes us for dead: others may have our jobs already.
+    mutating func fenced(now: ContinuousClock.Instant) {
+        doubt()
+        lost("this worker was taken for dead and registers anew", now: now)
+    }
+
+    private mutating func rest(until instant: ContinuousClock.Instant) {
+        if phase == .stopped { return }
+        if phase != .resting { effects.append(.hangUp) }
+        phase = .resting
+        redialAt = instant
+        settlements.connectionLost()
+        (claimOut, answersMissing) = (0, 0)
+        (isBeatOut, isReapOut, isPromoteOut, isWaitOut) = (false, false, false, false)
+        toReap = []
+        waiting.reset()
+    }
+
+    /// One report for each state, not for each attempt.
+    private mutating func say(_ event: QueueEvent) {
+        if lastSaid == event { return }
+        lastSaid = event
+        effects.append(.report(event))
+    }
+
+    /// Everything agrees: from here on jobs come in.
+    mutating func startServing(now: ContinuousClock.Instant) {
+        phase = .serving
+        isDoubted = false
+        redial.succeeded()
+        nextBeat = now + lease.beatInterval
+        if places > 0 { offeredAt = now }
+        lastSaid = nil
+        effects.append(.report(.connected(warnings: warnings)))
+        warnings = []
+    }
+
+    mutating func startReconciling() { phase = .reconciling }
+    mutating func startLeaving() {
+        phase = .leaving
+        call(.unregister)
+    }
+
+    mutating func finish() {
+        phase = .stopped
+        effects.append(.hangUp)
+        effects.append(.report(.stopped))
+    }
+
+    mutating func call(_ call: Call) { effects.append(.call(call)) }
+
+    // MARK: The owner's word
+
+    mutating func offer(places: Int, now: ContinuousClock.Instant) {
+        self.places = max(0, places)
+        if self.places == 0 {
+            offeredAt = nil
+        } else if offeredAt == nil {
+            offeredAt = now
+        }
+    }
+
+    mutating func settle(_ settlement: Settlement, now: ContinuousClock.Instant) {
+        let job = mode == .atMostOnce ? held.bytes(of: settlement.id) : nil
+        settlements.add(settlement, field: held.field(of: settlement.id), job: job, now: now)
+    }
+
+    mutating func flush() { isFlushWanted = true }
+
+    mutating func stop() { isStopping = true }
+
+    // MARK: Time
+
+    /// Does everything that is due. Each turn ends with it.
+    mutating func advance(now: ContinuousClock.Instant) {
+        if let doubtAt = lease.doubtAt, now >= doubtAt, phase != .stopped { doubt() }
+        switch phase {
+        case .resting:
+            if isStopping && held.isEmpty && settlements.isEmpty {
+                finish()  // What a lost answer may have left in Redis comes back by the next worker's reaping.
+            } else if now >= redialAt {
+                phase = .dialing
+                effects.append(.dial)
+            }
+        case .serving: serve(now: now)
+        case .dialing, .registering, .reconciling, .leaving, .stopped: break
+        }
+    }
+
+    /// From here until `.connected` nothing more may go on the wire: our jobs may be others' soon.
+    private mutating func doubt() {
+        if isDoubted || mode == .atMostOnce { return }
+        isDoubted = true
+        effects.append(.report(.leaseInDoubt))
+    }
+
+    /// When `advance` has something to do, at the latest.
+    var deadline: ContinuousClock.Instant? {
+        var next: ContinuousClock.Instant?
+        func consider(_ instant: ContinuousClock.Instant?) {
+            if let instant { next = next.map { min($0, instant) } ?? instant }
+        }
+        if phase != .stopped && !isDoubted && mode == .atLeastOnce { consider(lease.doubtAt) }
+        switch phase {
+        case .resting: consider(redialAt)
+        case .serving: servingDeadlines.forEach(consider)
+        case .dialing, .registering, .reconciling, .leaving, .stopped: break
+        }
+        return next
+    }
+}

@@ -1,0 +1,171 @@
+internal import Sockets
+internal import Threads
+
+/// One connection to Redis: commands out, replies in, in the same order, never blocking but for the resolver.
+///
+/// hiredis has no part in it but its parser: version 0.14 knows no TLS and cannot be interrupted while it waits.
+///
+/// - `Tag` says what a reply answers.
+struct RedisConnection<Tag>: ~Copyable {
+    struct Incoming {
+        var tag: Tag
+        var reply: RedisReply
+        /// When its command was handed over.
+        var sentAt: ContinuousClock.Instant
+    }
+
+    private struct Expected {
+        var tag: Tag
+        var sentAt: ContinuousClock.Instant
+        var due: ContinuousClock.Instant
+    }
+
+    private enum Stage { case dialing, securing, open }
+
+    private var transport: Transport
+    private var stage = Stage.dialing
+    private let tls: (context: TLSContext, host: String)?
+    private let timeout: Duration
+    private let dialDue: ContinuousClock.Instant
+    private var reader = ReplyReader()
+    private var inbox = [UInt8](repeating: 0, count: 64 << 10)
+    private var outbox: [UInt8] = []
+    private var written = 0
+    private var expected = FIFO<Expected>()
+    private var place: Int?
+
+    /// Begins to connect.
+    ///
+    /// - Parameters:
+    ///   - attempt: rises from dial to dial: a host with several addresses is tried at each in turn.
+    ///   - timeout: for the dial and for each reply.
+    init(
+        to server: QueueSettings.Server, attempt: Int, tls: TLSContext?, timeout: Duration, now: ContinuousClock.Instant
+    ) throws(RedisError) {
+        let socket = try Self.dial(server, attempt: attempt)
+        socket.setUserTimeout(timeout)
+        let host = if case .tcp(let host, _) = server { host } else { "localhost" }
+        self.init(socket, tls: tls.map { ($0, host) }, timeout: timeout, dialDue: now + timeout)
+    }
+
+    private init(
+        _ socket: consuming Socket, tls: (TLSContext, String)?, timeout: Duration, dialDue: ContinuousClock.Instant
+    ) {
+        transport = .plain(socket)
+        self.tls = tls
+        self.timeout = timeout
+        self.dialDue = dialDue
+    }
+
+    private static func dial(_ server: QueueSettings.Server, attempt: Int) throws(RedisError) -> Socket {
+        do throws(SocketError) {
+            switch server {
+            case .unix(let path): return try Socket(connectingTo: SocketAddress(unixPath: path))
+            case .tcp(let host, let port):
+                let addresses = try SocketAddress.resolve(host: host, port: port)
+                guard !addresses.isEmpty else { throw .unresolvable(host: host, reason: "no address") }
+                return try Socket(connectingTo: addresses[attempt % addresses.count])
+            }
+        } catch {
+            throw .socket(error)
+        }
+    }
+
+    /// Appends a command, which `write` puts into the outbox, and expects its reply.
+    ///
+    /// - Parameter patience: what a blocking command may take beyond the usual timeout.
+    mutating func send(
+        _ tag: Tag, patience: Duration = .zero, now: ContinuousClock.Instant, _ write: (inout [UInt8]) -> Void
+    ) {
+        write(&outbox)
+        expected.append(Expected(tag: tag, sentAt: now, due: now + timeout + patience))
+    }
+
+    var isIdle: Bool { expected.isEmpty }
+
+    mutating func addInterest(to poller: inout Poller) {
+        let wantsWrite = stage != .open || written < outbox.count
+        place = poller.add(transport.descriptor, for: wantsWrite ? [.read, .write] : .read)
+    }
+
+    /// When it is to be given a turn at the latest: the dial or the oldest reply is overdue then.
+    var deadline: ContinuousClock.Instant? { stage == .open ? expected.first?.due : dialDue }
+
+    /// Reads everything that came. Throws when the connection is of no use any more.
+    mutating func receive(
+        _ poller: borrowing Poller, now: ContinuousClock.Instant, into replies: inout [Incoming]
+    ) throws(RedisError) {
+        let isOverdue = deadline.map { now >= $0 } ?? false
+        // Without a place the descriptor was not in this round of polling.
+        guard let place = place.take() else { return }
+        let isReady = !poller.readiness(at: place).isEmpty
+        if isReady || isOverdue || transport.hasPending {
+            if stage != .open { try advanceDial() }
+            if stage == .open { try read(into: &replies) }
+        }
+        // Judged only after the reading: while we were stopped, the reply may have come.
+        if isOverdue, let deadline, now >= deadline {
+            throw .timedOut(stage == .open ? "Redis" : "connecting to Redis")
+        }
+    }
+
+    /// Writes what waits, as far as the socket takes it.
+    mutating func flush() throws(RedisError) {
+        guard stage == .open else { return }
+        while written < outbox.count {
+            switch transport.write(outbox, from: written) {
+            case .done(let count): written += count
+            case .needsRead, .needsWrite: return
+            case .closed: throw .closed
+            case .failed(let error): throw .socket(error)
+            }
+        }
+        if written == 0 { return }
+        written = 0
+        outbox.removeAll(keepingCapacity: outbox.capacity <= 1 << 20)
+    }
+
+    private mutating func advanceDial() throws(RedisError) {
+        if stage == .dialing {
+            if let code = transport.connectError() { throw .socket(.system("connect", errno: code)) }
+            try secure()
+        }
+        guard stage == .securing else { return }
+        switch transport.handshake() {
+        case .done: stage = .open
+        case .needsRead, .needsWrite: break
+        case .closed: throw .closed
+        case .failed(let error): throw .socket(error)
+        }
+    }
+
+    private mutating func secure() throws(RedisError) {
+        guard let tls else {
+            stage = .open
+            return
+        }
+        do throws(TLSFailure) {
+            try transport.secure(host: tls.host, tls.context)
+        } catch {
+            throw .socket(.tls(error))
+        }
+        stage = .securing
+    }
+
+    private mutating func read(into replies: inout [Incoming]) throws(RedisError) {
+        while true {
+            switch transport.read(into: &inbox) {
+            case .done(let count):
+                reader.feed(inbox, count: count)
+                while let reply = try reader.next() {
+                    guard let answered = expected.popFirst() else { throw .notRedis("a reply that nobody asked for") }
+                    replies.append(Incoming(tag: answered.tag, reply: reply, sentAt: answered.sentAt))
+                }
+                if count < inbox.count && !transport.hasPending { return }
+            case .needsRead, .needsWrite: return
+            case .closed: throw .closed
+            case .failed(let error): throw .socket(error)
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+public import Sockets
+
+/// Why a call to Redis did not end in a reply that can be used. No case ever holds a command's arguments.
+public enum RedisError: Error, Sendable, Equatable, CustomStringConvertible {
+    case socket(SocketError)
+    /// The server closed the connection.
+    case closed
+    case timedOut(String)
+    /// What came is not the Redis protocol.
+    case notRedis(String)
+    /// The server's own refusal, its code first.
+    case reply(String)
+
+    public var description: String {
+        switch self {
+        case .socket(let error): error.description
+        case .closed: "the connection was closed by Redis"
+        case .timedOut(let what): "\(what): no answer in time"
+        case .notRedis(let why): "not the Redis protocol: \(why)"
+        case .reply(let text): text
+        }
+    }
+}
+
+/// What an error reply means for who sent the call.
+enum ServerFault: Equatable {
+    /// `SCRIPT FLUSH`, a restart, a failover: the script is sent again in full.
+    case scriptMissing
+    /// Only somebody with rights on the server can mend it: a wrong password, a missing right, a wrong type at a key.
+    case refusal
+    /// LOADING, BUSY, READONLY, MISCONF and everything unforeseen: state is kept, and it is tried again.
+    case passing
+
+    init(_ text: String) {
+        if text.hasPrefix("NOSCRIPT") {
+            self = .scriptMissing
+        } else if ServerFault.refusals.contains(where: text.contains) {
+            // Not only as a prefix: before Redis 7 an error inside a script was wrapped in "ERR Error running script".
+            self = .refusal
+        } else {
+            self = .passing
+        }
+    }
+
+    private static let refusals = [
+        "NOAUTH", "WRONGPASS", "NOPERM", "WRONGTYPE", "invalid password", "can't run this command", "can't access at least one",
+        "DB index is out of range", "AUTH was refused",
+    ]
+
+    /// An error reply fit for a log: Redis quotes the arguments of an unknown command, which may be a job or a password.
+    static func withoutArguments(_ text: String) -> String {
+        guard let cut = text.firstRange(of: "with args") else { return text }
+        return text[..<cut.lowerBound] + "…"
+    }
+}
+
+extension String {
+    /// The standard library has no substring search without Foundation or `_StringProcessing`.
+    fileprivate func contains(_ other: String) -> Bool { firstRange(of: other) != nil }
+
+    fileprivate func firstRange(of other: String) -> Range<Index>? {
+        var start = startIndex
+        while start < endIndex {
+            if self[start...].hasPrefix(other) { return start..<index(start, offsetBy: other.count) }
+            formIndex(after: &start)
+        }
+        return nil
+    }
+}

@@ -1,0 +1,276 @@
+/// A Lua script and the name that EVALSHA knows it by.
+struct Script: Sendable, Equatable {
+    let text: String
+    let sha: String
+
+    init(_ text: String) {
+        self.text = text
+        sha = sha1Hex(text)
+    }
+
+    static func == (left: Self, right: Self) -> Bool { left.sha == right.sha }
+}
+
+/// Every script. What they have in common:
+///
+/// - They move bytes and never parse a job: cjson would turn 9007199254740993 into 9.007e15.
+/// - What may fail (a wrong type at a key) is probed before the first write, and what is moved is added at its new place
+///   before it is removed from the old one: Redis rolls nothing back, and half a script must never be a lost job.
+/// - The first write is a DEL of a key that never exists, or a removal. After it Redis lets a script finish even when it is out of
+///   memory, where a first HSET or LPUSH is refused (`script_oom` in the Redis source).
+/// - A worker's call names the worker and its connection number. It answers `FENCED` when the worker is not (or no longer)
+///   registered, and `STALE` when the number is not the current one: the call lay in the buffer of a former connection.
+/// - Counters go last, through `pcall`: a counter that somebody made a text must not undo what was done.
+enum Scripts {
+    /// Lua shared by the calls of a registered worker: KEYS[1] nothing, [2] workers, [3] worker:W; ARGV[1] W, [2] number.
+    private static let fence = """
+        if not redis.call('ZSCORE', KEYS[2], ARGV[1]) then return 'FENCED' end
+        local state = redis.call('HMGET', KEYS[3], 'number', 'settled', 'alone')
+        if state[1] ~= ARGV[2] then return 'STALE' end
+
+        """
+
+    /// Milliseconds until the first delayed job is due by Redis' own clock, at most an hour, or -1 when there is none.
+    private static let due = """
+        local function due(delayed)
+          local head = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
+          if #head == 0 then return -1 end
+          local time = redis.call('TIME')
+          return math.min(3600000, math.max(0, math.ceil(tonumber(head[2]) - (time[1] * 1000 + time[2] / 1000))))
+        end
+
+        """
+
+    /// How urgent the recovered are: 0 none, 1 some, 2 only those that must be alone.
+    private static let waiting = """
+        local function waiting(first, second, third)
+          if redis.call('EXISTS', first, second, third) == 0 then return 0 end
+          if redis.call('EXISTS', first, second) > 0 then return 1 end
+          return 2
+        end
+
+        """
+
+    /// Makes a worker known, or known again after a lost connection, under a higher connection number than any before.
+    ///
+    /// KEYS: nothing, workers, worker:W, inflight:W, stats, recovered:1, :2, :3, Q, delayed, dead, feedback, results or nothing.
+    /// ARGV: W, number, heartbeat counter, last settlement this worker knows to be done, 1 when it believes itself
+    /// registered, a random text, then fields of worker:W.
+    ///
+    /// Answers `{'NUMBER', n}` when a higher number n is in use; else present (1 or 0), the last settlement as it was
+    /// stored (-1: none), the random text that was stored first in this data set (another than before: Redis was
+    /// emptied), how urgent the recovered are, when `delayed` is due, and all workers with their counters.
+    static let register = Script(
+        due + waiting + """
+            redis.call('LLEN', KEYS[9]) redis.call('HLEN', KEYS[4]) redis.call('ZCARD', KEYS[10])
+            for i = 6, 8 do redis.call('LLEN', KEYS[i]) end
+            redis.call('LLEN', KEYS[11]) redis.call('LLEN', KEYS[12])
+            if KEYS[13] ~= KEYS[1] then redis.call('XLEN', KEYS[13]) end
+            local born = redis.call('HGET', KEYS[5], 'born')
+            local present = redis.call('ZSCORE', KEYS[2], ARGV[1])
+            local state = redis.call('HMGET', KEYS[3], 'number', 'settled')
+            if state[1] and tonumber(state[1]) >= tonumber(ARGV[2]) then return {'NUMBER', state[1]} end
+            redis.call('DEL', KEYS[1])
+            local settled = ARGV[4]
+            if state[2] and tonumber(state[2]) > tonumber(settled) then settled = state[2] end
+            redis.call('HSET', KEYS[3], 'number', ARGV[2], 'settled', settled, unpack(ARGV, 7))
+            redis.call('ZADD', KEYS[2], ARGV[3], ARGV[1])
+            if not born then
+              born = ARGV[6]
+              redis.call('HSET', KEYS[5], 'born', born)
+            elseif ARGV[5] == '1' and not present then
+              redis.pcall('HINCRBY', KEYS[5], 'fenced', 1)
+            end
+            local answer = {present and 1 or 0, state[2] or '-1', born, waiting(KEYS[6], KEYS[7], KEYS[8]), due(KEYS[10])}
+            for _, item in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')) do answer[#answer + 1] = item end
+            return answer
+            """)
+
+    /// Moves jobs to the worker's in-flight hash: from `recovered:1`, from `recovered:2`, then either one from `recovered:3`
+    /// when the worker holds nothing else, or from Q.
+    ///
+    /// KEYS: nothing, workers, worker:W, inflight:W, stats, recovered:1, :2, :3, Q.
+    /// ARGV: W, number, first id, most jobs, most bytes (one job may exceed them), most from recovered:2.
+    ///
+    /// Answers drained (1: Q has no more), jobs from recovered:1, :2, :3, how urgent the recovered are, and the jobs, whose
+    /// ids follow each other.
+    static let claim = Script(
+        waiting + fence + """
+            if state[3] and redis.call('HEXISTS', KEYS[4], state[3]) == 1 then return {0, 0, 0, 0, 0} end
+            redis.call('LLEN', KEYS[9])
+            local held = redis.call('HLEN', KEYS[4])
+            redis.call('DEL', KEYS[1])
+            local first, room = tonumber(ARGV[3]), tonumber(ARGV[5])
+            local out = {0, 0, 0, 0, 0}
+            local function take(list, suffix, limit)
+              local at, open, drained = 0, true, 0
+              while open and at < limit do
+                local asked = math.min(25, limit - at)
+                local part = redis.call('LRANGE', list, at, at + asked - 1)
+                local set = {}
+                for _, job in ipairs(part) do
+                  if #out > 5 and #job > room then open = false break end
+                  room = room - #job
+                  set[#set + 1] = string.format('%.0f', first + #out - 5) .. suffix
+                  set[#set + 1] = job
+                  out[#out + 1] = job
+                  at = at + 1
+                end
+                if #set > 0 then redis.call('HSET', KEYS[4], unpack(set)) end
+                if open and #part < asked then open, drained = false, 1 end
+              end
+              return at, drained
+            end
+            local function trim(list, suffix, from, count)
+              if count == 0 then return end
+              local done = redis.pcall('LTRIM', list, count, -1)
+              if type(done) == 'table' and done.err then
+                for i = from, from + count - 1 do
+                  redis.call('HDEL', KEYS[4], string.format('%.0f', first + i) .. suffix)
+                end
+                error(done.err)
+              end
+            end
+            local limit = tonumber(ARGV[4])
+            if redis.call('EXISTS', KEYS[6], KEYS[7], KEYS[8]) > 0 then
+              out[2] = take(KEYS[6], ':1', limit)
+              trim(KEYS[6], ':1', 0, out[2])
+              out[3] = take(KEYS[7], ':2', math.min(limit - out[2], tonumber(ARGV[6])))
+              trim(KEYS[7], ':2', out[2], out[3])
+              if held == 0 and #out == 5 then
+                out[4] = take(KEYS[8], ':3', math.min(limit, 1))
+                if out[4] == 1 then
+                  redis.call('HSET', KEYS[3], 'alone', string.format('%.0f', first) .. ':3')
+                  trim(KEYS[8], ':3', 0, 1)
+                end
+              end
+              out[5] = waiting(KEYS[6], KEYS[7], KEYS[8])
+            end
+            if out[4] == 0 then
+              local before = #out - 5
+              local count, drained = take(KEYS[9], '', limit - before)
+              trim(KEYS[9], '', before, count)
+              out[1] = drained
+            end
+            if #out > 5 then
+              redis.pcall('HINCRBY', KEYS[5], 'claimed', #out - 5)
+              redis.pcall('HINCRBY', KEYS[3], 'claimed', #out - 5)
+            end
+            return out
+            """)
+
+    /// The heartbeat: the counter is set to one it never had, which is all that others look at.
+    ///
+    /// KEYS: nothing, workers, worker:W, recovered:1, :2, :3, delayed. ARGV: W, number, counter.
+    /// Answers how urgent the recovered are, when `delayed` is due, and all workers with their counters.
+    static let beat = Script(
+        due + waiting + fence + """
+            redis.call('DEL', KEYS[1])
+            redis.call('ZADD', KEYS[2], ARGV[3], ARGV[1])
+            local answer = {waiting(KEYS[4], KEYS[5], KEYS[6]), due(KEYS[7])}
+            for _, item in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')) do answer[#answer + 1] = item end
+            return answer
+            """)
+
+    /// Moves up to 100 jobs that are due by Redis' own clock from `delayed` to the head of Q, the first due foremost.
+    /// Harmless whoever calls it and however often, and so it is not fenced.
+    ///
+    /// KEYS: nothing, delayed, Q. Answers how many it moved, and when the next is due.
+    static let promote = Script(
+        due + """
+            local time = redis.call('TIME')
+            local ripe = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', time[1] * 1000 + math.floor(time[2] / 1000), 'LIMIT', 0, 100)
+            if #ripe > 0 then
+              redis.call('LLEN', KEYS[3])
+              redis.call('DEL', KEYS[1])
+              for i = #ripe, 1, -1 do
+                local bar = string.find(ripe[i], '|', 1, true)
+                redis.call('LPUSH', KEYS[3], string.sub(ripe[i], (bar or 0) + 1))
+              end
+              redis.call('ZREM', KEYS[2], unpack(ripe))
+            end
+            return {#ripe, due(KEYS[2])}
+            """)
+
+    /// Takes a dead worker's jobs, in the order of their ids, to the lists of the recovered, one crash further; what was in a
+    /// crash alone becomes the caller's, under `<id>:4`. Only if its heartbeat counter is still the one that was seen.
+    ///
+    /// KEYS: nothing, workers, worker:W, inflight:W, worker:D, inflight:D, stats, recovered:1, :2, :3.
+    /// ARGV: W, number, D, the counter seen, first id for suspects.
+    /// Answers -1 when D was seen alive, else how many went to the lists, how urgent the recovered are, and the suspects.
+    static let reap = Script(
+        waiting + fence + """
+            local seen = redis.call('ZSCORE', KEYS[2], ARGV[3])
+            if not seen or tonumber(seen) ~= tonumber(ARGV[4]) then return {-1, 0} end
+            for i = 8, 10 do redis.call('LLEN', KEYS[i]) end
+            local fields = {}
+            for _, field in ipairs(redis.call('HKEYS', KEYS[6])) do
+              local id, level = string.match(field, '^(%d+):?(%d*)$')
+              fields[#fields + 1] = {field, tonumber(id) or 0, tonumber(level) or 0}
+            end
+            table.sort(fields, function(a, b) return a[2] < b[2] end)
+            redis.call('DEL', KEYS[1])
+            local out, moved = {0, 0}, 0
+            for _, entry in ipairs(fields) do
+              local job = redis.call('HGET', KEYS[6], entry[1])
+              if entry[3] >= 3 then
+                redis.call('HSET', KEYS[4], string.format('%.0f', tonumber(ARGV[5]) + #out - 2) .. ':4', job)
+                out[#out + 1] = job
+              else
+                redis.call('RPUSH', KEYS[8 + entry[3]], job)
+                moved = moved + 1
+              end
+            end
+            redis.call('DEL', KEYS[6])
+            redis.call('DEL', KEYS[5])
+            redis.call('ZREM', KEYS[2], ARGV[3])
+            if moved > 0 then redis.pcall('HINCRBY', KEYS[7], 'recovered', moved) end
+            out[1], out[2] = moved, waiting(KEYS[8], KEYS[9], KEYS[10])
+            return out
+            """)
+
+    /// Puts jobs that a worker holds in memory back into its hash, after Redis was emptied under it.
+    ///
+    /// KEYS: nothing, workers, worker:W, inflight:W, stats. ARGV: W, number, then fields and jobs.
+    static let adopt = Script(
+        fence + """
+            redis.call('DEL', KEYS[1])
+            local added = 0
+            for i = 3, #ARGV, 2 do added = added + redis.call('HSET', KEYS[4], ARGV[i], ARGV[i + 1]) end
+            if added > 0 then redis.pcall('HINCRBY', KEYS[5], 'claimed', added) end
+            return added
+            """)
+
+    /// For `at_most_once`, which does not read the lists of the recovered: takes what others left there to the head of Q.
+    ///
+    /// KEYS: nothing, Q, recovered:1, :2, :3. Answers how many.
+    static let merge = Script(
+        """
+        local moved = 0
+        redis.call('LLEN', KEYS[2])
+        redis.call('DEL', KEYS[1])
+        for i = 5, 3, -1 do
+          for _ = 1, 1000 do
+            local job = redis.call('LINDEX', KEYS[i], -1)
+            if not job then break end
+            redis.call('LPUSH', KEYS[2], job)
+            redis.call('RPOP', KEYS[i])
+            moved = moved + 1
+          end
+        end
+        return moved
+        """)
+
+    /// Makes a worker unknown that holds nothing any more. Answers how many jobs it still holds; then nothing was done.
+    ///
+    /// KEYS: nothing, workers, worker:W, inflight:W. ARGV: W, number.
+    static let unregister = Script(
+        fence + """
+            local held = redis.call('HLEN', KEYS[4])
+            if held == 0 then
+              redis.call('ZREM', KEYS[2], ARGV[1])
+              redis.call('DEL', KEYS[3])
+            end
+            return held
+            """)
+}

@@ -1,0 +1,78 @@
+import Glibc
+
+/// Who a worker is, so that the next process on the machine can tell that a former one is dead without waiting for its lease.
+///
+/// `<place>-<pid>-<start>-<instance>`: place is a hash of the machine's id, its boot id and the process' PID namespace,
+/// start the process' start time in clock ticks after boot. Inside one place a PID that is gone, or that started at
+/// another time, cannot come back; about any other place nothing is concluded. No character in it has a meaning in a key.
+struct WorkerName: Equatable {
+    let text: String
+    let host: String
+    let pid: Int
+
+    /// A name for one more worker in this process.
+    static func make(instance: Int) -> WorkerName {
+        let pid = Int(getpid())
+        let start = startTime(of: pid).map(String.init) ?? "0"
+        return WorkerName(text: "\(here)-\(pid)-\(start)-\(instance)", host: hostName(), pid: pid)
+    }
+
+    /// Whether the worker of this name was a process of this very place and is certainly gone.
+    static func isGone(_ name: String) -> Bool {
+        let parts = name.split(separator: "-")
+        guard parts.count == 4, parts[0] == here, let pid = Int(parts[1]), let start = UInt64(parts[2]), start > 0,
+            let processID = pid_t(exactly: pid), processID > 0
+        else { return false }
+        if kill(processID, 0) != 0 && errno == ESRCH { return true }
+        // An unreadable start time (hidepid) says nothing.
+        guard let started = startTime(of: pid) else { return false }
+        return started != start
+    }
+
+    /// Where this process lives. Without a boot id or a PID namespace to tell it by, it is like no other place.
+    private static let here: String = {
+        let machine = contents(of: "/etc/machine-id") ?? Array(hostName().utf8)
+        guard let boot = contents(of: "/proc/sys/kernel/random/boot_id"), let namespace = target(of: "/proc/self/ns/pid") else {
+            return hexadecimal(.random(in: .min ... .max))
+        }
+        // FNV-1a, 64 bits: the inputs are random numbers already, so that nothing stronger is needed.
+        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+        for byte in machine + [0] + boot + [0] + namespace { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
+        return hexadecimal(hash)
+    }()
+
+    /// Field 22 of /proc/PID/stat (proc(5)). The second field is a name in parentheses that may hold spaces.
+    private static func startTime(of pid: Int) -> UInt64? {
+        guard let stat = contents(of: "/proc/\(pid)/stat"), let name = stat.lastIndex(of: UInt8(ascii: ")")) else { return nil }
+        let fields = stat[(name + 1)...].split(separator: UInt8(ascii: " "))
+        guard fields.count > 19 else { return nil }
+        return UInt64(String(decoding: fields[19], as: UTF8.self))
+    }
+
+    private static func hexadecimal(_ number: UInt64) -> String {
+        let digits = String(number, radix: 16)
+        return String(repeating: "0", count: 16 - digits.count) + digits
+    }
+
+    private static func hostName() -> String {
+        var name = [CChar](repeating: 0, count: 256)
+        guard gethostname(&name, name.count - 1) == 0 else { return "unknown" }
+        return String(decoding: name.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
+
+    /// The first 4 KiB of a small file; `nil` when it cannot be read or is empty.
+    private static func contents(of path: String) -> [UInt8]? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        var buffer = [UInt8](repeating: 0, count: 4096)
+        let count = read(descriptor, &buffer, buffer.count)
+        return count > 0 ? Array(buffer.prefix(count)) : nil
+    }
+
+    private static func target(of link: String) -> [UInt8]? {
+        var buffer = [CChar](repeating: 0, count: 256)
+        let count = readlink(link, &buffer, buffer.count)
+        return count > 0 ? buffer.prefix(count).map(UInt8.init(bitPattern:)) : nil
+    }
+}

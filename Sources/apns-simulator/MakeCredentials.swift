@@ -1,0 +1,60 @@
+import APNSSimulator
+import ArgumentParser
+import Glibc
+
+struct MakeCredentials: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Makes a CA, a server and a client certificate and a provider key.",
+        discussion: """
+            FILES
+              ca.pem                        trust this in the client under test
+              server.pem, server-key.pem    the simulator's own, for localhost, 127.0.0.1 and ::1
+              client.pem, client-key.pem    a provider certificate: its subject's UID is the first topic
+              client.p12                    the same as the Keychain would export it
+              AuthKey_KEYID.p8, team-id     a provider signing key, and its team
+            Keys have mode 0600. Paths are printed as they are written.
+            """)
+
+    @Argument(help: ArgumentHelp("Directory to write to, made where it is missing.", valueName: "dir"))
+    var directory: String
+
+    @Option(help: ArgumentHelp("Bundle id, the first also the certificate's UID; repeatable.", valueName: "id"))
+    var topic = ["com.example.app"]
+
+    @Option(help: ArgumentHelp("Key id of the provider key.", valueName: "id"))
+    var keyID = "SIMKEY0001"
+
+    @Option(help: ArgumentHelp("Team id of the provider key.", valueName: "id"))
+    var teamID = "SIMTEAM001"
+
+    @Option(help: ArgumentHelp("Password of client.p12.", valueName: "text"))
+    var p12Password = "simulator"
+
+    @Flag(help: "Replace credentials that are there already.")
+    var force = false
+
+    func run() throws {
+        if !force && Credentials.exist(in: directory) {
+            throw ValidationError("there are credentials in \(directory) already; --force replaces them")
+        }
+        var request = Credentials.Request(topics: topic, keyID: keyID, teamID: teamID)
+        request.p12Password = p12Password
+        for path in try Credentials.make(request).write(to: directory) { Output.line(path) }
+    }
+}
+
+struct MakeProviderToken: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "provider-token", abstract: "Prints a provider token, good for an hour, for curl and h2load.")
+
+    @Argument(help: ArgumentHelp("Directory of the credentials.", valueName: "dir"))
+    var directory: String
+
+    @Option(help: ArgumentHelp("Age of the token in seconds; 3601 has expired.", valueName: "seconds"))
+    var age: Int64 = 0
+
+    func run() throws {
+        guard age > Int64.min / 2 else { throw ValidationError("--age is out of range") }
+        Output.line(try Credentials(directory: directory).providerKey.token(issuedAt: Int64(time(nil)) - age))
+    }
+}

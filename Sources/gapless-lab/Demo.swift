@@ -1,0 +1,110 @@
+import ArgumentParser
+import Glibc
+import Harness
+import RedisQueue
+
+/// The main job from nothing, with what goes wrong in life, and the sums at the end.
+struct Demo: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "10,000 jobs through Redis, the daemon and the simulator; a kill -9 half way; the sums.")
+
+    @Option(help: "How many good jobs to queue.")
+    var jobs = 10_000
+
+    func run() throws {
+        say("gaplessd, the whole way, on this machine alone.\n")
+        let stage = try Stage(simulator: [
+            "--latency", "20ms", "--fail", "503:2%", "--dead", "1%", "--topic", "com.example.app",
+        ])
+        say("  redis-server   on a Unix socket of its own")
+        say("  apns-simulator on localhost:\(stage.simulator.port): TLS, HTTP/2, its own CA and .p8 key;")
+        say("                 answers after 20 ms, 2 % with 503, 1 % of the tokens are unregistered\n")
+
+        let bad = ["this is no JSON", #"{"token": "abcd", "data": "no object"}"#, #"{"data": {"aps": {}}}"#]
+        try stage.push((0..<jobs).lazy.map(job) + bad)
+        say("  RPUSH          \(jobs) good jobs and \(bad.count) that cannot be pushed")
+
+        let settings = try stage.settings([
+            "retry_delays": "[0.3, 0.6, 1]", "apns_max_concurrent_streams": "100", "log_successes": "true",
+        ])
+        var daemon = try stage.start(settings)
+        say("  gaplessd       started\n")
+        try watch(stage, until: jobs / 2)
+        daemon.process.kill(SIGKILL)
+        _ = daemon.process.wait()
+        let killed = try stage.status()
+        say("  kill -9        at \(killed.inFlight) jobs in flight; started again")
+        daemon = try stage.start(settings)
+        try watch(stage, until: nil)
+        let exit = daemon.stop()
+        say("  SIGTERM        exit \(exit?.status.map(String.init) ?? "by signal")\n")
+        try report(stage, daemon, bad: bad.count, inFlightAtKill: killed.inFlight)
+        guard exit?.status == 0 else { throw LabFailure(description: "gaplessd did not exit with 0") }
+    }
+
+    private func job(_ number: Int) -> String {
+        #"{"token": "\#(deviceToken(number))", "identifier": \#(number), "data": {"aps": {"alert": "Hello, \#(number)"}}}"#
+    }
+
+    /// Shows the queue until so many are sent, or until all is settled.
+    private func watch(_ stage: Stage, until sent: Int?) throws {
+        var next = ContinuousClock.now
+        let isDone = try waitUntil(atMost: .seconds(60)) {
+            let status = try stage.status()
+            let isOver = sent.map { status.counter(.sent) >= $0 } ?? status.isDrained
+            if ContinuousClock.now >= next || isOver {
+                next = .now + .milliseconds(250)
+                say(
+                    "  LLEN \(pad(status.backlog))   in flight \(pad(status.inFlight))   delayed \(pad(status.delayed))"
+                        + "   sent \(pad(status.counter(.sent)))   dead \(pad(status.dead))")
+            }
+            return isOver
+        }
+        if !isDone { throw LabFailure(description: "the queue did not drain within a minute") }
+    }
+
+    private func report(_ stage: Stage, _ daemon: DaemonProcess, bad: Int, inFlightAtKill: Int) throws {
+        say("What the log says, a line of each kind:\n")
+        for line in samples(of: daemon.standardOutput + daemon.standardError) { say("  " + line) }
+
+        let (dead, reasons) = try stage.deadLetters()
+        let status = try stage.status()
+        _ = stage.simulator.stop()
+        let ours = Set(dead.filter { $0.count == 64 })
+        let balance = Balance(queued: Set((0..<jobs).map(deviceToken)), ledger: stage.simulator.ledger, dead: Array(ours))
+        say("\nThe sums:\n")
+        say("  queued              \(pad(jobs + bad))")
+        say("  delivered           \(pad(balance.delivered))   by the simulator's own ledger")
+        for (reason, count) in reasons.sorted(by: { $0.key < $1.key }) { say("  dead: \(padRight(reason, 13)) \(pad(count))") }
+        say("  lost                \(pad(balance.lost))")
+        say("")
+        say("  retried after 503   \(pad(status.counter(.retried)))")
+        say("  delivered twice     \(pad(balance.extra))   of the \(inFlightAtKill) in flight at the kill -9")
+        let adds = balance.delivered + status.dead == jobs + bad
+        say("\n\(jobs + bad) queued = \(balance.delivered) delivered + \(status.dead) dead letters, lost \(balance.lost)")
+        guard adds, balance.lost == 0, balance.unexpected == 0, balance.extra <= inFlightAtKill else {
+            throw LabFailure(description: "the sums do not add up: \(balance)")
+        }
+    }
+
+    /// The first line of each wording.
+    private func samples(of log: String) -> [String] {
+        let kinds = ["Sent:", "Retrying count (1)", "410 Unregistered", "Json unmarshal", "Parsing apns", "Took over"]
+        let lines = log.split(separator: "\n")
+        return kinds.compactMap { kind in lines.first { $0.contains(kind) }.map { String($0.prefix(150)) } }
+    }
+}
+
+func say(_ line: String) {
+    print(line)
+    fflush(nil)
+}
+
+func pad(_ number: Int, _ width: Int = 6) -> String {
+    let text = String(number)
+    return String(repeating: " ", count: max(0, width - text.count)) + text
+}
+
+func padRight(_ text: String, _ width: Int) -> String {
+    text + String(repeating: " ", count: max(0, width - text.count))
+}

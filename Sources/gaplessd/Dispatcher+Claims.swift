@@ -1,0 +1,143 @@
+import PushPool
+import RedisQueue
+
+/// From Redis to the pools.
+extension Dispatcher {
+    /// Tells each list how many jobs could go out now. Lists of lower priority get what those before them leave.
+    mutating func offerPlaces() {
+        let all = phase == .running ? apps.reduce(0) { $0 + $1.places(now: now) } : 0
+        for list in lists {
+            if let paused = list.pausedUntil, paused <= now { list.pausedUntil = nil }
+            let places = list.pausedUntil == nil && !list.isInDoubt ? all : 0
+            list.queue.offer(places: places, now: now)
+        }
+    }
+
+    mutating func happened(_ event: QueueEvent, list: Int) {
+        switch event {
+        case .claimed(let jobs): claimed(jobs, list: list)
+        case .suspects(let jobs): for job in jobs { buryCrashSuspect(job, list: list) }
+        case .disowned(let claims): disowned(Set(claims), list: list)
+        case .leaseInDoubt: leaseInDoubt(list)
+        case .connected(let warnings): connected(list, warnings)
+        case .disconnected(let why): log.warning("Redis: \(why). Jobs stay in the queue; trying again.")
+        case .refused(let why): refused(why, list: list)
+        case .deadLettersTrimmed(let count):
+            log.warning("\(count) dead letters beyond redis_dead_letter_max were dropped from \(lists[list].name).")
+        case .recovered(let worker, let jobs): log.warning("Took over \(jobs) jobs of the dead worker \(worker).")
+        case .stopped: lists[list].isStopped = true
+        }
+    }
+
+    private mutating func connected(_ list: Int, _ warnings: [String]) {
+        hasConnected = true
+        lists[list].isInDoubt = false
+        log.info("Connected to Redis, list \(lists[list].name).")
+        for warning in warnings { log.warning("Redis: \(warning)") }
+    }
+
+    private mutating func refused(_ why: String, list: Int) {
+        if hasConnected {
+            log.error("Redis refuses: \(why). Jobs stay in the queue; trying again every 5 s.")
+        } else {
+            startFault = why
+        }
+    }
+
+    private mutating func claimed(_ jobs: [ClaimedJob], list: Int) {
+        counters.claimed += jobs.count
+        var placed = 0
+        for job in jobs where take(job, list: list) { placed += 1 }
+        // Only jobs of apps that cannot send: turning them round at full speed would help nobody.
+        if placed == 0 && apps.count > 1 { lists[list].pausedUntil = now + .milliseconds(250) }
+    }
+
+    /// Finds out what a job is and where it goes. False if it was given back.
+    private mutating func take(_ claim: ClaimedJob, list: Int) -> Bool {
+        guard phase == .running else { return giveBack(claim, list: list, toTail: false) }
+        let job: Job
+        do {
+            job = try reader.read(claim.bytes)
+        } catch {
+            buryUnreadable(claim, list: list, error)
+            return true
+        }
+        if let parts = job.parts() {
+            lists[list].queue.settle(Settlement(id: claim.id, effect: .split(into: parts)))
+            return true
+        }
+        if let due = job.notBefore, due > wallClock.seconds {
+            // Redis' sorted sets hold doubles: past 2^53 ms a time is beyond any calendar.
+            let milliseconds = Int64(min(due * 1000, 9_007_199_254_740_992))
+            let effect = Settlement.Effect.delay(job: claim.bytes, .at(milliseconds: milliseconds), isRetry: false)
+            lists[list].queue.settle(Settlement(id: claim.id, effect: effect))
+            return true
+        }
+        guard let app = route(job) else {
+            let why = job.topic.map { "no app has the topic \($0)" } ?? "topic is missing, and the settings name none"
+            buryUnreadable(claim, list: list, .structure(why))
+            return true
+        }
+        if apps[app].held >= apps[app].gate.allowance(now: now) || apps[app].pool.capacity == 0 {
+            return giveBack(claim, list: list, toTail: apps.count > 1)
+        }
+        let expiration = job.expiration(now: wallClock.unixSeconds)
+        let held = HeldJob(job: job, list: list, claim: claim.id, app: app, expiration: expiration)
+        if job.isExpired(now: wallClock.unixSeconds) {
+            buryExpired(held, wasSent: false)
+        } else {
+            send(held)
+        }
+        return true
+    }
+
+    private mutating func send(_ job: consuming HeldJob) {
+        let app = apps[job.app]
+        app.held += 1
+        if case .held = app.gate.phase { app.gate.probed() }
+        let notificationOf = copy job
+        let number = held.insert(job)
+        app.outgoing.append(app.notification(number, notificationOf))
+    }
+
+    /// The app that the job names, by `app` or by `topic`, else the one of the top level.
+    private func route(_ job: Job) -> Int? {
+        if let name = job.app { return apps.firstIndex { $0.name == name } }
+        if apps.count > 1, let topic = job.topic, let app = apps.firstIndex(where: { $0.topic == topic }) { return app }
+        guard let app = apps.firstIndex(where: { $0.name == nil }) else { return nil }
+        return job.topic == nil && apps[app].needsTopic ? nil : app
+    }
+
+    private mutating func giveBack(_ claim: ClaimedJob, list: Int, toTail: Bool) -> Bool {
+        counters.released += 1
+        lists[list].queue.settle(Settlement(id: claim.id, effect: .release(toTail: toTail)))
+        return false
+    }
+
+    private mutating func leaseInDoubt(_ list: Int) {
+        lists[list].isInDoubt = true
+        log.warning("No word from Redis for most of the lease: nothing more goes on the wire until it answers.")
+        for app in apps {
+            let waiting = app.pool.withdraw()
+            for number in waiting {
+                if let job = held[number] { app.outgoing.append(app.notification(number, job)) }
+            }
+        }
+    }
+
+    /// Jobs that another worker has now: what is not on the wire is dropped; what is gets its answer, which settles nothing.
+    private mutating func disowned(_ claims: Set<UInt64>, list: Int) {
+        let numbers = Set(held.numbers { $0.list == list && claims.contains($0.claim) })
+        for app in apps {
+            let unsent = Set(app.outgoing.map(\.id)).intersection(numbers)
+            app.outgoing.removeAll { unsent.contains($0.id) }
+            for number in app.pool.withdraw(numbers) + unsent { forget(number) }
+        }
+        for number in numbers where held[number]?.suspectAnswer != nil { forget(number) }
+        log.warning("\(claims.count) jobs were taken over by another worker.")
+    }
+
+    private mutating func forget(_ number: UInt64) {
+        if let job = held.remove(number) { apps[job.app].held -= 1 }
+    }
+}

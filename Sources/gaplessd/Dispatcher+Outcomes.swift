@@ -1,0 +1,229 @@
+import PushPool
+import RedisQueue
+
+/// From the pools back to Redis.
+extension Dispatcher {
+    /// An attempt ended.
+    mutating func ended(_ delivery: Delivery) {
+        if case .delivered(let apnsID) = delivery.outcome { return delivered(delivery.id, apnsID: apnsID) }
+        guard let job = held[delivery.id] else { return }
+        let app = apps[job.app]
+        let standing = RetryPolicy.Standing(
+            attempts: job.job.attempts, resends: job.resends, topicIsOurs: job.job.topic == nil)
+        switch plan.policy.decide(delivery.outcome, standing, random: .random(in: 0..<1)) {
+        case .settleDelivered: delivered(delivery.id, apnsID: nil)
+        case .resend(let mayDuplicate): resend(delivery, mayDuplicate: mayDuplicate)
+        case .giveBack: release(delivery.id)
+        case .retryLater(let delay):
+            perform(app.gate.probeWasInconclusive(now: now), app: job.app)
+            retryLater(delivery.id, delivery.outcome, after: delay)
+        case .bury(let verdict):
+            perform(delivery.outcome.isAnswerAboutTheJob ? app.gate.answered() : app.gate.probeWasInconclusive(now: now), app: job.app)
+            bury(delivery.id, delivery.outcome, verdict)
+        case .burySuspect(let verdict): burySuspect(delivery.id, delivery.outcome, verdict)
+        case .hold(let reason):
+            if case .maybeProcessed = delivery.outcome { held.update(delivery.id) { $0.maybeDuplicates += 1 } }
+            release(delivery.id)
+            perform(app.gate.faulted(reason, now: now), app: job.app)
+        case .renewToken: renewToken(delivery)
+        }
+    }
+
+    private mutating func delivered(_ number: UInt64, apnsID: String?) {
+        guard let job = held.remove(number) else { return }
+        let app = apps[job.app]
+        app.held -= 1
+        counters.sent += 1
+        if app.gate.phase != .open { perform(app.gate.accepted(), app: job.app) }
+        if plan.logsSuccesses { log.sent(forLog(job)) }
+        let result = plan.keepsResults ? job.result(JobEnd(status: 200, reason: "", apnsID: apnsID), at: wallClock) : nil
+        settle(job, .ack, result: result)
+    }
+
+    /// Out again at once, on another session if there is one. Not while leaving, and not while the app is held.
+    private mutating func resend(_ delivery: Delivery, mayDuplicate: Bool) {
+        held.update(delivery.id) { job in
+            job.resends += 1
+            job.maybeDuplicates += mayDuplicate ? 1 : 0
+            job.avoiding = delivery.session
+        }
+        guard let job = held[delivery.id] else { return }
+        let app = apps[job.app]
+        counters.resent += 1
+        guard phase == .running, app.gate.allowance(now: now) > 0 || app.gate.phase == .open else {
+            return release(delivery.id)
+        }
+        if case .held = app.gate.phase {
+            release(delivery.id)
+            return perform(app.gate.probeWasInconclusive(now: now), app: job.app)
+        }
+        app.outgoing.append(app.notification(delivery.id, job))
+    }
+
+    private mutating func retryLater(_ number: UInt64, _ outcome: Outcome, after delay: Duration) {
+        guard let job = held[number] else { return }
+        let due = wallClock.seconds + delay / .seconds(1)
+        if job.expiration > 0 && due > Double(job.expiration) {
+            if let job = remove(number) { buryExpired(job, wasSent: true) }
+            return
+        }
+        guard let job = remove(number) else { return }
+        counters.retried += 1
+        log.retrying(identifier: job.identifier, outcome.logText, count: job.job.attempts + 1)
+        let marked = job.job.markedForRetry(
+            attempts: job.job.attempts + 1, deadline: job.job.keepsDeadline ? job.expiration : nil)
+        settle(job, .delay(job: marked, .after(delay), isRetry: true))
+    }
+
+    private mutating func bury(_ number: UInt64, _ outcome: Outcome, _ verdict: RetryPolicy.Verdict?) {
+        guard let job = remove(number) else { return }
+        counters.dead += 1
+        log.final(identifier: job.identifier, outcome.logText, job: forLog(job))
+        let end = JobEnd(outcome)
+        let topic = job.job.topic ?? apps[job.app].topic
+        let record = job.deadLetter(end, at: wallClock, worker: worker(of: job.list))
+        settle(
+            job, .deadLetter(record: record, isExpired: false),
+            feedback: verdict.map { job.feedback(end, topic: topic, verdict: $0) },
+            result: plan.keepsResults ? job.result(end, at: wallClock) : nil)
+    }
+
+    /// Before the app's first acceptance a suspect answer waits; after it the token is simply wrong.
+    private mutating func burySuspect(_ number: UInt64, _ outcome: Outcome, _ verdict: RetryPolicy.Verdict?) {
+        guard let job = held[number], case .rejected(let rejection) = outcome else { return }
+        let app = apps[job.app]
+        let isProbe = if case .held = app.gate.phase { true } else { false }
+        let (mayBury, effects) = app.gate.suspected(now: now)
+        if mayBury {
+            bury(number, outcome, verdict)
+        } else if isProbe {
+            release(number, toTail: true)
+        } else {
+            held.update(number) { $0.suspectAnswer = SuspectAnswer(rejection: rejection, verdict: verdict) }
+        }
+        perform(effects, app: job.app)
+    }
+
+    private mutating func renewToken(_ delivery: Delivery) {
+        guard let job = held[delivery.id] else { return }
+        let app = apps[job.app]
+        switch app.pool.renewToken(refusedOn: delivery.session) {
+        case .renewed, .alreadyRenewed: resend(delivery, mayDuplicate: false)
+        case .tooYoung, .noSigningKey:
+            release(delivery.id)
+            perform(app.gate.faulted(.credential("ExpiredProviderToken"), now: now), app: job.app)
+        }
+    }
+
+    mutating func perform(_ effects: [AppGate.Effect], app index: Int) {
+        let app = apps[index]
+        for effect in effects {
+            switch effect {
+            case .hold(let reason):
+                log.error("\(app.label)\(reason.sentence). Its jobs stay in the queue until APNs accepts one.")
+                takeBack(app: index)
+                for number in held.numbers(where: { $0.app == index && $0.suspectAnswer != nil }) {
+                    release(number, toTail: true)
+                }
+            case .reconnect: app.pool.reconnect()
+            case .resume: log.info("\(app.label)APNs answers as it should again: sending.")
+            case .settleSuspects: settleSuspects(app: index)
+            }
+        }
+    }
+
+    private mutating func settleSuspects(app index: Int) {
+        for number in held.numbers(where: { $0.app == index && $0.suspectAnswer != nil }) {
+            guard let answer = held[number]?.suspectAnswer else { continue }
+            bury(number, .rejected(answer.rejection), answer.verdict)
+        }
+    }
+
+    /// What an app has claimed and no session has taken goes back to the queue.
+    mutating func takeBack(app index: Int) {
+        let app = apps[index]
+        for notification in app.outgoing { release(notification.id) }
+        app.outgoing.removeAll()
+        for number in app.pool.withdraw() { release(number) }
+    }
+
+    mutating func happened(_ event: PoolEvent, app index: Int) {
+        let app = apps[index]
+        switch event {
+        case .opened(let session, let address, let streams):
+            log.info("\(app.label)Session \(session.number) to \(address) is open, \(streams) streams.")
+        case .closed(let session, let address, .closedByUs):
+            log.info("\(app.label)Session \(session.number) to \(address) is closed.")
+        case .closed(let session, let address, let fault):
+            log.warning("\(app.label)Session \(session.number) to \(address) is closed: \(fault.logText).")
+            if let reason = HoldReason(fault) { perform(app.gate.faulted(reason, now: now), app: index) }
+        case .dialFailed(let address, let fault, let wait):
+            log.warning("\(app.label)No session to \(address): \(fault.logText). Again in \(wait.roundedSeconds) s.")
+            if let reason = HoldReason(fault) { perform(app.gate.faulted(reason, now: now), app: index) }
+        case .capacityChanged: break
+        }
+    }
+
+    private mutating func remove(_ number: UInt64) -> HeldJob? {
+        guard let job = held.remove(number) else { return nil }
+        apps[job.app].held -= 1
+        return job
+    }
+
+    /// Back to its list, as it was.
+    mutating func release(_ number: UInt64, toTail: Bool = false) {
+        guard let job = remove(number) else { return }
+        counters.released += 1
+        settle(job, .release(toTail: toTail || apps.count > 1))
+    }
+
+    mutating func buryExpired(_ job: HeldJob, wasSent: Bool) {
+        counters.expired += 1
+        log.final(identifier: job.identifier, "Expired", job: forLog(job))
+        let end = JobEnd(reason: "Expired")
+        let record = job.deadLetter(end, at: wallClock, worker: worker(of: job.list), wasSent: wasSent)
+        settle(
+            job, .deadLetter(record: record, isExpired: true),
+            result: plan.keepsResults ? job.result(end, at: wallClock, wasSent: wasSent) : nil)
+    }
+
+    mutating func buryUnreadable(_ claim: ClaimedJob, list: Int, _ fault: JobFault) {
+        switch fault {
+        case .unmarshal(let why): log.unmarshalError(job: claim.bytes, why, redacts: plan.redacts)
+        case .structure(let why): log.structureError(job: claim.bytes, why, redacts: plan.redacts)
+        }
+        buryUnsent(claim, list: list, reason: fault.reason)
+    }
+
+    mutating func buryCrashSuspect(_ claim: ClaimedJob, list: Int) {
+        log.error("A job was in flight at three crashes, the last time alone: it is now a dead letter (crash_suspect).")
+        buryUnsent(claim, list: list, reason: "crash_suspect")
+    }
+
+    /// A dead letter as it came, byte for byte.
+    private mutating func buryUnsent(_ claim: ClaimedJob, list: Int, reason: String) {
+        counters.dead += 1
+        let (identifier, token) = JobReader.identity(of: claim.bytes)
+        let letter = DeadLetter(
+            reason: reason, status: nil, apnsID: nil, identifier: identifier, token: token, attempts: 0,
+            at: wallClock.unixSeconds, worker: worker(of: list), job: claim.bytes)
+        let effect = Settlement.Effect.deadLetter(record: letter.record(), isExpired: false)
+        lists[list].queue.settle(Settlement(id: claim.id, effect: effect))
+    }
+
+    private func worker(of list: Int) -> String { lists[list].queue.worker }
+
+    /// The job as a log line shows it.
+    private func forLog(_ job: HeldJob) -> [UInt8] {
+        plan.redacts ? Job.redacted(job.job.bytes) : Job.onOneLine(job.job.bytes)
+    }
+
+    private mutating func settle(
+        _ job: HeldJob, _ effect: Settlement.Effect, feedback: [UInt8]? = nil, result: [[UInt8]]? = nil
+    ) {
+        lists[job.list].queue.settle(
+            Settlement(
+                id: job.claim, effect: effect, feedback: feedback, result: result, resends: job.resends,
+                maybeDuplicates: job.maybeDuplicates))
+    }
+}

@@ -1,0 +1,55 @@
+import PushPool
+
+/// SIGHUP: settings and credentials anew, whole or not at all.
+extension Dispatcher {
+    /// What a reload reads: the same file as at the start.
+    typealias ReadAnew = () -> Result<Configuration, SettingsRefusal>
+
+    mutating func reload() {
+        switch readAnew() {
+        case .failure(let refusal): refuse(refusal.lines)
+        case .success(let new):
+            let fixed = new.settings.differencesThatNeedARestart(from: settings)
+            if !fixed.isEmpty {
+                return refuse(fixed.map { "\($0): cannot change while gaplessd runs; restart it, or put the old value back" })
+            }
+            adopt(new)
+        }
+    }
+
+    private mutating func refuse(_ lines: [String]) {
+        for line in lines { log.error("Reload: \(line)") }
+        log.error("Reload refused: the settings and credentials of before stay in use.")
+    }
+
+    private mutating func adopt(_ new: Configuration) {
+        settings = new.settings
+        plan = DaemonPlan(new.settings)
+        reader = JobReader(retryLimit: plan.policy.limit, appNames: Set(apps.compactMap(\.name)))
+        for warning in new.warnings { log.warning(warning) }
+        for (index, credential) in new.credentials.enumerated() {
+            do {
+                let pool = settings.pool(of: settings.apps[index])
+                try apps[index].pool.replace(settings: pool, credential: credential.credential)
+                apps[index].adopt(credential)
+                perform(apps[index].gate.reloaded(), app: index)
+            } catch {
+                log.error("Reload: \(apps[index].label)\(error); this app keeps its old credential.")
+            }
+        }
+        log.info("Reloaded: new sessions come up with the settings and credentials as they are now.")
+    }
+}
+
+extension Settings {
+    /// What a running daemon cannot change: its place in Redis, the set of its apps, its log.
+    func differencesThatNeedARestart(from old: Settings) -> [String] {
+        var keys: [String] = []
+        if redis != old.redis { keys.append("redis_*") }
+        if lists != old.lists { keys.append("redis_queue_key") }
+        if apps.map(\.name) != old.apps.map(\.name) { keys.append("apps") }
+        if log.format != old.log.format { keys.append("log_format") }
+        if log.level != old.log.level { keys.append("log_level") }
+        return keys
+    }
+}

@@ -1,0 +1,48 @@
+import PushPool
+import RedisQueue
+import Threads
+
+/// SIGTERM: claim nothing, wait for what is on the wire, give the rest back.
+extension Dispatcher {
+    /// The first signal drains; a second one leaves at once. What is in flight then stays in Redis, under this worker's
+    /// name, and the next process takes it over.
+    mutating func beginDrainOrLeave() {
+        guard phase == .running else {
+            log.warning("Leaving at once: \(held.count) jobs stay in flight in Redis, and the next gaplessd takes them over.")
+            phase = .stopped
+            return
+        }
+        phase = .draining(until: now + plan.drainTimeout)
+        log.info("Draining: \(held.count) jobs in flight, at most \(plan.drainTimeout.roundedSeconds) s.")
+        for app in apps.indices { takeBack(app: app) }
+        for number in held.numbers(where: { $0.suspectAnswer != nil }) { release(number) }
+    }
+
+    mutating func keepShutdownTime() {
+        switch phase {
+        case .draining(let until) where held.count == 0 || now >= until: closePools()
+        case .stopping(let until) where now >= until:
+            log.warning("Redis did not confirm the last settlements; the next gaplessd takes over what is in flight.")
+            phase = .stopped
+        default: break
+        }
+    }
+
+    /// The lists have confirmed everything: there is nothing more to wait for.
+    mutating func noticeStopped() {
+        guard case .stopping = phase, lists.allSatisfy(\.isStopped) else { return }
+        log.info("Stopped: \(counters).")
+        phase = .stopped
+    }
+
+    /// Whatever is still on the wire is given back: APNs may have it, and so it counts as `maybe_duplicate`.
+    private mutating func closePools() {
+        for app in apps {
+            for number in app.pool.close() { release(number) }
+        }
+        phase = .stopping(until: now + Self.stoppingTimeout)
+        for delivery in deliveries.drain() { ended(delivery) }
+        for number in held.numbers(where: { _ in true }) { release(number) }
+        for list in lists { list.queue.stop() }
+    }
+}

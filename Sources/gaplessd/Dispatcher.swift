@@ -1,0 +1,206 @@
+import Glibc
+import PushPool
+import RedisQueue
+import Threads
+
+/// The daemon's heart, on one thread: claims jobs, sends them to the pools, and settles what comes back.
+///
+/// It decides nothing itself: `JobReader` says what a job is, `AppGate` whether it may go, `RetryPolicy` what an answer
+/// means. The other files of this type hold its three businesses: claims, outcomes, shutdown.
+struct Dispatcher: ~Copyable {
+    enum Phase: Equatable {
+        case running
+        /// Nothing new is claimed or sent; what is on the wire has until then.
+        case draining(until: ContinuousClock.Instant)
+        /// The pools are closed; the lists confirm the last settlements, at most until then.
+        case stopping(until: ContinuousClock.Instant)
+        case stopped
+    }
+
+    /// One list of the queue. A class, because a `JobQueue` cannot be copied into an array.
+    final class List {
+        var queue: JobQueue
+        let name: String
+        var isStopped = false
+        /// Whether this worker's lease may have run out: then nothing of it goes on the wire.
+        var isInDoubt = false
+        /// Claims wait until then, since the last ones found only jobs of apps that cannot send.
+        var pausedUntil: ContinuousClock.Instant?
+
+        init(queue: consuming JobQueue, name: String) {
+            self.queue = queue
+            self.name = name
+        }
+    }
+
+    /// How long the last settlements may take to be confirmed at the end.
+    static let stoppingTimeout = Duration.seconds(5)
+    /// An app without any session keeps what it has claimed for so long; then its jobs go back to where LLEN counts them.
+    static let unreachablePatience = Duration.seconds(1)
+
+    var settings: Settings
+    var plan: DaemonPlan
+    let readAnew: ReadAnew
+    let log: Log
+    let apps: [PushApp]
+    let lists: [List]
+    let deliveries: Mailbox<Delivery>
+    let poolEvents: [Mailbox<PoolEvent>]
+    var signals: SignalInbox
+    var reader: JobReader
+    var held = HeldJobs()
+    var phase = Phase.running
+    var counters = Counters()
+    /// Why a list was refused before it was ever connected: the daemon ends with it.
+    var startFault: String?
+    var hasConnected = false
+
+    // This turn's clocks, read once.
+    var now = ContinuousClock.Instant.now
+    var wallClock = WallClock.now()
+
+    private var poller = Poller()
+    private var arrived: [Delivery] = []
+    private var queueEvents: [QueueEvent] = []
+
+    init(
+        settings: Settings, readAnew: @escaping ReadAnew, log: Log, apps: [PushApp], lists: [List],
+        deliveries: Mailbox<Delivery>, poolEvents: [Mailbox<PoolEvent>], signals: consuming SignalInbox
+    ) {
+        self.settings = settings
+        plan = DaemonPlan(settings)
+        self.readAnew = readAnew
+        self.log = log
+        self.apps = apps
+        self.lists = lists
+        self.deliveries = deliveries
+        self.poolEvents = poolEvents
+        self.signals = signals
+        reader = JobReader(retryLimit: plan.policy.limit, appNames: Set(apps.compactMap(\.name)))
+    }
+
+    /// Runs until a signal ends it. Returns why it could not start, if so.
+    mutating func run() -> String? {
+        while phase != .stopped && startFault == nil {
+            sleep()
+            turn()
+        }
+        return startFault
+    }
+
+    private mutating func sleep() {
+        poller.reset()
+        poller.add(signals.descriptor, for: .read)
+        poller.add(deliveries.wakeDescriptor, for: .read)
+        for mailbox in poolEvents { poller.add(mailbox.wakeDescriptor, for: .read) }
+        for list in lists { list.queue.addInterests(to: &poller) }
+        poller.wait(until: deadline)
+    }
+
+    /// What came back goes before what goes out, so that a claim knows the places that were just freed.
+    private mutating func turn() {
+        now = .now
+        wallClock = WallClock.now()
+        while let signal = signals.next() { received(signal) }
+        takeDeliveries()
+        for app in apps.indices {
+            for event in poolEvents[app].drain() { happened(event, app: app) }
+        }
+        keepTime()
+        offerPlaces()
+        for list in lists.indices { turnQueue(list) }
+        sendOutgoing()
+        noticeStopped()
+    }
+
+    private mutating func takeDeliveries() {
+        deliveries.drain(into: &arrived)
+        for index in arrived.indices { ended(arrived[index]) }
+    }
+
+    private mutating func turnQueue(_ list: Int) {
+        queueEvents.removeAll(keepingCapacity: true)
+        lists[list].queue.turn(poller, now: now, events: &queueEvents)
+        for event in queueEvents { happened(event, list: list) }
+    }
+
+    /// Hands this turn's notifications to the pools, each pool's with one lock.
+    private mutating func sendOutgoing() {
+        if lists.contains(where: \.isInDoubt) { return }
+        for app in apps where !app.outgoing.isEmpty { app.pool.push(&app.outgoing) }
+    }
+
+    private mutating func received(_ signal: SignalInbox.Signal) {
+        switch signal {
+        case .stop: beginDrainOrLeave()
+        case .report: log.info("Counters: \(counters), in flight \(held.count).")
+        case .reload: reload()
+        }
+    }
+
+    /// The next moment at which something is due without anybody's word.
+    private var deadline: ContinuousClock.Instant? {
+        var earliest: ContinuousClock.Instant?
+        func consider(_ instant: ContinuousClock.Instant?) {
+            if let instant { earliest = min(earliest ?? instant, instant) }
+        }
+        for list in lists {
+            consider(list.queue.deadline)
+            consider(list.pausedUntil)
+        }
+        for app in apps {
+            if let probe = app.gate.nextProbe, probe > now { consider(probe) }
+            if app.held > 0 { consider(app.unreachableSince.map { $0 + Self.unreachablePatience }) }
+        }
+        switch phase {
+        case .draining(let until), .stopping(let until): consider(until)
+        case .running, .stopped: break
+        }
+        return earliest
+    }
+
+    /// What the clock alone brings about.
+    private mutating func keepTime() {
+        for (index, app) in apps.enumerated() {
+            if app.pool.capacity > 0 {
+                app.unreachableSince = nil
+            } else if app.unreachableSince == nil {
+                app.unreachableSince = now
+            } else if let since = app.unreachableSince, now - since >= Self.unreachablePatience {
+                takeBack(app: index)
+            }
+        }
+        keepShutdownTime()
+    }
+}
+
+/// What the daemon counts for SIGUSR1; the counters that survive restarts are in Redis.
+struct Counters: CustomStringConvertible {
+    var claimed = 0
+    var sent = 0
+    var retried = 0
+    var resent = 0
+    var dead = 0
+    var expired = 0
+    var released = 0
+
+    var description: String {
+        "claimed \(claimed), sent \(sent), retried \(retried), resent \(resent), dead \(dead), expired \(expired), "
+            + "released \(released)"
+    }
+}
+
+/// The time of day, which may jump: only for what APNs, Redis or people read as such.
+struct WallClock: Equatable {
+    /// Since 1970.
+    var seconds: Double
+
+    /// Whole seconds since 1970, as `apns-expiration` has them.
+    var unixSeconds: Int64 { Int64(seconds) }
+
+    static func now() -> WallClock {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return WallClock(seconds: Double(time.tv_sec) + Double(time.tv_nsec) / 1e9)
+    }
+}

@@ -1,0 +1,91 @@
+import PushPool
+
+/// How a job ended, as its records say it.
+struct JobEnd: Equatable {
+    /// APNs' HTTP status; `nil` where APNs said nothing.
+    var status: Int?
+    var reason: String
+    var apnsID: String?
+    /// With 410: milliseconds since 1970.
+    var timestamp: Int64?
+
+    init(status: Int? = nil, reason: String, apnsID: String? = nil, timestamp: Int64? = nil) {
+        self.status = status
+        self.reason = reason
+        self.apnsID = apnsID
+        self.timestamp = timestamp
+    }
+
+    init(_ outcome: Outcome) {
+        switch outcome {
+        case .delivered(let apnsID): self.init(status: 200, reason: "", apnsID: apnsID)
+        case .rejected(let rejection):
+            self.init(
+                status: rejection.status, reason: rejection.reason, apnsID: rejection.apnsID,
+                timestamp: rejection.timestamp)
+        case .timedOut: self.init(reason: "Timeout")
+        case .notProcessed(let fault), .maybeProcessed(let fault): self.init(reason: fault.logText)
+        }
+    }
+}
+
+extension HeldJob {
+    /// Sends so far: the first, the counted resends and the uncounted ones.
+    private var sends: Int { job.attempts + 1 + resends }
+
+    /// As the log shows it: the number, or the string with its quotes.
+    var identifier: String { String(decoding: job.identifierJSON, as: UTF8.self) }
+
+    var token: String { job.text(of: job.tokens[0]) }
+
+    func deadLetter(_ end: JobEnd, at time: WallClock, worker: String, wasSent: Bool = true) -> [UInt8] {
+        DeadLetter(
+            reason: end.reason, status: end.status, apnsID: end.apnsID ?? job.apnsID, identifier: job.identifierJSON,
+            token: token, attempts: wasSent ? sends : job.attempts, at: time.unixSeconds, worker: worker, job: job.bytes
+        ).record()
+    }
+
+    func feedback(_ end: JobEnd, topic: String?, verdict: RetryPolicy.Verdict) -> [UInt8] {
+        FeedbackRecord(
+            token: token, topic: topic, reason: end.reason, status: end.status ?? 0, timestamp: end.timestamp,
+            identifier: job.identifierJSON, verdict: verdict
+        ).record()
+    }
+
+    func result(_ end: JobEnd, at time: WallClock, wasSent: Bool = true) -> [[UInt8]] {
+        ResultEntry(
+            identifier: job.identifierJSON, token: token, status: end.status, reason: end.reason, apnsID: end.apnsID ?? job.apnsID,
+            attempts: wasSent ? sends : job.attempts, at: time.unixSeconds
+        ).fields()
+    }
+}
+
+extension Job {
+    /// Whether a resend must be told the deadline: a relative expiry would start anew with it.
+    var keepsDeadline: Bool {
+        if case .after(let seconds) = expiry { seconds > 0 } else { false }
+    }
+
+    /// How many tokens of one job go out together. A job with more is first cut into jobs of so many.
+    static let tokensTogether = 250
+
+    /// What a job for many devices becomes, or `nil` for a job with one token: a job for each token, or, where that would be too
+    /// much at once, smaller jobs. Each is then claimed, pushed, judged and retried on its own, and survives a crash on its own.
+    func parts() -> [[UInt8]]? {
+        guard case .tokens(let tokens) = target else { return nil }
+        if tokens.count <= Self.tokensTogether { return tokens.indices.map { single(tokenAt: $0) } }
+        return stride(from: 0, to: tokens.count, by: Self.tokensTogether).map { start in
+            chunk(start..<min(start + Self.tokensTogether, tokens.count))
+        }
+    }
+}
+
+extension JobFault {
+    /// The reason of its dead letter.
+    var reason: String {
+        switch self {
+        case .unmarshal(let why): "Json unmarshal error: \(why)"
+        case .structure(let why): "Parsing apns structure error: \(why)"
+        }
+    }
+}

@@ -1,0 +1,42 @@
+import PushPool
+
+extension Outcome {
+    /// As log lines name it: `503 ServiceUnavailable`.
+    var logText: String {
+        switch self {
+        case .delivered: "200"
+        case .rejected(let rejection):
+            rejection.reason.isEmpty ? "\(rejection.status)" : "\(rejection.status) \(rejection.reason)"
+        case .timedOut: "request timeout"
+        case .notProcessed(let fault), .maybeProcessed(let fault): fault.logText
+        }
+    }
+
+    /// Whether APNs looked at the job and blamed it: then it knew the credential.
+    var isAnswerAboutTheJob: Bool {
+        if case .rejected(let rejection) = self { (400..<500).contains(rejection.status) } else { false }
+    }
+}
+
+extension SessionFault {
+    /// Why a session ended, for people.
+    var logText: String {
+        switch self {
+        case .dial(let text, _): text
+        case .goAway(let code, let reason):
+            reason.isEmpty ? "GOAWAY, code \(code)" : "GOAWAY, code \(code): \(reason)"
+        case .streamReset(let code): "stream reset, code \(code)"
+        case .connectionLost(let text): text
+        case .pingUnanswered: "PING unanswered"
+        case .closedByUs: "closed by gaplessd"
+        }
+    }
+}
+
+extension Duration {
+    /// In seconds with at most one digit behind the point: `20`, `0.5`.
+    var roundedSeconds: String {
+        let tenths = Int((self / .milliseconds(100)).rounded())
+        return tenths % 10 == 0 ? "\(tenths / 10)" : "\(tenths / 10).\(tenths % 10)"
+    }
+}

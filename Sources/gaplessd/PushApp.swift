@@ -1,0 +1,82 @@
+import PushPool
+
+/// One app on its way out: its pool, its gate, and what this turn has ready for it.
+///
+/// A class, because an app is one thing that the dispatcher's parts all mean when they say its number; the dispatcher's
+/// thread alone touches it.
+final class PushApp {
+    /// `nil` is the app of the top level.
+    let name: String?
+    let pool: SessionPool
+    /// `apns_topic`, or the certificate's own.
+    private(set) var topic: String?
+    /// Whether a job without a topic cannot be sent: a signing key has none of its own.
+    private(set) var needsTopic: Bool
+    var gate = AppGate()
+    /// Notifications of this turn, pushed to the pool together at its end.
+    var outgoing: [Notification] = []
+    /// Jobs of this app that are held: queued, on the wire, or waiting for a first acceptance.
+    var held = 0
+    /// Since when no session is open; `nil` while one is.
+    var unreachableSince: ContinuousClock.Instant?
+    private var headers = SharedHeadersCache()
+
+    init(name: String?, pool: SessionPool, _ credential: AppCredential) {
+        self.name = name
+        self.pool = pool
+        topic = credential.topic
+        needsTopic = credential.topic == nil && credential.credential.certificate == nil
+    }
+
+    /// Another credential, whose topic may be another, too.
+    func adopt(_ credential: AppCredential) {
+        topic = credential.topic
+        needsTopic = credential.topic == nil && credential.credential.certificate == nil
+    }
+
+    /// `app "beta": `, or nothing for the top level: the beginning of a log line.
+    var label: String { name.map { "app \"\($0)\": " } ?? "" }
+
+    /// How many more of this app's jobs may be claimed. One batch more than the streams keeps sessions busy between claims.
+    func places(now: ContinuousClock.Instant) -> Int {
+        let streams = pool.capacity
+        guard streams > 0 else { return 0 }
+        return max(0, min(gate.allowance(now: now), streams + min(streams, 250)) - held)
+    }
+
+    /// The notification of a held job.
+    func notification(_ number: UInt64, _ held: HeldJob) -> Notification {
+        let job = held.job
+        guard case .token(let token) = job.target else {
+            preconditionFailure("a job for many devices was not cut into its parts")
+        }
+        return Notification(
+            id: number, bytes: job.bytes, token: token, payload: job.data,
+            headers: headers.shared(topic: job.topic ?? topic, pushType: job.pushType, priority: job.priority),
+            expiration: held.expiration, apnsID: job.apnsID, collapseID: job.collapseID, avoiding: held.avoiding)
+    }
+}
+
+/// The few combinations of topic, push type and priority that a queue holds, each as one object.
+struct SharedHeadersCache {
+    private struct Key: Hashable {
+        var topic: String?
+        var pushType: String
+        var priority: Int
+    }
+
+    /// A producer that invents a topic for every job must not make this grow.
+    private static let most = 1000
+    private var known: [Key: SharedHeaders] = [:]
+    private var last: SharedHeaders?
+
+    mutating func shared(topic: String?, pushType: String, priority: Int) -> SharedHeaders {
+        if let last, last.priority == priority, last.pushType == pushType, last.topic == topic { return last }
+        let key = Key(topic: topic, pushType: pushType, priority: priority)
+        if known.count >= Self.most { known.removeAll() }
+        let headers = known[key] ?? SharedHeaders(topic: topic, pushType: pushType, priority: priority)
+        known[key] = headers
+        last = headers
+        return headers
+    }
+}

@@ -1,0 +1,134 @@
+import PushPool
+
+/// What an outcome means for its job: the retry table (docs/design.md quotes it whole).
+///
+/// A pure value: the dispatcher tells it what happened, and does what it says.
+struct RetryPolicy: Sendable, Equatable {
+    /// Resends after the first send.
+    var limit: Int
+    /// Before the first, second, third … resend; the last one repeats.
+    var delays: [Duration]
+    /// Each delay is spread by this fraction both ways, so that a storm of failures does not come back as one.
+    static let jitter = 0.2
+    /// A server's Retry-After wins over `delays` up to here.
+    static let longestRetryAfter = Duration.seconds(900)
+    /// How often a request that may have been processed goes out again without being counted.
+    static let uncountedResends = 10
+
+    /// What the policy must know of the job beside the outcome.
+    struct Standing: Equatable {
+        /// Resends counted so far (`_gapless_RETRYING`).
+        var attempts: Int
+        /// Uncounted resends so far in this process.
+        var resends: Int
+        /// Whether the topic came from the settings or the certificate: then a refused topic is not the job's fault.
+        var topicIsOurs: Bool
+    }
+
+    enum Decision: Equatable {
+        /// APNs has it.
+        case settleDelivered
+        /// Out again at once on another session, uncounted.
+        case resend(mayDuplicate: Bool)
+        /// Back to its list at once, uncounted: too many sessions refused it to try in memory for ever.
+        case giveBack
+        /// Out again after `delay`, and the marker goes up by one.
+        case retryLater(Duration)
+        /// Dead letter.
+        case bury(Verdict?)
+        /// Dead letter, if the app has ever had an acceptance: before, a wrong environment looks the same.
+        case burySuspect(Verdict?)
+        /// The credential's fault, not the job's: back to the list, and the app is held.
+        case hold(HoldReason)
+        /// The provider token is too old: mint, reconnect, and out again uncounted.
+        case renewToken
+    }
+
+    /// What the feedback list says of the token.
+    typealias Verdict = FeedbackRecord.Verdict
+
+    func decide(_ outcome: Outcome, _ job: Standing, random: Double) -> Decision {
+        switch outcome {
+        case .delivered: return .settleDelivered
+        case .notProcessed(let fault):
+            if let reason = HoldReason(fault) { return .hold(reason) }
+            return (job.resends + 1) % Self.uncountedResends == 0 ? .giveBack : .resend(mayDuplicate: false)
+        case .maybeProcessed(let fault):
+            if let reason = HoldReason(fault) { return .hold(reason) }
+            return job.resends < Self.uncountedResends
+                ? .resend(mayDuplicate: true) : countedRetry(job, after: nil, random: random)
+        case .timedOut: return countedRetry(job, after: nil, random: random)
+        case .rejected(let rejection): return decide(rejection, job, random: random)
+        }
+    }
+
+    private func decide(_ rejection: Rejection, _ job: Standing, random: Double) -> Decision {
+        switch (rejection.status, rejection.reason) {
+        case (400, "BadDeviceToken"), (400, "DeviceTokenNotForTopic"): return .burySuspect(.suspect)
+        case (400, "BadTopic"), (400, "MissingTopic"), (400, "TopicDisallowed"):
+            return job.topicIsOurs ? .hold(.topic(rejection.reason)) : .burySuspect(nil)
+        case (400, "IdleTimeout"): return resendOnce(job, rejection, random: random)
+        case (410, _): return .bury(.dead)
+        case (403, "ExpiredProviderToken"): return .renewToken
+        case (403, let reason): return .hold(.credential(reason))
+        case (429, "TooManyProviderTokenUpdates"): return .hold(.tokenUpdates)
+        case (503, "Shutdown"): return resendOnce(job, rejection, random: random)
+        case (408, _), (429, _), (500..., _): return countedRetry(job, after: rejection.retryAfter, random: random)
+        default: return .bury(nil)
+        }
+    }
+
+    /// A session that says goodbye in an answer: like GOAWAY the first time, a counted retry from then on.
+    private func resendOnce(_ job: Standing, _ rejection: Rejection, random: Double) -> Decision {
+        job.resends == 0
+            ? .resend(mayDuplicate: false) : countedRetry(job, after: rejection.retryAfter, random: random)
+    }
+
+    private func countedRetry(_ job: Standing, after asked: Duration?, random: Double) -> Decision {
+        guard job.attempts < limit else { return .bury(nil) }
+        if let asked { return .retryLater(min(asked, Self.longestRetryAfter)) }
+        let delay = delays[min(job.attempts, delays.count - 1)]
+        return .retryLater(delay * (1 + Self.jitter * (2 * random - 1)))
+    }
+}
+
+/// Why an app's jobs stay in the queue: nothing is counted and nothing buried until the operator has mended it.
+enum HoldReason: Equatable, Sendable {
+    /// 403, with APNs' reason; or TLS refused our certificate, or we the server's chain: the text.
+    case credential(String)
+    /// A topic of the settings or the certificate that APNs refuses.
+    case topic(String)
+    /// Only suspect tokens so far.
+    case suspectTokens
+    /// 429 TooManyProviderTokenUpdates: the token is kept, and nothing minted for 20 minutes.
+    case tokenUpdates
+
+    /// A session that ended for our credential's sake.
+    init?(_ fault: SessionFault) {
+        switch fault {
+        case .dial(let text, isCredential: true): self = .credential(text)
+        case .goAway(_, let reason) where Self.credentialReasons.contains(reason): self = .credential(reason)
+        default: return nil
+        }
+    }
+
+    /// The reasons of APNs' 403 family that a GOAWAY may carry; both spellings of the last are about.
+    private static let credentialReasons: Set<String> = [
+        "BadCertificate", "BadCertificateEnvironment", "InvalidProviderToken", "MissingProviderToken", "Forbidden",
+        "UnrelatedKeyIdInToken", "BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken",
+    ]
+
+    /// What the operator should look at.
+    var sentence: String {
+        switch self {
+        case .credential(let why):
+            "APNs does not accept the credential (\(why)): check the key or certificate, its team, its environment and the clock"
+        case .topic(let why):
+            "APNs does not accept the topic from the settings or the certificate (\(why)): check apns_topic"
+        case .suspectTokens:
+            "APNs has refused every device token so far: wrong environment or topic?"
+        case .tokenUpdates:
+            "APNs says that the provider token changed too often: it is kept, and none is made for 20 minutes"
+        }
+    }
+}

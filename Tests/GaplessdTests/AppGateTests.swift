@@ -1,0 +1,88 @@
+import Testing
+
+@testable import gaplessd
+
+@Suite("The gate of an app")
+struct AppGateTests {
+    private var gate = AppGate()
+    private let start = ContinuousClock.now
+
+    private func later(_ seconds: Int) -> ContinuousClock.Instant { start + .seconds(seconds) }
+
+    @Test func `lets twenty jobs out before the first acceptance`() {
+        #expect(gate.allowance(now: start) == 20)
+    }
+
+    @Test mutating func `opens with the first acceptance and settles what waited for it`() {
+        #expect(gate.accepted() == [.settleSuspects])
+        #expect(gate.allowance(now: start) == .max)
+        #expect(gate.accepted() == [])
+    }
+
+    @Test mutating func `keeps suspect answers until something is accepted, then buries them at once`() {
+        #expect(gate.suspected(now: start).mayBury == false)
+        _ = gate.accepted()
+        for _ in 0..<100 { #expect(gate.suspected(now: start).mayBury) }
+        #expect(gate.phase == .open)
+    }
+
+    @Test mutating func `is held by twenty suspect answers in a row`() {
+        for _ in 0..<19 { #expect(gate.suspected(now: start).effects == []) }
+        #expect(gate.suspected(now: start).effects == [.hold(.suspectTokens)])
+        #expect(gate.phase == .held(.suspectTokens))
+        #expect(gate.allowance(now: start) == 0)
+    }
+
+    @Test mutating func `probes with one job every five seconds while only tokens are suspect`() {
+        for _ in 0..<20 { _ = gate.suspected(now: start) }
+        for turn in 1...4 {
+            #expect(gate.allowance(now: later(5 * turn - 1)) == 0)
+            #expect(gate.allowance(now: later(5 * turn)) == 1)
+            gate.probed()
+            #expect(gate.allowance(now: later(5 * turn)) == 0)
+            #expect(gate.suspected(now: later(5 * turn)).mayBury == false)
+        }
+        #expect(gate.accepted() == [.resume, .settleSuspects])
+        #expect(gate.phase == .open)
+    }
+
+    @Test mutating func `probes a credential after 5 s, doubling to 60 s, each time on new sessions`() {
+        let fault = HoldReason.credential("InvalidProviderToken")
+        #expect(gate.faulted(fault, now: start) == [.hold(fault), .reconnect])
+        var now = start
+        for wait in [5, 10, 20, 40, 60, 60] {
+            #expect(gate.allowance(now: now + .seconds(wait) - .milliseconds(1)) == 0)
+            now += .seconds(wait)
+            #expect(gate.allowance(now: now) == 1)
+            gate.probed()
+            #expect(gate.faulted(fault, now: now) == [.reconnect])
+        }
+    }
+
+    @Test mutating func `hears late answers of the same kind without another word`() {
+        let fault = HoldReason.credential("InvalidProviderToken")
+        _ = gate.faulted(fault, now: start)
+        #expect(gate.faulted(fault, now: start) == [])
+        #expect(gate.nextProbe == later(5))
+    }
+
+    @Test mutating func `takes any answer about the job itself as proof of the credential`() {
+        _ = gate.faulted(.credential("BadCertificate"), now: start)
+        gate.probed()
+        #expect(gate.answered() == [.resume])
+        #expect(gate.phase == .proving)
+    }
+
+    @Test mutating func `learns nothing from a probe that timed out`() {
+        _ = gate.faulted(.credential("BadCertificate"), now: start)
+        gate.probed()
+        #expect(gate.probeWasInconclusive(now: later(5)) == [.reconnect])
+        #expect(gate.nextProbe == later(15))
+    }
+
+    @Test mutating func `starts afresh when the settings were read anew`() {
+        _ = gate.faulted(.topic("BadTopic"), now: start)
+        #expect(gate.reloaded() == [.resume])
+        #expect(gate.allowance(now: start) == 20)
+    }
+}

@@ -1,0 +1,49 @@
+import Testing
+
+@testable import gaplessd
+
+@Suite("The jobs held")
+struct HeldJobsTests {
+    private var jobs = HeldJobs()
+
+    private func job(claim: UInt64) throws -> HeldJob {
+        var reader = JobReader(retryLimit: 3, appNames: [])
+        let bytes = Array(#"{"token":"ab","data":{"aps":{}}}"#.utf8)
+        return HeldJob(job: try reader.read(bytes), list: 0, claim: claim, app: 0, expiration: 0)
+    }
+
+    @Test mutating func `are found by their number until they are taken out`() throws {
+        let number = jobs.insert(try job(claim: 7))
+        #expect(jobs[number]?.claim == 7)
+        #expect(jobs.count == 1)
+        #expect(jobs.remove(number)?.claim == 7)
+        #expect(jobs[number] == nil)
+        #expect(jobs.remove(number)?.claim == nil)
+        #expect(jobs.count == 0)
+    }
+
+    @Test mutating func `do not answer to the number of one that had their slot before`() throws {
+        let first = jobs.insert(try job(claim: 1))
+        _ = jobs.remove(first)
+        let second = jobs.insert(try job(claim: 2))
+        #expect(first != second)
+        #expect(jobs[first] == nil)
+        jobs.update(first) { $0.resends = 9 }
+        #expect(jobs[second]?.resends == 0)
+    }
+
+    @Test mutating func `use their slots again`() throws {
+        for claim in 0..<10_000 {
+            let number = jobs.insert(try job(claim: UInt64(claim)))
+            #expect(number & 0xFFFF_FFFF == 0)
+            _ = jobs.remove(number)
+        }
+    }
+
+    @Test mutating func `are found by what they are`() throws {
+        let numbers = [jobs.insert(try job(claim: 1)), jobs.insert(try job(claim: 2)), jobs.insert(try job(claim: 3))]
+        _ = jobs.remove(numbers[1])
+        #expect(Set(jobs.numbers { $0.claim > 1 }) == [numbers[2]])
+        #expect(jobs.numbers { _ in true }.count == 2)
+    }
+}

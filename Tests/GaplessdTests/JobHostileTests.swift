@@ -1,0 +1,68 @@
+import Testing
+
+@testable import gaplessd
+
+@Suite("Hostile jobs")
+struct JobHostileTests {
+    private static let jobs = [
+        #"{"token":"071c09ab","data":{"aps":{"alert":"SECRET"}},"identifier":154,"expiry":60,"_gapless_RETRYING":1}"#,
+        #"{"tokens":["071c09ab",5,"xx"],"data":{"SECRET":[1.0,null]},"token":null,"not_before":1.5,"expires_at":9}"#,
+        #"{"token":"ab","token":"cd","data":{"aps":{"content-available":1}},"app":"a","topic":"t","collapse_id":"c","priority":5,"_gapless_deadline":77}"#,
+    ]
+    private static let pieces = [
+        "{", "}", "[", "]", ",", ":", "\"", "\\", "\\u0000", "\u{0}", "null", "-1", "1e999", "99999999999999999999", #""token":"#, #""data":{},"#,
+        #""tokens":["ab"],"#, #""_gapless_RETRYING":-5,"#, #""_gapless_deadline":9223372036854775807,"#, "\"\"", "é", "../",
+    ]
+
+    @Test func `are jobs within their bounds or faults, and can be spliced and logged all the same`() {
+        let seed = UInt64.random(in: 0...UInt64.max)
+        print("JobHostileTests seed \(seed)")
+        var state = seed
+        func below(_ bound: Int) -> Int {
+            state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+            return Int(state >> 33) % bound
+        }
+        var reader = JobReader(retryLimit: 3, appNames: ["a"])
+        var taken = 0
+        for _ in 0..<10_000 {
+            var bytes = Array(Self.jobs[below(Self.jobs.count)].utf8)
+            for _ in 0...below(3) {
+                let start = below(bytes.count), end = min(bytes.count, start + below(12))
+                switch below(4) {
+                case 0: bytes.removeSubrange(start..<end)
+                case 1: bytes[start] = UInt8(below(256))
+                case 2: bytes.insert(contentsOf: Array(bytes[start..<end]), at: below(bytes.count))
+                default: bytes.insert(contentsOf: Self.pieces[below(Self.pieces.count)].utf8, at: start)
+                }
+                if bytes.isEmpty { bytes = [0] }
+            }
+            _ = JobReader.identity(of: bytes)
+            _ = Job.redacted(bytes)
+            let unmarked = Job.unmarked(bytes)
+            guard let job = try? reader.read(bytes) else { continue }
+            taken += 1
+            let note: Comment = "seed \(seed): \(String(decoding: bytes, as: UTF8.self))"
+            #expect((try? reader.read(unmarked))?.attempts == 0, note)
+            #expect((0...3).contains(job.attempts) && bytes[job.data].first == UInt8(ascii: "{"), note)
+            #expect((try? reader.read(job.markedForRetry(attempts: 3, deadline: .min)))?.isExpired(now: 0) == true, note)
+            for (index, token) in job.tokens.enumerated() {
+                _ = job.text(of: token)
+                let isGood = token.fault == nil
+                #expect(!isGood || (1...1000).contains(token.digits.count) && bytes[token.digits].allSatisfy(isHex), note)
+                #expect(((try? reader.read(job.single(tokenAt: index))) != nil) == isGood, note)
+            }
+            #expect((try? reader.read(Job.onOneLine(bytes))) != nil, note)
+        }
+        #expect(taken > 500, "too few of the mutated jobs were still jobs")
+    }
+
+    @Test func `nest as deep as they like and are as large as they like`() {
+        var reader = JobReader(retryLimit: 3, appNames: [])
+        let deep = Array("{\"token\":\"ab\",\"x\":".utf8) + [UInt8](repeating: UInt8(ascii: "["), count: 100_000)
+            + [UInt8](repeating: UInt8(ascii: "]"), count: 100_000) + Array(",\"data\":{}}".utf8)
+        #expect((try? reader.read(deep)) != nil)
+        #expect(Job.redacted(deep).count == deep.count - ",\"data\":{}".utf8.count)
+        let large = Array("{\"token\":\"ab\",\"x\":\"".utf8) + [UInt8](repeating: UInt8(ascii: "x"), count: 20 << 20) + Array("\",\"data\":{}}".utf8)
+        #expect((try? reader.read(large)) != nil)
+    }
+}

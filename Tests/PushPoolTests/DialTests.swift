@@ -1,0 +1,122 @@
+@testable import PushPool
+import Sockets
+import Synchronization
+import Testing
+
+@Suite("Dialling")
+struct DialTests {
+    private func dialFault(_ fixture: PoolFixture) -> SessionFault? {
+        fixture.events.wait { events in events.contains { if case .dialFailed = $0 { true } else { false } } }
+        for case .dialFailed(_, let fault, _) in fixture.events.all { return fault }
+        return nil
+    }
+
+    @Test func `GOAWAY in the place of SETTINGS is a failed dial with its reason`() throws {
+        let server = try FakeServer([.init(goAwayFirst: #"{"reason":"BadCertificate"}"#)])
+        let fixture = try PoolFixture(port: server.port)
+        #expect(dialFault(fixture) == .goAway(code: 0, reason: "BadCertificate"))
+    }
+
+    @Test func `a server without SETTINGS does not keep anybody waiting`() throws {
+        let server = try FakeServer([.init(sendsSettings: false)])
+        let fixture = try PoolFixture(port: server.port) { $0.dialTimeout = .seconds(1) }
+        #expect(dialFault(fixture) == .dial("HTTP/2 SETTINGS: timed out", isCredential: false))
+    }
+
+    @Test func `nobody listens`() throws {
+        let port = try Listener(port: 0).port
+        let fixture = try PoolFixture(port: port)
+        #expect(dialFault(fixture) == .dial("connect: Connection refused", isCredential: false))
+    }
+
+    @Test func `a socket that never speaks TLS ends with the dial's deadline`() throws {
+        let listener = try Listener(port: 0)
+        let fixture = try PoolFixture(port: listener.port) { $0.dialTimeout = .milliseconds(200) }
+        #expect(dialFault(fixture) == .dial("TLS handshake: timed out", isCredential: false))
+        _ = listener.port
+    }
+
+    @Test func `an unknown root is a fault of the credential kind`() throws {
+        let server = try FakeServer()
+        let fixture = try PoolFixture(port: server.port) { $0.extraRootsPath = nil }
+        guard case .dial(let text, isCredential: true) = dialFault(fixture) else {
+            Issue.record("\(fixture.events.all)")
+            return
+        }
+        #expect(text.contains("not trusted"))
+    }
+
+    @Test func `a host that does not exist`() throws {
+        let fixture = try PoolFixture(port: 443) { $0.host = "nowhere.invalid" }
+        guard case .dial(let text, isCredential: false) = dialFault(fixture) else {
+            Issue.record("\(fixture.events.all)")
+            return
+        }
+        #expect(text.contains("nowhere.invalid"))
+    }
+
+    @Test func `after a failure dials come one by one with waits in between`() throws {
+        let server = try FakeServer([.init(goAwayFirst: ""), .init(goAwayFirst: ""), .init()])
+        let fixture = try PoolFixture(port: server.port, sessions: 2)
+        fixture.waitUntilOpened(2)
+        let failures = fixture.events.all.filter { if case .dialFailed = $0 { true } else { false } }
+        #expect(failures.count == 2)
+        fixture.push(10)
+        fixture.waitForDeliveries(10)
+    }
+
+    @Test func `an end that comes while a dial waits is not waited for`() throws {
+        let listener = try Listener(port: 0)
+        let fixture = try PoolFixture(port: listener.port) { $0.dialTimeout = .seconds(60) }
+        let start = ContinuousClock.now
+        _ = fixture.pool.close()
+        #expect(.now - start < .seconds(10))
+        _ = listener.port
+    }
+
+    @Test func `every address gets half of what is left of the time, the last one all`() {
+        let now = ContinuousClock.now
+        #expect(Dial.deadline(of: now + .seconds(10), isLast: false, now: now) == now + .seconds(5))
+        #expect(Dial.deadline(of: now + .seconds(10), isLast: true, now: now) == now + .seconds(10))
+    }
+}
+
+@Suite("Which address a dial goes to")
+struct AddressBookTests {
+    private let a = try! SocketAddress(unixPath: "/a")
+    private let b = try! SocketAddress(unixPath: "/b")
+    private let c = try! SocketAddress(unixPath: "/c")
+    private let now = ContinuousClock.now
+
+    @Test func `sessions spread over distinct addresses`() {
+        var book = AddressBook()
+        var generator = SystemRandomNumberGenerator()
+        let chosen = (0..<6).compactMap { _ in book.choose(from: [a, b, c], now: now, using: &generator) }
+        #expect(Set(chosen.prefix(3)).count == 3)
+        #expect(Set(chosen.suffix(3)).count == 3)
+    }
+
+    @Test func `a released address is the first choice again`() {
+        var book = AddressBook()
+        var generator = SystemRandomNumberGenerator()
+        for _ in 0..<3 { _ = book.choose(from: [a, b, c], now: now, using: &generator) }
+        book.release(b)
+        #expect(book.choose(from: [a, b, c], now: now, using: &generator) == b)
+    }
+
+    @Test func `a bad address is left alone for a minute, as long as there is another`() {
+        var book = AddressBook()
+        var generator = SystemRandomNumberGenerator()
+        book.failed(a, now: now)
+        for _ in 0..<5 { #expect(book.choose(from: [a, b], now: now, using: &generator) == b) }
+        #expect(book.choose(from: [a], now: now, using: &generator) == a)
+        book.release(a)
+        #expect(book.choose(from: [a, b], now: now + .seconds(61), using: &generator) == a)
+    }
+
+    @Test func `of no address nothing is chosen`() {
+        var book = AddressBook()
+        var generator = SystemRandomNumberGenerator()
+        #expect(book.choose(from: [], now: now, using: &generator) == nil)
+    }
+}

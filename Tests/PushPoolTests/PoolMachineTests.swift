@@ -1,0 +1,215 @@
+@testable import PushPool
+import Testing
+
+private typealias Effect = PoolMachine.Effect
+
+private struct Pool {
+    let start = ContinuousClock.now
+    var machine: PoolMachine
+    var nextID: UInt64 = 1
+
+    init(_ target: Int) {
+        let backoff = Backoff(first: .seconds(1), most: .seconds(60), jitter: 0)
+        machine = PoolMachine(target: target, backoff: backoff, now: start)
+    }
+
+    mutating func plan(_ seconds: Double = 0) -> [UInt64] {
+        var next = nextID
+        let effects = machine.plan(now: start + .seconds(seconds)) {
+            defer { next += 1 }
+            return SessionID(next)
+        }
+        nextID = next
+        return effects.compactMap { if case .dial(let id) = $0 { id.number } else { nil } }
+    }
+
+    mutating func opened(_ id: UInt64, _ seconds: Double = 0) -> [Effect] {
+        machine.opened(SessionID(id), address: "a", streams: 9, now: start + .seconds(seconds))
+    }
+
+    mutating func failed(_ id: UInt64, _ seconds: Double = 0) -> [Effect] {
+        machine.dialFailed(SessionID(id), address: "a", fault, now: start + .seconds(seconds), random: 0.5)
+    }
+
+    mutating func ended(_ id: UInt64, _ seconds: Double = 0, hasServed: Bool = true) -> [Effect] {
+        machine.ended(
+            SessionID(id), address: "a", fault, hasServed: hasServed, now: start + .seconds(seconds), random: 0.5)
+    }
+
+    mutating func retired(_ id: UInt64, _ seconds: Double = 0, hasServed: Bool = true) -> [Effect] {
+        machine.retired(SessionID(id), hasServed: hasServed, now: start + .seconds(seconds), random: 0.5)
+    }
+}
+
+private let fault = SessionFault.connectionLost("x")
+private func told(_ id: UInt64) -> Effect { .tell(.opened(SessionID(id), address: "a", streams: 9)) }
+private func drain(_ id: UInt64) -> Effect { .drain(SessionID(id)) }
+private func end(_ id: UInt64) -> Effect { .end(SessionID(id)) }
+
+@Suite("Which sessions a pool dials")
+struct PoolMachineTests {
+    @Test func `all at once in the beginning, and then no more`() {
+        var pool = Pool(3)
+        #expect(pool.plan() == [1, 2, 3])
+        #expect(pool.plan() == [])
+        #expect(pool.opened(1) == [told(1)])
+        #expect(pool.machine.deadline == nil)
+    }
+
+    @Test func `after a failure one at a time, with doubling waits`() {
+        var pool = Pool(2)
+        _ = pool.plan()
+        #expect(pool.failed(1) == [.tell(.dialFailed(address: "a", fault, retryIn: .seconds(1)))])
+        #expect(pool.plan(1) == [])
+        #expect(pool.failed(2) == [.tell(.dialFailed(address: "a", fault, retryIn: .seconds(2)))])
+        #expect(pool.plan(1.9) == [])
+        #expect(pool.machine.deadline == pool.start + .seconds(2))
+        #expect(pool.plan(2) == [3])
+        #expect(pool.failed(3, 2) == [.tell(.dialFailed(address: "a", fault, retryIn: .seconds(4)))])
+    }
+
+    @Test func `a session that opened after failures lets the others go on when it serves`() {
+        var pool = Pool(2)
+        _ = pool.plan()
+        _ = pool.failed(1)
+        _ = pool.opened(2)
+        #expect(pool.plan(1) == [3])
+        _ = pool.opened(3, 1)
+        #expect(pool.plan(1) == [])
+    }
+
+    @Test func `the replacement of a session that said GOAWAY is dialled at once, while it drains`() {
+        var pool = Pool(1)
+        _ = pool.plan()
+        _ = pool.opened(1)
+        #expect(pool.retired(1) == [.tell(.capacityChanged)])
+        #expect(pool.plan() == [2])
+        #expect(pool.opened(2) == [told(2)])
+        #expect(pool.ended(1) == [.tell(.closed(SessionID(1), address: "a", fault))])
+        #expect(pool.plan() == [])
+    }
+
+    @Test func `a session that dies young without an answer counts as a failed dial, once`() {
+        var pool = Pool(1)
+        _ = pool.plan()
+        _ = pool.opened(1)
+        _ = pool.retired(1, hasServed: false)
+        _ = pool.ended(1, hasServed: false)
+        #expect(pool.plan(0.5) == [])
+        #expect(pool.plan(1) == [2])
+        _ = pool.opened(2, 1)
+        _ = pool.ended(2, 1, hasServed: false)
+        #expect(pool.plan(2.9) == [])
+        #expect(pool.plan(3) == [3])
+        _ = pool.opened(3, 3)
+        // One that lived is no failure, though nobody used it.
+        _ = pool.ended(3, 20, hasServed: false)
+        #expect(pool.plan(20) == [4])
+    }
+
+    @Test func `sessions that serve and go, over and over, run out of their budget`() {
+        var pool = Pool(1)
+        var dials = 0
+        for step in 0..<1000 {
+            let now = Double(step) * 0.01
+            for id in pool.plan(now) {
+                dials += 1
+                _ = pool.opened(id, now)
+                _ = pool.ended(id, now)
+            }
+        }
+        // 10 to begin with and 4 a second for 10 seconds.
+        #expect((45...51).contains(dials), "\(dials)")
+    }
+
+    @Test func `reconnecting drains what is open and dials without waiting`() {
+        var pool = Pool(2)
+        _ = pool.plan()
+        _ = pool.opened(1)
+        _ = pool.failed(2)
+        #expect(pool.machine.reconnect(now: pool.start) == [drain(1)])
+        #expect(pool.plan() == [3, 4])
+        _ = pool.retired(1)
+        _ = pool.ended(1)
+        #expect(pool.plan() == [])
+    }
+
+    @Test func `a dial under way is given up for a new one`() {
+        var pool = Pool(1)
+        _ = pool.plan()
+        #expect(pool.machine.reconnect(now: pool.start) == [end(1)])
+        #expect(pool.plan() == [2])
+        #expect(pool.failed(1) == [])
+        // It opened before it heard of it.
+        _ = pool.machine.reconnect(now: pool.start)
+        _ = pool.plan()
+        #expect(pool.opened(2) == [told(2), drain(2)])
+    }
+
+    @Test func `replacing lets the old ones go as the new ones come`() {
+        var pool = Pool(2)
+        _ = pool.plan()
+        _ = pool.opened(1)
+        _ = pool.opened(2)
+        #expect(pool.machine.replace(target: 2, backoff: Backoff(), now: pool.start) == [])
+        #expect(pool.plan() == [3, 4])
+        #expect(pool.opened(3) == [told(3), drain(1)])
+        #expect(pool.opened(4) == [told(4), drain(2)])
+    }
+
+    @Test func `replacing by fewer lets all old ones go with the last new one`() {
+        var pool = Pool(3)
+        _ = pool.plan()
+        for id in 1...3 as ClosedRange<UInt64> { _ = pool.opened(id) }
+        _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
+        #expect(pool.plan() == [4])
+        #expect(pool.opened(4) == [told(4), drain(1), drain(2), drain(3)])
+    }
+
+    @Test func `old sessions stay as long as the new settings lead nowhere`() {
+        var pool = Pool(1)
+        _ = pool.plan()
+        _ = pool.opened(1)
+        _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
+        _ = pool.plan()
+        guard case .tell(.dialFailed) = pool.failed(2).first else {
+            Issue.record("no word of the failure")
+            return
+        }
+        #expect(pool.opened(2) == [])
+    }
+
+    @Test func `closing ends everything and is done when the last has ended`() {
+        var pool = Pool(2)
+        _ = pool.plan()
+        _ = pool.opened(1)
+        #expect(pool.machine.close() == [end(1), end(2)])
+        #expect(pool.plan(100) == [])
+        #expect(pool.opened(2) == [told(2), end(2)])
+        _ = pool.ended(1)
+        #expect(!pool.machine.isDone)
+        _ = pool.ended(2)
+        #expect(pool.machine.isDone)
+        #expect(pool.machine.deadline == nil)
+    }
+
+    @Test func `news of a session that is not there is nothing`() {
+        var pool = Pool(1)
+        #expect(pool.opened(9) == [])
+        #expect(pool.retired(9) == [])
+        #expect(pool.ended(9) == [])
+        #expect(pool.failed(9) == [])
+    }
+}
+
+@Suite("How long to wait between dials")
+struct BackoffTests {
+    @Test func `it doubles up to its end, with jitter both ways`() {
+        let backoff = Backoff(first: .seconds(1), most: .seconds(60), jitter: 0.2)
+        #expect(backoff.wait(afterFailures: 1, random: 0.5) == .seconds(1))
+        #expect(backoff.wait(afterFailures: 4, random: 0.5) == .seconds(8))
+        #expect(backoff.wait(afterFailures: 1000, random: 0.5) == .seconds(60))
+        #expect(backoff.wait(afterFailures: 1, random: 0) == .milliseconds(800))
+        #expect(backoff.wait(afterFailures: 0, random: 1) == .milliseconds(1200))
+    }
+}

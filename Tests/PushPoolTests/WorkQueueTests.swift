@@ -1,0 +1,202 @@
+@testable import PushPool
+import Testing
+import Threads
+
+/// A session's view of a queue.
+private struct Taker {
+    let id: SessionID
+    let wakeUp = WakeUp()
+    let queue: WorkQueue
+
+    init(_ number: UInt64, _ queue: WorkQueue, free: Int = 0) {
+        id = SessionID(number)
+        self.queue = queue
+        queue.join(id, wakeUp: wakeUp)
+        if free > 0 { _ = take(free) }
+    }
+
+    func take(_ free: Int) -> [UInt64] {
+        var batch: [PushPool.Notification] = []
+        queue.take(into: &batch, free: free, for: id)
+        return batch.map(\.id)
+    }
+
+    /// Whether somebody has rung since the last look.
+    var wasRung: Bool {
+        var poller = Poller()
+        poller.add(wakeUp.descriptor, for: .read)
+        poller.wait(until: .now)
+        defer { wakeUp.listen() }
+        return poller.readiness(at: 0).contains(.read)
+    }
+}
+
+private func push(_ ids: ClosedRange<UInt64>, to queue: WorkQueue, avoiding: SessionID? = nil) {
+    var batch = ids.map { notification($0, avoiding: avoiding) }
+    queue.push(&batch)
+    #expect(batch.isEmpty)
+}
+
+@Suite("The queue that sessions share")
+struct WorkQueueTests {
+    private let queue = WorkQueue()
+
+    @Test func `it hands out in order, and never more than there are free streams`() {
+        let taker = Taker(1, queue)
+        push(1...5, to: queue)
+        #expect(taker.take(2) == [1, 2])
+        #expect(taker.take(0) == [])
+        #expect(taker.take(10) == [3, 4, 5])
+        #expect(taker.take(10) == [])
+    }
+
+    @Test func `hungry sessions get equal shares of a large batch`() {
+        let first = Taker(1, queue, free: 500)
+        let second = Taker(2, queue, free: 500)
+        push(1...200, to: queue)
+        #expect(first.take(500).count == 100)
+        #expect(second.take(500).count == 100)
+    }
+
+    @Test func `what one session leaves the other takes`() {
+        let first = Taker(1, queue, free: 500)
+        let second = Taker(2, queue, free: 10)
+        push(1...200, to: queue)
+        #expect(first.take(500).count == 100)
+        #expect(second.take(10).count == 10)
+        _ = first.wasRung
+        #expect(first.take(400).count == 90)
+    }
+
+    @Test func `a session that could not take all rings one that sleeps hungry`() {
+        let first = Taker(1, queue, free: 500)
+        let second = Taker(2, queue, free: 10)
+        push(1...200, to: queue)
+        _ = first.take(500)
+        _ = first.wasRung
+        _ = second.take(10)
+        #expect(first.wasRung)
+    }
+
+    @Test func `only who is hungry and asleep is rung, and once`() {
+        let full = Taker(1, queue)
+        let hungry = Taker(2, queue, free: 100)
+        push(1...20, to: queue)
+        #expect(!full.wasRung)
+        #expect(hungry.wasRung)
+        push(21...40, to: queue)
+        #expect(!hungry.wasRung)
+    }
+
+    @Test func `few pushes wake one session, many wake all`() {
+        let takers = [Taker(1, queue, free: 100), Taker(2, queue, free: 100)]
+        push(1...3, to: queue)
+        #expect(takers.count { $0.wasRung } == 1)
+        for taker in takers { _ = taker.take(100) }
+        push(4...100, to: queue)
+        #expect(takers.count { $0.wasRung } == 2)
+    }
+
+    @Test func `single pushes go to one session after another`() {
+        let takers = [Taker(1, queue, free: 100), Taker(2, queue, free: 100)]
+        var rung: [Int] = []
+        for id in 1...6 as ClosedRange<UInt64> {
+            push(id...id, to: queue)
+            for (place, taker) in takers.enumerated() where taker.wasRung {
+                rung.append(place)
+                #expect(taker.take(100) == [id])
+            }
+        }
+        #expect(rung.count == 6)
+        #expect(Set(rung) == [0, 1])
+    }
+
+    @Test func `a notification does not meet the session it avoids while there is another`() {
+        let first = Taker(1, queue, free: 10)
+        let second = Taker(2, queue, free: 10)
+        push(1...2, to: queue, avoiding: first.id)
+        push(3...3, to: queue)
+        #expect(first.take(10) == [3])
+        #expect(second.take(10) == [1, 2])
+    }
+
+    @Test func `a lone session takes what avoids it`() {
+        let only = Taker(1, queue, free: 10)
+        push(1...1, to: queue, avoiding: only.id)
+        #expect(only.take(10) == [1])
+    }
+
+    @Test func `who cannot take an avoider wakes who can`() {
+        let first = Taker(1, queue, free: 10)
+        let second = Taker(2, queue, free: 10)
+        push(1...1, to: queue, avoiding: first.id)
+        _ = second.wasRung
+        #expect(first.take(10) == [])
+        #expect(second.take(10) == [1])
+    }
+
+    @Test func `when the other session leaves, the last one is rung for what avoids it`() {
+        let first = Taker(1, queue, free: 10)
+        let second = Taker(2, queue)
+        push(1...1, to: queue, avoiding: first.id)
+        #expect(first.take(10) == [])
+        _ = first.wasRung
+        queue.leave(second.id)
+        #expect(first.wasRung)
+        #expect(first.take(10) == [1])
+    }
+
+    @Test func `what nobody took can be withdrawn, all or by id`() {
+        let taker = Taker(1, queue)
+        push(1...6, to: queue, avoiding: SessionID(9))
+        #expect(queue.withdraw([2, 5, 77]) == [2, 5])
+        #expect(taker.take(1) == [1])
+        #expect(queue.withdraw() == [3, 4, 6])
+        #expect(queue.withdraw() == [])
+        #expect(taker.take(10) == [])
+    }
+
+    @Test func `a session that has left gets nothing`() {
+        let taker = Taker(1, queue, free: 10)
+        queue.leave(taker.id)
+        push(1...1, to: queue)
+        #expect(taker.take(10) == [])
+        #expect(queue.count == 1)
+    }
+
+    @Test func `a session that joins later finds what waited`() {
+        push(1...3, to: queue)
+        #expect(Taker(1, queue).take(10) == [1, 2, 3])
+    }
+}
+
+@Suite("A ring")
+struct RingTests {
+    @Test func `it keeps order while it grows and wraps, and lets its elements go`() {
+        final class Probe: Sendable {}
+        weak var probe: Probe?
+        do {
+            let ring = Ring<(Int, Probe)>(capacity: 4)
+            let element = Probe()
+            probe = element
+            var next = 0
+            var expected = 0
+            for round in 1...100 {
+                for _ in 0..<round % 7 {
+                    ring.append((next, element))
+                    next += 1
+                }
+                for _ in 0..<round % 5 {
+                    guard let first = ring.popFirst() else { break }
+                    #expect(first.0 == expected)
+                    expected += 1
+                }
+            }
+            ring.prepend((-1, element))
+            #expect(ring.popFirst()?.0 == -1)
+            #expect(ring.count == next - expected)
+            #expect(!ring.isEmpty)
+        }
+        #expect(probe == nil)
+    }
+}

@@ -1,0 +1,102 @@
+import Testing
+
+@testable import RedisQueue
+
+@Suite("When the connection to Redis breaks")
+struct LostConnectionTests {
+    let server: RedisServer
+    let proxy: CuttingProxy
+    let seed = UInt64.random(in: 0 ... 999_999)
+
+    init() throws {
+        server = try RedisServer()
+        proxy = try CuttingProxy(to: server, seed: seed)
+    }
+
+    private var settings: QueueSettings {
+        QueueSettings(list: "jobs", server: .unix(path: proxy.path))
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `replies that are lost lose nothing and double nothing`() throws {
+        print("seed \(seed)")
+        let count = 4000
+        try server.push((0..<count).map(String.init))
+        let worker = Worker(settings)
+        worker.places = 80
+        var random = SplitMix(seed)
+        var seen: [String: Int] = [:]
+        worker.onJob = { job in
+            let text = String(decoding: job.bytes, as: UTF8.self)
+            seen[text, default: 0] += 1
+            switch Int.random(in: 0..<10, using: &random) {
+            case 0 where !text.hasSuffix("r"):
+                return Settlement(
+                    id: job.id, effect: .delay(job: bytes(text + "r"), .after(.milliseconds(30)), isRetry: true))
+            case 1: return Settlement(id: job.id, effect: .deadLetter(record: job.bytes, isExpired: false), feedback: job.bytes)
+            default: return Settlement(id: job.id, effect: .ack)
+            }
+        }
+        proxy.set(.init(loseReply: 0.06, tearRequest: 0.04))
+        try worker.run("all settled, seed \(seed)", within: .seconds(40)) {
+            let status = try server.status()
+            return status.backlog + status.delayed + status.inFlight + status.recovered == 0 && !worker.queueHasWork
+        }
+        proxy.set(.init())
+        worker.stop()
+        #expect(proxy.cuts > 10)
+        let status = try server.status()
+        let counters = status.counters
+        #expect(Set(seen.keys.filter { !$0.hasSuffix("r") }).count == count)
+        #expect(seen.values.allSatisfy { $0 == 1 }, "doubled: \(seen.filter { $0.value > 1 }.prefix(5)), seed \(seed)")
+        #expect(counters[.sent, default: 0] + counters[.dead, default: 0] == Int64(count))
+        #expect(counters[.maybeDuplicate] == 0)
+        #expect(counters[.fenced] == 0)
+        #expect(status.unexplained == 0)
+        #expect(status.dead == status.feedback)
+        #expect(Int64(status.dead) == counters[.dead])
+    }
+
+    @Test func `connections cut every few milliseconds stop nothing`() throws {
+        try server.push((0..<5000).map(String.init))
+        let worker = Worker(settings)
+        var seen = 0
+        worker.onJob = { job in
+            seen += 1
+            return Settlement(id: job.id, effect: .ack)
+        }
+        var turns = 0
+        try worker.run("all acknowledged", within: .seconds(30)) {
+            turns += 1
+            if turns.isMultiple(of: 10) { proxy.cut() }
+            return try turns.isMultiple(of: 20) && server.status().counters[.sent] == 5000
+        }
+        worker.stop()
+        #expect(seen == 5000)
+        #expect(try server.status().unexplained == 0)
+    }
+
+    @Test func `a cable that is cut in silence is noticed, and the lease is doubted in time`() throws {
+        try server.push(["job"])
+        var settings = settings
+        settings.timeout = .milliseconds(300)
+        settings.lease = .seconds(1)
+        let worker = Worker(settings)
+        worker.run("the job") { !worker.jobs.isEmpty }
+        proxy.set(.init(swallows: true))
+        let start = ContinuousClock.now
+        worker.run("doubt") { worker.isInDoubt }
+        #expect(ContinuousClock.now - start < .milliseconds(900))
+        worker.run("disconnected") { worker.events.contains { if case .disconnected = $0 { true } else { false } } }
+        worker.forgetEvents()
+        proxy.set(.init())
+        proxy.cut()
+        worker.run("connected again") { worker.connects > 0 }
+        #expect(worker.disowned.isEmpty)
+        #expect(worker.jobs.count == 1)
+        worker.acknowledgeAll()
+        worker.stop()
+        #expect(try server.status().counters[.sent] == 1)
+        #expect(try server.status().counters[.maybeDuplicate] == 0)
+    }
+}

@@ -1,0 +1,217 @@
+import Testing
+
+@testable import RedisQueue
+
+@Suite("Claiming and settling")
+struct SettlingTests {
+    let server: RedisServer
+
+    init() throws { server = try RedisServer() }
+
+    @Test func `a claimed job stands in flight until it is acknowledged, and leaves nothing behind`() throws {
+        try server.push(["one", "two", "three"])
+        let worker = Worker(server.settings())
+        worker.run("three jobs") { worker.jobs.count == 3 }
+        #expect(worker.texts == ["one", "two", "three"])
+        #expect(try server.status().inFlight == 3)
+        #expect(try server.status().backlog == 0)
+        worker.acknowledgeAll()
+        try worker.run("in flight 0") { try server.status().inFlight == 0 }
+        worker.stop()
+        let keys = try server.ask("KEYS", "*").items?.compactMap(\.text)
+        #expect(keys == ["{jobs}:gapless:stats"])
+        let status = try server.status()
+        #expect(status.counters[.claimed] == 3)
+        #expect(status.counters[.sent] == 3)
+        #expect(status.counters[.maybeDuplicate] == 0)
+        #expect(status.unexplained == 0)
+    }
+
+    @Test func `a waiting worker gets a job at once, and an idle one asks little`() throws {
+        let worker = Worker(server.settings())
+        worker.run("connected") { worker.connects == 1 }
+        for _ in 0..<50 { worker.step() }
+        let before = try commandsProcessed()
+        let start = ContinuousClock.now
+        while ContinuousClock.now - start < .seconds(4) { worker.step(atMost: .seconds(1)) }
+        let rate = Double(try commandsProcessed() - before) / 4
+        #expect(rate < 5)
+        try server.push(["late"])
+        let pushed = ContinuousClock.now
+        worker.run("the job", within: .seconds(1)) { !worker.jobs.isEmpty }
+        #expect(ContinuousClock.now - pushed < .milliseconds(500))
+        worker.stop()
+        #expect(try server.list("jobs") == ["late"])
+    }
+
+    private func commandsProcessed() throws -> Int {
+        let info = try server.ask("INFO", "stats").text ?? ""
+        let line = info.split(whereSeparator: \.isNewline).first { $0.hasPrefix("total_commands_processed:") }
+        return line.flatMap { Int($0.split(separator: ":")[1]) } ?? 0
+    }
+
+    @Test func `a retry waits in the set of the delayed and comes back as it was rewritten`() throws {
+        try server.push(["job"])
+        let worker = Worker(server.settings())
+        worker.run("the job") { !worker.jobs.isEmpty }
+        worker.settle(worker.jobs[0], .delay(job: bytes("job|again"), .after(.milliseconds(300)), isRetry: true))
+        try worker.run("delayed") { try server.status().delayed == 1 }
+        worker.run("again") { !worker.jobs.isEmpty }
+        #expect(worker.texts == ["job|again"])
+        worker.acknowledgeAll()
+        worker.stop()
+        let status = try server.status()
+        #expect(status.delayed == 0)
+        #expect(status.counters[.retried] == 1)
+        #expect(status.counters[.claimed] == 2)
+        #expect(status.unexplained == 0)
+    }
+
+    @Test func `equal jobs that are delayed together stay apart`() throws {
+        try server.push(Array(repeating: "same", count: 500))
+        let worker = Worker(server.settings())
+        worker.onJob = { Settlement(id: $0.id, effect: .delay(job: bytes("more"), .after(.milliseconds(50)), isRetry: true)) }
+        try worker.run("all have failed once") { try server.status().counters[.retried] == 500 }
+        worker.onJob = nil
+        worker.run("all are back") { worker.jobs.count + 0 >= 1 && worker.texts.allSatisfy { $0 == "more" } && worker.jobs.count == 500 }
+        worker.acknowledgeAll()
+        worker.stop()
+        #expect(try server.status().counters[.sent] == 500)
+    }
+
+    @Test func `dead letters, feedback and results are written in the step that settles`() throws {
+        try server.push(["bad", "late", "good"])
+        var settings = server.settings()
+        settings.resultsKey = "{jobs}:results"
+        let worker = Worker(settings)
+        worker.run("three jobs") { worker.jobs.count == 3 }
+        let jobs = worker.jobs
+        worker.settle(jobs[0], .deadLetter(record: bytes("r1"), isExpired: false), feedback: bytes("f1"), result: [bytes("a"), bytes("b")])
+        worker.settle(jobs[1], .deadLetter(record: bytes("r2"), isExpired: true))
+        worker.settle(jobs[2], .ack, result: [bytes("c"), bytes("d")])
+        worker.stop()
+        #expect(try server.list("{jobs}:gapless:dead") == ["r1", "r2"])
+        #expect(try server.list("{jobs}:gapless:feedback") == ["f1"])
+        #expect(try server.ask("XLEN", "{jobs}:results") == .integer(2))
+        let status = try server.status()
+        #expect(status.counters[.dead] == 1)
+        #expect(status.counters[.expired] == 1)
+        #expect(status.counters[.sent] == 1)
+        #expect(status.unexplained == 0)
+    }
+
+    @Test func `the oldest dead letters beyond the maximum are dropped and counted`() throws {
+        try server.push((0..<10).map(String.init))
+        var settings = server.settings()
+        settings.deadLetterMax = 4
+        let worker = Worker(settings)
+        worker.onJob = { Settlement(id: $0.id, effect: .deadLetter(record: $0.bytes, isExpired: false)) }
+        try worker.run("all dead") { try server.status().counters[.dead] == 10 }
+        worker.stop()
+        #expect(try server.list("{jobs}:gapless:dead") == ["6", "7", "8", "9"])
+        let trimmed = worker.events.reduce(0) { if case .deadLettersTrimmed(let count) = $1 { $0 + count } else { $0 } }
+        #expect(trimmed == 6)
+        #expect(try server.status().counters[.trimmed] == 6)
+    }
+
+    @Test func `what is split or put back stands at the head in order, or at the tail`() throws {
+        try server.push(["a", "b", "c", "d", "e"])
+        let worker = Worker(server.settings())
+        worker.places = 4
+        worker.run("four jobs") { worker.jobs.count == 4 }
+        worker.places = 0
+        let jobs = worker.jobs
+        worker.settle(jobs[2], .release(toTail: false))
+        worker.settle(jobs[1], .split(into: [bytes("b1"), bytes("b2")]))
+        worker.settle(jobs[3], .release(toTail: true))
+        worker.settle(jobs[0], .release(toTail: false))
+        worker.stop()
+        #expect(try server.list("jobs") == ["a", "b1", "b2", "c", "e", "d"])
+        #expect(try server.status().unexplained == 0)
+    }
+
+    @Test func `stopping gives everything held back to the head in the order of its claim`() throws {
+        let jobs = (0..<1500).map(String.init)
+        try server.push(jobs)
+        let worker = Worker(server.settings())
+        worker.run("a thousand jobs") { worker.jobs.count == 1000 }
+        worker.stop()
+        #expect(try server.list("jobs") == jobs)
+        let status = try server.status()
+        #expect(status.workers.isEmpty)
+        #expect(status.counters[.released] == 1000)
+        #expect(status.unexplained == 0)
+    }
+
+    @Test func `many owner's releases at once keep their order too`() throws {
+        let jobs = (0..<900).map(String.init)
+        try server.push(jobs)
+        let worker = Worker(server.settings())
+        worker.run("all jobs") { worker.jobs.count == 900 }
+        worker.places = 0
+        for job in worker.jobs { worker.queue.settle(Settlement(id: job.id, effect: .release(toTail: false))) }
+        worker.stop()
+        #expect(try server.list("jobs") == jobs)
+    }
+
+    @Test func `no more is claimed than there are places`() throws {
+        try server.push((0..<100).map(String.init))
+        let worker = Worker(server.settings())
+        worker.places = 7
+        worker.run("seven") { worker.jobs.count == 7 }
+        for _ in 0..<20 { worker.step() }
+        #expect(worker.jobs.count == 7)
+        #expect(try server.status().backlog == 93)
+        worker.stop()
+    }
+
+    @Test func `huge jobs come in bounded batches, and none is left`() throws {
+        let huge = String(repeating: "x", count: 1 << 20)
+        try server.push((0..<12).map { "\($0)" + huge })
+        let worker = Worker(server.settings())
+        worker.run("all") { worker.jobs.count == 12 }
+        for case .claimed(let jobs) in worker.events { #expect(jobs.count <= 4) }
+        #expect(worker.texts.map { $0.prefix { $0 != "x" } } == (0..<12).map { Substring("\($0)") })
+        worker.stop()
+        #expect(try server.status().backlog == 12)
+    }
+
+    @Test func `at most once takes from the list itself, and still keeps the books`() throws {
+        try server.push((0..<600).map(String.init))
+        var settings = server.settings()
+        settings.mode = .atMostOnce
+        let worker = Worker(settings)
+        worker.onJob = { job in
+            switch job.id % 3 {
+            case 0: Settlement(id: job.id, effect: .ack)
+            case 1: Settlement(id: job.id, effect: .deadLetter(record: job.bytes, isExpired: false))
+            default: nil
+            }
+        }
+        try worker.run("two thirds are settled") {
+            let counters = try server.status().counters
+            return counters[.sent] == 200 && counters[.dead] == 200
+        }
+        #expect(try server.status().inFlight == 0)
+        #expect(worker.jobs.count == 200)
+        let left = worker.texts
+        worker.stop()
+        #expect(try server.list("jobs") == left)
+        #expect(try server.status().unexplained == 0)
+        #expect(try server.status().counters[.claimed] == 600)
+    }
+
+    @Test func `at most once is woken by BLPOP`() throws {
+        var settings = server.settings()
+        settings.mode = .atMostOnce
+        let worker = Worker(settings)
+        worker.run("connected") { worker.connects == 1 }
+        for _ in 0..<20 { worker.step() }
+        try server.push(["a", "b"])
+        worker.run("both", within: .seconds(2)) { worker.jobs.count == 2 }
+        #expect(worker.texts == ["a", "b"])
+        worker.acknowledgeAll()
+        worker.stop()
+        #expect(try server.status().counters[.sent] == 2)
+    }
+}

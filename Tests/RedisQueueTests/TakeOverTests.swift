@@ -1,0 +1,203 @@
+import Testing
+
+@testable import RedisQueue
+
+@Suite("When a worker dies")
+struct TakeOverTests {
+    let server: RedisServer
+    let keys = Keys(list: "jobs")
+
+    init() throws { server = try RedisServer() }
+
+    private func settings(lease: Duration = .seconds(1)) -> QueueSettings {
+        var settings = server.settings()
+        settings.lease = lease
+        return settings
+    }
+
+    /// A worker of another place, about which nothing can be known but its counter.
+    private func stranger(_ name: String) -> WorkerName { WorkerName(text: name, host: "elsewhere", pid: 1) }
+
+    /// A worker of this place whose process is gone: its PID is above any that Linux gives out.
+    private var ghost: WorkerName {
+        let own = WorkerName.make(instance: 1).text.split(separator: "-")
+        return WorkerName(text: "\(own[0])-4194305-1-1", host: "here", pid: 4_194_305)
+    }
+
+    @Test func `its jobs are taken over after a lease of silence, in order, and not before`() throws {
+        try server.push(["a", "b", "c"])
+        let silent = Worker(settings(), worker: stranger("silent"))
+        silent.run("three jobs") { silent.jobs.count == 3 }
+        let heir = Worker(settings())
+        heir.run("connected") { heir.connects == 1 }
+        let start = ContinuousClock.now
+        heir.run("the jobs") { heir.jobs.count == 3 }
+        #expect(ContinuousClock.now - start > .milliseconds(900))
+        #expect(heir.texts == ["a", "b", "c"])
+        #expect(heir.events.contains(.recovered(worker: "silent", jobs: 3)))
+        #expect(try server.status().counters[.recovered] == 3)
+        heir.acknowledgeAll()
+        heir.stop()
+        #expect(try server.status().unexplained == 0)
+        #expect(try server.ask("EXISTS", keys.inflight("silent"), keys.worker("silent")) == .integer(0))
+    }
+
+    @Test func `one that beats is left alone`() throws {
+        try server.push(["a"])
+        let alive = Worker(settings(lease: .milliseconds(600)), worker: stranger("alive"))
+        alive.run("the job") { alive.jobs.count == 1 }
+        let other = Worker(settings(lease: .milliseconds(600)))
+        let start = ContinuousClock.now
+        while ContinuousClock.now - start < .seconds(2) {
+            alive.step()
+            other.step()
+        }
+        #expect(other.jobs.isEmpty)
+        alive.acknowledgeAll()
+        alive.stop()
+        other.stop()
+        #expect(try server.status().counters[.sent] == 1)
+        #expect(try server.status().counters[.recovered] == 0)
+    }
+
+    @Test func `a former process of this machine is known to be dead at once`() throws {
+        try server.push(["a", "b"])
+        let former = Worker(settings(lease: .seconds(60)), worker: ghost)
+        former.run("two jobs") { former.jobs.count == 2 }
+        let start = ContinuousClock.now
+        let next = Worker(settings(lease: .seconds(60)))
+        next.run("the jobs") { next.jobs.count == 2 }
+        #expect(ContinuousClock.now - start < .seconds(2))
+        #expect(next.texts == ["a", "b"])
+        next.stop()
+        #expect(try server.status().unexplained == 0)
+    }
+
+    @Test func `recovered jobs come before those that waited`() throws {
+        try server.push(["old"])
+        let former = Worker(settings(), worker: ghost)
+        former.run("the job") { former.jobs.count == 1 }
+        try server.push(["new"])
+        let next = Worker(settings())
+        next.places = 1
+        next.run("recovered") { next.events.contains { if case .recovered = $0 { true } else { false } } }
+        next.places = 10
+        next.run("both") { next.jobs.count == 2 }
+        // With one place it may have had the waiting job before it looked around; never after.
+        #expect(Set(next.texts) == ["old", "new"])
+        next.stop()
+    }
+
+    @Test func `a job that brings down its worker ends alone, then as a suspect, and its neighbours go on`() throws {
+        try server.push((0..<40).map { $0 == 17 ? "poison" : String($0) })
+        var suspects: [ClaimedJob] = []
+        var crashes = 0
+        var sent: Set<String> = []
+        while suspects.isEmpty && crashes < 20 {
+            let mortal = Worker(settings(), worker: ghostNumber(crashes))
+            mortal.run("poisoned or done") {
+                suspects += mortal.suspects
+                if mortal.texts.contains("poison") || !suspects.isEmpty { return true }
+                for job in mortal.jobs { sent.insert(String(decoding: job.bytes, as: UTF8.self)) }
+                mortal.acknowledgeAll()
+                return false
+            }
+            if !suspects.isEmpty {
+                for job in mortal.suspects { mortal.settle(job, .deadLetter(record: bytes("suspect"), isExpired: false)) }
+                try mortal.run("all settled") {
+                    for job in mortal.jobs { sent.insert(String(decoding: job.bytes, as: UTF8.self)) }
+                    mortal.acknowledgeAll()
+                    let status = try server.status()
+                    return status.backlog + status.recovered + status.inFlight == 0
+                }
+                mortal.stop()
+            }
+            crashes += 1  // Dropped without a word: as dead as a process can be.
+        }
+        #expect(suspects.map { String(decoding: $0.bytes, as: UTF8.self) } == ["poison"])
+        #expect(crashes == 5)  // Four crashes, the last alone, and the one that buried it.
+        #expect(sent.count == 39)
+        #expect(try server.list(keys.dead) == ["suspect"])
+        let status = try server.status()
+        #expect(status.counters[.dead] == 1)
+        #expect(status.unexplained == 0)
+    }
+
+    private func ghostNumber(_ number: Int) -> WorkerName {
+        let own = WorkerName.make(instance: 1).text.split(separator: "-")
+        return WorkerName(text: "\(own[0])-4194305-\(number + 1)-1", host: "here", pid: 4_194_305)
+    }
+
+    @Test func `one that was frozen finds itself fenced, drops what is not its own any more, and goes on`() throws {
+        try server.push(["a", "b", "c"])
+        let frozen = Worker(settings(lease: .milliseconds(500)), worker: stranger("frozen"))
+        frozen.run("three jobs") { frozen.jobs.count == 3 }
+        let heir = Worker(settings(lease: .milliseconds(500)))
+        heir.run("the jobs") { heir.jobs.count == 3 }
+        heir.places = 3
+        // It wakes up with an answer in its hand.
+        frozen.places = 0
+        let answered = frozen.jobs[0]
+        frozen.settle(answered, .ack)
+        frozen.forgetEvents()
+        try frozen.run("fenced and back") {
+            heir.step()
+            return try frozen.connects == 1 && server.status().counters[.maybeDuplicate] == 1
+        }
+        #expect(frozen.isInDoubt)
+        #expect(frozen.disowned.count == 2)
+        #expect(frozen.jobs.isEmpty)
+        #expect(try server.status().counters[.fenced] == 1)
+        heir.acknowledgeAll()
+        try heir.run("sent") {
+            frozen.step()
+            return try server.status().counters[.sent] == 3
+        }
+        try server.push(["d"])
+        heir.places = 0
+        frozen.places = 10
+        frozen.run("a new job") {
+            heir.step()
+            return frozen.texts == ["d"]
+        }
+        frozen.acknowledgeAll()
+        frozen.stop()
+        heir.stop()
+        #expect(try server.status().unexplained == 0)
+    }
+
+    @Test func `a Redis that stood still kills nobody`() throws {
+        try server.push(["a"])
+        var patient = settings(lease: .milliseconds(600))
+        patient.timeout = .milliseconds(400)
+        let one = Worker(patient, worker: stranger("one"))
+        let two = Worker(patient, worker: stranger("two"))
+        one.run("the job") { one.jobs.count == 1 }
+        two.run("connected") { two.connects == 1 }
+        server.signal(19)  // SIGSTOP
+        let start = ContinuousClock.now
+        while ContinuousClock.now - start < .milliseconds(1500) {
+            one.step()
+            two.step()
+        }
+        server.signal(18)  // SIGCONT
+        one.forgetEvents()
+        one.run("connected again") {
+            two.step()
+            return one.connects > 0
+        }
+        for _ in 0..<100 {
+            one.step()
+            two.step()
+        }
+        #expect(two.jobs.isEmpty)
+        #expect(one.disowned.isEmpty)
+        one.acknowledgeAll()
+        one.stop()
+        two.stop()
+        let status = try server.status()
+        #expect(status.counters[.sent] == 1)
+        #expect(status.counters[.fenced] == 0)
+        #expect(status.counters[.recovered] == 0)
+    }
+}

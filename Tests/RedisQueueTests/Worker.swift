@@ -1,0 +1,96 @@
+import Testing
+import Threads
+
+@testable import RedisQueue
+
+/// A queue with its owner's thread: the test itself, which gives it turns until something has come true.
+final class Worker {
+    var queue: JobQueue
+    var places = 1000
+    private(set) var events: [QueueEvent] = []
+    /// Jobs that this worker may push, in the order they came.
+    private(set) var jobs: [ClaimedJob] = []
+    private(set) var suspects: [ClaimedJob] = []
+    private(set) var disowned: [UInt64] = []
+    /// Called for each job that comes in.
+    var onJob: ((ClaimedJob) -> Settlement?)?
+    private var poller = Poller()
+
+    init(_ settings: QueueSettings, worker: WorkerName? = nil) {
+        if let worker {
+            queue = JobQueue(settings: settings, version: "test", worker: worker)
+        } else {
+            queue = JobQueue(settings: settings, version: "test")
+        }
+    }
+
+    var texts: [String] { jobs.map { String(decoding: $0.bytes, as: UTF8.self) } }
+    var connects: Int { events.count { if case .connected = $0 { true } else { false } } }
+    var hasStopped: Bool { events.contains(.stopped) }
+    var isInDoubt: Bool { events.contains(.leaseInDoubt) }
+    var refusal: String? {
+        for case .refused(let text) in events { return text }
+        return nil
+    }
+
+    /// One sleep and one turn.
+    func step(atMost pause: Duration = .milliseconds(20)) {
+        queue.offer(places: max(0, places - jobs.count), now: .now)
+        poller.reset()
+        queue.addInterests(to: &poller)
+        let limit = ContinuousClock.now + pause
+        poller.wait(until: queue.deadline.map { min($0, limit) } ?? limit)
+        var new: [QueueEvent] = []
+        queue.turn(poller, now: .now, events: &new)
+        events += new
+        for event in new { take(event) }
+    }
+
+    /// Gives turns until `condition` holds, or fails the test.
+    func run(_ what: Comment, within limit: Duration = .seconds(10), until condition: () throws -> Bool) rethrows {
+        let deadline = ContinuousClock.now + limit
+        while ContinuousClock.now < deadline {
+            if try condition() { return }
+            step()
+        }
+        Issue.record("not in time: \(what.rawValue); events: \(events.suffix(5))")
+    }
+
+    func settle(_ job: ClaimedJob, _ effect: Settlement.Effect, feedback: [UInt8]? = nil, result: [[UInt8]]? = nil) {
+        jobs.removeAll { $0.id == job.id }
+        queue.settle(Settlement(id: job.id, effect: effect, feedback: feedback, result: result))
+    }
+
+    func acknowledgeAll() {
+        for job in jobs { queue.settle(Settlement(id: job.id, effect: .ack)) }
+        jobs = []
+    }
+
+    /// Whether settlements are still to be confirmed.
+    var queueHasWork: Bool { !queue.isSettled }
+
+    /// Stops in good order.
+    func stop() {
+        queue.stop()
+        run("stopped") { hasStopped }
+    }
+
+    func forgetEvents() { events = [] }
+
+    private func take(_ event: QueueEvent) {
+        switch event {
+        case .claimed(let new):
+            for job in new {
+                if let settlement = onJob?(job) { queue.settle(settlement) } else { jobs.append(job) }
+            }
+        case .suspects(let new): suspects += new
+        case .disowned(let ids):
+            disowned += ids
+            let gone = Set(ids)
+            jobs.removeAll { gone.contains($0.id) }
+        default: break
+        }
+    }
+}
+
+func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }

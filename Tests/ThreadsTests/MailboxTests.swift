@@ -1,0 +1,116 @@
+import Testing
+import Threads
+
+@Suite("A mailbox")
+struct MailboxTests {
+    @Test func `hands over in order, and all at once`() {
+        let mailbox = Mailbox<Int>()
+        var batch = [1, 2, 3]
+        mailbox.send(contentsOf: &batch)
+        mailbox.send(4)
+        #expect(batch.isEmpty)
+        #expect(mailbox.drain() == [1, 2, 3, 4])
+        #expect(mailbox.drain() == [])
+    }
+
+    @Test func `wakes the thread that sleeps on it, once for all that waits`() {
+        let mailbox = Mailbox<Int>()
+        mailbox.send(1)
+        mailbox.send(2)
+        #expect(isReadable(mailbox.wakeDescriptor))
+        _ = mailbox.drain()
+        #expect(!isReadable(mailbox.wakeDescriptor))
+        mailbox.send(3)
+        #expect(isReadable(mailbox.wakeDescriptor))
+    }
+
+    @Test func `loses nothing between threads that send at once`() {
+        let mailbox = Mailbox<Int>()
+        let senders = 4
+        let each = 20_000
+        func sender(_ number: Int) -> OwnedThread {
+            OwnedThread(name: "sender \(number)") {
+                var batch: [Int] = []
+                for value in 0..<each {
+                    batch.append(number * each + value)
+                    if value % 7 == number { mailbox.send(contentsOf: &batch) }
+                }
+                mailbox.send(contentsOf: &batch)
+            }
+        }
+        let first = sender(0)
+        let second = sender(1)
+        let third = sender(2)
+        let fourth = sender(3)
+        var seen = Array(repeating: -1, count: senders)
+        var received = 0
+        var poller = Poller()
+        let limit = ContinuousClock.now + .seconds(30)
+        while received < senders * each && ContinuousClock.now < limit {
+            poller.reset()
+            poller.add(mailbox.wakeDescriptor, for: .read)
+            poller.wait(until: limit)
+            for value in mailbox.drain() {
+                #expect(value % each > seen[value / each], "out of order")
+                seen[value / each] = value % each
+                received += 1
+            }
+        }
+        first.join()
+        second.join()
+        third.join()
+        fourth.join()
+        #expect(received == senders * each)
+    }
+
+    private func isReadable(_ descriptor: CInt) -> Bool {
+        var poller = Poller()
+        let place = poller.add(descriptor, for: .read)
+        poller.wait(until: .now)
+        return poller.readiness(at: place).contains(.read)
+    }
+}
+
+@Suite("A poller")
+struct PollerTests {
+    @Test func `returns at its deadline when nothing happens`() {
+        let wakeUp = WakeUp()
+        var poller = Poller()
+        let place = poller.add(wakeUp.descriptor, for: .read)
+        let start = ContinuousClock.now
+        poller.wait(until: start + .milliseconds(20))
+        #expect(ContinuousClock.now - start >= .milliseconds(20))
+        #expect(poller.readiness(at: place).isEmpty)
+    }
+
+    @Test func `tells which descriptor woke it`() {
+        let quiet = WakeUp()
+        let rung = WakeUp()
+        rung.ring()
+        var poller = Poller()
+        let first = poller.add(quiet.descriptor, for: .read)
+        let second = poller.add(rung.descriptor, for: .read)
+        poller.wait(until: nil)
+        #expect(poller.readiness(at: first).isEmpty)
+        #expect(poller.readiness(at: second) == .read)
+    }
+}
+
+@Suite("A locked value")
+struct LockedTests {
+    @Test func `is changed by one thread at a time`() {
+        let count = Locked(0)
+        func counter() -> OwnedThread {
+            OwnedThread(name: "counter") {
+                for _ in 0..<50_000 { count.withLock { $0 += 1 } }
+            }
+        }
+        let first = counter()
+        let second = counter()
+        let third = counter()
+        first.join()
+        second.join()
+        third.join()
+        #expect(count.withLock { $0 } == 150_000)
+    }
+}
