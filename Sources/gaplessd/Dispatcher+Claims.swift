@@ -82,8 +82,9 @@ extension Dispatcher {
             return giveBack(claim, list: list, toTail: apps.count > 1)
         }
         let expiration = job.expiration(now: wallClock.unixSeconds)
-        let held = HeldJob(job: job, list: list, claim: claim.id, app: app, expiration: expiration)
-        if job.isExpired(now: wallClock.unixSeconds) {
+        let isExpired = job.isExpired(now: wallClock.unixSeconds)
+        let held = HeldJob(job, list: list, claim: claim.id, app: app, expiration: expiration)
+        if isExpired {
             buryExpired(held, wasSent: false)
         } else {
             send(held)
@@ -91,13 +92,11 @@ extension Dispatcher {
         return true
     }
 
-    private mutating func send(_ job: consuming HeldJob) {
+    private mutating func send(_ job: HeldJob) {
         let app = apps[job.app]
         app.held += 1
         if case .held = app.gate.phase { app.gate.probed() }
-        let notificationOf = copy job
-        let number = held.insert(job)
-        app.outgoing.append(app.notification(number, notificationOf))
+        app.outgoing.append(app.notification(held.insert(job), job))
     }
 
     /// The app that the job names, by `app` or by `topic`, else the one of the top level.

@@ -22,7 +22,7 @@ extension Dispatcher {
             bury(delivery.id, delivery.outcome, verdict)
         case .burySuspect(let verdict): burySuspect(delivery.id, delivery.outcome, verdict)
         case .hold(let reason):
-            if case .maybeProcessed = delivery.outcome { held.update(delivery.id) { $0.maybeDuplicates += 1 } }
+            if case .maybeProcessed = delivery.outcome { job.maybeDuplicates += 1 }
             release(delivery.id)
             perform(app.gate.faulted(reason, now: now), app: job.app)
         case .renewToken: renewToken(delivery)
@@ -42,12 +42,10 @@ extension Dispatcher {
 
     /// Out again at once, on another session if there is one. Not while leaving, and not while the app is held.
     private mutating func resend(_ delivery: Delivery, mayDuplicate: Bool) {
-        held.update(delivery.id) { job in
-            job.resends += 1
-            job.maybeDuplicates += mayDuplicate ? 1 : 0
-            job.avoiding = delivery.session
-        }
         guard let job = held[delivery.id] else { return }
+        job.resends += 1
+        job.maybeDuplicates += mayDuplicate ? 1 : 0
+        job.avoiding = delivery.session
         let app = apps[job.app]
         counters.resent += 1
         guard phase == .running, app.gate.allowance(now: now) > 0 || app.gate.phase == .open else {
@@ -99,7 +97,7 @@ extension Dispatcher {
         } else if isProbe {
             release(number, toTail: true)
         } else {
-            held.update(number) { $0.suspectAnswer = SuspectAnswer(rejection: rejection, verdict: verdict) }
+            job.suspectAnswer = SuspectAnswer(rejection: rejection, verdict: verdict)
         }
         perform(effects, app: job.app)
     }

@@ -38,7 +38,10 @@ extension Job {
 
     /// The same JSON on one line: only between its tokens can a line break stand, for a string holds none unescaped.
     static func onOneLine(_ bytes: [UInt8]) -> [UInt8] {
-        bytes.map { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") ? UInt8(ascii: " ") : $0 }
+        // Most producers write jobs on one line: then the bytes are handed on as they are.
+        let isLineBreak = { (byte: UInt8) in byte == UInt8(ascii: "\n") || byte == UInt8(ascii: "\r") }
+        guard bytes.contains(where: isLineBreak) else { return bytes }
+        return bytes.map { isLineBreak($0) ? UInt8(ascii: " ") : $0 }
     }
 
     /// What `log_redact` lets through: the member `data` is gone, of each device token stand its first 8 hex digits, `null` is what

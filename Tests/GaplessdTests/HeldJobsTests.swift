@@ -9,7 +9,7 @@ struct HeldJobsTests {
     private func job(claim: UInt64) throws -> HeldJob {
         var reader = JobReader(retryLimit: 3, appNames: [])
         let bytes = Array(#"{"token":"ab","data":{"aps":{}}}"#.utf8)
-        return HeldJob(job: try reader.read(bytes), list: 0, claim: claim, app: 0, expiration: 0)
+        return HeldJob(try reader.read(bytes), list: 0, claim: claim, app: 0, expiration: 0)
     }
 
     @Test mutating func `are found by their number until they are taken out`() throws {
@@ -28,8 +28,7 @@ struct HeldJobsTests {
         let second = jobs.insert(try job(claim: 2))
         #expect(first != second)
         #expect(jobs[first] == nil)
-        jobs.update(first) { $0.resends = 9 }
-        #expect(jobs[second]?.resends == 0)
+        #expect(jobs[second]?.claim == 2)
     }
 
     @Test mutating func `use their slots again`() throws {
