@@ -6,6 +6,7 @@ internal import CNghttp2
 /// happened. A request lives in the slot its owner named, until `delivered`, `rejected` or `reset` gives that slot back.
 final class HTTP2Codec {
     private let session: OpaquePointer
+    private let memory = FrameMemory()
     private let authority: FixedBytes
     private let collectsAPNSIDs: Bool
 
@@ -43,7 +44,7 @@ final class HTTP2Codec {
     ///   - slots: how many requests may be open at a time.
     ///   - collectsAPNSIDs: whether `delivered` carries an id.
     init(authority: String, slots: Int, collectsAPNSIDs: Bool) throws(HTTP2Error) {
-        session = try HTTP2Codec.makeSession()
+        session = try HTTP2Codec.makeSession(memory)
         self.slots = SlotTable(capacity: slots)
         events = .allocate(capacity: 1)
         events.initialize(to: [])
@@ -64,7 +65,7 @@ final class HTTP2Codec {
         events.deallocate()
     }
 
-    private static func makeSession() throws(HTTP2Error) -> OpaquePointer {
+    private static func makeSession(_ memory: FrameMemory) throws(HTTP2Error) -> OpaquePointer {
         var options: OpaquePointer?
         guard nghttp2_option_new(&options) == 0 else { throw HTTP2Error(text: "no memory") }
         defer { nghttp2_option_del(options) }
@@ -75,7 +76,8 @@ final class HTTP2Codec {
         nghttp2_option_set_no_closed_streams(options, 1)
         nghttp2_option_set_max_reserved_remote_streams(options, 0)
         var session: OpaquePointer?
-        let status = withCallbacks { nghttp2_session_client_new2(&session, $0, nil, options) }
+        var callbacks = memory.callbacks
+        let status = withCallbacks { nghttp2_session_client_new3(&session, $0, nil, options, &callbacks) }
         guard status == 0, let session else { throw HTTP2Error(text: "no memory") }
         return session
     }

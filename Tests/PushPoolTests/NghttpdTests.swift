@@ -1,0 +1,62 @@
+import Glibc
+import PushPool
+import Sockets
+import Testing
+
+/// A real HTTP/2 server, nghttp2's own, that serves files; ended with the test, and by itself after a minute.
+private final class Nghttpd {
+    let port: Int
+    private let process: pid_t
+    private let directory = TemporaryDirectory()
+
+    init(tokens: [String]) throws {
+        directory.write(Certificates.shared.server.certificatesPEM, to: "server.pem")
+        directory.write(Certificates.shared.server.keyPEM, to: "server.key")
+        mkdir("\(directory.path)/3", 0o700)
+        mkdir("\(directory.path)/3/device", 0o700)
+        for token in tokens { directory.write("", to: "3/device/\(token)") }
+        port = try Listener(port: 0).port
+        process = try Command.start(
+            [
+                "timeout", "60", "nghttpd", "-v", "-d", directory.path, "\(port)", "\(directory.path)/server.key",
+                "\(directory.path)/server.pem",
+            ], output: "\(directory.path)/log")
+    }
+
+    var log: String { String(decoding: directory.read("log"), as: UTF8.self) }
+
+    deinit {
+        kill(process, SIGTERM)
+        var status: CInt = 0
+        waitpid(process, &status, 0)
+    }
+}
+
+@Suite("A pool and nghttpd")
+struct NghttpdTests {
+    @Test func `what is there is delivered, what is not is rejected with the server's words`() throws {
+        let token = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"
+        let server = try Nghttpd(tokens: [token])
+        // The server needs a moment to listen: until then dials fail, and the pool tries again.
+        let fixture = try PoolFixture(port: server.port, sessions: 2)
+        fixture.push(500)
+        var batch = [notification(9001, token: "beef"), notification(9002, token: token, expiration: 5, collapseID: "c")]
+        fixture.pool.push(&batch)
+        let deliveries = fixture.waitForDeliveries(502)
+        #expect(deliveries.count { $0.outcome == .delivered(apnsID: nil) } == 501)
+        guard case .rejected(let rejection) = deliveries.first(where: { $0.id == 9001 })?.outcome else {
+            Issue.record("\(deliveries.suffix(5))")
+            return
+        }
+        #expect(rejection.status == 404)
+        #expect(rejection.reason.contains("404"))
+        _ = fixture.pool.close()
+        for field in [
+            "recv (stream_id=1) :method: POST", ":path: /3/device/\(token)", ":authority: 127.0.0.1:\(server.port)",
+            "authorization: bearer ey", "apns-topic: com.example.app", "apns-push-type: alert", "apns-priority: 10",
+            "apns-expiration: 5", "apns-collapse-id: c",
+        ] {
+            #expect(server.log.contains(field), "\(field)")
+        }
+    }
+}
