@@ -2,8 +2,9 @@
 public indirect enum Answer: Sendable, Equatable {
     /// 200, and the ledger has it.
     case accept
-    /// Any other status. A 410 without a timestamp (milliseconds since 1970) gets the simulator's start.
-    case status(Int, String, timestamp: Int64? = nil)
+    /// Any other status. A 410 without a timestamp (milliseconds since 1970) gets the simulator's start; `retryAfter`, in
+    /// seconds, becomes a header.
+    case status(Int, String, timestamp: Int64? = nil, retryAfter: Int? = nil)
     /// Never answered, never accepted; the stream stays open until the client gives up.
     case silent
     case delay(Duration, then: Answer)

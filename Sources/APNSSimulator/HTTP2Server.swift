@@ -27,8 +27,8 @@ final class HTTP2Server {
     init(withholdsWindowUpdates: Bool) {
         inbox = .allocate(capacity: 1)
         inbox.initialize(to: Inbox())
-        headers = .allocate(capacity: 5)
-        headers.initialize(repeating: nghttp2_nv(), count: 5)
+        headers = .allocate(capacity: 6)
+        headers.initialize(repeating: nghttp2_nv(), count: 6)
         var option: OpaquePointer?
         nghttp2_option_new(&option)
         defer { nghttp2_option_del(option) }
@@ -103,9 +103,12 @@ final class HTTP2Server {
     }
 
     /// Another status, with a JSON body.
-    func refuse(slot: Int, status: Int, body: [UInt8], uniqueID: [UInt8]?) {
+    func refuse(slot: Int, status: Int, body: [UInt8], uniqueID: [UInt8]?, retryAfter: Int?) {
         inbox.pointee.answers[slot] = body
-        Array(String(status).utf8).withUnsafeBufferPointer { submit(slot, status: $0, uniqueID, hasBody: true) }
+        let seconds = retryAfter.map { Array(String($0).utf8) } ?? []
+        Array(String(status).utf8).withUnsafeBufferPointer {
+            submit(slot, status: $0, uniqueID, retryAfter: seconds, hasBody: true)
+        }
     }
 
     func reset(stream: Int32, code: UInt32) {
@@ -152,7 +155,9 @@ final class HTTP2Server {
     }
 
     /// Apple's headers in Apple's order. nghttp2 copies the values.
-    private func submit(_ slot: Int, status: UnsafeBufferPointer<UInt8>, _ uniqueID: [UInt8]?, hasBody: Bool) {
+    private func submit(
+        _ slot: Int, status: UnsafeBufferPointer<UInt8>, _ uniqueID: [UInt8]?, retryAfter: [UInt8] = [], hasBody: Bool
+    ) {
         // The first answer puts a name into the client's table; its values are never worth a place there.
         let isVolatile = inbox.pointee.hasAnswered
         inbox.pointee.hasAnswered = true
@@ -174,10 +179,17 @@ final class HTTP2Server {
                 }
                 HTTP2Server.withBytes("application/json") {
                     headers[count] = HTTP2Server.field("content-type", $0, isVolatile: false)
+                    count += 1
                     var provider = nghttp2_data_provider()
                     provider.source.fd = CInt(slot)
                     provider.read_callback = Inbox.readAnswer
-                    nghttp2_submit_response(session, stream, headers, count + 1, &provider)
+                    retryAfter.withUnsafeBufferPointer { seconds in
+                        if !seconds.isEmpty {
+                            headers[count] = HTTP2Server.field("retry-after", seconds, isVolatile: true)
+                            count += 1
+                        }
+                        nghttp2_submit_response(session, stream, headers, count, &provider)
+                    }
                 }
             }
         }

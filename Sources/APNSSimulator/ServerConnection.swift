@@ -199,10 +199,10 @@ final class ServerConnection {
             record(.accepted(isAnswered: true), slot, http, desk)
             http.accept(slot: slot, uniqueID: desk.uniqueID())
             if !isTrusted || http.streamLimit == 1 { restoreLimit(http, desk) }
-        case .status(let status, let reason, let timestamp):
+        case .status(let status, let reason, let timestamp, let retryAfter):
             record(.refused(status: status, reason: reason), slot, http, desk)
             let body = desk.body(status: status, reason: reason, timestamp: timestamp)
-            http.refuse(slot: slot, status: status, body: body, uniqueID: desk.uniqueID())
+            http.refuse(slot: slot, status: status, body: body, uniqueID: desk.uniqueID(), retryAfter: retryAfter)
             let counts = (400..<500).contains(status) && status != 410
             if counts && desk.behaviour.dropsLimitAfterRejection { http.submitSettings(streams: 1, isFirst: false) }
         case .silent:

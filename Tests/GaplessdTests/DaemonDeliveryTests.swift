@@ -1,0 +1,112 @@
+import APNSSimulator
+import Harness
+import JSONBytes
+import RedisQueue
+import Testing
+
+@Suite("A job on its way to the device")
+struct DaemonDeliveryTests {
+    /// 63 digits, as in the original's documentation.
+    private static let sampleToken = "071cd8fdfdfd36cb14d3c0ca49d8fdc9bad8ecd2a8cf4c8dad4b4bb9b7f7a1c"
+
+    @Test func `the original's sample job goes out with its defaults, and APNs judges its token`() throws {
+        let stage = try DaemonStage()
+        let data = #"{"aps": {"alert": "You got your emails.", "badge": 9,"sound":"bingbong.aiff"}, "acme1": "bar", "n": 1.50}"#
+        let daemon = try stage.start()
+        let before = unixTime()
+        try stage.open(daemon)
+        try stage.push(#"{"token": "\#(Self.sampleToken)", "data": \#(data)}"#)
+        #expect(try stage.drains())
+        let push = try #require(stage.simulator.ledger.entries.last)
+        #expect(push.token == Self.sampleToken)
+        #expect(push.topic == DaemonStage.topic)
+        #expect(push.pushType == "alert")
+        #expect(push.priority == nil || push.priority == "10")
+        let expiration = try #require(push.expiration.flatMap { Int64($0) })
+        #expect((before + 7200...unixTime() + 7201).contains(expiration))
+        #expect(push.body == Array(data.utf8))
+        #expect(push.collapseID == nil)
+        // The simulator wants whole bytes.
+        #expect(push.verdict == .refused(status: 400, reason: "BadDeviceToken"))
+        #expect(try stage.deadLetters().map { $0.text("token") } == [Self.sampleToken])
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `headers are what the job says, and the body is the producer's own bytes`() throws {
+        let stage = try DaemonStage()
+        let odd = #"{ "aps" : {"alert":"caf\u00e9 \ud83d\ude00 \/","n":12345678901234567890,"z":-0,"e":1.50e2}, "a":1,"a":2 }"#
+        let id = "6F9619FF-8B86-D011-B42D-00CF4FC964FF"
+        let jobs = [
+            pushJob("01", #""expiry":0"#, data: odd),
+            pushJob("02", #""expires_at":4102444800"#),
+            pushJob("03", data: #"{"aps":{"content-available":1},"x":1}"#),
+            pushJob("04", data: #"{"aps":{"content-available":1,"alert":"a"}}"#),
+            pushJob("05", #""push_type":"voip","topic":"com.example.app.voip","priority":5"#),
+            pushJob("06", #""collapse_id":"news \u00fc","apns_id":"\#(id)","push_type":"background","priority":1"#),
+            pushJob("07", #""identifier":null,"expiry":null,"topic":null,"push_type":null,"priority":null,"tokens":null"#),
+            #"{"token":"ff","data":{},"token":"08","data":{"aps":{"alert":"the last wins"}}}"#,
+            pushJob("AbCdEf09"),
+        ]
+        let daemon = try stage.start()
+        try stage.push(jobs)
+        #expect(try stage.drains())
+        #expect(try stage.deadLetters().isEmpty)
+        let pushes = Dictionary(uniqueKeysWithValues: stage.simulator.ledger.entries.map { ($0.token.lowercased(), $0) })
+        #expect(pushes["01"]?.body == Array(odd.utf8))
+        #expect(pushes["01"]?.expiration == "0")
+        #expect(pushes["02"]?.expiration == "4102444800")
+        #expect(pushes["03"]?.pushType == "background")
+        #expect(pushes["03"]?.priority == "5")
+        #expect(pushes["04"]?.pushType == "alert")
+        #expect(pushes["05"]?.pushType == "voip")
+        #expect(pushes["05"]?.topic == "com.example.app.voip")
+        #expect(pushes["05"]?.priority == "5")
+        #expect(pushes["06"]?.collapseID == "news ü")
+        #expect(pushes["06"]?.apnsID.lowercased() == id.lowercased())
+        #expect(pushes["06"]?.priority == "1")
+        #expect(pushes["07"]?.topic == DaemonStage.topic)
+        #expect(pushes["07"]?.pushType == "alert")
+        #expect(pushes["08"]?.body == Array(#"{"aps":{"alert":"the last wins"}}"#.utf8))
+        #expect(pushes["ff"] == nil)
+        #expect(pushes["abcdef09"] != nil)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a job past its time is a dead letter, never a push`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(["redis_results_key": "\"results\""])
+        let late = pushJob("0a", #""identifier":5,"expires_at":1000000000"#)
+        let marked = pushJob("0b", #""_gapless_RETRYING":2,"_gapless_deadline":1000000000"#)
+        try stage.push([late, marked])
+        #expect(try waitUntil { try stage.deadLetters().count == 2 })
+        let letters = try stage.deadLetters()
+        #expect(letters.map { $0.text("reason") } == ["Expired", "Expired"])
+        #expect(letters.map { $0.text("job") } == [late, marked])
+        #expect(letters.first?.number("identifier") == 5)
+        #expect(letters.first?.text("token") == "0a")
+        #expect(letters.first?["status"] == .null)
+        #expect(letters.map { $0.number("attempts") } == [0, 2])
+        #expect(try stage.counter(.expired) == 2)
+        #expect(try stage.counter(.dead) == 0)
+        #expect(stage.simulator.totals.requests == 0)
+        #expect(daemon.says("Final SendPayload Error (ID 5): Expired | \(late)."))
+    }
+
+    @Test func `not_before holds a job until then, unchanged`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        let due = unixTime() + 2
+        let far = pushJob("0d", #""not_before":4102444800.5"#)
+        try stage.push([pushJob("0c", #""not_before":\#(due)"#), far, pushJob("0e", #""not_before":1"#)])
+        #expect(stage.accepts(1))
+        #expect(stage.simulator.ledger.entries.map(\.token) == ["0e"])
+        #expect(try waitUntil { try stage.status().delayed == 2 })
+        #expect(stage.accepts(2))
+        #expect(unixTime() >= due)
+        #expect(stage.simulator.ledger.acceptedCount(token: "0c") == 1)
+        #expect(try stage.delayed() == [far])
+        #expect(try stage.redis("ZSCORE", stage.keys.delayed, stage.redis("ZRANGE", stage.keys.delayed, "0", "0").items?.first?.text ?? "").text == "4102444800500")
+        #expect(try stage.counter(.retried) == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+}

@@ -1,0 +1,170 @@
+import APNSSimulator
+import Harness
+import JSONBytes
+import RedisQueue
+import Testing
+
+@Suite("What APNs could not do at once is done again")
+struct DaemonRetryTests {
+    @Test func `three 503 and an acceptance are four sends, with the marker counting up`() throws {
+        let stage = try DaemonStage()
+        let token = deviceToken(1)
+        stage.simulator.plan(token: token, answers: [.usual(503), .usual(503), .usual(503)])
+        let daemon = try stage.start(["retry_delays": "[0.3]"])
+        let job = #"{"token":"\#(token)", "extra" : [1, 2.50] , "identifier":154,"data":{"aps":{"alert":"Hi"}} }"#
+        let before = unixTime()
+        try stage.push(job)
+        var seen: [String] = []
+        #expect(
+            try waitUntil {
+                for job in try stage.delayed() where job != seen.last { seen.append(job) }
+                return stage.simulator.totals.accepted == 1
+            })
+        let deadline = try #require(stage.simulator.ledger.entries.first?.expiration)
+        let head = job.dropLast(2)
+        #expect(seen == (1...3).map { "\(head),\"_gapless_RETRYING\":\($0),\"_gapless_deadline\":\(deadline) }" })
+        #expect((before + 7200...unixTime() + 7200).contains(Int64(deadline) ?? 0))
+        #expect(Set(stage.simulator.ledger.entries.map(\.expiration)).count == 1, "a resend keeps the first deadline")
+        #expect(stage.simulator.totals.requests == 4)
+        #expect(try stage.drains())
+        #expect(try stage.counter(.retried) == 3)
+        #expect(try stage.counter(.sent) == 1)
+        #expect(
+            daemon.complaints.filter { $0.contains("SendPayload") }
+                == (1...3).map { "[Gapless W] STAMP SendPayload Error (ID 154): 503 ServiceUnavailable. Retrying count (\($0))." })
+    }
+
+    @Test(arguments: [(503, "ServiceUnavailable"), (500, "InternalServerError"), (429, "TooManyRequests"), (502, "")])
+    func `after the last resend the job is a dead letter as it last stood`(status: Int, reason: String) throws {
+        let stage = try DaemonStage()
+        let token = deviceToken(1)
+        stage.simulator.plan(token: token, answers: Array(repeating: .status(status, reason), count: 9))
+        let daemon = try stage.start()
+        try stage.push(pushJob(token, #""identifier":"abc","expiry":0"#))
+        #expect(try waitUntil { try stage.status().dead == 1 })
+        let letter = try #require(try stage.deadLetters().first)
+        let last = String(pushJob(token, #""identifier":"abc","expiry":0"#).dropLast()) + #","_gapless_RETRYING":3}"#
+        #expect(letter.text("job") == last)
+        #expect(letter.number("status") == Int64(status))
+        #expect(letter.text("reason") == reason)
+        #expect(letter.text("identifier") == "abc")
+        #expect(letter.text("token") == token)
+        #expect(letter.number("attempts") == 4)
+        #expect(letter.text("apns_id") == stage.simulator.ledger.entries.last?.apnsID)
+        #expect(abs(unixTime() - (letter.number("at") ?? 0)) < 30)
+        #expect(letter.text("worker") == (try stage.status().workers.first?.name))
+        #expect(stage.simulator.totals.requests == 4)
+        #expect(stage.simulator.ledger.entries.allSatisfy { $0.expiration == "0" })
+        #expect(try stage.counter(.retried) == 3)
+        #expect(try stage.counter(.dead) == 1)
+        let text = reason.isEmpty ? "\(status)" : "\(status) \(reason)"
+        #expect(daemon.says(#"Final SendPayload Error (ID "abc"): \#(text) | \#(last)."#))
+    }
+
+    @Test func `a marker from elsewhere counts as far as it makes sense`() throws {
+        let stage = try DaemonStage()
+        stage.simulator.behave { $0.script.tokenPlans = [.init(prefix: "", answers: Array(repeating: .usual(503), count: 9))] }
+        let daemon = try stage.start()
+        let markers = [("01", #""x""#, 4), ("02", "-5", 4), ("03", "99", 1), ("04", "2", 2), ("05", "1.5", 4), ("06", "99999999999999999999", 1)]
+        for (token, marker, _) in markers { try stage.push(pushJob(token, #""_gapless_RETRYING":\#(marker)"#)) }
+        #expect(try waitUntil { try stage.status().dead == markers.count })
+        for (token, marker, sends) in markers {
+            #expect(stage.simulator.ledger.requests(for: token).count == sends, "marker \(marker)")
+        }
+        let jobs = try stage.deadLetters().compactMap { $0.text("job") }
+        for job in jobs {
+            #expect(job.split(separator: "_gapless_RETRYING").count == 2, "one marker in \(job)")
+        }
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a Retry-After wins over the delays`() throws {
+        let stage = try DaemonStage()
+        stage.simulator.plan(token: "0a", answers: [.status(429, "TooManyRequests", retryAfter: 1)])
+        stage.simulator.plan(token: "0b", answers: [.status(503, "ServiceUnavailable", retryAfter: 100_000)])
+        let daemon = try stage.start(["retry_delays": "[0.001]"])
+        try stage.push([pushJob("0a"), pushJob("0b")])
+        #expect(stage.accepts(1))
+        let times = stage.simulator.ledger.requests(for: "0a").map(\.time)
+        try #require(times.count == 2)
+        #expect(times[1] - times[0] >= .milliseconds(950))
+        let later = try stage.redis("ZRANGE", stage.keys.delayed, "0", "-1", "WITHSCORES").items?.last?.text
+        let due = try #require(later.flatMap { Double($0) }) / 1000 - Double(unixTime())
+        #expect((880...902).contains(due), "at most 900 s, and due in \(due) s")
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `retry_limit 0 sends once`() throws {
+        let stage = try DaemonStage()
+        stage.simulator.plan(token: "0a", answers: [.usual(503)])
+        let daemon = try stage.start(["retry_limit": "0"])
+        try stage.push(pushJob("0a"))
+        #expect(try waitUntil { try stage.status().dead == 1 })
+        #expect(try stage.deadLetters().first?.text("job") == pushJob("0a"))
+        #expect(stage.simulator.totals.requests == 1)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a resend that would come after the deadline is not made`() throws {
+        let stage = try DaemonStage()
+        stage.simulator.plan(token: "0a", answers: [.usual(503), .usual(503)])
+        let daemon = try stage.start(["retry_delays": "[30]"])
+        try stage.push(pushJob("0a", #""identifier":7,"expiry":5"#))
+        #expect(try waitUntil { try stage.status().dead == 1 })
+        let letter = try #require(try stage.deadLetters().first)
+        #expect(letter.text("reason") == "Expired")
+        #expect(letter.number("attempts") == 1)
+        #expect(try stage.counter(.expired) == 1)
+        #expect(try stage.counter(.retried) == 0)
+        #expect(daemon.says("Final SendPayload Error (ID 7): Expired | "))
+    }
+
+    @Test func `a push that APNs never answers is a counted retry`() throws {
+        let stage = try DaemonStage()
+        stage.simulator.plan(token: "0a", answers: [.silent, .silent])
+        let daemon = try stage.start(["apns_request_timeout": "0.3"])
+        try stage.push(pushJob("0a", #""identifier":8"#))
+        #expect(stage.accepts(1))
+        #expect(try stage.drains())
+        #expect(try stage.counter(.retried) == 2)
+        #expect(stage.simulator.ledger.requests(for: "0a").count == 3)
+        #expect(daemon.complaints.contains { $0.contains("SendPayload Error (ID 8): ") && $0.hasSuffix("Retrying count (2).") })
+    }
+
+    @Test func `a thousand equal jobs that all fail once are a thousand deliveries`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        stage.simulator.plan(token: "0a", answers: Array(repeating: .usual(503), count: 1000))
+        try stage.push(Array(repeating: pushJob("0a"), count: 1000))
+        #expect(stage.accepts(1001))
+        #expect(try stage.drains())
+        #expect(stage.simulator.ledger.acceptedCount(token: "0a") == 1000)
+        #expect(stage.simulator.ledger.requests(for: "0a").count == 2000)
+        #expect(try stage.counter(.retried) == 1000)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a job for many devices is retried for those alone that failed`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        stage.simulator.plan(token: deviceToken(2), answers: [.usual(503)])
+        stage.simulator.plan(token: deviceToken(3), answers: [.usual(410)])
+        let tokens = (1...1000).map { #""\#(deviceToken($0))""# } + [#""xyz""#]
+        let head = #"{"identifier":12,"#, tail = #","kept":[ 1 ],"data":{"aps":{"alert":"all"}}}"#
+        try stage.push(head + #""tokens":["# + tokens.joined(separator: ",") + "]" + tail)
+        #expect(stage.accepts(1000))
+        #expect(try stage.drains())
+        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
+        #expect(stage.simulator.ledger.requests(for: deviceToken(2)).count == 2)
+        let letters = try stage.deadLetters()
+        #expect(letters.count == 2)
+        #expect(
+            Set(letters.compactMap { $0.text("job") })
+                == [head + #""token":"xyz""# + tail, head + #""token":"\#(deviceToken(3))""# + tail])
+        #expect(Set(letters.map { $0.number("identifier") }) == [12])
+        #expect(try stage.status().unexplained == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+}
