@@ -1,4 +1,5 @@
 internal import COpenSSL
+import Glibc
 
 /// Trust, identity and protocol versions that many TLS streams share. Verification is never switched off.
 ///
@@ -60,7 +61,12 @@ public final class TLSContext: @unchecked Sendable {  // Nothing is written to `
 
     deinit { SSL_CTX_free(context) }
 
+    /// OpenSSL writes to sockets with write(2), which cannot be told MSG_NOSIGNAL: without this, a peer that hangs up would end
+    /// whatever process uses a stream, be it a test.
+    private static let brokenPipesAreErrors: Void = { _ = signal(SIGPIPE, SIG_IGN) }()
+
     private static func make(_ method: OpaquePointer?) throws(TLSFailure) -> OpaquePointer {
+        _ = brokenPipesAreErrors
         ERR_clear_error()
         guard let context = SSL_CTX_new(method) else { throw .other(takeOpenSSLError().text) }
         shim_SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION)
