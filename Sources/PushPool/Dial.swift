@@ -95,7 +95,7 @@ struct Dial {
         let settings = context.configuration.settings
         do throws(HTTP2Error) {
             return try HTTP2Codec(
-                authority: context.configuration.authority, slots: max(1, settings.maxConcurrentStreams),
+                authority: context.configuration.authority, slots: context.configuration.streams,
                 collectsAPNSIDs: settings.collectsAPNSIDs)
         } catch { throw .system("HTTP/2: \(error.text)", errno: 0) }
     }

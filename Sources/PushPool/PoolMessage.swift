@@ -49,11 +49,17 @@ struct PoolConfiguration: Sendable {
         return settings.port == 443 ? host : "\(host):\(settings.port)"
     }
 
+    /// A session makes room for all its streams at once, so a careless setting must not cost the memory of the machine.
+    static let mostStreams = 65_536
+
+    /// Our own ceiling on a session's open streams, 0 to `mostStreams`.
+    var streams: Int { max(0, min(settings.maxConcurrentStreams, PoolConfiguration.mostStreams)) }
+
     var limits: SessionMachine.Limits {
         SessionMachine.Limits(
             requestTimeout: settings.requestTimeout, keepAlive: settings.keepAlive,
             busyKeepAlive: settings.busyKeepAlive, pingTimeout: settings.pingTimeout,
-            maxConcurrentStreams: settings.maxConcurrentStreams)
+            maxConcurrentStreams: streams)
     }
 }
 

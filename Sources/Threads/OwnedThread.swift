@@ -38,6 +38,11 @@ public struct OwnedThread: ~Copyable {
 
     private static let enter: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? = { context in
         guard let context else { return nil }
+        // OpenSSL writes with plain write(2): on a connection that broke it must return EPIPE, not end the process.
+        var pipe = sigset_t()
+        sigemptyset(&pipe)
+        sigaddset(&pipe, SIGPIPE)
+        pthread_sigmask(SIG_BLOCK, &pipe, nil)
         Unmanaged<Body>.fromOpaque(context).takeRetainedValue().run()
         return nil
     }

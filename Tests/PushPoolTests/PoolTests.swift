@@ -31,4 +31,50 @@ struct PoolTests {
         let expected = Rejection(status: 410, reason: "Unregistered", apnsID: "ID", timestamp: 1_700_000_000_123)
         #expect(fixture.waitForDeliveries(1).first?.outcome == .rejected(expected))
     }
+
+    @Test func `a ceiling beyond all reason is lowered to one that fits`() throws {
+        let server = try FakeServer([.init(maxConcurrentStreams: nil)])
+        let fixture = try PoolFixture(port: server.port) { $0.maxConcurrentStreams = .max }
+        fixture.push(10)
+        fixture.waitForDeliveries(10)
+        #expect(fixture.pool.capacity == 65_536)
+    }
+
+    @Test func `new settings lead to new sessions while pushes go on`() throws {
+        let (old, new) = (try FakeServer(), try FakeServer())
+        let fixture = try PoolFixture(port: old.port, sessions: 2)
+        let before = fixture.push(2000)
+        try fixture.pool.replace(
+            settings: fixture.settings(port: new.port, sessions: 2), credential: PoolFixture.signing.get())
+        let after = fixture.push(2000)
+        fixture.waitUntilOpened(4)
+        let last = fixture.push(100)
+        let deliveries = fixture.waitForDeliveries(4100)
+        #expect(deliveries.map(\.id).sorted() == before + after + last)
+        #expect(deliveries.allSatisfy { $0.outcome == .delivered(apnsID: nil) })
+        #expect(new.record.requests.load(ordering: .relaxed) >= 100)
+    }
+
+    @Test func `a token is too young to be renewed, and a certificate has none`() throws {
+        let server = try FakeServer()
+        let fixture = try PoolFixture(port: server.port)
+        fixture.waitUntilOpened()
+        #expect(fixture.pool.renewToken() == .tooYoung)
+        let client = Certificates.shared.client
+        let certificate = try Credential.certificate(certPEM: client.certificatesPEM, keyPEM: client.keyPEM)
+        #expect(try PoolFixture(port: server.port, credential: certificate).pool.renewToken() == .noSigningKey)
+    }
+
+    @Test func `reconnecting replaces every session and loses nothing`() throws {
+        let server = try FakeServer()
+        let fixture = try PoolFixture(port: server.port, sessions: 2)
+        fixture.waitUntilOpened(2)
+        let ids = fixture.push(1000)
+        fixture.pool.reconnect()
+        fixture.waitUntilOpened(4)
+        #expect(fixture.waitForDeliveries(1000).map(\.id).sorted() == ids)
+        #expect(fixture.deliveries.all.allSatisfy { $0.outcome == .delivered(apnsID: nil) })
+        fixture.events.wait { events in events.count { if case .closed = $0 { true } else { false } } == 2 }
+        #expect(fixture.pool.capacity == 200)
+    }
 }
