@@ -234,6 +234,7 @@ struct LeaseTests {
 
     @Test mutating func `a process that is certainly gone need not be waited for`() {
         #expect(look(5, after: 0, isGone: true) == [.init(worker: "other", counter: 5)])
+        #expect(look(5, after: 1, isGone: true) == [.init(worker: "other", counter: 5)])
     }
 
     @Test func `about this very process, and about other places, nothing is concluded`() {
