@@ -20,8 +20,30 @@ struct Arguments: Equatable {
         end()
     }
 
-    mutating func append(_ number: some BinaryInteger) {
+    mutating func append(_ number: Int) {
         append(String(number))
+    }
+
+    /// Without a `String` in between: this is written once for every job that is acknowledged.
+    mutating func append(_ number: UInt64) {
+        var digits = 1
+        var bound: UInt64 = 10
+        while digits < 19 && number >= bound {
+            digits += 1
+            bound *= 10
+        }
+        if digits == 19 && number >= bound { digits = 20 }
+        start(length: digits)
+        let first = bytes.count
+        bytes.append(contentsOf: repeatElement(UInt8(ascii: "0"), count: digits))
+        var rest = number
+        var place = first + digits
+        while rest > 0 {
+            place -= 1
+            bytes[place] &+= UInt8(truncatingIfNeeded: rest % 10)
+            rest /= 10
+        }
+        end()
     }
 
     mutating func append(contentsOf other: Arguments) {
@@ -31,7 +53,11 @@ struct Arguments: Equatable {
 
     private mutating func start(length: Int) {
         bytes.append(UInt8(ascii: "$"))
-        bytes.append(contentsOf: String(length).utf8)
+        if length < 10 {
+            bytes.append(UInt8(ascii: "0") + UInt8(length))
+        } else {
+            bytes.append(contentsOf: String(length).utf8)
+        }
         end()
         count += 1
     }

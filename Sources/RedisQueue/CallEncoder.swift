@@ -62,7 +62,7 @@ struct CallEncoder {
         case .settle(let batch):
             settle(batch, identity, mine, to: &out)
         case .beat(let counter):
-            rest.append(counter)
+            rest.append(String(counter))
             run(Scripts.beat, fence + keys.recovered + [keys.delayed], identity, rest, to: &out)
         case .promote: run(Scripts.promote, [keys.nothing, keys.delayed, keys.list], rest, rest, to: &out)
         case .reap(let dead, let first):

@@ -40,13 +40,11 @@ struct LeaseMachine {
         var seen: [String: Sighting] = [:]
         var dead: [Dead] = []
         for (worker, counter) in counters where worker != own {
-            if let before = sightings[worker], before.counter == counter, !isGap {
-                seen[worker] = before
-                if now - before.since >= lease { dead.append(Dead(worker: worker, counter: counter)) }
-            } else {
-                seen[worker] = Sighting(counter: counter, since: now)
-                if isGone(worker) { dead.append(Dead(worker: worker, counter: counter)) }
-            }
+            let before = sightings[worker].flatMap { $0.counter == counter && !isGap ? $0 : nil }
+            let sighting = before ?? Sighting(counter: counter, since: now)
+            seen[worker] = sighting
+            // Each time anew: the call that should have reaped it may have been lost.
+            if now - sighting.since >= lease || isGone(worker) { dead.append(Dead(worker: worker, counter: counter)) }
         }
         sightings = seen
         return dead

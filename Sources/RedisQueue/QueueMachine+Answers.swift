@@ -217,7 +217,7 @@ extension QueueMachine {
             settlements.addMaybeDuplicates(settlements.forgotten(after: UInt64(stored)), now: now)
             warnings.append("Redis was put back to an earlier state: what it has again is pushed again")
         }
-        self.born = born
+        bornSeen = born
         isRegistered = true
         hear(urgency: urgency, now: now)
         learned(due: due, now: now)

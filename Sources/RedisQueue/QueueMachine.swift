@@ -76,7 +76,9 @@ struct QueueMachine {
     var urgency: Int64 = 0
     var solitude = Solitude.unneeded
     var popsOne = false
+    /// The birth mark of the data set in which all that we hold stands, and of the one that is being reconciled.
     var born: String?
+    var bornSeen: String?
     var isRegistered = false
     var isDoubted = false
     var warnings: [String] = []
@@ -112,7 +114,7 @@ struct QueueMachine {
 
     /// No connection, or none that serves. State is kept, and after a pause the dial begins again.
     mutating func lost(_ reason: String, now: ContinuousClock.Instant) {
-        if phase == .resting { return }
+        if phase == .resting || phase == .stopped { return }
         rest(until: now + redial.nextPause())
         say(.disconnected(reason))
     }
@@ -150,6 +152,8 @@ struct QueueMachine {
 
     /// Everything agrees: from here on jobs come in.
     mutating func startServing(now: ContinuousClock.Instant) {
+        // Only now: had the connection broken before, what we hold would have to be put back once more.
+        born = bornSeen
         phase = .serving
         isDoubted = false
         redial.succeeded()
@@ -186,6 +190,9 @@ struct QueueMachine {
     }
 
     mutating func settle(_ settlement: Settlement, now: ContinuousClock.Instant) {
+        if settlement.isPlain && held.level(of: settlement.id) == 0 {
+            return settlements.addAcknowledgement(settlement.id, now: now)
+        }
         let job = mode == .atMostOnce ? held.bytes(of: settlement.id) : nil
         settlements.add(settlement, field: held.field(of: settlement.id), job: job, now: now)
     }

@@ -111,7 +111,7 @@ enum Scripts {
                 for _, job in ipairs(part) do
                   if #out > 5 and #job > room then open = false break end
                   room = room - #job
-                  set[#set + 1] = string.format('%.0f', first + #out - 5) .. suffix
+                  set[#set + 1] = string.format('%d', first + #out - 5) .. suffix
                   set[#set + 1] = job
                   out[#out + 1] = job
                   at = at + 1
@@ -126,7 +126,7 @@ enum Scripts {
               local done = redis.pcall('LTRIM', list, count, -1)
               if type(done) == 'table' and done.err then
                 for i = from, from + count - 1 do
-                  redis.call('HDEL', KEYS[4], string.format('%.0f', first + i) .. suffix)
+                  redis.call('HDEL', KEYS[4], string.format('%d', first + i) .. suffix)
                 end
                 error(done.err)
               end
@@ -140,7 +140,7 @@ enum Scripts {
               if held == 0 and #out == 5 then
                 out[4] = take(KEYS[8], ':3', math.min(limit, 1))
                 if out[4] == 1 then
-                  redis.call('HSET', KEYS[3], 'alone', string.format('%.0f', first) .. ':3')
+                  redis.call('HSET', KEYS[3], 'alone', string.format('%d', first) .. ':3')
                   trim(KEYS[8], ':3', 0, 1)
                 end
               end
@@ -214,7 +214,7 @@ enum Scripts {
             for _, entry in ipairs(fields) do
               local job = redis.call('HGET', KEYS[6], entry[1])
               if entry[3] >= 3 then
-                redis.call('HSET', KEYS[4], string.format('%.0f', tonumber(ARGV[5]) + #out - 2) .. ':4', job)
+                redis.call('HSET', KEYS[4], string.format('%d', tonumber(ARGV[5]) + #out - 2) .. ':4', job)
                 out[#out + 1] = job
               else
                 redis.call('RPUSH', KEYS[8 + entry[3]], job)

@@ -19,6 +19,13 @@ struct SettleBatch: Equatable {
     var isEmpty: Bool { ids.isEmpty && maybeDuplicates == 0 }
     var isFull: Bool { ids.count >= SettleBatch.mostJobs || steps.bytes.count >= SettleBatch.mostBytes }
 
+    /// An acknowledgement of a job that was in no crash, and nothing else.
+    mutating func addAcknowledgement(_ id: UInt64) {
+        ids.append(id)
+        answered += 1
+        acknowledged.append(id)
+    }
+
     /// - Parameters:
     ///   - field: the job's field in the in-flight hash.
     ///   - job: its bytes, where Redis keeps none (`at_most_once`).

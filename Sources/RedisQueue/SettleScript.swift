@@ -50,7 +50,7 @@ extension Scripts {
               local time = redis.call('TIME')
               now = time[1] * 1000 + math.floor(time[2] / 1000)
             end
-            due = string.format('%.0f', now + tonumber(due))
+            due = string.format('%d', now + tonumber(due))
           end
           redis.call('ZADD', KEYS[6], due, ARGV[1] .. ':' .. field .. '|' .. job)
         end

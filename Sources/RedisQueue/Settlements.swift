@@ -26,6 +26,13 @@ struct Settlements {
     var isEmpty: Bool { !isGathering && unconfirmed.isEmpty }
     var isGathering: Bool { !pending.isEmpty || !heads.isEmpty }
 
+    /// The way of nearly all jobs: see `SettleBatch.addAcknowledgement`.
+    mutating func addAcknowledgement(_ id: UInt64, now: ContinuousClock.Instant) {
+        if gatheringSince == nil { gatheringSince = now }
+        pending.addAcknowledgement(id)
+        if pending.isFull { sealPending() }
+    }
+
     mutating func add(_ settlement: Settlement, field: String, job: [UInt8]?, now: ContinuousClock.Instant) {
         if gatheringSince == nil { gatheringSince = now }
         switch settlement.effect {

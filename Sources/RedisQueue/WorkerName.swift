@@ -19,7 +19,7 @@ struct WorkerName: Equatable {
 
     /// Whether the worker of this name was a process of this very place and is certainly gone.
     static func isGone(_ name: String) -> Bool {
-        let parts = name.split(separator: "-")
+        let parts = name.split(separator: "-", omittingEmptySubsequences: false)
         guard parts.count == 4, parts[0] == here, let pid = Int(parts[1]), let start = UInt64(parts[2]), start > 0,
             let processID = pid_t(exactly: pid), processID > 0
         else { return false }

@@ -76,6 +76,7 @@ final class Worker {
     }
 
     func forgetEvents() { events = [] }
+    func forgetSuspects() { suspects = [] }
 
     private func take(_ event: QueueEvent) {
         switch event {

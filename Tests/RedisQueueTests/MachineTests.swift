@@ -1,0 +1,348 @@
+import Testing
+
+@testable import RedisQueue
+
+private let start = ContinuousClock.now
+
+@Suite("What the queue says next")
+struct QueueMachineTests {
+    var machine = QueueMachine(
+        settings: QueueSettings(list: "q", server: .unix(path: "/nowhere")), worker: "me", seed: 7, now: start)
+
+    private mutating func effects() -> [QueueMachine.Effect] {
+        defer { machine.effects = [] }
+        return machine.effects
+    }
+
+    private mutating func answer(_ call: Call, _ items: [RedisReply], at now: ContinuousClock.Instant = start) {
+        machine.answered(call, .array(items), sentAt: now, now: now) { _ in false }
+    }
+
+    private mutating func serve() {
+        machine.advance(now: start)
+        machine.connected()
+        let registration = Call.register(.init(counter: machine.counter, confirmed: 0, isExpected: machine.isRegistered))
+        answer(registration, [.integer(0), .string(bytes("-1")), .string(bytes("mark")), .integer(0), .integer(-1)])
+        machine.answered(.info, .string(bytes("aof_enabled:1\r\n")), sentAt: start, now: start) { _ in false }
+        answer(.fields, [])
+        machine.effects = []
+    }
+
+    private mutating func claim(_ jobs: [String], first: UInt64 = 1, asked: Int, drained: Int64, urgency: Int64 = 0) {
+        let head: [RedisReply] = [.integer(drained), .integer(0), .integer(0), .integer(0), .integer(urgency)]
+        answer(.claim(first: first, count: asked, fromSecond: 32), head + jobs.map { .string(bytes($0)) })
+    }
+
+    @Test mutating func `it dials, registers, compares, and only then reports that it is connected`() {
+        machine.advance(now: start)
+        #expect(effects() == [.dial])
+        machine.connected()
+        #expect(effects() == [.call(.register(.init(counter: 1, confirmed: 0, isExpected: false)))])
+        answer(
+            .register(.init(counter: 1, confirmed: 0, isExpected: false)),
+            [.integer(0), .string(bytes("-1")), .string(bytes("mark")), .integer(0), .integer(-1)])
+        #expect(effects() == [.call(.info), .call(.fields)])
+        machine.answered(.info, .error("NOPERM no"), sentAt: start, now: start) { _ in false }
+        #expect(effects().isEmpty)
+        answer(.fields, [])
+        #expect(effects() == [.report(.connected(warnings: []))])
+        #expect(machine.phase == .serving)
+    }
+
+    @Test mutating func `few places wait two milliseconds, many are claimed at once`() {
+        serve()
+        machine.offer(places: 3, now: start)
+        machine.advance(now: start)
+        #expect(effects().isEmpty)
+        #expect(machine.deadline == start + .milliseconds(2))
+        machine.advance(now: start + .milliseconds(2))
+        #expect(effects() == [.call(.claim(first: 1, count: 3, fromSecond: 32))])
+        claim([], asked: 3, drained: 0)
+        machine.offer(places: 5000, now: start)
+        machine.advance(now: start)
+        #expect(effects() == [.call(.claim(first: 1, count: 250, fromSecond: 32))])
+    }
+
+    @Test mutating func `it waits with the second connection only after the list was seen empty`() {
+        serve()
+        machine.offer(places: 100, now: start)
+        machine.advance(now: start)
+        #expect(effects() == [.call(.claim(first: 1, count: 100, fromSecond: 32))])
+        claim(["a"], asked: 100, drained: 1)
+        machine.advance(now: start)
+        #expect(effects() == [.report(.claimed([ClaimedJob(id: 1, bytes: bytes("a"))])), .wait])
+        machine.advance(now: start + .seconds(1))
+        #expect(effects().isEmpty)
+        machine.answered(.wait, .string(bytes("b")), sentAt: start, now: start) { _ in false }
+        machine.advance(now: start)
+        #expect(effects() == [.call(.claim(first: 2, count: 99, fromSecond: 32))])
+    }
+
+    @Test mutating func `a job whose text is a word of the scripts is only a job`() {
+        serve()
+        machine.offer(places: 100, now: start)
+        machine.advance(now: start)
+        claim([], asked: 100, drained: 1)
+        machine.advance(now: start)
+        _ = effects()
+        machine.answered(.wait, .string(bytes("FENCED")), sentAt: start, now: start) { _ in false }
+        #expect(effects().isEmpty)
+        #expect(machine.phase == .serving)
+    }
+
+    @Test mutating func `unanswered settlements are sent again with their numbers, before anything is compared`() {
+        serve()
+        machine.offer(places: 2, now: start)
+        machine.advance(now: start + .milliseconds(2))
+        claim(["a", "b"], asked: 2, drained: 0)
+        machine.settle(Settlement(id: 1, effect: .ack), now: start)
+        machine.advance(now: start)
+        guard case .call(.settle(let batch))? = effects().last else {
+            Issue.record("no settlement")
+            return
+        }
+        #expect(batch.sequence == 1)
+        machine.lost("cut", now: start)
+        #expect(effects() == [.hangUp, .report(.disconnected("cut"))])
+        machine.advance(now: start + .seconds(3))
+        machine.connected()
+        _ = effects()
+        let registration = Call.register(.init(counter: 2, confirmed: 0, isExpected: true))
+        answer(registration, [.integer(1), .string(bytes("0")), .string(bytes("mark")), .integer(0), .integer(-1)])
+        #expect(effects() == [.call(.settle(batch)), .call(.fields)])
+        answer(.settle(batch), [.integer(0), .integer(0), .integer(-2)])
+        answer(.fields, [.string(bytes("2")), .string(bytes("9")), .string(bytes("rubbish"))])
+        // 2 is held, 1 is settled, and the others were never given out.
+        #expect(effects() == [.report(.connected(warnings: []))])
+    }
+
+    @Test mutating func `what Redis holds and we do not is fetched, and what we hold alone is disowned`() {
+        serve()
+        machine.offer(places: 3, now: start)
+        machine.advance(now: start + .milliseconds(2))
+        machine.lost("cut", now: start)
+        machine.advance(now: start + .seconds(3))
+        machine.connected()
+        let registration = Call.register(.init(counter: 2, confirmed: 0, isExpected: true))
+        let welcome: [RedisReply] = [.integer(1), .string(bytes("0")), .string(bytes("mark")), .integer(0), .integer(-1)]
+        answer(registration, welcome)
+        _ = effects()
+        answer(.fields, [.string(bytes("3")), .string(bytes("1:2"))])
+        #expect(effects() == [.call(.fetch(["1:2", "3"]))])
+        answer(.fetch(["1:2", "3"]), [.string(bytes("a")), .string(bytes("c"))])
+        #expect(
+            effects() == [
+                .report(.claimed([ClaimedJob(id: 1, bytes: bytes("a")), ClaimedJob(id: 3, bytes: bytes("c"))])),
+                .report(.connected(warnings: [])),
+            ])
+        machine.lost("cut", now: start)
+        machine.advance(now: start + .seconds(3))
+        machine.connected()
+        answer(registration, welcome)
+        _ = effects()
+        answer(.fields, [.string(bytes("1:2"))])
+        #expect(effects() == [.report(.disowned([3])), .report(.connected(warnings: []))])
+    }
+
+    @Test mutating func `a job that must be alone stops the claims until nothing else is held`() {
+        serve()
+        machine.offer(places: 100, now: start)
+        machine.advance(now: start)
+        claim(["a"], asked: 100, drained: 1, urgency: 2)
+        machine.advance(now: start)
+        _ = effects()
+        machine.advance(now: start + .milliseconds(500))
+        #expect(effects().isEmpty)
+        machine.settle(Settlement(id: 1, effect: .ack), now: start + .milliseconds(500))
+        machine.advance(now: start + .milliseconds(500))
+        guard case .call(.settle(let batch))? = effects().last else {
+            Issue.record("no settlement")
+            return
+        }
+        answer(.settle(batch), [.integer(1), .integer(0), .integer(-2)], at: start + .milliseconds(501))
+        machine.advance(now: start + .milliseconds(501))
+        #expect(effects().contains(.call(.claim(first: 2, count: 99, fromSecond: 32))))
+    }
+
+    @Test mutating func `without a confirmed beat for 60 percent of the lease nothing more goes on the wire`() {
+        serve()
+        machine.advance(now: start + .seconds(3))
+        #expect(effects() == [.call(.beat(counter: 2))])
+        machine.advance(now: start + .milliseconds(8999))
+        #expect(effects().isEmpty)
+        machine.offer(places: 100, now: start + .seconds(9))
+        machine.advance(now: start + .seconds(9))
+        #expect(effects() == [.report(.leaseInDoubt)])
+        answer(.beat(counter: 2), [.integer(0), .integer(-1)], at: start + .seconds(10))
+        #expect(effects() == [.report(.connected(warnings: []))])
+    }
+
+    @Test mutating func `stopping without a connection and with nothing held ends at once`() {
+        machine.advance(now: start)
+        machine.lost("away", now: start)
+        machine.stop()
+        _ = effects()
+        machine.advance(now: start)
+        #expect(effects() == [.hangUp, .report(.stopped)])
+        machine.lost("again", now: start)
+        #expect(effects().isEmpty)
+        #expect(machine.deadline == nil)
+    }
+
+    @Test mutating func `the same failure is reported once, and the pauses grow to two seconds`() {
+        var now = start
+        var reports = 0
+        for _ in 0..<20 {
+            machine.advance(now: now)
+            machine.lost("away", now: now)
+            guard let next = machine.deadline else { return }
+            #expect(next - now >= .milliseconds(25))
+            #expect(next - now <= .seconds(2))
+            now = next
+            reports += effects().count { $0 == .report(.disconnected("away")) }
+        }
+        #expect(reports == 1)
+        #expect(now - start > .seconds(10))
+    }
+}
+
+@Suite("Leases")
+struct LeaseTests {
+    var lease = LeaseMachine(lease: .seconds(15), own: "me")
+
+    private mutating func look(_ counter: Int64, after seconds: Double, isGone: Bool = false) -> [LeaseMachine.Dead] {
+        lease.looked([("me", 1), ("other", counter)], at: start + .seconds(seconds)) { _ in isGone }
+    }
+
+    @Test mutating func `a counter that stands still for a lease is dead, and not before`() {
+        for second in stride(from: 0.0, to: 15, by: 3) { #expect(look(5, after: second).isEmpty) }
+        #expect(look(5, after: 15) == [.init(worker: "other", counter: 5)])
+    }
+
+    @Test mutating func `a counter that moves, even backwards, is alive`() {
+        for (index, counter) in [5, 6, 5, 6, 5, 6, 7, 3, 2].enumerated() {
+            #expect(look(Int64(counter), after: Double(index) * 3).isEmpty)
+        }
+    }
+
+    @Test mutating func `a gap in the looking begins every observation anew`() {
+        for second in stride(from: 0.0, to: 12, by: 3) { #expect(look(5, after: second).isEmpty) }
+        #expect(look(5, after: 100).isEmpty)
+        for second in stride(from: 103.0, to: 115, by: 3) { #expect(look(5, after: second).isEmpty) }
+        #expect(look(5, after: 115) == [.init(worker: "other", counter: 5)])
+    }
+
+    @Test mutating func `a process that is certainly gone need not be waited for`() {
+        #expect(look(5, after: 0, isGone: true) == [.init(worker: "other", counter: 5)])
+        #expect(look(5, after: 1, isGone: true) == [.init(worker: "other", counter: 5)])
+    }
+
+    @Test func `about this very process, and about other places, nothing is concluded`() {
+        let own = WorkerName.make(instance: 3)
+        #expect(!WorkerName.isGone(own.text))
+        let parts = own.text.split(separator: "-")
+        #expect(WorkerName.isGone("\(parts[0])-4194305-1-1"))
+        #expect(WorkerName.isGone("\(parts[0])-\(parts[1])-1-1"))
+        #expect(!WorkerName.isGone("0123456789abcdef-4194305-1-1"))
+        #expect(!WorkerName.isGone("\(parts[0])-0-1-1"))
+        #expect(!WorkerName.isGone("\(parts[0])--1-1-1"))
+        #expect(!WorkerName.isGone("anything"))
+    }
+}
+
+@Suite("The parts of the queue")
+struct PartTests {
+    @Test(arguments: [UInt64(1), 2, 3])
+    func `held jobs are what was put in and not taken out`(seed: UInt64) {
+        var random = SplitMix(seed)
+        var held = HeldJobs()
+        var model: [UInt64: [UInt8]] = [:]
+        var next: UInt64 = 1
+        for _ in 0..<20_000 {
+            if Bool.random(using: &random) || model.isEmpty {
+                next += UInt64.random(in: 1...(Int.random(in: 0..<50, using: &random) == 0 ? 2000 : 2), using: &random)
+                held.insert(next, bytes: [UInt8(truncatingIfNeeded: next)], level: next % 97 == 0 ? 2 : 0)
+                model[next] = [UInt8(truncatingIfNeeded: next)]
+            } else if let id = model.keys.randomElement(using: &random) {
+                #expect(held.bytes(of: id) == model[id])
+                let (first, second) = (held.remove(id), held.remove(id))
+                #expect(first && !second)
+                model[id] = nil
+            }
+        }
+        #expect(held.count == model.count)
+        #expect(held.ids == model.keys.sorted())
+        #expect(held.countOfLevel(2) == model.keys.count { $0 % 97 == 0 })
+    }
+
+    @Test func `numbers are written as Redis reads them`() {
+        for number in [UInt64(0), 9, 10, 99, 12_345, 999_999_999_999_999_999, 9_999_999_999_999_999_999, .max] {
+            var arguments = Arguments()
+            arguments.append(number)
+            let text = String(number)
+            #expect(String(decoding: arguments.bytes, as: UTF8.self) == "$\(text.utf8.count)\r\n\(text)\r\n")
+        }
+    }
+
+    @Test func `keys stay in the slot of their list`() {
+        #expect(Keys(list: "q").dead == "{q}:gapless:dead")
+        #expect(Keys(list: "a{tag}b").dead == "a{tag}b:gapless:dead")
+        #expect(Keys(list: "a{}b").dead == "{a{}b}:gapless:dead")
+    }
+
+    @Test func `SHA-1 is SHA-1`() {
+        #expect(sha1Hex("") == "da39a3ee5e6b4b0d3255bfef95601890afd80709")
+        #expect(sha1Hex("abc") == "a9993e364706816aba3e25717850c26c9cd0d89d")
+        #expect(sha1Hex(String(repeating: "a", count: 64)) == "0098ba824b5c16427bd7a1122a5a442a25ec644d")
+    }
+
+    @Test(arguments: 1...9)
+    func `replies are understood however they are cut`(step: Int) throws {
+        let text = "*3\r\n$3\r\na\r\n\r\n*-1\r\n*2\r\n:-7\r\n*0\r\n+OK\r\n-ERR no\r\n$-1\r\n$0\r\n\r\n"
+        var reader = ReplyReader()
+        var replies: [RedisReply] = []
+        let all = Array(text.utf8)
+        for start in stride(from: 0, to: all.count, by: step) {
+            let part = Array(all[start..<min(start + step, all.count)])
+            reader.feed(part, count: part.count)
+            while let reply = try reader.next() { replies.append(reply) }
+        }
+        #expect(
+            replies == [
+                .array([.string(bytes("a\r\n")), .null, .array([.integer(-7), .array([])])]),
+                .status("OK"), .error("ERR no"), .null, .string([]),
+            ])
+    }
+
+    @Test func `what is not the protocol is refused`() {
+        var reader = ReplyReader()
+        let rubbish = bytes("HTTP/1.1 400 Bad Request\r\n\r\n")
+        reader.feed(rubbish, count: rubbish.count)
+        #expect(throws: RedisError.self) { try reader.next() }
+    }
+
+    @Test func `a refused blocking command is polled for, and tried again where that can help`() {
+        var waiting = Waiting()
+        waiting.claimed(drained: true, count: 0, now: start)
+        waiting.arm()
+        waiting.refused("OOM command not allowed", now: start)
+        #expect(!waiting.isWorthClaiming(at: start + .milliseconds(19)))
+        #expect(waiting.isWorthClaiming(at: start + .milliseconds(20)))
+        waiting.claimed(drained: true, count: 0, now: start + .milliseconds(20))
+        #expect(waiting.isWorthClaiming(at: start + .milliseconds(40)))
+        waiting.claimed(drained: true, count: 0, now: start + .seconds(1))
+        #expect(waiting.state == .empty)
+        waiting.arm()
+        waiting.refused("ERR unknown command `BLMOVE`, with args", now: start)
+        for _ in 0..<10 { waiting.claimed(drained: true, count: 0, now: start + .seconds(60)) }
+        #expect(waiting.isWorthClaiming(at: start + .seconds(60) + .milliseconds(50)))
+        #expect(waiting.state != .empty)
+    }
+
+    @Test func `secrets and jobs that Redis repeats are cut out of its errors`() {
+        #expect(ServerFault.withoutArguments("ERR unknown command `X`, with args beginning with: `secret`") == "ERR unknown command `X`, …")
+        #expect(ServerFault("ERR Error running script: @user_script:3: WRONGTYPE Operation") == .refusal)
+        #expect(ServerFault("LOADING Redis is loading") == .passing)
+        #expect(ServerFault("NOSCRIPT No matching script") == .scriptMissing)
+    }
+}
