@@ -1,0 +1,105 @@
+import APNSSimulator
+import Harness
+import RedisQueue
+import Testing
+
+@testable import gaplessd
+
+@Suite("gaplessd check", .timeLimit(.minutes(5)))
+struct CommandCheckTests {
+    private let folder = TemporaryFolder()
+
+    /// Settings for a simulator's credentials, in their folder.
+    private func write(server: String, redis: String, _ members: String = "") throws -> String {
+        let file = folder.file("settings.json")
+        try File.write(
+            """
+            {"apns_server": "\(server)", "apns_ca_path": "ca.pem", "apns_cert_path": "client.pem", "apns_key_path": "client-key.pem",
+             "redis_queue_key": ["high", "low"], "redis_socket_path": "\(redis)", \(members)
+             "apps": {"key": {"apns_auth_key_path": "AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001"}}}
+            """, to: file)
+        return file
+    }
+
+    private func simulator() throws -> Simulator {
+        let credentials = try Credentials.make()
+        _ = try credentials.write(to: folder.path)
+        return try Simulator(Simulator.Configuration(credentials: credentials))
+    }
+
+    @Test func `Offline it tells what each app is, and that all is well`() throws {
+        _ = try Credentials.make(Credentials.Request(topics: ["com.example.app", "com.example.app.voip"])).write(to: folder.path)
+        let file = try write(server: "sandbox", redis: "/nowhere")
+        let call = try Call(["check", "--offline", file])
+        #expect(call.status == 0)
+        let lines = call.output.split(separator: "\n").map(String.init)
+        #expect(lines.last == "settings: ok")
+        #expect(lines.contains("redis       unix:/nowhere, database 0, at least once"))
+        #expect(lines.contains("lists       high, low"))
+        #expect(lines.contains("retries     3, after 1, 60, 900 s"))
+        #expect(lines.contains("app         (top level)"))
+        #expect(lines.contains("server      api.sandbox.push.apple.com:443, 2 sessions"))
+        #expect(lines.contains { $0.hasPrefix("topics      com.example.app, com.example.app.voip") })
+        #expect(lines.contains("topic       com.example.app"))
+        #expect(lines.contains { $0.hasPrefix("expires     in 82") })
+        #expect(lines.contains("app         key"))
+        #expect(lines.contains("credential  signing key SIMKEY0001 of team SIMTEAM001"))
+        #expect(lines.contains("topic       each job's own"))
+        #expect(call.errors == "warning: \(file): apps.key.apns_topic: is missing; each job must then name its topic\n")
+        #expect(!call.output.contains("PRIVATE"))
+    }
+
+    @Test func `Online it asks Redis and opens a session for each app`() throws {
+        let (simulator, redis) = (try simulator(), try RedisServer())
+        defer { simulator.stop() }
+        let call = try Call(["check", try write(server: "localhost:\(simulator.port)", redis: redis.socketPath)])
+        #expect(call.status == 0, "\(call.errors)")
+        #expect(call.output.contains("\nredis: ok, unix:\(redis.socketPath)\n"))
+        #expect(call.output.contains("\napns: ok, "))
+        #expect(call.output.contains("\napns key: ok, "))
+    }
+
+    @Test func `A service that does not answer is 69, and the others are asked all the same`() throws {
+        let simulator = try simulator()
+        defer { simulator.stop() }
+        let file = try write(server: "localhost:\(simulator.port)", redis: folder.file("none.sock"))
+        let call = try Call(["check", file])
+        #expect(call.status == 69)
+        #expect(call.errors.contains("redis: no answer: unix:\(folder.file("none.sock"))"))
+        #expect(call.output.contains("\napns: ok, "))
+    }
+
+    @Test func `A server whose chain leads nowhere is 78: the settings name the wrong roots`() throws {
+        let redis = try RedisServer()
+        let simulator = try simulator()
+        defer { simulator.stop() }
+        _ = try Credentials.make().write(to: folder.path)
+        let call = try Call(["check", try write(server: "localhost:\(simulator.port)", redis: redis.socketPath)])
+        #expect(call.status == 78)
+        #expect(call.errors.contains("apns: refused: "))
+    }
+
+    @Test func `A wrong password of Redis is 78, and is not shown`() throws {
+        let simulator = try simulator()
+        defer { simulator.stop() }
+        let redis = try RedisServer()
+        var client = try RedisClient(settings: QueueSettings(list: "q", server: .unix(path: redis.socketPath)))
+        _ = try client.command(["CONFIG", "SET", "requirepass", "right"])
+        let file = try write(server: "localhost:\(simulator.port)", redis: redis.socketPath, #""redis_password": "hunter2","#)
+        let call = try Call(["check", file])
+        #expect(call.status == 78)
+        #expect(call.errors.contains("redis: refused: "))
+        #expect(!(call.errors + call.output).contains("hunter2"))
+    }
+
+    @Test func `A key that is no list is 78`() throws {
+        let simulator = try simulator()
+        defer { simulator.stop() }
+        let redis = try RedisServer()
+        var client = try RedisClient(settings: QueueSettings(list: "q", server: .unix(path: redis.socketPath)))
+        _ = try client.command(["SET", "low", "x"])
+        let call = try Call(["check", try write(server: "localhost:\(simulator.port)", redis: redis.socketPath)])
+        #expect(call.status == 78)
+        #expect(call.errors.contains("redis: refused: unix:\(redis.socketPath): the key low is a string, not a list"))
+    }
+}

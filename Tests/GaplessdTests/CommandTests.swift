@@ -1,0 +1,65 @@
+import Harness
+import Testing
+
+@testable import gaplessd
+
+@Suite("The command line", .timeLimit(.minutes(5)))
+struct CommandTests {
+    private let folder = SettingsFolder()
+
+    @Test func `Version and help are asked for, and so go to stdout with 0`() throws {
+        let version = try Call(["--version"])
+        #expect(version.output == "\(gaplessdVersion)\n")
+        #expect(version.status == 0)
+        for arguments in [["--help"], ["help"], ["help", "run"], ["help", "check"], ["check", "--help"]] {
+            let help = try Call(arguments)
+            #expect(help.output.contains("USAGE: gaplessd"))
+            #expect(help.errors == "")
+            #expect(help.status == 0)
+        }
+    }
+
+    @Test(arguments: [
+        [], ["run"], ["check"], ["--bogus", "x.json"], ["check", "--bogus", "x.json"], ["x.json", "y.json"], ["help", "bogus"],
+        ["send", "x.json"], ["run", "x.json", "--offline"],
+    ])
+    func `Wrong usage is 64, and told on stderr`(arguments: [String]) throws {
+        let call = try Call(arguments)
+        #expect(call.status == 64)
+        #expect(call.output == "")
+        #expect(call.errors.contains("Error: "))
+    }
+
+    @Test(arguments: [[], ["run"], ["check"], ["check", "--offline"]])
+    func `Faults of settings and credentials are 78, one line each`(call: [String]) throws {
+        let file = folder.write(settings(#""pool_size": 0, "metrics_listen": "127.0.0.1:1""#))
+        let call = try Call(call + [file])
+        #expect(call.status == 78)
+        #expect(call.output == "")
+        #expect(
+            call.errors == """
+                \(file): pool_size: is 0; an integer from 1 to 100 would be right
+                \(file): metrics_listen: not supported yet; leave it out, or give its default, "off"
+                \(file): apns_auth_key_path: \(folder.file("k.p8")) cannot be read: No such file or directory; a file that this user may read would be right
+
+                """)
+    }
+
+    @Test func `A settings file that is not there is 78`() throws {
+        let call = try Call([folder.file("none.json")])
+        #expect(call.status == 78)
+        #expect(call.errors.hasPrefix("\(folder.file("none.json")): cannot be read: No such file"))
+    }
+
+    @Test func `A settings file that is named like a call can be given with a path`() throws {
+        let call = try Call([folder.write("[]", to: "check")])
+        #expect(call.status == 78)
+        #expect(call.errors.contains("holds no JSON object"))
+    }
+
+    @Test func `Streams that are closed before the start do not become sockets or files`() throws {
+        let file = folder.write("{}")
+        let shell = try ChildProcess("/bin/sh", ["-c", "exec \(BuiltProducts.path("gaplessd")) check \(file) >&- 2>&- <&-"])
+        #expect(shell.wait(atMost: .seconds(30))?.status == 78)
+    }
+}

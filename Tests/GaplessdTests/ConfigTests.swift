@@ -1,0 +1,125 @@
+import Harness
+import PushPool
+import RedisQueue
+import Testing
+
+@testable import gaplessd
+
+/// The checkout, found from this file.
+private let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/")
+
+@Suite("The settings files that come with gaplessd")
+struct ConfigTests {
+    private func read(_ name: String) throws -> Settings.Reading {
+        try Settings.read(SettingsFile(path: "\(root)/config/\(name)") { $0 == "CREDENTIALS_DIRECTORY" ? "/run/c" : nil })
+    }
+
+    @Test func `beta.json is the sample of the original, and runs as it is`() throws {
+        let reading = try read("beta.json")
+        #expect(reading.warnings.map(\.key) == ["apns_server"])
+        let app = try #require(reading.settings.apps.first)
+        #expect(app.pool.host == "api.sandbox.push.apple.com")
+        #expect(app.pool.sessions == 2)
+        #expect(
+            app.credential
+                == .certificate(path: "\(root)/config/beta_cert.pem", keyPath: "\(root)/config/beta_key.pem", password: nil))
+        #expect(reading.settings.lists == ["beta_apns_queue"])
+        #expect(reading.settings.redis.server == .tcp(host: "127.0.0.1", port: 6379))
+        #expect(reading.settings.log.successes)
+    }
+
+    @Test func `production.json has no warnings, and its key comes from systemd`() throws {
+        let reading = try read("production.json")
+        #expect(reading.warnings.isEmpty)
+        let app = try #require(reading.settings.apps.first)
+        #expect(app.pool.host == "api.push.apple.com")
+        #expect(
+            app.credential
+                == .signingKey(path: "/run/c/AuthKey_ABCDE12345.p8", keyID: "ABCDE12345", teamID: "TEAM123456"))
+        #expect(reading.settings.log.format == .journal)
+    }
+
+    @Test func `demo.json is for the simulator`() throws {
+        let reading = try read("demo.json")
+        #expect(reading.warnings.isEmpty)
+        #expect(reading.settings.apps.map(\.pool.host) == ["127.0.0.1"])
+        #expect(reading.settings.apps.first?.pool.extraRootsPath == "\(root)/config/../.build/demo/credentials/ca.pem")
+    }
+}
+
+@Suite("The README's table of settings")
+struct SettingsReadmeTests {
+    /// Each row between the marks: the keys of its first column, and all its text.
+    private let rows: [(keys: [String], text: String)]
+
+    init() {
+        let table = File.read("\(root)/README.md").split(separator: "<!-- settings:").last?.split(separator: "<!-- end of settings").first
+        rows = (table ?? "").split(separator: "\n").filter { $0.hasPrefix("| `") }.map { row in
+            let column = row.dropFirst(2).prefix { $0 != "|" }
+            return (column.split(separator: "`").map(String.init).filter { $0.allSatisfy { $0.isLowercase || "_0123456789".contains($0) } }, String(row))
+        }
+    }
+
+    @Test func `It names every key that may stand in a first column, and none that is unknown`() {
+        let keys = rows.flatMap(\.keys)
+        #expect(keys.count > 50)
+        #expect(keys.filter { SettingsTable.byName[$0] == nil } == [])
+        let text = rows.map(\.text).joined()
+        #expect(Settings.knownKeys.map(\.name).filter { !text.contains("`\($0)`") } == [])
+    }
+
+    @Test func `Its defaults are the program's`() {
+        for row in rows {
+            for key in row.keys {
+                guard let text = SettingsTable.byName[key]?.defaultText else { continue }
+                #expect(
+                    row.text.replacing("`", with: " ").replacing(",", with: " ").split(separator: " ")
+                        .contains { $0.trimming("\"") == text.split(separator: ",").first?.trimming("\"") ?? "" },
+                    "\(key) is \(text) by default, and its row does not say so: \(row.text)")
+            }
+        }
+    }
+}
+
+extension StringProtocol {
+    fileprivate func trimming(_ character: Character) -> String { String(filter { $0 != character }) }
+}
+
+@Suite("The systemd unit")
+struct ConfigUnitTests {
+    private let text = File.read("\(root)/deploy/systemd/gaplessd.service")
+
+    @Test(.enabled(if: !File.read("/usr/bin/systemd-analyze").isEmpty, "there is no systemd-analyze here"))
+    func `systemd has nothing to say against it`() throws {
+        let folder = TemporaryFolder()
+        // Our own program stands for the installed one, which systemd looks for.
+        try File.write(
+            text.replacing("/usr/local/bin/gaplessd", with: BuiltProducts.path("gaplessd")), to: folder.file("gaplessd.service"))
+        let verify = try ChildProcess(
+            "/usr/bin/systemd-analyze", ["verify", "--man=no", folder.file("gaplessd.service")],
+            standardOutput: .file(folder.file("out")), standardError: .file(folder.file("out")))
+        #expect(verify.wait(atMost: .seconds(60))?.status == 0)
+        #expect(File.read(folder.file("out")) == "")
+    }
+
+    @Test func `It gives a stop more time than the drain of the settings takes`() throws {
+        let settings = try Settings.read(SettingsFile(path: "\(root)/config/production.json") { _ in "/c" }).settings
+        let line = try #require(text.split(separator: "\n").first { $0.hasPrefix("TimeoutStopSec=") })
+        let seconds = try #require(Int(line.dropFirst("TimeoutStopSec=".count)))
+        #expect(.seconds(seconds) > settings.drainTimeout + .seconds(5))
+    }
+
+    @Test func `It hands over the key that the settings name`() {
+        #expect(text.contains("LoadCredential=AuthKey_ABCDE12345.p8:"))
+    }
+
+    @Test func `Each line that sets something stands under a comment`() {
+        var isExplained = false
+        for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
+            if line.isEmpty { isExplained = false }
+            if line.hasPrefix("#") { isExplained = true }
+            let isPlain = ["Description=", "Documentation=", "ExecStart="].contains(where: line.hasPrefix)
+            if line.contains("="), !line.hasPrefix("#"), !isPlain { #expect(isExplained, "\(line)") }
+        }
+    }
+}

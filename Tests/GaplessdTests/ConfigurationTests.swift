@@ -1,0 +1,139 @@
+import APNSSimulator
+import Glibc
+import Harness
+import PushPool
+import Testing
+
+@testable import gaplessd
+
+@Suite("Credentials that the settings name")
+struct ConfigurationTests {
+    private let folder = TemporaryFolder()
+    private let now = Int64(time(nil))
+    private let certificate = #""apns_cert_path": "client.pem", "apns_key_path": "client-key.pem""#
+
+    private func make(_ change: (inout Credentials.Request) -> Void = { _ in }) throws {
+        var request = Credentials.Request(topics: ["com.example.app", "com.example.app.voip"])
+        change(&request)
+        _ = try Credentials.make(request).write(to: folder.path)
+    }
+
+    private func load(_ apns: String, server: String = "127.0.0.1:1", now: Int64? = nil) throws -> Configuration {
+        let file = folder.file("settings.json")
+        try File.write(#"{"redis_queue_key": "q", "apns_server": "\#(server)", \#(apns)}"#, to: file)
+        return try Configuration.load(SettingsFile(path: file), now: now ?? self.now)
+    }
+
+    /// Without the file's name before each.
+    private func faults(_ apns: String, server: String = "127.0.0.1:1") throws -> [String] {
+        do {
+            _ = try load(apns, server: server)
+            return []
+        } catch let refusal as SettingsRefusal {
+            return refusal.lines.map { String($0.dropFirst(folder.file("settings.json").count + 2)) }
+        }
+    }
+
+    private func warnings(_ apns: String, server: String = "127.0.0.1:1", now: Int64? = nil) throws -> [String] {
+        try load(apns, server: server, now: now).warnings.map { String($0.dropFirst(folder.file("settings.json").count + 2)) }
+    }
+
+    @Test func `A certificate, a PKCS#12 file and a signing key become credentials, in the order of the apps`() throws {
+        try make()
+        let configuration = try load(
+            """
+            \(certificate), "apps": {"p12": {"apns_p12_path": "client.p12", "apns_p12_password": "simulator"},
+            "key": {"apns_auth_key_path": "AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001",
+                    "apns_topic": "com.example.other"}}
+            """)
+        #expect(configuration.credentials.map(\.topic) == ["com.example.app", "com.example.app", "com.example.other"])
+        #expect(configuration.credentials.map { $0.credential.certificate == nil } == [false, false, true])
+        #expect(
+            configuration.warnings.map { String($0.dropFirst(folder.file("settings.json").count + 2)) } == [
+                "apps.p12.apns_topic: is \"com.example.app\", as that of the top level; a job that names this topic and no app goes to the top level"
+            ])
+    }
+
+    @Test func `One file may hold certificate and key`() throws {
+        try make()
+        let both = File.read(folder.file("client.pem")) + File.read(folder.file("client-key.pem"))
+        try File.write(both, to: folder.file("both.pem"))
+        #expect(try load(#""apns_cert_path": "both.pem""#).credentials.count == 1)
+        #expect(try load(#""apns_cert_path": "both.pem", "apns_key_path": "both.pem""#).credentials.count == 1)
+    }
+
+    @Test func `Every file that cannot be read is told at once, with its key`() throws {
+        #expect(
+            try faults(#""apns_cert_path": "c.pem", "apns_key_path": "k.pem", "apns_ca_path": "ca.pem", "apps": {"a": {"apns_p12_path": "a.p12"}}"#)
+                .map { String($0.prefix { $0 != ":" }) }
+                == ["apns_ca_path", "apns_cert_path", "apns_key_path", "apps.a.apns_ca_path", "apps.a.apns_p12_path"])
+        #expect(
+            try faults(#""apns_p12_path": "none.p12""#) == [
+                "apns_p12_path: \(folder.file("none.p12")) cannot be read: No such file or directory; a file that this user may read would be right"
+            ])
+    }
+
+    @Test func `Files whose content is wrong are told with their key, and never with their content`() throws {
+        try make()
+        let p12 = try faults(#""apns_p12_path": "client.p12", "apns_p12_password": "hunter2""#)
+        #expect(p12.count == 1)
+        #expect(p12.first?.hasPrefix("apns_p12_path: \(folder.file("client.p12")): ") == true)
+        #expect(!p12.joined().contains("hunter2"))
+        let key = try faults(#""apns_auth_key_path": "client.pem", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#)
+        #expect(key.count == 1)
+        #expect(key.first?.hasPrefix("apns_auth_key_path: ") == true)
+        try File.write("no certificate", to: folder.file("empty.pem"))
+        #expect(
+            try faults(#"\#(certificate), "apns_ca_path": "empty.pem""#) == [
+                "apns_ca_path: \(folder.file("empty.pem")) holds no certificates; a PEM bundle of roots would be right"
+            ])
+    }
+
+    @Test func `Faults of the settings do not hide faults of the files`() throws {
+        #expect(
+            try faults(#""pool_size": 0, "apns_p12_path": "none.p12""#).map { String($0.prefix { $0 != ":" }) }
+                == ["pool_size", "apns_p12_path"])
+    }
+
+    @Test func `A topic that is not among the certificate's is a fault that names them`() throws {
+        try make()
+        #expect(
+            try faults(#"\#(certificate), "apns_topic": "com.example.ap""#) == [
+                "apns_topic: is \"com.example.ap\", which is not a topic of the certificate; com.example.app or com.example.app.voip would be right"
+            ])
+        #expect(try load(#"\#(certificate), "apns_topic": "com.example.app.voip""#).credentials.map(\.topic) == ["com.example.app.voip"])
+    }
+
+    @Test func `A signing key without a topic is allowed, with a warning`() throws {
+        try make()
+        let key = #""apns_auth_key_path": "AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#
+        #expect(try load(key).credentials.map(\.topic) == [nil])
+        #expect(try warnings(key) == ["apns_topic: is missing; each job must then name its topic"])
+    }
+
+    @Test(arguments: [(31, nil), (30, "30 days"), (7, "7 days"), (1, "1 day"), (0, "less than a day")] as [(Int64, String?)])
+    func `A certificate that ends within thirty days is a warning`(days: Int64, left: String?) throws {
+        try make { $0.clientValidity = -3600...(40 * 86_400) }
+        // Some seconds may pass between the making and the reading: half a day is far from both borders.
+        let moment = now + (40 - days) * 86_400 - 43_200
+        let expected = left.map { ["apns_cert_path: the certificate expires in \($0); a new one from the developer account would be right"] }
+        #expect(try warnings(certificate, now: moment) == expected ?? [])
+    }
+
+    @Test func `A certificate that has ended is a fault`() throws {
+        try make { $0.clientValidity = -7200 ... -3600 }
+        let faults = try faults(certificate)
+        #expect(faults.count == 1)
+        #expect(faults.first?.contains("the certificate expired on ") == true)
+    }
+
+    @Test func `A certificate for one environment beside the other's server is a warning`() throws {
+        try make { $0.clientEnvironments = [.sandbox] }
+        #expect(
+            try warnings(certificate, server: "production") == [
+                "apns_server: is api.push.apple.com, and the certificate is for the sandbox alone; \"sandbox\", or another certificate, would be right"
+            ])
+        #expect(try warnings(certificate, server: "sandbox") == [])
+        #expect(try warnings(certificate) == [])
+    }
+}
