@@ -51,7 +51,7 @@ struct DaemonRecoveryTests {
         stage.simulator.behave { $0.script.failures = [.init(.silent, 1)] }
         let jobs = (0..<50).map { pushJob(deviceToken($0)) }
         try stage.push(jobs)
-        #expect(try waitUntil { try stage.status().inFlight == 50 })
+        #expect(waitUntil { stage.simulator.totals.requests == 51 })
         first.signal(SIGSTOP)
         stage.simulator.behave { $0.script.failures = [] }
         let second = try stage.start(settings, name: "second.json")
