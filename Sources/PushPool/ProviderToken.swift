@@ -49,20 +49,39 @@ struct TokenSchedule: Sendable, Equatable {
     static let between: Duration = .seconds(20 * 60)
 
     private(set) var mintedAt: ContinuousClock.Instant?
+    /// The last time that a token was replaced within 20 minutes.
+    private var hurriedAt: ContinuousClock.Instant?
+    /// Until then APNs wants no other token.
+    private var keptUntil: ContinuousClock.Instant?
 
     /// - Parameter mintedAt: of a token that is there already.
     init(mintedAt: ContinuousClock.Instant? = nil) { self.mintedAt = mintedAt }
 
     func isDue(forNewSession: Bool, now: ContinuousClock.Instant) -> Bool {
         guard let mintedAt else { return true }
+        guard !isKept(now: now) else { return false }
         return now - mintedAt >= (forNewSession ? TokenSchedule.oldestForNewSession : TokenSchedule.oldest)
     }
 
-    /// Whether another token may be minted at all.
-    func mayMint(now: ContinuousClock.Instant) -> Bool {
+    /// Whether a token that APNs calls expired may be replaced.
+    ///
+    /// Within 20 minutes only once: a young token can be too old because the clock was set meanwhile; a second one would be no better.
+    func mayRenew(now: ContinuousClock.Instant) -> Bool {
         guard let mintedAt else { return true }
-        return now - mintedAt >= TokenSchedule.between
+        guard !isKept(now: now) else { return false }
+        if now - mintedAt >= TokenSchedule.between { return true }
+        return hurriedAt.map { now - $0 >= TokenSchedule.between } ?? true
     }
 
-    mutating func minted(now: ContinuousClock.Instant) { mintedAt = now }
+    mutating func minted(now: ContinuousClock.Instant) {
+        if let mintedAt, now - mintedAt < TokenSchedule.between { hurriedAt = now }
+        mintedAt = now
+    }
+
+    /// APNs has seen too many tokens: this one is kept for 20 minutes, however old it gets.
+    mutating func updatesRefused(now: ContinuousClock.Instant) {
+        if !isKept(now: now) { keptUntil = now + TokenSchedule.between }
+    }
+
+    private func isKept(now: ContinuousClock.Instant) -> Bool { keptUntil.map { now < $0 } ?? false }
 }

@@ -55,9 +55,14 @@ final class ProviderTokenSource: Sendable {
         state.withLock { state in
             // Another pool, or the schedule, was quicker.
             if let token = state.token, token.generation > generation { return token.generation }
-            guard state.schedule.mayMint(now: now), mint(&state, now, unixTime) else { return nil }
+            guard state.schedule.mayRenew(now: now), mint(&state, now, unixTime) else { return nil }
             return state.token?.generation
         }
+    }
+
+    /// APNs answered 429 `TooManyProviderTokenUpdates`.
+    func updatesRefused(now: ContinuousClock.Instant = .now) {
+        state.withLock { $0.schedule.updatesRefused(now: now) }
     }
 
     @discardableResult

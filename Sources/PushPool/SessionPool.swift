@@ -78,7 +78,7 @@ public final class SessionPool: Sendable {
         case renewed
         /// The session that asks had an older token than the one in use now: send again.
         case alreadyRenewed
-        /// The token is younger than the 20 minutes within which Apple wants no other: a clock must be wrong.
+        /// It is the second time within the 20 minutes in which Apple wants no other: a clock must be wrong.
         case tooYoung
         /// A certificate speaks for this pool.
         case noSigningKey
@@ -99,6 +99,9 @@ public final class SessionPool: Sendable {
         if renewal == .renewed { reconnect() }
         return renewal
     }
+
+    /// After 429 `TooManyProviderTokenUpdates`: no other token is minted for 20 minutes, whoever asks.
+    public func keepToken() { tokens.withLock { $0.source?.updatesRefused() } }
 
     /// Ends every session and joins their threads. What was on the wire is reported `maybeProcessed(.closedByUs)` before
     /// this returns; what still waited is returned.

@@ -137,6 +137,6 @@ extension Dispatcher {
     }
 
     private mutating func forget(_ number: UInt64) {
-        if let job = held.remove(number) { apps[job.app].held -= 1 }
+        if let job = held.remove(number) { apps[job.app].noLongerHolds(job) }
     }
 }

@@ -22,6 +22,7 @@ extension Dispatcher {
             bury(delivery.id, delivery.outcome, verdict)
         case .burySuspect(let verdict): burySuspect(delivery.id, delivery.outcome, verdict)
         case .hold(let reason):
+            if reason == .tokenUpdates { app.pool.keepToken() }
             if case .maybeProcessed = delivery.outcome { job.maybeDuplicates += 1 }
             release(delivery.id)
             perform(app.gate.faulted(reason, now: now), app: job.app)
@@ -32,7 +33,7 @@ extension Dispatcher {
     private mutating func delivered(_ number: UInt64, apnsID: String?) {
         guard let job = held.remove(number) else { return }
         let app = apps[job.app]
-        app.held -= 1
+        app.noLongerHolds(job)
         counters.sent += 1
         if app.gate.phase != .open { perform(app.gate.accepted(), app: job.app) }
         if plan.logsSuccesses { log.sent(forLog(job)) }
@@ -98,6 +99,7 @@ extension Dispatcher {
             release(number, toTail: true)
         } else {
             job.suspectAnswer = SuspectAnswer(rejection: rejection, verdict: verdict)
+            app.heldSuspects += 1
         }
         perform(effects, app: job.app)
     }
@@ -120,14 +122,17 @@ extension Dispatcher {
             case .hold(let reason):
                 log.error("\(app.label)\(reason.sentence). Its jobs stay in the queue until APNs accepts one.")
                 takeBack(app: index)
-                for number in held.numbers(where: { $0.app == index && $0.suspectAnswer != nil }) {
-                    release(number, toTail: true)
-                }
+                giveBackSuspects(app: index)
             case .reconnect: app.pool.reconnect()
             case .resume: log.info("\(app.label)APNs answers as it should again: sending.")
             case .settleSuspects: settleSuspects(app: index)
             }
         }
+    }
+
+    /// What waited for a first acceptance that will not come like this.
+    mutating func giveBackSuspects(app index: Int) {
+        for number in held.numbers(where: { $0.app == index && $0.suspectAnswer != nil }) { release(number, toTail: true) }
     }
 
     private mutating func settleSuspects(app index: Int) {
@@ -164,7 +169,7 @@ extension Dispatcher {
 
     private mutating func remove(_ number: UInt64) -> HeldJob? {
         guard let job = held.remove(number) else { return nil }
-        apps[job.app].held -= 1
+        apps[job.app].noLongerHolds(job)
         return job
     }
 
@@ -206,7 +211,12 @@ extension Dispatcher {
             reason: reason, status: nil, apnsID: nil, identifier: identifier, token: token, attempts: 0,
             at: wallClock.unixSeconds, worker: worker(of: list), job: claim.bytes)
         let effect = Settlement.Effect.deadLetter(record: letter.record(), isExpired: false)
-        lists[list].queue.settle(Settlement(id: claim.id, effect: effect))
+        let result = plan.keepsResults
+            ? ResultEntry(
+                identifier: identifier, token: token, status: nil, reason: reason, apnsID: nil, attempts: 0,
+                at: wallClock.unixSeconds
+            ).fields() : nil
+        lists[list].queue.settle(Settlement(id: claim.id, effect: effect, result: result))
     }
 
     private func worker(of list: Int) -> String { lists[list].queue.worker }

@@ -32,6 +32,8 @@ extension Dispatcher {
                 let pool = settings.pool(of: settings.apps[index])
                 try apps[index].pool.replace(settings: pool, credential: credential.credential)
                 apps[index].adopt(credential)
+                // The environment may be another one now: what the old one said of their tokens means nothing.
+                giveBackSuspects(app: index)
                 perform(apps[index].gate.reloaded(), app: index)
             } catch {
                 log.error("Reload: \(apps[index].label)\(error); this app keeps its old credential.")

@@ -17,6 +17,8 @@ final class PushApp {
     var outgoing: [Notification] = []
     /// Jobs of this app that are held: queued, on the wire, or waiting for a first acceptance.
     var held = 0
+    /// Those of them that have their answer and wait for a first acceptance: they take no stream.
+    var heldSuspects = 0
     /// Since when no session is open; `nil` while one is.
     var unreachableSince: ContinuousClock.Instant?
     private var headers = SharedHeadersCache()
@@ -41,7 +43,13 @@ final class PushApp {
     func places(now: ContinuousClock.Instant) -> Int {
         let streams = pool.capacity
         guard streams > 0 else { return 0 }
-        return max(0, min(gate.allowance(now: now), streams + min(streams, 250)) - held)
+        return max(0, min(gate.allowance(now: now) - held, streams + min(streams, 250) - (held - heldSuspects)))
+    }
+
+    /// A job of this app is no longer held.
+    func noLongerHolds(_ job: HeldJob) {
+        held -= 1
+        if job.suspectAnswer != nil { heldSuspects -= 1 }
     }
 
     /// The notification of a held job.

@@ -93,10 +93,24 @@ struct TokenScheduleTests {
         #expect(schedule.isDue(forNewSession: false, now: minutes(50)))
     }
 
-    @Test func `never twice within 20 minutes`() {
-        let schedule = TokenSchedule(mintedAt: start)
-        #expect(!schedule.mayMint(now: minutes(19.9)))
-        #expect(schedule.mayMint(now: minutes(20)))
+    @Test func `one that APNs calls expired is replaced, within 20 minutes only once`() {
+        var schedule = TokenSchedule(mintedAt: start)
+        #expect(schedule.mayRenew(now: minutes(1)))
+        schedule.minted(now: minutes(1))
+        #expect(!schedule.mayRenew(now: minutes(20.9)))
+        #expect(schedule.mayRenew(now: minutes(21)))
+        schedule.minted(now: minutes(21))
+        #expect(schedule.mayRenew(now: minutes(22)))
+    }
+
+    @Test func `too many updates keep the token for 20 minutes, whatever its age`() {
+        var schedule = TokenSchedule(mintedAt: start)
+        schedule.updatesRefused(now: minutes(29))
+        schedule.updatesRefused(now: minutes(40))
+        #expect(!schedule.isDue(forNewSession: true, now: minutes(48.9)))
+        #expect(!schedule.mayRenew(now: minutes(48.9)))
+        #expect(schedule.isDue(forNewSession: true, now: minutes(49)))
+        #expect(schedule.mayRenew(now: minutes(49)))
     }
 
     @Test func `one token serves everybody until it is due`() throws {
@@ -108,14 +122,14 @@ struct TokenScheduleTests {
         #expect(second != first)
     }
 
-    @Test func `a refusal mints another one only when the last is old enough, and once for all`() throws {
+    @Test func `a refusal mints another one for all, and the next one only when that is old enough`() throws {
         let source = ProviderTokenSource(try signingKey())
         _ = source.token(forNewSession: true, now: start, unixTime: 1000)
-        #expect(source.renew(after: 1, now: minutes(10), unixTime: 1600) == nil)
-        #expect(source.renew(after: 1, now: minutes(25), unixTime: 2500) == 2)
+        #expect(source.renew(after: 1, now: minutes(10), unixTime: 1600) == 2)
         // Another pool heard the same of the first token.
-        #expect(source.renew(after: 1, now: minutes(25), unixTime: 2500) == 2)
-        #expect(source.renew(after: 2, now: minutes(26), unixTime: 2560) == nil)
+        #expect(source.renew(after: 1, now: minutes(10), unixTime: 1600) == 2)
+        #expect(source.renew(after: 2, now: minutes(11), unixTime: 1660) == nil)
+        #expect(source.renew(after: 2, now: minutes(35), unixTime: 3100) == 3)
     }
 
     @Test func `a token that an earlier process left is used`() throws {

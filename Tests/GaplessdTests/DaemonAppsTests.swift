@@ -1,0 +1,75 @@
+import APNSSimulator
+import Harness
+import JSONBytes
+import RedisQueue
+import Testing
+
+@Suite("Several apps in one daemon")
+struct DaemonAppsTests {
+    private static let apps = """
+        {"beta": {"apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001",
+                  "apns_team_id": "SIMTEAM001", "apns_topic": "com.example.beta"},
+         "cert": {"apns_cert_path": "credentials/client.pem", "apns_key_path": "credentials/client-key.pem"}}
+        """
+
+    @Test func `a job picks its app by name or by topic, else it is the top level's`() throws {
+        let stage = try DaemonStage(topics: ["com.example.cert"])
+        let daemon = try stage.start(["apps": Self.apps])
+        try stage.push([
+            pushJob("0a"), pushJob("0b", #""app":"beta""#), pushJob("0c", #""topic":"com.example.beta""#),
+            pushJob("0d", #""app":"cert""#), pushJob("0e", #""topic":"com.example.cert""#),
+            pushJob("0f", #""topic":"com.example.own.voip","push_type":"voip""#),
+            pushJob("1a", #""app":"beta","topic":"com.example.beta.voip","push_type":"voip""#),
+        ])
+        #expect(stage.accepts(7))
+        let topics = Dictionary(uniqueKeysWithValues: stage.simulator.ledger.entries.map { ($0.token, $0.topic ?? "none") })
+        #expect(topics["0a"] == DaemonStage.topic)
+        #expect(topics["0b"] == "com.example.beta")
+        #expect(topics["0c"] == "com.example.beta")
+        #expect(topics["0d"] == "com.example.cert" || topics["0d"] == "none")
+        #expect(topics["0e"] == "com.example.cert")
+        #expect(topics["0f"] == "com.example.own.voip")
+        #expect(topics["1a"] == "com.example.beta.voip")
+        let sessions = Dictionary(grouping: stage.simulator.ledger.entries, by: \.connection).mapValues { Set($0.map(\.token)) }
+        for tokens in sessions.values {
+            let groups = [["0a", "0f"], ["0b", "0c", "1a"], ["0d", "0e"]].filter { !tokens.isDisjoint(with: $0) }
+            #expect(groups.count == 1, "apps share no session: \(tokens)")
+        }
+        let unknown = pushJob("1b", #""app":"gamma""#)
+        try stage.push(unknown)
+        #expect(daemon.says(#"Parsing apns structure error (\#(unknown)): app "gamma" is unknown at byte 20."#))
+        #expect(try stage.deadLetters().map { $0.text("job") } == [unknown])
+        #expect(try stage.drains())
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `one that is held does not stop another, and loses nothing`() throws {
+        let stage = try DaemonStage(topics: ["com.example.cert"]) { $0.topics = [DaemonStage.topic, "com.example.cert"] }
+        let daemon = try stage.start(["apps": Self.apps])
+        let held = (0..<100).map { pushJob(deviceToken($0), #""app":"beta""#) }
+        let good = (1000..<1300).map { pushJob(deviceToken($0)) }
+        let certified = (2000..<2300).map { pushJob(deviceToken($0), #""app":"cert""#) }
+        try stage.push(held + zip(good, certified).flatMap { [$0, $1] })
+        #expect(stage.accepts(600))
+        #expect(daemon.says(#"app "beta": APNs does not accept the topic from the settings"#))
+        #expect(try waitUntil { try stage.status().backlog == 100 && stage.status().inFlight == 0 })
+        #expect(Set(try stage.backlog()) == Set(held))
+        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
+        #expect(try stage.status().dead == 0)
+        #expect(daemon.stop()?.status == 0)
+        #expect(try stage.status().backlog == 100)
+    }
+
+    @Test func `without a top-level credential a job must name an app`() throws {
+        let stage = try DaemonStage()
+        var settings: [String: String?] = ["apps": Self.apps]
+        for key in ["apns_auth_key_path", "apns_auth_key_id", "apns_team_id", "apns_topic"] { settings[key] = .some(nil) }
+        let daemon = try stage.start(settings)
+        try stage.push([pushJob("0a"), pushJob("0b", #""app":"beta""#)])
+        #expect(stage.accepts(1))
+        #expect(try waitUntil { try stage.status().dead == 1 })
+        #expect(try stage.deadLetters().first?.text("job") == pushJob("0a"))
+        #expect(daemon.says("Parsing apns structure error (\(pushJob("0a"))): "))
+        #expect(daemon.stop()?.status == 0)
+    }
+}

@@ -1,0 +1,97 @@
+import APNSSimulator
+import Glibc
+import Harness
+import RedisQueue
+import Testing
+
+@Suite("A daemon that is asked to stop")
+struct DaemonDrainTests {
+    @Test(arguments: [SIGTERM, SIGINT])
+    func `hears out what is on the wire and gives the rest back in its order`(signal: CInt) throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(["apns_max_concurrent_streams": "20"])
+        try stage.open(daemon)
+        stage.simulator.behave { $0.script.latency = .milliseconds(50)...(.milliseconds(60)) }
+        let jobs = (0..<2000).map { pushJob(deviceToken($0)) }
+        try stage.push(jobs)
+        #expect(stage.accepts(200))
+        daemon.signal(signal)
+        #expect(daemon.process.wait(atMost: .seconds(10))?.status == 0)
+        let status = try stage.status()
+        let accepted = stage.simulator.ledger.acceptedCounts
+        #expect(status.inFlight == 0)
+        #expect(status.workers.isEmpty)
+        #expect(status.counters[.sent] == Int64(accepted.count))
+        #expect(status.counters[.maybeDuplicate, default: 0] == 0)
+        let unsent = jobs.enumerated().filter { accepted[deviceToken($0.offset)] == nil }.map(\.element)
+        #expect(unsent.count + accepted.count == 2001)
+        #expect(try stage.backlog() == unsent)
+        #expect(try stage.redis("KEYS", "*inflight*").items?.isEmpty == true)
+        #expect(try stage.redis("KEYS", "*worker:*").items?.isEmpty == true)
+        #expect(daemon.standardOutput.contains("Draining: "))
+    }
+
+    @Test func `leaves at drain_timeout when APNs is silent, and everything is back in the list`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(["drain_timeout": "0.5"])
+        try stage.open(daemon)
+        stage.simulator.behave { $0.script.failures = [.init(.silent, 1)] }
+        let jobs = (0..<50).map { pushJob(deviceToken($0)) }
+        try stage.push(jobs)
+        #expect(waitUntil { stage.simulator.totals.requests == 51 })
+        let start = ContinuousClock.now
+        #expect(daemon.stop()?.status == 0)
+        #expect((.milliseconds(450)...(.seconds(3))).contains(ContinuousClock.now - start))
+        #expect(try stage.backlog() == jobs)
+        #expect(try stage.status().inFlight == 0)
+        #expect(try stage.counter(.released) == 50)
+        #expect(try stage.counter(.maybeDuplicate) == 50)
+        #expect(try stage.counter(.retried) == 0)
+    }
+
+    @Test func `leaves at once at the second signal, and the next one takes up what was in flight`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(["drain_timeout": "60"])
+        try stage.open(daemon)
+        stage.simulator.behave { $0.script.failures = [.init(.silent, 1)] }
+        try stage.push((0..<50).map { pushJob(deviceToken($0)) })
+        #expect(waitUntil { stage.simulator.totals.requests == 51 })
+        daemon.signal(SIGTERM)
+        #expect(daemon.says("Draining: "))
+        let start = ContinuousClock.now
+        daemon.signal(SIGINT)
+        #expect(daemon.process.wait(atMost: .seconds(10))?.status == 0)
+        #expect(ContinuousClock.now - start < .seconds(3))
+        stage.simulator.behave { $0.script.failures = [] }
+        let next = try stage.start()
+        #expect(stage.accepts(51))
+        #expect(try stage.drains())
+        #expect(next.stop()?.status == 0)
+    }
+
+    @Test func `with an empty list and idle sessions it is gone in a moment`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        let start = ContinuousClock.now
+        #expect(daemon.stop()?.status == 0)
+        #expect(ContinuousClock.now - start < .seconds(2))
+        #expect(try stage.status().workers.isEmpty)
+        #expect(daemon.standardError.split(separator: "\n").allSatisfy { $0.contains("append-only") })
+    }
+
+    @Test func `does so while APNs or Redis is away`() throws {
+        let stage = try DaemonStage()
+        stage.simulator.behave { $0.refusesConnections = true }
+        try stage.push(pushJob("0a"))
+        let first = try stage.start()
+        #expect(first.says("No session to "))
+        #expect(first.stop(atMost: .seconds(5))?.status == 0)
+        #expect(try stage.backlog() == [pushJob("0a")])
+        let second = try stage.start()
+        #expect(second.says("Connected to Redis"))
+        stage.redis.kill()
+        #expect(second.says("trying again"))
+        #expect(second.stop(atMost: .seconds(15))?.status == 0)
+    }
+}

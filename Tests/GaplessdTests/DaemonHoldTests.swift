@@ -1,0 +1,135 @@
+import APNSSimulator
+import Glibc
+import Harness
+import JSONBytes
+import RedisQueue
+import Testing
+
+@Suite("A credential, a topic or an environment that is wrong burns no queue")
+struct DaemonHoldTests {
+    @Test func `tokens of the wrong environment wait in the list until it is mended`() throws {
+        let stage = try DaemonStage()
+        stage.simulator.behave { $0.script.failures = [.init(.usual(400), 1)] }
+        let jobs = (0..<60).map { pushJob(deviceToken($0)) }
+        try stage.push(jobs)
+        let daemon = try stage.start()
+        #expect(daemon.says("APNs has refused every device token so far: wrong environment or topic?"))
+        #expect(try waitUntil { try stage.status().backlog == 60 && stage.status().inFlight == 0 })
+        #expect(stage.simulator.totals.requests <= 20)
+        #expect(try stage.status().dead == 0)
+        #expect(try stage.status().feedback == 0)
+        #expect(Set(try stage.backlog()) == Set(jobs))
+        stage.simulator.behave { $0.script.failures = [] }
+        #expect(stage.accepts(60))
+        #expect(try stage.drains())
+        #expect(stage.simulator.ledger.acceptedCounts.count == 60)
+        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
+        #expect(try stage.status().dead == 0)
+        #expect(try stage.counter(.retried) == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a few bad tokens among the first jobs are told apart by the first acceptance`() throws {
+        let stage = try DaemonStage()
+        for bad in 0..<15 { stage.simulator.plan(token: deviceToken(bad), answers: Array(repeating: .usual(400), count: 9)) }
+        try stage.push((0..<40).map { pushJob(deviceToken($0)) })
+        let daemon = try stage.start()
+        #expect(stage.accepts(25))
+        #expect(try stage.drains())
+        #expect(Set(try stage.deadLetters().compactMap { $0.text("token") }) == Set((0..<15).map(deviceToken)))
+        #expect(Set(try stage.feedback().map { $0.text("verdict") }) == ["suspect"])
+        #expect(try stage.feedback().count == 15)
+        #expect(stage.simulator.totals.requests == 40)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test(arguments: [(403, "InvalidProviderToken"), (403, "BadCertificateEnvironment"), (429, "TooManyProviderTokenUpdates")])
+    func `a refused credential costs a handful of requests and no job`(status: Int, reason: String) throws {
+        let stage = try DaemonStage()
+        stage.simulator.behave { $0.script.failures = [.init(.status(status, reason), 1)] }
+        let jobs = (0..<50).map { pushJob(deviceToken($0)) }
+        try stage.push(jobs)
+        let daemon = try stage.start()
+        #expect(daemon.says("Its jobs stay in the queue until APNs accepts one."))
+        #expect(try waitUntil { try stage.status().backlog == 50 && stage.status().inFlight == 0 })
+        #expect(stage.simulator.totals.requests <= 5)
+        #expect(try Set(stage.backlog()) == Set(jobs))
+        stage.simulator.behave { $0.script.failures = [] }
+        #expect(stage.accepts(50))
+        #expect(try stage.drains())
+        #expect(try stage.status().dead == 0)
+        #expect(try stage.counter(.retried) == 0)
+        #expect(daemon.says("APNs answers as it should again"))
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a credential that is revoked under load holds what was going out`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        stage.simulator.behave { $0.script.latency = .milliseconds(1)...(.milliseconds(4)) }
+        try stage.push((0..<4000).map { pushJob(deviceToken($0)) })
+        #expect(stage.accepts(500))
+        stage.simulator.behave { $0.script.failures = [.init(.status(403, "InvalidProviderToken"), 1)] }
+        #expect(daemon.says("InvalidProviderToken"))
+        #expect(try waitUntil { try stage.status().inFlight == 0 })
+        let status = try stage.status()
+        #expect(status.backlog + Int(status.counters[.sent] ?? 0) == 4001)
+        #expect(status.backlog > 0)
+        stage.simulator.behave { $0.script.failures = [] }
+        daemon.signal(SIGHUP)
+        #expect(stage.accepts(4001))
+        #expect(try stage.drains())
+        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
+        #expect(try stage.status().dead == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a topic of the settings that APNs refuses holds, one of the job buries the job`() throws {
+        let stage = try DaemonStage { $0.topics = [DaemonStage.topic] }
+        let daemon = try stage.start(["apns_topic": "\"com.example.other\""])
+        try stage.push((0..<30).map { pushJob(deviceToken($0)) })
+        #expect(daemon.says("APNs does not accept the topic from the settings or the certificate (TopicDisallowed)"))
+        #expect(try waitUntil { try stage.status().backlog == 30 && stage.status().inFlight == 0 })
+        #expect(try stage.status().dead == 0)
+        try stage.write()
+        daemon.signal(SIGHUP)
+        #expect(stage.accepts(30))
+        let own = pushJob("0a", #""topic":"com.example.third""#)
+        try stage.push(own)
+        #expect(try waitUntil { try stage.status().dead == 1 })
+        let letter = try #require(try stage.deadLetters().first)
+        #expect(letter.text("reason") == "TopicDisallowed")
+        #expect(letter.text("job") == own)
+        #expect(try stage.status().feedback == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a provider token that APNs calls expired is renewed, and the push goes out again uncounted`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        let minted = unixTime()
+        #expect(waitUntil { unixTime() >= minted + 2 })
+        // The first token is now 3,601 s old or older; one made now is 3,599 s old, and good.
+        stage.simulator.advanceClock(seconds: 3599)
+        try stage.push((0..<10).map { pushJob(deviceToken($0)) })
+        #expect(stage.accepts(11, atMost: .seconds(4)))
+        #expect(try stage.drains())
+        #expect(try stage.counter(.retried) == 0)
+        #expect(try stage.counter(.maybeDuplicate) == 0)
+        #expect(try stage.status().dead == 0)
+        #expect(!daemon.standardError.contains("jobs stay in the queue"))
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a server whose certificate nobody vouches for gets not one byte of a push`() throws {
+        let stage = try DaemonStage()
+        try stage.push(pushJob("0a"))
+        let daemon = try stage.start(["apns_ca_path": nil])
+        #expect(daemon.says("Its jobs stay in the queue until APNs accepts one."))
+        #expect(try stage.backlog() == [pushJob("0a")])
+        #expect(stage.simulator.totals.requests == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+}

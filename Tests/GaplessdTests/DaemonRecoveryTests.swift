@@ -1,0 +1,125 @@
+import APNSSimulator
+import Glibc
+import Harness
+import RedisQueue
+import Testing
+
+@Suite("What a crash leaves behind is taken up")
+struct DaemonRecoveryTests {
+    @Test func `after kill -9 the next process takes up at once what was in flight`() throws {
+        let stage = try DaemonStage()
+        let first = try stage.start()
+        try stage.open(first)
+        stage.simulator.behave { $0.script.latency = .milliseconds(5)...(.milliseconds(15)) }
+        try stage.push((0..<3000).map { pushJob(deviceToken($0)) })
+        #expect(stage.accepts(1000))
+        first.crash()
+        let left = try stage.status()
+        #expect(left.inFlight > 0)
+        let second = try stage.start()
+        #expect(second.says("Took over \(left.inFlight) jobs of the dead worker ", atMost: .seconds(5)))
+        #expect(waitUntil(atMost: .seconds(30)) { stage.simulator.ledger.acceptedCounts.count == 3001 })
+        #expect(try stage.drains())
+        let extra = stage.simulator.totals.accepted - 3001
+        #expect(extra <= left.inFlight)
+        #expect(try stage.status().dead == 0)
+        #expect(try stage.counter(.retried) == 0, "a crash spends no retry")
+        #expect(try stage.counter(.recovered) == left.inFlight)
+        #expect(try stage.status().unexplained == 0)
+        #expect(second.stop()?.status == 0)
+    }
+
+    @Test func `a retry survives the process that wrote it`() throws {
+        let stage = try DaemonStage()
+        stage.simulator.plan(token: "0a", answers: [.usual(503)])
+        let first = try stage.start(["retry_delays": "[1]"])
+        try stage.push(pushJob("0a"))
+        #expect(try waitUntil { try stage.status().delayed == 1 })
+        first.crash()
+        let second = try stage.start()
+        #expect(stage.accepts(1))
+        #expect(stage.simulator.ledger.requests(for: "0a").count == 2)
+        #expect(second.stop()?.status == 0)
+    }
+
+    @Test func `of two daemons the one that lives takes over after the lease`() throws {
+        let stage = try DaemonStage()
+        let settings = ["redis_lease": "2"]
+        let first = try stage.start(settings, name: "first.json")
+        try stage.open(first)
+        // Stopped, not killed: its process is there, so that nothing but the lease can tell.
+        stage.simulator.behave { $0.script.failures = [.init(.silent, 1)] }
+        let jobs = (0..<50).map { pushJob(deviceToken($0)) }
+        try stage.push(jobs)
+        #expect(waitUntil { stage.simulator.totals.requests == 51 })
+        first.signal(SIGSTOP)
+        stage.simulator.behave { $0.script.failures = [] }
+        let second = try stage.start(settings, name: "second.json")
+        #expect(second.says("Connected to Redis"))
+        #expect(try stage.status().inFlight == 50, "nothing is taken before the lease is over")
+        #expect(stage.accepts(51))
+        #expect(second.says("Took over 50 jobs of the dead worker "))
+        #expect(try stage.drains())
+        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
+        first.signal(SIGCONT)
+        #expect(try waitUntil { try stage.counter(.fenced) == 1 })
+        #expect(first.says("50 jobs were taken over by another worker."))
+        try stage.push(pushJob("0c"))
+        #expect(stage.accepts(52))
+        #expect(first.stop()?.status == 0)
+        #expect(second.stop()?.status == 0)
+        #expect(try stage.status().workers.isEmpty)
+        #expect(try stage.counter(.retried) == 0)
+    }
+
+    @Test func `two daemons share a list and double nothing`() throws {
+        let stage = try DaemonStage()
+        try stage.push((0..<6000).map { pushJob(deviceToken($0)) })
+        let daemons = try ["first.json", "second.json"].map { try stage.start(name: $0) }
+        #expect(stage.accepts(6000))
+        #expect(try stage.drains())
+        #expect(try stage.status().workers.count == 2)
+        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
+        for daemon in daemons { #expect(daemon.stop()?.status == 0) }
+        #expect(try stage.counter(.sent) == 6000)
+        #expect(try stage.counter(.maybeDuplicate) == 0)
+    }
+
+    @Test func `Redis may die and come back in the middle`() throws {
+        let stage = try DaemonStage(redis: ["--appendonly", "yes", "--appendfsync", "always"])
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        stage.simulator.behave { $0.script.latency = .milliseconds(5)...(.milliseconds(15)) }
+        try stage.push((0..<4000).map { pushJob(deviceToken($0)) })
+        #expect(stage.accepts(1000))
+        stage.redis.kill()
+        #expect(daemon.says("Jobs stay in the queue; trying again."))
+        try stage.redis.restart()
+        try stage.reconnect()
+        #expect(stage.accepts(4001))
+        #expect(try stage.drains())
+        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
+        #expect(try stage.status().dead == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `at_most_once pops, sends and drains`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(["redis_delivery": "\"at_most_once\""])
+        stage.simulator.plan(token: "0a", answers: [.usual(503)])
+        stage.simulator.plan(token: "0b", answers: [.usual(410)])
+        try stage.push((0..<500).map { pushJob(deviceToken($0)) } + [pushJob("0a"), pushJob("0b"), "no job"])
+        #expect(stage.accepts(501))
+        #expect(try stage.drains())
+        #expect(try stage.status().dead == 2)
+        #expect(try stage.status().feedback == 1)
+        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
+        stage.simulator.behave { $0.script.failures = [.init(.delay(.milliseconds(300), then: .accept), 1)] }
+        try stage.push((1000..<3500).map { pushJob(deviceToken($0)) })
+        #expect(try waitUntil { try stage.status().backlog < 2500 })
+        #expect(daemon.stop()?.status == 0)
+        let accepted = stage.simulator.totals.accepted - 501
+        #expect(try stage.status().backlog + accepted == 2500, "what was popped and not sent went back")
+        #expect(try stage.redis("KEYS", "*inflight*").items?.isEmpty == true)
+    }
+}

@@ -1,0 +1,120 @@
+import APNSSimulator
+import Glibc
+import Harness
+import RedisQueue
+import Testing
+
+@Suite("What Redis wants of a daemon, and how it may fail it")
+struct DaemonRedisTests {
+    @Test func `a password from a file opens the door, and stands in no output`() throws {
+        let stage = try DaemonStage()
+        try stage.redis("CONFIG", "SET", "requirepass", "open sesame 5417")
+        try File.write("open sesame 5417\n", to: stage.folder.file("secret"))
+        let daemon = try stage.start(["redis_password_file": "\"secret\"", "log_level": "\"debug\""])
+        try stage.push(pushJob("0a"))
+        #expect(stage.accepts(1))
+        #expect(daemon.stop()?.status == 0)
+        #expect(!(daemon.standardOutput + daemon.standardError).contains("sesame"))
+    }
+
+    @Test func `a user of the ACL with the rights that the daemon needs is enough`() throws {
+        let stage = try DaemonStage()
+        try stage.redis("ACL", "SETUSER", "pusher", "on", ">pw-5417", "~beta_apns_queue", "~{beta_apns_queue}:gapless:*", "+@all", "-@admin", "-@dangerous")
+        let daemon = try stage.start(["redis_username": "\"pusher\"", "redis_password": "\"pw-5417\""])
+        try stage.push(pushJob("0a"))
+        #expect(stage.accepts(1))
+        #expect(daemon.stop()?.status == 0)
+        #expect(!(daemon.standardOutput + daemon.standardError).contains("pw-5417"))
+    }
+
+    @Test func `a wrong password at the start is a fault of the settings, in one sentence without it`() throws {
+        let stage = try DaemonStage()
+        try stage.redis("CONFIG", "SET", "requirepass", "right-5417")
+        for password in ["\"wrong-5417\"", nil] as [String?] {
+            let daemon = try stage.start(["redis_password": password])
+            #expect(daemon.process.wait(atMost: .seconds(10))?.status == 78)
+            #expect(!(daemon.standardOutput + daemon.standardError).contains("5417"))
+            let lines = daemon.standardError.split(separator: "\n")
+            #expect(lines.count == 1, "\(lines)")
+            #expect(lines.first?.contains(password == nil ? "NOAUTH" : "AUTH") == true, "\(lines)")
+        }
+    }
+
+    @Test(arguments: ["beta_apns_queue", "{beta_apns_queue}:gapless:delayed", "{beta_apns_queue}:gapless:dead", "{beta_apns_queue}:gapless:workers"])
+    func `a key of another type at the start is one, too`(key: String) throws {
+        let stage = try DaemonStage()
+        try stage.redis("SET", key, "text")
+        let daemon = try stage.start()
+        #expect(daemon.process.wait(atMost: .seconds(10))?.status == 78)
+        let lines = daemon.standardError.split(separator: "\n")
+        #expect(lines.count == 1, "\(lines)")
+        #expect(lines.first?.contains("WRONGTYPE") == true, "\(lines)")
+    }
+
+    @Test func `a password that changes while it runs is named, and mended without a restart`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        try stage.redis("CONFIG", "SET", "requirepass", "other-5417")
+        try stage.redis("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        #expect(daemon.says("Redis refuses: NOAUTH"))
+        try stage.redis("CONFIG", "SET", "requirepass", "")
+        try stage.push(pushJob("0a"))
+        #expect(stage.accepts(2))
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a Redis that is away at the start is waited for`() throws {
+        let stage = try DaemonStage()
+        try stage.push(pushJob("0a"))
+        stage.redis.kill()
+        let daemon = try stage.start()
+        #expect(daemon.says("Jobs stay in the queue; trying again."))
+        #expect(daemon.process.poll() == nil)
+        try stage.redis.restart()
+        try stage.reconnect()
+        try stage.push(pushJob("0b"))
+        #expect(stage.accepts(1))
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `several lists go in order of priority, each with its own keys`() throws {
+        let stage = try DaemonStage()
+        let lists = ["urgent", "{tag}normal", "late"]
+        for (number, list) in lists.enumerated() {
+            try stage.push((0..<300).map { pushJob(deviceToken(number * 1000 + $0)) }, to: list)
+        }
+        stage.simulator.plan(token: deviceToken(1000), answers: [.usual(410)])
+        stage.simulator.behave { $0.script.latency = .milliseconds(1)...(.milliseconds(2)) }
+        let daemon = try stage.start([
+            "redis_queue_key": #"["urgent", "{tag}normal", "late"]"#, "apns_max_concurrent_streams": "4", "pool_size": "1",
+        ])
+        #expect(stage.accepts(899))
+        #expect(try waitUntil { try lists.allSatisfy { try stage.status(of: $0).inFlight == 0 } })
+        let order = stage.simulator.ledger.entries.map(\.token)
+        let last = try #require(order.lastIndex(of: deviceToken(299)))
+        let late = try #require(order.firstIndex(of: deviceToken(2000)))
+        #expect(last < 400, "the urgent ones are through first")
+        #expect(late > 500)
+        #expect(try stage.status(of: "{tag}normal").dead == 1)
+        #expect(try stage.redis("LLEN", "{tag}normal:gapless:dead").integer == 1)
+        #expect(try stage.status(of: "urgent").counters[.sent] == 300)
+        #expect(try stage.status(of: "late").counters[.sent] == 300)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a list that was emptied or renamed meanwhile is nobody's fault`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        try stage.redis("RENAME", stage.keys.stats, "elsewhere")
+        try stage.redis("DEL", DaemonStage.list)
+        try stage.redis("SCRIPT", "FLUSH")
+        try stage.push(pushJob("0a"))
+        #expect(stage.accepts(2))
+        try stage.redis("FLUSHALL")
+        try stage.push(pushJob("0b"))
+        #expect(stage.accepts(3))
+        #expect(daemon.stop()?.status == 0)
+    }
+}

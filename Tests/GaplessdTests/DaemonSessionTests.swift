@@ -1,0 +1,152 @@
+import APNSSimulator
+import Harness
+import RedisQueue
+import Testing
+
+@Suite("Sessions that end or refuse cost no push and no retry")
+struct DaemonSessionTests {
+    private static let quick: ClosedRange<Duration> = .milliseconds(2)...(.milliseconds(6))
+
+    @Test(arguments: [GoAway.LastStream.all, .belowThis, .notice])
+    func `a GOAWAY under load doubles nothing`(last: GoAway.LastStream) throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        stage.simulator.behave { $0.script.latency = Self.quick }
+        try stage.push((0..<3000).map { pushJob(deviceToken($0)) })
+        for round in 1...4 {
+            #expect(stage.accepts(round * 400))
+            stage.simulator.goAway(GoAway(last: last))
+        }
+        #expect(stage.accepts(3001))
+        #expect(try stage.drains())
+        #expect(stage.simulator.totals.goAways > 0)
+        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
+        #expect(try stage.counter(.retried) == 0)
+        #expect(try stage.counter(.maybeDuplicate) == 0)
+        #expect(try stage.status().dead == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `what APNs certainly did not process goes out again at once and counts for nothing`() throws {
+        let stage = try DaemonStage()
+        stage.simulator.plan(token: "0a", answers: [.resetStream(code: 7), .resetStream(code: 7)])
+        stage.simulator.plan(token: "0b", answers: [.goAway(GoAway(last: .belowThis))])
+        let daemon = try stage.start(["retry_delays": "[60]"])
+        try stage.open(daemon)
+        try stage.push([pushJob("0a"), pushJob("0b")])
+        #expect(stage.accepts(3))
+        #expect(try stage.drains())
+        #expect(try stage.counter(.resent) >= 3)
+        #expect(try stage.counter(.retried) == 0)
+        #expect(try stage.counter(.maybeDuplicate) == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `what APNs may have processed goes out again at once and is counted as a possible duplicate`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(["retry_delays": "[60]"])
+        try stage.open(daemon)
+        let faults: [(String, Answer)] = [
+            ("0a", .resetStream(code: 2)), ("0b", .closeConnection(recorded: true)), ("0c", .closeConnection(recorded: false)),
+        ]
+        for (count, (token, answer)) in faults.enumerated() {
+            stage.simulator.plan(token: token, answers: [answer])
+            try stage.push(pushJob(token))
+            #expect(waitUntil { stage.simulator.ledger.requests(for: token).count == 2 })
+            #expect(try stage.drains())
+            #expect(try stage.counter(.maybeDuplicate) == count + 1)
+        }
+        #expect(stage.simulator.ledger.acceptedCount(token: "0b") == 2)
+        #expect(stage.simulator.ledger.acceptedCount(token: "0c") == 1)
+        #expect(try stage.counter(.retried) == 0)
+        #expect(try stage.counter(.resent) == 3)
+        #expect(try stage.counter(.sent) == 4)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a push that always resets its stream is a counted retry after ten`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        stage.simulator.plan(token: "0a", answers: Array(repeating: .resetStream(code: 2), count: 200))
+        try stage.push([pushJob("0a", #""identifier":3"#), pushJob("0b")])
+        #expect(try waitUntil { try stage.status().dead == 1 })
+        #expect(stage.simulator.ledger.requests(for: "0a").count == 44)
+        #expect(try stage.counter(.retried) == 3)
+        #expect(try stage.counter(.maybeDuplicate) >= 40)
+        #expect(stage.simulator.ledger.acceptedCount(token: "0b") == 1)
+        #expect(daemon.says("Retrying count (1)."))
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `503 Shutdown is a farewell the first time`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        stage.simulator.plan(token: "0a", answers: [.status(503, "Shutdown")])
+        try stage.push(pushJob("0a"))
+        #expect(stage.accepts(2))
+        #expect(try stage.drains())
+        #expect(try stage.counter(.retried) == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a stream limit that moves under load is kept and loses nothing`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        stage.simulator.behave {
+            $0.script.latency = Self.quick
+            $0.streamLimit = 1
+        }
+        try stage.push((0..<4000).map { pushJob(deviceToken($0)) })
+        for (accepted, limit) in [(20, 1000), (1000, 1), (1020, 0), (1020, 1000)] as [(Int, UInt32)] {
+            #expect(stage.accepts(accepted))
+            stage.simulator.behave { $0.streamLimit = limit }
+        }
+        #expect(stage.accepts(4001))
+        #expect(try stage.drains())
+        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
+        #expect(stage.simulator.totals.violations == 0)
+        #expect(try stage.counter(.retried) == 0)
+        #expect(try stage.counter(.maybeDuplicate) == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `while APNs is away, jobs stay where LLEN counts them`() throws {
+        let stage = try DaemonStage()
+        stage.simulator.behave { $0.refusesConnections = true }
+        let jobs = (0..<30).map { pushJob(deviceToken($0)) }
+        try stage.push(jobs)
+        let daemon = try stage.start()
+        #expect(daemon.says("No session to "))
+        #expect(try stage.backlog() == jobs)
+        #expect(try stage.status().inFlight == 0)
+        stage.simulator.behave { $0.refusesConnections = false }
+        #expect(stage.accepts(30))
+        stage.simulator.behave { $0.refusesConnections = true }
+        stage.simulator.closeConnections()
+        #expect(daemon.says("is closed"))
+        try stage.push(jobs)
+        #expect(try waitUntil { try stage.status().backlog == 30 && stage.status().inFlight == 0 })
+        stage.simulator.behave { $0.refusesConnections = false }
+        #expect(stage.accepts(60))
+        #expect(try stage.drains())
+        #expect(try stage.counter(.retried) == 0)
+        #expect(try stage.status().dead == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a server that says nothing is given up after apns_dial_timeout`() throws {
+        let stage = try DaemonStage()
+        stage.simulator.behave { $0.greeting = .nothing }
+        try stage.push(pushJob("0a"))
+        let daemon = try stage.start(["apns_dial_timeout": "0.2"])
+        #expect(daemon.says("No session to "))
+        #expect(try stage.backlog() == [pushJob("0a")])
+        stage.simulator.behave { $0.greeting = .settings }
+        #expect(stage.accepts(1))
+        #expect(daemon.stop()?.status == 0)
+    }
+}

@@ -1,0 +1,116 @@
+import APNSSimulator
+import Harness
+import JSONBytes
+import RedisQueue
+import Testing
+
+@Suite("What APNs says no to for good")
+struct DaemonVerdictTests {
+    @Test func `410 is a dead letter, and the feedback list hears since when`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        stage.simulator.plan(token: deviceToken(1), answers: [.status(410, "Unregistered", timestamp: 1_763_683_200_123)])
+        stage.simulator.plan(token: deviceToken(2), answers: [.status(410, "ExpiredToken", timestamp: 5)])
+        let job = pushJob(deviceToken(1), #""identifier":"user 7 \u00fc","topic":"com.example.app.voip","push_type":"voip""#)
+        try stage.push([job, pushJob(deviceToken(2), #""identifier":18446744073709551615"#)])
+        #expect(try waitUntil { try stage.status().feedback == 2 })
+        #expect(try stage.status().dead == 2)
+        let notes = try stage.feedback().sorted { ($0.text("reason") ?? "") > ($1.text("reason") ?? "") }
+        #expect(notes[0].text("token") == deviceToken(1))
+        #expect(notes[0].text("topic") == "com.example.app.voip")
+        #expect(notes[0].text("reason") == "Unregistered")
+        #expect(notes[0].number("status") == 410)
+        #expect(notes[0].number("timestamp") == 1_763_683_200_123)
+        #expect(notes[0].text("identifier") == "user 7 ü")
+        #expect(notes[0].text("verdict") == "dead")
+        #expect(notes[1].text("topic") == DaemonStage.topic)
+        #expect(notes[1].text("reason") == "ExpiredToken")
+        #expect(notes[1]["identifier"] == .number("18446744073709551615"))
+        #expect(notes[1].text("verdict") == "dead")
+        let letter = try #require(try stage.deadLetters().first { $0.text("token") == deviceToken(1) })
+        #expect(letter.text("job") == job)
+        #expect(letter.number("status") == 410)
+        #expect(letter.number("attempts") == 1)
+        #expect(daemon.says(#"[Gapless E] "#))
+        #expect(
+            daemon.complaints.contains(
+                #"[Gapless E] STAMP Final SendPayload Error (ID "user 7 \u00fc"): 410 Unregistered | \#(job)."#))
+        #expect(try stage.counter(.dead) == 2)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `after a first acceptance a bad token is a dead letter at once, and only suspect`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        stage.simulator.plan(token: deviceToken(1), answers: [.usual(400)])
+        stage.simulator.plan(token: deviceToken(2), answers: [.status(400, "DeviceTokenNotForTopic")])
+        try stage.push([pushJob(deviceToken(1)), pushJob(deviceToken(2))])
+        #expect(try waitUntil { try stage.status().dead == 2 })
+        let notes = try stage.feedback()
+        #expect(Set(notes.map { $0.text("reason") }) == ["BadDeviceToken", "DeviceTokenNotForTopic"])
+        #expect(Set(notes.map { $0.text("verdict") }) == ["suspect"])
+        #expect(notes.allSatisfy { $0["timestamp"] == .null })
+        #expect(Set(notes.map { $0.number("status") }) == [400])
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test(arguments: [(400, "BadCollapseId"), (400, "PayloadEmpty"), (404, "BadPath"), (405, "MethodNotAllowed"), (413, "PayloadTooLarge"), (400, "SomethingNew")])
+    func `other answers of 4xx end a job at once and blame no token`(status: Int, reason: String) throws {
+        let stage = try DaemonStage()
+        stage.simulator.plan(token: "0a", answers: [.status(status, reason)])
+        let daemon = try stage.start()
+        try stage.push(pushJob("0a", #""identifier":1"#))
+        #expect(try waitUntil { try stage.status().dead == 1 })
+        let letter = try #require(try stage.deadLetters().first)
+        #expect(letter.number("status") == Int64(status))
+        #expect(letter.text("reason") == reason)
+        #expect(letter.text("job") == pushJob("0a", #""identifier":1"#))
+        #expect(try stage.status().feedback == 0)
+        #expect(stage.simulator.totals.requests == 1)
+        #expect(daemon.says("Final SendPayload Error (ID 1): \(status) \(reason) | "))
+    }
+
+    @Test func `beyond redis_dead_letter_max the oldest dead letters go, counted and logged`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(["redis_dead_letter_max": "5"])
+        for number in 1...12 {
+            try stage.push(#"{"token":"xx","identifier":\#(number),"data":{}}"#)
+            #expect(try waitUntil { try stage.counter(.dead) == number })
+        }
+        #expect(try stage.deadLetters().map { $0.number("identifier") } == [8, 9, 10, 11, 12])
+        #expect(try stage.counter(.trimmed) == 7)
+        #expect(daemon.says("dead letters beyond redis_dead_letter_max were dropped from beta_apns_queue."))
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `the results stream gets one entry for every final outcome`() throws {
+        let stage = try DaemonStage()
+        stage.simulator.plan(token: deviceToken(1), answers: [.usual(503)])
+        stage.simulator.plan(token: deviceToken(2), answers: [.usual(410)])
+        let daemon = try stage.start(["redis_results_key": "\"results\"", "redis_results_max": "100"])
+        try stage.push([
+            pushJob(deviceToken(1), #""identifier":"a\"b""#), pushJob(deviceToken(2), #""identifier":2"#),
+            pushJob(deviceToken(3), #""expires_at":5"#), "no job",
+        ])
+        #expect(try stage.drains())
+        #expect(try waitUntil { (try stage.redis("XLEN", "results").integer ?? 0) >= 3 })
+        let entries = try stage.redis("XRANGE", "results", "-", "+").items ?? []
+        let texts = entries.map { ($0.items?[1].items ?? []).compactMap(\.text) }
+        func fields(_ token: String) -> [String: String] {
+            let all = texts.filter { $0.contains(token) }
+            #expect(all.count == 1, "one entry of \(token)")
+            let entry = all.first ?? []
+            return Dictionary(uniqueKeysWithValues: stride(from: 0, to: entry.count - 1, by: 2).map { (entry[$0], entry[$0 + 1]) })
+        }
+        let sent = fields(deviceToken(1))
+        #expect(sent["status"] == "200")
+        #expect(sent["identifier"] == "a\"b")
+        #expect(sent["attempts"] == "2")
+        #expect(sent["apns_id"] == stage.simulator.ledger.requests(for: deviceToken(1)).last?.apnsID)
+        #expect(fields(deviceToken(2))["reason"] == "Unregistered")
+        #expect(fields(deviceToken(3))["reason"] == "Expired")
+        #expect(entries.count == 4, "the job that is none has ended, too")
+        #expect(daemon.stop()?.status == 0)
+    }
+}
