@@ -41,6 +41,12 @@ extension ExitCode {
     static let serviceUnavailable = ExitCode(69)
     /// EX_CONFIG: the settings or a credential.
     static let settingsFault = ExitCode(78)
+
+    /// EX_USAGE, where only the settings show that an option is wrong: says why, as the parser would.
+    static func wrongUsage(_ why: String, of call: String) -> ExitCode {
+        StandardStreams.print(["Error: \(why)", "  See 'gaplessd help \(call)' for more information."], to: STDERR_FILENO)
+        return .validationFailure
+    }
 }
 
 /// Descriptors 0, 1 and 2 of this process, and the signal that comes with broken ones.

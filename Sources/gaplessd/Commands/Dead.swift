@@ -55,7 +55,7 @@ struct Dead: ParsableCommand {
 
     func run() throws {
         let settings = try file.loadSettings()
-        let lists = try which.lists(of: settings)
+        let lists = try which.lists(of: settings, call: "dead")
         try RedisAccess.run(settings) { client in
             switch action {
             case .list: try list(lists, settings, &client)

@@ -28,7 +28,7 @@ struct Enqueue: ParsableCommand {
 
     func run() throws {
         let settings = try file.loadSettings()
-        let list = try which.lists(of: settings)[0]
+        let list = try which.lists(of: settings, call: "enqueue")[0]
         let paths = files.isEmpty ? ["-"] : files
         // A name that is misspelt is said before anything is pushed.
         for path in paths { _ = try open(path) }
@@ -49,7 +49,7 @@ struct Enqueue: ParsableCommand {
             StandardStreams.print(["\(fault); \(run.summary)"], to: STDERR_FILENO)
             throw ExitCode.failure
         }
-        StandardStreams.print([run.summary + " to \(list.printable)"])
+        StandardStreams.print([run.summary])
         if run.bad > 0 { throw ExitCode.badInput }
     }
 
@@ -137,7 +137,8 @@ private struct EnqueueRun: ~Copyable {
     }
 
     var summary: String {
-        "\(pusher.acknowledged) job\(pusher.acknowledged == 1 ? "" : "s") pushed" + (bad > 0 ? ", \(bad) bad line\(bad == 1 ? "" : "s")" : "")
+        "\(pusher.acknowledged) job\(pusher.acknowledged == 1 ? "" : "s") pushed to \(pusher.list.printable)"
+            + (bad > 0 ? ", \(bad) bad line\(bad == 1 ? "" : "s")" : "")
     }
 }
 

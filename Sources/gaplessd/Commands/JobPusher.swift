@@ -7,7 +7,7 @@ struct JobPusher: ~Copyable {
     private static let mostBytes = 4 << 20
 
     private var client: RedisClient
-    private let list: String
+    let list: String
     private var batch: [[UInt8]] = []
     private var batchBytes = 0
     /// Jobs that Redis has said to have.

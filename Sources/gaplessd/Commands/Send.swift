@@ -32,11 +32,12 @@ struct Send: ParsableCommand {
             job = try reader.read(push.job)
         } catch {
             // A place in the job that we made of the options says nothing to who gave them.
-            throw ValidationError("\(error.text.withoutOffset.printable).")
+            throw ExitCode.wrongUsage("\(error.text.withoutOffset.printable).", of: "send")
         }
-        guard !job.isExpired(now: WallClock.now().unixSeconds) else { throw ValidationError("--expires-at is in the past.") }
+        guard !job.isExpired(now: WallClock.now().unixSeconds) else { throw ExitCode.wrongUsage("--expires-at is in the past.", of: "send") }
         guard let app = SingleSend.route(job, configuration) else {
-            throw ValidationError(job.topic == nil ? "--topic is needed: the settings name none." : "No app has the topic \(job.topic ?? "").")
+            let why = job.topic.map { "No app has the topic \($0.printable)." } ?? "--topic is needed: the settings name none."
+            throw ExitCode.wrongUsage(why, of: "send")
         }
         do {
             let answer = try SingleSend(configuration, app: app).run(job)

@@ -33,11 +33,11 @@ struct ListOption: ParsableArguments {
     var list: String?
 
     /// The lists that are meant: the one that was named, or all.
-    func lists(of settings: Settings) throws -> [String] {
+    func lists(of settings: Settings, call: String) throws -> [String] {
         guard let list else { return settings.lists }
         guard settings.lists.contains(list) else {
             let known = settings.lists.map(\.printable).joined(separator: ", ")
-            throw ValidationError("'\(list.printable)' is not in redis_queue_key (\(known)).")
+            throw ExitCode.wrongUsage("--list: '\(list.printable)' is not in redis_queue_key (\(known)).", of: call)
         }
         return [list]
     }
