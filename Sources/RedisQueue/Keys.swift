@@ -13,7 +13,8 @@ public struct Keys: Sendable, Equatable {
     public let stats: String
     /// Never exists. A script that deletes it first has written, and is then not refused for lack of memory.
     let nothing: String
-    private let prefix: String
+    /// Before the last part of every key but the list's own.
+    let prefix: String
 
     public init(list: String) {
         self.list = list

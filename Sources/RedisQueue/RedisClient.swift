@@ -5,20 +5,39 @@ internal import Threads
 public struct RedisClient: ~Copyable {
     private var connection: RedisConnection<Void>
 
-    /// Connects, logs in and selects the database. Blocks up to the settings' timeout for each step.
+    /// Connects, logs in and selects the database. Blocks up to the settings' timeout for each step. A host's addresses are tried
+    /// in turn.
     ///
     /// - Throws: also when the server lets us in and does not serve (`LOADING …`).
     public init(settings: QueueSettings, tls: TLSContext? = nil) throws(RedisError) {
-        self.init(try RedisClient.logIn(settings, tls))
+        let attempts = RedisClient.addressCount(of: settings.server)
+        for attempt in 0..<attempts - 1 {
+            do throws(RedisError) {
+                self.init(try RedisClient.logIn(settings, tls, attempt: attempt))
+                return
+            } catch {
+                // What answered need not be asked for at another address.
+                if case .reply = error { throw error }
+            }
+        }
+        self.init(try RedisClient.logIn(settings, tls, attempt: attempts - 1))
+    }
+
+    /// At least 1, at most 4: a host that cannot be resolved says so when it is dialled.
+    private static func addressCount(of server: QueueSettings.Server) -> Int {
+        guard case .tcp(let host, let port) = server else { return 1 }
+        return min(4, max(1, (try? SocketAddress.resolve(host: host, port: port).count) ?? 1))
     }
 
     private init(_ connection: consuming RedisConnection<Void>) {
         self.connection = connection
     }
 
-    private static func logIn(_ settings: QueueSettings, _ tls: TLSContext?) throws(RedisError) -> RedisConnection<Void> {
+    private static func logIn(
+        _ settings: QueueSettings, _ tls: TLSContext?, attempt: Int
+    ) throws(RedisError) -> RedisConnection<Void> {
         var connection = try RedisConnection<Void>(
-            to: settings.server, attempt: 0, tls: tls, timeout: settings.timeout, now: .now)
+            to: settings.server, attempt: attempt, tls: tls, timeout: settings.timeout, now: .now)
         let encoder = CallEncoder(settings: settings, worker: .make(instance: 0), information: [], birthMark: "")
         for (call, command) in encoder.greeting() {
             guard case .error(let text) = try exchange([command], on: &connection)[0] else { continue }

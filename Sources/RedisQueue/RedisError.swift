@@ -20,6 +20,12 @@ public enum RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         case .reply(let text): text
         }
     }
+
+    /// Whether only somebody with rights on the server can mend it (a wrong password, a missing right, a wrong type at a key);
+    /// everything else may pass.
+    public var isRefusal: Bool {
+        if case .reply(let text) = self { ServerFault(text) == .refusal } else { false }
+    }
 }
 
 /// What an error reply means for who sent the call.

@@ -17,7 +17,7 @@ struct Gaplessd: ParsableCommand {
             needs a path: 'gaplessd ./check'.
             """,
         version: gaplessdVersion,
-        subcommands: [Run.self, Check.self],
+        subcommands: [Run.self, Check.self, Send.self, Status.self, Audit.self, Dead.self, Enqueue.self],
         defaultSubcommand: Run.self)
 
     static func main() {
@@ -41,6 +41,12 @@ extension ExitCode {
     static let serviceUnavailable = ExitCode(69)
     /// EX_CONFIG: the settings or a credential.
     static let settingsFault = ExitCode(78)
+
+    /// EX_USAGE, where only the settings show that an option is wrong: says why, as the parser would.
+    static func wrongUsage(_ why: String, of call: String) -> ExitCode {
+        StandardStreams.print(["Error: \(why)", "  See 'gaplessd help \(call)' for more information."], to: STDERR_FILENO)
+        return .validationFailure
+    }
 }
 
 /// Descriptors 0, 1 and 2 of this process, and the signal that comes with broken ones.
@@ -58,16 +64,27 @@ enum StandardStreams {
     }
 
     /// Writes lines for people. A stream that cannot be written is nobody's fault worth telling: the exit status says the rest.
-    static func print(_ lines: [String], to descriptor: CInt = STDOUT_FILENO) {
-        let bytes = Array(lines.map { $0 + "\n" }.joined().utf8)
+    ///
+    /// - Returns: whether it could; a call with more to say stops where its reader is gone.
+    @discardableResult
+    static func print(_ lines: [String], to descriptor: CInt = STDOUT_FILENO) -> Bool {
+        write(Array(lines.map { $0 + "\n" }.joined().utf8), to: descriptor)
+    }
+
+    /// As above, any bytes.
+    @discardableResult
+    static func write(_ bytes: [UInt8], to descriptor: CInt = STDOUT_FILENO) -> Bool {
         var written = 0
         while written < bytes.count {
-            let count = bytes[written...].withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
+            let count = bytes[written...].withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
             if count > 0 {
                 written += count
             } else if errno != EINTR {
-                return
+                return false
             }
         }
+        return true
     }
+
+    static func isTerminal(_ descriptor: CInt) -> Bool { isatty(descriptor) == 1 }
 }

@@ -6,6 +6,16 @@ struct SettingsArgument: ParsableArguments {
     @Argument(help: ArgumentHelp("The settings file, a JSON object.", valueName: "SETTINGS.json"), completion: .file(extensions: ["json"]))
     var settings: String
 
+    /// Settings alone, for calls that talk to Redis and not to APNs, and need read no key; or every fault in them, as below.
+    func loadSettings() throws -> Settings {
+        do {
+            return try Settings.read(SettingsFile(path: settings)).settings
+        } catch {
+            StandardStreams.print(error.lines, to: STDERR_FILENO)
+            throw ExitCode.settingsFault
+        }
+    }
+
     /// Settings and credentials, or every fault in them, one line each on stderr, and the end.
     func load() throws -> Configuration {
         do {
@@ -14,5 +24,21 @@ struct SettingsArgument: ParsableArguments {
             StandardStreams.print(error.lines, to: STDERR_FILENO)
             throw ExitCode.settingsFault
         }
+    }
+}
+
+/// One of the lists of the settings, where a call means only one.
+struct ListOption: ParsableArguments {
+    @Option(help: ArgumentHelp("Of several lists in redis_queue_key, this one.", valueName: "NAME"))
+    var list: String?
+
+    /// The lists that are meant: the one that was named, or all.
+    func lists(of settings: Settings, call: String) throws -> [String] {
+        guard let list else { return settings.lists }
+        guard settings.lists.contains(list) else {
+            let known = settings.lists.map(\.printable).joined(separator: ", ")
+            throw ExitCode.wrongUsage("--list: '\(list.printable)' is not in redis_queue_key (\(known)).", of: call)
+        }
+        return [list]
     }
 }

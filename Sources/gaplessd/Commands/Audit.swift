@@ -1,0 +1,120 @@
+import ArgumentParser
+import JSONBytes
+import RedisQueue
+
+/// Whether every claimed job is accounted for.
+struct Audit: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "audit",
+        abstract: "Shows that the books balance: what became of every claimed job.",
+        discussion: """
+            claimed = sent + retried + postponed + dead + expired + released + recovered + in flight, over all workers of a list \
+            and at any moment, for each claimed job is counted in the step that takes it from its worker. What is left over is \
+            "unexplained": positive when claimed jobs are nowhere, negative when more came back than was claimed.
+
+            It also looks for jobs in flight of workers that are not registered, registered workers without a record, delayed \
+            jobs that no daemon wrote, dead letters that cannot be read, and keys that no daemon makes.
+
+            --json prints one object on one line: "balanced", "unexplained" (the sum) and "lists"; each of these has "list", the \
+            terms, "unexplained", "stranded" (worker and jobs), "recordless_workers", "delayed_without_bar", \
+            "unreadable_dead" and "foreign_keys".
+
+            Exit status: 0 the books balance, 1 they do not, or jobs are stranded; 64 wrong usage, 69 Redis does not answer, \
+            78 a fault in the settings, or Redis refuses us.
+            """)
+
+    @OptionGroup var file: SettingsArgument
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    func run() throws {
+        let settings = try file.loadSettings()
+        try RedisAccess.run(settings) { client in
+            let reports = try settings.lists.map { list in
+                let keys = Keys(list: list)
+                let audit = try QueueAudit.read(&client, keys)
+                return AuditReport(list: list, audit: audit, unreadable: try DeadLetterWalk.unreadable(keys, &client))
+            }
+            StandardStreams.print(json ? [AuditReport.object(reports).line] : Array(reports.map(\.lines).joined(separator: [""])))
+            if !reports.allSatisfy(\.isBalanced) { throw ExitCode.failure }
+        }
+    }
+}
+
+/// One list's books, and what else is to be said of it.
+struct AuditReport {
+    var list: String
+    var audit: QueueAudit
+    /// Dead letters whose record cannot be read.
+    var unreadable: Int
+
+    var isBalanced: Bool { audit.status.unexplained == 0 && audit.stranded.isEmpty }
+
+    /// What a claimed job can become, and what is left.
+    private var terms: [(name: String, count: Int64)] {
+        let counters: [Counter] = [.sent, .retried, .postponed, .dead, .expired, .released, .recovered]
+        return counters.map { ($0.rawValue, audit.status.counters[$0, default: 0]) } + [("in_flight", Int64(audit.status.inFlight))]
+    }
+
+    private var claimed: Int64 { audit.status.counters[.claimed, default: 0] }
+
+    var lines: [String] {
+        let rows = [("  claimed", claimed)] + terms.enumerated().map { ($0 == 0 ? "= " : "+ ", $1) }
+            .map { ($0 + $1.name.spaced, $1.count) }
+        let width = rows.map { "\($0.1)".count }.max() ?? 0
+        let columns = rows.map { name, count in name.padded(to: 14) + "\(count)".padded(leftTo: width) }
+        return ["list \(list.printable)"] + columns + [verdict] + notes.map { "note: \($0)" }
+    }
+
+    private var verdict: String {
+        let difference = audit.status.unexplained
+        if difference > 0 {
+            return "does not balance: \(difference) claimed job\(difference == 1 ? " is" : "s are") in none of the terms"
+        }
+        if difference < 0 { return "does not balance: the terms are \(difference.magnitude) more than was claimed" }
+        return "balances"
+    }
+
+    private var notes: [String] {
+        var notes = audit.stranded.map { stranded in
+            "\(stranded.jobs) jobs are in flight of worker \(stranded.worker.printable), which is not registered: "
+                + "no other worker will take them over"
+        }
+        notes += audit.recordless.map { "worker \($0.printable) is registered and has no record; its jobs are taken over after the lease" }
+        if audit.delayedWithoutBar > 0 {
+            notes.append("\(audit.delayedWithoutBar) delayed jobs were not written by a daemon; they will go out as they stand")
+        }
+        if unreadable > 0 { notes.append("\(unreadable) dead letters cannot be read; 'dead' leaves them alone") }
+        notes += audit.foreignKeys.map { "no daemon makes the key \($0.printable)" }
+        return notes
+    }
+
+    static func object(_ reports: [AuditReport]) -> JSONValue {
+        .members([
+            "balanced": .bool(reports.allSatisfy(\.isBalanced)),
+            "unexplained": .integer(reports.reduce(Int64(0)) { $0 &+ $1.audit.status.unexplained }),
+            "lists": .array(reports.map(\.object)),
+        ])
+    }
+
+    private var object: JSONValue {
+        let books = [("claimed", claimed)] + terms + [("unexplained", audit.status.unexplained)]
+        let stranded = audit.stranded.map { JSONValue.members(["worker": .string($0.worker), "jobs": .integer($0.jobs)]) }
+        let members: [(String, JSONValue)] = [("list", .string(list))] + books.map { ($0.0, .integer($0.1)) } + [
+            ("stranded", .array(stranded)), ("recordless_workers", .array(audit.recordless.map(JSONValue.string))),
+            ("delayed_without_bar", .integer(audit.delayedWithoutBar)), ("unreadable_dead", .integer(unreadable)),
+            ("foreign_keys", .array(audit.foreignKeys.map(JSONValue.string))),
+        ]
+        return .object(members.map { JSONMember(key: $0.0, value: $0.1, offset: 0) })
+    }
+}
+
+extension String {
+    /// `in_flight` as people write it.
+    fileprivate var spaced: String { String(map { $0 == "_" ? " " : $0 }) }
+
+    fileprivate func padded(to width: Int) -> String { self + String(repeating: " ", count: max(0, width - count)) }
+
+    fileprivate func padded(leftTo width: Int) -> String { String(repeating: " ", count: max(0, width - count)) + self }
+}

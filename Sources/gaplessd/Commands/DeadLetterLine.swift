@@ -1,0 +1,27 @@
+import JSONBytes
+
+/// A dead letter as `dead list` shows it.
+enum DeadLetterLine {
+    /// `2026/11/20 22:50:09  410 Unregistered  ID 154  token 071c…  1 attempt  job of 57 bytes`.
+    ///
+    /// - Parameter redacts: `log_redact`.
+    static func text(_ entry: DeadLetterWalk.Entry, redacts: Bool) -> String {
+        guard let letter = entry.letter else { return "unreadable, \(entry.record.count) bytes" }
+        let token = letter.token.map { redacts ? String($0.prefix(8)) : $0 }
+        let identifier = letter.identifier.map { String(decoding: $0, as: UTF8.self) }
+        let parts = [
+            LocalTime.text(of: letter.at),
+            (letter.status.map { "\($0) " } ?? "") + (letter.reason.isEmpty ? "no reason" : letter.reason),
+            identifier.map { "ID \($0)" }, token.map { "token \($0)" },
+            "\(letter.attempts) attempt\(letter.attempts == 1 ? "" : "s")", "job of \(letter.job.count) bytes",
+        ]
+        return parts.compactMap { $0 }.joined(separator: "  ").printable
+    }
+
+    /// The record as it is, on one line; what cannot be read stands in Base64, so that every line is JSON.
+    static func json(_ entry: DeadLetterWalk.Entry) -> String {
+        if entry.letter != nil, isValidUTF8(entry.record) { return String(decoding: Job.onOneLine(entry.record), as: UTF8.self) }
+        let encoded = String(decoding: Base64.encode(entry.record), as: UTF8.self)
+        return JSONValue.members(["unreadable_base64": .string(encoded)]).line
+    }
+}

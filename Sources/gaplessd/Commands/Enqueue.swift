@@ -1,0 +1,152 @@
+import ArgumentParser
+import Glibc
+import RedisQueue
+
+/// Jobs from files into the list.
+struct Enqueue: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "enqueue",
+        abstract: "Pushes newline-delimited JSON jobs from files or standard input into the list, each checked first.",
+        discussion: """
+            Every line is one job, at most 64 MiB long; empty lines are skipped. A line that is no job is named on stderr by file, \
+            line number and fault, and is not pushed; all others are, as they are. Of a job with several tokens the bad ones \
+            are named, and it is pushed if any is good.
+
+            With several lists in redis_queue_key jobs go into the first, unless --list names another.
+
+            Exit status: 0, 65 some lines were bad (the good ones are pushed), 64 wrong usage, 69 Redis does not answer (how many \
+            jobs it had acknowledged before is said), 78 a fault in the settings, or Redis refuses us; 1 a file cannot be read.
+            """)
+
+    @OptionGroup var file: SettingsArgument
+
+    @Argument(
+        help: ArgumentHelp("Files of jobs; '-', or no file, is standard input.", valueName: "FILE"), completion: .file())
+    var files: [String] = []
+
+    @OptionGroup var which: ListOption
+
+    func run() throws {
+        let settings = try file.loadSettings()
+        let list = try which.lists(of: settings, call: "enqueue")[0]
+        let paths = files.isEmpty ? ["-"] : files
+        // A name that is misspelt is said before anything is pushed.
+        for path in paths { _ = try open(path) }
+        let client: RedisClient
+        do {
+            client = try RedisAccess.open(settings)
+        } catch {
+            throw error.told("redis")
+        }
+        var run = EnqueueRun(settings, JobPusher(client, list: list))
+        do {
+            for path in paths { try run.enqueue(open(path), name: path == "-" ? "stdin" : path.printable) }
+            try run.finish()
+        } catch let error as RedisError {
+            throw run.fell(error, settings)
+        } catch let fault as FileBytes.Fault {
+            run.close()
+            StandardStreams.print(["\(fault); \(run.summary)"], to: STDERR_FILENO)
+            throw ExitCode.failure
+        }
+        StandardStreams.print([run.summary])
+        if run.bad > 0 { throw ExitCode.badInput }
+    }
+
+    private func open(_ path: String) throws -> LineReader {
+        do {
+            return try LineReader(path)
+        } catch {
+            StandardStreams.print(["\(path.printable): \(error)"], to: STDERR_FILENO)
+            throw ExitCode.failure
+        }
+    }
+}
+
+extension ExitCode {
+    /// EX_DATAERR: lines of input.
+    static let badInput = ExitCode(65)
+}
+
+/// One `enqueue` on its way.
+private struct EnqueueRun: ~Copyable {
+    private var reader: JobReader
+    private var pusher: JobPusher
+    private var bar = ProgressBar()
+    /// Lines that were no jobs.
+    private(set) var bad = 0
+
+    init(_ settings: Settings, _ pusher: consuming JobPusher) {
+        reader = JobReader(retryLimit: settings.retryLimit, appNames: Set(settings.apps.compactMap(\.name)))
+        self.pusher = pusher
+    }
+
+    mutating func enqueue(_ lines: consuming LineReader, name: String) throws {
+        while let line = try lines.next() {
+            switch line {
+            // What has come is not to wait for what may come some day.
+            case .pause: try pusher.flush()
+            case .tooLong: refuse("\(name):\(lines.number)", "longer than \(LineReader.longestLine) bytes")
+            case .line(let bytes): try take(bytes, at: "\(name):\(lines.number)")
+            }
+            let share = lines.size.map { $0 > 0 ? Double(lines.bytesRead) / Double($0) : 1 }
+            bar.update(share: share, "\(name): \(pusher.acknowledged) jobs")
+        }
+    }
+
+    private mutating func take(_ line: [UInt8], at place: String) throws(RedisError) {
+        if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) { return }
+        do {
+            let job = try reader.read(line)
+            let faults = job.tokens.compactMap(\.fault)
+            if let first = faults.first {
+                if faults.count == job.tokens.count { return refuse(place, "every \(first)") }
+                tell(place, "\(faults.count) of \(job.tokens.count) tokens cannot be pushed, the first: \(first)")
+            }
+        } catch {
+            return refuse(place, error.text)
+        }
+        try pusher.push(line)
+    }
+
+    private mutating func refuse(_ place: String, _ fault: String) {
+        bad += 1
+        tell(place, fault)
+    }
+
+    private mutating func tell(_ place: String, _ text: String) {
+        bar.clear()
+        StandardStreams.print(["\(place): \(text.printable)"], to: STDERR_FILENO)
+    }
+
+    mutating func finish() throws(RedisError) {
+        try pusher.flush()
+        bar.clear()
+    }
+
+    mutating func close() {
+        try? pusher.flush()
+        bar.clear()
+    }
+
+    /// Redis went away in the middle: what is certain, and what is not.
+    mutating func fell(_ error: RedisError, _ settings: Settings) -> ExitCode {
+        bar.clear()
+        let doubt = pusher.unconfirmed > 0 ? ", and of \(pusher.unconfirmed) more it is not known" : ""
+        return ProbeFault(error, of: settings).told("redis", adding: "; \(summary)\(doubt)")
+    }
+
+    var summary: String {
+        "\(pusher.acknowledged) job\(pusher.acknowledged == 1 ? "" : "s") pushed to \(pusher.list.printable)"
+            + (bad > 0 ? ", \(bad) bad line\(bad == 1 ? "" : "s")" : "")
+    }
+}
+
+extension JobFault {
+    /// What is wrong, without the words of the log.
+    var text: String {
+        switch self {
+        case .unmarshal(let why), .structure(let why): why
+        }
+    }
+}

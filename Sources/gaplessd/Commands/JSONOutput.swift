@@ -1,0 +1,50 @@
+import JSONBytes
+
+// JSON that calls print: one object on one line, its members in the order given.
+extension JSONValue {
+    static func members(_ members: KeyValuePairs<String, JSONValue>) -> JSONValue {
+        .object(members.map { JSONMember(key: $0.key, value: $0.value, offset: 0) })
+    }
+
+    static func integer(_ number: some BinaryInteger) -> JSONValue { .number("\(number)") }
+
+    /// With at most one digit behind the point.
+    static func rounded(_ number: Double) -> JSONValue { .number("\((number * 10).rounded() / 10)") }
+
+    static func optional(_ text: String?) -> JSONValue { text.map(JSONValue.string) ?? .null }
+
+    /// Itself as JSON text.
+    var bytes: [UInt8] {
+        var bytes: [UInt8] = []
+        write(to: &bytes)
+        return bytes
+    }
+
+    /// The same, for a line of output.
+    var line: String { String(decoding: bytes, as: UTF8.self) }
+
+    private func write(to bytes: inout [UInt8]) {
+        switch self {
+        case .object(let members):
+            bytes += Array("{".utf8)
+            for (index, member) in members.enumerated() {
+                if index > 0 { bytes += Array(", ".utf8) }
+                bytes.appendJSONString(member.key)
+                bytes += Array(": ".utf8)
+                member.value.write(to: &bytes)
+            }
+            bytes += Array("}".utf8)
+        case .array(let elements):
+            bytes += Array("[".utf8)
+            for (index, element) in elements.enumerated() {
+                if index > 0 { bytes += Array(", ".utf8) }
+                element.write(to: &bytes)
+            }
+            bytes += Array("]".utf8)
+        case .string(let text): bytes.appendJSONString(text)
+        case .number(let digits): bytes += Array(digits.utf8)
+        case .bool(let flag): bytes += Array("\(flag)".utf8)
+        case .null: bytes += Array("null".utf8)
+        }
+    }
+}

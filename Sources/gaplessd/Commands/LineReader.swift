@@ -1,0 +1,123 @@
+import Glibc
+import Threads
+
+/// The lines of a file or a pipe, one after the other; holds no more than one line and one read.
+struct LineReader: ~Copyable {
+    /// Bytes of a line. What is longer is no job.
+    static let longestLine = 64 << 20
+
+    enum Line: Equatable {
+        /// Without its line end (LF or CR LF).
+        case line([UInt8])
+        /// Longer than `longestLine`; its bytes are gone.
+        case tooLong
+        /// Nothing to read at the moment: the next call waits for more.
+        case pause
+    }
+
+    private let descriptor: CInt
+    private var chunk = [UInt8](repeating: 0, count: 256 << 10)
+    private var unread = 0..<0
+    private var begun: [UInt8] = []
+    private var isTooLong = false
+    private var mayWait = false
+    /// Of the line that was returned last; the first is 1.
+    private(set) var number = 0
+    /// Read so far, for progress.
+    private(set) var bytesRead = 0
+    /// Of a regular file when it was opened; `nil` for a pipe.
+    let size: Int?
+
+    /// - Parameter path: `-` is standard input.
+    init(_ path: String) throws(FileBytes.Fault) {
+        let descriptor = path == "-" ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw .system(errno) }
+        var facts = stat()
+        guard fstat(descriptor, &facts) == 0, facts.st_mode & S_IFMT != S_IFDIR else {
+            let code = errno
+            close(descriptor)
+            throw .system(facts.st_mode & S_IFMT == S_IFDIR ? EISDIR : code)
+        }
+        self.descriptor = descriptor
+        size = facts.st_mode & S_IFMT == S_IFREG ? Int(facts.st_size) : nil
+    }
+
+    deinit { close(descriptor) }
+
+    /// `nil` at the end. A last line needs no line end.
+    mutating func next() throws(FileBytes.Fault) -> Line? {
+        while true {
+            if unread.isEmpty {
+                if !mayWait, !isReadable {
+                    mayWait = true
+                    return .pause
+                }
+                mayWait = false
+                guard try read() else { return begun.isEmpty && !isTooLong ? nil : endLine() }
+            }
+            let end = newline()
+            take(unread.lowerBound..<(end ?? unread.upperBound))
+            if let end {
+                unread = end + 1..<unread.upperBound
+                return endLine()
+            }
+            unread = 0..<0
+        }
+    }
+
+    private mutating func take(_ piece: Range<Int>) {
+        // One byte more for a CR that does not belong to the line.
+        if begun.count + piece.count > LineReader.longestLine + 1 {
+            isTooLong = true
+            begun = []
+        }
+        if !isTooLong { begun += chunk[piece] }
+    }
+
+    private mutating func endLine() -> Line {
+        defer {
+            begun = []
+            isTooLong = false
+        }
+        number += 1
+        if begun.last == UInt8(ascii: "\r") { begun.removeLast() }
+        return isTooLong || begun.count > LineReader.longestLine ? .tooLong : .line(begun)
+    }
+
+    private func newline() -> Int? {
+        chunk.withUnsafeBytes { bytes in
+            guard let start = bytes.baseAddress,
+                let found = memchr(start + unread.lowerBound, CInt(UInt8(ascii: "\n")), unread.count)
+            else { return nil }
+            return UnsafeRawPointer(found) - start
+        }
+    }
+
+    /// Whether a read would return at once.
+    private var isReadable: Bool {
+        var poller = Poller()
+        let place = poller.add(descriptor, for: .read)
+        poller.wait(until: .now)
+        return !poller.readiness(at: place).isEmpty
+    }
+
+    /// Whether anything came.
+    private mutating func read() throws(FileBytes.Fault) -> Bool {
+        while true {
+            let count = Glibc.read(descriptor, &chunk, chunk.count)
+            if count < 0 {
+                if errno == EINTR { continue }
+                if errno == EAGAIN {
+                    var poller = Poller()
+                    poller.add(descriptor, for: .read)
+                    poller.wait(until: nil)
+                    continue
+                }
+                throw .system(errno)
+            }
+            unread = 0..<count
+            bytesRead += count
+            return count > 0
+        }
+    }
+}

@@ -1,0 +1,63 @@
+import ArgumentParser
+import Glibc
+import RedisQueue
+
+/// How the one-shot calls reach Redis: every one of them begins by asking whether it lets us in and whether the keys of the lists
+/// are lists.
+enum RedisAccess {
+    /// For a dial, and for an answer.
+    static let timeout = Duration.seconds(5)
+
+    static func open(_ settings: Settings) throws(ProbeFault) -> RedisClient {
+        var queue = settings.queues[0]
+        queue.timeout = timeout
+        var types: [String] = []
+        let client: RedisClient
+        do throws(RedisError) {
+            var opened = try RedisClient(settings: queue)
+            for list in settings.lists { types.append(try opened.command(["TYPE", list]).text ?? "none") }
+            client = opened
+        } catch {
+            throw ProbeFault(error, of: settings)
+        }
+        for (list, type) in zip(settings.lists, types) where type != "list" && type != "none" {
+            throw .refused("the key \(list) is a \(type), not a list")
+        }
+        return client
+    }
+
+    /// Runs a whole call on one connection. What is wrong with Redis is one sentence on stderr, and the exit status.
+    static func run(_ settings: Settings, _ body: (inout RedisClient) throws -> Void) throws {
+        do {
+            var client = try open(settings)
+            try body(&client)
+        } catch let error as RedisError {
+            throw ProbeFault(error, of: settings).told("redis")
+        } catch let fault as ProbeFault {
+            throw fault.told("redis")
+        }
+    }
+}
+
+/// What `check` wants of Redis.
+enum RedisProbe {
+    static func run(_ settings: Settings) throws(ProbeFault) -> String {
+        _ = try RedisAccess.open(settings)
+        return "ok, \(settings.redis.server.text)"
+    }
+}
+
+extension ProbeFault {
+    init(_ error: RedisError, of settings: Settings) {
+        let text = "\(settings.redis.server.text): \(error)"
+        self = error.isRefusal ? .refused(text) : .unavailable(text)
+    }
+
+    var exitCode: ExitCode { isOurs ? .settingsFault : .serviceUnavailable }
+
+    /// Says it on stderr; what is returned ends the call.
+    func told(_ service: String, adding more: String = "") -> ExitCode {
+        StandardStreams.print(["\(service): \(self)\(more)"], to: STDERR_FILENO)
+        return exitCode
+    }
+}

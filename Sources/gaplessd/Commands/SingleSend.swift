@@ -1,0 +1,146 @@
+import JSONBytes
+import PushPool
+import Threads
+
+/// One session, one push, one answer.
+struct SingleSend {
+    /// Why there is no answer.
+    struct Fault: Error, CustomStringConvertible {
+        var description: String
+    }
+
+    struct Answer {
+        var status: Int
+        /// Empty for 200.
+        var reason: String
+        var apnsID: String?
+        /// Milliseconds since 1970; with 410.
+        var timestamp: Int64?
+        /// From the push to its answer.
+        var took: Duration
+        /// From the dial to the peer's SETTINGS.
+        var connected: Duration
+    }
+
+    private let settings: PoolSettings
+    private let credential: AppCredential
+
+    /// - Parameter app: an index of the configuration's apps.
+    init(_ configuration: Configuration, app: Int) {
+        var settings = configuration.settings.apps[app].pool
+        settings.sessions = 1
+        settings.collectsAPNSIDs = true
+        self.settings = settings
+        credential = configuration.credentials[app]
+    }
+
+    /// The app that the daemon would choose: by `app`, else by `topic`, else the top level.
+    static func route(_ job: Job, _ configuration: Configuration) -> Int? {
+        let apps = configuration.settings.apps
+        if let name = job.app { return apps.firstIndex { $0.name == name } }
+        let credentials = configuration.credentials
+        if apps.count > 1, let topic = job.topic, let app = credentials.firstIndex(where: { $0.topic == topic }) { return app }
+        guard let app = apps.firstIndex(where: { $0.name == nil }) else { return nil }
+        let needsTopic = credentials[app].topic == nil && credentials[app].credential.certificate == nil
+        return job.topic == nil && needsTopic ? nil : app
+    }
+
+    func run(_ job: Job) throws -> Answer {
+        let wakeUp = WakeUp()
+        let deliveries = Mailbox<Delivery>(wakeUp: wakeUp)
+        let events = Mailbox<PoolEvent>(wakeUp: wakeUp)
+        let begun = ContinuousClock.Instant.now
+        let pool: SessionPool
+        do {
+            pool = try SessionPool(settings: settings, credential: credential.credential, deliveries: deliveries, events: events)
+        } catch {
+            throw Fault(description: error.description)
+        }
+        defer { _ = pool.close() }
+        try wait(wakeUp, until: begun + settings.dialTimeout + .seconds(1), for: "a session") { try isOpen(events) }
+        let opened = ContinuousClock.Instant.now
+        var batch = [try notification(job)]
+        pool.push(&batch)
+        var outcome: Outcome?
+        // A request that times out is reported by the session, once a PING has told whether it lives.
+        let patience = settings.requestTimeout + settings.pingTimeout + .seconds(1)
+        try wait(wakeUp, until: opened + patience, for: "an answer") {
+            outcome = deliveries.drain().first?.outcome
+            return try outcome != nil || isClosed(events)
+        }
+        return try answer(outcome, took: .now - opened, connected: opened - begun)
+    }
+
+    private func notification(_ job: Job) throws -> Notification {
+        guard case .token(let token) = job.target else { throw Fault(description: "the push is for several tokens") }
+        let headers = SharedHeaders(topic: job.topic ?? credential.topic, pushType: job.pushType, priority: job.priority)
+        return Notification(
+            id: 1, bytes: job.bytes, token: token, payload: job.data, headers: headers,
+            expiration: job.expiration(now: WallClock.now().unixSeconds), apnsID: job.apnsID, collapseID: job.collapseID)
+    }
+
+    private func wait(
+        _ wakeUp: WakeUp, until deadline: ContinuousClock.Instant, for what: String, _ isDone: () throws -> Bool
+    ) throws {
+        var poller = Poller()
+        while try !isDone() {
+            guard .now < deadline else { throw Fault(description: "\(settings.host):\(settings.port): no answer: not \(what) in time") }
+            poller.reset()
+            poller.add(wakeUp.descriptor, for: .read)
+            poller.wait(until: deadline)
+        }
+    }
+
+    private func isOpen(_ events: Mailbox<PoolEvent>) throws -> Bool {
+        for event in events.drain() {
+            switch event {
+            case .opened: return true
+            case .dialFailed(let address, let fault, _), .closed(_, let address, let fault):
+                throw Fault(description: "\(address): no answer: \(fault.logText)")
+            case .capacityChanged: continue
+            }
+        }
+        return false
+    }
+
+    /// A session that ended before it took the push leaves it waiting for the next one: not here.
+    private func isClosed(_ events: Mailbox<PoolEvent>) throws -> Bool {
+        for case .closed(_, let address, let fault) in events.drain() {
+            throw Fault(description: "\(address): no answer: \(fault.logText)")
+        }
+        return false
+    }
+
+    private func answer(_ outcome: Outcome?, took: Duration, connected: Duration) throws -> Answer {
+        switch outcome {
+        case .delivered(let apnsID):
+            return Answer(status: 200, reason: "", apnsID: apnsID, took: took, connected: connected)
+        case .rejected(let rejection):
+            return Answer(
+                status: rejection.status, reason: rejection.reason, apnsID: rejection.apnsID, timestamp: rejection.timestamp,
+                took: took, connected: connected)
+        case .notProcessed(let fault): throw Fault(description: "no answer: \(fault.logText); APNs has not processed the push")
+        case .maybeProcessed(let fault): throw Fault(description: "no answer: \(fault.logText); APNs may have the push")
+        case .timedOut: throw Fault(description: "no answer within \(settings.requestTimeout.roundedSeconds) s; APNs may have the push")
+        case nil: throw Fault(description: "no answer")
+        }
+    }
+}
+
+extension SingleSend.Answer {
+    /// `410 Unregistered, apns-id 0A1B…, 12.3 ms`.
+    var line: String {
+        let name = reason.isEmpty ? "\(status)" : "\(status) \(reason)"
+        return "\(name), apns-id \(apnsID ?? "none"), \(milliseconds) ms".printable
+    }
+
+    var object: JSONValue {
+        .members([
+            "status": .integer(status), "reason": reason.isEmpty ? .null : .string(reason), "apns_id": .optional(apnsID),
+            "timestamp": timestamp.map { .integer($0) } ?? .null, "milliseconds": .rounded(milliseconds),
+            "connect_milliseconds": .rounded(connected / .milliseconds(1)),
+        ])
+    }
+
+    private var milliseconds: Double { (took / .microseconds(100)).rounded() / 10 }
+}

@@ -1,0 +1,96 @@
+import Harness
+import JSONBytes
+import RedisQueue
+import Testing
+
+@testable import gaplessd
+
+@Suite("The call audit")
+struct AuditCallTests {
+    /// claimed = 2 sent + 1 retried + 3 dead + 1 released + 2 in flight.
+    private func balance(_ stage: CallStage) throws {
+        let keys = stage.keys
+        try stage.redis("HSET", keys.stats, "claimed", "9", "sent", "2", "retried", "1", "dead", "3", "released", "1", "born", "x")
+        try stage.redis("ZADD", keys.workers, "1", "w")
+        try stage.redis("HSET", keys.worker("w"), "host", "web1")
+        try stage.redis("HSET", keys.inflight("w"), "1", "{}", "2", "{}")
+    }
+
+    @Test func `books that balance are shown, with 0`() throws {
+        let stage = try CallStage()
+        try balance(stage)
+        let result = try stage.call("audit")
+        #expect(result.status == 0)
+        #expect(result.lines == [
+            "list calls", "  claimed     9", "= sent        2", "+ retried     1", "+ postponed   0", "+ dead        3",
+            "+ expired     0", "+ released    1", "+ recovered   0", "+ in flight   2", "balances",
+        ])
+        #expect(try stage.call("audit", "--json").output == """
+            {"balanced": true, "unexplained": 0, "lists": [{"list": "calls", "claimed": 9, "sent": 2, "retried": 1, "postponed": 0, \
+            "dead": 3, "expired": 0, "released": 1, "recovered": 0, "in_flight": 2, "unexplained": 0, "stranded": [], \
+            "recordless_workers": [], "delayed_without_bar": 0, "unreadable_dead": 0, "foreign_keys": []}]}
+
+            """)
+    }
+
+    @Test(arguments: [
+        ("claimed", 5, "does not balance: 5 claimed jobs are in none of the terms"),
+        ("sent", -1, "does not balance: 1 claimed job is in none of the terms"),
+        ("dead", 2, "does not balance: the terms are 2 more than was claimed"),
+    ])
+    func `a falsified counter is caught and the difference named, with 1`(counter: String, by: Int, verdict: String) throws {
+        let stage = try CallStage(lists: ["calls", "other"])
+        try balance(stage)
+        try stage.redis("HINCRBY", stage.keys.stats, counter, "\(by)")
+        let result = try stage.call("audit")
+        #expect(result.status == 1)
+        #expect(result.lines.contains(verdict) && result.lines.contains("balances"), "\(result.output)")
+        let json = try stage.call("audit", "--json")
+        #expect(json.status == 1)
+        let object = try JSONValue.parse(Array(json.output.utf8))
+        #expect(object["balanced"]?.boolValue == false)
+        #expect(object["unexplained"]?.integerValue == (counter == "dead" ? -2 : Int64(by.magnitude)))
+    }
+
+    @Test func `jobs of a worker that is not registered are named, with 1`() throws {
+        let stage = try CallStage(lists: ["q[1]*?"])
+        try balance(stage)
+        try stage.redis("HSET", stage.keys.inflight("gone"), "7", "{}")
+        let result = try stage.call("audit")
+        #expect(result.status == 1)
+        #expect(result.lines.contains(
+            "note: 1 jobs are in flight of worker gone, which is not registered: no other worker will take them over"))
+        let object = try JSONValue.parse(Array(try stage.call("audit", "--json").output.utf8))
+        guard case .array(let lists) = object["lists"], case .array(let stranded) = lists[0]["stranded"] else {
+            throw Unexpected("no lists")
+        }
+        #expect(stranded.map { $0["worker"]?.stringValue } == ["gone"] && stranded[0]["jobs"]?.integerValue == 1)
+    }
+
+    @Test func `what else looks odd is said, and is no fault of the books`() throws {
+        let stage = try CallStage()
+        try balance(stage)
+        let keys = stage.keys
+        try stage.redis("ZADD", keys.delayed, "1", "w:1|{}", "2", "{\"token\":\"a|b\"}", "3", "w:2:1|{}")
+        try stage.redis("RPUSH", keys.dead, "not a letter")
+        try stage.bury(["aa"])
+        try stage.redis("SET", "{calls}:gapless:mine", "x")
+        try stage.redis("ZADD", keys.workers, "1", "ghost")
+        let result = try stage.call("audit")
+        #expect(result.status == 0)
+        #expect(result.lines.filter { $0.hasPrefix("note: ") } == [
+            "note: worker ghost is registered and has no record; its jobs are taken over after the lease",
+            "note: 1 delayed jobs were not written by a daemon; they will go out as they stand",
+            "note: 1 dead letters cannot be read; 'dead' leaves them alone",
+            "note: no daemon makes the key {calls}:gapless:mine",
+        ])
+    }
+
+    @Test func `keys of other lists are not this one's`() throws {
+        let stage = try CallStage(lists: ["a*"])
+        let other = Keys(list: "ab")
+        try stage.redis("HSET", other.inflight("gone"), "7", "{}")
+        let result = try stage.call("audit")
+        #expect(result.status == 0 && !result.output.contains("note"))
+    }
+}

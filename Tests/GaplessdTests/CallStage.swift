@@ -1,0 +1,112 @@
+import Glibc
+import Harness
+import RedisQueue
+
+@testable import gaplessd
+
+/// A Redis, a settings file that leads to it, and the built program to call with both.
+final class CallStage {
+    struct Result {
+        var status: CInt?
+        var output: String
+        var errors: String
+
+        var lines: [String] { output.split(separator: "\n", omittingEmptySubsequences: false).dropLast().map(String.init) }
+        var errorLines: [String] { errors.split(separator: "\n").map(String.init) }
+    }
+
+    let folder = TemporaryFolder()
+    let redis: RedisServer
+    let lists: [String]
+    let settings: String
+    private(set) var client: RedisClient
+    private var calls = 0
+
+    init(lists: [String] = ["calls"], redis options: [String] = [], _ changes: [String: String] = [:]) throws {
+        redis = try RedisServer(options: options)
+        self.lists = lists
+        client = try RedisClient(settings: QueueSettings(list: lists[0], server: .unix(path: redis.socketPath)))
+        settings = try CallStage.write(
+            ["redis_socket_path": redis.socketPath.quoted].merging(changes) { $1 }, lists: lists, to: folder.file("settings.json"))
+    }
+
+    /// The files of the credential need not be there: calls to Redis read none.
+    static func write(_ changes: [String: String], lists: [String] = ["calls"], to path: String) throws -> String {
+        var values = [
+            "apns_server": "\"localhost:1\"", "apns_auth_key_path": "\"missing.p8\"", "apns_auth_key_id": "\"SIMKEY0001\"",
+            "apns_team_id": "\"SIMTEAM001\"", "apns_topic": "\"com.example.app\"",
+            "redis_queue_key": "[\(lists.map(\.quoted).joined(separator: ", "))]",
+        ]
+        values.merge(changes) { $1 }
+        try File.write("{" + values.map { "\($0.key.quoted): \($0.value)" }.joined(separator: ", ") + "}", to: path)
+        return path
+    }
+
+    var keys: Keys { Keys(list: lists[0]) }
+    var letters: DeadLetterList { DeadLetterList(keys) }
+
+    @discardableResult
+    func redis(_ words: String...) throws -> RedisReply { try client.command(words) }
+
+    func redis(_ words: [String]) throws -> RedisReply { try client.command(words) }
+
+    func elements(_ key: String) throws -> [String] {
+        try redis("LRANGE", key, "0", "-1").items?.compactMap(\.text) ?? []
+    }
+
+    /// Begins a call whose outputs go into files.
+    func start(_ call: String, _ arguments: [String], settings: String? = nil) throws -> (process: ChildProcess, out: String, err: String) {
+        calls += 1
+        let (out, err) = (folder.file("out\(calls)"), folder.file("err\(calls)"))
+        let process = try ChildProcess(
+            BuiltProducts.path("gaplessd"), [call, settings ?? self.settings] + arguments, standardOutput: .file(out),
+            standardError: .file(err))
+        return (process, out, err)
+    }
+
+    func call(_ call: String, _ arguments: String..., settings: String? = nil) throws -> Result {
+        let (process, out, err) = try start(call, arguments, settings: settings)
+        let exit = process.wait(atMost: .seconds(60))
+        return Result(status: exit?.status, output: File.read(out), errors: File.read(err))
+    }
+
+    /// A line for the shell, in which `$G` is the program and `$S` the settings.
+    func shell(_ line: String) throws -> Result {
+        calls += 1
+        let (out, err) = (folder.file("out\(calls)"), folder.file("err\(calls)"))
+        let process = try ChildProcess(
+            "bash", ["-c", "cd \"$F\"; set -o pipefail; " + line],
+            environment: ["G": BuiltProducts.path("gaplessd"), "S": settings, "F": folder.path], standardOutput: .file(out),
+            standardError: .file(err))
+        let exit = process.wait(atMost: .seconds(60))
+        return Result(status: exit?.status, output: File.read(out), errors: File.read(err))
+    }
+
+    /// Dead letters of jobs with these tokens.
+    func bury(_ tokens: some Sequence<String>, reason: String = "Unregistered", marks: String = "") throws {
+        var records: [[UInt8]] = []
+        func flush() throws {
+            if records.isEmpty { return }
+            _ = try client.command([Array("RPUSH".utf8), Array(keys.dead.utf8)] + records)
+            records.removeAll()
+        }
+        for token in tokens {
+            records.append(CallStage.letter(token, reason: reason, marks: marks))
+            if records.count == 1000 { try flush() }
+        }
+        try flush()
+    }
+
+    static func job(_ token: String, marks: String = "") -> String { #"{"token":"\#(token)","data":{"aps":{"alert":"x"}}\#(marks)}"# }
+
+    static func letter(_ token: String, reason: String = "Unregistered", marks: String = "") -> [UInt8] {
+        DeadLetter(
+            reason: reason, status: 410, identifier: Array("154".utf8), token: token, attempts: 1, at: 1_795_218_609, worker: "w",
+            job: Array(job(token, marks: marks).utf8)
+        ).record()
+    }
+}
+
+extension String {
+    var quoted: String { "\"\(self)\"" }
+}

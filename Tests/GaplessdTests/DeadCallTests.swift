@@ -1,0 +1,180 @@
+import Glibc
+import Harness
+import JSONBytes
+import RedisQueue
+import Testing
+
+@testable import gaplessd
+
+@Suite("The call dead")
+struct DeadCallTests {
+    @Test func `list prints one line for each letter, oldest first`() throws {
+        let stage = try CallStage()
+        try stage.bury(["aa", "bb"])
+        try stage.redis("RPUSH", stage.keys.dead, "not a letter")
+        let result = try stage.call("dead", "list")
+        #expect(result.status == 0)
+        let stamp = LocalTime.text(of: 1_795_218_609)
+        #expect(result.lines == [
+            "\(stamp)  410 Unregistered  ID 154  token aa  1 attempt  job of 42 bytes",
+            "\(stamp)  410 Unregistered  ID 154  token bb  1 attempt  job of 42 bytes", "unreadable, 12 bytes",
+        ])
+    }
+
+    @Test func `list --json prints the records as they are`() throws {
+        let stage = try CallStage()
+        try stage.bury(["aa"])
+        try stage.redis("RPUSH", stage.keys.dead, "not a letter")
+        #expect(try stage.call("dead", "list", "--json").lines == [
+            String(decoding: CallStage.letter("aa"), as: UTF8.self), #"{"unreadable_base64": "bm90IGEgbGV0dGVy"}"#,
+        ])
+    }
+
+    @Test func `list picks by reason and limit, and obeys log_redact`() throws {
+        let stage = try CallStage(["log_redact": "true"])
+        try stage.bury(["0123456789abcdef"], reason: "Expired")
+        try stage.bury(["aa", "bb"])
+        let lines = try stage.call("dead", "list", "--reason", "Unregistered", "--limit", "1").lines
+        #expect(lines.count == 1 && lines[0].contains("token aa"))
+        #expect(try stage.call("dead", "list", "--reason", "Expired").output.contains("  token 01234567  "))
+    }
+
+    @Test func `requeue puts jobs at the tail in their order, without the daemon's marks`() throws {
+        let stage = try CallStage()
+        try stage.redis("RPUSH", "calls", "first")
+        try stage.bury(["aa"])
+        try stage.bury(["bb"], marks: #","_gapless_RETRYING":3,"identifier":7,"_gapless_deadline":99"#)
+        let result = try stage.call("dead", "requeue")
+        #expect(result.status == 0)
+        #expect(result.lines == ["2 dead letters to put back", "2 put back"])
+        #expect(try stage.elements("calls") == ["first", CallStage.job("aa"), CallStage.job("bb", marks: #","identifier":7"#)])
+        #expect(try stage.elements(stage.keys.dead) == [])
+    }
+
+    @Test func `requeue and purge touch what they were told, the oldest first, and what they can read`() throws {
+        let stage = try CallStage()
+        for token in ["aa", "bb", "cc"] {
+            try stage.bury([token])
+            try stage.bury([token], reason: "Expired")
+            try stage.redis("RPUSH", stage.keys.dead, "unreadable \(token)")
+        }
+        let requeued = try stage.call("dead", "requeue", "--reason", "Expired", "--limit", "2")
+        #expect(requeued.lines == ["2 dead letters to put back, reason Expired", "2 put back, 3 left alone that cannot be read"])
+        #expect(try stage.elements("calls") == [CallStage.job("aa"), CallStage.job("bb")])
+        let purged = try stage.call("dead", "purge", "--reason", "Unregistered", "--limit", "1", "--json")
+        #expect(purged.lines == [#"{"matched": 1, "changed": 1, "unreadable": 3}"#])
+        let left = try stage.redis("LRANGE", stage.keys.dead, "0", "-1").items?.compactMap(\.bytes) ?? []
+        #expect(left == [
+            Array("unreadable aa".utf8), CallStage.letter("bb"), Array("unreadable bb".utf8), CallStage.letter("cc"),
+            CallStage.letter("cc", reason: "Expired"), Array("unreadable cc".utf8),
+        ])
+    }
+
+    @Test func `purge without options drops all without a question where nobody can be asked`() throws {
+        let stage = try CallStage()
+        try stage.bury((0..<250).map { String($0, radix: 16) })
+        let result = try stage.call("dead", "purge")
+        #expect(result.status == 0)
+        #expect(result.lines == ["250 dead letters to drop", "250 dropped"])
+        #expect(try stage.elements(stage.keys.dead).isEmpty && stage.elements("calls").isEmpty)
+    }
+
+    @Test(arguments: [("y", 0, 0), ("n", 1, 3), ("", 1, 3)])
+    func `purge asks on a terminal`(answer: String, status: CInt, left: Int) throws {
+        let stage = try CallStage()
+        try stage.bury(["aa", "bb", "cc"])
+        // script(1) lends a terminal and passes the exit status on.
+        let result = try stage.shell(#"echo '\#(answer)' | script -qec "$G dead $S purge" /dev/null"#)
+        #expect(result.status == status)
+        #expect(result.output.contains("Drop 3 dead letters for good? [y/N]"), "\(result.output)")
+        #expect(try stage.elements(stage.keys.dead).count == left)
+        let sure = try stage.shell(#"script -qec "$G dead $S purge --yes" /dev/null < /dev/null"#)
+        #expect(sure.status == 0 && !sure.output.contains("[y/N]"))
+    }
+
+    @Test func `with several lists each job goes back to its own, and --list names one`() throws {
+        let stage = try CallStage(lists: ["first", "second"])
+        try stage.bury(["aa"])
+        let second = Keys(list: "second")
+        for token in ["bb", "cc"] {
+            _ = try stage.redis(["RPUSH", second.dead, String(decoding: CallStage.letter(token), as: UTF8.self)])
+        }
+        #expect(try stage.call("dead", "requeue", "--limit", "2").lines.last == "2 put back")
+        #expect(try stage.elements("first") == [CallStage.job("aa")] && stage.elements("second") == [CallStage.job("bb")])
+        #expect(try stage.call("dead", "requeue", "--list", "first").lines.last == "0 put back")
+        #expect(try stage.call("dead", "requeue", "--list", "second").lines.last == "1 put back")
+        #expect(try stage.elements("second").last == CallStage.job("cc"))
+        #expect(try stage.call("dead", "list", "--list", "third").status == 64)
+    }
+
+    @Test(arguments: [["burn"], ["list", "--limit", "0"], ["list", "--limit", "x"], []])
+    func `wrong usage ends with 64`(arguments: [String]) throws {
+        let stage = try CallStage()
+        let (process, _, _) = try stage.start("dead", arguments)
+        #expect(process.wait(atMost: .seconds(30))?.status == 64)
+    }
+
+    @Test func `a reader that goes away is no crash`() throws {
+        let stage = try CallStage()
+        try stage.bury((0..<5000).map { String($0, radix: 16) })
+        #expect(try stage.shell("$G dead $S list | head -n 1 > /dev/null").status == 0)
+    }
+}
+
+@Suite("A requeue of 20,000 dead letters")
+struct DeadInterruptedCallTests {
+    private static let tokens = (0..<20_000).map { String(0x10_0000 + $0, radix: 16) }
+
+    /// The tokens of the jobs in the list and of the letters left, sorted.
+    private func all(_ stage: CallStage) throws -> (jobs: [String], letters: [String]) {
+        let jobs = try stage.elements("calls")
+        let letters = try stage.redis("LRANGE", stage.keys.dead, "0", "-1").items?.compactMap(\.bytes) ?? []
+        return (jobs, letters.compactMap { DeadLetter(record: $0) }.map { String(decoding: $0.job, as: UTF8.self) })
+    }
+
+    @Test(arguments: 0..<5) func `loses nothing and doubles nothing when it is killed in the middle`(round: Int) throws {
+        let stage = try CallStage()
+        try stage.bury(Self.tokens)
+        let expected = Self.tokens.map { CallStage.job($0) }
+        let (process, _, _) = try stage.start("dead", ["requeue"])
+        let threshold = 1 + round * 3000
+        #expect(try waitUntil { try stage.redis("LLEN", "calls").integer ?? 0 >= threshold })
+        process.kill(SIGKILL)
+        #expect(process.wait().signal == SIGKILL)
+        let (jobs, letters) = try all(stage)
+        #expect(!letters.isEmpty && jobs.count >= threshold)
+        #expect(jobs + letters == expected)
+        // And the next one does the rest.
+        #expect(try stage.call("dead", "requeue").status == 0)
+        #expect(try stage.elements("calls") == expected)
+    }
+
+    @Test func `and another one at the same time, while the oldest are trimmed, double nothing`() throws {
+        let stage = try CallStage()
+        try stage.bury(Self.tokens)
+        let (one, _, _) = try stage.start("dead", ["requeue"])
+        let (two, _, _) = try stage.start("dead", ["requeue"])
+        var trimmed: [String] = []
+        while one.poll() == nil || two.poll() == nil {
+            if trimmed.count < 500, let letter = try stage.redis("LPOP", stage.keys.dead).bytes.flatMap(DeadLetter.init(record:)) {
+                trimmed.append(String(decoding: letter.job, as: UTF8.self))
+            }
+        }
+        #expect(one.wait().status == 0 && two.wait().status == 0)
+        let (jobs, letters) = try all(stage)
+        #expect(letters == [])
+        #expect((jobs + trimmed).sorted() == Self.tokens.map { CallStage.job($0) })
+    }
+
+    @Test func `tells how far it came when Redis goes away`() throws {
+        let stage = try CallStage(redis: ["--appendonly", "yes"])
+        try stage.bury(Self.tokens)
+        let (process, _, err) = try stage.start("dead", ["requeue"])
+        #expect(try waitUntil { try stage.redis("LLEN", "calls").integer ?? 0 >= 1000 })
+        stage.redis.kill()
+        #expect(process.wait(atMost: .seconds(30))?.status == 69)
+        let errors = File.read(err)
+        #expect(errors.contains(" dead letters put back before the end, and perhaps one step more\n"), "\(errors)")
+        #expect(errors.contains("redis: no answer: "), "\(errors)")
+    }
+}

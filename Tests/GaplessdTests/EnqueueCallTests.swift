@@ -1,0 +1,158 @@
+import Glibc
+import Harness
+import RedisQueue
+import Testing
+
+@testable import gaplessd
+
+@Suite("The call enqueue")
+struct EnqueueCallTests {
+    @Test func `pushes the lines of files and of standard input in order, byte for byte`() throws {
+        let stage = try CallStage()
+        let lines = (0..<1200).map { CallStage.job(String($0, radix: 16), marks: ",\"identifier\":\($0)") }
+        try File.write(lines.prefix(1000).joined(separator: "\n") + "\n", to: stage.folder.file("one"))
+        try File.write(lines.dropFirst(1000).joined(separator: "\r\n"), to: stage.folder.file("two"))
+        let files = try stage.shell("$G enqueue $S one two")
+        #expect(files.status == 0)
+        #expect(files.output == "1200 jobs pushed to calls\n" && files.errors == "")
+        #expect(try stage.elements("calls") == lines)
+        #expect(try stage.shell("cat one | $G enqueue $S").output == "1000 jobs pushed to calls\n")
+        #expect(try stage.shell("cat one | $G enqueue $S two -").output == "1200 jobs pushed to calls\n")
+        #expect(try stage.redis("LLEN", "calls") == .integer(3400))
+    }
+
+    @Test func `names bad lines by file and number, pushes the good ones, and ends with 65`() throws {
+        let stage = try CallStage()
+        let good = [CallStage.job("aa"), CallStage.job("bb"), #"{"tokens":["aa","zz"],"data":{}}"#]
+        let lines = [
+            good[0], "", "nonsense", "  \t", #"{"token":"zz","data":{}}"#, good[1], #"{"token":"aa"}"#, #"{"tokens":["x","y"],"data":{}}"#,
+            good[2], #"{"token":"aa","data":{},"app":"none"}"#, #"{"token":"aa","data":{"#,
+        ]
+        try File.write(lines.joined(separator: "\n"), to: stage.folder.file("jobs"))
+        let result = try stage.shell("$G enqueue $S jobs")
+        #expect(result.status == 65)
+        #expect(result.output == "3 jobs pushed to calls, 6 bad lines\n")
+        #expect(result.errorLines == [
+            "jobs:3: expected '{' at byte 0", "jobs:5: token is not hex at byte 10", "jobs:7: data is missing",
+            "jobs:8: every token is not hex", "jobs:9: 1 of 2 tokens cannot be pushed, the first: token is not hex",
+            "jobs:10: app \"none\" is unknown at byte 30", "jobs:11: expected '}' at byte 22",
+        ].map { $0.replacing("jobs:11: expected '}' at byte 22", with: result.errorLines.last ?? "") })
+        #expect(result.errorLines.last?.hasPrefix("jobs:11: expected ") == true)
+        #expect(try stage.elements("calls") == good)
+    }
+
+    @Test func `nothing to push is no fault`() throws {
+        let stage = try CallStage()
+        let result = try stage.shell("$G enqueue $S < /dev/null")
+        #expect(result.status == 0 && result.output == "0 jobs pushed to calls\n")
+    }
+
+    @Test func `the first of several lists is meant, unless --list names another`() throws {
+        let stage = try CallStage(lists: ["first", "second"])
+        try File.write(CallStage.job("aa"), to: stage.folder.file("jobs"))
+        #expect(try stage.shell("$G enqueue $S jobs").output == "1 job pushed to first\n")
+        #expect(try stage.shell("$G enqueue $S jobs --list second").output == "1 job pushed to second\n")
+        let wrong = try stage.shell("$G enqueue $S jobs --list third")
+        #expect(wrong.status == 64 && wrong.errors.contains("'third' is not in redis_queue_key (first, second)"))
+    }
+
+    @Test func `a file that cannot be read ends it before anything is pushed`() throws {
+        let stage = try CallStage()
+        try File.write(CallStage.job("aa"), to: stage.folder.file("jobs"))
+        let result = try stage.shell("$G enqueue $S jobs missing")
+        #expect(result.status == 1)
+        #expect(result.errors == "missing: No such file or directory\n")
+        #expect(try stage.shell("$G enqueue $S .").errors == ".: Is a directory\n")
+        #expect(try stage.redis("LLEN", "calls") == .integer(0))
+    }
+
+    @Test func `what has come through a pipe does not wait for more; and a Redis that goes away then ends it with 69`() throws {
+        let stage = try CallStage()
+        let fifo = stage.folder.file("fifo")
+        #expect(mkfifo(fifo, 0o600) == 0)
+        // Both ends, so that neither open waits for the other.
+        let writer = open(fifo, O_RDWR | O_CLOEXEC)
+        defer { close(writer) }
+        let (process, out, err) = try stage.start("enqueue", [fifo])
+        func write(_ jobs: Range<Int>) {
+            let bytes = Array(jobs.map { CallStage.job(String($0, radix: 16)) + "\n" }.joined().utf8)
+            #expect(Glibc.write(writer, bytes, bytes.count) == bytes.count)
+        }
+        write(0..<10)
+        #expect(try waitUntil { try stage.redis("LLEN", "calls") == .integer(10) })
+        stage.redis.kill()
+        write(10..<13)
+        #expect(process.wait(atMost: .seconds(30))?.status == 69)
+        #expect(File.read(out) == "")
+        let errors = File.read(err)
+        #expect(errors.hasPrefix("redis: no answer: ") && errors.contains("; 10 jobs pushed to calls, and of "), "\(errors)")
+    }
+
+    @Test func `holds no more of a large file than a batch`() throws {
+        let stage = try CallStage(redis: ["--appendonly", "no"])
+        // 40 MB of jobs of 4 kB.
+        let filler = String(repeating: "x", count: 3900)
+        let script = #"for i in $(seq 1 10000); do echo '{"token":"aa","data":{"aps":{"alert":"\#(filler)"}}}'; done > large"#
+        #expect(try stage.shell(script).status == 0)
+        let (process, out, _) = try stage.start("enqueue", [stage.folder.file("large")])
+        let exit = process.wait(atMost: .seconds(60))
+        #expect(File.read(out) == "10000 jobs pushed to calls\n")
+        #expect(exit?.peakBytes ?? .max < 64 << 20, "\(exit?.peakBytes ?? 0)")
+    }
+
+    @Test func `shows progress on a terminal, and only there`() throws {
+        let stage = try CallStage()
+        let script = "for i in $(seq 1 60000); do echo '{\"token\":\"aa\",\"data\":{}}'; done > many"
+        #expect(try stage.shell(script).status == 0)
+        let shown = try stage.shell(#"script -qec "$G enqueue $S many" /dev/null < /dev/null"#)
+        #expect(shown.output.contains("% many: ") || shown.output.contains("% "), "\(shown.output.suffix(300))")
+        #expect(shown.output.hasSuffix("60000 jobs pushed to calls\r\n"))
+        #expect(try stage.shell("$G enqueue $S many").errors == "")
+    }
+}
+
+@Suite("Lines of a file")
+struct LineReaderCallTests {
+    private let folder = SettingsFolder()
+
+    private func lines(_ path: String) throws -> [LineReader.Line] {
+        var reader = try LineReader(path)
+        var lines: [LineReader.Line] = []
+        while let line = try reader.next() { lines.append(line) }
+        return lines
+    }
+
+    private func line(_ text: String) -> LineReader.Line { .line(Array(text.utf8)) }
+
+    @Test func `end with LF or CR LF, and the last one with neither`() throws {
+        #expect(try lines(folder.write("a\r\n\nb\rc\n\r\nd")) == [line("a"), line(""), line("b\rc"), line(""), line("d")])
+        #expect(try lines(folder.write("")) == [])
+        #expect(try lines(folder.write("\n")) == [line("")])
+    }
+
+    @Test func `are whole wherever the reads fall`() throws {
+        let seed = UInt64.random(in: 0...UInt64.max)
+        print("LineReaderCallTests seed \(seed)")
+        var state = seed
+        let texts = (0..<200).map { _ in
+            state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+            return String(repeating: "x", count: Int(state >> 40) % 9000)
+        }
+        #expect(try lines(folder.write(texts.joined(separator: "\n") + "\n")) == texts.map(line), "seed \(seed)")
+    }
+
+    @Test func `longer than 64 MiB are dropped and counted, and the next one is read`() throws {
+        let path = folder.file("huge")
+        let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        defer { close(file) }
+        // Zeros that take no room on the disk: one line of exactly the limit, one a byte longer.
+        let longest = off_t(LineReader.longestLine)
+        pwrite(file, "\n", 1, longest)
+        pwrite(file, "\nb", 2, longest + 1 + longest + 1)
+        var reader = try LineReader(path)
+        guard case .line(let first) = try reader.next() else { throw Unexpected("no line") }
+        #expect(first.count == LineReader.longestLine)
+        #expect(try reader.next() == .tooLong)
+        #expect(try reader.next() == line("b") && reader.number == 3)
+    }
+}

@@ -1,0 +1,131 @@
+import APNSSimulator
+import Harness
+import JSONBytes
+import Testing
+
+@testable import gaplessd
+
+@Suite("The call send")
+struct SendCallTests {
+    private let stage: CallStage
+    private let simulator: Simulator
+    private let settings: String
+
+    init() throws {
+        stage = try CallStage()
+        let credentials = try Credentials.make(Credentials.Request(topics: ["com.example.app", "com.example.other"]))
+        try credentials.write(to: stage.folder.file("credentials"))
+        simulator = try Simulator(Simulator.Configuration(credentials: credentials))
+        // No Redis is needed, and none is there.
+        settings = try CallStage.write(
+            [
+                "apns_server": "\"localhost:\(simulator.port)\"", "apns_ca_path": "\"credentials/ca.pem\"",
+                "apns_auth_key_path": "\"credentials/AuthKey_SIMKEY0001.p8\"", "redis_socket_path": "\"/nonexistent\"",
+                "apps": #"{"other": {"apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001", "apns_topic": "com.example.other"}}"#,
+            ], to: stage.folder.file("send.json"))
+    }
+
+    private func send(_ arguments: String..., settings other: String? = nil) throws -> CallStage.Result {
+        let (process, out, err) = try stage.start("send", arguments, settings: other ?? settings)
+        let exit = process.wait(atMost: .seconds(60))
+        return CallStage.Result(status: exit?.status, output: File.read(out), errors: File.read(err))
+    }
+
+    @Test func `prints status, apns-id and milliseconds of an accepted push, with 0`() throws {
+        let result = try send("--token", "0A1b", "--alert", "Hello \"you\"")
+        #expect(result.status == 0 && result.errors == "")
+        let entry = try #require(simulator.ledger.requests(for: "0A1b").first)
+        #expect(entry.topic == "com.example.app" && entry.pushType == "alert" && entry.priority == "10")
+        #expect(try #/200, apns-id (.*), \d+\.\d ms\n/#.wholeMatch(in: result.output)?.1 == Substring(entry.apnsID))
+    }
+
+    @Test func `hands over every header, and the payload as it stands`() throws {
+        let result = try send(
+            "--token", "0a", "--data", #"{"aps":{"content-available":1},  "n":1.50}"#, "--topic", "com.example.other", "--priority", "1",
+            "--expires-at", "4000000000", "--collapse-id", "one", "--apns-id", "123E4567-e89b-12d3-a456-426614174000", "--json")
+        #expect(result.status == 0, "\(result.errors)")
+        let answer = try JSONValue.parse(Array(result.output.utf8))
+        #expect(answer["status"]?.integerValue == 200 && answer["reason"] == .null)
+        #expect(answer["apns_id"]?.stringValue?.lowercased() == "123e4567-e89b-12d3-a456-426614174000")
+        #expect(answer["milliseconds"]?.doubleValue ?? -1 > 0 && answer["connect_milliseconds"]?.doubleValue ?? -1 > 0)
+        let entry = try #require(simulator.ledger.entries.first)
+        #expect(entry.topic == "com.example.other" && entry.pushType == "background" && entry.priority == "1")
+        #expect(entry.expiration == "4000000000" && entry.collapseID == "one")
+        _ = try send("--token", "0b", "--alert", "x", "--push-type", "voip", "--expiry", "0", "--app", "other")
+        let other = try #require(simulator.ledger.requests(for: "0b").first)
+        #expect(other.topic == "com.example.other" && other.pushType == "voip" && other.expiration == "0")
+    }
+
+    @Test(arguments: [("410", "Unregistered"), ("400", "BadDeviceToken"), ("503", "ServiceUnavailable"), ("429", "TooManyRequests")])
+    func `prints APNs' reason for a refused push, with 1`(status: String, reason: String) throws {
+        simulator.plan(token: "0a", answers: [try Answer(status)])
+        let result = try send("--token", "0a", "--alert", "x")
+        #expect(result.status == 1 && result.errors == "")
+        #expect(result.output.hasPrefix("\(status) \(reason), apns-id ") && result.output.hasSuffix(" ms\n"))
+    }
+
+    @Test func `tells when APNs last knew a token that is gone`() throws {
+        simulator.plan(token: "0a", answers: [try Answer("410")])
+        let answer = try JSONValue.parse(Array(try send("--token", "0a", "--alert", "x", "--json").output.utf8))
+        #expect(answer["reason"]?.stringValue == "Unregistered" && answer["timestamp"]?.integerValue ?? 0 > 1_500_000_000_000)
+    }
+
+    @Test(arguments: ["rst", "cut", "goaway"]) func `ends with 69 and a sentence when no answer comes`(fault: String) throws {
+        simulator.plan(token: "0a", answers: [try Answer(fault)])
+        let result = try send("--token", "0a", "--alert", "x")
+        #expect(result.status == 69 && result.output == "")
+        #expect(result.errorLines.count == 1 && result.errors.hasPrefix("apns: ") && result.errors.contains("no answer"), "\(result.errors)")
+    }
+
+    @Test func `ends with 69 when nobody listens, and when TLS fails`() throws {
+        let key = "\"credentials/AuthKey_SIMKEY0001.p8\""
+        let untrusting = try CallStage.write(
+            ["apns_server": "\"localhost:\(simulator.port)\"", "apns_auth_key_path": key], to: stage.folder.file("untrusting.json"))
+        let untrusted = try send("--token", "0a", "--alert", "x", settings: untrusting)
+        #expect(untrusted.status == 69)
+        #expect(untrusted.errorLines.count == 1 && untrusted.errors.contains("certificate"), "\(untrusted.errors)")
+        let port = simulator.port
+        simulator.stop()
+        let absent = try send("--token", "0a", "--alert", "x")
+        #expect(absent.status == 69)
+        #expect(absent.errorLines.count == 1 && absent.errors.contains("\(port)"), "\(absent.errors)")
+    }
+
+    @Test(arguments: [
+        (["--token", "0a"], "Either --alert or --data is needed."),
+        (["--token", "0a", "--alert", "x", "--data", "{}"], "Either --alert or --data is needed."),
+        (["--alert", "x"], "Missing expected argument '--token <T>'"),
+        (["--token", "xyz", "--alert", "x"], "token is not hex."),
+        (["--token", "", "--alert", "x"], "token is empty."),
+        (["--token", "0a", "--data", "[]"], "data is not an object."),
+        (["--token", "0a", "--data", #"{}, "token": "ff""#], "--data is no JSON"),
+        (["--token", "0a", "--alert", "x", "--priority", "7"], "priority is not 1, 5 or 10."),
+        (["--token", "0a", "--alert", "x", "--apns-id", "7"], "apns_id is not a UUID."),
+        (["--token", "0a", "--alert", "x", "--topic", "a\nb"], "topic has a control character."),
+        (["--token", "0a", "--alert", "x", "--expires-at", "1000"], "--expires-at is in the past."),
+        (["--token", "0a", "--alert", "x", "--app", "none"], "app \"none\" is unknown."),
+    ])
+    func `ends with 64 and a sentence on wrong usage, and sends nothing`(arguments: [String], sentence: String) throws {
+        let (process, _, err) = try stage.start("send", arguments, settings: settings)
+        #expect(process.wait(atMost: .seconds(30))?.status == 64)
+        #expect(File.read(err).contains("Error: \(sentence)"), "\(File.read(err))")
+        #expect(simulator.ledger.entries.isEmpty)
+    }
+
+    @Test func `ends with 78 when the key cannot be read`() throws {
+        let result = try send("--token", "0a", "--alert", "x", settings: stage.settings)
+        #expect(result.status == 78)
+        #expect(result.errors.contains("settings.json: apns_auth_key_path: "), "\(result.errors)")
+    }
+
+    @Test func `wants a topic where the settings have none`() throws {
+        let path = try CallStage.write(
+            [
+                "apns_server": "\"localhost:\(simulator.port)\"", "apns_ca_path": "\"credentials/ca.pem\"",
+                "apns_auth_key_path": "\"credentials/AuthKey_SIMKEY0001.p8\"", "apns_topic": "null",
+            ], to: stage.folder.file("topicless.json"))
+        let result = try send("--token", "0a", "--alert", "x", settings: path)
+        #expect(result.status == 64 && result.errors.contains("--topic is needed: the settings name none."), "\(result.errors)")
+        #expect(try send("--token", "0a", "--alert", "x", "--topic", "com.example.app", settings: path).status == 0)
+    }
+}

@@ -1,0 +1,219 @@
+import Glibc
+import Harness
+import JSONBytes
+import RedisQueue
+import Testing
+
+@testable import gaplessd
+
+@Suite("The call status")
+struct StatusCallTests {
+    private static let contractKeys = ["backlog", "in_flight", "delayed", "recovered", "dead", "feedback", "workers", "counters"]
+
+    /// One job, or more, at each place that there is.
+    private func fill(_ stage: CallStage) throws {
+        let keys = stage.keys
+        try stage.redis("RPUSH", keys.list, "{}", "{}", "{}")
+        try stage.redis("ZADD", keys.delayed, "1795218609000", "w:1|{}")
+        try stage.redis("RPUSH", keys.recovered[0], "{}")
+        try stage.redis("RPUSH", keys.recovered[2], "{}")
+        try stage.redis("RPUSH", keys.feedback, "{}")
+        try stage.bury(["aa", "bb"])
+        try stage.bury(["cc"], reason: "BadDeviceToken")
+        try stage.redis("HSET", keys.stats, "claimed", "9", "sent", "2", "maybe_duplicate", "1")
+        try stage.redis("ZADD", keys.workers, "1", "w")
+        try stage.redis(
+            "HSET", keys.worker("w"), "host", "web1", "pid", "77", "version", "1.2.3", "started", "1795218609", "claimed", "9", "sent", "2")
+        try stage.redis("HSET", keys.inflight("w"), "1", "{}", "2", "{}", "3", "{}", "4", "{}")
+    }
+
+    @Test func `JSON holds the contract's members, summed over the lists, and every list`() throws {
+        let stage = try CallStage(lists: ["first", "second"])
+        try fill(stage)
+        try stage.redis("RPUSH", "second", "{}")
+        let result = try stage.call("status", "--json")
+        #expect(result.status == 0 && result.errors == "")
+        let status = try JSONValue.parse(Array(result.output.utf8))
+        guard case .object(let members) = status else { throw Unexpected(result.output) }
+        #expect(members.map(\.key) == Self.contractKeys + ["lists"])
+        let numbers = Self.contractKeys.dropLast().map { status[$0]?.integerValue }
+        #expect(numbers == [4, 4, 1, 2, 3, 1, 1])
+        #expect(status["counters"]?["claimed"]?.integerValue == 9)
+        #expect(status["counters"]?["maybe_duplicate"]?.integerValue == 1)
+        for counter in ["claimed", "sent", "retried", "resent", "dead", "expired", "released", "recovered", "fenced", "maybe_duplicate"] {
+            #expect(status["counters"]?[counter]?.integerValue != nil, "\(counter)")
+        }
+        guard case .array(let lists) = status["lists"] else { throw Unexpected(result.output) }
+        #expect(lists.map { $0["list"]?.stringValue } == ["first", "second"])
+        #expect(lists.map { $0["backlog"]?.integerValue } == [3, 1])
+        #expect(lists[0]["dead_reasons"] == .members(["Unregistered": .integer(2), "BadDeviceToken": .integer(1)]).reread)
+        guard case .array(let workers) = lists[0]["live_workers"] else { throw Unexpected(result.output) }
+        #expect(workers[0]["host"]?.stringValue == "web1" && workers[0]["pid"]?.integerValue == 77)
+        #expect(workers[0]["in_flight"]?.integerValue == 4)
+    }
+
+    @Test func `people see numbers, reasons and workers`() throws {
+        let stage = try CallStage()
+        try fill(stage)
+        let lines = try stage.call("status").lines
+        for line in [
+            "list        calls", "backlog     3", "in flight   4", "delayed     1", "recovered   2",
+            "dead        3  2 Unregistered, 1 BadDeviceToken", "workers     1",
+            "              4 in flight, claimed 9, sent 2", "              0/s claimed, 0/s sent (over 1 s)",
+        ] {
+            #expect(lines.contains(line), "\(line) in \(lines)")
+        }
+        #expect(lines.contains { $0.hasPrefix("            web1, pid 77, gaplessd 1.2.3, since 20") })
+    }
+
+    @Test func `rates come from what a worker did between two readings, and over which time is said`() throws {
+        let stage = try CallStage()
+        try fill(stage)
+        let (process, out, _) = try stage.start("status", ["--json"])
+        while process.poll() == nil { try stage.redis("HINCRBY", stage.keys.worker("w"), "sent", "1") }
+        let status = try JSONValue.parse(Array(File.read(out).utf8))
+        guard case .array(let lists) = status["lists"], case .array(let workers) = lists[0]["live_workers"] else {
+            throw Unexpected(File.read(out))
+        }
+        #expect(workers[0]["sent_per_second"]?.doubleValue ?? 0 > 1)
+        #expect(workers[0]["claimed_per_second"]?.doubleValue == 0)
+        #expect(1...5 ~= workers[0]["interval"]?.doubleValue ?? 0)
+    }
+
+    @Test func `only the newest letters are read for their reasons, and that is said`() throws {
+        let stage = try CallStage()
+        try stage.bury(repeatElement("aa", count: 5), reason: "Old")
+        try stage.bury(repeatElement("bb", count: StatusReading.lettersRead))
+        #expect(try stage.call("status").lines.contains("dead        10005  10000 Unregistered (of the newest 10000)"))
+    }
+
+    @Test func `at most once has no jobs in flight to tell of`() throws {
+        let stage = try CallStage(["redis_delivery": "\"at_most_once\""])
+        #expect(try stage.call("status").lines.contains("in flight   not known to Redis (at_most_once)"))
+    }
+
+    @Test func `--watch appends a block each second where no terminal is, and Ctrl-C ends it with 0`() throws {
+        let stage = try CallStage()
+        let (process, out, _) = try stage.start("status", ["--watch"])
+        let blocks = { File.read(out).split(separator: "\n").count { $0 == "list        calls" } }
+        #expect(waitUntil { blocks() >= 2 })
+        #expect(!File.read(out).contains("\u{1B}"))
+        process.kill(SIGINT)
+        #expect(process.wait(atMost: .seconds(10))?.status == 0)
+    }
+
+    @Test func `--watch --json is one object on each line, and ends when nobody reads`() throws {
+        let stage = try CallStage()
+        let result = try stage.shell("$G status $S --watch --json | head -n 2")
+        #expect(result.status == 0)
+        #expect(result.lines.count == 2)
+        for line in result.lines { #expect(throws: Never.self) { try JSONValue.parse(Array(line.utf8)) } }
+    }
+
+    @Test func `a Redis that comes back is watched again`() throws {
+        let stage = try CallStage()
+        let (process, out, err) = try stage.start("status", ["--watch", "--json"])
+        #expect(waitUntil { File.read(out).contains("\n") })
+        stage.redis.kill()
+        #expect(waitUntil { File.read(err).hasPrefix("redis: no answer: ") })
+        try stage.redis.restart()
+        let before = File.read(out).count
+        #expect(waitUntil { File.read(out).count > before })
+        process.kill(SIGTERM)
+        #expect(process.wait(atMost: .seconds(10))?.status == 0)
+    }
+}
+
+@Suite("When Redis or the settings are wrong, every call")
+struct CallFaultTests {
+    private static let calls = [["status"], ["audit"], ["dead", "list"], ["dead", "requeue"], ["dead", "purge"], ["enqueue"]]
+
+    private func call(_ stage: CallStage, _ words: [String], settings: String? = nil) throws -> CallStage.Result {
+        let (process, out, err) = try stage.start(words[0], Array(words.dropFirst()), settings: settings)
+        let exit = process.wait(atMost: .seconds(30))
+        return CallStage.Result(status: exit?.status, output: File.read(out), errors: File.read(err))
+    }
+
+    @Test(arguments: calls) func `says in one sentence that Redis does not answer, and ends with 69`(words: [String]) throws {
+        let stage = try CallStage()
+        stage.redis.kill()
+        let result = try call(stage, words)
+        #expect(result.status == 69)
+        #expect(result.errorLines.count == 1 && result.errors.hasPrefix("redis: no answer: unix:"), "\(result.errors)")
+    }
+
+    @Test func `does not wait for ever for a frozen one`() throws {
+        let stage = try CallStage()
+        stage.redis.process.kill(SIGSTOP)
+        defer { stage.redis.process.kill(SIGCONT) }
+        let result = try stage.call("audit")
+        #expect(result.status == 69)
+        #expect(result.errorLines.count == 1 && result.errors.contains("no answer in time"), "\(result.errors)")
+    }
+
+    @Test(arguments: calls) func `names a refused password without showing it, and ends with 78`(words: [String]) throws {
+        let stage = try CallStage(["redis_password": "\"mellon-of-moria\""])
+        try stage.redis("CONFIG", "SET", "requirepass", "another")
+        let result = try call(stage, words)
+        #expect(result.status == 78)
+        #expect(result.errorLines.count == 1 && result.errors.contains("AUTH was refused (WRONGPASS)"), "\(result.errors)")
+        #expect(!(result.output + result.errors).contains("mellon"))
+    }
+
+    @Test func `says that a password is missing`() throws {
+        let stage = try CallStage()
+        try stage.redis("CONFIG", "SET", "requirepass", "another")
+        let result = try stage.call("status")
+        #expect(result.status == 78)
+        #expect(result.errorLines.count == 1 && result.errors.contains("NOAUTH"), "\(result.errors)")
+    }
+
+    @Test(arguments: calls) func `names a key that is no list`(words: [String]) throws {
+        let stage = try CallStage()
+        try stage.redis("SET", "calls", "a text")
+        let result = try call(stage, words)
+        #expect(result.status == 78)
+        #expect(result.errors == "redis: refused: the key calls is a string, not a list\n")
+    }
+
+    @Test func `tries every address of a host`() throws {
+        let port = String(Int.random(in: 20_000..<32_000))
+        let stage = try CallStage(redis: ["--bind", "127.0.0.1"], ["redis_socket_path": "null"])
+        // The first address of localhost may well be ::1, where nobody listens.
+        try #require(waitUntil { (try? stage.redis("CONFIG", "SET", "port", port)) == .status("OK") })
+        let settings = try CallStage.write(
+            ["redis_host": "\"localhost\"", "redis_port": port], to: stage.folder.file("tcp.json"))
+        #expect(try stage.call("status", settings: settings).status == 0)
+    }
+
+    @Test(arguments: calls) func `lists faults of the settings, and ends with 78`(words: [String]) throws {
+        let stage = try CallStage(["redis_port": "0", "pool_size": "0"])
+        let result = try call(stage, words)
+        #expect(result.status == 78)
+        #expect(result.errorLines.count == 2 && result.errors.contains("settings.json: pool_size: "), "\(result.errors)")
+    }
+
+    @Test(arguments: ["status", "audit", "dead", "enqueue", "send"]) func `ends with 64 on an unknown option`(call: String) throws {
+        let stage = try CallStage()
+        #expect(try stage.call(call, "--bogus").status == 64)
+    }
+
+    @Test(arguments: ["status", "audit", "dead", "enqueue", "send"]) func `has a page of help`(call: String) throws {
+        let stage = try CallStage()
+        let result = try stage.shell("$G help \(call)")
+        #expect(result.status == 0)
+        #expect(result.output.contains("Exit status: 0") && result.output.contains("SETTINGS.json"))
+        #expect(try stage.shell("$G \(call) --help").output == result.output)
+    }
+}
+
+/// What came instead of what was expected.
+struct Unexpected: Error, CustomStringConvertible {
+    var description: String
+    init(_ description: String) { self.description = description }
+}
+
+extension JSONValue {
+    /// As it comes back from its own text, with the places of its members.
+    fileprivate var reread: JSONValue? { try? JSONValue.parse(bytes) }
+}
