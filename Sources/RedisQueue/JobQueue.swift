@@ -91,6 +91,10 @@ public struct JobQueue: ~Copyable {
         machine.offer(places: places, now: now)
     }
 
+    /// Whether the list may hold jobs for which this worker only lacks places: as far as it knows, for a list is known to be empty
+    /// when a claim has found nothing and nobody has pushed since.
+    public func wantsPlaces(now: ContinuousClock.Instant) -> Bool { machine.wantsPlaces(at: now) }
+
     /// Hands over a job's end; sent with the batch it falls into.
     public mutating func settle(_ settlement: consuming Settlement) {
         machine.settle(settlement, now: now)

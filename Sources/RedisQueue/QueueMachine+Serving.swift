@@ -53,8 +53,21 @@ extension QueueMachine {
     /// Whether a job that must be alone waits, and others are still held.
     private var isKeepingAlone: Bool { urgency == 2 && !held.isEmpty && mode == .atLeastOnce }
 
+    /// Whether this list may hold jobs that could be claimed if there were places; a list of lower priority waits for it.
+    func wantsPlaces(at now: ContinuousClock.Instant) -> Bool {
+        switch phase {
+        case .dialing, .registering, .reconciling: true
+        case .serving: claimOut > 0 || mayFindJobs(at: now)
+        case .resting, .leaving, .stopped: false
+        }
+    }
+
     private func isWorthClaiming(at now: ContinuousClock.Instant) -> Bool {
-        if claimOut > 0 || places == 0 || isDoubted || held.hasSuspect { return false }
+        claimOut == 0 && places > 0 && mayFindJobs(at: now)
+    }
+
+    private func mayFindJobs(at now: ContinuousClock.Instant) -> Bool {
+        if isDoubted || held.hasSuspect { return false }
         if case .awaited(let until) = solitude, isKeepingAlone, now < until { return false }
         return urgency == 1 || urgency == 2 && held.isEmpty || waiting.isWorthClaiming(at: now)
     }

@@ -3,13 +3,14 @@ import RedisQueue
 
 /// From Redis to the pools.
 extension Dispatcher {
-    /// Tells each list how many jobs could go out now. Lists of lower priority get what those before them leave.
+    /// Tells each list how many jobs could go out now. A list of lower priority is asked while those before it are empty.
     mutating func offerPlaces() {
-        let all = phase == .running ? apps.reduce(0) { $0 + $1.places(now: now) } : 0
+        var places = phase == .running ? apps.reduce(0) { $0 + $1.places(now: now) } : 0
         for list in lists {
             if let paused = list.pausedUntil, paused <= now { list.pausedUntil = nil }
-            let places = list.pausedUntil == nil && !list.isInDoubt ? all : 0
-            list.queue.offer(places: places, now: now)
+            let mayClaim = list.pausedUntil == nil && !list.isInDoubt
+            list.queue.offer(places: mayClaim ? places : 0, now: now)
+            if mayClaim && lists.count > 1 && list.queue.wantsPlaces(now: now) { places = 0 }
         }
     }
 

@@ -109,6 +109,8 @@ struct Dispatcher: ~Copyable {
         keepTime()
         offerPlaces()
         for list in lists.indices { turnQueue(list) }
+        // A list that was found empty a moment ago makes room for the next one.
+        if lists.count > 1 { offerPlaces() }
         sendOutgoing()
         noticeStopped()
     }

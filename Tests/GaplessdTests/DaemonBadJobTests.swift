@@ -1,0 +1,123 @@
+import APNSSimulator
+import Harness
+import JSONBytes
+import RedisQueue
+import Testing
+
+@Suite("A job that can't be pushed is a dead letter as it came, and stops nothing")
+struct DaemonBadJobTests {
+    private static let token = deviceToken(7)
+
+    /// What is wrong, the job, and how its dead letter begins.
+    private static let structures: [(String, String)] = [
+        (#"{"data":{}}"#, "token is missing"),
+        (#"{"token":"ab"}"#, "data is missing"),
+        (#"{"token":12345,"data":{}}"#, "token is not a string at byte 9"),
+        (#"{"token":"abxd","data":{}}"#, "token is not hex at byte 12"),
+        (#"{"token":"","data":{}}"#, "token is empty at byte 9"),
+        (#"{"token":"../../etc/passwd","data":{}}"#, "token is not hex at byte 10"),
+        (#"{"token":"ab","data":[]}"#, "data is not an object at byte 21"),
+        (#"{"token":"ab","data":null}"#, "data is missing"),
+        (#"{"token":"ab","tokens":["ab"],"data":{}}"#, "token and tokens are both given at byte 23"),
+        (#"{"tokens":[],"data":{}}"#, "tokens is empty at byte 10"),
+        (#"{"token":"ab","data":{},"priority":7}"#, "priority is not 1, 5 or 10 at byte 35"),
+        (#"{"token":"ab","data":{},"expiry":-1}"#, "expiry is negative at byte 33"),
+        (#"{"token":"ab","data":{},"expiry":1.5}"#, "expiry is not an integer at byte 33"),
+        (#"{"token":"ab","data":{},"topic":"a\nb"}"#, "topic has a control character at byte 32"),
+        (#"{"token":"ab","data":{},"apns_id":"no uuid"}"#, "apns_id is not a UUID at byte 34"),
+        (#"{"token":"ab","data":{},"identifier":99999999999999999999999}"#, "identifier is beyond 64 bits at byte 37"),
+        (#"{"token":"ab","data":{},"identifier":[1]}"#, "identifier is neither an integer nor a string at byte 37"),
+        (#"{"token":"ab","data":{},"app":"nobody"}"#, #"app "nobody" is unknown at byte 30"#),
+        (#"{"token":"ab","data":{},"not_before":"soon"}"#, "not_before is not a number at byte 37"),
+        (#"{"token":"ab","data":{"a":"\#(String(repeating: "y", count: 4096))"}}"#, "data is 4104 bytes long, over the 4096 of push type alert at byte 21"),
+        (#"{"token":"ab","data":{},"collapse_id":"\#(String(repeating: "c", count: 65))"}"#, "collapse_id is 65 bytes long, over the 64 that are allowed at byte 38"),
+    ]
+
+    @Test func `each is named with its fault, and its neighbours are delivered`() throws {
+        let stage = try DaemonStage()
+        for (number, (job, _)) in Self.structures.enumerated() {
+            try stage.push([job, pushJob(deviceToken(number))])
+        }
+        let daemon = try stage.start()
+        #expect(stage.accepts(Self.structures.count))
+        #expect(try stage.drains())
+        let letters = try stage.deadLetters()
+        #expect(letters.map { $0.text("job") } == Self.structures.map(\.0))
+        #expect(letters.map { $0.text("reason") } == Self.structures.map { "Parsing apns structure error: \($0.1)" })
+        #expect(letters.allSatisfy { $0["status"] == .null && $0.number("attempts") == 0 })
+        let lines = daemon.complaints.filter { $0.contains("Parsing apns structure error (") }
+        #expect(lines.count == Self.structures.count)
+        for (line, (job, why)) in zip(lines, Self.structures) where job.utf8.count < 4000 {
+            #expect(line == "[Gapless E] STAMP Parsing apns structure error (\(job)): \(why).")
+        }
+        #expect(try stage.counter(.dead) == Self.structures.count)
+        #expect(try stage.status().feedback == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `what is no JSON is named with the byte where it ends to be`() throws {
+        let stage = try DaemonStage()
+        let bad: [(String, String)] = [
+            (#"{"token" "ab"}"#, "expected ':' at byte 9"),
+            (#"{"token":"ab" "data":{}}"#, "expected ',' at byte 14"),
+            ("", "at byte 0"), ("not JSON", "at byte 0"), ("[1,2,3]", "at byte 0"), (#"{"a":1} x"#, "at byte 8"),
+            (#"{"token":"ab","data":{},}"#, "at byte 24"), (#"{"a":01}"#, "at byte"), ("\u{FEFF}{}", "at byte 0"),
+        ]
+        try stage.push(bad.map(\.0))
+        let daemon = try stage.start()
+        try stage.push(pushJob(Self.token))
+        #expect(stage.accepts(1))
+        #expect(try stage.drains())
+        #expect(try stage.deadLetters().map { $0.text("job") } == bad.map(\.0))
+        let lines = daemon.complaints.filter { $0.contains("Json unmarshal error (") }
+        #expect(lines.count == bad.count)
+        for (line, (job, why)) in zip(lines, bad) {
+            #expect(line.hasPrefix("[Gapless E] STAMP Json unmarshal error (\(job)): "), "\(line)")
+            #expect(line.contains(why), "\(line)")
+        }
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `hostile bytes come back from the dead letters byte for byte`() throws {
+        let stage = try DaemonStage()
+        let head = Array(#"{"token":"ab","data":{"aps":{"alert":""#.utf8), tail = Array(#""}}}"#.utf8)
+        let hostile: [[UInt8]] = [
+            Array(repeating: UInt8(ascii: "["), count: 100_000),
+            Array(String(repeating: #"{"a":"#, count: 100_000).utf8),
+            Array(#"{"token":"ab","data":"#.utf8) + Array(repeating: UInt8(ascii: "["), count: 100_000),
+            head + Array(repeating: UInt8(ascii: "x"), count: 20_000_000) + tail,
+            head + [0] + tail, head + [0xC3, 0x28] + tail, head + [0xED, 0xA0, 0x80] + tail, head + [0xFF] + tail,
+            (0..<300).map { UInt8($0 % 256) },
+        ]
+        for job in hostile { try stage.push(bytes: job) }
+        try stage.push(pushJob(Self.token))
+        let daemon = try stage.start()
+        #expect(stage.accepts(1))
+        #expect(try stage.drains())
+        let letters = try stage.deadLetters()
+        try #require(letters.count == hostile.count)
+        for (letter, job) in zip(letters, hostile) {
+            let bytes = letter.text("job").map { Array($0.utf8) } ?? letter.text("job_base64").flatMap { Base64.decode(Array($0.utf8)) }
+            #expect(bytes == job, "\(letter.text("reason") ?? "")")
+            #expect((letter.text("job") == nil) == (String(validating: job, as: UTF8.self) == nil))
+        }
+        #expect(daemon.standardError.utf8.count < 200_000, "a log line of 20 MB helps nobody")
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `unknown and doubled keys survive a retry as they are`() throws {
+        let stage = try DaemonStage()
+        stage.simulator.plan(token: "0b", answers: Array(repeating: .usual(503), count: 4))
+        let job = "{\"token\":\"0a\", \"x\":{\"y\":[1.0,1e2,\"\\u00e9\"]},\n \"token\":\"0b\",\"data\":{\"d\":1,\"d\":2},\"expiry\":0, \"x\":null }"
+        let daemon = try stage.start()
+        try stage.push(job)
+        #expect(try waitUntil { try stage.status().dead == 1 })
+        let letter = try #require(try stage.deadLetters().first?.text("job"))
+        #expect(letter == job.replacing("null }", with: #"null,"_gapless_RETRYING":3 }"#))
+        #expect(stage.simulator.ledger.requests(for: "0b").allSatisfy { $0.body == Array(#"{"d":1,"d":2}"#.utf8) })
+        #expect(stage.simulator.ledger.requests(for: "0b").count == 4)
+        #expect(stage.simulator.ledger.requests(for: "0a").isEmpty)
+        #expect(daemon.says("503 ServiceUnavailable | \(letter.replacing("\n", with: " "))."))
+        #expect(daemon.stop()?.status == 0)
+    }
+}

@@ -1,0 +1,71 @@
+import APNSSimulator
+import Harness
+import RedisQueue
+import Testing
+
+@Suite("Files of the original Gapless")
+struct DaemonLegacyTests {
+    /// The sample settings of the original, but for the place of Redis.
+    private static func sample(_ stage: DaemonStage, server: String, more: String = "") -> String {
+        """
+        {"apns_cert_path": "beta_cert.pem", "apns_key_path": "beta_key.pem", "apns_server": "\(server)", "log_successes": true, \
+        "pool_size": 2, "redis_db": 0, "redis_host": "127.0.0.1", "redis_port": 6379, "redis_queue_key": "beta_apns_queue"\(more)}
+        """
+    }
+
+    private static func prepare(_ stage: DaemonStage) throws {
+        let folder = stage.folder
+        try File.write(String(decoding: stage.credentials.clientCertificatePEM, as: UTF8.self), to: folder.file("beta_cert.pem"))
+        try File.write(String(decoding: stage.credentials.clientKeyPEM, as: UTF8.self), to: folder.file("beta_key.pem"))
+    }
+
+    @Test func `the sample settings are taken as they are, with one warning`() throws {
+        let stage = try DaemonStage(topics: ["com.example.beta"])
+        try Self.prepare(stage)
+        let path = stage.folder.file("beta.json")
+        try File.write(Self.sample(stage, server: "gateway.sandbox.push.apple.com:2195"), to: path)
+        let out = stage.folder.file("out"), err = stage.folder.file("err")
+        let check = try ChildProcess(
+            BuiltProducts.path("gaplessd"), ["check", path, "--offline"], standardOutput: .file(out), standardError: .file(err))
+        #expect(check.wait(atMost: .seconds(20))?.status == 0)
+        #expect(File.read(out).contains("com.example.beta"))
+        let warnings = File.read(err).split(separator: "\n")
+        #expect(warnings.count == 1, "\(warnings)")
+        #expect(warnings.first?.contains("api.sandbox.push.apple.com") == true)
+        #expect(warnings.first?.contains("gateway.sandbox.push.apple.com:2195") == true)
+    }
+
+    @Test func `they push with the certificate's own topic and no bearer`() throws {
+        let stage = try DaemonStage(topics: ["com.example.beta"]) { $0.authentication = .certificate }
+        try Self.prepare(stage)
+        try File.write(String(decoding: stage.credentials.authorityPEM, as: UTF8.self), to: stage.folder.file("ca.pem"))
+        let path = stage.folder.file("beta.json")
+        let more = #", "apns_ca_path": "ca.pem", "redis_netaddress": "unix:\#(stage.redis.socketPath)""#
+        let sample = Self.sample(stage, server: "localhost:\(stage.simulator.port)", more: more)
+            .replacing(#""redis_host": "127.0.0.1", "redis_port": 6379, "#, with: "")
+        try File.write(sample, to: path)
+        let daemon = try DaemonProcess(settings: path, folder: TemporaryFolder())
+        let job = #"{"token": "\#(deviceToken(1))", "identifier": 154, "expiry": 3600, "data": {"aps": {"alert": "Hi"}}}"#
+        try stage.push([job, pushJob(deviceToken(2))])
+        #expect(stage.accepts(2))
+        #expect(stage.simulator.ledger.entries.allSatisfy { $0.topic == nil || $0.topic == "com.example.beta" })
+        #expect(try stage.drains())
+        #expect(daemon.stop()?.status == 0)
+        #expect(daemon.reports.contains("[Gapless I] STAMP Sent: \(job)."))
+        let lifetime = try #require(stage.simulator.ledger.requests(for: deviceToken(1)).first?.expiration.flatMap { Int64($0) })
+        #expect(abs(lifetime - unixTime() - 3600) < 30)
+    }
+
+    @Test func `a PKCS#12 file does as well, its password from a file`() throws {
+        let stage = try DaemonStage(topics: ["com.example.beta"]) { $0.authentication = .certificate }
+        try File.write("simulator\n", to: stage.folder.file("p12-password"))
+        var settings: [String: String?] = [
+            "apns_p12_path": "\"credentials/client.p12\"", "apns_p12_password_file": "\"p12-password\"",
+        ]
+        for key in ["apns_auth_key_path", "apns_auth_key_id", "apns_team_id", "apns_topic"] { settings[key] = .some(nil) }
+        let daemon = try stage.start(settings)
+        try stage.push(pushJob("0a"))
+        #expect(stage.accepts(1))
+        #expect(daemon.stop()?.status == 0)
+    }
+}

@@ -1,0 +1,138 @@
+import APNSSimulator
+import Glibc
+import Harness
+import JSONBytes
+import RedisQueue
+import Testing
+
+@Suite("What a daemon tells")
+struct DaemonLogTests {
+    private static let spread = "{ \"token\" : \"0a\",\n  \"identifier\":154,\r\n\t\"data\":{\"aps\":{\"alert\":\"caf\u{E9} \\n\"}} }"
+    private static let onOneLine = "{ \"token\" : \"0a\",   \"identifier\":154,  \t\"data\":{\"aps\":{\"alert\":\"caf\u{E9} \\n\"}} }"
+
+    /// A push that is delivered, one that is retried, one that is dead, one that is no JSON, and one that is no job.
+    private func run(_ stage: DaemonStage, _ settings: [String: String?]) throws -> DaemonProcess {
+        stage.simulator.plan(token: deviceToken(2), answers: [.usual(503)])
+        stage.simulator.plan(token: deviceToken(3), answers: [.usual(410)])
+        let daemon = try stage.start(settings)
+        try stage.push([
+            Self.spread, pushJob(deviceToken(2), #""identifier":"two""#), pushJob(deviceToken(3)), #"{"token" 1}"#,
+            #"{"token":"ab"}"#,
+        ])
+        #expect(stage.accepts(2))
+        #expect(try stage.drains())
+        #expect(try stage.status().dead == 3)
+        #expect(daemon.stop()?.status == 0)
+        return daemon
+    }
+
+    @Test func `five lines, each on its stream, word for word`() throws {
+        let stage = try DaemonStage()
+        let daemon = try run(stage, ["log_successes": "true"])
+        let sent = daemon.reports.filter { $0.contains("Sent: ") }
+        #expect(sent.contains("[Gapless I] STAMP Sent: \(Self.onOneLine)."))
+        #expect(sent.count == 2)
+        #expect(daemon.reports.allSatisfy { $0.hasPrefix("[Gapless I] STAMP ") })
+        let complaints = daemon.complaints
+        #expect(complaints.allSatisfy { $0.hasPrefix("[Gapless W] STAMP ") || $0.hasPrefix("[Gapless E] STAMP ") })
+        #expect(complaints.contains(#"[Gapless W] STAMP SendPayload Error (ID "two"): 503 ServiceUnavailable. Retrying count (1)."#))
+        #expect(
+            complaints.contains(
+                "[Gapless E] STAMP Final SendPayload Error (ID 0): 410 Unregistered | \(pushJob(deviceToken(3)))."))
+        #expect(complaints.contains(#"[Gapless E] STAMP Json unmarshal error ({"token" 1}): expected ':' at byte 9."#))
+        #expect(complaints.contains(#"[Gapless E] STAMP Parsing apns structure error ({"token":"ab"}): data is missing."#))
+        // Local time, to the second.
+        let stamp = try #require(daemon.standardOutput.split(separator: " ").dropFirst(2).first)
+        #expect(stamp.wholeMatch(of: #/\d{4}/\d\d/\d\d/#) != nil)
+    }
+
+    @Test func `successes are not logged unless asked for`() throws {
+        let daemon = try run(DaemonStage(), [:])
+        #expect(!daemon.standardOutput.contains("Sent:"))
+    }
+
+    @Test func `log_redact leaves 8 digits of a token and no data`() throws {
+        let stage = try DaemonStage()
+        let daemon = try run(stage, ["log_successes": "true", "log_redact": "true"])
+        let all = daemon.standardOutput + daemon.standardError
+        #expect(!all.contains(deviceToken(2)))
+        #expect(!all.contains(deviceToken(3)))
+        #expect(!all.contains("alert"))
+        #expect(!all.contains("caf"))
+        #expect(daemon.reports.contains { $0.contains("Sent: ") && $0.contains(#""token":"abababab""#) })
+        #expect(daemon.complaints.contains { $0.contains("410 Unregistered | {") && $0.contains(#""abababab""#) })
+        #expect(try stage.deadLetters().contains { $0.text("job") == pushJob(deviceToken(3)) }, "Redis keeps the job whole")
+    }
+
+    @Test func `log_format json is one object a line`() throws {
+        let daemon = try run(DaemonStage(), ["log_successes": "true", "log_format": "\"json\""])
+        for (text, levels) in [(daemon.standardOutput, ["info"]), (daemon.standardError, ["warning", "error"])] {
+            for line in text.split(separator: "\n") {
+                let object = try JSONValue.parse(Array(line.utf8))
+                #expect(levels.contains(object.text("level") ?? ""), "\(line)")
+                #expect(object.text("message") != nil)
+                #expect(object.text("time") != nil)
+            }
+        }
+        #expect(daemon.standardOutput.contains(#""message": "Sent""#))
+        #expect(daemon.standardError.contains(#""retry": 1"#))
+    }
+
+    @Test func `log_format journal puts the priority before the line`() throws {
+        let daemon = try run(DaemonStage(), ["log_successes": "true", "log_format": "\"journal\""])
+        #expect(daemon.reports.contains("<6>[Gapless I] STAMP Sent: \(Self.onOneLine)."))
+        #expect(daemon.complaints.allSatisfy { $0.hasPrefix("<4>[Gapless W] ") || $0.hasPrefix("<3>[Gapless E] ") })
+    }
+
+    @Test(arguments: [("warning", 1), ("error", 0)])
+    func `log_level leaves out what is below it`(level: String, retries: Int) throws {
+        let daemon = try run(DaemonStage(), ["log_successes": "true", "log_level": "\"\(level)\""])
+        #expect(daemon.standardOutput.isEmpty)
+        #expect(daemon.complaints.count { $0.contains("Retrying count (1).") } == retries)
+        #expect(daemon.complaints.count { $0.contains("[Gapless E]") } == 3)
+    }
+
+    @Test func `SIGUSR1 is one line of counters`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        daemon.signal(SIGUSR1)
+        #expect(daemon.says("Counters: "))
+        let line = try #require(daemon.reports.first { $0.contains("Counters: ") })
+        #expect(line.hasPrefix("[Gapless I] STAMP Counters: claimed 1, sent 1, retried 0, "), "\(line)")
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `no secret is in any output, whatever goes wrong`() throws {
+        let stage = try DaemonStage()
+        try stage.redis("CONFIG", "SET", "requirepass", "hush-5417")
+        let settings: [String: String?] = ["redis_password": "\"hush-5417\"", "log_level": "\"debug\"", "log_successes": "true"]
+        let daemon = try stage.start(settings)
+        try stage.open(daemon)
+        stage.simulator.behave { $0.script.failures = [.init(.status(403, "InvalidProviderToken"), 1)] }
+        try stage.push(pushJob("0b"))
+        #expect(daemon.says("InvalidProviderToken"))
+        try stage.write(settings.merging(["redis_password": "\"hush-9999\"", "apns_server": "5"]) { $1 })
+        daemon.signal(SIGHUP)
+        #expect(daemon.says("Reload refused"))
+        try stage.redis("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        #expect(daemon.says("trying again"))
+        #expect(daemon.stop()?.status == 0)
+        let all = daemon.standardOutput + daemon.standardError
+        let key = String(decoding: stage.credentials.providerKey.pem, as: UTF8.self).split(separator: "\n")
+        #expect(key.count > 3)
+        for secret in key.dropFirst().dropLast() + ["hush", "eyJ", "bearer "] { #expect(!all.contains(secret)) }
+    }
+
+    @Test func `outputs that nobody can write to stop no push`() throws {
+        let stage = try DaemonStage()
+        let settings = try stage.write(["log_successes": "true"])
+        let daemon = try ChildProcess(
+            BuiltProducts.path("gaplessd"), [settings], standardOutput: .file("/dev/full"), standardError: .file("/dev/full"))
+        try stage.push((0..<500).map { pushJob(deviceToken($0)) } + ["no job"])
+        #expect(stage.accepts(500))
+        #expect(try stage.drains())
+        daemon.kill(SIGTERM)
+        #expect(daemon.wait(atMost: .seconds(10))?.status == 0)
+    }
+}

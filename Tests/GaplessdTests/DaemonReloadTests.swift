@@ -1,0 +1,102 @@
+import APNSSimulator
+import Glibc
+import Harness
+import RedisQueue
+import Testing
+
+@Suite("SIGHUP reads everything anew without dropping a push")
+struct DaemonReloadTests {
+    /// A key that the simulator knows beside its first, written next to that.
+    private static func secondKey(_ stage: DaemonStage, _ key: ProviderKey) throws {
+        try File.write(String(decoding: key.pem, as: UTF8.self), to: stage.folder.file("credentials/AuthKey_SIMKEY0002.p8"))
+    }
+
+    private static let useSecondKey: [String: String?] = [
+        "apns_auth_key_path": "\"credentials/AuthKey_SIMKEY0002.p8\"", "apns_auth_key_id": "\"SIMKEY0002\"",
+    ]
+
+    @Test func `a good new key is used from then on, under load`() throws {
+        let second = try Credentials.make(.init(keyID: "SIMKEY0002")).providerKey
+        let stage = try DaemonStage { $0.providerKeys.append(second) }
+        try Self.secondKey(stage, second)
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        stage.simulator.behave { $0.script.latency = .milliseconds(5)...(.milliseconds(15)) }
+        try stage.push((0..<3000).map { pushJob(deviceToken($0)) })
+        #expect(stage.accepts(500))
+        try stage.write(Self.useSecondKey)
+        daemon.signal(SIGHUP)
+        #expect(daemon.says("Reloaded: "))
+        #expect(stage.accepts(3001))
+        #expect(try stage.drains())
+        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
+        #expect(stage.simulator.totals.connections >= 4, "new sessions for the new key")
+        #expect(try stage.counter(.maybeDuplicate) == 0)
+        #expect(try stage.counter(.retried) == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a key that was revoked is mended by a new one at once`() throws {
+        let second = try Credentials.make(.init(keyID: "SIMKEY0002")).providerKey
+        let stage = try DaemonStage { $0.providerKeys = [second] }
+        try Self.secondKey(stage, second)
+        try stage.push((0..<30).map { pushJob(deviceToken($0)) })
+        let daemon = try stage.start()
+        #expect(daemon.says("InvalidProviderToken"))
+        try stage.write(Self.useSecondKey)
+        daemon.signal(SIGHUP)
+        #expect(stage.accepts(30, atMost: .seconds(4)))
+        #expect(try stage.drains())
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `what is wrong in the new files is named, and the old ones stay in use`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        let wrong: [(String, () throws -> Void)] = [
+            ("no JSON", { try File.write("{rubbish", to: stage.folder.file("settings.json")) }),
+            ("pool_sze", { try stage.write(["pool_sze": "2"]) }),
+            ("apns_auth_key_path", { try stage.write(["apns_auth_key_path": "\"missing.p8\""]) }),
+            ("redis_", { try stage.write(["redis_db": "1"]) }),
+            ("redis_queue_key", { try stage.write(["redis_queue_key": "\"other\""]) }),
+        ]
+        for (number, (name, spoil)) in wrong.enumerated() {
+            try spoil()
+            daemon.signal(SIGHUP)
+            #expect(
+                waitUntil { daemon.standardError.split(separator: "Reload refused", omittingEmptySubsequences: false).count == number + 2 },
+                "\(name)")
+            #expect(name == "no JSON" || daemon.standardError.contains(name))
+            try stage.push(pushJob(deviceToken(number)))
+            #expect(stage.accepts(number + 2))
+        }
+        try stage.write()
+        try File.write("-----BEGIN PRIVATE KEY-----\nrubbish\n-----END PRIVATE KEY-----\n", to: stage.folder.file("credentials/AuthKey_SIMKEY0001.p8"))
+        daemon.signal(SIGHUP)
+        #expect(waitUntil { daemon.standardError.contains("AuthKey_SIMKEY0001.p8") })
+        try stage.push(pushJob("0a"))
+        #expect(stage.accepts(wrong.count + 2))
+        #expect(!daemon.standardOutput.contains("Reloaded: "))
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `other settings hold from then on`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        #expect(!daemon.standardOutput.contains("Sent:"))
+        try stage.write([
+            "log_successes": "true", "retry_limit": "0", "apns_topic": "\"com.example.second\"", "redis_results_key": nil,
+        ])
+        daemon.signal(SIGHUP)
+        #expect(daemon.says("Reloaded: "))
+        stage.simulator.plan(token: "0b", answers: [.usual(503)])
+        try stage.push([pushJob("0a"), pushJob("0b")])
+        #expect(daemon.says("Sent: \(pushJob("0a"))."))
+        #expect(try waitUntil { try stage.status().dead == 1 })
+        #expect(stage.simulator.ledger.requests(for: "0a").first?.topic == "com.example.second")
+        #expect(stage.simulator.ledger.requests(for: "0b").count == 1)
+        #expect(daemon.stop()?.status == 0)
+    }
+}
