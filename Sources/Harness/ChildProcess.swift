@@ -19,7 +19,7 @@ public final class ChildProcess: Sendable {
         public var signal: CInt?
         /// User and system time that the kernel accounted to it.
         public var processorTime: Duration
-        /// The most memory it ever had resident.
+        /// The most memory it ever had resident, or what we had when it was started, if that was more.
         public var peakBytes: Int
     }
 
@@ -159,13 +159,15 @@ public final class ChildProcess: Sendable {
     }
 }
 
-/// Waits for a condition, at most so long; whether it came about. Looks every few milliseconds.
-public func waitUntil(atMost limit: Duration = .seconds(10), _ condition: () throws -> Bool) rethrows -> Bool {
+/// Waits for a condition, at most so long; whether it came about.
+public func waitUntil(
+    atMost limit: Duration = .seconds(10), every interval: Duration = .milliseconds(2), _ condition: () throws -> Bool
+) rethrows -> Bool {
     let deadline = ContinuousClock.now + limit
     while true {
         if try condition() { return true }
         if ContinuousClock.now >= deadline { return false }
-        var pause = timespec(tv_sec: 0, tv_nsec: 2_000_000)
+        var pause = timespec(tv_sec: 0, tv_nsec: Int(interval / .nanoseconds(1)))
         nanosleep(&pause, nil)
     }
 }
