@@ -66,6 +66,7 @@ struct PoolLoop: ~Copyable {
             return machine.reconnect(now: .now)
         case .replace(let configuration):
             self.configuration = configuration
+            shared.replacement.withLock { $0 = ($0.pending - 1, SessionNumbers.latest) }
             let settings = configuration.settings
             return machine.replace(target: settings.sessions, backoff: settings.dialBackoff, now: .now)
         case .close:

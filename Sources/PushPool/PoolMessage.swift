@@ -70,6 +70,8 @@ final class PoolShared: Sendable {
     let addresses = Locked(AddressBook())
     /// The provider token that the youngest session opened with: what a refusal is about.
     let tokenGeneration = Atomic<UInt64>(0)
+    /// How many new credentials the pool's thread has not seen yet, and the youngest session that has an older one.
+    let replacement = Locked((pending: 0, lastOld: SessionID(0)))
     let deliveries: Mailbox<Delivery>
     let messages: Mailbox<PoolMessage>
 

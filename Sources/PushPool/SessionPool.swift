@@ -69,7 +69,13 @@ public final class SessionPool: Sendable {
     public func replace(settings: PoolSettings, credential: Credential) throws(CredentialError) {
         let configuration = try PoolConfiguration(settings: settings, credential: credential)
         tokens.withLock { $0.source = configuration.tokens }
+        shared.replacement.withLock { $0.pending += 1 }
         shared.messages.send(.replace(configuration))
+    }
+
+    /// Whether a session speaks with the credential that is in use now. What an older one is refused for says nothing of that.
+    public func usesPresentCredential(_ session: SessionID) -> Bool {
+        shared.replacement.withLock { $0.pending == 0 && session > $0.lastOld }
     }
 
     /// What came of asking for another provider token.

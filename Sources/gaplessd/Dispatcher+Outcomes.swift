@@ -25,7 +25,9 @@ extension Dispatcher {
             if reason == .tokenUpdates { app.pool.keepToken() }
             if case .maybeProcessed = delivery.outcome { job.maybeDuplicates += 1 }
             release(delivery.id)
-            perform(app.gate.faulted(reason, now: now), app: job.app)
+            if app.pool.usesPresentCredential(delivery.session) {
+                perform(app.gate.faulted(reason, now: now), app: job.app)
+            }
         case .renewToken: renewToken(delivery)
         }
     }
@@ -107,6 +109,7 @@ extension Dispatcher {
     private mutating func renewToken(_ delivery: Delivery) {
         guard let job = held[delivery.id] else { return }
         let app = apps[job.app]
+        guard app.pool.usesPresentCredential(delivery.session) else { return resend(delivery, mayDuplicate: false) }
         switch app.pool.renewToken(refusedOn: delivery.session) {
         case .renewed, .alreadyRenewed: resend(delivery, mayDuplicate: false)
         case .tooYoung, .noSigningKey:
@@ -159,7 +162,9 @@ extension Dispatcher {
             log.info("\(app.label)Session \(session.number) to \(address) is closed.")
         case .closed(let session, let address, let fault):
             log.warning("\(app.label)Session \(session.number) to \(address) is closed: \(fault.logText).")
-            if let reason = HoldReason(fault) { perform(app.gate.faulted(reason, now: now), app: index) }
+            if let reason = HoldReason(fault), app.pool.usesPresentCredential(session) {
+                perform(app.gate.faulted(reason, now: now), app: index)
+            }
         case .dialFailed(let address, let fault, let wait):
             log.warning("\(app.label)No session to \(address): \(fault.logText). Again in \(wait.roundedSeconds) s.")
             if let reason = HoldReason(fault) { perform(app.gate.faulted(reason, now: now), app: index) }

@@ -34,7 +34,10 @@ extension Dispatcher {
                 apps[index].adopt(credential)
                 // The environment may be another one now: what the old one said of their tokens means nothing.
                 giveBackSuspects(app: index)
-                perform(apps[index].gate.reloaded(), app: index)
+                let effects = apps[index].gate.reloaded()
+                // It was held: what the old sessions were refused for, the next job must not be.
+                if !effects.isEmpty { apps[index].pool.reconnect() }
+                perform(effects, app: index)
             } catch {
                 log.error("Reload: \(apps[index].label)\(error); this app keeps its old credential.")
             }
