@@ -22,7 +22,7 @@ final class CallStage {
     private(set) var client: RedisClient
     private var calls = 0
 
-    init(lists: [String] = ["calls"], redis options: [String] = [], _ changes: [String: String] = [:]) throws {
+    init(lists: [String] = ["calls"], redis options: [String] = [], _ changes: [String: String?] = [:]) throws {
         redis = try RedisServer(options: options)
         self.lists = lists
         client = try RedisClient(settings: QueueSettings(list: lists[0], server: .unix(path: redis.socketPath)))
@@ -31,13 +31,15 @@ final class CallStage {
     }
 
     /// The files of the credential need not be there: calls to Redis read none.
-    static func write(_ changes: [String: String], lists: [String] = ["calls"], to path: String) throws -> String {
+    ///
+    /// - Parameter changes: raw JSON by key; `nil` takes a key out.
+    static func write(_ changes: [String: String?], lists: [String] = ["calls"], to path: String) throws -> String {
         var values = [
             "apns_server": "\"localhost:1\"", "apns_auth_key_path": "\"missing.p8\"", "apns_auth_key_id": "\"SIMKEY0001\"",
             "apns_team_id": "\"SIMTEAM001\"", "apns_topic": "\"com.example.app\"",
             "redis_queue_key": "[\(lists.map(\.quoted).joined(separator: ", "))]",
         ]
-        values.merge(changes) { $1 }
+        for (key, value) in changes { values[key] = value }
         try File.write("{" + values.map { "\($0.key.quoted): \($0.value)" }.joined(separator: ", ") + "}", to: path)
         return path
     }

@@ -16,8 +16,8 @@ struct DeadCallTests {
         #expect(result.status == 0)
         let stamp = LocalTime.text(of: 1_795_218_609)
         #expect(result.lines == [
-            "\(stamp)  410 Unregistered  ID 154  token aa  1 attempt  job of 42 bytes",
-            "\(stamp)  410 Unregistered  ID 154  token bb  1 attempt  job of 42 bytes", "unreadable, 12 bytes",
+            "\(stamp)  410 Unregistered  ID 154  token aa  1 attempt  job of 43 bytes",
+            "\(stamp)  410 Unregistered  ID 154  token bb  1 attempt  job of 43 bytes", "unreadable, 12 bytes",
         ])
     }
 

@@ -122,7 +122,7 @@ struct SendCallTests {
         let path = try CallStage.write(
             [
                 "apns_server": "\"localhost:\(simulator.port)\"", "apns_ca_path": "\"credentials/ca.pem\"",
-                "apns_auth_key_path": "\"credentials/AuthKey_SIMKEY0001.p8\"", "apns_topic": "null",
+                "apns_auth_key_path": "\"credentials/AuthKey_SIMKEY0001.p8\"", "apns_topic": nil,
             ], to: stage.folder.file("topicless.json"))
         let result = try send("--token", "0a", "--alert", "x", settings: path)
         #expect(result.status == 64 && result.errors.contains("--topic is needed: the settings name none."), "\(result.errors)")
