@@ -21,7 +21,7 @@ enum RedisAccess {
             throw ProbeFault(error, of: settings)
         }
         for (list, type) in zip(settings.lists, types) where type != "list" && type != "none" {
-            throw .refused("the key \(list) is a \(type), not a list")
+            throw .refused("\(settings.redis.server.text): the key \(list) is a \(type), not a list")
         }
         return client
     }
