@@ -17,6 +17,8 @@ public enum QueueEvent: Sendable, Equatable {
     case leaseInDoubt
     /// Dead letters beyond the maximum were dropped.
     case deadLettersTrimmed(Int)
+    /// There are so many dead letters, and no maximum trims them.
+    case deadLettersMany(Int)
     /// Jobs of a dead worker came back to the list of the recovered.
     case recovered(worker: String, jobs: Int)
     /// Nothing is outstanding any more: all settlements are confirmed (only after `stop`).

@@ -111,11 +111,20 @@ extension QueueMachine {
     }
 
     private mutating func settled(_ batch: SettleBatch, _ items: [RedisReply], now: ContinuousClock.Instant) -> Bool {
-        guard items.count == 3, let trimmed = items[1].integer, let due = items[2].integer else { return false }
+        guard items.count >= 3, let trimmed = items[1].integer, let due = items[2].integer else { return false }
         for id in settlements.confirm(batch.sequence) { held.remove(id) }
         if trimmed > 0 { effects.append(.report(.deadLettersTrimmed(Int(trimmed)))) }
+        if items.count > 3, let letters = items[3].integer { noticed(deadLetters: Int(letters)) }
         learned(due: due, now: now)
         return true
+    }
+
+    /// They are kept without end where no maximum is set: said at 10,000 and at every 10,000 more, not each time.
+    private mutating func noticed(deadLetters count: Int) {
+        guard count > 0 else { return }
+        let step = QueueMachine.manyDeadLetters
+        if count >= deadLettersToSay { effects.append(.report(.deadLettersMany(count))) }
+        deadLettersToSay = (count / step + 1) * step
     }
 
     private mutating func promoted(_ items: [RedisReply], now: ContinuousClock.Instant) -> Bool {

@@ -36,6 +36,8 @@ struct QueueMachine {
     /// Most jobs of one claim, and most of those that have been in two crashes.
     static let mostClaimed = 250
     static let mostTwiceCrashed = 32
+    /// So many dead letters, and as many again, are worth a word.
+    static let manyDeadLetters = 10_000
     /// Ids kept free for the suspects of one dead worker: it holds at most one, and those it had taken over.
     static let mostSuspects: UInt64 = 65_536
 
@@ -76,6 +78,7 @@ struct QueueMachine {
     var urgency: Int64 = 0
     var solitude = Solitude.unneeded
     var popsOne = false
+    var deadLettersToSay = QueueMachine.manyDeadLetters
     /// The birth mark of the data set in which all that we hold stands, and of the one that is being reconciled.
     var born: String?
     var bornSeen: String?

@@ -19,14 +19,15 @@ extension Scripts {
     ///     t  job (at_most_once)     to the tail of Q
     ///     s  k, k jobs              replaced by its parts at the head of Q
     ///
-    /// Answers 1 (0: skipped), how many dead letters were trimmed, and when `delayed` is due (-2: not looked at).
+    /// Answers 1 (0: skipped), how many dead letters were trimmed, when `delayed` is due (-2: not looked at), and how many dead
+    /// letters there are (0: none was added, or there is a maximum).
     static let settle = Script(
         """
         if not redis.call('ZSCORE', KEYS[2], ARGV[1]) then return 'FENCED' end
         local state = redis.call('HMGET', KEYS[3], 'number', 'settled')
         if state[1] ~= ARGV[2] then return 'STALE' end
         local sequence, settled = tonumber(ARGV[3]), tonumber(state[2])
-        if sequence <= settled then return {0, 0, -2} end
+        if sequence <= settled then return {0, 0, -2, 0} end
         if sequence > settled + 1 then return 'GAP' end
         local guard = ARGV[4] == '1'
         local n = tonumber(ARGV[9])
@@ -99,10 +100,13 @@ extension Scripts {
           end
         end
 
-        local trimmed, most = 0, tonumber(ARGV[5])
-        if most > 0 and count.d + count.e > 0 then
-          trimmed = math.max(0, redis.call('LLEN', KEYS[7]) - most)
-          if trimmed > 0 then redis.call('LTRIM', KEYS[7], -most, -1) end
+        local trimmed, letters, most = 0, 0, tonumber(ARGV[5])
+        if count.d + count.e > 0 then
+          letters = redis.call('LLEN', KEYS[7])
+          if most > 0 then
+            trimmed, letters = math.max(0, letters - most), 0
+            if trimmed > 0 then redis.call('LTRIM', KEYS[7], -most, -1) end
+          end
         end
         redis.call('HSET', KEYS[3], 'settled', ARGV[3])
         local function add(key, name, by)
@@ -119,10 +123,11 @@ extension Scripts {
         add(KEYS[5], 'resent', tonumber(ARGV[7]))
         add(KEYS[5], 'maybe_duplicate', maybe)
         add(KEYS[5], 'trimmed', trimmed)
-        if not delays then return {1, trimmed, -2} end
+        if not delays then return {1, trimmed, -2, letters} end
         local head = redis.call('ZRANGE', KEYS[6], 0, 0, 'WITHSCORES')
-        if #head == 0 then return {1, trimmed, -1} end
+        if #head == 0 then return {1, trimmed, -1, letters} end
         local time = redis.call('TIME')
-        return {1, trimmed, math.min(3600000, math.max(0, math.ceil(tonumber(head[2]) - (time[1] * 1000 + time[2] / 1000))))}
+        local due = math.min(3600000, math.max(0, math.ceil(tonumber(head[2]) - (time[1] * 1000 + time[2] / 1000))))
+        return {1, trimmed, due, letters}
         """)
 }

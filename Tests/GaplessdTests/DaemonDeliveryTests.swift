@@ -35,6 +35,7 @@ struct DaemonDeliveryTests {
     @Test func `headers are what the job says, and the body is the producer's own bytes`() throws {
         let stage = try DaemonStage()
         let odd = #"{ "aps" : {"alert":"caf\u00e9 \ud83d\ude00 \/","n":12345678901234567890,"z":-0,"e":1.50e2}, "a":1,"a":2 }"#
+        let longest = String(repeating: "0f", count: 500)
         let id = "6F9619FF-8B86-D011-B42D-00CF4FC964FF"
         let jobs = [
             pushJob("01", #""expiry":0"#, data: odd),
@@ -46,6 +47,8 @@ struct DaemonDeliveryTests {
             pushJob("07", #""identifier":null,"expiry":null,"topic":null,"push_type":null,"priority":null,"tokens":null"#),
             #"{"token":"ff","data":{},"token":"08","data":{"aps":{"alert":"the last wins"}}}"#,
             pushJob("AbCdEf09"),
+            pushJob(longest, #""collapse_id":"\#(String(repeating: "c", count: 64))""#, data: Self.payload(of: 4096)),
+            pushJob("10", #""push_type":"voip""#, data: Self.payload(of: 5120)),
         ]
         let daemon = try stage.start()
         try stage.push(jobs)
@@ -69,7 +72,14 @@ struct DaemonDeliveryTests {
         #expect(pushes["08"]?.body == Array(#"{"aps":{"alert":"the last wins"}}"#.utf8))
         #expect(pushes["ff"] == nil)
         #expect(pushes["abcdef09"] != nil)
+        #expect(pushes[longest]?.body?.count == 4096)
+        #expect(pushes[longest]?.collapseID?.utf8.count == 64)
+        #expect(pushes["10"]?.body?.count == 5120)
         #expect(daemon.stop()?.status == 0)
+    }
+
+    private static func payload(of bytes: Int) -> String {
+        #"{"aps":{"alert":""# + String(repeating: "x", count: bytes - 20) + #""}}"#
     }
 
     @Test func `a job past its time is a dead letter, never a push`() throws {

@@ -29,6 +29,32 @@ struct DaemonHoldTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    @Test func `with a certificate and a thousand streams no more than 20 jobs are out before the first acceptance`() throws {
+        let stage = try DaemonStage(topics: ["com.example.beta"]) { $0.authentication = .certificate }
+        stage.simulator.behave { $0.script.failures = [.init(.delay(.milliseconds(100), then: .usual(400)), 1)] }
+        try stage.push((0..<100).map { pushJob(deviceToken($0)) })
+        var settings: [String: String?] = [
+            "apns_cert_path": "\"credentials/client.pem\"", "apns_key_path": "\"credentials/client-key.pem\"",
+        ]
+        for key in ["apns_auth_key_path", "apns_auth_key_id", "apns_team_id", "apns_topic"] { settings[key] = .some(nil) }
+        let daemon = try stage.start(settings)
+        var most = 0
+        #expect(
+            try waitUntil {
+                most = max(most, try stage.status().inFlight)
+                return daemon.standardError.contains("wrong environment or topic?")
+            })
+        #expect(most == 20)
+        #expect(try waitUntil { try stage.status().backlog == 100 })
+        #expect(stage.simulator.totals.requests == 20)
+        stage.simulator.behave { $0.script.failures = [] }
+        daemon.signal(SIGHUP)
+        #expect(stage.accepts(100, atMost: .seconds(4)))
+        #expect(try stage.drains())
+        #expect(try stage.status().dead == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `a few bad tokens among the first jobs are told apart by the first acceptance`() throws {
         let stage = try DaemonStage()
         for bad in 0..<15 { stage.simulator.plan(token: deviceToken(bad), answers: Array(repeating: .usual(400), count: 9)) }

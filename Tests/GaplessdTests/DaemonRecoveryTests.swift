@@ -1,6 +1,7 @@
 import APNSSimulator
 import Glibc
 import Harness
+import JSONBytes
 import RedisQueue
 import Testing
 
@@ -44,7 +45,7 @@ struct DaemonRecoveryTests {
 
     @Test func `of two daemons the one that lives takes over after the lease`() throws {
         let stage = try DaemonStage()
-        let settings = ["redis_lease": "2"]
+        let settings = ["redis_lease": "2", "drain_timeout": "0.5"]
         let first = try stage.start(settings, name: "first.json")
         try stage.open(first)
         // Stopped, not killed: its process is there, so that nothing but the lease can tell.
@@ -70,6 +71,32 @@ struct DaemonRecoveryTests {
         #expect(second.stop()?.status == 0)
         #expect(try stage.status().workers.isEmpty)
         #expect(try stage.counter(.retried) == 0)
+    }
+
+    @Test func `a job that is there at every crash ends as a suspect, and its neighbours are delivered`() throws {
+        let stage = try DaemonStage()
+        stage.simulator.behave { $0.script.tokenPlans = [.init(prefix: "0a", answers: Array(repeating: .silent, count: 50))] }
+        try stage.push([pushJob("0a")] + (0..<20).map { pushJob(deviceToken($0)) })
+        var crashes = 0
+        while try stage.deadLetters().isEmpty, crashes < 5 {
+            let requests = stage.simulator.ledger.requests(for: "0a").count
+            let daemon = try stage.start()
+            let isSent = try waitUntil {
+                try stage.simulator.ledger.requests(for: "0a").count > requests || !stage.deadLetters().isEmpty
+            }
+            #expect(isSent)
+            daemon.crash()
+            crashes += 1
+        }
+        #expect((3...5).contains(crashes))
+        let letter = try #require(try stage.deadLetters().first)
+        #expect(letter.text("reason") == "crash_suspect")
+        #expect(letter.text("job") == pushJob("0a"))
+        let daemon = try stage.start()
+        #expect(waitUntil { stage.simulator.ledger.acceptedCounts.count == 20 })
+        #expect(try stage.drains())
+        #expect(try stage.status().dead == 1)
+        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `two daemons share a list and double nothing`() throws {

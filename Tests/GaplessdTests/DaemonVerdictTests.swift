@@ -84,6 +84,19 @@ struct DaemonVerdictTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    @Test func `without a maximum, 10,000 dead letters are worth a warning`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        try stage.redis("EVAL", "for i = 1, 9998 do redis.call('RPUSH', KEYS[1], '{}') end", "1", stage.keys.dead)
+        for count in 9999...10_002 {
+            try stage.push("no job")
+            #expect(try waitUntil { try stage.status().dead == count })
+        }
+        #expect(daemon.stop()?.status == 0)
+        let warnings = daemon.complaints.filter { $0.contains("dead letters") }
+        #expect(warnings == ["[Gapless W] STAMP beta_apns_queue has 10000 dead letters: look at them, or set redis_dead_letter_max."])
+    }
+
     @Test func `the results stream gets one entry for every final outcome`() throws {
         let stage = try DaemonStage()
         stage.simulator.plan(token: deviceToken(1), answers: [.usual(503)])
