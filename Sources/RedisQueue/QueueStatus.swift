@@ -21,7 +21,8 @@ public struct QueueStatus: Sendable, Equatable {
     /// What is wrong in the books: claimed jobs that no other term explains. 0 when they balance.
     public var unexplained: Int64 {
         let settled: [Counter] = [.sent, .retried, .postponed, .dead, .expired, .released, .recovered]
-        return settled.reduce(counters[.claimed, default: 0] - Int64(inFlight)) { $0 - counters[$1, default: 0] }
+        // Wrapping, for anybody can write any number into a counter.
+        return settled.reduce(counters[.claimed, default: 0] &- Int64(inFlight)) { $0 &- counters[$1, default: 0] }
     }
 
     /// Reads everything as of one instant.

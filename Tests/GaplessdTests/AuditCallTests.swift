@@ -59,7 +59,7 @@ struct AuditCallTests {
         let result = try stage.call("audit")
         #expect(result.status == 1)
         #expect(result.lines.contains(
-            "note: 1 jobs are in flight of worker gone, which is not registered: no other worker will take them over"))
+            "note: in flight of worker gone, which is not registered, so that no other takes them over: 1"))
         let object = try JSONValue.parse(Array(try stage.call("audit", "--json").output.utf8))
         guard case .array(let lists) = object["lists"], case .array(let stranded) = lists[0]["stranded"] else {
             throw Unexpected("no lists")
@@ -79,11 +79,19 @@ struct AuditCallTests {
         let result = try stage.call("audit")
         #expect(result.status == 0)
         #expect(result.lines.filter { $0.hasPrefix("note: ") } == [
-            "note: worker ghost is registered and has no record; its jobs are taken over after the lease",
-            "note: 1 delayed jobs were not written by a daemon; they will go out as they stand",
-            "note: 1 dead letters cannot be read; 'dead' leaves them alone",
-            "note: no daemon makes the key {calls}:gapless:mine",
+            "note: registered without a record; its jobs are taken over after the lease: ghost",
+            "note: delayed and not written by a daemon; they will go out as they stand: 1",
+            "note: dead letters that cannot be read, and that 'dead' leaves alone: 1",
+            "note: a key that no daemon makes: {calls}:gapless:mine",
         ])
+    }
+
+    @Test func `numbers that nobody counts to are no crash`() throws {
+        let stage = try CallStage()
+        try stage.redis("HSET", stage.keys.stats, "claimed", "\(Int64.min)", "sent", "\(Int64.max)", "dead", "\(Int64.max)")
+        #expect(try stage.call("audit").status == 1)
+        #expect(try stage.call("audit", "--json").status == 1)
+        #expect(try stage.call("status").status == 0)
     }
 
     @Test func `keys of other lists are not this one's`() throws {

@@ -88,6 +88,18 @@ struct EnqueueCallTests {
         #expect(errors.hasPrefix("redis: no answer: ") && errors.contains("; 10 jobs pushed to calls, and of "), "\(errors)")
     }
 
+    @Test func `a Redis that takes no more ends it with 69, and what it has taken is said`() throws {
+        let stage = try CallStage(redis: ["--maxmemory", "4mb", "--maxmemory-policy", "noeviction"])
+        let filler = String(repeating: "x", count: 3900)
+        let script = #"for i in $(seq 1 4000); do echo '{"token":"aa","data":{"aps":{"alert":"\#(filler)"}}}'; done > much"#
+        #expect(try stage.shell(script).status == 0)
+        let result = try stage.shell("$G enqueue $S much")
+        #expect(result.status == 69)
+        #expect(result.errorLines.count == 1 && result.errors.contains("OOM "), "\(result.errors)")
+        let pushed = try stage.redis("LLEN", "calls").integer ?? -1
+        #expect(result.errors.hasSuffix("; \(pushed) jobs pushed to calls\n"), "\(pushed): \(result.errors)")
+    }
+
     @Test func `holds no more of a large file than a batch`() throws {
         let stage = try CallStage(redis: ["--appendonly", "no"])
         // 40 MB of jobs of 4 kB.
@@ -95,13 +107,14 @@ struct EnqueueCallTests {
         let script = #"for i in $(seq 1 10000); do echo '{"token":"aa","data":{"aps":{"alert":"\#(filler)"}}}'; done > large"#
         #expect(try stage.shell(script).status == 0)
         let (process, out, _) = try stage.start("enqueue", [stage.folder.file("large")])
+        // Looked at while it runs: the peak that the kernel tells at the end begins with that of our own process.
         var peak = 0
-        let isOver = waitUntil(atMost: .seconds(60)) {
-            peak = max(peak, peakMemory(process.pid))
+        #expect(waitUntil(atMost: .seconds(60)) {
+            peak = max(peak, processMemory(process.pid))
             return process.poll() != nil
-        }
-        #expect(isOver && File.read(out) == "10000 jobs pushed to calls\n")
-        #expect(peak > 0 && peak < 64 << 20, "\(peak)")
+        })
+        #expect(File.read(out) == "10000 jobs pushed to calls\n")
+        #expect(1..<64 << 20 ~= peak, "\(peak)")
     }
 
     @Test func `shows progress on a terminal, and only there`() throws {

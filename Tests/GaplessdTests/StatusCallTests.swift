@@ -110,6 +110,13 @@ struct StatusCallTests {
         for line in result.lines { #expect(throws: Never.self) { try JSONValue.parse(Array(line.utf8)) } }
     }
 
+    @Test func `--watch draws the page anew on a terminal`() throws {
+        let stage = try CallStage()
+        let result = try stage.shell(#"timeout -s INT 2.5 script -qec "$G status $S --watch" /dev/null < /dev/null"#)
+        #expect(result.output.split(separator: "\u{1B}[H").count >= 2)
+        #expect(result.output.contains("list        calls\u{1B}[K"))
+    }
+
     @Test func `a Redis that comes back is watched again`() throws {
         let stage = try CallStage()
         let (process, out, err) = try stage.start("status", ["--watch", "--json"])
@@ -173,7 +180,7 @@ struct CallFaultTests {
         try stage.redis("SET", "calls", "a text")
         let result = try call(stage, words)
         #expect(result.status == 78)
-        #expect(result.errors == "redis: refused: the key calls is a string, not a list\n")
+        #expect(result.errors == "redis: refused: unix:\(stage.redis.socketPath): the key calls is a string, not a list\n")
     }
 
     @Test func `tries every address of a host`() throws {

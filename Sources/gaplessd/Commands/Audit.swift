@@ -36,7 +36,8 @@ struct Audit: ParsableCommand {
                 let audit = try QueueAudit.read(&client, keys)
                 return AuditReport(list: list, audit: audit, unreadable: try DeadLetterWalk.unreadable(keys, &client))
             }
-            StandardStreams.print(json ? [AuditReport.object(reports).line] : Array(reports.map(\.lines).joined(separator: [""])))
+            let lines = json ? [AuditReport.object(reports).line] : Array(reports.map(\.lines).joined(separator: [""]))
+            StandardStreams.print(lines)
             if !reports.allSatisfy(\.isBalanced) { throw ExitCode.failure }
         }
     }
@@ -54,7 +55,8 @@ struct AuditReport {
     /// What a claimed job can become, and what is left.
     private var terms: [(name: String, count: Int64)] {
         let counters: [Counter] = [.sent, .retried, .postponed, .dead, .expired, .released, .recovered]
-        return counters.map { ($0.rawValue, audit.status.counters[$0, default: 0]) } + [("in_flight", Int64(audit.status.inFlight))]
+        let settled = counters.map { ($0.rawValue, audit.status.counters[$0, default: 0]) }
+        return settled + [("in_flight", Int64(audit.status.inFlight))]
     }
 
     private var claimed: Int64 { audit.status.counters[.claimed, default: 0] }
@@ -78,15 +80,15 @@ struct AuditReport {
 
     private var notes: [String] {
         var notes = audit.stranded.map { stranded in
-            "\(stranded.jobs) jobs are in flight of worker \(stranded.worker.printable), which is not registered: "
-                + "no other worker will take them over"
+            "in flight of worker \(stranded.worker.printable), which is not registered, so that no other takes them over: "
+                + "\(stranded.jobs)"
         }
-        notes += audit.recordless.map { "worker \($0.printable) is registered and has no record; its jobs are taken over after the lease" }
+        notes += audit.recordless.map { "registered without a record; its jobs are taken over after the lease: \($0.printable)" }
         if audit.delayedWithoutBar > 0 {
-            notes.append("\(audit.delayedWithoutBar) delayed jobs were not written by a daemon; they will go out as they stand")
+            notes.append("delayed and not written by a daemon; they will go out as they stand: \(audit.delayedWithoutBar)")
         }
-        if unreadable > 0 { notes.append("\(unreadable) dead letters cannot be read; 'dead' leaves them alone") }
-        notes += audit.foreignKeys.map { "no daemon makes the key \($0.printable)" }
+        if unreadable > 0 { notes.append("dead letters that cannot be read, and that 'dead' leaves alone: \(unreadable)") }
+        notes += audit.foreignKeys.map { "a key that no daemon makes: \($0.printable)" }
         return notes
     }
 

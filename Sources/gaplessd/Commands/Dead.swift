@@ -9,16 +9,16 @@ struct Dead: ParsableCommand {
         commandName: "dead",
         abstract: "Lists dead letters, puts them back into their list, or drops them.",
         discussion: """
-            list     one line for each letter, the oldest first; with --json the records as they are, one on each line
-            requeue  puts their jobs at the tail of the list, without the daemon's marks (retries, deadline)
+            list     one line for each letter, the oldest first; --json: the records
+            requeue  their jobs go to the tail of the list, without the daemon's marks
             purge    drops them; on a terminal it asks first, unless --yes is given
 
             --reason picks the letters with exactly this reason, --limit the oldest N of them; 'list' with the same options \
             shows what the others would touch. With several lists all are meant, unless --list names one.
 
-            requeue and purge first say how many letters they are about to touch, and go on in small steps, each of which Redis \
-            carries out whole or not at all: interrupted at any moment, they have lost no letter and doubled no job. Letters that \
-            cannot be read are left alone and counted.
+            requeue and purge first say how many letters they are about to touch, and go on in small steps, each of which \
+            Redis carries out whole or not at all: interrupted at any moment, they have lost no letter and doubled no job. \
+            Letters that cannot be read are left alone and counted.
 
             --json of requeue and purge prints one object at the end: "matched", "changed", "unreadable".
 
@@ -59,7 +59,7 @@ struct Dead: ParsableCommand {
         try RedisAccess.run(settings) { client in
             switch action {
             case .list: try list(lists, settings, &client)
-            case .requeue, .purge: try change(lists, &client)
+            case .requeue, .purge: try change(lists, settings, &client)
             }
         }
     }
@@ -81,7 +81,7 @@ struct Dead: ParsableCommand {
         }
     }
 
-    private func change(_ lists: [String], _ client: inout RedisClient) throws {
+    private func change(_ lists: [String], _ settings: Settings, _ client: inout RedisClient) throws {
         let (verb, done) = action == .purge ? ("drop", "dropped") : ("put back", "put back")
         var plan: [(walk: DeadLetterWalk, count: Int)] = []
         var (left, unreadable) = (limit ?? .max, 0)
@@ -93,24 +93,31 @@ struct Dead: ParsableCommand {
             unreadable += found.unreadable
         }
         let matched = plan.reduce(0) { $0 + $1.count }
-        if !json { StandardStreams.print(["\(matched.letters) to \(verb)" + (reason.map { ", reason \($0.printable)" } ?? "")]) }
+        if !json {
+            StandardStreams.print(["\(matched.letters) to \(verb)" + (reason.map { ", reason \($0.printable)" } ?? "")])
+        }
         if action == .purge, matched > 0 { try confirm(matched) }
         var changed = 0
-        do {
+        do throws(RedisError) {
             for (walk, count) in plan {
                 try walk.change(action == .purge ? .drop : .requeue, limit: count, &client) { changed += $0 }
             }
         } catch {
-            StandardStreams.print(["\(changed.letters) \(done) before the end, and perhaps one step more"], to: STDERR_FILENO)
-            throw error
+            let doubt = "; \(changed.letters) \(done) before, and perhaps up to \(DeadLetterList.mostLetters) more"
+            throw ProbeFault(error, of: settings).told("redis", adding: doubt)
         }
+        report(changed, done, of: matched, unreadable: unreadable)
+    }
+
+    private func report(_ changed: Int, _ done: String, of matched: Int, unreadable: Int) {
         if json {
             let counts: JSONValue = .members([
                 "matched": .integer(matched), "changed": .integer(changed), "unreadable": .integer(unreadable),
             ])
             StandardStreams.print([counts.line])
         } else {
-            StandardStreams.print(["\(changed) \(done)" + (unreadable > 0 ? ", \(unreadable) left alone that cannot be read" : "")])
+            let rest = unreadable > 0 ? ", \(unreadable) left alone that cannot be read" : ""
+            StandardStreams.print(["\(changed) \(done)\(rest)"])
         }
     }
 

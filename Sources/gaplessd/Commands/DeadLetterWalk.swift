@@ -54,7 +54,7 @@ struct DeadLetterWalk {
     /// What becomes of a letter that is meant.
     enum Action { case requeue, drop }
 
-    /// Changes the oldest `limit` of the letters that are meant, a page a step; `progress` hears of each step's number of letters.
+    /// Changes the oldest `limit` of the letters that are meant, a page a step. `progress` hears of each step's number of letters.
     ///
     /// Others may take letters from the list meanwhile; the walk then begins anew, as often as needed while it gets on.
     func change(_ action: Action, limit: Int, _ client: inout RedisClient, progress: (Int) -> Void) throws(RedisError) {

@@ -8,14 +8,14 @@ struct Enqueue: ParsableCommand {
         commandName: "enqueue",
         abstract: "Pushes newline-delimited JSON jobs from files or standard input into the list, each checked first.",
         discussion: """
-            Every line is one job, at most 64 MiB long; empty lines are skipped. A line that is no job is named on stderr by file, \
-            line number and fault, and is not pushed; all others are, as they are. Of a job with several tokens the bad ones \
-            are named, and it is pushed if any is good.
+            Every line is one job, at most 64 MiB long; empty lines are skipped. A line that is no job is named on stderr by \
+            file, line number and fault, and is not pushed; all others are, as they are. Of a job with several tokens the bad \
+            ones are named, and it is pushed if any is good.
 
             With several lists in redis_queue_key jobs go into the first, unless --list names another.
 
-            Exit status: 0, 65 some lines were bad (the good ones are pushed), 64 wrong usage, 69 Redis does not answer (how many \
-            jobs it had acknowledged before is said), 78 a fault in the settings, or Redis refuses us; 1 a file cannot be read.
+            Exit status: 0, 65 some lines were bad (the good ones are pushed), 64 wrong usage, 69 Redis does not answer (how \
+            many jobs it had acknowledged before is said), 78 a fault in the settings, or Redis refuses us; 1 a file cannot be read.
             """)
 
     @OptionGroup var file: SettingsArgument
@@ -31,7 +31,13 @@ struct Enqueue: ParsableCommand {
         let list = try which.lists(of: settings, call: "enqueue")[0]
         let paths = files.isEmpty ? ["-"] : files
         // A name that is misspelt is said before anything is pushed.
-        for path in paths { _ = try open(path) }
+        for path in paths {
+            do {
+                try LineReader.check(path)
+            } catch {
+                throw told(InputFault(path: path, fault: error))
+            }
+        }
         let client: RedisClient
         do {
             client = try RedisAccess.open(settings)
@@ -40,27 +46,30 @@ struct Enqueue: ParsableCommand {
         }
         var run = EnqueueRun(settings, JobPusher(client, list: list))
         do {
-            for path in paths { try run.enqueue(open(path), name: path == "-" ? "stdin" : path.printable) }
+            for path in paths { try run.enqueue(path) }
             try run.finish()
         } catch let error as RedisError {
             throw run.fell(error, settings)
-        } catch let fault as FileBytes.Fault {
-            run.close()
-            StandardStreams.print(["\(fault); \(run.summary)"], to: STDERR_FILENO)
-            throw ExitCode.failure
+        } catch let fault as InputFault {
+            // A file that fails in the middle: what was read of it is pushed.
+            try? run.finish()
+            StandardStreams.print([run.summary])
+            throw told(fault)
         }
         StandardStreams.print([run.summary])
         if run.bad > 0 { throw ExitCode.badInput }
     }
 
-    private func open(_ path: String) throws -> LineReader {
-        do {
-            return try LineReader(path)
-        } catch {
-            StandardStreams.print(["\(path.printable): \(error)"], to: STDERR_FILENO)
-            throw ExitCode.failure
-        }
+    private func told(_ fault: InputFault) -> ExitCode {
+        StandardStreams.print(["\(fault.path.printable): \(fault.fault)"], to: STDERR_FILENO)
+        return .failure
     }
+}
+
+/// A file that cannot be read.
+private struct InputFault: Error {
+    var path: String
+    var fault: FileBytes.Fault
 }
 
 extension ExitCode {
@@ -81,16 +90,23 @@ private struct EnqueueRun: ~Copyable {
         self.pusher = pusher
     }
 
-    mutating func enqueue(_ lines: consuming LineReader, name: String) throws {
-        while let line = try lines.next() {
-            switch line {
-            // What has come is not to wait for what may come some day.
-            case .pause: try pusher.flush()
-            case .tooLong: refuse("\(name):\(lines.number)", "longer than \(LineReader.longestLine) bytes")
-            case .line(let bytes): try take(bytes, at: "\(name):\(lines.number)")
+    /// - Throws: `InputFault`, or `RedisError`.
+    mutating func enqueue(_ path: String) throws {
+        let name = path == "-" ? "stdin" : path.printable
+        do {
+            var lines = try LineReader(path)
+            while let line = try lines.next() {
+                switch line {
+                // What has come is not to wait for what may come some day.
+                case .pause: try pusher.flush()
+                case .tooLong: refuse("\(name):\(lines.number)", "longer than \(LineReader.longestLine) bytes")
+                case .line(let bytes): try take(bytes, at: "\(name):\(lines.number)")
+                }
+                let share = lines.size.map { $0 > 0 ? Double(lines.bytesRead) / Double($0) : 1 }
+                bar.update(share: share, "\(name): \(pusher.acknowledged) jobs")
             }
-            let share = lines.size.map { $0 > 0 ? Double(lines.bytesRead) / Double($0) : 1 }
-            bar.update(share: share, "\(name): \(pusher.acknowledged) jobs")
+        } catch let fault as FileBytes.Fault {
+            throw InputFault(path: path, fault: fault)
         }
     }
 
@@ -124,15 +140,12 @@ private struct EnqueueRun: ~Copyable {
         bar.clear()
     }
 
-    mutating func close() {
-        try? pusher.flush()
-        bar.clear()
-    }
-
     /// Redis went away in the middle: what is certain, and what is not.
     mutating func fell(_ error: RedisError, _ settings: Settings) -> ExitCode {
         bar.clear()
-        let doubt = pusher.unconfirmed > 0 ? ", and of \(pusher.unconfirmed) more it is not known" : ""
+        // A command that Redis refuses is not carried out; one without an answer may have been.
+        let isRefused = if case .reply = error { true } else { false }
+        let doubt = pusher.unconfirmed > 0 && !isRefused ? ", and of \(pusher.unconfirmed) more it is not known" : ""
         return ProbeFault(error, of: settings).told("redis", adding: "; \(summary)\(doubt)")
     }
 

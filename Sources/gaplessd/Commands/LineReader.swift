@@ -28,15 +28,23 @@ struct LineReader: ~Copyable {
     /// Of a regular file when it was opened; `nil` for a pipe.
     let size: Int?
 
+    /// Whether it could be opened, without doing it: whoever writes into a named pipe would take that for a reader.
+    static func check(_ path: String) throws(FileBytes.Fault) {
+        if path == "-" { return }
+        var facts = stat()
+        guard stat(path, &facts) == 0, access(path, R_OK) == 0 else { throw .system(errno) }
+        if facts.st_mode & S_IFMT == S_IFDIR { throw .system(EISDIR) }
+    }
+
     /// - Parameter path: `-` is standard input.
     init(_ path: String) throws(FileBytes.Fault) {
         let descriptor = path == "-" ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw .system(errno) }
         var facts = stat()
-        guard fstat(descriptor, &facts) == 0, facts.st_mode & S_IFMT != S_IFDIR else {
+        guard fstat(descriptor, &facts) == 0 else {
             let code = errno
             close(descriptor)
-            throw .system(facts.st_mode & S_IFMT == S_IFDIR ? EISDIR : code)
+            throw .system(code)
         }
         self.descriptor = descriptor
         size = facts.st_mode & S_IFMT == S_IFREG ? Int(facts.st_size) : nil

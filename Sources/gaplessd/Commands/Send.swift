@@ -102,14 +102,16 @@ struct PushOptions: ParsableArguments {
 
     /// As a producer would write it.
     var job: [UInt8] {
-        let texts = [
-            ("token", token), ("topic", topic), ("push_type", pushType), ("collapse_id", collapseID), ("apns_id", apnsID), ("app", app),
+        let strings = [
+            ("token", token), ("topic", topic), ("push_type", pushType), ("collapse_id", collapseID), ("apns_id", apnsID),
+            ("app", app),
         ]
         let numbers = [("priority", priority.map(Int64.init)), ("expiry", expiry), ("expires_at", expiresAt)]
-        var members = texts.compactMap { name, text in text.map { (name, JSONValue.string($0).bytes) } }
+        var members = strings.compactMap { name, text in text.map { (name, JSONValue.string($0).bytes) } }
         members += numbers.compactMap { name, number in number.map { (name, Array("\($0)".utf8)) } }
         members.append(("data", data.map { Array($0.utf8) } ?? Self.payload(alert ?? "")))
-        return Array("{".utf8) + members.map { Array("\"\($0)\": ".utf8) + $1 }.joined(separator: Array(", ".utf8)) + Array("}".utf8)
+        let texts = members.map { Array("\"\($0)\": ".utf8) + $1 }
+        return Array("{".utf8) + texts.joined(separator: Array(", ".utf8)) + Array("}".utf8)
     }
 
     private static func payload(_ alert: String) -> [UInt8] {

@@ -52,21 +52,25 @@ struct SingleSend {
         let begun = ContinuousClock.Instant.now
         let pool: SessionPool
         do {
-            pool = try SessionPool(settings: settings, credential: credential.credential, deliveries: deliveries, events: events)
+            pool = try SessionPool(
+                settings: settings, credential: credential.credential, deliveries: deliveries, events: events)
         } catch {
             throw Fault(description: error.description)
         }
         defer { _ = pool.close() }
-        try wait(wakeUp, until: begun + settings.dialTimeout + .seconds(1), for: "a session") { try isOpen(events) }
+        try wait(wakeUp, until: begun + settings.dialTimeout + .seconds(1), for: "session") { try isOpen(events) }
         let opened = ContinuousClock.Instant.now
         var batch = [try notification(job)]
         pool.push(&batch)
         var outcome: Outcome?
         // A request that times out is reported by the session, once a PING has told whether it lives.
         let patience = settings.requestTimeout + settings.pingTimeout + .seconds(1)
-        try wait(wakeUp, until: opened + patience, for: "an answer") {
+        try wait(wakeUp, until: opened + patience, for: "answer") {
+            // In this order: a session reports its attempts before its own end.
+            let end = endOfSession(events)
             outcome = deliveries.drain().first?.outcome
-            return try outcome != nil || isClosed(events)
+            if outcome == nil, let end { throw end }
+            return outcome != nil
         }
         return try answer(outcome, took: .now - opened, connected: opened - begun)
     }
@@ -84,7 +88,7 @@ struct SingleSend {
     ) throws {
         var poller = Poller()
         while try !isDone() {
-            guard .now < deadline else { throw Fault(description: "\(settings.host):\(settings.port): no answer: not \(what) in time") }
+            guard .now < deadline else { throw Fault(description: "\(settings.host):\(settings.port): no \(what) in time") }
             poller.reset()
             poller.add(wakeUp.descriptor, for: .read)
             poller.wait(until: deadline)
@@ -103,12 +107,12 @@ struct SingleSend {
         return false
     }
 
-    /// A session that ended before it took the push leaves it waiting for the next one: not here.
-    private func isClosed(_ events: Mailbox<PoolEvent>) throws -> Bool {
+    /// A session that ended before it took the push leaves it to the next one; here there is none.
+    private func endOfSession(_ events: Mailbox<PoolEvent>) -> Fault? {
         for case .closed(_, let address, let fault) in events.drain() {
-            throw Fault(description: "\(address): no answer: \(fault.logText)")
+            return Fault(description: "\(address): no answer: \(fault.logText)")
         }
-        return false
+        return nil
     }
 
     private func answer(_ outcome: Outcome?, took: Duration, connected: Duration) throws -> Answer {
@@ -121,7 +125,9 @@ struct SingleSend {
                 took: took, connected: connected)
         case .notProcessed(let fault): throw Fault(description: "no answer: \(fault.logText); APNs has not processed the push")
         case .maybeProcessed(let fault): throw Fault(description: "no answer: \(fault.logText); APNs may have the push")
-        case .timedOut: throw Fault(description: "no answer within \(settings.requestTimeout.roundedSeconds) s; APNs may have the push")
+        case .timedOut:
+            let limit = settings.requestTimeout.roundedSeconds
+            throw Fault(description: "no answer within \(limit) s; APNs may have the push")
         case nil: throw Fault(description: "no answer")
         }
     }
