@@ -97,8 +97,9 @@ extension Dispatcher {
         let (mayBury, effects) = app.gate.suspected(now: now)
         if mayBury {
             bury(number, outcome, verdict)
-        } else if isProbe {
-            release(number, toTail: true)
+        } else if isProbe || phase != .running {
+            // On the way out there is no time to wait for a first acceptance.
+            release(number, toTail: isProbe)
         } else {
             job.suspectAnswer = SuspectAnswer(rejection: rejection, verdict: verdict)
             app.heldSuspects += 1

@@ -80,6 +80,23 @@ struct DaemonDrainTests {
         #expect(daemon.standardError.split(separator: "\n").allSatisfy { $0.contains("append-only") })
     }
 
+    @Test func `gives back what waits for a first acceptance, and what is held, without a doubt about it`() throws {
+        let stage = try DaemonStage()
+        for (reason, count) in [("BadDeviceToken", 5), ("TopicDisallowed", 10)] {
+            stage.simulator.behave { $0.script.failures = [.init(.status(400, reason), 1)] }
+            let seen = stage.simulator.totals.requests
+            let daemon = try stage.start()
+            try stage.push((0..<5).map { pushJob(deviceToken($0)) })
+            #expect(waitUntil { stage.simulator.totals.requests > seen + (reason == "BadDeviceToken" ? 4 : 0) })
+            #expect(daemon.stop(atMost: .seconds(5))?.status == 0)
+            #expect(try stage.status().backlog == count)
+            #expect(try stage.status().inFlight == 0)
+        }
+        #expect(try stage.counter(.maybeDuplicate) == 0)
+        #expect(try stage.status().dead == 0)
+        #expect(try stage.status().feedback == 0)
+    }
+
     @Test func `does so while APNs or Redis is away`() throws {
         let stage = try DaemonStage()
         stage.simulator.behave { $0.refusesConnections = true }

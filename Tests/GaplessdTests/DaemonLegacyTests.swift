@@ -1,4 +1,5 @@
 import APNSSimulator
+import Glibc
 import Harness
 import RedisQueue
 import Testing
@@ -35,25 +36,56 @@ struct DaemonLegacyTests {
         #expect(warnings.first?.contains("gateway.sandbox.push.apple.com:2195") == true)
     }
 
-    @Test func `they push with the certificate's own topic and no bearer`() throws {
-        let stage = try DaemonStage(topics: ["com.example.beta"]) { $0.authentication = .certificate }
+    /// A port that nobody listens on a moment before it is used.
+    private static func freePort() -> Int {
+        let descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
+        defer { close(descriptor) }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = inet_addr("127.0.0.1")
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        withUnsafeMutableBytes(of: &address) { raw in
+            guard let generic = raw.baseAddress?.assumingMemoryBound(to: sockaddr.self) else { return }
+            _ = bind(descriptor, generic, length)
+            _ = getsockname(descriptor, generic, &length)
+        }
+        return Int(UInt16(bigEndian: address.sin_port))
+    }
+
+    @Test func `they push with the certificate's own topic and no bearer, through Redis' port`() throws {
+        let port = Self.freePort()
+        let stage = try DaemonStage(redis: ["--port", "\(port)"], topics: ["com.example.beta"]) {
+            $0.authentication = .certificate
+        }
         try Self.prepare(stage)
         try File.write(String(decoding: stage.credentials.authorityPEM, as: UTF8.self), to: stage.folder.file("ca.pem"))
         let path = stage.folder.file("beta.json")
-        let more = #", "apns_ca_path": "ca.pem", "redis_netaddress": "unix:\#(stage.redis.socketPath)""#
-        let sample = Self.sample(stage, server: "localhost:\(stage.simulator.port)", more: more)
-            .replacing(#""redis_host": "127.0.0.1", "redis_port": 6379, "#, with: "")
-        try File.write(sample, to: path)
+        let sample = Self.sample(stage, server: "localhost:\(stage.simulator.port)", more: #", "apns_ca_path": "ca.pem""#)
+        try File.write(sample.replacing("6379", with: "\(port)"), to: path)
         let daemon = try DaemonProcess(settings: path, folder: TemporaryFolder())
         let job = #"{"token": "\#(deviceToken(1))", "identifier": 154, "expiry": 3600, "data": {"aps": {"alert": "Hi"}}}"#
         try stage.push([job, pushJob(deviceToken(2))])
         #expect(stage.accepts(2))
+        #expect(stage.simulator.totals.connections == 2, "pool_size")
         #expect(stage.simulator.ledger.entries.allSatisfy { $0.topic == nil || $0.topic == "com.example.beta" })
         #expect(try stage.drains())
         #expect(daemon.stop()?.status == 0)
         #expect(daemon.reports.contains("[Gapless I] STAMP Sent: \(job)."))
         let lifetime = try #require(stage.simulator.ledger.requests(for: deviceToken(1)).first?.expiration.flatMap { Int64($0) })
         #expect(abs(lifetime - unixTime() - 3600) < 30)
+    }
+
+    @Test(arguments: ["unix:SOCKET", "tcp:127.0.0.1:PORT", "127.0.0.1:PORT"])
+    func `redis_netaddress and redis_db lead to the list`(address: String) throws {
+        let port = Self.freePort()
+        let stage = try DaemonStage(redis: ["--port", "\(port)"])
+        let place = address.replacing("SOCKET", with: stage.redis.socketPath).replacing("PORT", with: "\(port)")
+        let daemon = try stage.start(["redis_socket_path": nil, "redis_netaddress": "\"\(place)\"", "redis_db": "3"])
+        try stage.redis("SELECT", "3")
+        try stage.push(pushJob("0a"))
+        #expect(stage.accepts(1))
+        #expect(try stage.drains())
+        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `a PKCS#12 file does as well, its password from a file`() throws {
