@@ -54,6 +54,8 @@ struct QueueMachine {
 
     // What is under way.
     var claimOut = 0
+    /// A claim was answered, and the owner has not spoken since.
+    var isClaimFresh = false
     var isBeatOut = false
     var isReapOut = false
     var isPromoteOut = false
@@ -180,6 +182,7 @@ struct QueueMachine {
     // MARK: The owner's word
 
     mutating func offer(places: Int, now: ContinuousClock.Instant) {
+        isClaimFresh = false
         self.places = max(0, places)
         if self.places == 0 {
             offeredAt = nil
@@ -189,6 +192,7 @@ struct QueueMachine {
     }
 
     mutating func settle(_ settlement: Settlement, now: ContinuousClock.Instant) {
+        isClaimFresh = false
         let job = mode == .atMostOnce ? held.bytes(of: settlement.id) : nil
         settlements.add(settlement, field: held.field(of: settlement.id), job: job, now: now)
     }
