@@ -99,6 +99,7 @@ extension QueueMachine {
 
     private mutating func received(_ jobs: [ClaimedJob], drained: Bool, now: ContinuousClock.Instant) {
         claimOut = 0
+        isClaimFresh = !jobs.isEmpty
         waiting.claimed(drained: drained, count: jobs.count, now: now)
         hand(jobs)
         if places > 0 { offeredAt = now }

@@ -33,13 +33,15 @@ extension QueueMachine {
     // MARK: Settling
 
     private var settlesAt: ContinuousClock.Instant? {
-        guard let since = settlements.gatheringSince else { return nil }
+        let gathering = [settlements.gatheringSince, claimOut == 0 ? settlements.headsSince : nil].compactMap(\.self)
+        guard let since = gathering.min() else { return nil }
         if isFlushWanted || held.count <= QueueMachine.few && settlements.unconfirmed.isEmpty { return since }
         return since + QueueMachine.settleInterval
     }
 
     private mutating func settleIfDue(now: ContinuousClock.Instant) {
-        if let settlesAt, now >= settlesAt { settlements.seal() }
+        // Jobs go back to the head of the list together with those of a claim that is out: they stood behind them.
+        if let settlesAt, now >= settlesAt { settlements.seal(includingHeads: claimOut == 0 && !isClaimFresh) }
         isFlushWanted = false
         sendSettlements()
     }
@@ -132,7 +134,7 @@ extension QueueMachine {
                 }
             }
         }
-        settlements.seal()
+        settlements.seal(includingHeads: claimOut == 0)
         sendSettlements()
         if held.isEmpty && settlements.isEmpty && claimOut == 0 && !isPopping && !isReapOut { startLeaving() }
     }

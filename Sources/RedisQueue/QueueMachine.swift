@@ -54,6 +54,8 @@ struct QueueMachine {
 
     // What is under way.
     var claimOut = 0
+    /// A claim was answered, and the owner has not spoken since.
+    var isClaimFresh = false
     var isBeatOut = false
     var isReapOut = false
     var isPromoteOut = false
@@ -184,6 +186,7 @@ struct QueueMachine {
     // MARK: The owner's word
 
     mutating func offer(places: Int, now: ContinuousClock.Instant) {
+        isClaimFresh = false
         self.places = max(0, places)
         if self.places == 0 {
             offeredAt = nil
@@ -193,6 +196,7 @@ struct QueueMachine {
     }
 
     mutating func settle(_ settlement: Settlement, now: ContinuousClock.Instant) {
+        isClaimFresh = false
         if settlement.isPlain && held.level(of: settlement.id) == 0 {
             return settlements.addAcknowledgement(settlement.id, now: now)
         }

@@ -10,8 +10,9 @@ struct Settlements {
 
     private var pending = SettleBatch()
     private var heads: [HeadStep] = []
-    /// When the first that still gathers came in.
+    /// When the first that still gathers came in; those that go to the head of the list have their own.
     private(set) var gatheringSince: ContinuousClock.Instant?
+    private(set) var headsSince: ContinuousClock.Instant?
     /// Sealed, oldest first.
     private(set) var unconfirmed: [SettleBatch] = []
     /// The number of the last batch that is known to be applied.
@@ -34,10 +35,12 @@ struct Settlements {
     }
 
     mutating func add(_ settlement: Settlement, field: String, job: [UInt8]?, now: ContinuousClock.Instant) {
-        if gatheringSince == nil { gatheringSince = now }
         switch settlement.effect {
-        case .release(toTail: false), .split: heads.append(HeadStep(settlement: settlement, field: field, job: job))
+        case .release(toTail: false), .split:
+            if headsSince == nil { headsSince = now }
+            heads.append(HeadStep(settlement: settlement, field: field, job: job))
         default:
+            if gatheringSince == nil { gatheringSince = now }
             pending.add(settlement, field: field, job: job)
             if pending.isFull { sealPending() }
         }
@@ -51,8 +54,12 @@ struct Settlements {
     }
 
     /// Closes what gathers: from now on it has its number and waits for its confirmation.
-    mutating func seal() {
+    ///
+    /// - Parameter includingHeads: whether also what goes to the head of the list.
+    mutating func seal(includingHeads: Bool) {
         sealPending()
+        gatheringSince = nil
+        guard includingHeads else { return }
         heads.sort { $0.settlement.id > $1.settlement.id }
         for head in heads {
             pending.add(head.settlement, field: head.field, job: head.job)
@@ -60,7 +67,7 @@ struct Settlements {
         }
         sealPending()
         heads.removeAll()
-        gatheringSince = nil
+        headsSince = nil
     }
 
     private mutating func sealPending() {
