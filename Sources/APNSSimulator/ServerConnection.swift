@@ -208,7 +208,8 @@ final class ServerConnection {
         case .silent:
             record(.silent, slot, http, desk)
         case .delay(let duration, let then):
-            desk.due.add((number, .answer(then, stream: http[slot].stream)), at: desk.now + duration)
+            // Not the turn's clock: the request may have come in after it was read.
+            desk.due.add((number, .answer(then, stream: http[slot].stream)), at: .now + duration)
         case .resetStream(let code):
             record(.streamReset(code: code), slot, http, desk)
             http.reset(stream: http[slot].stream, code: code)
