@@ -139,7 +139,7 @@ struct RequestValidator {
     }
 
     private func tokenFault(_ request: Request, _ bytes: Span<UInt8>) -> Reason? {
-        guard let range = request.tokenRange, range.count <= RequestValidator.tokenDigitLimit, range.count % 2 == 0,
+        guard let range = request.tokenRange, range.count <= RequestValidator.tokenDigitLimit,
             bytes.extracting(range).allSatisfy(\.isHexDigit)
         else { return .badDeviceToken }
         return nil
