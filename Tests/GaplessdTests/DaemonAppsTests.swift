@@ -38,8 +38,8 @@ struct DaemonAppsTests {
         let unknown = pushJob("1b", #""app":"gamma""#)
         try stage.push(unknown)
         #expect(daemon.says(#"Parsing apns structure error (\#(unknown)): app "gamma" is unknown at byte 20."#))
-        #expect(try stage.deadLetters().map { $0.text("job") } == [unknown])
         #expect(try stage.drains())
+        #expect(try stage.deadLetters().map { $0.text("job") } == [unknown])
         #expect(daemon.stop()?.status == 0)
     }
 
