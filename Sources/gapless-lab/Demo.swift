@@ -73,13 +73,13 @@ struct Demo: ParsableCommand {
         let ours = Set(dead.filter { $0.count == 64 })
         let balance = Balance(queued: Set((0..<jobs).map(deviceToken)), ledger: stage.simulator.ledger, dead: Array(ours))
         say("\nThe sums:\n")
-        say("  queued              \(pad(jobs + bad))")
-        say("  delivered           \(pad(balance.delivered))   by the simulator's own ledger")
-        for (reason, count) in reasons.sorted(by: { $0.key < $1.key }) { say("  dead: \(padRight(reason, 13)) \(pad(count))") }
-        say("  lost                \(pad(balance.lost))")
+        say("  \(pad(jobs + bad)) queued")
+        say("  \(pad(balance.delivered)) delivered, by the simulator's own ledger")
+        for (reason, count) in reasons.sorted(by: { $0.key < $1.key }) { say("  \(pad(count)) dead: \(reason)") }
+        say("  \(pad(balance.lost)) lost")
         say("")
-        say("  retried after 503   \(pad(status.counter(.retried)))")
-        say("  delivered twice     \(pad(balance.extra))   of the \(inFlightAtKill) in flight at the kill -9")
+        say("  \(pad(status.counter(.retried))) retried after 503")
+        say("  \(pad(balance.extra)) delivered twice, of the \(inFlightAtKill) in flight at the kill -9")
         let adds = balance.delivered + status.dead == jobs + bad
         say("\n\(jobs + bad) queued = \(balance.delivered) delivered + \(status.dead) dead letters, lost \(balance.lost)")
         guard adds, balance.lost == 0, balance.unexpected == 0, balance.extra <= inFlightAtKill else {
