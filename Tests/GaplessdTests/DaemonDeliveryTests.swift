@@ -104,7 +104,8 @@ struct DaemonDeliveryTests {
     @Test func `not_before holds a job until then, unchanged`() throws {
         let stage = try DaemonStage()
         let daemon = try stage.start()
-        let due = unixTime() + 2
+        #expect(daemon.says(" is open, "))
+        let due = unixTime() + 4
         let far = pushJob("0d", #""not_before":4102444800.5"#)
         try stage.push([pushJob("0c", #""not_before":\#(due)"#), far, pushJob("0e", #""not_before":1"#)])
         #expect(stage.accepts(1))
