@@ -29,7 +29,7 @@ test-tsan: packages ## The test suite under Thread Sanitizer
 	@SWIFT_BACKTRACE=enable=no TSAN_OPTIONS=halt_on_error=0 $(SWIFT) test --sanitize=thread --scratch-path .build-tsan
 
 bench: build ## CPU per push and pushes per second, beside h2load in the same run
-	@$(RELEASE)/gapless-lab bench
+	@$(RELEASE)/gapless-lab bench --million
 
 chaos: build ## The fault table (SEED=… and FAULT=… replay a row)
 	@$(RELEASE)/gapless-lab chaos $(if $(SEED),--seed $(SEED)) $(if $(FAULT),--fault $(FAULT))
