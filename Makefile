@@ -4,14 +4,19 @@ PACKAGES_BUILD = libhiredis-dev libnghttp2-dev libssl-dev
 PACKAGES_RUN = redis-server redis-tools
 PACKAGES_BENCH = nghttp2-client nghttp2-server
 RELEASE = .build/release
+# SwiftPM leaves empty folders where temporary files go: let that be in the checkout.
+export TMPDIR = $(CURDIR)/.build/tmp
 
 .DEFAULT_GOAL := help
-.PHONY: help packages build demo test test-tsan bench chaos install clean
+.PHONY: help temporary packages build demo test test-tsan bench chaos install clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-packages: ## Debian packages that build and tests need (apt-get, only what is missing)
+temporary:
+	@mkdir -p $(TMPDIR)
+
+packages: temporary ## Debian packages that build and tests need (apt-get, only what is missing)
 	@scripts/install-packages $(PACKAGES_BUILD) $(PACKAGES_RUN) $(PACKAGES_BENCH)
 
 build: packages ## The daemon and its tools, for use (in .build/release)

@@ -4,9 +4,13 @@ import Glibc
 public final class TemporaryFolder: Sendable {
     public let path: String
 
-    /// Under TMPDIR, or /tmp: short, because a Unix socket's path may have 107 bytes.
+    /// A Unix socket's path may have 107 bytes: with a longer parent there is no room for its name.
+    private static let longestParent = 70
+
+    /// Under TMPDIR, or under /tmp where there is none or it is too long.
     public init() {
-        let parent = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
+        let wanted = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
+        let parent = wanted.utf8.count <= TemporaryFolder.longestParent ? wanted : "/tmp"
         var template = Array("\(parent)/gapless-XXXXXX".utf8CString)
         let made = mkdtemp(&template)
         precondition(made != nil, "cannot make a folder in \(parent): errno \(errno)")
