@@ -138,7 +138,7 @@ struct DeadInterruptedCallTests {
         let expected = Self.tokens.map { CallStage.job($0) }
         let (process, _, _) = try stage.start("dead", ["requeue"])
         let threshold = 1 + round * 3000
-        #expect(try waitUntil { try stage.redis("LLEN", "calls").integer ?? 0 >= threshold })
+        #expect(try waitUntil(atMost: .seconds(90)) { try stage.redis("LLEN", "calls").integer ?? 0 >= threshold })
         process.kill(SIGKILL)
         #expect(process.wait().signal == SIGKILL)
         let (jobs, letters) = try all(stage)
@@ -170,7 +170,7 @@ struct DeadInterruptedCallTests {
         let stage = try CallStage(redis: ["--appendonly", "yes"])
         try stage.bury(Self.tokens)
         let (process, _, err) = try stage.start("dead", ["requeue"])
-        #expect(try waitUntil { try stage.redis("LLEN", "calls").integer ?? 0 >= 1000 })
+        #expect(try waitUntil(atMost: .seconds(90)) { try stage.redis("LLEN", "calls").integer ?? 0 >= 1000 })
         stage.redis.kill()
         #expect(process.wait(atMost: .seconds(30))?.status == 69)
         let errors = File.read(err)
