@@ -34,7 +34,8 @@ struct AppGate {
     private var suspectsInARow = 0
     private var probeWait = AppGate.firstProbeWait
     private(set) var nextProbe: ContinuousClock.Instant?
-    private var isProbing = false
+    /// A probe is out and has not been answered.
+    private(set) var isProbing = false
 
     /// How many of this app's jobs may be out at once.
     func allowance(now: ContinuousClock.Instant) -> Int {

@@ -171,6 +171,8 @@ struct Dispatcher: ~Copyable {
             } else if let since = app.unreachableSince, now - since >= Self.unreachablePatience {
                 takeBack(app: index)
             }
+            // Whatever way a probe went (a broken session, an expiry, another worker): once nothing is out, no verdict will come.
+            if app.gate.isProbing && app.held == 0 { perform(app.gate.probeWasInconclusive(now: now), app: index) }
         }
         keepShutdownTime()
     }

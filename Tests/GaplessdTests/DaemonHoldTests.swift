@@ -158,4 +158,17 @@ struct DaemonHoldTests {
         #expect(stage.simulator.totals.requests == 0)
         #expect(daemon.stop()?.status == 0)
     }
+
+    @Test func `a probe whose session breaks is followed by another`() throws {
+        let stage = try DaemonStage()
+        let answers: [Answer] = [.status(403, "InvalidProviderToken"), .closeConnection(recorded: false), .accept]
+        stage.simulator.plan(token: deviceToken(1), answers: answers)
+        try stage.push(pushJob(deviceToken(1)))
+        let daemon = try stage.start()
+        // Probes after 5 s and, since that one says nothing, 10 s later.
+        #expect(stage.accepts(1, atMost: .seconds(30)))
+        #expect(try stage.drains())
+        #expect(try stage.counter(.maybeDuplicate) == 1)
+        #expect(daemon.stop()?.status == 0)
+    }
 }
