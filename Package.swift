@@ -52,9 +52,12 @@ let package = Package(
             name: "apns-simulator", dependencies: ["APNSSimulator", argumentParser], swiftSettings: strict),
 
         // What demo, bench, chaos and the tests of the whole daemon share: processes, a Redis, a simulator, ledgers.
-        .target(name: "Harness", dependencies: ["CLinux", "RedisQueue", "Sockets", "Threads"], swiftSettings: strict),
+        .target(
+            name: "Harness", dependencies: ["CLinux", "RedisQueue", "Sockets", "Threads", "JSONBytes"], swiftSettings: strict),
+        // The faults that lose nothing, one row each.
+        .target(name: "FaultTable", dependencies: ["Harness", "RedisQueue", "Threads"], swiftSettings: strict),
         .executableTarget(
-            name: "gapless-lab", dependencies: ["Harness", "RedisQueue", "JSONBytes", argumentParser], swiftSettings: strict),
+            name: "gapless-lab", dependencies: ["Harness", "FaultTable", "RedisQueue", argumentParser], swiftSettings: strict),
 
         .testTarget(name: "ThreadsTests", dependencies: ["Threads"], swiftSettings: strict),
         .testTarget(
@@ -65,6 +68,9 @@ let package = Package(
         .testTarget(
             name: "APNSSimulatorTests", dependencies: ["APNSSimulator", "Sockets", "Threads", "apns-simulator"],
             swiftSettings: strict),
+        .testTarget(
+            name: "FaultTableTests",
+            dependencies: ["FaultTable", "Harness", "gaplessd", "apns-simulator"], swiftSettings: strict),
         .testTarget(
             name: "GaplessdTests",
             dependencies: ["gaplessd", "APNSSimulator", "Harness", "PushPool", "RedisQueue", "JSONBytes"],

@@ -225,6 +225,7 @@ enum Scripts {
             redis.call('DEL', KEYS[5])
             redis.call('ZREM', KEYS[2], ARGV[3])
             if moved > 0 then redis.pcall('HINCRBY', KEYS[7], 'recovered', moved) end
+            if #fields > 0 then redis.pcall('HINCRBY', KEYS[7], 'maybe_duplicate', #fields) end
             out[1], out[2] = moved, waiting(KEYS[8], KEYS[9], KEYS[10])
             return out
             """)

@@ -2,7 +2,7 @@ import CLinux
 import Glibc
 
 /// A listening TCP socket on the loopback interface or another address of this machine.
-public struct Listener: ~Copyable {
+public struct Listener: ~Copyable, Sendable {
     public let descriptor: CInt
     /// The port it got, also when 0 was asked for.
     public let port: Int

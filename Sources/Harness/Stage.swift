@@ -1,27 +1,37 @@
 import Glibc
-import Harness
-import JSONBytes
-import RedisQueue
+internal import JSONBytes
+public import RedisQueue
 
 /// A Redis, a simulator and the settings for a daemon between them.
-final class Stage {
-    static let list = "lab_queue"
+public final class Stage {
+    public static let list = "lab_queue"
 
-    let folder = TemporaryFolder()
-    let redis: RedisServer
-    let simulator: SimulatorProcess
+    public let folder = TemporaryFolder()
+    public let redis: RedisServer
+    public let simulator: SimulatorProcess
+    /// What stands between the daemon and Redis, where it was asked for.
+    public let redisProxy: FaultProxy?
+    /// What stands between the daemon and the simulator, where it was asked for.
+    public let simulatorProxy: FaultProxy?
     private var client: RedisClient
     private var clientSettings: QueueSettings
-    let keys: Keys
+    public let keys: Keys
+    private var daemonNames: [String] = []
 
     /// - Parameters:
+    ///   - proxySeed: puts a proxy before Redis and one before the simulator, whose chances are drawn from this seed.
     ///   - pinned: the processor that Redis and the simulator share, so that the daemon has another to itself.
-    init(simulator arguments: [String], ledger: Bool = true, redis options: [String] = [], pinned: Int? = nil) throws {
+    public init(
+        simulator arguments: [String], ledger: Bool = true, redis options: [String] = [], proxySeed: UInt64? = nil,
+        pinned: Int? = nil
+    ) throws {
         redis = try RedisServer(options: options)
         simulator = try SimulatorProcess(folder: folder, ledger: ledger, arguments)
         for process in [redis.process, simulator.process] {
             if let pinned { pin(process.pid, to: pinned) }
         }
+        redisProxy = try proxySeed.map { [redis] in try FaultProxy(toUnixSocket: redis.socketPath, seed: $0) }
+        simulatorProxy = try proxySeed.map { [simulator] in try FaultProxy(toPort: simulator.port, seed: $0 &+ 1) }
         clientSettings = QueueSettings(list: Stage.list, server: .unix(path: redis.socketPath))
         clientSettings.timeout = .seconds(30)
         client = try RedisClient(settings: clientSettings)
@@ -29,17 +39,21 @@ final class Stage {
     }
 
     /// Writes a settings file; `changes` are raw JSON values by key, `nil` takes a key out.
-    func settings(_ changes: [String: String?] = [:], name: String = "settings.json") throws -> String {
+    public func settings(_ changes: [String: String?] = [:], name: String = "settings.json") throws -> String {
         var values: [String: String] = [
-            "apns_server": "\"localhost:\(simulator.port)\"",
+            "apns_server": "\"localhost:\(simulatorProxy?.port ?? simulator.port)\"",
             "apns_ca_path": "\"credentials/ca.pem\"",
             "apns_auth_key_path": "\"credentials/AuthKey_SIMKEY0001.p8\"",
             "apns_auth_key_id": "\"SIMKEY0001\"",
             "apns_team_id": "\"SIMTEAM001\"",
             "apns_topic": "\"com.example.app\"",
-            "redis_socket_path": "\"\(redis.socketPath)\"",
             "redis_queue_key": "\"\(Stage.list)\"",
         ]
+        if let redisProxy {
+            values["redis_port"] = String(redisProxy.port)
+        } else {
+            values["redis_socket_path"] = "\"\(redis.socketPath)\""
+        }
         for (key, value) in changes { values[key] = value }
         let lines = values.sorted { $0.key < $1.key }.map { "    \"\($0.key)\": \($0.value)" }
         let path = folder.file(name)
@@ -47,14 +61,20 @@ final class Stage {
         return path
     }
 
-    func start(_ settings: String, pinned: Int? = nil) throws -> DaemonProcess {
-        let daemon = try DaemonProcess(settings: settings, folder: folder)
+    /// - Parameters:
+    ///   - name: its outputs go into `NAME.out` and `NAME.err` of the folder.
+    ///   - wrapper: a command to run it under.
+    public func start(
+        _ settings: String, name: String = "daemon", under wrapper: [String] = [], pinned: Int? = nil
+    ) throws -> DaemonProcess {
+        if !daemonNames.contains(name) { daemonNames.append(name) }
+        let daemon = try DaemonProcess(settings: settings, folder: folder, name: name, under: wrapper)
         if let pinned { pin(daemon.process.pid, to: pinned) }
         return daemon
     }
 
     /// RPUSHes jobs in batches; returns once Redis has acknowledged all of them.
-    func push(_ jobs: some Sequence<String>) throws {
+    public func push(_ jobs: some Sequence<String>) throws {
         var batch: [String] = []
         func flush() throws {
             if batch.isEmpty { return }
@@ -69,29 +89,62 @@ final class Stage {
     }
 
     /// RPUSHes one element of any bytes.
-    func push(bytes: [UInt8]) throws {
+    public func push(bytes: [UInt8]) throws {
         _ = try client.command([Array("RPUSH".utf8), Array(Stage.list.utf8), bytes])
     }
 
     /// A new connection, after Redis was started anew.
-    func reconnect() throws {
+    public func reconnect() throws {
         client = try RedisClient(settings: clientSettings)
     }
 
     /// Cuts every connection to Redis but our own.
-    func killClients() throws {
+    public func killClients() throws {
         _ = try client.command(["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"])
     }
 
-    func status() throws -> QueueStatus { try QueueStatus.read(&client, keys) }
+    /// Where Redis is, past any proxy.
+    public var server: QueueSettings { clientSettings }
+
+    /// As `status`, with a new connection where the old one broke.
+    public func statusAnyhow() throws -> QueueStatus { try anyhow { try status() } }
+
+    /// As `sent`, with a new connection where the old one broke.
+    public func sentAnyhow() throws -> Int { try anyhow { try sent() } }
+
+    private func anyhow<Value>(_ body: () throws -> Value) throws -> Value {
+        do {
+            return try body()
+        } catch {
+            try reconnect()
+            return try body()
+        }
+    }
+
+    /// Runs one command, past any proxy.
+    @discardableResult
+    public func command(_ words: [String]) throws -> RedisReply { try client.command(words) }
+
+    /// Keys of the list that should be gone once all is settled and every daemon has stopped.
+    public func leftoverKeys() throws -> [String] {
+        let stays = [keys.workers, keys.stats, keys.dead, keys.feedback]
+        return try client.command(["KEYS", "*"]).items?.compactMap(\.text).filter { !stays.contains($0) } ?? []
+    }
+
+    /// What all daemons wrote to standard error.
+    public var standardErrors: String {
+        daemonNames.map { File.read(folder.file("\($0).err")) }.joined()
+    }
+
+    public func status() throws -> QueueStatus { try QueueStatus.read(&client, keys) }
 
     /// How many are sent by the counter in Redis: one small command, so that whoever measures disturbs little.
-    func sent() throws -> Int {
+    public func sent() throws -> Int {
         try client.command(["HGET", keys.stats, "sent"]).text.flatMap { Int($0) } ?? 0
     }
 
     /// Waits until nothing waits, flies or is delayed; whether it came about.
-    func awaitDrained(atMost limit: Duration, _ progress: (QueueStatus) -> Void = { _ in }) throws -> Bool {
+    public func awaitDrained(atMost limit: Duration, _ progress: (QueueStatus) -> Void = { _ in }) throws -> Bool {
         try waitUntil(atMost: limit) {
             let status = try self.status()
             progress(status)
@@ -100,7 +153,7 @@ final class Stage {
     }
 
     /// The device tokens of all dead letters, and how many there are of each reason.
-    func deadLetters() throws -> (tokens: [String], reasons: [String: Int]) {
+    public func deadLetters() throws -> (tokens: [String], reasons: [String: Int]) {
         let letters = try records()
         let reasons = letters.reduce(into: [:]) { counts, letter in
             counts[letter["reason"]?.stringValue ?? "none", default: 0] += 1
@@ -109,7 +162,7 @@ final class Stage {
     }
 
     /// The jobs of all dead letters, byte for byte.
-    func buriedJobs() throws -> [[UInt8]] {
+    public func buriedJobs() throws -> [[UInt8]] {
         try records().map { letter in
             if let text = letter["job"]?.stringValue { return Array(text.utf8) }
             return letter["job_base64"]?.stringValue.flatMap { Base64.decode(Array($0.utf8)) } ?? []
@@ -123,20 +176,20 @@ final class Stage {
 }
 
 /// Keeps a process on one processor. Ignored where there is only one.
-func pin(_ pid: CInt, to processor: Int) {
+public func pin(_ pid: CInt, to processor: Int) {
     guard sysconf(CInt(_SC_NPROCESSORS_ONLN)) > processor else { return }
     _ = try? ChildProcess("taskset", ["-apc", String(processor), String(pid)]).wait()
 }
 
 /// A device token of 64 hex digits that only this number has.
-func deviceToken(_ number: Int) -> String {
+public func deviceToken(_ number: Int) -> String {
     let digits = String(number, radix: 16)
     return String(repeating: "ab", count: 24) + String(repeating: "0", count: 16 - digits.count) + digits
 }
 
 extension QueueStatus {
     /// Nothing waits, flies or is delayed.
-    var isDrained: Bool { backlog == 0 && inFlight == 0 && delayed == 0 && recovered == 0 }
+    public var isDrained: Bool { backlog == 0 && inFlight == 0 && delayed == 0 && recovered == 0 }
 
-    func counter(_ counter: Counter) -> Int { Int(counters[counter, default: 0]) }
+    public func counter(_ counter: Counter) -> Int { Int(counters[counter, default: 0]) }
 }

@@ -1,0 +1,40 @@
+/// One row of the fault table: a kind of fault, and what must hold after it.
+///
+/// Whatever the fault: nothing is lost, nothing is delivered that nobody queued, no daemon ends unbidden or outgrows its memory,
+/// and no key of a finished job is left behind.
+public struct Fault: Sendable {
+    /// How often a job may be delivered again.
+    public enum Rule: Sendable, Equatable {
+        /// Not once: the fault leaves no doubt about what APNs has.
+        case nothingTwice
+        /// At most what `Trial.allowTwice` was told: what was in flight at the faults.
+        case onlyWhatWasInFlight
+    }
+
+    /// Of the row, for ever; a row that goes leaves a gap.
+    public let number: Int
+    /// For `--fault`.
+    public let name: String
+    public let title: String
+    public let rule: Rule
+    /// Whether the test suite runs it as well, with small counts: it takes less than ten seconds then.
+    public let isQuick: Bool
+    let run: @Sendable (Trial) throws -> Void
+
+    /// Runs the row on a stage of its own.
+    public func run(scale: Trial.Scale, seed: UInt64) throws -> Trial.Result {
+        let trial = Trial(rule: rule, scale: scale, seed: seed)
+        try run(trial)
+        return try trial.close()
+    }
+
+    /// All rows, in the order of the table.
+    public static let all = (daemonRows + redisRows + apnsRows + jobRows).sorted { $0.number < $1.number }
+}
+
+/// A run that could not be judged at all.
+public struct TrialFailure: Error, CustomStringConvertible {
+    public var description: String
+
+    public init(description: String) { self.description = description }
+}

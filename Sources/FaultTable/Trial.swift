@@ -1,0 +1,212 @@
+import Glibc
+public import Harness
+internal import RedisQueue
+
+/// One run of a row: its stage, its daemons, who pushes the jobs, and what was injected so far.
+public final class Trial {
+    public enum Scale: Sendable {
+        /// For the published table.
+        case full
+        /// For the test suite.
+        case small
+    }
+
+    /// What is written into the table.
+    public struct Result: Sendable {
+        /// How often the fault was injected.
+        public var times: Int
+        public var balance: Balance
+        /// The most that may have been delivered again.
+        public var bound: Int
+        /// `maybe_duplicate` of the daemons' own counters.
+        public var counted: Int
+        /// The longest time from the end of a fault until pushes went out again as fast as jobs came in.
+        public var recovery: Duration?
+        /// What was not as it must be.
+        public var failures: [String]
+    }
+
+    /// A daemon has no more resident than this, whatever happens, unless the row says otherwise.
+    static let memoryCap = 64 << 20
+    /// Jobs that a producer pushes in a second.
+    static let rate = 2000
+
+    let rule: Fault.Rule
+    let scale: Scale
+    let seed: UInt64
+    var random: SeededGenerator
+    var memoryCap = Trial.memoryCap
+    /// The dead letters are no jobs of ours: the row itself has judged them.
+    var countsDeadLettersOnly = false
+    private(set) var stage: Stage! = nil
+    private(set) var daemons: [DaemonProcess] = []
+    private(set) var producer: Producer?
+    /// The numbers of jobs that were queued without a producer.
+    private(set) var queued = 0
+    private(set) var times = 0
+    private var bound = 0
+    private var recovery: Duration?
+    private var failures: [String] = []
+    private var settingsPath = ""
+
+    init(rule: Fault.Rule, scale: Scale, seed: UInt64) {
+        (self.rule, self.scale, self.seed) = (rule, scale, seed)
+        random = SeededGenerator(seed: seed)
+    }
+
+    /// How often to inject: at most 3 times when the counts are small.
+    func times(_ full: Int) -> Int { scale == .full ? full : min(full, 3) }
+
+    /// How many jobs: a twentieth when the counts are small.
+    func jobs(_ full: Int) -> Int { scale == .full ? full : max(200, full / 20) }
+
+    /// Starts Redis, the simulator and, where they are wanted, proxies before both. No daemon yet.
+    func open(
+        simulator: [String] = ["--latency", "5ms"], redis: [String] = [], proxies: Bool = false,
+        settings: [String: String?] = [:]
+    ) throws {
+        stage = try Stage(simulator: simulator, redis: redis, proxySeed: proxies ? seed : nil)
+        let quick: [String: String?] = ["retry_delays": "[0.1, 0.2, 0.3]", "apns_dial_backoff_min": "0.01", "apns_dial_backoff_max": "1"]
+        settingsPath = try stage.settings(quick.merging(settings) { $1 })
+    }
+
+    /// Starts a daemon with the settings of `open`, or others.
+    @discardableResult
+    func start(_ name: String = "daemon", settings: String? = nil, under wrapper: [String] = []) throws -> DaemonProcess {
+        let daemon = try stage.start(settings ?? settingsPath, name: name, under: wrapper)
+        daemons.append(daemon)
+        return daemon
+    }
+
+    /// kill -9. From then on it is none of the daemons that must end well.
+    func kill(_ daemon: DaemonProcess) {
+        daemon.process.kill(SIGKILL)
+        _ = daemon.process.wait()
+        forget(daemon)
+    }
+
+    /// Its end is judged by the row itself.
+    func forget(_ daemon: DaemonProcess) { daemons.removeAll { $0 === daemon } }
+
+    static func job(_ number: Int) -> String {
+        #"{"token":"\#(deviceToken(number))","identifier":\#(number),"data":{"aps":{"alert":"\#(number)"}}}"#
+    }
+
+    /// Queues so many jobs at once; returns when Redis has them.
+    func queue(_ count: Int, _ job: (Int) -> String = Trial.job) throws {
+        precondition(producer == nil, "queue before a producer starts")
+        try stage.push((queued..<queued + count).lazy.map(job))
+        queued += count
+    }
+
+    /// Lets jobs come in steadily from now on until the trial closes.
+    func produce(perSecond rate: Int = Trial.rate, _ job: @escaping @Sendable (Int) -> String = Trial.job) {
+        producer = Producer(server: stage.server, first: queued, perSecond: rate, job: job)
+    }
+
+    /// Injects the fault once. With a producer at work it then waits until as many pushes go out as jobs come in.
+    func strike(_ body: () throws -> Void) throws {
+        try body()
+        times += 1
+        guard producer != nil else { return }
+        let start = ContinuousClock.now
+        guard awaitRate(0.9 * Double(Trial.rate), atMost: .seconds(60)) else {
+            throw TrialFailure(description: "no pushes a minute after fault \(times):\n" + logs)
+        }
+        let took = .now - start
+        recovery = recovery.map { max($0, took) } ?? took
+    }
+
+    /// Counts an injection that needs no waiting after it.
+    func count(_ injections: Int) { times += injections }
+
+    /// So many more may have been delivered again.
+    func allowTwice(_ count: Int) { bound += count }
+
+    /// Something was not as it must be.
+    func fail(_ remark: String) { failures.append(remark) }
+
+    func pause(_ range: ClosedRange<Int>) {
+        // Part of the fault's randomness, never a way to wait for something.
+        _ = waitUntil(atMost: .milliseconds(Int.random(in: range, using: &random))) { false }
+    }
+
+    /// Waits for a condition that the row needs before it goes on.
+    func await(_ what: String, atMost limit: Duration = .seconds(30), _ condition: () throws -> Bool) throws {
+        guard try waitUntil(atMost: limit, condition) else {
+            throw TrialFailure(description: "waited in vain until \(what):\n" + logs)
+        }
+    }
+
+    /// Waits until the daemons have sent so many, by Redis' own counter; Redis may be away meanwhile.
+    func awaitSent(_ count: Int, atMost limit: Duration = .seconds(60)) throws {
+        try self.await("\(count) are sent", atMost: limit) { (try? stage.sent()).map { $0 >= count } ?? false }
+    }
+
+    /// The last lines that the daemons wrote to standard error.
+    var logs: String { String(stage.standardErrors.suffix(3000)) }
+
+    private func awaitRate(_ rate: Double, atMost limit: Duration) -> Bool {
+        var last: (sent: Int, at: ContinuousClock.Instant)?
+        return waitUntil(atMost: limit, every: .milliseconds(20)) {
+            guard let sent = try? stage.sentAnyhow() else { return false }
+            let now = ContinuousClock.now
+            guard let before = last else {
+                last = (sent, now)
+                return false
+            }
+            // Jobs come in ten times a second: a shorter look would see none or twice as many.
+            guard now - before.at >= .milliseconds(200) else { return false }
+            last = (sent, now)
+            return Double(sent - before.sent) >= rate * ((now - before.at) / .seconds(1))
+        }
+    }
+}
+
+extension Trial {
+    /// Waits until all is settled, ends what runs, and balances the books.
+    func close() throws -> Result {
+        let books = producer?.stop() ?? Producer.Books()
+        guard waitUntil(atMost: .seconds(120), { (try? stage.statusAnyhow().isDrained) ?? false }) else {
+            throw TrialFailure(description: "not drained after two minutes: \(try stage.statusAnyhow())\n" + logs)
+        }
+        endDaemons()
+        let status = try stage.statusAnyhow()
+        _ = stage.simulator.stop()
+        let queued = Set((0..<queued).map(deviceToken)).union(books.acknowledged.map(deviceToken))
+        let dead = countsDeadLettersOnly ? [] : try stage.deadLetters().tokens
+        var balance = Balance(
+            queued: queued, maybe: Set(books.unknown.map(deviceToken)), ledger: stage.simulator.ledger,
+            dead: dead)
+        balance.dead = status.dead
+        judge(balance, status)
+        return Result(
+            times: times, balance: balance, bound: bound, counted: status.counter(.maybeDuplicate), recovery: recovery,
+            failures: failures)
+    }
+
+    private func endDaemons() {
+        for daemon in daemons {
+            if let exit = daemon.process.poll() { fail("gaplessd ended by itself: \(exit)") }
+            let peak = daemon.peakBytes
+            if peak > memoryCap { fail("gaplessd had \(peak >> 20) MB resident, \(memoryCap >> 20) are allowed") }
+            let exit = daemon.stop()
+            if exit?.status != 0 { fail("gaplessd exited with \(String(describing: exit))") }
+        }
+    }
+
+    private func judge(_ balance: Balance, _ status: QueueStatus) {
+        if balance.lost > 0 || balance.unexpected > 0 { fail("\(balance)") }
+        let allowed = rule == .nothingTwice ? 0 : bound
+        if balance.extra > allowed { fail("\(balance.extra) delivered again, at most \(allowed) may be") }
+        let counted = status.counter(.maybeDuplicate)
+        if balance.extra > counted { fail("\(balance.extra) delivered again, and maybe_duplicate is \(counted)") }
+        if status.unexplained != 0 { fail("\(status.unexplained) claimed jobs that no counter explains") }
+        do {
+            let left = try stage.leftoverKeys()
+            if !left.isEmpty { fail("left in Redis: \(left.joined(separator: " "))") }
+        } catch {
+            fail("cannot look for keys left in Redis: \(error)")
+        }
+    }
+}
