@@ -57,7 +57,9 @@ let package = Package(
         // The faults that lose nothing, one row each.
         .target(name: "FaultTable", dependencies: ["Harness", "RedisQueue", "Threads"], swiftSettings: strict),
         .executableTarget(
-            name: "gapless-lab", dependencies: ["Harness", "FaultTable", "RedisQueue", argumentParser], swiftSettings: strict),
+            name: "gapless-lab",
+            dependencies: ["Harness", "FaultTable", "RedisQueue", "PushPool", "Threads", "APNSSimulator", argumentParser],
+            swiftSettings: strict),
 
         .testTarget(name: "ThreadsTests", dependencies: ["Threads"], swiftSettings: strict),
         .testTarget(
