@@ -167,8 +167,8 @@ struct RedisConnection<Tag>: ~Copyable {
 
     /// A server that refuses our certificate says so and hangs up (RFC 8446, 6.2); its word is still to be read when writing fails.
     private mutating func reasonToClose() -> RedisError? {
-        while case let progress = transport.read(into: &inbox) {
-            switch progress {
+        while true {
+            switch transport.read(into: &inbox) {
             case .done: continue
             case .failed(.tls(let failure)): return .socket(.tls(failure))
             case .needsRead, .needsWrite, .closed, .failed: return nil
