@@ -72,6 +72,10 @@ struct Arguments: Equatable {
     init(_ arguments: [String]) {
         for argument in arguments { append(argument) }
     }
+
+    init(_ arguments: [[UInt8]]) {
+        for argument in arguments { append(argument) }
+    }
 }
 
 extension [UInt8] {

@@ -46,7 +46,7 @@ enum Daemon {
             events.append(mailbox)
         }
         let lists = settings.queues.map { queue in
-            Dispatcher.List(queue: JobQueue(settings: queue, version: gaplessdVersion), name: queue.list)
+            Dispatcher.List(queue: JobQueue(settings: queue, version: gaplessdVersion, tls: configuration.redisTLS), name: queue.list)
         }
         log.info("gaplessd \(gaplessdVersion) started, list \(settings.lists.joined(separator: ", ")).")
         var dispatcher = Dispatcher(

@@ -23,6 +23,7 @@ extension Dispatcher {
         case .connected(let warnings): connected(list, warnings)
         case .disconnected(let why): log.warning("Redis: \(why). Jobs stay in the queue; trying again.")
         case .refused(let why): refused(why, list: list)
+        case .limited(let why): log.warning("Redis: \(why).")
         case .deadLettersTrimmed(let count):
             log.warning("\(count) dead letters beyond redis_dead_letter_max were dropped from \(lists[list].name).")
         case .deadLettersMany(let count):
