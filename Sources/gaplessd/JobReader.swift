@@ -31,7 +31,7 @@ struct JobReader: Sendable {
     mutating func read(_ bytes: [UInt8]) throws(JobFault) -> Job {
         let members = try Self.members(of: bytes)
         let target = try members.target()
-        let pushType = try members.name(.pushType) ?? (members.payload.isBackground ? "background" : "alert")
+        let pushType = try members.name(.pushType) ?? (members.isBackground ? "background" : "alert")
         return Job(
             bytes: bytes,
             target: target,
