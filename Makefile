@@ -9,7 +9,7 @@ RELEASE = .build/release
 export TMPDIR = $(CURDIR)/.build/tmp
 
 .DEFAULT_GOAL := help
-.PHONY: help temporary packages build demo test test-tsan bench bench-gate chaos clean
+.PHONY: help temporary packages build demo test test-tsan bench bench-gate fuzz chaos clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ bench: build ## CPU per push, pushes per second and latencies, beside h2load in 
 bench-gate: build ## Instructions per push by callgrind, against the figure in the code
 	@scripts/install-packages $(PACKAGES_GATE)
 	@$(RELEASE)/gapless-lab bench-gate
+
+fuzz: packages ## The JSON scanner against Python's parser on random texts (MINUTES=10)
+	@scripts/fuzz $(or $(MINUTES),10)
 
 chaos: build ## The fault table (SEED=… and FAULT=… replay a row)
 	@$(RELEASE)/gapless-lab chaos $(if $(SEED),--seed $(SEED)) $(if $(FAULT),--fault $(FAULT))

@@ -58,7 +58,7 @@ let package = Package(
         .target(name: "FaultTable", dependencies: ["Harness", "RedisQueue", "Threads"], swiftSettings: strict),
         .executableTarget(
             name: "gapless-lab",
-            dependencies: ["Harness", "FaultTable", "RedisQueue", "PushPool", "Threads", "APNSSimulator", argumentParser],
+            dependencies: ["Harness", "FaultTable", "RedisQueue", "PushPool", "Threads", "JSONBytes", "APNSSimulator", argumentParser],
             swiftSettings: strict),
 
         .testTarget(name: "ThreadsTests", dependencies: ["Threads"], swiftSettings: strict),

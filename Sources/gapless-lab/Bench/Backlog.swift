@@ -22,7 +22,7 @@ struct Backlog {
             throw LabFailure(description: "the backlog did not drain:\n" + daemon.standardError)
         }
         say(
-            "\nbacklog of \(jobs): resident \(megabytes(low)) - \(megabytes(high)) MB while it drains, peak \(megabytes(peak)) MB, "
+            "backlog of \(jobs): resident \(megabytes(low)) - \(megabytes(high)) MB while it drains, peak \(megabytes(peak)) MB, "
                 + "\(decimal(rate, 0)) pushes/s")
         return "  \"backlog\": {\"jobs\": \(jobs), \"resident_bytes_min\": \(low), \"resident_bytes_max\": \(high), "
             + "\"peak_bytes\": \(peak), \"pushes_per_second\": \(decimal(rate, 0))}"

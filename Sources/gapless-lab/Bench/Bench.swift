@@ -51,6 +51,8 @@ struct Bench: ParsableCommand {
             records.append(result.json(ratio))
         }
         var sections = ["  \"rows\": [\n" + records.joined(separator: ",\n") + "\n  ]"]
+        say("")
+        sections.append(try ScannerBench().measure())
         if million { sections.append(try Backlog().measure()) }
         if latency { sections += try LatencyBench().measure() }
         guard let json else { return }

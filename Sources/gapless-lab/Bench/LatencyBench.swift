@@ -14,7 +14,7 @@ struct LatencyBench {
     /// Prints lines; returns the parts of the JSON.
     func measure() throws -> [String] {
         let stage = try LatencyStage()
-        say("\nfrom start to the first push at the server: \(milliseconds(stage.startToFirstPush)) ms")
+        say("from start to the first push at the server: \(milliseconds(stage.startToFirstPush)) ms")
         let quiet = try measureQuiet(stage)
         let idle = try measureIdle(stage)
         let load = try measureLoad()
