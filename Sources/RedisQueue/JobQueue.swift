@@ -121,6 +121,9 @@ public struct JobQueue: ~Copyable {
         machine.stop()
     }
 
+    /// Where the server was found, when the settings name Sentinels, or another node of the cluster.
+    public var discoveredServer: Endpoint? { search.whereabouts.discovered }
+
     /// Whether Redis has confirmed every settlement that was handed over.
     public var isSettled: Bool { machine.settlements.isEmpty }
 

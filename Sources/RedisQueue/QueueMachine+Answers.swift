@@ -252,8 +252,8 @@ extension QueueMachine {
 
     /// Redis was emptied, or is another one: what we hold is nowhere else any more.
     private mutating func adoptAgain() {
+        if mode == .atMostOnce { return warnings.append("Redis was emptied") }
         warnings.append("Redis was emptied: \(held.count) jobs that this worker holds were put back")
-        if mode == .atMostOnce { return }
         var chunk: [Call.Adopted] = []
         var bytes = 0
         for id in held.ids {

@@ -33,6 +33,13 @@ struct ServerSearch: ~Copyable {
 
     mutating func cancel() { sentinel = nil }
 
+    private var isAsking: Bool {
+        switch sentinel {
+        case .some: true
+        case .none: false
+        }
+    }
+
     mutating func addInterest(to poller: inout Poller) { sentinel?.addInterest(to: &poller) }
 
     var deadline: ContinuousClock.Instant? {
@@ -44,6 +51,7 @@ struct ServerSearch: ~Copyable {
 
     /// - Parameter poller: the one that `addInterest` was last called with.
     mutating func turn(_ poller: borrowing Poller, now: ContinuousClock.Instant) -> Result? {
+        if !isAsking { return nil }
         do throws(RedisError) {
             try sentinel?.receive(poller, now: now, into: &incoming)
             let answers = incoming

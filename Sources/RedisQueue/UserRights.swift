@@ -50,6 +50,7 @@ public struct UserRights: Sendable, Equatable {
         let each = touched.map { ["EVAL", "return 1", "1", $0] }
         let questions = (needed + wanted.map(\.command)).map { words($0, keys) }
         let answers = try client.pipeline(questions + whole + each + [["DISCARD"]])
+        for case .error(let text) in answers where !isExpected(text) { throw .reply(ServerFault.withoutArguments(text)) }
         rights.judge(answers[...], needed: needed.map(name), wanted: wanted, keys: touched)
         return rights
     }
@@ -96,6 +97,11 @@ public struct UserRights: Sendable, Equatable {
                 missingKeys.append(key)
             }
         }
+    }
+
+    /// Whether the error is one that is judged, or one that a worker gets on with: out of memory. EXECABORT comes of the others.
+    private static func isExpected(_ text: String) -> Bool {
+        ["NOPERM", "CROSSSLOT", "OOM", "EXECABORT", "ERR unknown command"].contains(where: text.hasPrefix)
     }
 
     /// Redis 6 and 7 word it differently; both name the command, where a refused key is told without.

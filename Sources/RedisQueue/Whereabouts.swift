@@ -20,7 +20,7 @@ struct Whereabouts {
     private let way: Way
     /// What was dialled last.
     private(set) var current: Endpoint?
-    /// The node that MOVED named last, or the master that was found last.
+    /// The node that MOVED named last, or the server that served last.
     private var known: Endpoint?
     private var neighbours: [Endpoint] = []
     /// Dials since the last one that led to a server of use.
@@ -108,7 +108,12 @@ struct Whereabouts {
     /// The server that was dialled serves.
     mutating func confirmed() {
         dials = 0
-        if wantsProof { known = current }
+        known = current
+    }
+
+    /// Where the server was found, if the settings do not say so.
+    var discovered: Endpoint? {
+        if case .fixed(let seed) = way, seed == current { nil } else { current }
     }
 
     /// Another node has the list. `false` when the words make no sense.

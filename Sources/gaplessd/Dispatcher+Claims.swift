@@ -36,7 +36,8 @@ extension Dispatcher {
     private mutating func connected(_ list: Int, _ warnings: [String]) {
         hasConnected = true
         lists[list].isInDoubt = false
-        log.info("Connected to Redis, list \(lists[list].name).")
+        let place = lists[list].queue.discoveredServer.map { " at \($0)" } ?? ""
+        log.info("Connected to Redis\(place), list \(lists[list].name).")
         for warning in warnings { log.warning("Redis: \(warning)") }
     }
 

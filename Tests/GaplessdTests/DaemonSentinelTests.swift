@@ -81,6 +81,7 @@ struct DaemonSentinelTests {
         try pair.stage.push(pushJob("0a"))
         #expect(pair.stage.accepts(1), "\(daemon.standardError)")
         #expect(daemon.says("is the master by Sentinel's word, and by its own a replica"))
+        #expect(daemon.says("Connected to Redis at 127.0.0.1:\(pair.masterPort), list \(DaemonStage.list)."))
         let settings = pair.stage.folder.file("settings.json")
         #expect(try Call(["status", settings]).status == 0)
         #expect(daemon.stop()?.status == 0)
@@ -133,6 +134,15 @@ struct DaemonSentinelTests {
             let settings = try pair.stage.write(pair.settings(sentinels, ["redis_password": "\"pw-5417\""]))
             let call = try Call(["status", settings])
             #expect(call.status == 0, "\(call.errors)")
+        }
+        // A user needs the right to ask for the role, and is told so.
+        try pair.stage.redis("CONFIG", "SET", "requirepass", "")
+        for (right, status) in [("-role", CInt(78)), ("+role", 0)] {
+            try pair.stage.redis("ACL", "SETUSER", "pusher", "on", ">pw-5417", "~*", "+@all", right)
+            let changes: [String: String?] = ["redis_username": "\"pusher\"", "redis_password": "\"pw-5417\""]
+            let call = try Call(["status", try pair.stage.write(pair.settings([open], changes))])
+            #expect(call.status == status)
+            #expect(call.errors.contains("'role'") == (status == 78), "\(call.errors)")
         }
         let wrong = try Call(["status", try pair.stage.write(pair.settings([closed], ["redis_password": "\"wrong-5417\""]))])
         #expect(wrong.status == 78)

@@ -29,10 +29,16 @@ struct DaemonTLSTests {
         let secure = try SecureRedis()
         let stage = try DaemonStage(redis: secure.options)
         let settings = try stage.write(secure.settings)
-        try File.write(pushJob("0a") + "\n", to: stage.folder.file("jobs"))
-        #expect(try Call(["enqueue", settings, stage.folder.file("jobs")]).output == "1 job pushed to beta_apns_queue\n")
-        #expect(try stage.status().backlog == 1)
-        #expect(try Call(["status", settings]).output.contains("backlog     1"))
+        // Batches of more than a megabyte: no socket takes such at once.
+        let alert = String(repeating: "x", count: 3500)
+        let jobs = (0..<2000).map { pushJob(deviceToken($0), data: #"{"aps":{"alert":"\#(alert)"}}"#) + "\n" }.joined()
+        try File.write(jobs, to: stage.folder.file("jobs"))
+        #expect(try Call(["enqueue", settings, stage.folder.file("jobs")]).output == "2000 jobs pushed to beta_apns_queue\n")
+        #expect(try stage.backlog().joined(separator: "\n") + "\n" == jobs)
+        #expect(try Call(["status", settings]).output.contains("backlog     2000"))
+        let daemon = try stage.start(secure.settings)
+        #expect(stage.accepts(2000), "\(daemon.standardError)")
+        #expect(daemon.stop()?.status == 0)
         #expect(try Call(["audit", settings]).output.contains("balances"))
         #expect(try Call(["dead", settings, "list"]).status == 0)
         let check = try Call(["check", settings])
@@ -43,7 +49,7 @@ struct DaemonTLSTests {
 
     /// What is wrong, and what is said of it.
     enum Fault: CaseIterable {
-        case untrustedRoot, wrongName, wrongAddress, noClientCertificate, plainPort
+        case untrustedRoot, wrongName, wrongAddress, noClientCertificate, unknownClientCertificate, plainPort
 
         var sentence: String {
             switch self {
@@ -51,6 +57,7 @@ struct DaemonTLSTests {
             case .wrongName: "TLS: the server's certificate is not trusted: hostname mismatch"
             case .wrongAddress: "TLS: the server's certificate is not trusted: IP address mismatch"
             case .noClientCertificate: "TLS: the server refused our certificate: it wants one, and none was shown"
+            case .unknownClientCertificate: "TLS: the server refused our certificate: tlsv1 alert unknown ca"
             case .plainPort: "the TLS handshake (does Redis speak TLS at this port?): no answer in time"
             }
         }
@@ -68,6 +75,9 @@ struct DaemonTLSTests {
         case .wrongName: break
         case .wrongAddress: changes["redis_host"] = "\"127.0.0.1\""
         case .noClientCertificate: (changes["redis_cert_path"], changes["redis_key_path"]) = (.some(nil), .some(nil))
+        case .unknownClientCertificate:
+            changes["redis_cert_path"] = "\"\(stage.folder.file("credentials/client.pem"))\""
+            changes["redis_key_path"] = "\"\(stage.folder.file("credentials/client-key.pem"))\""
         case .plainPort: changes["redis_port"] = String(plain)
         }
         try stage.push(pushJob("0a"))
@@ -80,6 +90,17 @@ struct DaemonTLSTests {
         let call = try Call(["status", try stage.write(changes)])
         #expect(call.status == 69)
         #expect(call.errors.contains(fault.sentence), "\(call.errors)")
+    }
+
+    @Test func `without redis_tls at a port for TLS the connection ends at once, and that is said`() throws {
+        let secure = try SecureRedis()
+        let stage = try DaemonStage(redis: secure.options)
+        let settings = try stage.write(["redis_socket_path": nil, "redis_host": "\"localhost\"", "redis_port": String(secure.port)])
+        let call = try Call(["status", settings])
+        #expect(call.status == 69)
+        // Whether the close or the reset of what we wrote comes first is chance.
+        let words = ["the connection was closed by Redis", "Connection reset by peer", "Broken pipe"]
+        #expect(words.contains(where: call.errors.contains), "\(call.errors)")
     }
 
     @Test func `new certificates are taken at a reload, for the next connection`() throws {
