@@ -1,14 +1,14 @@
 /// A Lua script and the name that EVALSHA knows it by.
-struct Script: Sendable, Equatable {
+package struct Script: Sendable, Equatable {
     let text: String
-    let sha: String
+    package let sha: String
 
     init(_ text: String) {
         self.text = text
         sha = sha1Hex(text)
     }
 
-    static func == (left: Self, right: Self) -> Bool { left.sha == right.sha }
+    package static func == (left: Self, right: Self) -> Bool { left.sha == right.sha }
 }
 
 /// Every script. What they have in common:
@@ -21,7 +21,7 @@ struct Script: Sendable, Equatable {
 /// - A worker's call names the worker and its connection number. It answers `FENCED` when the worker is not (or no longer)
 ///   registered, and `STALE` when the number is not the current one: the call lay in the buffer of a former connection.
 /// - Counters go last, through `pcall`: a counter that somebody made a text must not undo what was done.
-enum Scripts {
+package enum Scripts {
     /// Lua shared by the calls of a registered worker: KEYS[1] nothing, [2] workers, [3] worker:W; ARGV[1] W, [2] number.
     private static let fence = """
         if not redis.call('ZSCORE', KEYS[2], ARGV[1]) then return 'FENCED' end
@@ -97,7 +97,7 @@ enum Scripts {
     ///
     /// Answers drained (1: Q has no more), jobs from recovered:1, :2, :3, how urgent the recovered are, and the jobs, whose
     /// ids follow each other.
-    static let claim = Script(
+    package static let claim = Script(
         waiting + fence + """
             if state[3] and redis.call('HEXISTS', KEYS[4], state[3]) == 1 then return {0, 0, 0, 0, 0} end
             redis.call('LLEN', KEYS[9])
@@ -272,7 +272,7 @@ enum Scripts {
     /// Makes a worker unknown that holds nothing any more. Answers how many jobs it still holds; then nothing was done.
     ///
     /// KEYS: nothing, workers, worker:W, inflight:W. ARGV: W, number.
-    static let unregister = Script(
+    package static let unregister = Script(
         fence + """
             local held = redis.call('HLEN', KEYS[4])
             if held == 0 then
