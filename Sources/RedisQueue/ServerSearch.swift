@@ -79,7 +79,9 @@ struct ServerSearch: ~Copyable {
             case .fail(let error): return .failed(error)
             case .ask(let endpoint, let attempt):
                 do throws(RedisError) {
-                    sentinel = try RedisConnection(to: endpoint, attempt: attempt, tls: tls, timeout: settings.timeout, now: now)
+                    // Half the patience: when several are silent, the last master is still reached within a lease.
+                    sentinel = try RedisConnection(
+                        to: endpoint, attempt: attempt, tls: tls, timeout: settings.timeout / 2, now: now)
                     hasToldPassword = false
                     ask(now: now)
                     return nil

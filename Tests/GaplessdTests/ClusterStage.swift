@@ -15,9 +15,11 @@ final class ClusterStage {
 
     private(set) var nodes: [Node] = []
 
-    /// - Parameter masters: they share the slots evenly; a replica of the first one comes behind them if wanted.
-    init(masters: Int, hasReplica: Bool = false) throws {
-        for _ in 0..<masters + (hasReplica ? 1 : 0) { nodes.append(try ClusterStage.node()) }
+    /// - Parameters:
+    ///   - masters: they share the slots evenly; a replica of the first one comes behind them if wanted.
+    ///   - secure: lets all of them speak TLS, to each other too.
+    init(masters: Int, hasReplica: Bool = false, secure: SecureRedis? = nil) throws {
+        for _ in 0..<masters + (hasReplica ? 1 : 0) { nodes.append(try ClusterStage.node(secure)) }
         for index in 0..<masters {
             let (first, last) = (16384 * index / masters, 16384 * (index + 1) / masters - 1)
             try ask(index, "CLUSTER", "ADDSLOTSRANGE", String(first), String(last))
@@ -36,10 +38,11 @@ final class ClusterStage {
         guard isUp else { throw Failure(description: "the cluster did not come up") }
     }
 
-    private static func node() throws -> Node {
+    private static func node(_ secure: SecureRedis?) throws -> Node {
         let port = FreePort.pick()
-        let server = try RedisServer(options: [
-            "--port", String(port), "--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
+        let way = secure?.options(port: port, for: "tls-cluster") ?? ["--port", String(port)]
+        let server = try RedisServer(options: way + [
+            "--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
             "--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0",
         ])
         var client = try RedisClient(settings: QueueSettings(list: "none", server: .unix(path: server.socketPath)))

@@ -112,6 +112,24 @@ struct DaemonClusterTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    @Test func `a cluster that speaks TLS is followed by TLS, and every node is verified`() throws {
+        let secure = try SecureRedis()
+        let cluster = try ClusterStage(masters: 2, secure: secure)
+        let stage = try DaemonStage()
+        let lists = [try cluster.list("here", in: 0...8191), try cluster.list("there", in: 8192...16383)]
+        let path = try stage.write(settings(cluster, lists).merging(secure.settings(["redis_host": "\"127.0.0.1\"", "redis_port": String(cluster.nodes[0].port)])) { $1 })
+        for (number, list) in lists.enumerated() {
+            try File.write((0..<300).map { pushJob(deviceToken(number * 1000 + $0)) + "\n" }.joined(), to: stage.folder.file("jobs"))
+            let call = try Call(["enqueue", path, "--list", list, stage.folder.file("jobs")])
+            #expect(call.status == 0, "\(call.errors)")
+        }
+        let daemon = try DaemonProcess(settings: path, folder: TemporaryFolder())
+        #expect(stage.accepts(600), "\(daemon.standardError)")
+        let check = try Call(["check", path])
+        #expect(check.status == 0, "\(check.errors)")
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `results in another slot, and a database but 0, are faults that name what would be right`() throws {
         let cluster = try ClusterStage(masters: 1)
         let stage = try DaemonStage()

@@ -24,7 +24,8 @@ struct DaemonMemoryTests {
         #expect(daemon.complaints.count { $0.contains(sentence) } == 1, "\(daemon.standardError)")
     }
 
-    @Test func `an emptied Redis gets back what the daemon holds, sent and unsent, and the log is loud about it`() throws {
+    @Test(arguments: ["FLUSHALL", "a restart without files"])
+    func `an emptied Redis gets back what the daemon holds, sent and unsent, and the log is loud about it`(way: String) throws {
         let stage = try DaemonStage()
         let daemon = try stage.start(["apns_max_concurrent_streams": "10", "pool_size": "1", "redis_lease": "3"])
         try stage.open(daemon)
@@ -35,7 +36,13 @@ struct DaemonMemoryTests {
             return status.backlog == 0 && status.inFlight == 14
         }
         #expect(isHeld)
-        try stage.redis("FLUSHALL")
+        if way == "FLUSHALL" {
+            try stage.redis(way)
+        } else {
+            stage.redis.kill()
+            try stage.redis.restart()
+            try stage.reconnect()
+        }
         #expect(daemon.says("Redis was emptied: "), "\(daemon.standardError)")
         #expect(stage.accepts(15))
         #expect(try waitUntil { try stage.counter(.sent) == 14 })

@@ -156,10 +156,7 @@ struct DaemonSentinelTests {
         let port = FreePort.pick()
         let sentinel = try SentinelServer(
             master: "main", at: secure.port,
-            lines: [
-                "tls-port \(port)", "tls-replication yes", "tls-cert-file \(secure.folder.file("server.pem"))",
-                "tls-key-file \(secure.folder.file("server-key.pem"))", "tls-ca-cert-file \(secure.folder.file("ca.pem"))",
-            ])
+            lines: secure.options(port: port, for: "tls-replication").pairs.map { "\($0.dropFirst(2)) \($1)" })
         let changes: [String: String?] = [
             "redis_host": nil, "redis_port": nil, "redis_sentinels": "[\"localhost:\(port)\"]", "redis_sentinel_master": "\"main\"",
         ]

@@ -108,6 +108,13 @@ struct DaemonTLSTests {
         let stage = try DaemonStage(redis: old.options)
         let daemon = try stage.start(old.settings)
         try stage.open(daemon)
+        let rootsPath = old.folder.file("ca.pem")
+        let roots = File.read(rootsPath)
+        try File.write("half a file", to: rootsPath)
+        daemon.signal(SIGHUP)
+        #expect(daemon.says("redis_ca_path: \(rootsPath) holds no certificates"))
+        #expect(daemon.says("Reload refused: the settings and credentials of before stay in use."))
+        try File.write(roots, to: rootsPath)
         for name in ["server.pem", "server-key.pem", "ca.pem", "client.pem", "client-key.pem"] {
             try File.write(File.read(new.folder.file(name)), to: old.folder.file(name))
         }

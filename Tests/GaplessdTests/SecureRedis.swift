@@ -16,12 +16,18 @@ struct SecureRedis {
     }
 
     /// For redis-server. It asks for a client's certificate.
-    var options: [String] {
+    var options: [String] { ["--tls-port", String(port)] + files }
+
+    private var files: [String] {
         [
-            "--tls-port", String(port), "--tls-cert-file", folder.file("server.pem"), "--tls-key-file", folder.file("server-key.pem"),
-            "--tls-ca-cert-file", folder.file("ca.pem"),
+            "--tls-cert-file", folder.file("server.pem"), "--tls-key-file", folder.file("server-key.pem"), "--tls-ca-cert-file",
+            folder.file("ca.pem"), "--tls-client-cert-file", folder.file("client.pem"), "--tls-client-key-file",
+            folder.file("client-key.pem"),
         ]
     }
+
+    /// For a node of a cluster or a Sentinel, which speaks TLS to its peers too, at a port of its own.
+    func options(port: Int, for peers: String) -> [String] { ["--tls-port", String(port), "--\(peers)", "yes"] + files }
 
     /// For the settings, as raw JSON by key.
     var settings: [String: String?] {
@@ -33,4 +39,9 @@ struct SecureRedis {
     }
 
     func settings(_ changes: [String: String?]) -> [String: String?] { settings.merging(changes) { $1 } }
+}
+
+extension [String] {
+    /// Options and their values.
+    var pairs: [(String, String)] { stride(from: 0, to: count - 1, by: 2).map { (self[$0], self[$0 + 1]) } }
 }
