@@ -56,13 +56,15 @@ public final class DaemonProcess {
     public let process: ChildProcess
     private let folder: TemporaryFolder
 
-    /// - Parameter settings: the path of its settings file. Both its outputs are appended to `out` and `err` of `folder`.
-    public init(settings: String, folder: TemporaryFolder, under wrapper: [String] = []) throws {
+    /// - Parameters:
+    ///   - settings: the path of its settings file. Both its outputs are appended to `out` and `err` of `folder`.
+    ///   - stateFolder: what systemd would make for it; `state` in `folder` unless told.
+    public init(settings: String, folder: TemporaryFolder, stateFolder: String? = nil, under wrapper: [String] = []) throws {
         self.folder = folder
         let command = wrapper + [BuiltProducts.path("gaplessd"), settings]
         process = try ChildProcess(
-            command[0], Array(command.dropFirst()), standardOutput: .file(folder.file("out")),
-            standardError: .file(folder.file("err")))
+            command[0], Array(command.dropFirst()), environment: ["STATE_DIRECTORY": stateFolder ?? folder.file("state")],
+            standardOutput: .file(folder.file("out")), standardError: .file(folder.file("err")))
     }
 
     public var standardOutput: String { File.read(folder.file("out")) }

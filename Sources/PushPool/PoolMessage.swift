@@ -8,6 +8,7 @@ enum PoolMessage: Sendable {
     /// It takes no more; `hasServed`: at least one answer came over it.
     case retired(SessionID, hasServed: Bool)
     case capacityChanged
+    case tokens(TokenNews)
     /// Its thread is about to end. Everything was reported.
     case ended(SessionID, address: String, SessionFault, hasServed: Bool)
     case dialFailed(SessionID, address: String, SessionFault)
@@ -89,4 +90,8 @@ struct SessionContext: Sendable {
     let orders: Mailbox<SessionOrder>
     /// Rings for orders and for work.
     let wakeUp: WakeUp
+    /// Tells the pool's owner what became of provider tokens.
+    func report(_ tokens: ProviderTokenSource) {
+        for news in tokens.takeNews() { shared.messages.send(.tokens(news)) }
+    }
 }

@@ -35,7 +35,7 @@ struct SessionLoop: ~Copyable {
     /// What this session has added to the pool's capacity.
     private var announced = 0
     private var hasServed = false
-    private var tokenGeneration: UInt64?
+    private var token: ProviderToken?
     /// Why the connection is to be closed at the end of this turn.
     private var ending: SessionFault?
 
@@ -184,11 +184,16 @@ struct SessionLoop: ~Copyable {
         }
     }
 
+    /// A session keeps its token until that is old, also when there is a younger one: so none sees it change within 20
+    /// minutes of its first push (apns.md 4).
     private mutating func refreshToken() {
-        guard let token = context.configuration.tokens?.token(forNewSession: false) else { return }
-        if token.generation == tokenGeneration { return }
-        codec.setToken(token.bytes)
-        tokenGeneration = token.generation
+        guard let tokens = context.configuration.tokens else { return }
+        if let token, now - token.mintedAt < TokenSchedule.oldest { return }
+        let newest = tokens.token(forNewSession: token == nil)
+        context.report(tokens)
+        guard let newest, newest.generation != token?.generation else { return }
+        codec.setToken(newest.bytes)
+        token = newest
     }
 
     // MARK: The pool

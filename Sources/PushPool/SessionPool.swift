@@ -98,7 +98,9 @@ public final class SessionPool: Sendable {
         let renewal = tokens.withLock { tokens -> TokenRenewal in
             guard let source = tokens.source else { return .noSigningKey }
             if let session, session <= tokens.renewedAt { return .alreadyRenewed }
-            guard source.renew(after: generation) != nil else { return .tooYoung }
+            let renewed = source.renew(after: generation)
+            for news in source.takeNews() { shared.messages.send(.tokens(news)) }
+            guard renewed != nil else { return .tooYoung }
             tokens.renewedAt = SessionNumbers.latest
             return .renewed
         }

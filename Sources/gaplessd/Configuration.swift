@@ -5,13 +5,16 @@ struct Configuration: Sendable {
     var settings: Settings
     /// One for each of `settings.apps`, in their order.
     var credentials: [AppCredential]
+    /// Where provider tokens are kept between starts.
+    var stateFolder: String?
     /// Nothing is wrong, but the operator should know: lines for the log.
     var warnings: [String]
 
     /// - Parameter now: Unix seconds, for the dates of certificates.
     static func load(_ file: SettingsFile, now: Int64 = Int64(time(nil))) throws(SettingsRefusal) -> Configuration {
         let reading: Settings.Reading
-        var loader = CredentialLoader(now: now)
+        let stateFolder = StateFolder.path(environment: file.environment, isRoot: geteuid() == 0)
+        var loader = CredentialLoader(now: now, stateFolder: stateFolder)
         do {
             reading = try Settings.read(file)
         } catch {
@@ -22,6 +25,6 @@ struct Configuration: Sendable {
         let credentials = loader.load(reading.settings.apps)
         guard loader.faults.isEmpty else { throw SettingsRefusal(file: file.path, faults: loader.faults) }
         let warnings = (reading.warnings + loader.warnings).map { $0.line(file: file.path) }
-        return Configuration(settings: reading.settings, credentials: credentials, warnings: warnings)
+        return Configuration(settings: reading.settings, credentials: credentials, stateFolder: stateFolder, warnings: warnings)
     }
 }

@@ -18,10 +18,15 @@ struct CredentialLoader {
 
     /// Unix seconds.
     let now: Int64
+    /// Where provider tokens are kept.
+    let stateFolder: String?
     private(set) var faults: [SettingsFault] = []
     private(set) var warnings: [SettingsFault] = []
 
-    init(now: Int64) { self.now = now }
+    init(now: Int64, stateFolder: String?) {
+        self.now = now
+        self.stateFolder = stateFolder
+    }
 
     /// One for each app, in order; fewer only where faults were found.
     mutating func load(_ apps: [Settings.App]) -> [AppCredential] {
@@ -53,7 +58,7 @@ struct CredentialLoader {
     }
 
     private mutating func credential(_ app: Settings.App) -> Credential? {
-        let now = now
+        let (now, stateFolder) = (now, stateFolder)
         switch app.credential {
         case .certificate(let path, let keyPath, let password):
             let certificate = read(path, app, "apns_cert_path")
@@ -70,7 +75,7 @@ struct CredentialLoader {
         case .signingKey(let path, let keyID, let teamID):
             guard let bytes = read(path, app, "apns_auth_key_path") else { return nil }
             return make(app, "apns_auth_key_path", path) { () throws(CredentialError) in
-                try .signingKey(p8PEM: bytes, keyID: keyID, teamID: teamID)
+                try .signingKey(p8PEM: bytes, keyID: keyID, teamID: teamID, tokenFolder: stateFolder)
             }
         }
     }

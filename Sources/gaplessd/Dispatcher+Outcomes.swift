@@ -170,6 +170,8 @@ extension Dispatcher {
             log.warning("\(app.label)No session to \(address): \(fault.logText). Again in \(wait.roundedSeconds) s.")
             if let reason = HoldReason(fault) { perform(app.gate.faulted(reason, now: now), app: index) }
         case .capacityChanged: break
+        case .tokens(let news):
+            if case .notKept = news { log.warning(app.label + news.logText) } else { log.info(app.label + news.logText) }
         }
     }
 

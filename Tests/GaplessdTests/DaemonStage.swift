@@ -61,9 +61,11 @@ final class DaemonStage {
         return path
     }
 
-    /// Starts a daemon whose outputs are its own.
-    func start(_ changes: [String: String?] = [:], name: String = "settings.json") throws -> DaemonProcess {
-        try DaemonProcess(settings: write(changes, name: name), folder: TemporaryFolder())
+    /// Starts a daemon whose outputs are its own, and its state as well unless told otherwise.
+    func start(
+        _ changes: [String: String?] = [:], name: String = "settings.json", stateFolder: String? = nil
+    ) throws -> DaemonProcess {
+        try DaemonProcess(settings: write(changes, name: name), folder: TemporaryFolder(), stateFolder: stateFolder)
     }
 
     // MARK: Redis

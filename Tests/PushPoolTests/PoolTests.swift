@@ -1,3 +1,4 @@
+import APNSSimulator
 import PushPool
 import Sockets
 import Synchronization
@@ -68,6 +69,28 @@ struct PoolTests {
         let client = Certificates.shared.client
         let certificate = try Credential.certificate(certPEM: client.certificatesPEM, keyPEM: client.keyPEM)
         #expect(try PoolFixture(port: server.port, credential: certificate).pool.renewToken() == .noSigningKey)
+    }
+
+    @Test func `a session goes on with its token when there is a younger one, for APNs counts changes by connection`() throws {
+        let credentials = try Credentials.make()
+        let directory = TemporaryDirectory()
+        _ = try credentials.write(to: directory.path)
+        let simulator = try Simulator(Simulator.Configuration(credentials: credentials))
+        let key = credentials.providerKey
+        let credential = try Credential.signingKey(p8PEM: key.pem, keyID: key.keyID, teamID: key.teamID)
+        let pools = try (0..<2).map { _ in
+            try PoolFixture(port: simulator.port, credential: credential) {
+                $0.host = "localhost"
+                $0.extraRootsPath = "\(directory.path)/ca.pem"
+            }
+        }
+        for pool in pools { pool.push(1) }
+        for pool in pools { pool.waitForDeliveries(1) }
+        #expect(pools[1].pool.renewToken() == .renewed)
+        pools[1].waitUntilOpened(2)
+        for pool in pools { pool.push(5) }
+        for pool in pools { #expect(pool.waitForDeliveries(6).allSatisfy { $0.outcome == .delivered(apnsID: nil) }) }
+        #expect(simulator.totals.connections == 3)
     }
 
     @Test func `reconnecting replaces every session and loses nothing`() throws {

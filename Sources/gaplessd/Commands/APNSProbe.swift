@@ -27,7 +27,7 @@ enum APNSProbe {
                 case .opened(_, let address, let streams): return "ok, \(address), \(streams) streams"
                 case .dialFailed(let address, let fault, _), .closed(_, let address, let fault):
                     throw ProbeFault(fault, at: address)
-                case .capacityChanged: continue
+                case .capacityChanged, .tokens: continue
                 }
             }
             poller.reset()

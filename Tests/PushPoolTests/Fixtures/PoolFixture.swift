@@ -1,4 +1,4 @@
-import PushPool
+@testable import PushPool
 import Testing
 import Threads
 
