@@ -69,6 +69,7 @@ final class PoolShared: Sendable {
     let queue = WorkQueue()
     let capacity = Capacity()
     let addresses = Locked(AddressBook())
+    let resolver: Resolver
     /// The provider token that the youngest session opened with: what a refusal is about.
     let tokenGeneration = Atomic<UInt64>(0)
     /// How many new credentials the pool's thread has not seen yet, and the youngest session that has an older one.
@@ -76,7 +77,8 @@ final class PoolShared: Sendable {
     let deliveries: Mailbox<Delivery>
     let messages: Mailbox<PoolMessage>
 
-    init(deliveries: Mailbox<Delivery>, messages: Mailbox<PoolMessage>) {
+    init(deliveries: Mailbox<Delivery>, messages: Mailbox<PoolMessage>, resolver: Resolver) {
+        self.resolver = resolver
         self.deliveries = deliveries
         self.messages = messages
     }

@@ -32,11 +32,17 @@ public final class SessionPool: Sendable {
     /// - Parameters:
     ///   - deliveries: gets every attempt's end, in batches.
     ///   - events: gets the pool's other news.
-    public init(
+    public convenience init(
         settings: PoolSettings, credential: Credential, deliveries: Mailbox<Delivery>, events: Mailbox<PoolEvent>
     ) throws(CredentialError) {
         let configuration = try PoolConfiguration(settings: settings, credential: credential)
-        let shared = PoolShared(deliveries: deliveries, messages: Mailbox())
+        self.init(configuration, deliveries: deliveries, events: events, resolver: Resolver())
+    }
+
+    init(
+        _ configuration: PoolConfiguration, deliveries: Mailbox<Delivery>, events: Mailbox<PoolEvent>, resolver: Resolver
+    ) {
+        let shared = PoolShared(deliveries: deliveries, messages: Mailbox(), resolver: resolver)
         self.shared = shared
         tokens = Locked((configuration.tokens, SessionID(0)))
         thread = Joinable(
