@@ -52,7 +52,7 @@ struct SessionLoop: ~Copyable {
     mutating func run() {
         announceCapacity()
         context.shared.queue.join(context.id, wakeUp: context.wakeUp)
-        context.shared.messages.send(.opened(context.id, address: address.description, streams: machine.capacity))
+        context.shared.messages.send(.opened(context.id, address: context.name(of: address), streams: machine.capacity))
         takeWork()
         while ending == nil {
             write()
@@ -222,6 +222,6 @@ struct SessionLoop: ~Copyable {
         deliver()
         context.shared.addresses.withLock { $0.release(address) }
         context.shared.messages.send(
-            .ended(context.id, address: address.description, fault, hasServed: hasServed))
+            .ended(context.id, address: context.name(of: address), fault, hasServed: hasServed))
     }
 }

@@ -76,7 +76,7 @@ struct SettingsFaultTests {
 
     @Test(arguments: [
         "pool_max_size": "3", "pool_scale": "\"constant\"", "pool_poll_interval": "1", "pool_min_sustain": "1",
-        "pool_settle_period": "1", "max_rate": "100", "max_bandwidth": "100", "apns_proxy": "\"http://p:1\"", "redis_tls": "true",
+        "pool_settle_period": "1", "max_rate": "100", "max_bandwidth": "100", "redis_tls": "true",
         "redis_ca_path": "\"x\"", "redis_cert_path": "\"x\"", "redis_key_path": "\"x\"", "redis_sentinels": "[\"a:1\"]",
         "redis_sentinel_master": "\"m\"", "metrics_listen": "\"127.0.0.1:9464\"", "filter_words": "[\"x\"]",
         "filter_words_path": "\"x\"", "filter_action": "\"mask\"",

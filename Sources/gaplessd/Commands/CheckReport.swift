@@ -25,6 +25,9 @@ struct CheckReport {
             "server      \(app.pool.host):\(app.pool.port), \(app.pool.sessions) sessions",
             "credential  \(own.credential.description.printable)",
         ]
+        if let proxy = app.pool.proxy {
+            lines.append("proxy       \(proxy)\(proxy.user.map { ", user \($0.printable)" } ?? "")")
+        }
         if case .signingKey = app.credential {
             lines.append("tokens      \(tokenFolder.map { "kept in \($0.printable)" } ?? "kept in memory alone: there is no STATE_DIRECTORY")")
         }
