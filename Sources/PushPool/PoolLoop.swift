@@ -52,6 +52,9 @@ struct PoolLoop: ~Copyable {
             return machine.retired(id, hasServed: hasServed, now: .now, random: random)
         case .capacityChanged:
             return [.tell(.capacityChanged)]
+        case .mustSlowDown(let id):
+            machine.mustSlowDown(id, now: .now, random: random)
+            return []
         case .tokens(let news):
             return [.tell(.tokens(news))]
         case .ended(let id, let address, let fault, let hasServed):

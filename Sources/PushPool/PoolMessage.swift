@@ -5,9 +5,11 @@ internal import Threads
 /// What a pool's own thread is told, by its sessions and by the pool's owner.
 enum PoolMessage: Sendable {
     case opened(SessionID, address: String, streams: Int)
-    /// It takes no more; `hasServed`: at least one answer came over it.
+    /// It takes no more; `hasServed`: at least one answer below 500 came over it.
     case retired(SessionID, hasServed: Bool)
     case capacityChanged
+    /// The peer said ENHANCE_YOUR_CALM: dials must wait, whatever the session has served.
+    case mustSlowDown(SessionID)
     case tokens(TokenNews)
     /// Its thread is about to end. Everything was reported.
     case ended(SessionID, address: String, SessionFault, hasServed: Bool)
@@ -60,7 +62,7 @@ struct PoolConfiguration: Sendable {
         SessionMachine.Limits(
             requestTimeout: settings.requestTimeout, keepAlive: settings.keepAlive,
             busyKeepAlive: settings.busyKeepAlive, pingTimeout: settings.pingTimeout,
-            maxConcurrentStreams: streams)
+            maxConcurrentStreams: streams, maxRequests: settings.requestsPerSession)
     }
 }
 

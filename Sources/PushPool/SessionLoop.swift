@@ -125,13 +125,15 @@ struct SessionLoop: ~Copyable {
             hasServed = true
             machine.answered(.delivered(apnsID: apnsID), stream: stream, at: slot, &effects)
         case .rejected(let slot, let stream, let response):
-            hasServed = true
+            // A server that only fails is no reason to dial it again and again without a wait.
+            if response.rejection.status < 500 { hasServed = true }
             machine.answered(.rejected(response.rejection), stream: stream, at: slot, &effects)
         case .reset(let slot, let stream, let code, let wasSent):
             machine.streamReset(code: code, wasSent: wasSent, stream: stream, at: slot, &effects)
         case .settings(let limit):
             machine.limitChanged(to: limit, &effects)
         case .goAway(let last, let code, let debugData):
+            if code == SessionMachine.enhanceYourCalm { context.shared.messages.send(.mustSlowDown(context.id)) }
             machine.receivedGoAway(last: last, code: code, reason: ResponseBody(debugData).reason, &effects)
         case .pingAnswered(let number):
             machine.pingAnswered(number, now: now, &effects)

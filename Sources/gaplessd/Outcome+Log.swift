@@ -29,6 +29,13 @@ extension SessionFault {
         case .connectionLost(let text): text
         case .pingUnanswered: "PING unanswered"
         case .closedByUs: "closed by gaplessd"
+        case .retired(.requestIgnored): "a request was never answered, so another session takes over"
+        case .retired(.serverErrors): "three answers of 500 in a row, so another session takes over"
+        case .retired(.usedUp): "its stream identifiers are used up, so another session takes over"
+        }
+    }
+}
+
 extension TokenNews {
     /// What became of a provider token, for people.
     var logText: String {

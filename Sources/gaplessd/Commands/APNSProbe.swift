@@ -47,7 +47,7 @@ extension ProbeFault {
         case .streamReset(let code): self = .unavailable("\(address): RST_STREAM \(code)")
         case .connectionLost(let why): self = .unavailable("\(address): \(why)")
         case .pingUnanswered: self = .unavailable("\(address): PING unanswered")
-        case .closedByUs: self = .unavailable("\(address): closed")
+        case .closedByUs, .retired: self = .unavailable("\(address): closed")
         }
     }
 }
