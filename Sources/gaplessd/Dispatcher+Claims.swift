@@ -89,9 +89,21 @@ extension Dispatcher {
         let held = HeldJob(job, list: list, claim: claim.id, app: app, expiration: expiration)
         if isExpired {
             buryExpired(held, wasSent: false)
-        } else {
+        } else if job.attempts > 0 {
+            held.avoiding = memory.session(toAvoid: TokenMemory.Key(app: app, token: held.token))
+            send(held)
+        } else if !memory.hasPauses(now: now) || !waitsBehindAnother(held, claim) {
             send(held)
         }
+        return true
+    }
+
+    /// A newer job waits as long as APNs wants no more for its token.
+    private mutating func waitsBehindAnother(_ job: HeldJob, _ claim: ClaimedJob) -> Bool {
+        let key = TokenMemory.Key(app: job.app, token: job.token)
+        guard let pause = memory.pause(key, now: now) else { return false }
+        lists[job.list].queue.settle(
+            Settlement(id: claim.id, effect: .delay(job: claim.bytes, .after(pause), isRetry: false)))
         return true
     }
 

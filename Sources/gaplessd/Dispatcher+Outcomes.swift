@@ -14,8 +14,10 @@ extension Dispatcher {
         case .settleDelivered: delivered(delivery.id, apnsID: nil)
         case .resend(let mayDuplicate): resend(delivery, mayDuplicate: mayDuplicate)
         case .giveBack: release(delivery.id)
-        case .retryLater(let delay):
+        case .retryLater(let delay, let pausesToken):
             perform(app.gate.probeWasInconclusive(now: now), app: job.app)
+            let key = TokenMemory.Key(app: job.app, token: job.token)
+            memory.failed(key, on: delivery.session, delay: delay, pauses: pausesToken, now: now)
             retryLater(delivery.id, delivery.outcome, after: delay)
         case .bury(let verdict):
             perform(delivery.outcome.isAnswerAboutTheJob ? app.gate.answered() : app.gate.probeWasInconclusive(now: now), app: job.app)

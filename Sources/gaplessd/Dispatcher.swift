@@ -49,6 +49,8 @@ struct Dispatcher: ~Copyable {
     var signals: SignalInbox
     var reader: JobReader
     var held = HeldJobs()
+    /// What APNs has lately said of device tokens.
+    var memory = TokenMemory()
     var phase = Phase.running
     var counters = Counters()
     /// Why a list was refused before it was ever connected: the daemon ends with it.
