@@ -11,8 +11,6 @@ struct AppCredential: Sendable {
 
 /// Reads the key files of apps and checks all that can be checked without asking Apple. Collects every fault on the way.
 struct CredentialLoader {
-    /// From here on every start warns of a certificate's end.
-    static let daysOfWarning: Int64 = 30
     /// A key file is some kilobytes; a bundle of roots some hundred.
     private static let mostBytes = 4 << 20
 
@@ -129,12 +127,8 @@ struct CredentialLoader {
     }
 
     private mutating func checkEnd(_ app: Settings.App, _ facts: CertificateFacts) {
-        let days = facts.daysLeft(now: now)
-        guard days <= Self.daysOfWarning else { return }
-        let left = days < 1 ? "less than a day" : days == 1 ? "1 day" : "\(days) days"
-        warn(
-            app, app.credential.certificateKey, "the certificate expires in \(left)",
-            "a new one from the developer account would be right")
+        guard CertificateEnd(facts, now: now) != nil else { return }
+        warn(app, app.credential.certificateKey, CertificateEnd.words(facts, now: now), CertificateEnd.remedy)
     }
 
     private mutating func fault(_ app: Settings.App, _ key: String, _ problem: String, _ remedy: String = "") {
@@ -159,7 +153,7 @@ extension Settings.App {
 }
 
 extension Settings.CredentialSource {
-    fileprivate var certificateKey: String {
+    var certificateKey: String {
         switch self {
         case .certificate: "apns_cert_path"
         case .pkcs12: "apns_p12_path"

@@ -26,6 +26,8 @@ extension Dispatcher {
         settings = new.settings
         plan = DaemonPlan(new.settings)
         reader = JobReader(retryLimit: plan.policy.limit, appNames: Set(apps.compactMap(\.name)))
+        certificates = CertificateWatch(new, now: wallClock.unixSeconds)
+        nextCertificateCheck = now
         for warning in new.warnings { log.warning(warning) }
         for (index, credential) in new.credentials.enumerated() {
             do {

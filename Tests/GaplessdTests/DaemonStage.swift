@@ -19,14 +19,17 @@ final class DaemonStage {
 
     /// - Parameters:
     ///   - options: of redis-server, as on its command line.
+    ///   - validity: of the client certificate, in seconds from now.
     ///   - password: the one that such options ask of clients.
     ///   - configure: changes the simulator before it starts; its ledger keeps bodies.
     init(
-        redis options: [String] = [], topics: [String] = [DaemonStage.topic],
+        redis options: [String] = [], topics: [String] = [DaemonStage.topic], validity: ClosedRange<Int>? = nil,
         configure: (inout Simulator.Configuration) -> Void = { _ in }
     ) throws {
         redis = try RedisServer(options: options)
-        credentials = try Credentials.make(Credentials.Request(topics: topics))
+        var request = Credentials.Request(topics: topics)
+        if let validity { request.clientValidity = validity }
+        credentials = try Credentials.make(request)
         try credentials.write(to: folder.file("credentials"))
         var configuration = Simulator.Configuration(credentials: credentials)
         configuration.ledgerDetail = .requests(keepsBodies: true)
