@@ -71,9 +71,18 @@ public final class SessionPool: Sendable {
     /// What is in flight is heard out; the new dials do not wait for it, nor for any back-off.
     public func reconnect() { shared.messages.send(.reconnect) }
 
+    /// Settings and credential, found to fit together: what remains to do with them cannot fail.
+    public struct Replacement: Sendable {
+        fileprivate let configuration: PoolConfiguration
+
+        public init(settings: PoolSettings, credential: Credential) throws(CredentialError) {
+            configuration = try PoolConfiguration(settings: settings, credential: credential)
+        }
+    }
+
     /// New settings and credential: new sessions come up before the old ones drain. The settings' host may differ.
-    public func replace(settings: PoolSettings, credential: Credential) throws(CredentialError) {
-        let configuration = try PoolConfiguration(settings: settings, credential: credential)
+    public func replace(with replacement: Replacement) {
+        let configuration = replacement.configuration
         tokens.withLock { $0.source = configuration.tokens }
         shared.replacement.withLock { $0.pending += 1 }
         shared.messages.send(.replace(configuration))

@@ -47,6 +47,7 @@ struct CredentialLoader {
             checkEnvironment(app, facts)
             checkEnd(app, facts)
         }
+        if faults.count == before, let credential { checkTLS(app, credential) }
         guard faults.count == before, let credential else { return nil }
         let topic = app.topic ?? credential.certificate?.defaultTopic
         if topic == nil {
@@ -104,6 +105,15 @@ struct CredentialLoader {
             _ = try TLSContext(clientTrusting: path, identity: nil, protocols: [])
         } catch {
             fault(app, "apns_ca_path", "\(path) holds no certificates", "a PEM bundle of roots would be right")
+        }
+    }
+
+    /// TLS has demands of its own, on the size of keys for one.
+    private mutating func checkTLS(_ app: Settings.App, _ credential: Credential) {
+        do {
+            _ = try SessionPool.Replacement(settings: app.pool, credential: credential)
+        } catch {
+            fault(app, app.credential.certificateKey, "cannot be used: \(error)", "another one would be right")
         }
     }
 

@@ -45,8 +45,10 @@ struct PoolTests {
         let (old, new) = (try FakeServer(), try FakeServer())
         let fixture = try PoolFixture(port: old.port, sessions: 2)
         let before = fixture.push(2000)
-        try fixture.pool.replace(
-            settings: fixture.settings(port: new.port, sessions: 2), credential: PoolFixture.signing.get())
+        // A dial that is under way would be given up for a new one.
+        fixture.waitUntilOpened(2)
+        fixture.pool.replace(
+            with: try .init(settings: fixture.settings(port: new.port, sessions: 2), credential: PoolFixture.signing.get()))
         let after = fixture.push(2000)
         fixture.waitUntilOpened(4)
         let last = fixture.push(100)
