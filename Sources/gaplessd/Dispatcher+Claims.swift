@@ -148,10 +148,11 @@ extension Dispatcher {
             for number in app.pool.withdraw(numbers) + unsent { forget(number) }
         }
         for number in numbers where held[number]?.suspectAnswer != nil { forget(number) }
+        for number in numbers { held[number]?.isDisowned = true }
         log.warning("\(claims.count) jobs were taken over by another worker.")
     }
 
-    private mutating func forget(_ number: UInt64) {
+    mutating func forget(_ number: UInt64) {
         if let job = held.remove(number) { apps[job.app].noLongerHolds(job) }
     }
 }

@@ -7,6 +7,8 @@ extension Dispatcher {
     mutating func ended(_ delivery: Delivery) {
         if case .delivered(let apnsID) = delivery.outcome { return delivered(delivery.id, apnsID: apnsID) }
         guard let job = held[delivery.id] else { return }
+        // Its owner pushes it again, counts it and says so.
+        if job.isDisowned { return forget(delivery.id) }
         let app = apps[job.app]
         let standing = RetryPolicy.Standing(
             attempts: job.job.attempts, resends: job.resends, topicIsOurs: job.job.topic == nil)
