@@ -72,8 +72,11 @@ final class PoolShared: Sendable {
     let capacity = Capacity()
     let addresses = Locked(AddressBook())
     let resolver: Resolver
-    /// The provider token that the youngest session opened with: what a refusal is about.
+    /// The provider token that the youngest session opened with.
     let tokenGeneration = Atomic<UInt64>(0)
+    /// The provider token that each open session pushes with: what a refusal is about. An old one is no reason to sign another
+    /// where there is a younger one already.
+    let sessionTokens = Locked<[SessionID: UInt64]>([:])
     /// How many new credentials the pool's thread has not seen yet, and the youngest session that has an older one.
     let replacement = Locked((pending: 0, lastOld: SessionID(0)))
     let deliveries: Mailbox<Delivery>

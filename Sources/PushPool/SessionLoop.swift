@@ -129,6 +129,10 @@ struct SessionLoop: ~Copyable {
             if response.rejection.status < 500 { hasServed = true }
             machine.answered(.rejected(response.rejection), stream: stream, at: slot, &effects)
         case .reset(let slot, let stream, let code, let wasSent):
+            if code == SessionMachine.enhanceYourCalm {
+                context.shared.messages.send(.mustSlowDown(context.id))
+                machine.retire(because: .streamReset(code: code), &effects)
+            }
             machine.streamReset(code: code, wasSent: wasSent, stream: stream, at: slot, &effects)
         case .settings(let limit):
             machine.limitChanged(to: limit, &effects)
@@ -196,6 +200,7 @@ struct SessionLoop: ~Copyable {
         guard let newest, newest.generation != token?.generation else { return }
         codec.setToken(newest.bytes)
         token = newest
+        context.shared.sessionTokens.withLock { $0[context.id] = newest.generation }
     }
 
     // MARK: The pool
@@ -223,6 +228,7 @@ struct SessionLoop: ~Copyable {
         announceCapacity()
         deliver()
         context.shared.addresses.withLock { $0.release(address) }
+        context.shared.sessionTokens.withLock { $0[context.id] = nil }
         context.shared.messages.send(
             .ended(context.id, address: context.name(of: address), fault, hasServed: hasServed))
     }

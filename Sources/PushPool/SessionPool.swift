@@ -109,7 +109,8 @@ public final class SessionPool: Sendable {
     ///
     /// - Parameter session: the one that was refused. Hundreds are refused at once; only the first leads to a new token.
     public func renewToken(refusedOn session: SessionID? = nil) -> TokenRenewal {
-        let generation = shared.tokenGeneration.load(ordering: .relaxed)
+        let known = session.flatMap { session in shared.sessionTokens.withLock { $0[session] } }
+        let generation = known ?? shared.tokenGeneration.load(ordering: .relaxed)
         let renewal = tokens.withLock { tokens -> TokenRenewal in
             guard let source = tokens.source else { return .noSigningKey }
             if let session, session <= tokens.renewedAt { return .alreadyRenewed }

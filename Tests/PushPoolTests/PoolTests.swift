@@ -95,6 +95,23 @@ struct PoolTests {
         #expect(simulator.totals.connections == 3)
     }
 
+    @Test func `a session whose old token is refused gets the younger one that there is, and none is signed for it`() throws {
+        let server = try FakeServer()
+        let own = try Credential.signingKey(p8PEM: Certificates.shared.signingKeyPEM, keyID: "OLDANDNEW1", teamID: "TEAM567890")
+        let (first, second) = (try PoolFixture(port: server.port, credential: own), try PoolFixture(port: server.port, credential: own))
+        for pool in [first, second] {
+            pool.push(1)
+            pool.waitForDeliveries(1)
+        }
+        #expect(second.pool.renewToken() == .renewed)
+        second.waitUntilOpened(2)
+        let session = try #require(first.deliveries.all.first?.session)
+        #expect(first.pool.renewToken(refusedOn: session) == .renewed)
+        first.waitUntilOpened(2)
+        let minted = (first.events.drain() + second.events.drain()).count { $0 == .tokens(.minted(key: "OLDANDNEW1")) }
+        #expect(minted == 2)
+    }
+
     @Test func `reconnecting replaces every session and loses nothing`() throws {
         let server = try FakeServer()
         let fixture = try PoolFixture(port: server.port, sessions: 2)

@@ -188,6 +188,19 @@ struct SessionFaultTests {
         #expect(.now - begin >= .milliseconds(400))
     }
 
+    @Test func `a stream that is reset for the sake of calm ends its session too`() throws {
+        let angry = FakeServer.Script(answers: [.status(200), .reset(11)])
+        let server = try FakeServer([angry, .init()])
+        let fixture = try PoolFixture(port: server.port) { $0.dialBackoff = Backoff(first: .milliseconds(400), jitter: 0) }
+        fixture.push(1)
+        fixture.waitForDeliveries(1)
+        let begin = ContinuousClock.now
+        fixture.push(1)
+        #expect(fixture.waitForDeliveries(2).last?.outcome == .maybeProcessed(.streamReset(code: 11)))
+        fixture.waitUntilOpened(2)
+        #expect(.now - begin >= .milliseconds(400))
+    }
+
     @Test func `the kernel gives a dead connection up after 20 seconds`() throws {
         let server = try FakeServer()
         let fixture = try PoolFixture(port: server.port)
