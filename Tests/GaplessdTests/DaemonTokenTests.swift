@@ -54,6 +54,10 @@ struct DaemonTokenTests {
         try stage.push(pushJob("0a"))
         #expect(stage.accepts(1))
         #expect(daemon.complaints.count { $0.contains("cannot be kept for other processes") } == 1)
+        let settings = stage.folder.file("settings.json")
+        let check = try Call(["check", settings], environment: ["STATE_DIRECTORY": "/proc/nowhere"])
+        #expect(check.status == 0)
+        #expect(check.errors.hasPrefix("warning: The provider token of the key SIMKEY0001 cannot be kept"))
         #expect(daemon.stop()?.status == 0)
     }
 

@@ -1,3 +1,4 @@
+import Glibc
 import PushPool
 import Threads
 
@@ -27,7 +28,8 @@ enum APNSProbe {
                 case .opened(_, let address, let streams): return "ok, \(address), \(streams) streams"
                 case .dialFailed(let address, let fault, _), .closed(_, let address, let fault):
                     throw ProbeFault(fault, at: address)
-                case .capacityChanged, .tokens: continue
+                case .tokens(let news): news.warn()
+                case .capacityChanged: continue
                 }
             }
             poller.reset()
@@ -35,6 +37,13 @@ enum APNSProbe {
             poller.wait(until: deadline)
         }
         throw .unavailable("\(settings.host):\(settings.port) within \(settings.dialTimeout)")
+    }
+}
+
+extension TokenNews {
+    /// A token that cannot be kept is worth a word also where there is no log.
+    func warn() {
+        if case .notKept = self { StandardStreams.print(["warning: \(logText.printable)"], to: STDERR_FILENO) }
     }
 }
 

@@ -101,7 +101,8 @@ struct SingleSend {
             case .opened: return true
             case .dialFailed(let address, let fault, _), .closed(_, let address, let fault):
                 throw Fault(description: "\(address): no answer: \(fault.logText)")
-            case .capacityChanged, .tokens: continue
+            case .tokens(let news): news.warn()
+            case .capacityChanged: continue
             }
         }
         return false
