@@ -180,5 +180,9 @@ extension JSONValue {
     func number(_ key: String) -> Int64? { self[key]?.integerValue }
 }
 
-/// Unix seconds.
-func unixTime() -> Int64 { Int64(time(nil)) }
+/// Unix seconds. Not time(2), which lags up to a tick behind the clock that Redis reads.
+func unixTime() -> Int64 {
+    var now = timespec()
+    clock_gettime(CLOCK_REALTIME, &now)
+    return Int64(now.tv_sec)
+}
