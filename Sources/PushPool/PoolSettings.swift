@@ -28,8 +28,8 @@ public struct PoolSettings: Sendable, Equatable {
 
     public init(
         host: String, port: Int, extraRootsPath: String? = nil, proxy: HTTPProxy? = nil, sessions: Int = 2,
-        dialTimeout: Duration = .seconds(10), dialBackoff: Backoff = Backoff(), requestTimeout: Duration = .seconds(15), keepAlive: Duration = .seconds(60),
-        maxConcurrentStreams: Int = 1000, collectsAPNSIDs: Bool = false
+        dialTimeout: Duration = .seconds(10), dialBackoff: Backoff = Backoff(), requestTimeout: Duration = .seconds(15),
+        keepAlive: Duration = .seconds(60), maxConcurrentStreams: Int = 1000, collectsAPNSIDs: Bool = false
     ) {
         self.host = host
         self.port = port
