@@ -70,7 +70,8 @@ let package = Package(
         .testTarget(
             name: "SocketsTests", dependencies: ["Sockets", "Threads", "APNSSimulator"], swiftSettings: strict),
         .testTarget(name: "JSONBytesTests", dependencies: ["JSONBytes"], swiftSettings: strict),
-        .testTarget(name: "PushPoolTests", dependencies: ["PushPool", "APNSSimulator"], swiftSettings: strict),
+        .testTarget(
+            name: "PushPoolTests", dependencies: ["PushPool", "APNSSimulator", "Harness"], swiftSettings: strict),
         .testTarget(name: "RedisQueueTests", dependencies: ["RedisQueue"], swiftSettings: strict),
         .testTarget(
             name: "APNSSimulatorTests", dependencies: ["APNSSimulator", "Sockets", "Threads", "apns-simulator"],

@@ -60,17 +60,18 @@ public final class DaemonProcess {
     /// - Parameters:
     ///   - settings: the path of its settings file.
     ///   - name: both its outputs are appended to `NAME.out` and `NAME.err` of `folder`.
+    ///   - stateFolder: what systemd would make for it; `state` in `folder` unless told.
     ///   - wrapper: a command to run it under.
     ///   - log: where both outputs go, if not there.
     public init(
-        settings: String, folder: TemporaryFolder, name: String = "daemon", under wrapper: [String] = [],
+        settings: String, folder: TemporaryFolder, name: String = "daemon", stateFolder: String? = nil, under wrapper: [String] = [],
         log: ChildProcess.Output? = nil
     ) throws {
         (self.folder, self.name) = (folder, name)
         let command = wrapper + [BuiltProducts.path("gaplessd"), settings]
         process = try ChildProcess(
-            command[0], Array(command.dropFirst()), standardOutput: log ?? .file(folder.file("\(name).out")),
-            standardError: log ?? .file(folder.file("\(name).err")))
+            command[0], Array(command.dropFirst()), environment: ["STATE_DIRECTORY": stateFolder ?? folder.file("state")],
+            standardOutput: log ?? .file(folder.file("\(name).out")), standardError: log ?? .file(folder.file("\(name).err")))
     }
 
     public var standardOutput: String { File.read(folder.file("\(name).out")) }

@@ -48,8 +48,20 @@ public indirect enum SessionFault: Sendable, Equatable {
     case connectionLost(String)
     /// A PING went unanswered.
     case pingUnanswered
-    /// The pool closed the session itself: drain, reload, retirement.
+    /// The pool closed the session itself: drain, reload, end.
     case closedByUs
+    /// The session was of no more use, and the pool closed it.
+    case retired(Retirement)
+}
+
+/// Why a session that still worked was replaced by another.
+public enum Retirement: Sendable, Equatable {
+    /// The server ignored a request, though it lives (jchambers/pushy#773).
+    case requestIgnored
+    /// Three answers of 500 in a row: a server that has lost its way is left until it is replaced (apns.md 7.11).
+    case serverErrors
+    /// It has had as many requests as HTTP/2 has stream identifiers.
+    case usedUp
 }
 
 /// One attempt's end.

@@ -52,6 +52,11 @@ struct PoolLoop: ~Copyable {
             return machine.retired(id, hasServed: hasServed, now: .now, random: random)
         case .capacityChanged:
             return [.tell(.capacityChanged)]
+        case .mustSlowDown(let id):
+            machine.mustSlowDown(id, now: .now, random: random)
+            return []
+        case .tokens(let news):
+            return [.tell(.tokens(news))]
         case .ended(let id, let address, let fault, let hasServed):
             join(id)
             return machine.ended(id, address: address, fault, hasServed: hasServed, now: .now, random: random)

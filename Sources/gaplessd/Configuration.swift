@@ -8,13 +8,16 @@ struct Configuration: Sendable {
     var credentials: [AppCredential]
     /// For connections to Redis; `nil` without TLS.
     var redisTLS: TLSContext?
+    /// Where provider tokens are kept between starts.
+    var stateFolder: String?
     /// Nothing is wrong, but the operator should know: lines for the log.
     var warnings: [String]
 
     /// - Parameter now: Unix seconds, for the dates of certificates.
     static func load(_ file: SettingsFile, now: Int64 = Int64(time(nil))) throws(SettingsRefusal) -> Configuration {
         let reading: Settings.Reading
-        var loader = CredentialLoader(now: now)
+        let stateFolder = StateFolder.path(environment: file.environment, isRoot: geteuid() == 0)
+        var loader = CredentialLoader(now: now, stateFolder: stateFolder)
         do {
             reading = try Settings.read(file)
         } catch {
@@ -26,8 +29,9 @@ struct Configuration: Sendable {
         guard loader.faults.isEmpty else { throw SettingsRefusal(file: file.path, faults: loader.faults) }
         let warnings = (reading.warnings + loader.warnings).map { $0.line(file: file.path) }
         do {
-            let tls = try reading.settings.redis.tlsContext()
-            return Configuration(settings: reading.settings, credentials: credentials, redisTLS: tls, warnings: warnings)
+            return Configuration(
+                settings: reading.settings, credentials: credentials, redisTLS: try reading.settings.redis.tlsContext(),
+                stateFolder: stateFolder, warnings: warnings)
         } catch {
             throw SettingsRefusal(file: file.path, faults: error.faults)
         }

@@ -96,9 +96,21 @@ extension Dispatcher {
         let held = HeldJob(job, list: list, claim: claim.id, app: number, expiration: expiration)
         if isExpired {
             buryExpired(held, wasSent: false)
-        } else {
+        } else if held.job.attempts > 0 {
+            held.avoiding = memory.session(toAvoid: TokenMemory.Key(app: number, token: held.token))
+            send(held, by: app)
+        } else if !memory.hasPauses(now: now) || !waitsBehindAnother(held, claim) {
             send(held, by: app)
         }
+        return true
+    }
+
+    /// A newer job waits as long as APNs wants no more for its token.
+    private mutating func waitsBehindAnother(_ job: HeldJob, _ claim: ClaimedJob) -> Bool {
+        let key = TokenMemory.Key(app: job.app, token: job.token)
+        guard let pause = memory.pause(key, now: now) else { return false }
+        lists[job.list].queue.settle(
+            Settlement(id: claim.id, effect: .delay(job: claim.bytes, .after(pause), isRetry: false)))
         return true
     }
 
@@ -142,10 +154,11 @@ extension Dispatcher {
             for number in app.pool.withdraw(numbers) + unsent { forget(number) }
         }
         for number in numbers where held[number]?.suspectAnswer != nil { forget(number) }
+        for number in numbers { held[number]?.isDisowned = true }
         log.warning("\(claims.count) jobs were taken over by another worker.")
     }
 
-    private mutating func forget(_ number: UInt64) {
+    mutating func forget(_ number: UInt64) {
         if let job = held.remove(number) { apps[job.app].noLongerHolds(job) }
     }
 }

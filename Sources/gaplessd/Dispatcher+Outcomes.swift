@@ -7,6 +7,8 @@ extension Dispatcher {
     mutating func ended(_ delivery: Delivery) {
         if case .delivered(let apnsID) = delivery.outcome { return delivered(delivery.id, apnsID: apnsID) }
         guard let job = held[delivery.id] else { return }
+        // Its owner pushes it again, counts it and says so.
+        if job.isDisowned { return forget(delivery.id) }
         let app = apps[job.app]
         let standing = RetryPolicy.Standing(
             attempts: job.job.attempts, resends: job.resends, topicIsOurs: job.job.topic == nil)
@@ -14,8 +16,10 @@ extension Dispatcher {
         case .settleDelivered: delivered(delivery.id, apnsID: nil)
         case .resend(let mayDuplicate): resend(delivery, mayDuplicate: mayDuplicate)
         case .giveBack: release(delivery.id)
-        case .retryLater(let delay):
+        case .retryLater(let delay, let pausesToken):
             perform(app.gate.probeWasInconclusive(now: now), app: job.app)
+            let key = TokenMemory.Key(app: job.app, token: job.token)
+            memory.failed(key, on: delivery.session, delay: delay, pauses: pausesToken, now: now)
             retryLater(delivery.id, delivery.outcome, after: delay)
         case .bury(let verdict):
             perform(delivery.outcome.isAnswerAboutTheJob ? app.gate.answered() : app.gate.probeWasInconclusive(now: now), app: job.app)
@@ -173,6 +177,8 @@ extension Dispatcher {
             log.warning("\(app.label)No session to \(address): \(fault.logText). Again in \(wait.roundedSeconds) s.")
             if let reason = HoldReason(fault) { perform(app.gate.faulted(reason, now: now), app: index) }
         case .capacityChanged: break
+        case .tokens(let news):
+            if case .notKept = news { log.warning(app.label + news.logText) } else { log.info(app.label + news.logText) }
         }
     }
 

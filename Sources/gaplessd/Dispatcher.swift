@@ -42,6 +42,8 @@ struct Dispatcher: ~Copyable {
     var plan: DaemonPlan
     let readAnew: ReadAnew
     let log: Log
+    var certificates: CertificateWatch
+    var nextCertificateCheck = ContinuousClock.Instant.now
     let apps: [PushApp]
     /// The app without a name, if the settings have one.
     let topLevelApp: Int?
@@ -51,6 +53,8 @@ struct Dispatcher: ~Copyable {
     var signals: SignalInbox
     var reader: JobReader
     var held = HeldJobs()
+    /// What APNs has lately said of device tokens.
+    var memory = TokenMemory()
     var phase = Phase.running
     var counters = Counters()
     /// Why a list was refused before it was ever connected: the daemon ends with it.
@@ -66,11 +70,12 @@ struct Dispatcher: ~Copyable {
     private var queueEvents: [QueueEvent] = []
 
     init(
-        settings: Settings, readAnew: @escaping ReadAnew, log: Log, apps: [PushApp], lists: [List],
+        _ configuration: Configuration, readAnew: @escaping ReadAnew, log: Log, apps: [PushApp], lists: [List],
         deliveries: Mailbox<Delivery>, poolEvents: [Mailbox<PoolEvent>], signals: consuming SignalInbox
     ) {
-        self.settings = settings
+        settings = configuration.settings
         plan = DaemonPlan(settings)
+        certificates = CertificateWatch(configuration, now: wallClock.unixSeconds)
         self.readAnew = readAnew
         self.log = log
         self.apps = apps
@@ -169,6 +174,7 @@ struct Dispatcher: ~Copyable {
             if let probe = app.gate.nextProbe, probe > now { consider(probe) }
             if app.held > 0 { consider(app.unreachableSince.map { $0 + Self.unreachablePatience }) }
         }
+        if certificates.wait(now: wallClock.unixSeconds) != nil { consider(nextCertificateCheck) }
         switch phase {
         case .draining(let until), .stopping(let until): consider(until)
         case .running, .stopped: break
@@ -189,7 +195,14 @@ struct Dispatcher: ~Copyable {
             // Whatever way a probe went (a broken session, an expiry, another worker): once nothing is out, no verdict will come.
             if app.gate.isProbing && app.held == 0 { perform(app.gate.probeWasInconclusive(now: now), app: index) }
         }
+        watchCertificates()
         keepShutdownTime()
+    }
+
+    private mutating func watchCertificates() {
+        guard nextCertificateCheck <= now, let wait = certificates.wait(now: wallClock.unixSeconds) else { return }
+        for warning in certificates.warnings(now: wallClock.unixSeconds) { log.warning(warning) }
+        nextCertificateCheck = now + .seconds(wait)
     }
 }
 

@@ -16,6 +16,8 @@ struct SettingsKey: Sendable, Equatable {
         case appleID
         /// `production`, `sandbox` or `host:port`.
         case apnsServer
+        /// `http://[user:pass@]host:port`. Never shown: there may be a password in it.
+        case proxy
         /// `host:port`, `tcp:host:port` or `unix:/path`.
         case netAddress
         case integer(ClosedRange<Int>)
@@ -94,6 +96,7 @@ extension SettingsKey.Kind {
         case .secret: "a string would be right"
         case .appleID: "the 10 letters and digits that Apple shows for it would be right"
         case .apnsServer: "\"production\", \"sandbox\" or \"host:port\" would be right"
+        case .proxy: "\"http://host:port\" or \"http://user:password@host:port\" would be right"
         case .netAddress: "\"host:port\", \"tcp:host:port\" or \"unix:/path\" would be right"
         case .integer(let range): "an integer from \(range.lowerBound) to \(range.upperBound) would be right"
         case .fraction(let range): "a number from \(range.lowerBound.short) to \(range.upperBound.short) would be right"

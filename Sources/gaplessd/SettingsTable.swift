@@ -24,7 +24,7 @@ enum SettingsTable {
         SettingsKey("apns_topic", .word),
         SettingsKey("apps", .apps),
         SettingsKey("apns_ca_path", .path),
-        SettingsKey("apns_proxy", .text, support: .later),
+        SettingsKey("apns_proxy", .proxy),
         SettingsKey("apns_dial_timeout", .seconds(wait), default: "10"),
         SettingsKey("apns_dial_backoff_min", .seconds(wait), default: "0.5"),
         SettingsKey("apns_dial_backoff_max", .seconds(wait), default: "60"),

@@ -15,16 +15,22 @@ struct CheckReport {
         ]
         for (app, credential) in zip(settings.apps, configuration.credentials) {
             lines += ["", app.name.map { "app         \($0.printable)" } ?? "app         (top level)"]
-            lines += Self.lines(app, credential, now: now)
+            lines += Self.lines(app, credential, configuration.stateFolder, now: now)
         }
         self.lines = lines + ["", "settings: ok"]
     }
 
-    private static func lines(_ app: Settings.App, _ own: AppCredential, now: Int64) -> [String] {
+    private static func lines(_ app: Settings.App, _ own: AppCredential, _ tokenFolder: String?, now: Int64) -> [String] {
         var lines = [
             "server      \(app.pool.host):\(app.pool.port), \(app.pool.sessions) sessions",
             "credential  \(own.credential.description.printable)",
         ]
+        if let proxy = app.pool.proxy {
+            lines.append("proxy       \(proxy)\(proxy.user.map { ", user \($0.printable)" } ?? "")")
+        }
+        if case .signingKey = app.credential {
+            lines.append("tokens      \(tokenFolder.map { "kept in \($0.printable)" } ?? "kept in memory alone: there is no STATE_DIRECTORY")")
+        }
         if let facts = own.credential.certificate {
             let days = facts.daysLeft(now: now)
             lines += [
