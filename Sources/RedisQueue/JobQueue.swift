@@ -183,8 +183,7 @@ public struct JobQueue: ~Copyable {
                 search.cancel()
                 control = nil
                 waiter = nil
-            case .follow(let text):
-                if !search.whereabouts.moved(text) { machine.lost("an answer that makes no sense: \(text)", now: now) }
+            case .follow(let text): search.whereabouts.moved(text)
             case .learn(let nodes): search.whereabouts.learned(Endpoint.nodes(nodes, besides: search.whereabouts.current))
             case .call(let call):
                 let number = machine.number

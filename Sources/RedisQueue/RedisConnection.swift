@@ -26,6 +26,8 @@ struct RedisConnection<Tag>: ~Copyable {
     private var stage = Stage.dialing
     /// The handshake waits for what comes in, not for room to write.
     private var isHandshakeReading = false
+    /// Something has come in: our certificate was good enough.
+    private var hasHeard = false
     private let tls: (context: TLSContext, host: String)?
     private let timeout: Duration
     private let dialDue: ContinuousClock.Instant
@@ -167,19 +169,16 @@ struct RedisConnection<Tag>: ~Copyable {
 
     /// A server that refuses our certificate says so and hangs up (RFC 8446, 6.2); its word is still to be read when writing fails.
     private mutating func reasonToClose() -> RedisError? {
-        while true {
-            switch transport.read(into: &inbox) {
-            case .done: continue
-            case .failed(.tls(let failure)): return .socket(.tls(failure))
-            case .needsRead, .needsWrite, .closed, .failed: return nil
-            }
-        }
+        if hasHeard { return nil }
+        if case .failed(.tls(let failure)) = transport.read(into: &inbox) { return .socket(.tls(failure)) }
+        return nil
     }
 
     private mutating func read(into replies: inout [Incoming]) throws(RedisError) {
         while true {
             switch transport.read(into: &inbox) {
             case .done(let count):
+                hasHeard = true
                 reader.feed(inbox, count: count)
                 while let reply = try reader.next() {
                     guard let answered = expected.popFirst() else { throw .notRedis("a reply that nobody asked for") }

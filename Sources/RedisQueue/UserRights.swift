@@ -34,7 +34,8 @@ public struct UserRights: Sendable, Equatable {
     /// What a worker tries and can do without, and what is lost then.
     static func luxuries(_ mode: QueueSettings.DeliveryMode) -> [(command: String, loss: String)] {
         let info = ("INFO", "dangerous settings of Redis are not warned of")
-        return mode == .atMostOnce ? [info] : [info, ("BLMOVE Q Q LEFT LEFT 1", "the list is asked again and again instead of waited for")]
+        if mode == .atMostOnce { return [info] }
+        return [info, ("BLMOVE Q Q LEFT LEFT 1", "the list is asked again and again instead of waited for")]
     }
 
     public static func read(_ client: inout RedisClient, _ settings: QueueSettings) throws(RedisError) -> UserRights {
@@ -84,9 +85,9 @@ public struct UserRights: Sendable, Equatable {
         var rest = answers
         for name in needed where UserRights.isCommandRefused(rest.popFirst()) { missingCommands.append(name) }
         for luxury in wanted {
-            let answer = rest.popFirst()
-            if UserRights.isCommandRefused(answer) { remarks.append("this user may not run \(UserRights.name(luxury.command)): \(luxury.loss)") }
-            if UserRights.isUnknown(answer) { remarks.append("this Redis has no \(UserRights.name(luxury.command)): \(luxury.loss)") }
+            let (answer, name) = (rest.popFirst(), UserRights.name(luxury.command))
+            if UserRights.isCommandRefused(answer) { remarks.append("this user may not run \(name): \(luxury.loss)") }
+            if UserRights.isUnknown(answer) { remarks.append("this Redis has no \(name): \(luxury.loss)") }
         }
         if case .error(let text)? = rest.popFirst() {
             if UserRights.isCommandRefused(.error(text)) { missingCommands.append("eval") }

@@ -39,11 +39,6 @@ struct Whereabouts {
         }
     }
 
-    /// Whether a server must say that it is a master before it is believed.
-    var wantsProof: Bool {
-        if case .sentinels = way { true } else { false }
-    }
-
     /// The name of the master that Sentinels are asked for.
     var masterName: String {
         if case .sentinels(_, let master) = way { master } else { "" }
@@ -116,7 +111,8 @@ struct Whereabouts {
         if case .fixed(let seed) = way, seed == current { nil } else { current }
     }
 
-    /// Another node has the list. `false` when the words make no sense.
+    /// Another node has the list. `false`, and nothing changes, when the words make no sense.
+    @discardableResult
     mutating func moved(_ text: String) -> Bool {
         guard let node = Endpoint(movedTo: text, from: current) else { return false }
         known = node

@@ -56,8 +56,8 @@ struct RedisTLSLoader {
 
     private mutating func identity(_ files: Settings.Redis.TLS) -> TLSContext.Identity? {
         guard let path = files.certificatePath, let certificate = read(path, "redis_cert_path") else { return nil }
-        guard let keyPath = files.keyPath else { return checked(TLSContext.Identity(certificatesPEM: certificate, keyPEM: certificate), path) }
-        guard let key = read(keyPath, "redis_key_path") else { return nil }
+        let keyPath = files.keyPath ?? path
+        guard let key = keyPath == path ? certificate : read(keyPath, "redis_key_path") else { return nil }
         return checked(TLSContext.Identity(certificatesPEM: certificate, keyPEM: key), keyPath)
     }
 

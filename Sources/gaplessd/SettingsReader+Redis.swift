@@ -41,7 +41,9 @@ extension SettingsReader {
     private mutating func sentinels(_ top: SettingsScope) -> QueueSettings.Server? {
         let (isListed, isNamed) = (top.present.contains("redis_sentinels"), top.present.contains("redis_sentinel_master"))
         if isListed && !isNamed {
-            fault("redis_sentinels", "is given without redis_sentinel_master", "the name that Sentinel knows the master by would be right beside it")
+            fault(
+                "redis_sentinels", "is given without redis_sentinel_master",
+                "the name that Sentinel knows the master by would be right beside it")
         }
         if isNamed && !isListed {
             fault("redis_sentinel_master", "is given without redis_sentinels", "an array of \"host:port\" would be right beside it")
@@ -70,10 +72,14 @@ extension SettingsReader {
             return nil
         }
         if case .unix = server {
-            fault("redis_tls", "is given with a Unix socket, where Redis speaks no TLS", "a host and a port, or no redis_tls, would be right")
+            fault(
+                "redis_tls", "is given with a Unix socket, where Redis speaks no TLS",
+                "a host and a port, or no redis_tls, would be right")
         }
         if files.contains("redis_key_path"), !files.contains("redis_cert_path") {
-            fault("redis_key_path", "is given without redis_cert_path", "both, or one PEM file with both as redis_cert_path, would be right")
+            fault(
+                "redis_key_path", "is given without redis_cert_path",
+                "both, or one PEM file with both as redis_cert_path, would be right")
         }
         let tls = Settings.Redis.TLS(
             rootsPath: top.text("redis_ca_path"), certificatePath: top.text("redis_cert_path"), keyPath: top.text("redis_key_path"))

@@ -8,8 +8,9 @@ struct CheckReport {
     /// - Parameter now: Unix seconds, for the days that certificates have left.
     init(_ configuration: Configuration, now: Int64) {
         let settings = configuration.settings
+        let redis = settings.redis
         var lines = [
-            "redis       \(settings.redis.server.text)\(settings.redis.tls == nil ? "" : " by TLS"), database \(settings.redis.database), \(settings.redis.delivery.text)",
+            "redis       \(redis.server.text)\(redis.tls == nil ? "" : " by TLS"), database \(redis.database), \(redis.delivery.text)",
             "lists       \(settings.lists.map(\.printable).joined(separator: ", "))",
             "retries     \(settings.retryLimit), after \(settings.retryDelays.map(\.secondsText).joined(separator: ", ")) s",
         ]
