@@ -6,11 +6,12 @@
 /// sake, and are literals without indexing from then on ("Sending notification requests to APNs").
 ///
 /// `authorization` is indexed: "Establishing a connection to APNs" names it among the values that seldom change and should
-/// be. It makes a request 161 bytes shorter (apns.md 2.1). The never-indexed form keeps a secret out of the tables of
-/// intermediaries (RFC 7541, 7.1.3); there are none, as a CONNECT tunnel passes TLS through.
+/// be. With a bearer of 300 bytes that makes a request 161 bytes shorter (measured against nghttp2's encoder, which never
+/// indexes it). The never-indexed form keeps a secret out of the tables of intermediaries (RFC 7541, 7.1.3); there are
+/// none, as a CONNECT tunnel passes TLS through.
 ///
-/// Nothing is Huffman-coded. Constants cross the wire once per connection; 64 hex digits would be 19 bytes shorter, for
-/// which TLS takes less time than the coding.
+/// Nothing is Huffman-coded. Constants cross the wire once per connection. 64 hex digits would be 19 bytes shorter, for
+/// which AES-GCM takes 12 ns (`openssl speed`: 1.6 GB/s): less than looking up 64 codes.
 struct HPACKEncoder {
     /// Bytes of the dynamic table: APNs' own limit, and the default of HTTP/2 (RFC 9113, 6.5.2).
     static let mostTable = 4096

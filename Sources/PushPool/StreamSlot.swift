@@ -28,6 +28,8 @@ struct UnsentBody {
 struct StreamTable {
     private static let none: Int32 = -1
 
+    private let capacity: Int
+    private let collectsAPNSIDs: Bool
     private var slots: [StreamSlot]
     /// The slot of the stream that may be at this place of the ring.
     private var ring: [Int32]
@@ -44,9 +46,6 @@ struct StreamTable {
         slots = []
         ring = [Int32](repeating: StreamTable.none, count: 1 << (Int.bitWidth - (2 * capacity).leadingZeroBitCount))
     }
-
-    private let collectsAPNSIDs: Bool
-    private let capacity: Int
 
     subscript(slot: Int) -> StreamSlot {
         get { slots[slot] }
@@ -67,7 +66,7 @@ struct StreamTable {
         slots[slot].stream = stream
         let place = place(of: stream)
         let other = Int(ring[place])
-        // Its place in the ring is not taken away from a stream that is closed.
+        // A stream that is still open at this place has been overtaken by a whole round.
         if other >= 0 && slots[other].stream != 0 && slots[other].stream != stream
             && self.place(of: slots[other].stream) == place
         {

@@ -9,7 +9,7 @@ private final class Nghttpd {
     private let process: pid_t
     private let directory = TemporaryDirectory()
 
-    init(tokens: [String]) throws {
+    init(tokens: [String], options: [String] = []) throws {
         directory.write(Certificates.shared.server.certificatesPEM, to: "server.pem")
         directory.write(Certificates.shared.server.keyPEM, to: "server.key")
         mkdir("\(directory.path)/3", 0o700)
@@ -17,10 +17,7 @@ private final class Nghttpd {
         for token in tokens { directory.write("", to: "3/device/\(token)") }
         port = try Listener(port: 0).port
         process = try Command.start(
-            [
-                "timeout", "60", "nghttpd", "-v", "-d", directory.path, "\(port)", "\(directory.path)/server.key",
-                "\(directory.path)/server.pem",
-            ], output: "\(directory.path)/log")
+            ["timeout", "60", "nghttpd", "-v", "-d", directory.path] + options + ["\(port)", "\(directory.path)/server.key", "\(directory.path)/server.pem"], output: "\(directory.path)/log")
     }
 
     var log: String { String(decoding: directory.read("log"), as: UTF8.self) }
@@ -59,4 +56,32 @@ struct NghttpdTests {
             #expect(server.log.contains(field), "\(field)")
         }
     }
+
+    @Test(arguments: [
+        ["--header-table-size=0"], ["--header-table-size=200", "-m", "3"], ["-w", "3"], ["-w", "1", "-m", "1"],
+        ["--padding=200"], ["--header-table-size=100000", "-w", "20", "-W", "20", "-m", "1000"],
+    ])
+    func `small tables, small windows, few streams and padding change nothing but the time it takes`(
+        options: [String]
+    ) throws {
+        let token = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"
+        let server = try Nghttpd(tokens: [token], options: options)
+        let fixture = try PoolFixture(port: server.port)
+        var batch = (1...100).map { notification($0, token: token, payload: body, expiration: Int64($0 % 3), collapseID: "c\($0)") }
+        batch.append(notification(101, token: "beef", payload: body))
+        fixture.pool.push(&batch)
+        let deliveries = fixture.waitForDeliveries(101)
+        #expect(deliveries.map(\.id).sorted() == Array(1...101))
+        #expect(deliveries.count { $0.outcome == .delivered(apnsID: nil) } == 100)
+        guard case .rejected(let rejection) = deliveries.first(where: { $0.id == 101 })?.outcome else {
+            Issue.record("\(deliveries.suffix(5))")
+            return
+        }
+        #expect(rejection.status == 404)
+        _ = fixture.pool.close()
+        let log = server.log
+        for place in 1...100 { #expect(log.contains("apns-collapse-id: c\(place)\n")) }
+    }
+
+    private let body = #"{"aps":{"alert":"\#(String(repeating: "x", count: 300))"}}"#
 }
