@@ -175,5 +175,9 @@ extension JSONValue {
     func number(_ key: String) -> Int64? { self[key]?.integerValue }
 }
 
-/// Unix seconds.
-func unixTime() -> Int64 { Int64(time(nil)) }
+/// Unix seconds, by the clock that Redis and the daemon read: time(2) lags some milliseconds behind it.
+func unixTime() -> Int64 {
+    var time = timespec()
+    clock_gettime(CLOCK_REALTIME, &time)
+    return Int64(time.tv_sec)
+}
