@@ -87,7 +87,7 @@ extension Dispatcher {
             return true
         }
         let app = apps[number]
-        if app.held >= app.gate.allowance(now: now) || app.pool.capacity == 0 {
+        guard app.takesOne(now: now) else {
             return giveBack(claim, list: list, toTail: apps.count > 1)
         }
         let time = wallClock.unixSeconds

@@ -41,7 +41,7 @@ extension Dispatcher {
         let app = apps[job.app]
         app.noLongerHolds(job)
         counters.sent += 1
-        if app.gate.phase != .open { perform(app.gate.accepted(), app: job.app) }
+        if !app.gate.isOpen { perform(app.gate.accepted(), app: job.app) }
         if plan.logsSuccesses { log.sent(forLog(job)) }
         if !plan.keepsResults && job.resends == 0 && job.maybeDuplicates == 0 {
             return lists[job.list].queue.acknowledge(job.claim)

@@ -122,12 +122,13 @@ struct Dispatcher: ~Copyable {
         noticeStopped()
     }
 
+    // Each look for what came is a lock and a system call: none without the descriptor's word.
+
     private mutating func takeDeliveries() {
+        if poller.readiness(at: 1).isEmpty { return }
         deliveries.drain(into: &arrived)
         for index in arrived.indices { ended(arrived[index]) }
     }
-
-    // Signals and pool events are rare: each look for them is a system call, so none without their descriptor's word.
 
     private mutating func takeSignals() {
         if poller.readiness(at: 0).isEmpty { return }

@@ -46,6 +46,11 @@ final class PushApp {
         return max(0, min(gate.allowance(now: now) - held, streams + min(streams, 250) - (held - heldSuspects)))
     }
 
+    /// Whether a job that was claimed may go out.
+    func takesOne(now: ContinuousClock.Instant) -> Bool {
+        pool.capacity > 0 && (gate.isOpen || held < gate.allowance(now: now))
+    }
+
     /// A job of this app is no longer held.
     func noLongerHolds(_ job: HeldJob) {
         held -= 1
