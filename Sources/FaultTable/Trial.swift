@@ -124,17 +124,28 @@ public final class Trial {
         producer = Producer(server: stage.server, first: queued, perSecond: rate, job: job)
     }
 
+    /// Lets no more jobs come in; returns what came.
+    func stopProducing() -> Producer.Books { producer?.stop() ?? Producer.Books() }
+
     /// Injects the fault once. With a producer at work it then waits until as many pushes go out as jobs come in.
-    func strike(_ body: () throws -> Void) throws {
+    ///
+    /// - Parameter limit: generous: the machine may have other work. How long it took is in the result.
+    func strike(backWithin limit: Duration = .seconds(60), _ body: () throws -> Void) throws {
         try body()
         times += 1
         guard producer != nil else { return }
         let start = ContinuousClock.now
-        guard awaitRate(0.9 * Double(Trial.rate), atMost: .seconds(60)) else {
-            throw TrialFailure(description: "no pushes a minute after fault \(times):\n" + logs)
+        guard awaitRate(0.9 * Double(Trial.rate), atMost: limit) else {
+            throw TrialFailure(description: "not back \(limit) after fault \(times):\n" + logs)
         }
         let took = .now - start
         recovery = recovery.map { max($0, took) } ?? took
+    }
+
+    /// From now on everybody but the daemons that are connected speaks to this Redis.
+    func turn(to server: RedisServer, leadingProxy: Bool = true) throws {
+        try stage.turn(to: server, leadingProxy: leadingProxy)
+        producer?.redirect(to: stage.server)
     }
 
     /// Counts an injection that needs no waiting after it.
@@ -223,7 +234,10 @@ extension Trial {
         if balance.extra > allowed { fail("\(balance.extra) delivered again, at most \(allowed) may be") }
         let counted = status.counter(.maybeDuplicate)
         if balance.extra > counted { fail("\(balance.extra) delivered again, and maybe_duplicate is \(counted)") }
-        if status.unexplained != 0 { fail("\(status.unexplained) claimed jobs that no counter explains") }
+        if status.unexplained != 0 {
+            let counters = status.counters.map { "\($0.key.rawValue) \($0.value)" }.sorted().joined(separator: ", ")
+            fail("\(status.unexplained) claimed jobs that no counter explains: \(counters)")
+        }
         do {
             let left = try stage.leftoverKeys()
             if !left.isEmpty { fail("left in Redis: \(left.joined(separator: " "))") }

@@ -34,6 +34,14 @@ public final class RedisServer {
     /// Where its log, its append-only file and its dump are.
     public var path: String { folder.path }
 
+    /// The file that its last writes are in. Each rewrite begins another, with a higher number.
+    public var appendOnlyFile: String {
+        let name = { [path] (number: Int) in "\(path)/appendonlydir/appendonly.aof.\(number).incr.aof" }
+        var number = 1
+        while access(name(number), F_OK) != 0 && number < 1000 { number += 1 }
+        return name(number)
+    }
+
     /// kill -9, as a power cut would.
     public func kill() {
         process.kill(SIGKILL)
