@@ -22,8 +22,8 @@ public final class Trial {
         public var counted: Int
         /// The longest time from the end of a fault until pushes went out again as fast as jobs came in.
         public var recovery: Duration?
-        /// Jobs that Redis itself forgot, or that its operator took away: they may be delivered or not.
-        public var excused: Int
+        /// Jobs that Redis itself forgot, or that its operator took away, before they were sent.
+        public var gone: Int
         /// What was not as it must be.
         public var failures: [String]
     }
@@ -204,17 +204,19 @@ extension Trial {
         endDaemons()
         let status = try stage.statusAnyhow()
         _ = stage.simulator.stop()
+        if rule == .survival { excuse(Set(0..<queued).union(books.acknowledged)) }
         let queued = Set(0..<queued).union(books.acknowledged).subtracting(excused)
         let maybe = books.unknown.union(excused)
+        let ledger = stage.simulator.ledger
         let dead = countsDeadLettersOnly ? [] : try stage.deadLetters().tokens
         var balance = Balance(
-            queued: Set(queued.map(deviceToken)), maybe: Set(maybe.map(deviceToken)), ledger: stage.simulator.ledger,
+            queued: Set(queued.map(deviceToken)), maybe: Set(maybe.map(deviceToken)), ledger: ledger,
             dead: dead)
         balance.dead = status.dead
         judge(balance, status)
         return Result(
             times: times, balance: balance, bound: bound, counted: status.counter(.maybeDuplicate), recovery: recovery,
-            excused: excused.count, failures: failures)
+            gone: Set(excused.map(deviceToken)).subtracting(ledger.accepted.keys).subtracting(dead).count, failures: failures)
     }
 
     private func endDaemons() {
