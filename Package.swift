@@ -56,11 +56,15 @@ let package = Package(
         .target(name: "ClockShift"),
         // What demo, bench, chaos and the tests of the whole daemon share: processes, a Redis, a simulator, ledgers.
         .target(
-            name: "Harness", dependencies: ["CLinux", "RedisQueue", "Sockets", "Threads", "JSONBytes"], swiftSettings: strict),
+            name: "Harness",
+            dependencies: ["APNSSimulator", "CLinux", "RedisQueue", "Sockets", "Threads", "JSONBytes"], swiftSettings: strict),
         // The faults that lose nothing, one row each.
-        .target(name: "FaultTable", dependencies: ["Harness", "RedisQueue", "Threads"], swiftSettings: strict),
+        .target(
+            name: "FaultTable", dependencies: ["APNSSimulator", "Harness", "RedisQueue", "Threads"], swiftSettings: strict),
         .executableTarget(
-            name: "gapless-lab", dependencies: ["Harness", "FaultTable", "RedisQueue", argumentParser], swiftSettings: strict),
+            name: "gapless-lab",
+            dependencies: ["Harness", "FaultTable", "RedisQueue", "PushPool", "Threads", "JSONBytes", "APNSSimulator", argumentParser],
+            swiftSettings: strict),
 
         .testTarget(name: "ThreadsTests", dependencies: ["Threads"], swiftSettings: strict),
         .testTarget(

@@ -27,8 +27,10 @@ public struct Fault: Sendable {
     let run: @Sendable (Trial) throws -> Void
 
     /// Runs the row on a stage of its own.
-    public func run(scale: Trial.Scale, seed: UInt64) throws -> Trial.Result {
-        let trial = Trial(rule: rule, scale: scale, seed: seed)
+    ///
+    /// - Parameter duration: of a row that goes on for as long as it is told.
+    public func run(scale: Trial.Scale, seed: UInt64, duration: Duration? = nil) throws -> Trial.Result {
+        let trial = Trial(rule: rule, scale: scale, seed: seed, duration: duration)
         try run(trial)
         return try trial.close()
     }

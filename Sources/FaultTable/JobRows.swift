@@ -19,6 +19,8 @@ extension Fault {
         try trial.queue(jobs)
         try trial.start()
         try trial.await("all are settled", atMost: .seconds(120)) { try trial.stage.status().isDrained }
+        // Its ledger is whole once it has ended.
+        _ = trial.stage.simulator.stop()
         let entries = trial.stage.simulator.ledger.entries
         trial.count(entries.count { $0.status != 200 })
         let sends = entries.reduce(into: [:]) { counts, entry in counts[entry.token, default: 0] += 1 }

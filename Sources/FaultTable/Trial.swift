@@ -1,3 +1,4 @@
+internal import APNSSimulator
 import Glibc
 public import Harness
 internal import RedisQueue
@@ -38,6 +39,10 @@ public final class Trial {
     let seed: UInt64
     var random: SeededGenerator
     var memoryCap = Trial.memoryCap
+    /// How long to go on with it, where the row goes on for as long as it is told.
+    let duration: Duration?
+    /// Jobs whose token another job has as well: that many deliveries of it are no second ones.
+    var alike = 0
     /// The dead letters are no jobs of ours: the row itself has judged them.
     var countsDeadLettersOnly = false
     private(set) var stage: Stage! = nil
@@ -49,13 +54,14 @@ public final class Trial {
     private var bound = 0
     private var recovery: Duration?
     private var failures: [String] = []
+    private var wantedRate = Trial.rate
     private var excused: Set<Int> = []
     /// What the simulator has accepted, as far as a row has looked.
     var tail = LedgerTail("")
     private var settingsPath = ""
 
-    init(rule: Fault.Rule, scale: Scale, seed: UInt64) {
-        (self.rule, self.scale, self.seed) = (rule, scale, seed)
+    init(rule: Fault.Rule, scale: Scale, seed: UInt64, duration: Duration? = nil) {
+        (self.rule, self.scale, self.seed, self.duration) = (rule, scale, seed, duration)
         random = SeededGenerator(seed: seed)
     }
 
@@ -66,11 +72,16 @@ public final class Trial {
     func jobs(_ full: Int) -> Int { scale == .full ? full : max(200, full / 20) }
 
     /// Starts Redis, the simulator and, where they are wanted, proxies before both. No daemon yet.
+    ///
+    /// - Parameters:
+    ///   - simulator: the arguments of one in a process of its own.
+    ///   - behaviour: how one begins that takes orders while it runs, in place of that.
     func open(
-        simulator: [String] = ["--latency", "5ms"], redis: [String] = [], on server: RedisServer? = nil, proxies: Bool = false,
-        settings: [String: String?] = [:]
+        simulator: [String] = ["--latency", "5ms"], hosting behaviour: Behaviour? = nil, redis: [String] = [],
+        on server: RedisServer? = nil, proxies: Bool = false, settings: [String: String?] = [:]
     ) throws {
-        stage = try Stage(simulator: simulator, redis: redis, on: server, proxySeed: proxies ? seed : nil)
+        stage = try Stage(
+            simulator: simulator, hosting: behaviour, redis: redis, on: server, proxySeed: proxies ? seed : nil)
         tail = LedgerTail(stage.ledgerPath)
         let quick: [String: String?] = ["retry_delays": "[0.1, 0.2, 0.3]", "apns_dial_backoff_min": "0.01", "apns_dial_backoff_max": "1"]
         settingsPath = try stage.settings(quick.merging(settings) { $1 })
@@ -78,8 +89,10 @@ public final class Trial {
 
     /// Starts a daemon with the settings of `open`, or others.
     @discardableResult
-    func start(_ name: String = "daemon", settings: String? = nil, under wrapper: [String] = []) throws -> DaemonProcess {
-        let daemon = try stage.start(settings ?? settingsPath, name: name, under: wrapper)
+    func start(
+        _ name: String = "daemon", settings: String? = nil, under wrapper: [String] = [], log: ChildProcess.Output? = nil
+    ) throws -> DaemonProcess {
+        let daemon = try stage.start(settings ?? settingsPath, name: name, under: wrapper, log: log)
         daemons.append(daemon)
         return daemon
     }
@@ -121,6 +134,7 @@ public final class Trial {
 
     /// Lets jobs come in steadily from now on until the trial closes.
     func produce(perSecond rate: Int = Trial.rate, _ job: @escaping @Sendable (Int) -> String = Trial.job) {
+        wantedRate = rate
         producer = Producer(server: stage.server, first: queued, perSecond: rate, job: job)
     }
 
@@ -135,7 +149,7 @@ public final class Trial {
         times += 1
         guard producer != nil else { return }
         let start = ContinuousClock.now
-        guard awaitRate(0.9 * Double(Trial.rate), atMost: limit) else {
+        guard awaitRate(0.9 * Double(wantedRate), atMost: limit) else {
             throw TrialFailure(description: "not back \(limit) after fault \(times):\n" + logs)
         }
         let took = .now - start
@@ -213,6 +227,7 @@ extension Trial {
             queued: Set(queued.map(deviceToken)), maybe: Set(maybe.map(deviceToken)), ledger: ledger,
             dead: dead)
         balance.dead = status.dead
+        balance.countAlike(alike)
         judge(balance, status)
         return Result(
             times: times, balance: balance, bound: bound, counted: status.counter(.maybeDuplicate), recovery: recovery,

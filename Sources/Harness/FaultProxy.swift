@@ -37,7 +37,11 @@ public final class FaultProxy {
 
     /// Something to do when bytes pass toward the server.
     public struct Tripwire: Sendable {
-        public enum Moment: Sendable { case beforeForwarding, afterForwarding }
+        public enum Moment: Sendable, CaseIterable {
+            case beforeForwarding, afterForwarding
+            /// The server never sees these bytes, and the connection ends.
+            case insteadOfForwarding
+        }
 
         let pattern: [UInt8]
         let moment: Moment
@@ -56,6 +60,7 @@ public final class FaultProxy {
         var behaviour = Behaviour()
         var tripwire: Tripwire?
         var cutsNow = false
+        var deadensNow = false
         var isOver = false
         var cuts = 0
         var connections = 0
@@ -109,6 +114,10 @@ public final class FaultProxy {
 
     /// Closes every connection there is.
     public func cutAll() { change { $0.cutsNow = true } }
+
+    /// From now on nothing passes on the connections there are, and neither end is told; new ones are served. A router that
+    /// forgot them does so.
+    public func deadenAll() { change { $0.deadensNow = true } }
 
     public func set(_ tripwire: Tripwire?) { change { $0.tripwire = tripwire } }
 

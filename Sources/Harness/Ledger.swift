@@ -54,6 +54,15 @@ public struct Balance: Sendable, CustomStringConvertible {
         lost = queued.subtracting(accepted.keys).subtracting(dead).count
     }
 
+    /// So many of the jobs had the token of another: what was delivered again is theirs first.
+    public mutating func countAlike(_ jobs: Int) {
+        let found = min(extra, jobs)
+        queued += jobs
+        delivered += found
+        extra -= found
+        lost += jobs - found
+    }
+
     public var description: String {
         "queued \(queued) = delivered \(delivered) + dead letters \(dead), lost \(lost), unexpected \(unexpected), "
             + "delivered again \(extra)"

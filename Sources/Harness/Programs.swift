@@ -61,12 +61,16 @@ public final class DaemonProcess {
     ///   - settings: the path of its settings file.
     ///   - name: both its outputs are appended to `NAME.out` and `NAME.err` of `folder`.
     ///   - wrapper: a command to run it under.
-    public init(settings: String, folder: TemporaryFolder, name: String = "daemon", under wrapper: [String] = []) throws {
+    ///   - log: where both outputs go, if not there.
+    public init(
+        settings: String, folder: TemporaryFolder, name: String = "daemon", under wrapper: [String] = [],
+        log: ChildProcess.Output? = nil
+    ) throws {
         (self.folder, self.name) = (folder, name)
         let command = wrapper + [BuiltProducts.path("gaplessd"), settings]
         process = try ChildProcess(
-            command[0], Array(command.dropFirst()), standardOutput: .file(folder.file("\(name).out")),
-            standardError: .file(folder.file("\(name).err")))
+            command[0], Array(command.dropFirst()), standardOutput: log ?? .file(folder.file("\(name).out")),
+            standardError: log ?? .file(folder.file("\(name).err")))
     }
 
     public var standardOutput: String { File.read(folder.file("\(name).out")) }

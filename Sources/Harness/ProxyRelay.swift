@@ -25,10 +25,11 @@ struct ProxyRelay {
         sleep(bell)
         if poller.readiness(at: 0) != [] { bell.listen() }
         let now = control.withLock { control in
-            defer { control.cutsNow = false }
+            defer { (control.cutsNow, control.deadensNow) = (false, false) }
             return control
         }
         if now.isOver { return false }
+        if now.deadensNow { for pair in pairs { pair.isDead = true } }
         // Places 0 and 1 are the bell and the listener; each pair has two.
         for (index, pair) in pairs.enumerated() {
             if poller.readiness(at: 2 + 2 * index) != [] { read(pair, isReply: false, now, control) }
@@ -71,16 +72,19 @@ struct ProxyRelay {
         let count = pair.receive(isReply: isReply, into: &buffer)
         guard count > 0 else { return }
         let behaviour = now.behaviour
+        if pair.isDead { return }
         if isReply ? behaviour.swallowsReplies : behaviour.swallowsRequests { return }
         let springs = isReply ? nil : spring(count, control)
-        if let springs, springs.moment == .beforeForwarding { springs.action() }
-        var passes = count
+        if let springs, springs.moment != .afterForwarding { springs.action() }
+        var passes = springs?.moment == .insteadOfForwarding ? 0 : count
         if let left = pair.allowance {
-            passes = min(count, left)
+            passes = min(passes, left)
             pair.allowance = left - passes
         }
         let chance = isReply ? behaviour.tearsReply : behaviour.tearsRequest
-        if chance > 0, Double.random(in: 0..<1, using: &random) < chance { passes = Int.random(in: 0..<count, using: &random) }
+        if chance > 0, Double.random(in: 0..<1, using: &random) < chance {
+            passes = min(passes, Int.random(in: 0..<count, using: &random))
+        }
         pair.append(buffer[..<passes], isReply: isReply, after: behaviour.delay)
         if passes < count {
             control.withLock { $0.cuts += 1 }
@@ -117,6 +121,8 @@ private final class Pair {
     /// How many bytes may still pass, where there is a limit.
     var allowance: Int?
     var endsAfterFlush = false
+    /// Takes whatever comes from either end, and passes nothing on.
+    var isDead = false
     private(set) var isOver = false
     private var waiting: (requests: [Chunk], replies: [Chunk]) = ([], [])
 

@@ -1,3 +1,4 @@
+public import APNSSimulator
 import Glibc
 internal import JSONBytes
 public import RedisQueue
@@ -9,7 +10,7 @@ public final class Stage {
     public let folder = TemporaryFolder()
     /// The one that serves; see `turn(to:)`.
     public private(set) var redis: RedisServer
-    public let simulator: SimulatorProcess
+    public let simulator: any PushService
     /// What stands between the daemon and Redis, where it was asked for.
     public let redisProxy: FaultProxy?
     /// What stands between the daemon and the simulator, where it was asked for.
@@ -20,17 +21,23 @@ public final class Stage {
     private var daemonNames: [String] = []
 
     /// - Parameters:
+    ///   - arguments: of a simulator in a process of its own.
+    ///   - behaviour: how a simulator in our own process begins, in place of that.
     ///   - server: a Redis that runs already, in place of one with these options.
     ///   - proxySeed: puts a proxy before Redis and one before the simulator, whose chances are drawn from this seed.
     ///   - pinned: the processor that Redis and the simulator share, so that the daemon has another to itself.
     public init(
-        simulator arguments: [String], ledger: Bool = true, redis options: [String] = [], on server: RedisServer? = nil,
-        proxySeed: UInt64? = nil, pinned: Int? = nil
+        simulator arguments: [String] = [], hosting behaviour: Behaviour? = nil, ledger: Bool = true, redis options: [String] = [],
+        on server: RedisServer? = nil, proxySeed: UInt64? = nil, pinned: Int? = nil
     ) throws {
         redis = try server ?? RedisServer(options: options)
-        simulator = try SimulatorProcess(folder: folder, ledger: ledger, arguments)
-        for process in [redis.process, simulator.process] {
-            if let pinned { pin(process.pid, to: pinned) }
+        if let behaviour {
+            simulator = try HostedSimulator(folder: folder, behaviour)
+        } else {
+            simulator = try SimulatorProcess(folder: folder, ledger: ledger, arguments)
+        }
+        for process in [redis.process, (simulator as? SimulatorProcess)?.process] {
+            if let pinned, let process { pin(process.pid, to: pinned) }
         }
         redisProxy = try proxySeed.map { [redis] in try FaultProxy(toUnixSocket: redis.socketPath, seed: $0) }
         simulatorProxy = try proxySeed.map { [simulator] in try FaultProxy(toPort: simulator.port, seed: $0 &+ 1) }
@@ -39,6 +46,9 @@ public final class Stage {
         client = try RedisClient(settings: clientSettings)
         keys = Keys(list: Stage.list)
     }
+
+    /// The simulator that takes orders: only where it was asked for.
+    public var hosted: Simulator { (simulator as! HostedSimulator).simulator }
 
     /// Writes a settings file; `changes` are raw JSON values by key, `nil` takes a key out.
     public func settings(_ changes: [String: String?] = [:], name: String = "settings.json") throws -> String {
@@ -66,11 +76,13 @@ public final class Stage {
     /// - Parameters:
     ///   - name: its outputs go into `NAME.out` and `NAME.err` of the folder.
     ///   - wrapper: a command to run it under.
+    ///   - log: where both outputs go, if not there.
     public func start(
-        _ settings: String, name: String = "daemon", under wrapper: [String] = [], pinned: Int? = nil
+        _ settings: String, name: String = "daemon", under wrapper: [String] = [], log: ChildProcess.Output? = nil,
+        pinned: Int? = nil
     ) throws -> DaemonProcess {
         if !daemonNames.contains(name) { daemonNames.append(name) }
-        let daemon = try DaemonProcess(settings: settings, folder: folder, name: name, under: wrapper)
+        let daemon = try DaemonProcess(settings: settings, folder: folder, name: name, under: wrapper, log: log)
         if let pinned { pin(daemon.process.pid, to: pinned) }
         return daemon
     }
@@ -117,7 +129,7 @@ public final class Stage {
     /// Runs all of these commands at one instant, and returns the replies to each.
     public func atOnce(_ commands: [[String]]) throws -> [RedisReply] {
         let all = [["MULTI"]] + commands + [["EXEC"]]
-        let replies = try client.pipeline(all.map { $0.map { Array($0.utf8) } })
+        let replies = try client.pipeline(all)
         guard let items = replies.last?.items, items.count == commands.count else {
             throw ChildProcess.Failure(description: "MULTI came to nothing: \(replies)")
         }
