@@ -85,6 +85,24 @@ extension Trial {
         try pair.join()
     }
 
+    /// The master dies while the replica has everything, and Sentinel makes the replica the master.
+    func failOverBySentinel(_ pair: RedisPair) throws {
+        try pair.master.command(["CLIENT", "PAUSE", "20000", "WRITE"])
+        try pair.awaitEqual()
+        pair.master.kill()
+        try self.await("Sentinel has made the replica the master", atMost: .seconds(60)) { pair.isMaster(pair.replica) }
+        try turn(to: pair.replica)
+        try pair.swap()
+        try pair.replica.restart()
+        try pair.join(past: true)
+    }
+
+    /// Of a daemon that finds its Redis by these Sentinels.
+    static func settings(of sentinels: [SentinelServer]) -> [String: String?] {
+        let addresses = sentinels.map { "\"127.0.0.1:\($0.port)\"" }.joined(separator: ", ")
+        return ["redis_socket_path": nil, "redis_sentinels": "[\(addresses)]", "redis_sentinel_master": "\"main\""]
+    }
+
     /// What is acknowledged by now; the replica has all of it when this returns.
     private func sealReplica() throws -> Set<Int> {
         let certain = acknowledged()
@@ -131,4 +149,18 @@ extension Trial {
 extension DaemonProcess {
     /// How often it has connected to Redis, by its log.
     fileprivate var connections: Int { standardOutput.split(separator: "\n").count { $0.contains("Connected to Redis") } }
+}
+
+extension SentinelServer {
+    /// How many replicas of the master it knows that are connected.
+    var replicasInService: Int {
+        let settings = QueueSettings(list: "none", server: .tcp(host: "127.0.0.1", port: port))
+        guard var client = try? RedisClient(settings: settings),
+            let replicas = try? client.command(["SENTINEL", "replicas", "main"]).items
+        else { return 0 }
+        return replicas.count { replica in
+            let texts = replica.items?.compactMap(\.text) ?? []
+            return zip(texts, texts.dropFirst()).contains { $0 == ("master-link-status", "ok") }
+        }
+    }
 }

@@ -3,7 +3,7 @@ internal import RedisQueue
 
 /// Faults of a Redis that has a replica. The daemon finds the new master through a proxy, as through a service's address.
 extension Fault {
-    static let failoverRows = [failedOver, failedOverToStale, splitBrain]
+    static let failoverRows = [failedOver, followsSentinel, failedOverToStale, splitBrain, sentinelsFail]
 
     private static let failedOver = Fault(
         number: 16, name: "failover", title: "failover to an up-to-date replica", rule: .nothingTwice, isQuick: false
@@ -51,6 +51,46 @@ extension Fault {
                 trial.forget(daemon)
                 if daemon.stop()?.status != 0 { trial.fail("gaplessd did not stop well") }
             }
+        }
+    }
+
+    private static let followsSentinel = Fault(
+        number: 16, name: "failover-sentinel", title: "the master dies, Sentinel names its replica", rule: .nothingTwice,
+        isQuick: false
+    ) { trial in
+        let pair = try RedisPair(seed: trial.seed)
+        try pair.join(past: true)
+        let sentinel = try SentinelServer(
+            master: "main", at: pair.master.port!, lines: ["sentinel failover-timeout main 1000"])
+        try trial.open(on: pair.master, settings: Trial.settings(of: [sentinel]))
+        try trial.start()
+        try trial.produceAtWork()
+        for _ in 1...trial.times(10) {
+            try trial.await("Sentinel knows the replica", atMost: .seconds(60)) { sentinel.replicasInService == 1 }
+            try trial.strike(backWithin: .seconds(30)) { try trial.failOverBySentinel(pair) }
+        }
+    }
+
+    /// The first Sentinel that is asked calls the replica the master; the second is right; and then none answers.
+    private static let sentinelsFail = Fault(
+        number: 19, name: "sentinel", title: "Sentinels wrong, or gone", rule: .nothingTwice, isQuick: false
+    ) { trial in
+        let pair = try RedisPair(seed: trial.seed)
+        try pair.join(past: true)
+        // With a quorum of two none of them changes anything.
+        let wrong = try SentinelServer(master: "main", at: pair.replica.port!, quorum: 2)
+        let right = try SentinelServer(master: "main", at: pair.master.port!, quorum: 2)
+        try trial.open(on: pair.master, settings: Trial.settings(of: [wrong, right]))
+        try trial.start()
+        try trial.produceAtWork()
+        for number in 1...trial.times(10) {
+            trial.pause(100...300)
+            if number % 2 == 0 { for sentinel in [wrong, right] { sentinel.kill() } }
+            try trial.strike(backWithin: .seconds(30)) { try trial.stage.killClients() }
+            if number % 2 == 0 { for sentinel in [wrong, right] { try sentinel.restart() } }
+        }
+        if trial.linesSaying("is the master by Sentinel's word, and by its own a replica") == 0 {
+            trial.fail("no wrong master was named: nothing was tried")
         }
     }
 }
