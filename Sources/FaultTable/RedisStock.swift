@@ -26,10 +26,14 @@ struct RedisStock {
         if let refusal = replies.suffix(commands.count).first(where: \.isError) {
             throw TrialFailure(description: "Redis refused \(commands): \(refusal)")
         }
-        let numbers = replies.map { Set(($0.items ?? []).compactMap(\.bytes).compactMap(jobNumber)) }
+        let numbers = replies.map(numbers)
         return RedisStock(
             waiting: numbers[0], held: numbers[lists.count + 1..<lists.count + 1 + hashes.count].reduce(into: []) { $0.formUnion($1) },
             later: numbers[2...lists.count].reduce(into: []) { $0.formUnion($1) }, dead: numbers[1])
+    }
+
+    static func numbers(in reply: RedisReply) -> Set<Int> {
+        Set((reply.items ?? []).compactMap(\.bytes).compactMap(jobNumber))
     }
 }
 

@@ -23,8 +23,8 @@ public final class Trial {
         public var counted: Int
         /// The longest time from the end of a fault until pushes went out again as fast as jobs came in.
         public var recovery: Duration?
-        /// Jobs that Redis itself forgot, or that its operator took away: they may be delivered or not.
-        public var excused: Int
+        /// Jobs that Redis itself forgot, or that its operator took away, before they were sent.
+        public var gone: Int
         /// What was not as it must be.
         public var failures: [String]
     }
@@ -138,17 +138,28 @@ public final class Trial {
         producer = Producer(server: stage.server, first: queued, perSecond: rate, job: job)
     }
 
+    /// Lets no more jobs come in; returns what came.
+    func stopProducing() -> Producer.Books { producer?.stop() ?? Producer.Books() }
+
     /// Injects the fault once. With a producer at work it then waits until as many pushes go out as jobs come in.
-    func strike(_ body: () throws -> Void) throws {
+    ///
+    /// - Parameter limit: generous: the machine may have other work. How long it took is in the result.
+    func strike(backWithin limit: Duration = .seconds(60), _ body: () throws -> Void) throws {
         try body()
         times += 1
         guard producer != nil else { return }
         let start = ContinuousClock.now
-        guard awaitRate(0.9 * Double(wantedRate), atMost: .seconds(60)) else {
-            throw TrialFailure(description: "no pushes a minute after fault \(times):\n" + logs)
+        guard awaitRate(0.9 * Double(wantedRate), atMost: limit) else {
+            throw TrialFailure(description: "not back \(limit) after fault \(times):\n" + logs)
         }
         let took = .now - start
         recovery = recovery.map { max($0, took) } ?? took
+    }
+
+    /// From now on everybody but the daemons that are connected speaks to this Redis.
+    func turn(to server: RedisServer, leadingProxy: Bool = true) throws {
+        try stage.turn(to: server, leadingProxy: leadingProxy)
+        producer?.redirect(to: stage.server)
     }
 
     /// Counts an injection that needs no waiting after it.
@@ -207,18 +218,20 @@ extension Trial {
         endDaemons()
         let status = try stage.statusAnyhow()
         _ = stage.simulator.stop()
+        if rule == .survival { excuse(Set(0..<queued).union(books.acknowledged)) }
         let queued = Set(0..<queued).union(books.acknowledged).subtracting(excused)
         let maybe = books.unknown.union(excused)
+        let ledger = stage.simulator.ledger
         let dead = countsDeadLettersOnly ? [] : try stage.deadLetters().tokens
         var balance = Balance(
-            queued: Set(queued.map(deviceToken)), maybe: Set(maybe.map(deviceToken)), ledger: stage.simulator.ledger,
+            queued: Set(queued.map(deviceToken)), maybe: Set(maybe.map(deviceToken)), ledger: ledger,
             dead: dead)
         balance.dead = status.dead
         balance.countAlike(alike)
         judge(balance, status)
         return Result(
             times: times, balance: balance, bound: bound, counted: status.counter(.maybeDuplicate), recovery: recovery,
-            excused: excused.count, failures: failures)
+            gone: Set(excused.map(deviceToken)).subtracting(ledger.accepted.keys).subtracting(dead).count, failures: failures)
     }
 
     private func endDaemons() {
@@ -238,7 +251,10 @@ extension Trial {
         if balance.extra > allowed { fail("\(balance.extra) delivered again, at most \(allowed) may be") }
         let counted = status.counter(.maybeDuplicate)
         if balance.extra > counted { fail("\(balance.extra) delivered again, and maybe_duplicate is \(counted)") }
-        if status.unexplained != 0 { fail("\(status.unexplained) claimed jobs that no counter explains") }
+        if status.unexplained != 0 {
+            let counters = status.counters.map { "\($0.key.rawValue) \($0.value)" }.sorted().joined(separator: ", ")
+            fail("\(status.unexplained) claimed jobs that no counter explains: \(counters)")
+        }
         do {
             let left = try stage.leftoverKeys()
             if !left.isEmpty { fail("left in Redis: \(left.joined(separator: " "))") }

@@ -1,8 +1,6 @@
 import Glibc
 public import RedisQueue
 
-internal import Sockets
-
 /// A redis-server of our own: in a temporary folder, on a Unix socket, on no port unless it is wanted, gone when this object goes.
 public final class RedisServer {
     public let socketPath: String
@@ -18,8 +16,9 @@ public final class RedisServer {
     ///   - hasPort: whether it listens on a port as well.
     public init(options: [String] = [], hasPort: Bool = false, environment: [String: String] = [:]) throws {
         // Free at this moment; should somebody else take it before Redis does, Redis says so and ends.
-        port = hasPort ? try Listener(port: 0).port : nil
-        self.options = options + ["--port", String(port ?? 0), "--bind", "127.0.0.1"]
+        port = hasPort ? FreePort.pick() : nil
+        // Of two options with one name the last counts: those that were given.
+        self.options = (port.map { ["--port", String($0), "--bind", "127.0.0.1"] } ?? ["--port", "0"]) + options
         self.environment = environment
         socketPath = folder.file("redis.sock")
         process = try RedisServer.start(folder, self.options, environment)
@@ -33,6 +32,14 @@ public final class RedisServer {
 
     /// Where its log, its append-only file and its dump are.
     public var path: String { folder.path }
+
+    /// The file that its last writes are in. Each rewrite begins another, with a higher number.
+    public var appendOnlyFile: String {
+        let name = { [path] (number: Int) in "\(path)/appendonlydir/appendonly.aof.\(number).incr.aof" }
+        var number = 1
+        while access(name(number), F_OK) != 0 && number < 1000 { number += 1 }
+        return name(number)
+    }
 
     /// kill -9, as a power cut would.
     public func kill() {

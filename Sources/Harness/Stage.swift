@@ -113,10 +113,10 @@ public final class Stage {
     }
 
     /// From now on this one is the Redis that we speak to, and that the proxy leads new connections to.
-    public func turn(to server: RedisServer) throws {
+    public func turn(to server: RedisServer, leadingProxy: Bool = true) throws {
         redis = server
         clientSettings.server = .unix(path: server.socketPath)
-        try redisProxy?.lead(toUnixSocket: server.socketPath)
+        if leadingProxy { try redisProxy?.lead(toUnixSocket: server.socketPath) }
         try reconnect()
     }
 

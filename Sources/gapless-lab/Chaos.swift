@@ -13,7 +13,7 @@ struct Chaos: ParsableCommand {
             when a job is lost, when one was delivered that nobody queued, when more were delivered again than its rule \
             allows or than the daemons counted as maybe_duplicate, when a daemon ended by itself or outgrew its memory, and \
             when a key of a finished job is left in Redis. Where the fault makes Redis itself forget jobs, or takes them out of \
-            it, the column "gone" counts those; nothing is asked of them.
+            it, the column "gone" counts those that were not sent before.
             """)
 
     @Option(help: "Seed of everything random; chosen and printed unless given.")
@@ -59,7 +59,7 @@ struct Chaos: ParsableCommand {
             say(
                 pad(row.number, 3) + "  " + padRight(row.title, 55) + pad(result.times, 6) + pad(books.queued, 8)
                     + pad(books.delivered, 11) + pad(books.dead, 7) + pad(books.lost, 6) + pad(books.extra, 7) + most
-                    + pad(result.excused, 8)
+                    + pad(result.gone, 8)
                     + padLeft(result.recovery.map { decimal($0 / .seconds(1), 1) + " s" } ?? "-", 12)
                     + padLeft(decimal((ContinuousClock.now - start) / .seconds(1), 1), 9))
             return result.failures.map { "\(row.name): \($0)" }
