@@ -1,7 +1,7 @@
 # gaplessd: every command a newcomer needs. `make` alone lists them.
 SWIFT ?= swift
 PACKAGES_BUILD = libhiredis-dev libnghttp2-dev libssl-dev
-PACKAGES_RUN = redis-server redis-tools openssl
+PACKAGES_RUN = redis-server redis-tools openssl faketime
 PACKAGES_BENCH = nghttp2-client nghttp2-server
 RELEASE = .build/release
 # SwiftPM leaves empty folders where temporary files go: let that be in the checkout.
@@ -36,8 +36,8 @@ test-tsan: packages ## The test suite under Thread Sanitizer
 bench: build ## CPU per push and pushes per second, beside h2load in the same run
 	@$(RELEASE)/gapless-lab bench --million
 
-chaos: build ## The fault table (SEED=… and FAULT=… replay a row)
-	@$(RELEASE)/gapless-lab chaos $(if $(SEED),--seed $(SEED)) $(if $(FAULT),--fault $(FAULT))
+chaos: build ## The fault table (SEED=… and FAULT=… replay a row, FAULT=everything MINUTES=60 goes on for an hour)
+	@$(RELEASE)/gapless-lab chaos $(if $(SEED),--seed $(SEED)) $(if $(FAULT),--fault $(FAULT)) $(if $(MINUTES),--minutes $(MINUTES))
 
 clean: ## Everything that was built
 	@rm -rf .build .build-tsan

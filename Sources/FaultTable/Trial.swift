@@ -41,6 +41,8 @@ public final class Trial {
     let duration: Duration?
     /// Jobs whose token another job has as well: that many deliveries of it are no second ones.
     var alike = 0
+    /// Looks at the counters once all is settled.
+    var afterwards: ((QueueStatus) throws -> Void)?
     /// The dead letters are no jobs of ours: the row itself has judged them.
     var countsDeadLettersOnly = false
     private(set) var stage: Stage! = nil
@@ -186,6 +188,7 @@ extension Trial {
         endDaemons()
         let status = try stage.statusAnyhow()
         _ = stage.simulator.stop()
+        try afterwards?(status)
         let queued = Set((0..<queued).map(deviceToken)).union(books.acknowledged.map(deviceToken))
         let dead = countsDeadLettersOnly ? [] : try stage.deadLetters().tokens
         var balance = Balance(
