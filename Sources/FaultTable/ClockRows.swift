@@ -20,6 +20,8 @@ extension Fault {
         try trial.start(under: [
             "env", "LD_PRELOAD=\(library)", "FAKETIME_TIMESTAMP_FILE=\(clock)", "FAKETIME_NO_CACHE=1",
             "FAKETIME_DONT_FAKE_MONOTONIC=1",
+            // Else the library adds this to the environment, which moves it, and Swift finds the arguments no more.
+            "FAKETIME_SHARED=none none",
         ])
         trial.produce()
         for turn in 0..<trial.times(10) {

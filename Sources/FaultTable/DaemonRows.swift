@@ -28,15 +28,17 @@ extension Fault {
         trial.produce()
         let calls = [(Scripts.claim, false), (Scripts.settle, false), (Scripts.settle, true), (Scripts.unregister, true)]
         for index in 1...(trial.scale == .full ? 50 : 6) {
-            try trial.awaitBusy()
-            trial.pause(10...100)
             let (script, isLeaving) = calls[index % calls.count]
+            if !isLeaving { trial.pause(10...100) }
+            try trial.awaitBusy()
             let moment = FaultProxy.Tripwire.Moment.allCases.randomElement(using: &trial.random)!
             try trial.strike {
                 let process = daemon.process
-                trial.stage.redisProxy?.set(.init(on: script.sha, moment) { process.kill(SIGKILL) })
+                // A connection sends a script in full the first time.
+                trial.stage.redisProxy?.set(.init(on: script.sha, script.text, at: moment) { process.kill(SIGKILL) })
                 if isLeaving { process.kill(SIGTERM) }
-                if trial.awaitEnd(of: daemon)?.signal != SIGKILL { trial.fail("no \(script.sha) passed before it ended") }
+                let exit = trial.awaitEnd(of: daemon)
+                if exit?.signal != SIGKILL { trial.fail("call \(index % calls.count) did not kill it \(moment): \(exit as Any)") }
                 try trial.allowInFlightTwice()
                 daemon = try trial.start()
             }
@@ -52,8 +54,7 @@ extension Fault {
         var daemons = try (0...1).map { try trial.start("daemon\($0)", under: trial.elsewhere($0)) }
         trial.produce()
         for turn in 1...trial.times(10) {
-            let victim = turn % 2
-            try trial.awaitBusy(workers: 2)
+            let victim = try trial.awaitBusy(of: daemons)
             try trial.strike {
                 let heldAtMost = try trial.held(by: daemons[victim])
                 trial.kill(daemons[victim])

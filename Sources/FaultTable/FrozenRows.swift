@@ -12,9 +12,8 @@ extension Fault {
         try trial.open(simulator: ["--latency", "20ms..60ms"], settings: ["redis_lease": "2"])
         let daemons = try (0...1).map { try trial.start("daemon\($0)") }
         trial.produce()
-        for turn in 1...trial.times(10) {
-            let victim = daemons[turn % 2]
-            try trial.awaitBusy(workers: 2)
+        for _ in 1...trial.times(10) {
+            let victim = daemons[try trial.awaitBusy(of: daemons)]
             try trial.strike {
                 let fenced = try trial.status().counter(.fenced)
                 victim.process.kill(SIGSTOP)
@@ -33,12 +32,12 @@ extension Fault {
         try trial.open(simulator: ["--latency", "20ms..60ms"], settings: ["redis_lease": "3"])
         let daemons = try (0...1).map { try trial.start("daemon\($0)") }
         trial.produce()
-        for turn in 1...trial.times(10) {
-            try trial.awaitBusy(workers: 2)
+        for _ in 1...trial.times(10) {
+            let victim = daemons[try trial.awaitBusy(of: daemons)]
             try trial.strike {
-                daemons[turn % 2].process.kill(SIGSTOP)
+                victim.process.kill(SIGSTOP)
                 trial.pause(200...1800)
-                daemons[turn % 2].process.kill(SIGCONT)
+                victim.process.kill(SIGCONT)
             }
         }
         trial.afterwards = { status in
@@ -56,7 +55,7 @@ extension Fault {
         guard let simulator = trial.stage.simulator as? SimulatorProcess else { return }
         trial.produce()
         for _ in 1...trial.times(10) {
-            try trial.awaitBusy(workers: 2)
+            _ = try trial.awaitBusy(of: daemons)
             try trial.strike {
                 for daemon in daemons { daemon.process.kill(SIGSTOP) }
                 try trial.allowInFlightTwice()

@@ -99,9 +99,10 @@ extension Fault {
         var daemon = try trial.start()
         var before = try trial.status().backlog
         while before > 0 {
+            try trial.await("the list falls") { try trial.status().backlog < before }
             trial.pause(trial.scale == .full ? 1000...4000 : 200...500)
             let now = try trial.status().backlog
-            if now >= before { trial.fail("the list had \(before) jobs, and \(now) a while later") }
+            if now > before { trial.fail("the list had \(before) jobs, and \(now) a while later") }
             before = now
             let peak = daemon.peakBytes
             if peak > trial.memoryCap { trial.fail("\(peak >> 20) MB resident with a backlog of \(now)") }

@@ -46,12 +46,21 @@ extension Trial {
         return daemon.process.wait(atMost: limit)
     }
 
-    /// Waits until each of so many workers holds something.
-    func awaitBusy(workers: Int = 1) throws {
-        try self.await("\(workers) workers hold jobs") {
-            let now = try status().workers
-            return now.count == workers && now.allSatisfy { $0.inFlight > 0 }
+    /// Waits until a worker holds something.
+    func awaitBusy() throws {
+        try self.await("a worker holds jobs") { try status().inFlight > 0 }
+    }
+
+    /// Waits until both of two daemons are registered and one holds something, which is drawn where both do.
+    func awaitBusy(of daemons: [DaemonProcess]) throws -> Int {
+        var found = 0
+        try self.await("both are there, and one holds jobs") {
+            let workers = try status().workers
+            let busy = try daemons.indices.filter { try workers.count == 2 && held(by: daemons[$0]) > 0 }
+            found = busy.randomElement(using: &random) ?? 0
+            return !busy.isEmpty
         }
+        return found
     }
 
     /// How often a text stands in what the daemons wrote to standard error.

@@ -185,6 +185,8 @@ extension Trial {
         guard waitUntil(atMost: .seconds(120), { (try? stage.statusAnyhow().isDrained) ?? false }) else {
             throw TrialFailure(description: "not drained after two minutes: \(try stage.statusAnyhow())\n" + logs)
         }
+        // One that was started a moment ago may not even listen to signals yet.
+        _ = waitUntil(atMost: .seconds(30)) { (try? stage.statusAnyhow().workers.count).map { $0 >= daemons.count } ?? false }
         endDaemons()
         let status = try stage.statusAnyhow()
         _ = stage.simulator.stop()
