@@ -18,6 +18,7 @@ let package = Package(
         .executable(name: "apns-simulator", targets: ["apns-simulator"]),
         .library(name: "PushPool", targets: ["PushPool"]),
         .library(name: "RedisQueue", targets: ["RedisQueue"]),
+        .library(name: "ClockShift", type: .dynamic, targets: ["ClockShift"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -51,6 +52,8 @@ let package = Package(
         .executableTarget(
             name: "apns-simulator", dependencies: ["APNSSimulator", argumentParser], swiftSettings: strict),
 
+        // Loaded before a program whose clock is to jump.
+        .target(name: "ClockShift"),
         // What demo, bench, chaos and the tests of the whole daemon share: processes, a Redis, a simulator, ledgers.
         .target(
             name: "Harness",
@@ -59,7 +62,9 @@ let package = Package(
         .target(
             name: "FaultTable", dependencies: ["APNSSimulator", "Harness", "RedisQueue", "Threads"], swiftSettings: strict),
         .executableTarget(
-            name: "gapless-lab", dependencies: ["Harness", "FaultTable", "RedisQueue", argumentParser], swiftSettings: strict),
+            name: "gapless-lab",
+            dependencies: ["Harness", "FaultTable", "RedisQueue", "PushPool", "Threads", "JSONBytes", "APNSSimulator", argumentParser],
+            swiftSettings: strict),
 
         .testTarget(name: "ThreadsTests", dependencies: ["Threads"], swiftSettings: strict),
         .testTarget(

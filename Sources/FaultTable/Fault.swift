@@ -9,9 +9,14 @@ public struct Fault: Sendable {
         case nothingTwice
         /// At most what `Trial.allowTwice` was told: what was in flight at the faults.
         case onlyWhatWasInFlight
+        /// At most what `Trial.allowTwice` was told: what Redis still had to send although APNs had accepted it. Redis itself forgets in
+        /// this fault: jobs that it did not keep are excused (`Trial.excuse`), and those that it kept are not.
+        case ofWhatRedisKept
+        /// The fault takes any key at any moment. The daemon lives on, and says that jobs are gone.
+        case survival
     }
 
-    /// Of the row, for ever; a row that goes leaves a gap.
+    /// Of the fault, for ever; one that goes leaves a gap. Several rows may try one fault in several ways.
     public let number: Int
     /// For `--fault`.
     public let name: String

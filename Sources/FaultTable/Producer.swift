@@ -19,6 +19,7 @@ final class Producer {
         var server: QueueSettings
         var next: Int
         var isOver = false
+        var rounds = 0
     }
 
     private let control: Locked<Control>
@@ -34,6 +35,7 @@ final class Producer {
             var due = ContinuousClock.now
             var client = Producer.connect(control)
             while !control.withLock({ $0.isOver }) {
+                control.withLock { $0.rounds += 1 }
                 Producer.push(max(1, perSecond / 10), job, control, &client)
                 due = max(due + .milliseconds(100), .now)
                 _ = waitUntil(atMost: due - .now) { control.withLock { $0.isOver } }
@@ -52,6 +54,13 @@ final class Producer {
 
     /// Pushes to another server from now on.
     func redirect(to server: QueueSettings) { control.withLock { $0.server = server } }
+
+    /// Its ledger so far. An answer that came before this call stands in it.
+    func booksNow() -> Books {
+        let round = control.withLock { $0.rounds }
+        _ = waitUntil(atMost: .seconds(30)) { control.withLock { $0.rounds > round + 1 } }
+        return control.withLock { $0.books }
+    }
 
     /// How many Redis has acknowledged so far.
     var acknowledged: Int { control.withLock { $0.books.acknowledged.count } }

@@ -23,6 +23,8 @@ public final class Trial {
         public var counted: Int
         /// The longest time from the end of a fault until pushes went out again as fast as jobs came in.
         public var recovery: Duration?
+        /// Jobs that Redis itself forgot, or that its operator took away: they may be delivered or not.
+        public var excused: Int
         /// What was not as it must be.
         public var failures: [String]
     }
@@ -55,6 +57,9 @@ public final class Trial {
     private var recovery: Duration?
     private var failures: [String] = []
     private var wantedRate = Trial.rate
+    private var excused: Set<Int> = []
+    /// What the simulator has accepted, as far as a row has looked.
+    var tail = LedgerTail("")
     private var settingsPath = ""
 
     init(rule: Fault.Rule, scale: Scale, seed: UInt64, duration: Duration? = nil) {
@@ -74,10 +79,12 @@ public final class Trial {
     ///   - simulator: the arguments of one in a process of its own.
     ///   - behaviour: how one begins that takes orders while it runs, in place of that.
     func open(
-        simulator: [String] = ["--latency", "5ms"], hosting behaviour: Behaviour? = nil, redis: [String] = [], proxies: Bool = false,
-        settings: [String: String?] = [:]
+        simulator: [String] = ["--latency", "5ms"], hosting behaviour: Behaviour? = nil, redis: [String] = [],
+        on server: RedisServer? = nil, proxies: Bool = false, settings: [String: String?] = [:]
     ) throws {
-        stage = try Stage(simulator: simulator, hosting: behaviour, redis: redis, proxySeed: proxies ? seed : nil)
+        stage = try Stage(
+            simulator: simulator, hosting: behaviour, redis: redis, on: server, proxySeed: proxies ? seed : nil)
+        tail = LedgerTail(stage.ledgerPath)
         let quick: [String: String?] = ["retry_delays": "[0.1, 0.2, 0.3]", "apns_dial_backoff_min": "0.01", "apns_dial_backoff_max": "1"]
         settingsPath = try stage.settings(quick.merging(settings) { $1 })
     }
@@ -107,10 +114,24 @@ public final class Trial {
     }
 
     /// Queues so many jobs at once; returns when Redis has them.
-    func queue(_ count: Int, _ job: (Int) -> String = Trial.job) throws {
+    ///
+    /// - Returns: their numbers.
+    @discardableResult
+    func queue(_ count: Int, atHead: Bool = false, _ job: (Int) -> String = Trial.job) throws -> Range<Int> {
         precondition(producer == nil, "queue before a producer starts")
-        try stage.push((queued..<queued + count).lazy.map(job))
+        let numbers = queued..<queued + count
+        try stage.push(numbers.lazy.map(job), with: atHead ? "LPUSH" : "RPUSH")
         queued += count
+        return numbers
+    }
+
+    /// The numbers of all jobs that Redis has acknowledged so far.
+    func acknowledged() -> Set<Int> { Set(0..<queued).union(producer?.booksNow().acknowledged ?? []) }
+
+    /// Redis itself forgot these, or its operator took them away: they may be delivered or not.
+    func excuse(_ jobs: Set<Int>) {
+        precondition(rule == .ofWhatRedisKept || rule == .survival, "nothing is excused in this row")
+        excused.formUnion(jobs)
     }
 
     /// Lets jobs come in steadily from now on until the trial closes.
@@ -191,17 +212,18 @@ extension Trial {
         let status = try stage.statusAnyhow()
         _ = stage.simulator.stop()
         try afterwards?(status)
-        let queued = Set((0..<queued).map(deviceToken)).union(books.acknowledged.map(deviceToken))
+        let queued = Set(0..<queued).union(books.acknowledged).subtracting(excused)
+        let maybe = books.unknown.union(excused)
         let dead = countsDeadLettersOnly ? [] : try stage.deadLetters().tokens
         var balance = Balance(
-            queued: queued, maybe: Set(books.unknown.map(deviceToken)), ledger: stage.simulator.ledger,
+            queued: Set(queued.map(deviceToken)), maybe: Set(maybe.map(deviceToken)), ledger: stage.simulator.ledger,
             dead: dead)
         balance.dead = status.dead
         balance.countAlike(alike)
         judge(balance, status)
         return Result(
             times: times, balance: balance, bound: bound, counted: status.counter(.maybeDuplicate), recovery: recovery,
-            failures: failures)
+            excused: excused.count, failures: failures)
     }
 
     private func endDaemons() {
@@ -215,6 +237,7 @@ extension Trial {
     }
 
     private func judge(_ balance: Balance, _ status: QueueStatus) {
+        if rule == .survival { return }
         if balance.lost > 0 || balance.unexpected > 0 { fail("\(balance)") }
         let allowed = rule == .nothingTwice ? 0 : bound
         if balance.extra > allowed { fail("\(balance.extra) delivered again, at most \(allowed) may be") }

@@ -56,6 +56,7 @@ public final class FaultProxy {
     }
 
     struct Control: Sendable {
+        var target: SocketAddress
         var behaviour = Behaviour()
         var tripwire: Tripwire?
         var cutsNow = false
@@ -67,7 +68,7 @@ public final class FaultProxy {
 
     /// On 127.0.0.1.
     public let port: Int
-    private let control = Locked(Control())
+    private let control: Locked<Control>
     private let bell = WakeUp()
     private var thread: OwnedThread?
 
@@ -87,9 +88,10 @@ public final class FaultProxy {
     private init(to target: SocketAddress, seed: UInt64) throws {
         let door = ProxyDoor(try Listener(port: 0))
         port = door.listener.port
-        let (control, bell) = (control, bell)
+        let (control, bell) = (Locked(Control(target: target)), bell)
+        self.control = control
         thread = OwnedThread(name: "fault proxy") {
-            var relay = ProxyRelay(door: door, target: target, random: SeededGenerator(seed: seed))
+            var relay = ProxyRelay(door: door, random: SeededGenerator(seed: seed))
             while relay.turn(bell, control) {}
         }
     }
@@ -102,6 +104,12 @@ public final class FaultProxy {
     public var behaviour: Behaviour {
         get { control.withLock { $0.behaviour } }
         set { change { $0.behaviour = newValue } }
+    }
+
+    /// New connections go to this socket; those there are stay where they are.
+    public func lead(toUnixSocket path: String) throws {
+        let target = try SocketAddress(unixPath: path)
+        change { $0.target = target }
     }
 
     /// Closes every connection there is.

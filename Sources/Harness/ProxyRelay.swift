@@ -11,14 +11,13 @@ final class ProxyDoor: Sendable {
 /// The thread of a `FaultProxy`: its listener and its pairs of connections.
 struct ProxyRelay {
     private let door: ProxyDoor
-    private let target: SocketAddress
     private var random: SeededGenerator
     private var pairs: [Pair] = []
     private var buffer = [UInt8](repeating: 0, count: 64 << 10)
     private var poller = Poller()
 
-    init(door: ProxyDoor, target: SocketAddress, random: SeededGenerator) {
-        (self.door, self.target, self.random) = (door, target, random)
+    init(door: ProxyDoor, random: SeededGenerator) {
+        (self.door, self.random) = (door, random)
     }
 
     /// One round; `false` when it is over.
@@ -39,7 +38,7 @@ struct ProxyRelay {
         }
         let accepts = poller.readiness(at: 1) != []
         pairs.removeAll { $0.isOver || now.cutsNow }
-        if accepts { accept(now.behaviour, control) }
+        if accepts { accept(now, control) }
         return true
     }
 
@@ -56,12 +55,12 @@ struct ProxyRelay {
         poller.wait(until: deadline)
     }
 
-    private mutating func accept(_ behaviour: FaultProxy.Behaviour, _ control: Locked<FaultProxy.Control>) {
+    private mutating func accept(_ now: FaultProxy.Control, _ control: Locked<FaultProxy.Control>) {
         while let daemon = door.listener.accept() {
-            if behaviour.refuses { continue }
+            if now.behaviour.refuses { continue }
             // A server that is away closes the connection, as a port that nobody listens on would.
-            guard let server = try? Socket(connectingTo: target) else { continue }
-            let allowance = behaviour.cutAfter.map { Int.random(in: $0, using: &random) }
+            guard let server = try? Socket(connectingTo: now.target) else { continue }
+            let allowance = now.behaviour.cutAfter.map { Int.random(in: $0, using: &random) }
             pairs.append(Pair(daemon: daemon, server: server, allowance: allowance))
             control.withLock { $0.connections += 1 }
         }

@@ -8,7 +8,8 @@ public final class Stage {
     public static let list = "lab_queue"
 
     public let folder = TemporaryFolder()
-    public let redis: RedisServer
+    /// The one that serves; see `turn(to:)`.
+    public private(set) var redis: RedisServer
     public let simulator: any PushService
     /// What stands between the daemon and Redis, where it was asked for.
     public let redisProxy: FaultProxy?
@@ -22,13 +23,14 @@ public final class Stage {
     /// - Parameters:
     ///   - arguments: of a simulator in a process of its own.
     ///   - behaviour: how a simulator in our own process begins, in place of that.
+    ///   - server: a Redis that runs already, in place of one with these options.
     ///   - proxySeed: puts a proxy before Redis and one before the simulator, whose chances are drawn from this seed.
     ///   - pinned: the processor that Redis and the simulator share, so that the daemon has another to itself.
     public init(
-        simulator arguments: [String] = [], hosting behaviour: Behaviour? = nil, ledger: Bool = true, redis options: [String] = [], proxySeed: UInt64? = nil,
-        pinned: Int? = nil
+        simulator arguments: [String] = [], hosting behaviour: Behaviour? = nil, ledger: Bool = true, redis options: [String] = [],
+        on server: RedisServer? = nil, proxySeed: UInt64? = nil, pinned: Int? = nil
     ) throws {
-        redis = try RedisServer(options: options)
+        redis = try server ?? RedisServer(options: options)
         if let behaviour {
             simulator = try HostedSimulator(folder: folder, behaviour)
         } else {
@@ -85,12 +87,12 @@ public final class Stage {
         return daemon
     }
 
-    /// RPUSHes jobs in batches; returns once Redis has acknowledged all of them.
-    public func push(_ jobs: some Sequence<String>) throws {
+    /// Pushes jobs in batches; returns once Redis has acknowledged all of them.
+    public func push(_ jobs: some Sequence<String>, with command: String = "RPUSH") throws {
         var batch: [String] = []
         func flush() throws {
             if batch.isEmpty { return }
-            _ = try client.command(["RPUSH", Stage.list] + batch)
+            _ = try client.command([command, Stage.list] + batch)
             batch.removeAll(keepingCapacity: true)
         }
         for job in jobs {
@@ -109,6 +111,33 @@ public final class Stage {
     public func reconnect() throws {
         client = try RedisClient(settings: clientSettings)
     }
+
+    /// From now on this one is the Redis that we speak to, and that the proxy leads new connections to.
+    public func turn(to server: RedisServer) throws {
+        redis = server
+        clientSettings.server = .unix(path: server.socketPath)
+        try redisProxy?.lead(toUnixSocket: server.socketPath)
+        try reconnect()
+    }
+
+    /// From now on we are this user, in this connection and all later ones.
+    public func logIn(as user: String, password: String) throws {
+        (clientSettings.username, clientSettings.password) = (user, password)
+        try reconnect()
+    }
+
+    /// Runs all of these commands at one instant, and returns the replies to each.
+    public func atOnce(_ commands: [[String]]) throws -> [RedisReply] {
+        let all = [["MULTI"]] + commands + [["EXEC"]]
+        let replies = try client.pipeline(all)
+        guard let items = replies.last?.items, items.count == commands.count else {
+            throw ChildProcess.Failure(description: "MULTI came to nothing: \(replies)")
+        }
+        return items
+    }
+
+    /// Where the simulator writes what it saw.
+    public var ledgerPath: String { folder.file("ledger") }
 
     /// Cuts every connection to Redis but our own.
     public func killClients() throws {

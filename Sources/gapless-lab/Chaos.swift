@@ -12,7 +12,8 @@ struct Chaos: ParsableCommand {
             delayed, and compares what Redis acknowledged with the simulator's ledger and the dead letters. A row fails \
             when a job is lost, when one was delivered that nobody queued, when more were delivered again than its rule \
             allows or than the daemons counted as maybe_duplicate, when a daemon ended by itself or outgrew its memory, and \
-            when a key of a finished job is left in Redis.
+            when a key of a finished job is left in Redis. Where the fault makes Redis itself forget jobs, or takes them out of \
+            it, the column "gone" counts those; nothing is asked of them.
             """)
 
     @Option(help: "Seed of everything random; chosen and printed unless given.")
@@ -37,7 +38,7 @@ struct Chaos: ParsableCommand {
         }
         if list { return printList(rows) }
         say("seed \(seed)\n")
-        say(padRight("  #  fault", 60) + " times    jobs  delivered   dead  lost  twice   most  back after  seconds")
+        say(padRight("  #  fault", 60) + " times    jobs  delivered   dead  lost  twice   most    gone  back after  seconds")
         var failures: [String] = []
         for row in rows { failures += run(row) }
         guard failures.isEmpty else {
@@ -62,10 +63,16 @@ struct Chaos: ParsableCommand {
         do {
             let result = try row.run(scale: small ? .small : .full, seed: seed, duration: minutes.map { .seconds($0 * 60) })
             let books = result.balance
-            let most = row.rule == .nothingTwice ? padLeft("0", 7) : pad(result.bound, 7)
+            let most =
+                switch row.rule {
+                case .nothingTwice: padLeft("0", 7)
+                case .onlyWhatWasInFlight, .ofWhatRedisKept: pad(result.bound, 7)
+                case .survival: padLeft("-", 7)
+                }
             say(
                 pad(row.number, 3) + "  " + padRight(row.title, 55) + pad(result.times, 6) + pad(books.queued, 8)
                     + pad(books.delivered, 11) + pad(books.dead, 7) + pad(books.lost, 6) + pad(books.extra, 7) + most
+                    + pad(result.excused, 8)
                     + padLeft(result.recovery.map { decimal($0 / .seconds(1), 1) + " s" } ?? "-", 12)
                     + padLeft(decimal((ContinuousClock.now - start) / .seconds(1), 1), 9))
             return result.failures.map { "\(row.name): \($0)" }

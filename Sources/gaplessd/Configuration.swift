@@ -1,10 +1,13 @@
 import Glibc
+import Sockets
 
 /// Settings and the credentials that they name: all that a call needs from files. Read whole, or not at all.
 struct Configuration: Sendable {
     var settings: Settings
     /// One for each of `settings.apps`, in their order.
     var credentials: [AppCredential]
+    /// For connections to Redis; `nil` without TLS.
+    var redisTLS: TLSContext?
     /// Nothing is wrong, but the operator should know: lines for the log.
     var warnings: [String]
 
@@ -22,6 +25,11 @@ struct Configuration: Sendable {
         let credentials = loader.load(reading.settings.apps)
         guard loader.faults.isEmpty else { throw SettingsRefusal(file: file.path, faults: loader.faults) }
         let warnings = (reading.warnings + loader.warnings).map { $0.line(file: file.path) }
-        return Configuration(settings: reading.settings, credentials: credentials, warnings: warnings)
+        do {
+            let tls = try reading.settings.redis.tlsContext()
+            return Configuration(settings: reading.settings, credentials: credentials, redisTLS: tls, warnings: warnings)
+        } catch {
+            throw SettingsRefusal(file: file.path, faults: error.faults)
+        }
     }
 }

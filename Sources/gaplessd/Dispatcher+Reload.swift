@@ -1,4 +1,5 @@
 import PushPool
+import RedisQueue
 
 /// SIGHUP: settings and credentials anew, whole or not at all.
 extension Dispatcher {
@@ -27,6 +28,7 @@ extension Dispatcher {
         plan = DaemonPlan(new.settings)
         reader = JobReader(retryLimit: plan.policy.limit, appNames: Set(apps.compactMap(\.name)))
         for warning in new.warnings { log.warning(warning) }
+        for list in lists { list.queue.replace(tls: new.redisTLS) }
         for (index, credential) in new.credentials.enumerated() {
             do {
                 let pool = settings.pool(of: settings.apps[index])

@@ -25,6 +25,8 @@ extension SettingsKey.Kind {
         case .flag: value.boolValue != nil
         case .choice(let choices): value.stringValue.map(choices.contains) ?? false
         case .names: value.stringValue.map { !$0.isEmpty } ?? areDifferentNames(value)
+        case .addresses:
+            isRight(value) { $0.stringValue.map { HostAndPort($0) != nil } ?? false } && areDifferentNames(value)
         case .apps: isApps(value)
         }
     }

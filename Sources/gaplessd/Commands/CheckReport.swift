@@ -9,7 +9,7 @@ struct CheckReport {
     init(_ configuration: Configuration, now: Int64) {
         let settings = configuration.settings
         var lines = [
-            "redis       \(settings.redis.server.text), database \(settings.redis.database), \(settings.redis.delivery.text)",
+            "redis       \(settings.redis.server.text)\(settings.redis.tls == nil ? "" : " by TLS"), database \(settings.redis.database), \(settings.redis.delivery.text)",
             "lists       \(settings.lists.map(\.printable).joined(separator: ", "))",
             "retries     \(settings.retryLimit), after \(settings.retryDelays.map(\.secondsText).joined(separator: ", ")) s",
         ]
@@ -40,8 +40,10 @@ struct CheckReport {
 extension QueueSettings.Server {
     var text: String {
         switch self {
-        case .tcp(let host, let port): host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
-        case .unix(let path): "unix:\(path)"
+        case .tcp(let host, let port): Endpoint.tcp(host: host, port: port).description
+        case .unix(let path): Endpoint.unix(path: path).description
+        case .sentinels(let sentinels, let master):
+            "master \(master.printable) by Sentinel at \(sentinels.map(\.description).joined(separator: ", "))"
         }
     }
 }
