@@ -64,7 +64,9 @@ extension Fault {
     ) { trial in
         try trial.open(
             hosting: Trial.accepting(after: 5...15), proxies: true,
-            settings: ["pool_size": "10", "apns_keepalive": "1", "apns_request_timeout": "1"])
+            settings: [
+                "pool_size": "10", "apns_max_concurrent_streams": "50", "apns_keepalive": "1", "apns_request_timeout": "4",
+            ])
         try trial.start()
         trial.produce()
         for _ in 1...(trial.scale == .full ? 2 : 1) {
@@ -74,7 +76,7 @@ extension Fault {
             trial.stage.simulatorProxy?.deadenAll()
             try trial.allowInFlightTwice()
             let noticed = trial.complaints("is closed: ")
-            // A PING after a second, and ten seconds in which it may be answered.
+            // A PING after four seconds, and ten seconds in which it may be answered.
             try trial.await("the first PING is given up") { trial.complaints("is closed: ") > noticed }
             let start = ContinuousClock.now
             try trial.strike {}

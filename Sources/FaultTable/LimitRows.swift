@@ -8,7 +8,7 @@ extension Fault {
 
     /// Its address space may not grow while it gets jobs of several megabytes: it ends, or it goes on.
     private static let outOfMemory = Fault(
-        number: 10, name: "memory", title: "no more memory (prlimit --as)", rule: .onlyWhatWasInFlight, isQuick: true
+        number: 10, name: "memory", title: "no more memory (prlimit --as)", rule: .onlyWhatWasInFlight
     ) { trial in
         // Without the limit, the large jobs are read and become dead letters.
         trial.memoryCap = 256 << 20

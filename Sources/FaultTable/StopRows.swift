@@ -13,7 +13,7 @@ extension Fault {
         try trial.open(simulator: ["--latency", "200ms"])
         var daemon = try trial.start()
         for _ in 1...trial.times(10) {
-            try trial.queue(6000)
+            try trial.queue(trial.scale == .full ? 6000 : 2500)
             try trial.await("1,000 are in flight") { try trial.status().inFlight > 1000 }
             trial.pause(10...200)
             try trial.strike {

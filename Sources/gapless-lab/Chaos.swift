@@ -28,11 +28,19 @@ struct Chaos: ParsableCommand {
     @Flag(help: "Small counts, as in the test suite.")
     var small = false
 
+    @Flag(help: "Only the rows that the test suite runs as well.")
+    var quick = false
+
+    @Flag(help: "Stop at the first row that fails.")
+    var untilFailure = false
+
     @Flag(help: "The rows with their names; injects nothing.")
     var list = false
 
     func run() throws {
-        let rows = fault.isEmpty ? Fault.all : Fault.all.filter { fault.contains($0.name) || fault.contains(String($0.number)) }
+        let rows = Fault.all.filter { row in
+            (fault.isEmpty || fault.contains(row.name) || fault.contains(String(row.number))) && (row.isQuick || !quick)
+        }
         guard !rows.isEmpty else {
             throw ValidationError("--fault is a number or one of \(Fault.all.map(\.name).joined(separator: ", "))")
         }
@@ -40,7 +48,7 @@ struct Chaos: ParsableCommand {
         say("seed \(seed)\n")
         say(padRight("  #  fault", 60) + " times    jobs  delivered   dead  lost  twice   most    gone  back after  seconds")
         var failures: [String] = []
-        for row in rows { failures += run(row) }
+        for row in rows where failures.isEmpty || !untilFailure { failures += run(row) }
         guard failures.isEmpty else {
             throw LabFailure(description: "\n" + failures.joined(separator: "\n") + "\nagain with: make chaos SEED=\(seed) FAULT=…")
         }
