@@ -9,7 +9,7 @@ RELEASE = .build/release
 export TMPDIR = $(CURDIR)/.build/tmp
 
 .DEFAULT_GOAL := help
-.PHONY: help temporary packages build demo test test-tsan bench bench-gate fuzz chaos clean
+.PHONY: help temporary packages build demo test test-tsan bench bench-gate fuzz chaos mutants clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ fuzz: packages ## The JSON scanner against Python's parser on random texts (MINU
 
 chaos: build ## The fault table (SEED=… and FAULT=… replay a row, FAULT=everything MINUTES=60 goes on for an hour)
 	@$(RELEASE)/gapless-lab chaos $(if $(SEED),--seed $(SEED)) $(if $(FAULT),--fault $(FAULT)) $(if $(MINUTES),--minutes $(MINUTES))
+
+mutants: packages ## Breaks copies of the daemon in one place each, and shows which row of the fault table catches it
+	@scripts/broken-builds $(MUTANT)
 
 clean: ## Everything that was built
 	@rm -rf .build .build-tsan
