@@ -26,6 +26,12 @@ public struct Fault: Sendable {
     public let isQuick: Bool
     let run: @Sendable (Trial) throws -> Void
 
+    init(
+        number: Int, name: String, title: String, rule: Rule, isQuick: Bool = false, run: @escaping @Sendable (Trial) throws -> Void
+    ) {
+        (self.number, self.name, self.title, self.rule, self.isQuick, self.run) = (number, name, title, rule, isQuick, run)
+    }
+
     /// Runs the row on a stage of its own.
     ///
     /// - Parameter duration: of a row that goes on for as long as it is told.
@@ -35,8 +41,18 @@ public struct Fault: Sendable {
         return try trial.close()
     }
 
+    /// Rows of the plan that are not here, and why.
+    public static let notRun: [(number: Int, title: String, reason: String)] = [
+        (12, "event loop stuck", "the shipped program has no hook for it; to Redis and APNs it is row 4 or 5")
+    ]
+
     /// All rows, in the order of the table.
     public static let all = (daemonRows + redisRows + apnsRows + jobRows).sorted { $0.number < $1.number }
+}
+
+/// What the machine does not allow: the row is left out, with the reason.
+public struct TrialNotPossible: Error, CustomStringConvertible {
+    public var description: String
 }
 
 /// A run that could not be judged at all.

@@ -3,7 +3,7 @@ internal import RedisQueue
 
 /// Faults that come with the jobs, or with the answers to them.
 extension Fault {
-    static let jobRows = [mixedAnswers, hostileJobs]
+    static let jobRows = [mixedAnswers, hostileJobs, alike, backlog, everything]
 
     /// Each is delivered exactly once, or dead for the right reason after exactly as many sends as the settings say; and 100
     /// tokens get nothing but 503.
@@ -19,8 +19,7 @@ extension Fault {
         try trial.queue(jobs)
         try trial.start()
         try trial.await("all are settled", atMost: .seconds(120)) { try trial.stage.status().isDrained }
-        // Its ledger is whole once it has ended.
-        _ = trial.stage.simulator.stop()
+        try trial.awaitLedger()
         let entries = trial.stage.simulator.ledger.entries
         trial.count(entries.count { $0.status != 200 })
         let sends = entries.reduce(into: [:]) { counts, entry in counts[entry.token, default: 0] += 1 }
@@ -72,5 +71,43 @@ extension Fault {
         if buried.count != bad.count { trial.fail("\(buried.count) dead letters for \(bad.count) bad jobs") }
         // What a bad job says its token is may be anything: only what was delivered can be unexpected here.
         trial.countsDeadLettersOnly = true
+    }
+
+    /// Equal to the byte, and all fail once: in the sorted set of the delayed none may take another's place.
+    private static let alike = Fault(
+        number: 47, name: "alike", title: "1,000 identical jobs, all failing once", rule: .nothingTwice, isQuick: true
+    ) { trial in
+        let count = 1000
+        try trial.open(simulator: ["--token", "\(deviceToken(0))=503*\(count)"], settings: ["retry_delays": "[1.5]"])
+        try trial.queue(1)
+        try trial.stage.push(repeatElement(Trial.job(0), count: count - 1))
+        trial.alike = count - 1
+        try trial.start()
+        try trial.await("all are settled") { try trial.status().isDrained }
+        trial.count(count)
+        trial.afterwards = { status in
+            if status.counter(.retried) != count { trial.fail("\(status.counter(.retried)) resends for \(count) refusals") }
+        }
+    }
+
+    /// The list falls between any two kills, and the daemon stays small.
+    private static let backlog = Fault(
+        number: 48, name: "backlog", title: "a backlog of a million, kill -9 every few seconds", rule: .onlyWhatWasInFlight
+    ) { trial in
+        try trial.open(simulator: [])
+        try trial.queue(trial.scale == .full ? 1_000_000 : 20_000)
+        var daemon = try trial.start()
+        var before = try trial.status().backlog
+        while before > 0 {
+            try trial.await("the list falls") { try trial.status().backlog < before }
+            trial.pause(trial.scale == .full ? 1000...4000 : 200...500)
+            let now = try trial.status().backlog
+            if now > before { trial.fail("the list had \(before) jobs, and \(now) a while later") }
+            before = now
+            let peak = daemon.peakBytes
+            if peak > trial.memoryCap { trial.fail("\(peak >> 20) MB resident with a backlog of \(now)") }
+            try trial.strike { daemon = try trial.killAndRestart(daemon) }
+        }
+        try trial.await("all are settled", atMost: .seconds(60)) { try trial.status().isDrained }
     }
 }

@@ -43,6 +43,8 @@ public final class Trial {
     let duration: Duration?
     /// Jobs whose token another job has as well: that many deliveries of it are no second ones.
     var alike = 0
+    /// Looks at the counters once all is settled.
+    var afterwards: ((QueueStatus) throws -> Void)?
     /// The dead letters are no jobs of ours: the row itself has judged them.
     var countsDeadLettersOnly = false
     private(set) var stage: Stage! = nil
@@ -215,10 +217,13 @@ extension Trial {
         guard waitUntil(atMost: .seconds(120), { (try? stage.statusAnyhow().isDrained) ?? false }) else {
             throw TrialFailure(description: "not drained after two minutes: \(try stage.statusAnyhow())\n" + logs)
         }
+        // One that was started a moment ago may not even listen to signals yet.
+        _ = waitUntil(atMost: .seconds(30)) { (try? stage.statusAnyhow().workers.count).map { $0 >= daemons.count } ?? false }
         endDaemons()
         let status = try stage.statusAnyhow()
         _ = stage.simulator.stop()
         if rule == .survival { excuse(Set(0..<queued).union(books.acknowledged)) }
+        try afterwards?(status)
         let queued = Set(0..<queued).union(books.acknowledged).subtracting(excused)
         let maybe = books.unknown.union(excused)
         let ledger = stage.simulator.ledger

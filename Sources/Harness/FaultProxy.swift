@@ -43,15 +43,15 @@ public final class FaultProxy {
             case insteadOfForwarding
         }
 
-        let pattern: [UInt8]
+        let patterns: [[UInt8]]
         let moment: Moment
         let action: @Sendable () -> Void
 
         /// - Parameters:
-        ///   - pattern: is looked for in each chunk on its own.
+        ///   - patterns: any of them, looked for in each chunk on its own.
         ///   - action: runs on the proxy's thread, once.
-        public init(on pattern: String, _ moment: Moment, action: @escaping @Sendable () -> Void) {
-            (self.pattern, self.moment, self.action) = (Array(pattern.utf8), moment, action)
+        public init(on patterns: String..., at moment: Moment, action: @escaping @Sendable () -> Void) {
+            (self.patterns, self.moment, self.action) = (patterns.map { Array($0.utf8) }, moment, action)
         }
     }
 

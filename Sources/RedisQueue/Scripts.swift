@@ -1,6 +1,6 @@
 /// A Lua script and the name that EVALSHA knows it by.
 package struct Script: Sendable, Equatable {
-    let text: String
+    package let text: String
     package let sha: String
 
     init(_ text: String) {

@@ -22,33 +22,54 @@ struct Chaos: ParsableCommand {
     @Option(help: ArgumentHelp("Only this row, by number or name; repeatable.", valueName: "row"))
     var fault: [String] = []
 
+    @Option(help: ArgumentHelp("How long the row 'everything' goes on.", valueName: "n"))
+    var minutes: Double?
+
     @Flag(help: "Small counts, as in the test suite.")
     var small = false
+
+    @Flag(help: "Only the rows that the test suite runs as well.")
+    var quick = false
+
+    @Flag(help: "Stop at the first row that fails.")
+    var untilFailure = false
 
     @Flag(help: "The rows with their names; injects nothing.")
     var list = false
 
     func run() throws {
-        let rows = fault.isEmpty ? Fault.all : Fault.all.filter { fault.contains($0.name) || fault.contains(String($0.number)) }
+        let rows = Fault.all.filter { row in
+            (fault.isEmpty || fault.contains(row.name) || fault.contains(String(row.number))) && (row.isQuick || !quick)
+        }
         guard !rows.isEmpty else {
             throw ValidationError("--fault is a number or one of \(Fault.all.map(\.name).joined(separator: ", "))")
         }
-        if list { return rows.forEach { say(pad($0.number, 3) + "  " + padRight($0.name, 18) + $0.title) } }
+        if list { return printList(rows) }
         say("seed \(seed)\n")
         say(padRight("  #  fault", 60) + " times    jobs  delivered   dead  lost  twice   most    gone  back after  seconds")
         var failures: [String] = []
-        for row in rows { failures += run(row) }
+        for row in rows where failures.isEmpty || !untilFailure { failures += run(row) }
         guard failures.isEmpty else {
             throw LabFailure(description: "\n" + failures.joined(separator: "\n") + "\nagain with: make chaos SEED=\(seed) FAULT=…")
         }
-        say("\nlost 0 in every row")
+        say("\nlost 0 in every row that ran")
+    }
+
+    func validate() throws {
+        if let minutes, !(0.01...10_000).contains(minutes) { throw ValidationError("--minutes is 0.01 to 10000") }
+    }
+
+    private func printList(_ rows: [Fault]) {
+        for row in rows { say(pad(row.number, 3) + "  " + padRight(row.name, 18) + row.title) }
+        say("\nnot run:")
+        for row in Fault.notRun { say(pad(row.number, 3) + "  " + padRight(row.title, 40) + row.reason) }
     }
 
     /// Runs one row and prints its line; returns what was not as it must be.
     private func run(_ row: Fault) -> [String] {
         let start = ContinuousClock.now
         do {
-            let result = try row.run(scale: small ? .small : .full, seed: seed)
+            let result = try row.run(scale: small ? .small : .full, seed: seed, duration: minutes.map { .seconds($0 * 60) })
             let books = result.balance
             let most =
                 switch row.rule {
@@ -63,6 +84,9 @@ struct Chaos: ParsableCommand {
                     + padLeft(result.recovery.map { decimal($0 / .seconds(1), 1) + " s" } ?? "-", 12)
                     + padLeft(decimal((ContinuousClock.now - start) / .seconds(1), 1), 9))
             return result.failures.map { "\(row.name): \($0)" }
+        } catch let error as TrialNotPossible {
+            say(pad(row.number, 3) + "  " + padRight(row.title, 55) + "  not run: \(error)")
+            return []
         } catch {
             say(pad(row.number, 3) + "  " + padRight(row.title, 55) + "  FAILED")
             return ["\(row.name): \(error)"]

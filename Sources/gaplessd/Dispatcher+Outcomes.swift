@@ -76,6 +76,8 @@ extension Dispatcher {
             return
         }
         guard let job = remove(number) else { return }
+        // What was not answered may have been accepted all the same.
+        if outcome.isInDoubt { job.maybeDuplicates += 1 }
         counters.retried += 1
         log.retrying(identifier: job.identifier, outcome.logText, count: job.job.attempts + 1)
         let marked = job.job.markedForRetry(

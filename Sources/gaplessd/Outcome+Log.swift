@@ -12,6 +12,14 @@ extension Outcome {
         }
     }
 
+    /// Whether APNs may have accepted it, for all we know.
+    var isInDoubt: Bool {
+        switch self {
+        case .timedOut, .maybeProcessed: true
+        case .delivered, .rejected, .notProcessed: false
+        }
+    }
+
     /// Whether APNs looked at the job and blamed it: then it knew the credential.
     var isAnswerAboutTheJob: Bool {
         if case .rejected(let rejection) = self { (400..<500).contains(rejection.status) } else { false }
