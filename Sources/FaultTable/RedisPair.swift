@@ -86,11 +86,14 @@ extension Trial {
     }
 
     /// The master dies while the replica has everything, and Sentinel makes the replica the master.
-    func failOverBySentinel(_ pair: RedisPair) throws {
+    func failOverBySentinel(_ pair: RedisPair, _ sentinel: SentinelServer) throws {
         try pair.master.command(["CLIENT", "PAUSE", "20000", "WRITE"])
         try pair.awaitEqual()
         pair.master.kill()
-        try self.await("Sentinel has made the replica the master", atMost: .seconds(60)) { pair.isMaster(pair.replica) }
+        // Should the old master come back before Sentinel has done with it, Sentinel would turn all round again.
+        try self.await("Sentinel has made the replica the master", atMost: .seconds(60)) {
+            sentinel.namedPort == pair.replica.port && pair.isMaster(pair.replica)
+        }
         try turn(to: pair.replica)
         try pair.swap()
         try pair.replica.restart()
@@ -152,13 +155,18 @@ extension DaemonProcess {
 }
 
 extension SentinelServer {
+    private func ask(_ question: String) -> [RedisReply] {
+        let settings = QueueSettings(list: "none", server: .tcp(host: "127.0.0.1", port: port))
+        guard var client = try? RedisClient(settings: settings) else { return [] }
+        return (try? client.command(["SENTINEL", question, "main"]).items) ?? []
+    }
+
+    /// Where it says that the master is.
+    var namedPort: Int? { ask("get-master-addr-by-name").last?.text.flatMap { Int($0) } }
+
     /// How many replicas of the master it knows that are connected.
     var replicasInService: Int {
-        let settings = QueueSettings(list: "none", server: .tcp(host: "127.0.0.1", port: port))
-        guard var client = try? RedisClient(settings: settings),
-            let replicas = try? client.command(["SENTINEL", "replicas", "main"]).items
-        else { return 0 }
-        return replicas.count { replica in
+        ask("replicas").count { replica in
             let texts = replica.items?.compactMap(\.text) ?? []
             return zip(texts, texts.dropFirst()).contains { $0 == ("master-link-status", "ok") }
         }

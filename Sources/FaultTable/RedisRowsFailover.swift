@@ -67,7 +67,7 @@ extension Fault {
         try trial.produceAtWork()
         for _ in 1...trial.times(10) {
             try trial.await("Sentinel knows the replica", atMost: .seconds(60)) { sentinel.replicasInService == 1 }
-            try trial.strike(backWithin: .seconds(30)) { try trial.failOverBySentinel(pair) }
+            try trial.strike(backWithin: .seconds(30)) { try trial.failOverBySentinel(pair, sentinel) }
         }
     }
 
