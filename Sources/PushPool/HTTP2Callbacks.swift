@@ -82,13 +82,18 @@ extension HTTP2Codec {
             // An interim answer (1xx) is followed by the final one (RFC 9110, 15.2).
             if slots[slot].status < 200 { slots[slot].status = HTTP2Codec.status(value) }
         case 7 where HTTP2Codec.isEqual(name, "apns-id"):
-            if slots[slot].status == 200 && !isCollecting { return }
-            slots[slot].apnsID = ResponseBody.text(Array(value.prefix(64)))
+            noteID(value, slot)
+        case 15 where HTTP2Codec.isEqual(name, "apns-request-id"): noteID(value, slot)
         case 11 where HTTP2Codec.isEqual(name, "retry-after"):
             let seconds = Int(String(decoding: value.prefix(20), as: UTF8.self))
             slots[slot].retryAfter = seconds.flatMap { $0 < 0 ? nil : min($0, 1_000_000) }
         default: return
         }
+    }
+
+    private func noteID(_ value: UnsafeBufferPointer<UInt8>, _ slot: Int) {
+        if slots[slot].status == 200 && !isCollecting { return }
+        slots[slot].apnsID = ResponseBody.text(Array(value.prefix(64)))
     }
 
     @inline(__always)

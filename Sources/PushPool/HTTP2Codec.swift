@@ -96,8 +96,10 @@ final class HTTP2Codec {
         slots.prepare(slot)
         let set = headerSet(for: notification.headers)
         slots[slot].begin(notification, headers: set)
-        let (path, pathCount) = slots[slot].writePath(notification.token)
-        set.setPath(path, count: pathCount)
+        if !set.isBroadcast {
+            let (path, pathCount) = slots[slot].writePath(notification.token)
+            set.setPath(path, count: pathCount)
+        }
         var count = set.constantCount
         if let expiration = notification.expiration {
             let (start, length) = slots[slot].write(expiration)
@@ -106,7 +108,8 @@ final class HTTP2Codec {
         }
         if let apnsID = notification.apnsID {
             let (start, length) = slots[slot].write(apnsID)
-            count = set.setVariable("apns-id", start, count: length, isIndexed: !isAPNSIDKnown, at: count)
+            let name: StaticString = set.isBroadcast ? "apns-request-id" : "apns-id"
+            count = set.setVariable(name, start, count: length, isIndexed: !isAPNSIDKnown, at: count)
             isAPNSIDKnown = true
         }
         if let collapseID = notification.collapseID {

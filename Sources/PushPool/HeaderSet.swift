@@ -37,19 +37,25 @@ final class HeaderSet {
         self.shared = shared
         self.bearer = bearer
         self.authority = authority
-        constants = [FixedBytes(shared.topic ?? ""), FixedBytes(shared.pushType), FixedBytes(String(shared.priority))]
+        constants = [
+            FixedBytes(shared.topic ?? ""), FixedBytes(shared.pushType), FixedBytes(String(shared.priority)),
+            FixedBytes(shared.channel ?? ""), FixedBytes("/4/broadcasts/apps/" + (shared.topic ?? "")),
+        ]
         fields = .allocate(capacity: HeaderSet.mostFields)
         add(":method", "POST")
         add(":scheme", "https")
         add(":authority", authority)
-        add(":path", "")
+        if isBroadcast { add(":path", constants[4]) } else { add(":path", "") }
         if let bearer { add("authorization", bearer) }
-        if shared.topic != nil { add("apns-topic", constants[0]) }
+        if isBroadcast { add("apns-channel-id", constants[3]) } else if shared.topic != nil { add("apns-topic", constants[0]) }
         add("apns-push-type", constants[1])
         add("apns-priority", constants[2])
     }
 
     deinit { fields.deallocate() }
+
+    /// Its path is one of the constants.
+    var isBroadcast: Bool { shared.channel != nil }
 
     func setPath(_ start: UnsafeMutablePointer<UInt8>, count: Int) {
         fields[pathIndex].value = start
