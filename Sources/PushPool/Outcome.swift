@@ -2,8 +2,8 @@
 public enum Outcome: Sendable, Equatable {
     /// 200: APNs has it. The id only where the pool was asked to collect ids (`PoolSettings.collectsAPNSIDs`).
     case delivered(apnsID: String?)
-    /// APNs answered with another status.
-    case rejected(Rejection)
+    /// APNs answered with another status. Indirect, as faults are: most outcomes are `delivered`, and each is handed on many times.
+    indirect case rejected(Rejection)
     /// APNs certainly did nothing with it: never written, refused, or above GOAWAY's last stream id (RFC 9113, 6.8, 8.7).
     case notProcessed(SessionFault)
     /// It was written, or may have been, and no answer will come: sending again may send twice.
@@ -37,7 +37,7 @@ public struct Rejection: Sendable, Equatable {
 }
 
 /// Why a session ended, or did not take a notification.
-public enum SessionFault: Sendable, Equatable {
+public indirect enum SessionFault: Sendable, Equatable {
     /// DNS, TCP or TLS: text for the log. `isCredential` when TLS blames our certificate or the server's chain.
     case dial(String, isCredential: Bool)
     /// The peer's GOAWAY: HTTP/2 error code, and its debug data as `reason` (JSON) or text.

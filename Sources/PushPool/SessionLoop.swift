@@ -29,7 +29,7 @@ struct SessionLoop: ~Copyable {
 
     private var effects: [SessionMachine.Effect] = []
     private var events: [HTTP2Event] = []
-    private var batch: [Notification] = []
+    private let batch = Ring<Notification>()
     private var outbox: [Delivery] = []
 
     /// What this session has added to the pool's capacity.
@@ -162,11 +162,10 @@ struct SessionLoop: ~Copyable {
     private mutating func takeWork() {
         if machine.phase != .open || ending != nil { return }
         let free = wire.backlog > SessionLoop.mostBacklog ? 0 : machine.free
-        context.shared.queue.take(into: &batch, free: free, for: context.id)
+        context.shared.queue.take(into: batch, free: free, for: context.id)
         if batch.isEmpty { return }
         refreshToken()
-        for notification in batch { submit(notification) }
-        batch.removeAll(keepingCapacity: true)
+        while let notification = batch.popFirst() { submit(notification) }
         perform()
     }
 

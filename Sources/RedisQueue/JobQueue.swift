@@ -95,6 +95,11 @@ public struct JobQueue: ~Copyable {
     /// when a claim has found nothing and nobody has pushed since.
     public func wantsPlaces(now: ContinuousClock.Instant) -> Bool { machine.wantsPlaces(at: now) }
 
+    /// Hands over that APNs took a job at the first try, and nothing else: the way of nearly all jobs.
+    public mutating func acknowledge(_ id: UInt64) {
+        machine.acknowledge(id, now: now)
+    }
+
     /// Hands over a job's end; sent with the batch it falls into.
     public mutating func settle(_ settlement: consuming Settlement) {
         machine.settle(settlement, now: now)

@@ -195,11 +195,14 @@ struct QueueMachine {
         }
     }
 
+    mutating func acknowledge(_ id: UInt64, now: ContinuousClock.Instant) {
+        if held.level(of: id) > 0 { return settle(Settlement(id: id, effect: .ack), now: now) }
+        isClaimFresh = false
+        settlements.addAcknowledgement(id, now: now)
+    }
+
     mutating func settle(_ settlement: Settlement, now: ContinuousClock.Instant) {
         isClaimFresh = false
-        if settlement.isPlain && held.level(of: settlement.id) == 0 {
-            return settlements.addAcknowledgement(settlement.id, now: now)
-        }
         let job = mode == .atMostOnce ? held.bytes(of: settlement.id) : nil
         settlements.add(settlement, field: held.field(of: settlement.id), job: job, now: now)
     }

@@ -34,12 +34,11 @@ enum Daemon {
         _ configuration: Configuration, signals: consuming SignalInbox, log: Log, readAnew: @escaping Dispatcher.ReadAnew
     ) throws(CredentialError) -> String? {
         let settings = configuration.settings
-        let wakeUp = WakeUp()
         let deliveries = Mailbox<Delivery>()
         var apps: [PushApp] = []
         var events: [Mailbox<PoolEvent>] = []
         for (app, credential) in zip(settings.apps, configuration.credentials) {
-            let mailbox = Mailbox<PoolEvent>(wakeUp: wakeUp)
+            let mailbox = Mailbox<PoolEvent>()
             let pool = try SessionPool(
                 settings: settings.pool(of: app), credential: credential.credential, deliveries: deliveries, events: mailbox)
             apps.append(PushApp(name: app.name, pool: pool, credential))

@@ -57,14 +57,17 @@ extension Dispatcher {
 
     /// Finds out what a job is and where it goes. False if it was given back.
     private mutating func take(_ claim: ClaimedJob, list: Int) -> Bool {
-        guard phase == .running else { return giveBack(claim, list: list, toTail: false) }
-        let job: Job
+        guard case .running = phase else { return giveBack(claim, list: list, toTail: false) }
         do {
-            job = try reader.read(claim.bytes)
+            return start(try reader.read(claim.bytes), of: claim, list: list)
         } catch {
             buryUnreadable(claim, list: list, error)
             return true
         }
+    }
+
+    /// Puts a job on its way, or settles it if this is not its time. False if it was given back.
+    private mutating func start(_ job: consuming Job, of claim: ClaimedJob, list: Int) -> Bool {
         if let parts = job.parts() {
             lists[list].queue.settle(Settlement(id: claim.id, effect: .split(into: parts)))
             return true
@@ -76,37 +79,38 @@ extension Dispatcher {
             lists[list].queue.settle(Settlement(id: claim.id, effect: effect))
             return true
         }
-        guard let app = route(job) else {
+        guard let number = route(job) else {
             let why = job.topic.map { "no app has the topic \($0)" } ?? "topic is missing, and the settings name none"
             buryUnreadable(claim, list: list, .structure(why))
             return true
         }
-        if apps[app].held >= apps[app].gate.allowance(now: now) || apps[app].pool.capacity == 0 {
+        let app = apps[number]
+        if app.held >= app.gate.allowance(now: now) || app.pool.capacity == 0 {
             return giveBack(claim, list: list, toTail: apps.count > 1)
         }
-        let expiration = job.expiration(now: wallClock.unixSeconds)
-        let isExpired = job.isExpired(now: wallClock.unixSeconds)
-        let held = HeldJob(job, list: list, claim: claim.id, app: app, expiration: expiration)
+        let time = wallClock.unixSeconds
+        let expiration = job.expiration(now: time)
+        let isExpired = job.isExpired(now: time)
+        let held = HeldJob(job, list: list, claim: claim.id, app: number, expiration: expiration)
         if isExpired {
             buryExpired(held, wasSent: false)
         } else {
-            send(held)
+            send(held, by: app)
         }
         return true
     }
 
-    private mutating func send(_ job: HeldJob) {
-        let app = apps[job.app]
+    private mutating func send(_ job: HeldJob, by app: PushApp) {
         app.held += 1
         if case .held = app.gate.phase { app.gate.probed() }
         app.outgoing.append(app.notification(held.insert(job), job))
     }
 
     /// The app that the job names, by `app` or by `topic`, else the one of the top level.
-    private func route(_ job: Job) -> Int? {
+    private func route(_ job: borrowing Job) -> Int? {
         if let name = job.app { return apps.firstIndex { $0.name == name } }
         if apps.count > 1, let topic = job.topic, let app = apps.firstIndex(where: { $0.topic == topic }) { return app }
-        guard let app = apps.firstIndex(where: { $0.name == nil }) else { return nil }
+        guard let app = topLevelApp else { return nil }
         return apps[app].lacksTopic(for: job) ? nil : app
     }
 

@@ -39,6 +39,9 @@ extension Dispatcher {
         counters.sent += 1
         if app.gate.phase != .open { perform(app.gate.accepted(), app: job.app) }
         if plan.logsSuccesses { log.sent(forLog(job)) }
+        if !plan.keepsResults && job.resends == 0 && job.maybeDuplicates == 0 {
+            return lists[job.list].queue.acknowledge(job.claim)
+        }
         let result = plan.keepsResults ? job.result(JobEnd(status: 200, reason: "", apnsID: apnsID), at: wallClock) : nil
         settle(job, .ack, result: result)
     }

@@ -43,6 +43,8 @@ struct Dispatcher: ~Copyable {
     let readAnew: ReadAnew
     let log: Log
     let apps: [PushApp]
+    /// The app without a name, if the settings have one.
+    let topLevelApp: Int?
     let lists: [List]
     let deliveries: Mailbox<Delivery>
     let poolEvents: [Mailbox<PoolEvent>]
@@ -72,6 +74,7 @@ struct Dispatcher: ~Copyable {
         self.readAnew = readAnew
         self.log = log
         self.apps = apps
+        topLevelApp = apps.firstIndex { $0.name == nil }
         self.lists = lists
         self.deliveries = deliveries
         self.poolEvents = poolEvents
@@ -88,6 +91,7 @@ struct Dispatcher: ~Copyable {
         return startFault
     }
 
+    /// The places of the poller that `turn` looks at: 0 signals, 1 deliveries, from 2 on the events of each app's pool.
     private mutating func sleep() {
         poller.reset()
         poller.add(signals.descriptor, for: .read)
@@ -101,11 +105,9 @@ struct Dispatcher: ~Copyable {
     private mutating func turn() {
         now = .now
         wallClock = WallClock.now()
-        while let signal = signals.next() { received(signal) }
+        takeSignals()
         takeDeliveries()
-        for app in apps.indices {
-            for event in poolEvents[app].drain() { happened(event, app: app) }
-        }
+        takePoolEvents()
         keepTime()
         offerPlaces()
         for list in lists.indices { turnQueue(list) }
@@ -118,6 +120,19 @@ struct Dispatcher: ~Copyable {
     private mutating func takeDeliveries() {
         deliveries.drain(into: &arrived)
         for index in arrived.indices { ended(arrived[index]) }
+    }
+
+    // Signals and pool events are rare: each look for them is a system call, so none without their descriptor's word.
+
+    private mutating func takeSignals() {
+        if poller.readiness(at: 0).isEmpty { return }
+        while let signal = signals.next() { received(signal) }
+    }
+
+    private mutating func takePoolEvents() {
+        for app in apps.indices where !poller.readiness(at: 2 + app).isEmpty {
+            for event in poolEvents[app].drain() { happened(event, app: app) }
+        }
     }
 
     private mutating func turnQueue(_ list: Int) {

@@ -5,7 +5,7 @@ extension JobMembers {
     /// What the push type is where the job does not say.
     var usualPushType: String {
         if self[.channel] != nil { return "liveactivity" }
-        return payload.isBackground ? "background" : "alert"
+        return isBackground ? "background" : "alert"
     }
 
     func target() throws(JobFault) -> Job.Target {
@@ -31,6 +31,9 @@ extension JobMembers {
         }
         return data.range
     }
+
+    /// Whether `data` is a push in the background, as far as it says itself.
+    var isBackground: Bool { self[.data].map { PayloadHint.isBackground($0, in: bytes) } ?? false }
 
     /// An integer of 64 bits, with sign or without, or any string; `nil` where there is none.
     func identifier() throws(JobFault) -> Range<Int>? {

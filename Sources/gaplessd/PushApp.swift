@@ -59,20 +59,20 @@ final class PushApp {
         if job.suspectAnswer != nil { heldSuspects -= 1 }
     }
 
-    /// The notification of a held job.
+    /// The notification of a held job. Its parts are looked up one by one: the job as a whole would be a copy.
     func notification(_ number: UInt64, _ held: HeldJob) -> Notification {
-        let job = held.job
         let token: Range<Int>
         let channel: String?
-        switch job.target {
+        switch held.job.target {
         case .token(let digits): (token, channel) = (digits, nil)
         case .channel(let id, let content): (token, channel) = (content, id)
         case .tokens: preconditionFailure("a job for many devices was not cut into its parts")
         }
+        let headers = headers.shared(
+            topic: held.job.topic ?? topic, pushType: held.job.pushType, priority: held.job.priority, channel: channel)
         return Notification(
-            id: number, bytes: job.bytes, token: token, payload: job.data,
-            headers: headers.shared(topic: job.topic ?? topic, pushType: job.pushType, priority: job.priority, channel: channel),
-            expiration: held.expiration, apnsID: job.apnsID, collapseID: job.collapseID, avoiding: held.avoiding)
+            id: number, bytes: held.job.bytes, token: token, payload: held.job.data, headers: headers,
+            expiration: held.expiration, apnsID: held.job.apnsID, collapseID: held.job.collapseID, avoiding: held.avoiding)
     }
 }
 
