@@ -123,12 +123,13 @@ struct Dial {
     /// Says our preface and hears the peer's (RFC 9113, 3.4). A GOAWAY in its place is a dial that failed
     /// (jchambers/pushy#831).
     private func firstSettings(
-        _ wire: consuming Wire, _ codec: HTTP2Codec, _ address: SocketAddress, until deadline: ContinuousClock.Instant
+        _ wire: consuming Wire, _ codec: consuming HTTP2Codec, _ address: SocketAddress,
+        until deadline: ContinuousClock.Instant
     ) throws(SocketError) -> Result {
         var events: [HTTP2Event] = []
         while true {
             var hasRead = false
-            let reading = wire.read(into: codec, hasRead: &hasRead)
+            let reading = wire.read(into: &codec, hasRead: &hasRead)
             codec.takeEvents(into: &events)
             var streams: Int?
             for event in events {
@@ -138,7 +139,7 @@ struct Dial {
                     return .failed(address: address.description, fault)
                 }
             }
-            let writing = wire.write(from: codec)
+            let writing = wire.write(from: &codec)
             for flow in [reading, writing] where flow != .open {
                 if case .ended(let error?) = flow { throw error }
                 return .failed(address: address.description, .dial(flow.text, isCredential: false))

@@ -17,11 +17,65 @@ struct OutBuffer: ~Copyable {
 
     var count: Int { tail - head }
 
+    /// The place of the next byte in the whole connection.
+    var end: UInt64 { written + UInt64(count) }
+
+    // MARK: In
+
+    @inline(__always)
+    mutating func append(_ byte: UInt8) {
+        if tail == capacity { makeRoom(for: 1) }
+        storage.storeBytes(of: byte, toByteOffset: tail, as: UInt8.self)
+        tail += 1
+    }
+
+    /// Four bytes, the highest first.
+    @inline(__always)
+    mutating func append(_ number: UInt32) {
+        if tail + 4 > capacity { makeRoom(for: 4) }
+        storage.storeBytes(of: number.bigEndian, toByteOffset: tail, as: UInt32.self)
+        tail += 4
+    }
+
+    @inline(__always)
     mutating func append(_ bytes: Span<UInt8>) {
         if tail + bytes.count > capacity { makeRoom(for: bytes.count) }
-        bytes.withUnsafeBytes { (storage + tail).copyMemory(from: $0.baseAddress!, byteCount: $0.count) }
+        let target = storage + tail
+        bytes.withUnsafeBytes { source in
+            if let base = source.baseAddress { target.copyMemory(from: base, byteCount: source.count) }
+        }
         tail += bytes.count
     }
+
+    @inline(__always)
+    mutating func append(_ bytes: [UInt8]) { append(bytes.span) }
+
+    @inline(__always)
+    mutating func append(_ text: StaticString) {
+        if tail + text.utf8CodeUnitCount > capacity { makeRoom(for: text.utf8CodeUnitCount) }
+        (storage + tail).copyMemory(from: text.utf8Start, byteCount: text.utf8CodeUnitCount)
+        tail += text.utf8CodeUnitCount
+    }
+
+    /// Sets one byte again that is still here.
+    mutating func set(_ byte: UInt8, at place: UInt64) {
+        storage.storeBytes(of: byte, toByteOffset: offset(place), as: UInt8.self)
+    }
+
+    /// A copy of what has been appended since this place.
+    func bytes(since place: UInt64) -> [UInt8] {
+        Array(UnsafeRawBufferPointer(start: storage + offset(place), count: tail - offset(place)))
+    }
+
+    /// Takes back what has been appended since this place.
+    mutating func remove(since place: UInt64) { tail = offset(place) }
+
+    private func offset(_ place: UInt64) -> Int {
+        precondition(place >= written && place <= end, "byte \(place) is not among \(written) to \(end)")
+        return head + Int(place - written)
+    }
+
+    // MARK: Out
 
     /// The oldest bytes, at most `most` of them, for the time of `body`.
     func withFirst<Result>(_ most: Int, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
@@ -38,12 +92,15 @@ struct OutBuffer: ~Copyable {
         }
     }
 
+    @inline(never)
     private mutating func makeRoom(for more: Int) {
         let used = count
-        if used + more <= capacity {
+        // A little that waits in a large buffer is moved to its start; else the buffer doubles, so that bytes that wait
+        // long are not moved again and again.
+        if used + more <= capacity / 2 {
             storage.copyMemory(from: storage + head, byteCount: used)
         } else {
-            while used + more > capacity { capacity *= 2 }
+            while used + more > capacity / 2 { capacity *= 2 }
             let larger = UnsafeMutableRawPointer.allocate(byteCount: capacity, alignment: 16)
             larger.copyMemory(from: storage + head, byteCount: used)
             storage.deallocate()

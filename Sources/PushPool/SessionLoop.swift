@@ -21,7 +21,7 @@ struct SessionLoop: ~Copyable {
 
     private let context: SessionContext
     private let address: SocketAddress
-    private let codec: HTTP2Codec
+    private var codec: HTTP2Codec
     private var wire: Wire
     private var machine: SessionMachine
     private var now = ContinuousClock.Instant.now
@@ -40,7 +40,8 @@ struct SessionLoop: ~Copyable {
     private var ending: SessionFault?
 
     init(
-        _ context: SessionContext, _ wire: consuming Wire, _ codec: HTTP2Codec, _ address: SocketAddress, streams: Int
+        _ context: SessionContext, _ wire: consuming Wire, _ codec: consuming HTTP2Codec, _ address: SocketAddress,
+        streams: Int
     ) {
         self.context = context
         self.wire = wire
@@ -96,20 +97,23 @@ struct SessionLoop: ~Copyable {
 
     private mutating func read() {
         var hasRead = false
-        let flow = wire.read(into: codec, hasRead: &hasRead)
+        let flow = wire.read(into: &codec, hasRead: &hasRead)
         if hasRead { machine.heard(now: now) }
         handleEvents()
         end(after: flow)
     }
 
     private mutating func write() {
-        end(after: wire.write(from: codec))
-        if codec.isOver { end(after: .broken(HTTP2Error(text: codec.fault))) }
+        end(after: wire.write(from: &codec))
+        if codec.isOver { end(codec.fault) }
     }
 
     private mutating func end(after flow: Wire.Flow) {
-        if flow == .open { return }
-        machine.connectionLost(.connectionLost(flow.text), &effects)
+        if flow != .open { end(flow.text) }
+    }
+
+    private mutating func end(_ fault: String) {
+        machine.connectionLost(.connectionLost(fault), &effects)
         perform()
     }
 
@@ -160,8 +164,8 @@ struct SessionLoop: ~Copyable {
     }
 
     private mutating func takeWork() {
-        if machine.phase != .open || ending != nil { return }
-        let free = wire.backlog > SessionLoop.mostBacklog ? 0 : machine.free
+        if machine.phase != .open || ending != nil || codec.isOver { return }
+        let free = codec.out.count > SessionLoop.mostBacklog ? 0 : machine.free
         context.shared.queue.take(into: batch, free: free, for: context.id)
         if batch.isEmpty { return }
         refreshToken()
@@ -206,11 +210,10 @@ struct SessionLoop: ~Copyable {
     private mutating func close(because fault: SessionFault) {
         if machine.inFlight == 0 {
             codec.sayGoodbye()
-            if wire.write(from: codec) == .open { wire.shutdown() }
+            if wire.write(from: &codec) == .open { wire.shutdown() }
         }
         context.shared.queue.leave(context.id)
-        let written = wire.written
-        machine.closed(because: fault, isWritten: { codec.isWritten(slot: $0, written: written) }, &effects)
+        machine.closed(because: fault, isWritten: { codec.isWritten(slot: $0) }, &effects)
         perform()
         announceCapacity()
         deliver()

@@ -1,153 +1,94 @@
-/// What HTTP/2 needs of one request for as long as its stream is open, at an address that stays.
-///
-/// Slots are used again and again: after a few thousand pushes a session allocates nothing any more.
+/// What HTTP/2 needs of one request for as long as its stream is open. Slots are used again and again.
 struct StreamSlot {
+    /// 0 while the slot is free.
     var stream: StreamID = 0
-    /// Where its HEADERS begin in the connection's output; `.max` while they have not left the codec.
+    /// Where its HEADERS begin in the connection's output; `.max` while they are not there.
     var headersAt = UInt64.max
-    var status = 0
-    /// END_STREAM of the answer has come.
-    var isAnswered = false
+    /// What the peer's WINDOW_UPDATEs have added to the stream's send window, less the DATA sent.
+    var credit = 0
+    /// What of its body waits for a window.
+    var unsent: UnsentBody?
+    var window = ReceiveWindow(size: FlowWindow.initial)
+    var answer: Answer
 
-    /// What the DATA frames are read from, and how far that has come.
-    var bytes: [UInt8] = []
-    var next = 0
-    var end = 0
-    var headers: HeaderSet?
-
-    var apnsID: String?
-    var retryAfter: Int?
-    var body: [UInt8] = []
-
-    /// Path, expiration, id and collapse id, one after the other.
-    private var text = UnsafeMutablePointer<UInt8>.allocate(capacity: StreamSlot.usualText)
-    private var textCapacity = StreamSlot.usualText
-    private var textCount = 0
-
-    /// A path with 64 digits, an expiration, a UUID and a collapse id of 64 bytes.
-    private static let usualText = 256
-    private static let path: StaticString = "/3/device/"
-
-    /// The table frees a slot's memory: a slot is a plain value.
-    func deallocate() { text.deallocate() }
-
-    /// Prepares it for a request. Room for all its texts is made first, so that none moves when the next is written.
-    mutating func begin(_ notification: Notification, headers: HeaderSet) {
-        precondition(
-            notification.token.upperBound <= notification.bytes.count
-                && notification.payload.upperBound <= notification.bytes.count,
-            "notification \(notification.id) points outside of its bytes")
-        let room =
-            StreamSlot.path.utf8CodeUnitCount + notification.token.count + 20 + (notification.apnsID?.utf8.count ?? 0)
-            + (notification.collapseID?.utf8.count ?? 0)
-        if room > textCapacity {
-            text.deallocate()
-            text = .allocate(capacity: room)
-            textCapacity = room
-        }
-        textCount = 0
-        headersAt = .max
-        status = 0
-        isAnswered = false
-        bytes = notification.bytes
-        next = notification.payload.lowerBound
-        end = notification.payload.upperBound
-        self.headers = headers
-    }
-
-    /// The request is over: what it held is let go.
-    mutating func finish() {
-        stream = 0
-        bytes = []
-        headers = nil
-        apnsID = nil
-        retryAfter = nil
-        if !body.isEmpty { body = [] }
-    }
-
-    /// `/3/device/` and the token ("Sending notification requests to APNs").
-    mutating func writePath(_ token: Range<Int>) -> (UnsafeMutablePointer<UInt8>, Int) {
-        let start = text + textCount
-        start.update(from: StreamSlot.path.utf8Start, count: StreamSlot.path.utf8CodeUnitCount)
-        bytes.withUnsafeBufferPointer { all in
-            guard let base = all.baseAddress else { return }
-            (start + StreamSlot.path.utf8CodeUnitCount).update(from: base + token.lowerBound, count: token.count)
-        }
-        let count = StreamSlot.path.utf8CodeUnitCount + token.count
-        textCount += count
-        return (start, count)
-    }
-
-    mutating func write(_ value: String) -> (UnsafeMutablePointer<UInt8>, Int) {
-        let start = text + textCount
-        var value = value
-        let count = value.withUTF8 { utf8 in
-            if let base = utf8.baseAddress { start.update(from: base, count: utf8.count) }
-            return utf8.count
-        }
-        textCount += count
-        return (start, count)
-    }
-
-    /// Decimal digits.
-    mutating func write(_ value: Int64) -> (UnsafeMutablePointer<UInt8>, Int) {
-        let start = text + textCount
-        var end = start + 20
-        var rest = value.magnitude
-        repeat {
-            end -= 1
-            end.pointee = UInt8(ascii: "0") + UInt8(rest % 10)
-            rest /= 10
-        } while rest > 0
-        if value < 0 {
-            end -= 1
-            end.pointee = UInt8(ascii: "-")
-        }
-        textCount += 20
-        return (end, start + 20 - end)
-    }
+    /// Whether its HEADERS have gone into the connection's output, from which nothing is taken back.
+    var isSent: Bool { headersAt != .max }
 }
 
-/// The slots of one codec, at addresses that stay. Its owner deallocates it.
-struct SlotTable {
-    private let capacity: Int
-    private let slots: UnsafeMutablePointer<StreamSlot>
-    /// How many have been used so far; the others are bare memory.
-    private let used: UnsafeMutablePointer<Int>
+/// The rest of a body, as a range of the job's own bytes.
+struct UnsentBody {
+    let bytes: [UInt8]
+    var range: Range<Int>
+}
 
-    init(capacity: Int) {
+/// The slots of a connection, found by their number or by their stream.
+///
+/// Streams are found in a ring, as their ids come one after the other. Only a stream that is still open when the ring has
+/// come round again, because its answer is late, moves to a dictionary.
+struct StreamTable {
+    private static let none: Int32 = -1
+
+    private var slots: [StreamSlot]
+    /// The slot of the stream that may be at this place of the ring.
+    private var ring: [Int32]
+    private var stragglers: [StreamID: Int32] = [:]
+    /// Streams whose HEADERS have been sent.
+    var openCount = 0
+
+    /// - Parameters:
+    ///   - capacity: how many streams may be open at a time.
+    ///   - collectsAPNSIDs: whether answers of 200 keep their id.
+    init(capacity: Int, collectsAPNSIDs: Bool) {
+        self.collectsAPNSIDs = collectsAPNSIDs
         self.capacity = capacity
-        slots = .allocate(capacity: capacity)
-        used = .allocate(capacity: 1)
-        used.initialize(to: 0)
+        slots = []
+        ring = [Int32](repeating: StreamTable.none, count: 1 << (Int.bitWidth - (2 * capacity).leadingZeroBitCount))
     }
 
-    func deallocate() {
-        for slot in 0..<used.pointee { slots[slot].deallocate() }
-        slots.deinitialize(count: used.pointee)
-        slots.deallocate()
-        used.deallocate()
-    }
-
-    func contains(_ slot: Int) -> Bool { slot >= 0 && slot < used.pointee }
-
-    /// Makes a slot usable.
-    func prepare(_ slot: Int) {
-        precondition(slot < capacity, "slot \(slot) of \(capacity)")
-        while used.pointee <= slot {
-            (slots + used.pointee).initialize(to: StreamSlot())
-            used.pointee += 1
-        }
-    }
+    private let collectsAPNSIDs: Bool
+    private let capacity: Int
 
     subscript(slot: Int) -> StreamSlot {
-        @inline(__always) unsafeAddress {
-            precondition(contains(slot), "there is no slot \(slot)")
-            return UnsafePointer(slots + slot)
-        }
-        @inline(__always) nonmutating unsafeMutableAddress {
-            precondition(contains(slot), "there is no slot \(slot)")
-            return slots + slot
-        }
+        get { slots[slot] }
+        _modify { yield &slots[slot] }
     }
+
+    /// Slots that have ever been used.
+    var indices: Range<Int> { slots.indices }
+
+    /// Every stream in a slot, in the order of the slots.
+    var streams: [StreamID] { slots.compactMap { $0.stream == 0 ? nil : $0.stream } }
+
+    /// Puts a stream into a free slot.
+    mutating func begin(_ stream: StreamID, at slot: Int) {
+        precondition(slot < capacity, "slot \(slot) of \(capacity)")
+        while slots.count <= slot { slots.append(StreamSlot(answer: Answer(collectsAPNSID: collectsAPNSIDs))) }
+        precondition(slots[slot].stream == 0, "slot \(slot) still has stream \(slots[slot].stream)")
+        slots[slot].stream = stream
+        let place = place(of: stream)
+        let other = Int(ring[place])
+        // Its place in the ring is not taken away from a stream that is closed.
+        if other >= 0 && slots[other].stream != 0 && slots[other].stream != stream
+            && self.place(of: slots[other].stream) == place
+        {
+            stragglers[slots[other].stream] = Int32(other)
+        }
+        ring[place] = Int32(slot)
+    }
+
+    /// The slot that a stream is in; `nil` when it is closed.
+    func slot(of stream: StreamID) -> Int? {
+        let slot = Int(ring[place(of: stream)])
+        if slot >= 0 && slots[slot].stream == stream && stream != 0 { return slot }
+        return stragglers.isEmpty ? nil : stragglers[stream].map { Int($0) }
+    }
+
+    /// The stream is closed: its slot is free.
+    mutating func end(_ slot: Int) {
+        if !stragglers.isEmpty { stragglers[slots[slot].stream] = nil }
+        if slots[slot].isSent { openCount -= 1 }
+        slots[slot] = StreamSlot(answer: Answer(collectsAPNSID: collectsAPNSIDs))
+    }
+
+    private func place(of stream: StreamID) -> Int { Int(stream >> 1) & (ring.count - 1) }
 }

@@ -1,22 +1,18 @@
 internal import Sockets
 
-/// One TLS stream with its buffers: bytes between a socket and a codec, never blocking.
+/// One TLS stream: bytes between a socket and a codec, never blocking.
 struct Wire: ~Copyable {
     /// How reading or writing went.
     enum Flow: Equatable {
         case open
         /// The connection is over.
         case ended(SocketError?)
-        /// The peer broke HTTP/2.
-        case broken(HTTP2Error)
-
         /// A sentence for the log.
         var text: String {
             switch self {
             case .open: "open"
             case .ended(nil): "the peer closed the connection"
             case .ended(let error?): error.description
-            case .broken(let error): error.text
             }
         }
     }
@@ -28,7 +24,6 @@ struct Wire: ~Copyable {
     private static let mostReadPerTurn = 256 << 10
 
     private var stream: TLSStream
-    private var out = OutBuffer()
     private var input = [UInt8](repeating: 0, count: Wire.recordBytes)
     /// TLS could not write and waits for the socket.
     private(set) var isBlocked = false
@@ -37,13 +32,6 @@ struct Wire: ~Copyable {
     init(_ stream: consuming TLSStream) { self.stream = stream }
 
     var descriptor: CInt { stream.descriptor }
-
-    /// Bytes that wait to be written.
-    var backlog: Int { out.count }
-
-    /// Bytes of HTTP/2 that TLS has taken whole, from the connection's first: a record that was not sent to its end
-    /// cannot be read by the peer, so none of it counts.
-    var written: UInt64 { out.written }
 
     /// Decrypted bytes wait: do not sleep.
     var hasPending: Bool { stream.hasPending }
@@ -60,14 +48,14 @@ struct Wire: ~Copyable {
     mutating func handshake() -> Progress { stream.handshake() }
 
     /// Reads what is there into the codec; `hasRead` tells whether anything was.
-    mutating func read(into codec: HTTP2Codec, hasRead: inout Bool) -> Flow {
+    mutating func read(into codec: inout HTTP2Codec, hasRead: inout Bool) -> Flow {
         var total = 0
         while total < Wire.mostReadPerTurn {
             switch input.withUnsafeMutableBytes({ stream.read(into: $0) }) {
             case .done(let count):
                 hasRead = true
                 total += count
-                do throws(HTTP2Error) { try codec.receive(input.span.extracting(0..<count)) } catch { return .broken(error) }
+                codec.receive(input.span.extracting(0..<count))
             case .needsRead: return .open
             case .needsWrite:
                 readWaitsForWrite = true
@@ -81,23 +69,12 @@ struct Wire: ~Copyable {
 
     /// Writes what the codec has to say, in full records, and the remainder at the end.
     ///
-    /// The codec is emptied even when the socket is full: a request that HTTP/2 held back could meet a lowered limit.
-    mutating func write(from codec: HTTP2Codec) -> Flow {
-        while true {
-            let hasMore: Bool
-            do throws(HTTP2Error) {
-                hasMore = try codec.takeOutput(into: &out, most: out.count + Wire.recordBytes)
-            } catch { return .broken(error) }
-            let flow = writeRecords(least: hasMore ? Wire.recordBytes : 1)
-            if flow != .open || !hasMore { return flow }
-        }
-    }
-
-    private mutating func writeRecords(least: Int) -> Flow {
-        while !isBlocked && out.count >= least {
-            let progress = out.withFirst(Wire.recordBytes) { stream.write($0) }
+    /// What TLS has taken counts as written: a record that is not sent to its end cannot be read by the peer.
+    mutating func write(from codec: inout HTTP2Codec) -> Flow {
+        while !isBlocked && codec.out.count > 0 {
+            let progress = codec.out.withFirst(Wire.recordBytes) { stream.write($0) }
             switch progress {
-            case .done(let count): out.consume(count)
+            case .done(let count): codec.out.consume(count)
             case .needsRead, .needsWrite: isBlocked = true
             case .closed: return .ended(nil)
             case .failed(let error): return .ended(error)

@@ -1,0 +1,66 @@
+/// The answer on one stream, as far as it has come.
+struct Answer {
+    /// Of the final header block, or of an interim one (1xx) before it came; 0 for what is no status.
+    private(set) var status = 0
+    private(set) var apnsID: String?
+    /// `retry-after` in seconds, 0 to a million.
+    private(set) var retryAfter: Int?
+    /// At most `ResponseBody.mostBytes`.
+    private(set) var body: [UInt8] = []
+    /// The block being read comes after the final one: nothing in it matters.
+    private var isTrailer = false
+    private let collectsAPNSID: Bool
+
+    init(collectsAPNSID: Bool) { self.collectsAPNSID = collectsAPNSID }
+
+    /// A header block begins. An interim answer is followed by the final one (RFC 9110, 15.2).
+    mutating func beginBlock() {
+        isTrailer = status >= 200
+        if !isTrailer { status = 0 }
+    }
+
+    mutating func note(_ name: Span<UInt8>, _ value: Span<UInt8>) {
+        if isTrailer { return }
+        switch name.count {
+        case 7 where Answer.isEqual(name, ":status"): status = Answer.status(value)
+        case 7 where Answer.isEqual(name, "apns-id"):
+            noteID(value)
+        case 15 where Answer.isEqual(name, "apns-request-id"): noteID(value)
+        case 11 where Answer.isEqual(name, "retry-after"):
+            let seconds = Int(String(decoding: Answer.copy(value, most: 20), as: UTF8.self))
+            retryAfter = seconds.flatMap { $0 < 0 ? nil : min($0, 1_000_000) }
+        default: return
+        }
+    }
+
+    private mutating func noteID(_ value: Span<UInt8>) {
+        if status == 200 && !collectsAPNSID { return }
+        apnsID = ResponseBody.text(Answer.copy(value, most: 64))
+    }
+
+    /// DATA: what goes beyond the bound is dropped.
+    mutating func append(_ data: Span<UInt8>) {
+        let room = ResponseBody.mostBytes - body.count
+        for place in 0..<min(room, data.count) { body.append(data[place]) }
+    }
+
+    private static func isEqual(_ name: Span<UInt8>, _ text: StaticString) -> Bool {
+        for place in name.indices where name[place] != text.utf8Start[place] { return false }
+        return true
+    }
+
+    private static func copy(_ value: Span<UInt8>, most: Int) -> [UInt8] {
+        (0..<min(most, value.count)).map { value[$0] }
+    }
+
+    /// Three digits, or 0 for what is none (RFC 9110, 15).
+    private static func status(_ digits: Span<UInt8>) -> Int {
+        guard digits.count == 3 else { return 0 }
+        var status = 0
+        for place in digits.indices {
+            guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(digits[place]) else { return 0 }
+            status = status * 10 + Int(digits[place] - UInt8(ascii: "0"))
+        }
+        return status
+    }
+}

@@ -1,0 +1,184 @@
+/// What the peer's frames mean (RFC 9113, 6). Anything it can do wrong is a fault, after which GOAWAY says which.
+extension HTTP2Codec {
+    /// Takes in bytes from the peer; what they meant comes with `takeEvents`.
+    mutating func receive(_ bytes: Span<UInt8>) {
+        if failure != nil { return }
+        do throws(HTTP2Fault) {
+            var place = 0
+            while let frame = try reader.next(in: bytes, from: &place) {
+                if frame.isHeld {
+                    let held = reader.takeHeld()
+                    try handle(frame.header, held.span.extracting(frame.payload))
+                    reader.giveBack(held)
+                } else {
+                    try handle(frame.header, bytes.extracting(frame.payload))
+                }
+            }
+            sendWaiting()
+        } catch {
+            failure = error
+            out.goAway(error.code, debugData: error.text)
+        }
+    }
+
+    private mutating func handle(_ header: FrameHeader, _ payload: Span<UInt8>) throws(HTTP2Fault) {
+        switch header.type {
+        case .data: try dataCame(header, payload)
+        case .headers:
+            if let slot = try slot(of: header.stream) { streams[slot].answer.beginBlock() }
+            block = (header.stream, header.flags.contains(.endStream))
+            try blockCame(header, payload)
+        case .continuation: try blockCame(header, payload)
+        case .resetStream:
+            if let slot = try slot(of: header.stream) { resetCame(slot, code: payload.number(at: 0)) }
+        case .settings: try settingsCame(header, payload)
+        case .ping: try pingCame(header, payload)
+        case .goAway: goAwayCame(payload)
+        case .windowUpdate: try windowUpdateCame(header.stream, Int(payload.number(at: 0) & 0x7FFF_FFFF))
+        // PRIORITY is obsolete, PUSH_PROMISE has been refused, other types are to be ignored (RFC 9113, 5.5).
+        case .priority, .pushPromise, nil: return
+        }
+    }
+
+    /// The slot of a stream, `nil` when it is closed. Only what we have opened can be closed: all else is idle.
+    private func slot(of stream: StreamID) throws(HTTP2Fault) -> Int? {
+        guard stream & 1 == 1 && stream <= lastOpened else {
+            throw HTTP2Fault(.protocolError, "a frame on stream \(stream), which is idle")
+        }
+        return streams.slot(of: stream)
+    }
+
+    // MARK: Answers
+
+    private mutating func blockCame(_ header: FrameHeader, _ fragment: Span<UInt8>) throws(HTTP2Fault) {
+        let isLast = header.flags.contains(.endHeaders)
+        guard let slot = streams.slot(of: block.stream) else {
+            // A closed stream: the block still counts for the table.
+            var nobody = Answer(collectsAPNSID: false)
+            return try inflater.inflate(fragment, isLast: isLast, into: &nobody)
+        }
+        try inflater.inflate(fragment, isLast: isLast, into: &streams[slot].answer)
+        if isLast && block.endsStream { answerEnded(slot) }
+    }
+
+    private mutating func dataCame(_ header: FrameHeader, _ payload: Span<UInt8>) throws(HTTP2Fault) {
+        if let increment = receiveWindow.take(header.length) { out.windowUpdate(0, by: increment) }
+        guard let slot = try slot(of: header.stream) else { return }
+        streams[slot].answer.append(payload)
+        if header.flags.contains(.endStream) { return answerEnded(slot) }
+        if let increment = streams[slot].window.take(header.length) { out.windowUpdate(header.stream, by: increment) }
+    }
+
+    /// A server may answer before it has all of the request (RFC 9113, 8.1): the rest of that request is dropped.
+    private mutating func answerEnded(_ slot: Int) {
+        if streams[slot].unsent != nil { out.resetStream(streams[slot].stream, .cancel) }
+        closeAnswered(slot)
+    }
+
+    private mutating func resetCame(_ slot: Int, code: UInt32) {
+        if code == HTTP2ErrorCode.noError.rawValue { closeAnswered(slot) } else { close(slot, reset: code) }
+    }
+
+    private mutating func closeAnswered(_ slot: Int) {
+        let stream = streams[slot].stream
+        switch streams[slot].answer.status {
+        case 200: events.append(.delivered(slot: slot, stream: stream, apnsID: streams[slot].answer.apnsID))
+        case 201...:
+            let answer = streams[slot].answer
+            let response = Response(
+                status: answer.status, apnsID: answer.apnsID, retryAfter: answer.retryAfter, body: answer.body)
+            events.append(.rejected(slot: slot, stream: stream, response))
+        // An answer without a final status is a broken one (RFC 9113, 8.3.2).
+        default: return close(slot, reset: HTTP2ErrorCode.protocolError.rawValue)
+        }
+        streams.end(slot)
+    }
+
+    // MARK: The connection's frames
+
+    private mutating func settingsCame(_ header: FrameHeader, _ payload: Span<UInt8>) throws(HTTP2Fault) {
+        if header.flags.contains(.ack) { return }
+        if !hasSettings { peerLimit = Int(UInt32.max) }
+        hasSettings = true
+        for place in stride(from: 0, to: payload.count, by: 6) {
+            let name = UInt16(payload[place]) << 8 | UInt16(payload[place + 1])
+            if let parameter = SettingsParameter(rawValue: name) { try apply(parameter, payload.number(at: place + 2)) }
+        }
+        try acknowledge()
+        out.settingsAcknowledgement()
+        events.append(.settings(maxConcurrentStreams: peerLimit))
+        giveBackWhatExceedsLimit()
+    }
+
+    private mutating func apply(_ parameter: SettingsParameter, _ value: UInt32) throws(HTTP2Fault) {
+        switch parameter {
+        case .headerTableSize: encoder.setTableLimit(Int(value))
+        case .enablePush:
+            guard value == 0 else { throw HTTP2Fault(.protocolError, "a server that enables push") }
+        case .maxConcurrentStreams: peerLimit = Int(value)
+        case .initialWindowSize:
+            let most = max(0, streams.indices.map { streams[$0].credit }.max() ?? 0)
+            guard Int(value) + most <= FlowWindow.most else {
+                throw HTTP2Fault(.flowControlError, "INITIAL_WINDOW_SIZE \(value)")
+            }
+            initialWindow = Int(value)
+        case .maxFrameSize:
+            // We stay at the least that is allowed, whatever it is.
+            guard (16_384...16_777_215).contains(value) else {
+                throw HTTP2Fault(.protocolError, "MAX_FRAME_SIZE \(value)")
+            }
+        }
+    }
+
+    /// Requests that a lowered limit shuts out go back at once: another session may have room.
+    private mutating func giveBackWhatExceedsLimit() {
+        while let last = waiting.last, streams.openCount + waiting.count > peerLimit {
+            waiting.removeLast()
+            close(last.slot, reset: HTTP2ErrorCode.refusedStream.rawValue)
+        }
+    }
+
+    private mutating func pingCame(_ header: FrameHeader, _ payload: Span<UInt8>) throws(HTTP2Fault) {
+        let number = UInt64(payload.number(at: 0)) << 32 | UInt64(payload.number(at: 4))
+        if header.flags.contains(.ack) { return events.append(.pingAnswered(number)) }
+        try acknowledge()
+        out.ping(number, .ack)
+    }
+
+    /// One more ACK for the peer. One that asks for them without reading them would fill our memory.
+    private mutating func acknowledge() throws(HTTP2Fault) {
+        acknowledgements = out.count == 0 ? 1 : acknowledgements + 1
+        guard acknowledgements <= Self.mostAcknowledgements else {
+            throw HTTP2Fault(.enhanceYourCalm, "\(acknowledgements) PINGs and SETTINGS at once")
+        }
+    }
+
+    /// The peer took no action on streams above `last`, nor will it on any that come (RFC 9113, 6.8). It may say so twice,
+    /// with a lower id the second time.
+    private mutating func goAwayCame(_ payload: Span<UInt8>) {
+        let last = StreamID(payload.number(at: 0) & 0x7FFF_FFFF)
+        let debugData = (8..<min(payload.count, 8 + ResponseBody.mostBytes)).map { payload[$0] }
+        events.append(.goAway(last: last, code: payload.number(at: 4), debugData: debugData))
+        isClosing = true
+        waiting.removeAll()
+        for stream in streams.streams {
+            guard let slot = streams.slot(of: stream), stream > last || !streams[slot].isSent else { continue }
+            close(slot, reset: HTTP2ErrorCode.refusedStream.rawValue)
+        }
+    }
+
+    /// - Parameter stream: 0 for the connection.
+    private mutating func windowUpdateCame(_ stream: StreamID, _ increment: Int) throws(HTTP2Fault) {
+        if stream == 0 {
+            guard increment > 0 else { throw HTTP2Fault(.protocolError, "WINDOW_UPDATE by 0") }
+            guard sendWindow.grow(by: increment) else {
+                throw HTTP2Fault(.flowControlError, "a window beyond \(FlowWindow.most)")
+            }
+            return
+        }
+        guard let slot = try slot(of: stream) else { return }
+        guard increment > 0 else { return abort(slot, .protocolError) }
+        streams[slot].credit += increment
+        if initialWindow + streams[slot].credit > FlowWindow.most { abort(slot, .flowControlError) }
+    }
+}

@@ -1,0 +1,163 @@
+/// Cuts the peer's bytes into frames, however they come, and checks what can be checked of a frame by itself.
+///
+/// A frame that lies whole in the bytes is not copied; the pieces of one that does not are held until it is complete.
+struct HTTP2FrameReader {
+    struct Frame {
+        var header: FrameHeader
+        /// The payload without padding and priority: a range of the bytes given, or of what is held.
+        var payload: Range<Int>
+        /// `takeHeld` has the bytes.
+        var isHeld: Bool
+    }
+
+    /// We raise no SETTINGS_MAX_FRAME_SIZE (RFC 9113, 4.2).
+    static let mostPayload = 16384
+    /// Bytes of one header block, however many frames it has. APNs sends less than 200.
+    static let mostBlock = 64 << 10
+    /// CONTINUATION frames of one header block; empty ones would never end it otherwise.
+    static let mostContinuations = 64
+
+    private var held: [UInt8] = []
+    /// Of the frame that is being held, once its nine bytes are there.
+    private var heldHeader: FrameHeader?
+    private var isFirst = true
+    /// The stream whose header block has not ended, or 0.
+    private var openBlock: StreamID = 0
+    private var blockBytes = 0
+    private var continuations = 0
+
+    /// The next frame that is complete, beginning at `place`, which moves behind it. `nil`: all bytes are used up.
+    mutating func next(in bytes: Span<UInt8>, from place: inout Int) throws(HTTP2Fault) -> Frame? {
+        if !held.isEmpty { return try nextHeld(in: bytes, from: &place) }
+        let rest = bytes.count - place
+        guard rest >= FrameHeader.count else {
+            hold(bytes, from: &place, until: rest)
+            return nil
+        }
+        let header = FrameHeader(bytes, at: place)
+        try check(header)
+        guard rest >= FrameHeader.count + header.length else {
+            heldHeader = header
+            hold(bytes, from: &place, until: rest)
+            return nil
+        }
+        let start = place + FrameHeader.count
+        place = start + header.length
+        let padding = header.length > 0 ? bytes[start] : 0
+        return Frame(header: header, payload: try payload(of: header, at: start, padding), isHeld: false)
+    }
+
+    /// The bytes that a held frame's `payload` is a range of. They are to be given back for the next such frame.
+    mutating func takeHeld() -> [UInt8] {
+        var taken: [UInt8] = []
+        swap(&taken, &held)
+        return taken
+    }
+
+    mutating func giveBack(_ bytes: consuming [UInt8]) {
+        held = bytes
+        held.removeAll(keepingCapacity: true)
+    }
+
+    private mutating func nextHeld(in bytes: Span<UInt8>, from place: inout Int) throws(HTTP2Fault) -> Frame? {
+        if heldHeader == nil {
+            hold(bytes, from: &place, until: FrameHeader.count)
+            guard held.count == FrameHeader.count else { return nil }
+            let header = FrameHeader(held.span, at: 0)
+            try check(header)
+            heldHeader = header
+        }
+        guard let header = heldHeader else { return nil }
+        hold(bytes, from: &place, until: FrameHeader.count + header.length)
+        guard held.count == FrameHeader.count + header.length else { return nil }
+        heldHeader = nil
+        let padding = header.length > 0 ? held[FrameHeader.count] : 0
+        return Frame(header: header, payload: try payload(of: header, at: FrameHeader.count, padding), isHeld: true)
+    }
+
+    /// Holds more bytes until there are `count`.
+    private mutating func hold(_ bytes: Span<UInt8>, from place: inout Int, until count: Int) {
+        let more = min(count - held.count, bytes.count - place)
+        for offset in 0..<more { held.append(bytes[place + offset]) }
+        place += more
+    }
+
+    // MARK: Checks
+
+    private mutating func check(_ header: FrameHeader) throws(HTTP2Fault) {
+        guard header.length <= Self.mostPayload else {
+            throw HTTP2Fault(.frameSizeError, "a frame of \(header.length) bytes")
+        }
+        if isFirst { try checkFirst(header) }
+        guard (header.type == .continuation) == (openBlock != 0), openBlock == 0 || header.stream == openBlock else {
+            throw HTTP2Fault(.protocolError, "a header block was broken into, or a CONTINUATION continues none")
+        }
+        switch header.type {
+        case .data, .headers, .continuation: try require(header.stream != 0, header)
+        case .priority: try require(header.stream != 0, header, hasLength: header.length == 5)
+        case .resetStream: try require(header.stream != 0, header, hasLength: header.length == 4)
+        case .settings:
+            let isRight = header.flags.contains(.ack) ? header.length == 0 : header.length % 6 == 0
+            try require(header.stream == 0, header, hasLength: isRight)
+        case .ping: try require(header.stream == 0, header, hasLength: header.length == 8)
+        case .goAway: try require(header.stream == 0, header, hasLength: header.length >= 8)
+        case .windowUpdate: try require(true, header, hasLength: header.length == 4)
+        case .pushPromise: throw HTTP2Fault(.protocolError, "PUSH_PROMISE, which our SETTINGS forbid")
+        case nil: return
+        }
+    }
+
+    /// SETTINGS come first (RFC 9113, 3.4). APNs has said GOAWAY in their place, and why (jchambers/pushy#831).
+    private mutating func checkFirst(_ header: FrameHeader) throws(HTTP2Fault) {
+        isFirst = false
+        if header.type == .settings && !header.flags.contains(.ack) || header.type == .goAway { return }
+        throw HTTP2Fault(.protocolError, "the peer does not begin with SETTINGS")
+    }
+
+    private func require(
+        _ isStreamRight: Bool, _ header: FrameHeader, hasLength isLengthRight: Bool = true
+    ) throws(HTTP2Fault) {
+        guard isLengthRight else {
+            throw HTTP2Fault(.frameSizeError, "\(Self.name(header.type)) of \(header.length) bytes")
+        }
+        guard isStreamRight else {
+            throw HTTP2Fault(.protocolError, "\(Self.name(header.type)) on stream \(header.stream)")
+        }
+    }
+
+    private static func name(_ type: FrameType?) -> String { type.map { "a frame of type \($0.rawValue)" } ?? "a frame" }
+
+    /// Where the payload is, without padding and priority (RFC 9113, 6.1, 6.2); keeps count of header blocks.
+    ///
+    /// - Parameter padding: the payload's first byte, which counts the padding where there is some.
+    private mutating func payload(
+        of header: FrameHeader, at start: Int, _ padding: UInt8
+    ) throws(HTTP2Fault) -> Range<Int> {
+        var (first, end) = (start, start + header.length)
+        guard header.type == .data || header.type == .headers else {
+            if header.type == .continuation { try count(header, blockBytes: header.length) }
+            return first..<end
+        }
+        if header.flags.contains(.padded) {
+            guard header.length >= 1 else { throw HTTP2Fault(.frameSizeError, "padding without its length") }
+            first += 1
+            end -= Int(padding)
+        }
+        if header.type == .headers && header.flags.contains(.priority) { first += 5 }
+        guard first <= end else {
+            throw HTTP2Fault(.protocolError, "padding or priority that is longer than its frame")
+        }
+        if header.type == .headers { try count(header, blockBytes: end - first) }
+        return first..<end
+    }
+
+    private mutating func count(_ header: FrameHeader, blockBytes more: Int) throws(HTTP2Fault) {
+        let isContinued = header.type == .continuation
+        blockBytes = isContinued ? blockBytes + more : more
+        continuations = isContinued ? continuations + 1 : 0
+        openBlock = header.flags.contains(.endHeaders) ? 0 : header.stream
+        guard blockBytes <= Self.mostBlock, continuations <= Self.mostContinuations else {
+            throw HTTP2Fault(.enhanceYourCalm, "a header block of \(blockBytes) bytes in \(continuations + 1) frames")
+        }
+    }
+}
