@@ -118,7 +118,7 @@ extension Request.Kind {
 
 extension Request {
     private static let broadcastPath = Array("/4/broadcasts/apps/".utf8)
-    private static let channelPath = Array("/1/apps/".utf8)
+    static let channelPath = Array("/1/apps/".utf8)
 
     var app: String? { appRange.map { String(decoding: bytes[$0], as: UTF8.self) } }
 

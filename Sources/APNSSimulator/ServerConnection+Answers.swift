@@ -176,8 +176,9 @@ extension ServerConnection {
 }
 
 extension Request {
+    /// Looked at for every request: one byte tells most of them apart.
     var isAboutChannels: Bool {
-        guard let path = range(of: .path), bytes[path].starts(with: "/1/apps/".utf8) else { return false }
-        return true
+        guard let path = range(of: .path), path.count > Request.channelPath.count else { return false }
+        return bytes[path.lowerBound + 1] == Request.channelPath[1] && bytes[path].starts(with: Request.channelPath)
     }
 }

@@ -24,13 +24,18 @@ struct Answer {
         switch name.count {
         case 7 where Answer.isEqual(name, ":status"): status = Answer.status(value)
         case 7 where Answer.isEqual(name, "apns-id"):
-            if status == 200 && !collectsAPNSID { return }
-            apnsID = ResponseBody.text(Answer.copy(value, most: 64))
+            noteID(value)
+        case 15 where Answer.isEqual(name, "apns-request-id"): noteID(value)
         case 11 where Answer.isEqual(name, "retry-after"):
             let seconds = Int(String(decoding: Answer.copy(value, most: 20), as: UTF8.self))
             retryAfter = seconds.flatMap { $0 < 0 ? nil : min($0, 1_000_000) }
         default: return
         }
+    }
+
+    private mutating func noteID(_ value: Span<UInt8>) {
+        if status == 200 && !collectsAPNSID { return }
+        apnsID = ResponseBody.text(Answer.copy(value, most: 64))
     }
 
     /// DATA: what goes beyond the bound is dropped.

@@ -70,13 +70,13 @@ struct HPACKEncoder {
         let set = set(for: notification.headers)
         if sets[set].epoch == epoch {
             out.append(sets[set].head)
-            Self.appendPath(notification, to: &out)
+            appendPath(notification, set, to: &out)
             out.append(sets[set].tail)
         } else {
             encodeAnew(set, notification, into: &out)
         }
         if let expiration = notification.expiration { append(expiration, set, to: &out) }
-        if let apnsID = notification.apnsID { append(.apnsID, apnsID, set, to: &out) }
+        if let apnsID = notification.apnsID { appendID(apnsID, set, to: &out) }
         if let collapseID = notification.collapseID { append(.collapseID, collapseID, set, to: &out) }
     }
 
@@ -90,7 +90,7 @@ struct HPACKEncoder {
         out.append(0x87 as UInt8)  // :scheme: https, entry 7
         append(Self.authority, &room, to: &out)
         sets[set].head = out.bytes(since: start)
-        Self.appendPath(notification, to: &out)
+        appendPath(notification, set, to: &out)
         let middle = out.end
         if let authorization { append(authorization, &room, to: &out) }
         for place in sets[set].fields { append(place, &room, to: &out) }
@@ -109,15 +109,21 @@ struct HPACKEncoder {
         out.append(integer: table.limit, prefix: 5, pattern: 0x20)
     }
 
-    private static func appendPath(_ notification: Notification, to out: inout OutBuffer) {
+    private func appendPath(_ notification: Notification, _ set: Int, to out: inout OutBuffer) {
         out.append(0x04 as UInt8)  // literal without indexing, name :path of the static table
-        out.append(integer: path.utf8CodeUnitCount + notification.token.count, prefix: 7, pattern: 0)
-        out.append(path)
+        if !sets[set].broadcastPath.isEmpty {
+            out.append(integer: sets[set].broadcastPath.count, prefix: 7, pattern: 0)
+            return out.append(sets[set].broadcastPath)
+        }
+        out.append(integer: Self.path.utf8CodeUnitCount + notification.token.count, prefix: 7, pattern: 0)
+        out.append(Self.path)
         out.append(notification.bytes.span.extracting(notification.token))
     }
 
     /// "Sending notification requests to APNs".
     private static let path: StaticString = "/3/device/"
+    /// "Sending broadcast push notification requests to APNs".
+    private static let broadcastPath = "/4/broadcasts/apps/"
 
     // MARK: Fields
 
@@ -139,6 +145,13 @@ struct HPACKEncoder {
         let isKnown = table.index(of: names[name.rawValue]) != nil
         let fits = Self.variableRoom <= sets[set].room && name.size(with: value.count) <= sets[set].room
         appendLiteral(name, value, isIndexed: !isKnown && fits, to: &out)
+    }
+
+    /// That of a broadcast, which is rare, has another name and no place in the table.
+    private mutating func appendID(_ value: String, _ set: Int, to out: inout OutBuffer) {
+        if sets[set].broadcastPath.isEmpty { return append(.apnsID, value, set, to: &out) }
+        let utf8 = value.utf8Span
+        appendLiteral(.requestID, utf8.span, isIndexed: false, to: &out)
     }
 
     private mutating func append(_ name: HPACKName, _ value: String, _ set: Int, to out: inout OutBuffer) {
@@ -202,10 +215,16 @@ struct HPACKEncoder {
     private mutating func add(_ shared: SharedHeaders) -> Int {
         if sets.count >= Self.mostSets { forgetSets() }
         var places: [Int] = []
-        if let topic = shared.topic { places.append(place(of: HPACKField(.topic, Array(topic.utf8)))) }
+        var broadcastPath: [UInt8] = []
+        if let channel = shared.channel {
+            places.append(place(of: HPACKField(.channelID, Array(channel.utf8))))
+            broadcastPath = Array((Self.broadcastPath + (shared.topic ?? "")).utf8)
+        } else if let topic = shared.topic {
+            places.append(place(of: HPACKField(.topic, Array(topic.utf8))))
+        }
         places.append(place(of: HPACKField(.pushType, Array(shared.pushType.utf8))))
         places.append(place(of: HPACKField(.priority, Array(String(shared.priority).utf8))))
-        sets.append(HeaderSet(shared: shared, fields: places))
+        sets.append(HeaderSet(shared: shared, fields: places, broadcastPath: broadcastPath))
         setsByIdentity[ObjectIdentifier(shared)] = sets.count - 1
         return sets.count - 1
     }
@@ -235,8 +254,10 @@ struct HPACKEncoder {
 private struct HeaderSet {
     /// Kept alive, so that its identity stays its own.
     let shared: SharedHeaders
-    /// Topic, push type, priority: their places among the encoder's fields.
+    /// Topic or channel, push type, priority: their places among the encoder's fields.
     let fields: [Int]
+    /// The whole `:path` of a broadcast; empty for a device's, which ends in its token.
+    let broadcastPath: [UInt8]
     /// The block before the path and from there to the priority, right as long as the encoder's epoch is this one.
     var head: [UInt8] = []
     var tail: [UInt8] = []
@@ -244,7 +265,8 @@ private struct HeaderSet {
     /// What these fields leave of the table.
     var room = 0
 
-    init(shared: SharedHeaders, fields: [Int]) {
+    init(shared: SharedHeaders, fields: [Int], broadcastPath: [UInt8]) {
+        self.broadcastPath = broadcastPath
         self.shared = shared
         self.fields = fields
     }

@@ -15,7 +15,7 @@ struct HPACKField {
 
 /// The names that are not constant together with their value.
 enum HPACKName: Int, CaseIterable {
-    case authority, authorization, topic, pushType, priority, expiration, apnsID, collapseID
+    case authority, authorization, topic, pushType, priority, expiration, apnsID, collapseID, channelID, requestID
 
     var text: StaticString {
         switch self {
@@ -27,6 +27,8 @@ enum HPACKName: Int, CaseIterable {
         case .expiration: "apns-expiration"
         case .apnsID: "apns-id"
         case .collapseID: "apns-collapse-id"
+        case .channelID: "apns-channel-id"
+        case .requestID: "apns-request-id"
         }
     }
 

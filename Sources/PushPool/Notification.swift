@@ -1,4 +1,4 @@
-/// One device token with its headers and its payload, on its way to APNs.
+/// One device token, or one broadcast channel, with its headers and its payload, on its way to APNs.
 ///
 /// Token and payload are ranges of the job's own bytes, which are shared and never copied or encoded anew.
 public struct Notification: Sendable {
@@ -6,7 +6,7 @@ public struct Notification: Sendable {
     public var id: UInt64
     /// What `token` and `payload` are ranges of.
     public var bytes: [UInt8]
-    /// Hex digits, 1 to 1000 of them, checked by the caller: they go into `:path` as they are.
+    /// Hex digits, 1 to 1000 of them, checked by the caller: they go into `:path` as they are. Of a broadcast nobody looks at it.
     public var token: Range<Int>
     /// JSON, at most 4096 bytes (`voip`: 5120), checked by the caller.
     public var payload: Range<Int>
@@ -18,7 +18,7 @@ public struct Notification: Sendable {
     public var avoiding: SessionID?
     private let rare: RareHeaders?
 
-    /// A lower-case UUID for `apns-id`; `nil` lets APNs choose.
+    /// A lower-case UUID for `apns-id` (`apns-request-id` of a broadcast); `nil` lets APNs choose.
     public var apnsID: String? { rare?.apnsID }
     /// At most 64 bytes for `apns-collapse-id`.
     public var collapseID: String? { rare?.collapseID }
@@ -50,7 +50,7 @@ public struct Notification: Sendable {
     }
 }
 
-/// Topic, push type and priority: a daemon sends few combinations of them, so each is one object that thousands of
+/// Topic, push type, priority and channel: a daemon sends few combinations of them, so each is one object that thousands of
 /// notifications point at, and a session recognises it by identity.
 public final class SharedHeaders: Sendable {
     /// `apns-topic`; `nil` where the certificate alone decides.
@@ -59,11 +59,15 @@ public final class SharedHeaders: Sendable {
     public let pushType: String
     /// `apns-priority`: 1, 5 or 10.
     public let priority: Int
+    /// `apns-channel-id`, which makes it a broadcast: it goes to `/4/broadcasts/apps/` and the topic, which is no header then
+    /// ("Sending broadcast push notification requests to APNs").
+    public let channel: String?
 
-    public init(topic: String?, pushType: String, priority: Int) {
+    public init(topic: String?, pushType: String, priority: Int, channel: String? = nil) {
         self.topic = topic
         self.pushType = pushType
         self.priority = priority
+        self.channel = channel
     }
 }
 

@@ -125,7 +125,7 @@ extension Dispatcher {
         if let name = job.app { return apps.firstIndex { $0.name == name } }
         if apps.count > 1, let topic = job.topic, let app = apps.firstIndex(where: { $0.topic == topic }) { return app }
         guard let app = topLevelApp else { return nil }
-        return job.topic == nil && apps[app].needsTopic ? nil : app
+        return apps[app].lacksTopic(for: job) ? nil : app
     }
 
     private mutating func giveBack(_ claim: ClaimedJob, list: Int, toTail: Bool) -> Bool {

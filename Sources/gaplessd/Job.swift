@@ -10,6 +10,10 @@ struct Job: Sendable {
         case token(Range<Int>)
         /// 1 to 100,000 entries in the order of the job, each with its own judgement.
         case tokens([Token])
+        /// A broadcast: base64, 1 to 1000 characters, at this place and without the escapes it may have there.
+        ///
+        /// Rare, and so behind a pointer: it would make every other job larger.
+        indirect case channel(String, Range<Int>)
     }
 
     /// One entry of `tokens`.
@@ -102,6 +106,8 @@ struct Job: Sendable {
 
     /// Seconds that APNs keeps a push whose job does not say.
     static let defaultExpiry: Int64 = 7200
+    /// The same of a broadcast: a channel that stores nothing admits no other, and any channel admits this.
+    static let defaultBroadcastExpiry: Int64 = 0
 
     init(
         bytes: [UInt8], target: Target, data: Range<Int>, identifier: Range<Int>?, attempts: Int, expiry: Expiry, deadline: Int64?,
@@ -126,16 +132,22 @@ extension Job {
         identifier.map { Array(bytes[$0]) } ?? [UInt8(ascii: "0")]
     }
 
-    /// Every device token of the job, good or bad, in order.
+    /// Every device token of the job, good or bad, in order; of a broadcast the channel stands for one.
     var tokens: [Token] {
         switch target {
         case .token(let digits): [Token(value: digits.lowerBound - 1..<digits.upperBound + 1)]
         case .tokens(let tokens): tokens
+        case .channel(_, let content): [Token(value: content.lowerBound - 1..<content.upperBound + 1)]
         }
     }
 
     /// The text of a token, for records and lines; what a bad one holds may be anything.
     func text(of token: Token) -> String {
+        if case .channel(let id, _) = target { return id }
+        return textInBytes(of: token)
+    }
+
+    private func textInBytes(of token: Token) -> String {
         String(decoding: bytes[token.fault == .notString ? token.value : token.digits], as: UTF8.self)
     }
 

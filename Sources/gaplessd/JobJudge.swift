@@ -2,7 +2,14 @@ internal import JSONBytes
 
 // What each member of a job must be (contract.md, section 3). The bytes are JSON by now; only their meaning is in question.
 extension JobMembers {
+    /// What the push type is where the job does not say.
+    var usualPushType: String {
+        if self[.channel] != nil { return "liveactivity" }
+        return isBackground ? "background" : "alert"
+    }
+
     func target() throws(JobFault) -> Job.Target {
+        if let channel = self[.channel] { return try broadcast(channel) }
         switch (self[.token], self[.tokens]) {
         case (nil, nil): throw .structure("token is missing")
         case (.some, let tokens?): throw fault(tokens, "token and tokens are both given")
@@ -18,7 +25,7 @@ extension JobMembers {
     func data(pushType: String) throws(JobFault) -> Range<Int> {
         guard let data = self[.data] else { throw .structure("data is missing") }
         guard data.kind == .object else { throw fault(data, "data is not an object") }
-        let most = JobReader.longestPayload(pushType: pushType)
+        let most = self[.channel] == nil ? JobReader.longestPayload(pushType: pushType) : JobReader.longestBroadcast
         guard data.range.count <= most else {
             throw fault(data, "data is \(data.range.count) bytes long, over the \(most) of push type \(pushType)")
         }
@@ -58,7 +65,7 @@ extension JobMembers {
         let seconds = try integer(.expiry)
         if let seconds, seconds < 0, let value = self[.expiry] { throw fault(value, "expiry is negative") }
         if let time = try integer(.expiresAt) { return .at(time) }
-        return .after(seconds ?? Job.defaultExpiry)
+        return .after(seconds ?? (self[.channel] == nil ? Job.defaultExpiry : Job.defaultBroadcastExpiry))
     }
 
     func priority() throws(JobFault) -> Int? {
@@ -120,6 +127,34 @@ extension JobMembers {
 }
 
 extension JobMembers {
+    /// The id goes into a header, so that nothing but base64 may be in it.
+    private func broadcast(_ channel: JSONSlice) throws(JobFault) -> Job.Target {
+        if self[.token] != nil || self[.tokens] != nil { throw fault(channel, "channel and a token are both given") }
+        if let collapse = self[.collapseID] { throw fault(collapse, "collapse_id is for tokens, not for a channel") }
+        if let topic = self[.topic], !areBundleID(bytes.span.extracting(topic.content)) {
+            throw fault(topic, "topic is no bundle id, and a channel belongs to one")
+        }
+        let id = try name(.channel, channel, most: JobReader.longestChannel)
+        let isBase64 = id.utf8.allSatisfy { byte in
+            (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
+                || [UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "=")].contains(byte)
+        }
+        guard isBase64 else { throw fault(channel, "channel is not base64") }
+        return .channel(id, channel.content)
+    }
+
+    /// A broadcast's topic goes into `:path`: letters, digits, hyphens and periods, as Apple has them (CFBundleIdentifier), and
+    /// the underscore that is met in practice.
+    private func areBundleID(_ bytes: Span<UInt8>) -> Bool {
+        for index in bytes.indices {
+            switch bytes[index] {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"): continue
+            default: return false
+            }
+        }
+        return true
+    }
+
     private func tokens(of list: JSONSlice) throws(JobFault) -> [Job.Token] {
         guard list.kind == .array else { throw fault(list, "tokens is not an array") }
         var tokens: [Job.Token] = []

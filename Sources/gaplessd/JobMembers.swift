@@ -3,7 +3,7 @@ internal import JSONBytes
 /// The members of a job that mean something to the daemon.
 enum JobKey: Int, Sendable, CaseIterable {
     case token, tokens, data, identifier, expiry, expiresAt, app, topic, pushType, priority, collapseID, apnsID, notBefore
-    case retrying, deadline
+    case retrying, deadline, channel
 
     var name: StaticString {
         switch self {
@@ -22,6 +22,7 @@ enum JobKey: Int, Sendable, CaseIterable {
         case .notBefore: "not_before"
         case .retrying: "_gapless_RETRYING"
         case .deadline: "_gapless_deadline"
+        case .channel: "channel"
         }
     }
 
@@ -41,6 +42,7 @@ enum JobKey: Int, Sendable, CaseIterable {
         case 6 where key.equals("tokens", in: bytes): self = .tokens
         case 6 where key.equals("expiry", in: bytes): self = .expiry
         case 7 where key.equals("apns_id", in: bytes): self = .apnsID
+        case 7 where key.equals("channel", in: bytes): self = .channel
         case 8 where key.equals("priority", in: bytes): self = .priority
         case 9 where key.equals("push_type", in: bytes): self = .pushType
         case 10 where key.equals("identifier", in: bytes): self = .identifier
@@ -59,7 +61,7 @@ enum JobKey: Int, Sendable, CaseIterable {
 /// Not copyable, since it is read on the hot path and is half a kilobyte large.
 struct JobMembers: ~Copyable {
     let bytes: [UInt8]
-    private var values = InlineArray<15, JSONSlice?>(repeating: nil)
+    private var values = InlineArray<16, JSONSlice?>(repeating: nil)
     /// The last member `tokens` with its key, and how many members are named `token` or `tokens`, `null` or not.
     private(set) var tokensMember: Range<Int>?
     private(set) var tokenMembers = 0

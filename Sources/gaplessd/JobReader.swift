@@ -14,6 +14,10 @@ struct JobReader: Sendable {
     static let longestCollapseID = 64
     /// Bytes of a payload ("Generating a remote notification").
     static func longestPayload(pushType: String) -> Int { pushType == "voip" ? 5120 : 4096 }
+    /// Bytes of a broadcast's payload, whatever its push type ("Sending broadcast push notification requests to APNs").
+    static let longestBroadcast = 5120
+    /// Characters of a channel id. Apple does not say how long one can be; theirs have 24.
+    static let longestChannel = 1000
     /// Seconds on either side of 1970 whose milliseconds a `Double`, and so a score of Redis, holds exactly.
     static let farthestTime = 0x1p53 / 1000
 
@@ -31,7 +35,7 @@ struct JobReader: Sendable {
     mutating func read(_ bytes: [UInt8]) throws(JobFault) -> Job {
         let members = try Self.members(of: bytes)
         let target = try members.target()
-        let pushType = try members.name(.pushType) ?? (members.isBackground ? "background" : "alert")
+        let pushType = try members.name(.pushType) ?? members.usualPushType
         return Job(
             bytes: bytes,
             target: target,

@@ -36,6 +36,13 @@ final class PushApp {
         needsTopic = credential.topic == nil && credential.credential.certificate == nil
     }
 
+    /// Whether nobody says which topic a job is for. That of a broadcast stands in its path: no certificate can stand in for it.
+    func lacksTopic(for job: borrowing Job) -> Bool {
+        if job.topic != nil { return false }
+        if case .channel = job.target { return topic == nil }
+        return needsTopic
+    }
+
     /// `app "beta": `, or nothing for the top level: the beginning of a log line.
     var label: String { name.map { "app \"\($0)\": " } ?? "" }
 
@@ -59,23 +66,28 @@ final class PushApp {
 
     /// The notification of a held job. Its parts are looked up one by one: the job as a whole would be a copy.
     func notification(_ number: UInt64, _ held: HeldJob) -> Notification {
-        guard case .token(let token) = held.job.target else {
-            preconditionFailure("a job for many devices was not cut into its parts")
+        let token: Range<Int>
+        let channel: String?
+        switch held.job.target {
+        case .token(let digits): (token, channel) = (digits, nil)
+        case .channel(let id, let content): (token, channel) = (content, id)
+        case .tokens: preconditionFailure("a job for many devices was not cut into its parts")
         }
         let headers = headers.shared(
-            topic: held.job.topic ?? topic, pushType: held.job.pushType, priority: held.job.priority)
+            topic: held.job.topic ?? topic, pushType: held.job.pushType, priority: held.job.priority, channel: channel)
         return Notification(
             id: number, bytes: held.job.bytes, token: token, payload: held.job.data, headers: headers,
             expiration: held.expiration, apnsID: held.job.apnsID, collapseID: held.job.collapseID, avoiding: held.avoiding)
     }
 }
 
-/// The few combinations of topic, push type and priority that a queue holds, each as one object.
+/// The few combinations of topic, push type, priority and channel that a queue holds, each as one object.
 struct SharedHeadersCache {
     private struct Key: Hashable {
         var topic: String?
         var pushType: String
         var priority: Int
+        var channel: String?
     }
 
     /// A producer that invents a topic for every job must not make this grow.
@@ -83,11 +95,13 @@ struct SharedHeadersCache {
     private var known: [Key: SharedHeaders] = [:]
     private var last: SharedHeaders?
 
-    mutating func shared(topic: String?, pushType: String, priority: Int) -> SharedHeaders {
-        if let last, last.priority == priority, last.pushType == pushType, last.topic == topic { return last }
-        let key = Key(topic: topic, pushType: pushType, priority: priority)
+    mutating func shared(topic: String?, pushType: String, priority: Int, channel: String?) -> SharedHeaders {
+        if let last, last.priority == priority, last.pushType == pushType, last.topic == topic, last.channel == channel {
+            return last
+        }
+        let key = Key(topic: topic, pushType: pushType, priority: priority, channel: channel)
         if known.count >= Self.most { known.removeAll() }
-        let headers = known[key] ?? SharedHeaders(topic: topic, pushType: pushType, priority: priority)
+        let headers = known[key] ?? SharedHeaders(topic: topic, pushType: pushType, priority: priority, channel: channel)
         known[key] = headers
         last = headers
         return headers

@@ -136,6 +136,19 @@ struct ToolTests {
         #expect(try Program.run(Self.path, "make-credentials", target, "--force").status == 0)
     }
 
+    @Test func `every option that docs/simulator.md shows is understood`() throws {
+        let page = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+            .appending(path: "docs/simulator.md")
+        let text = try String(contentsOf: page, encoding: .utf8)
+        let rows = text.split(separator: "\n").filter { $0.hasPrefix("| ") }
+        let calls = rows.flatMap { $0.matches(of: /`(--[^`]+)`/).map { String($0.1) } }
+        #expect(calls.count > 20)
+        for call in calls {
+            let outcome = try Program.run([Self.path] + call.split(separator: " ").map(String.init) + ["--port", "70000"])
+            #expect(outcome.output.contains("--port is 0 to 65535"), "\(call): \(outcome.output)")
+        }
+    }
+
     @Test func `the help shows examples that its own options understand`() throws {
         let help = try Program.run(Self.path, "serve", "--help").output
         for word in ["--fail", "--dead", "--latency", "--token", "--ledger", "cut-after", "SIGUSR1", "EXIT STATUS"] {

@@ -1,0 +1,109 @@
+import APNSSimulator
+import Harness
+import JSONBytes
+import RedisQueue
+import Testing
+
+@Suite("A job with a channel is a broadcast")
+struct DaemonBroadcastTests {
+    private static let channel = "dHN0LXNyY2gtY2hubA=="
+    private static let silent = "bm/zZQ=="
+
+    private func stage() throws -> DaemonStage {
+        try DaemonStage {
+            $0.channels = [
+                .init(app: DaemonStage.topic, id: Self.channel), .init(app: DaemonStage.topic, id: Self.silent, stores: false),
+            ]
+        }
+    }
+
+    private func job(_ channel: String = Self.channel, _ members: String = "", data: String = #"{"aps":{"event":"update"}}"#) -> String {
+        #"{"channel":"\#(channel)",\#(members.isEmpty ? "" : members + ",")"data":\#(data)}"#
+    }
+
+    @Test func `it goes to its app's path with Apple's headers, on the sessions of the device pushes`() throws {
+        let stage = try stage()
+        let daemon = try stage.start(["redis_results_key": "\"results\"", "log_successes": "true"])
+        try stage.open(daemon)
+        let id = "0a0b0c0d-1111-2222-3333-444455556666"
+        let expiration = unixTime() + 600
+        let data = #"{"aps": {"event": "update", "n": 1.50}}"#
+        let mine = job(Self.channel, #""apns_id":"\#(id)","expires_at":\#(expiration),"priority":5,"identifier":7"#, data: data)
+        try stage.push([mine] + (0..<50).map { pushJob(deviceToken($0)) })
+        #expect(stage.accepts(52))
+        #expect(try stage.drains())
+        let entry = try #require(stage.simulator.ledger.requests(for: Self.channel).first)
+        #expect(entry.isBroadcast && entry.topic == DaemonStage.topic && entry.pushType == "liveactivity")
+        #expect(entry.apnsID == id && entry.priority == "5" && entry.expiration == "\(expiration)" && entry.collapseID == nil)
+        #expect(entry.body == Array(data.utf8))
+        #expect(stage.simulator.totals.connections == 2)
+        #expect(daemon.says("Sent: \(mine)."))
+        let results = try stage.redis("XRANGE", "results", "-", "+").items ?? []
+        let fields = results.map { ($0.items?[1].items ?? []).compactMap(\.text) }
+        let own = try #require(fields.first { $0.contains(Self.channel) })
+        #expect(own.contains(id) && own.contains("200"))
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `what it does not say is what every channel admits`() throws {
+        let stage = try stage()
+        let daemon = try stage.start()
+        // PHP writes a slash with a backslash before it.
+        try stage.push(job(#"bm\/zZQ=="#))
+        #expect(stage.accepts(1))
+        let entry = try #require(stage.simulator.ledger.requests(for: Self.silent).first)
+        #expect(entry.pushType == "liveactivity" && entry.priority == "10" && entry.expiration == "0")
+        #expect(try stage.drains())
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `it is retried and buried as any other push, under the channel's name`() throws {
+        let stage = try stage()
+        stage.simulator.plan(token: Self.channel, answers: [.usual(503), .reason(.tooManyRequests)])
+        let daemon = try stage.start()
+        let lost = job("bm/0aGVyZQ=="), refused = job(Self.silent, #""expiry":60"#)
+        try stage.push([job(Self.channel, #""identifier":9"#), lost, refused])
+        #expect(stage.accepts(1))
+        #expect(try stage.drains())
+        #expect(stage.simulator.ledger.requests(for: Self.channel).count == 3)
+        #expect(try stage.counter(.retried) == 2)
+        #expect(daemon.says("SendPayload Error (ID 9): 503 ServiceUnavailable. Retrying count (1)."))
+        let letters = try stage.deadLetters()
+        #expect(Set(letters.map { $0.text("reason") }) == ["ChannelNotRegistered", "BadExpirationDate"])
+        let letter = try #require(letters.first { $0.text("reason") == "ChannelNotRegistered" })
+        #expect(letter.text("token") == "bm/0aGVyZQ==" && letter.text("job") == lost && letter.number("status") == 400)
+        #expect(try stage.status().feedback == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test(arguments: [
+        (#""token":"0a""#, "channel and a token are both given"), (#""tokens":["0a"]"#, "channel and a token are both given"),
+        (#""collapse_id":"x""#, "collapse_id is for tokens, not for a channel"),
+        (#""topic":"com.example/x""#, "topic is no bundle id, and a channel belongs to one"),
+        (#""channel":"no base64""#, "channel is not base64"), (#""channel":"""#, "channel is empty"),
+        (#""channel":7"#, "channel is not a string"),
+    ])
+    func `one that cannot be sent is a dead letter as it came`(member: String, fault: String) throws {
+        let stage = try stage()
+        let daemon = try stage.start()
+        let bad = job(Self.channel, member)
+        try stage.push(bad)
+        #expect(try waitUntil { try stage.status().dead == 1 })
+        #expect(try stage.deadLetters().first?.text("job") == bad)
+        #expect(daemon.says(fault))
+        #expect(stage.simulator.totals.requests == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `its payload has 5,120 bytes at most`() throws {
+        let stage = try stage()
+        let daemon = try stage.start()
+        let full = #"{"a":"\#(String(repeating: "x", count: 5120 - 8))"}"#
+        try stage.push([job(data: full), job(data: full.replacing("x\"", with: "xx\""))])
+        #expect(stage.accepts(1))
+        #expect(try waitUntil { try stage.status().dead == 1 })
+        #expect(daemon.says("data is 5121 bytes long, over the 5120"))
+        #expect(stage.simulator.totals.requests == 1)
+        #expect(daemon.stop()?.status == 0)
+    }
+}
