@@ -29,7 +29,7 @@ struct Settlements {
 
     /// The way of nearly all jobs: see `SettleBatch.addAcknowledgement`.
     mutating func addAcknowledgement(_ id: UInt64, now: ContinuousClock.Instant) {
-        if gatheringSince == nil { gatheringSince = now }
+        if pending.isEmpty { gatheringSince = now }
         pending.addAcknowledgement(id)
         if pending.isFull { sealPending() }
     }
@@ -40,7 +40,7 @@ struct Settlements {
             if headsSince == nil { headsSince = now }
             heads.append(HeadStep(settlement: settlement, field: field, job: job))
         default:
-            if gatheringSince == nil { gatheringSince = now }
+            if pending.isEmpty { gatheringSince = now }
             pending.add(settlement, field: field, job: job)
             if pending.isFull { sealPending() }
         }
@@ -49,7 +49,7 @@ struct Settlements {
     /// Counts pushes that may be doubled and belong to no settlement of ours.
     mutating func addMaybeDuplicates(_ count: Int, now: ContinuousClock.Instant) {
         if count <= 0 { return }
-        if gatheringSince == nil { gatheringSince = now }
+        if pending.isEmpty { gatheringSince = now }
         pending.maybeDuplicates += count
     }
 
