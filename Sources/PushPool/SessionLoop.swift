@@ -169,7 +169,11 @@ struct SessionLoop: ~Copyable {
         context.shared.queue.take(into: &batch, free: free, for: context.id)
         if batch.isEmpty { return }
         refreshToken()
-        for notification in batch { submit(notification) }
+        for notification in batch {
+            submit(notification)
+            // Full records leave at once, while they are in the processor's cache.
+            if codec.out.count >= Wire.recordBytes { end(after: wire.write(from: &codec, least: Wire.recordBytes)) }
+        }
         batch.removeAll(keepingCapacity: true)
         perform()
     }
