@@ -18,6 +18,7 @@ let package = Package(
         .executable(name: "apns-simulator", targets: ["apns-simulator"]),
         .library(name: "PushPool", targets: ["PushPool"]),
         .library(name: "RedisQueue", targets: ["RedisQueue"]),
+        .library(name: "ClockShift", type: .dynamic, targets: ["ClockShift"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -51,20 +52,33 @@ let package = Package(
         .executableTarget(
             name: "apns-simulator", dependencies: ["APNSSimulator", argumentParser], swiftSettings: strict),
 
+        // Loaded before a program whose clock is to jump.
+        .target(name: "ClockShift"),
         // What demo, bench, chaos and the tests of the whole daemon share: processes, a Redis, a simulator, ledgers.
-        .target(name: "Harness", dependencies: ["CLinux", "RedisQueue", "Sockets", "Threads"], swiftSettings: strict),
+        .target(
+            name: "Harness",
+            dependencies: ["APNSSimulator", "CLinux", "RedisQueue", "Sockets", "Threads", "JSONBytes"], swiftSettings: strict),
+        // The faults that lose nothing, one row each.
+        .target(
+            name: "FaultTable", dependencies: ["APNSSimulator", "Harness", "RedisQueue", "Threads"], swiftSettings: strict),
         .executableTarget(
-            name: "gapless-lab", dependencies: ["Harness", "RedisQueue", "JSONBytes", argumentParser], swiftSettings: strict),
+            name: "gapless-lab",
+            dependencies: ["Harness", "FaultTable", "RedisQueue", "PushPool", "Threads", "JSONBytes", "APNSSimulator", argumentParser],
+            swiftSettings: strict),
 
         .testTarget(name: "ThreadsTests", dependencies: ["Threads"], swiftSettings: strict),
         .testTarget(
             name: "SocketsTests", dependencies: ["Sockets", "Threads", "APNSSimulator"], swiftSettings: strict),
         .testTarget(name: "JSONBytesTests", dependencies: ["JSONBytes"], swiftSettings: strict),
-        .testTarget(name: "PushPoolTests", dependencies: ["PushPool", "APNSSimulator"], swiftSettings: strict),
+        .testTarget(
+            name: "PushPoolTests", dependencies: ["PushPool", "APNSSimulator", "Harness"], swiftSettings: strict),
         .testTarget(name: "RedisQueueTests", dependencies: ["RedisQueue"], swiftSettings: strict),
         .testTarget(
             name: "APNSSimulatorTests", dependencies: ["APNSSimulator", "Sockets", "Threads", "apns-simulator"],
             swiftSettings: strict),
+        .testTarget(
+            name: "FaultTableTests",
+            dependencies: ["FaultTable", "Harness", "gaplessd", "apns-simulator"], swiftSettings: strict),
         .testTarget(
             name: "GaplessdTests",
             dependencies: ["gaplessd", "APNSSimulator", "Harness", "PushPool", "RedisQueue", "JSONBytes"],

@@ -12,46 +12,18 @@ public indirect enum Answer: Sendable, Equatable {
     case resetStream(code: UInt32)
     /// The socket is reset instead of an answer; `recorded`: the push was accepted, and nobody will ever say so.
     case closeConnection(recorded: Bool)
-    case goAway(GoAway)
+    /// From here on the connection is neither read nor written, and never closed: a cable was pulled. `recorded` as above.
+    case halfOpen(recorded: Bool)
+    /// GOAWAY; a second one may follow, at once, or `GoAway.followUp` after a graceful notice.
+    case goAway(GoAway, then: GoAway? = nil)
 
     /// `status` with the reason that Apple's table gives it.
     public static func usual(_ status: Int) -> Answer {
         status == 200 ? .accept : .status(status, Reason.usual(for: status))
     }
-}
 
-/// One GOAWAY frame.
-public struct GoAway: Sendable, Equatable {
-    /// Which streams the client may still hope for.
-    public enum LastStream: Sendable, Equatable {
-        /// Every stream begun so far: all of them are answered.
-        case all
-        /// Only streams below the one this answers, or up to the highest one accepted, should that be higher: what was
-        /// accepted is never called unprocessed.
-        case belowThis
-        /// None: the id is 0.
-        case zero
-        /// 2^31-1: the graceful notice (RFC 9113, 6.8). The connection stays open, also for new streams, until a
-        /// second GOAWAY.
-        case notice
-    }
-
-    /// An HTTP/2 error code; 0 is NO_ERROR.
-    public var code: UInt32
-    /// APNs sends JSON with a `reason`, sometimes plain text, sometimes nothing.
-    public var debugData: String
-    public var last: LastStream
-
-    public init(code: UInt32 = 0, debugData: String = "", last: LastStream = .all) {
-        self.code = code
-        self.debugData = debugData
-        self.last = last
-    }
-
-    /// As APNs words it.
-    public static func reason(_ reason: Reason, code: UInt32 = 0, last: LastStream = .all) -> GoAway {
-        GoAway(code: code, debugData: "{\"reason\":\"\(reason.rawValue)\"}", last: last)
-    }
+    /// As Apple's table has it.
+    public static func reason(_ reason: Reason) -> Answer { .status(reason.status, reason.rawValue) }
 }
 
 /// A word of the command line that cannot be understood: which, and what would be right.
@@ -61,8 +33,8 @@ public struct ScriptSyntaxError: Error, Sendable, Equatable, CustomStringConvert
 }
 
 extension Answer {
-    /// Reads `[DELAYms+]KIND`, KIND being `STATUS[:REASON]`, `accept`, `silent`, `rst[:CODE]`, `cut`, `cut-after` or
-    /// `goaway`.
+    /// Reads `[DELAYms+]KIND`, KIND being `STATUS[:REASON]`, `accept`, `silent`, `rst[:CODE]`, `cut`, `cut-after`,
+    /// `half-open`, `half-open-after` or `goaway[:KIND[:TEXT]]`.
     public init(_ text: some StringProtocol) throws(ScriptSyntaxError) {
         if let plus = text.firstIndex(of: "+") {
             let delay = try Duration(milliseconds: text[..<plus])
@@ -76,13 +48,17 @@ extension Answer {
         case ("silent", nil): self = .silent
         case ("cut", nil): self = .closeConnection(recorded: false)
         case ("cut-after", nil): self = .closeConnection(recorded: true)
-        case ("goaway", nil): self = .goAway(GoAway(last: .belowThis))
+        case ("half-open", nil): self = .halfOpen(recorded: false)
+        case ("half-open-after", nil): self = .halfOpen(recorded: true)
+        case ("goaway", let kind):
+            let (first, second) = try GoAway.kind(kind ?? "below")
+            self = .goAway(first, then: second)
         case ("rst", let code): self = .resetStream(code: try Answer.errorCode(code))
         case (let word, let reason):
             guard let status = Int(word), (200...599).contains(status), status != 200 || reason == nil else {
                 throw ScriptSyntaxError(
-                    "'\(text)' is no answer: STATUS[:REASON], accept, silent, rst[:CODE], cut, cut-after or goaway, "
-                        + "each after an optional delay such as 20ms+")
+                    "'\(text)' is no answer: STATUS[:REASON], accept, silent, rst[:CODE], cut, cut-after, half-open, "
+                        + "half-open-after or goaway[:KIND[:TEXT]], each after an optional delay such as 20ms+")
             }
             self = reason.map { .status(status, $0) } ?? .usual(status)
         }

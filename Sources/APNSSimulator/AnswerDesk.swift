@@ -5,7 +5,11 @@ final class AnswerDesk {
     /// What is done about one connection at its time.
     enum Due {
         case answer(Answer, stream: Int32)
+        case goAway(GoAway)
         case endOfLinger
+        /// Whether nothing was asked for too long.
+        case idleCheck
+        case newLimit
     }
 
     let environment: PushEnvironment
@@ -15,8 +19,12 @@ final class AnswerDesk {
     private let validator: RequestValidator
     private var verifier: ProviderTokenVerifier
     private var player: ScriptPlayer
+    private var devices = DeviceDesk()
+    private var channels: Channels
     /// Made ids come from here, whatever the script draws.
     private var random: SeededRandom
+    /// Limits that wander come from here, the same for the same seed.
+    private var walkRandom: SeededRandom
     /// Monotonic, of this turn of the loop.
     private(set) var now = ContinuousClock.now
     /// Unix seconds of this turn, with what tests added.
@@ -26,7 +34,10 @@ final class AnswerDesk {
     private let start: Int64
 
     var behaviour: Behaviour {
-        didSet { player.script = behaviour.script }
+        didSet {
+            player.script = behaviour.script
+            devices.rules = behaviour.devices
+        }
     }
 
     init(_ configuration: Simulator.Configuration, _ ledger: Ledger) throws(SimulatorError) {
@@ -36,7 +47,11 @@ final class AnswerDesk {
         verifier = try ProviderTokenVerifier(keys: configuration.providerKeys)
         behaviour = configuration.behaviour
         player = ScriptPlayer(configuration.behaviour.script)
+        devices.rules = configuration.behaviour.devices
+        channels = Channels(enabled: configuration.broadcastTopics)
+        for channel in configuration.channels { channels.add(channel.id, app: channel.app, storagePolicy: channel.stores ? 1 : 0) }
         random = SeededRandom(seed: configuration.behaviour.script.seed ^ UInt64.random(in: 0...UInt64.max))
+        walkRandom = SeededRandom(seed: SeededRandom.mix(configuration.behaviour.script.seed))
         writer = try LedgerWriter(ledger, configuration.ledgerDetail, filePath: configuration.ledgerPath)
         start = Int64(time(nil)) * 1000
         startTurn()
@@ -56,13 +71,43 @@ final class AnswerDesk {
 
     func plan(token: String, _ answers: [Answer]) { player.plan(token: token.utf8, answers) }
 
-    /// What to do about a request; a request without `apns-id` gets one.
+    /// What to do about a request; a request without an id gets one.
     func answer(_ request: inout Request, of peer: inout Peer) -> Answer {
-        let fault = validator.fault(in: &request, of: &peer, &verifier, now: unixTime)
-        // Where the client's own id is invalid, the answer carries a made one.
-        if request.range(of: .apnsID) == nil || fault == .badMessageId { request.makeID(&random) }
-        if let fault { return .status(fault.status, fault.rawValue) }
+        if let fault = fault(in: &request, of: &peer) { return .reason(fault) }
+        if request.kind == .device, !devices.rules.isEmpty {
+            let token = ScriptPlayer.key(request.token)
+            if !player.hasPlan(for: token), let answer = devices.answer(token: token, topic: request[.topic], environment, now: now) {
+                return answer
+            }
+        }
         return player.isPlain ? .accept : player.answer(for: request.token)
+    }
+
+    private func fault(in request: inout Request, of peer: inout Peer) -> Reason? {
+        var fault = validator.fault(in: &request, of: &peer, &verifier, now: unixTime)
+        if !verifier.firstSeen.isEmpty {
+            writer.totals.providerTokens.merge(verifier.firstSeen, uniquingKeysWith: +)
+            verifier.firstSeen = [:]
+        }
+        if fault == nil && request.kind != .device { fault = validator.appFault(request, peer) }
+        if fault == nil && request.kind == .broadcast { fault = channels.fault(of: request) }
+        // Where the client's own id is invalid, the answer carries a made one.
+        if request.range(of: request.idField) == nil || fault == .badMessageId { request.makeID(&random) }
+        return fault
+    }
+
+    /// What to say about a request that is no push.
+    func manage(_ request: inout Request, of peer: inout Peer) -> Channels.Reply {
+        writer.totals.channelRequests += 1
+        if let fault = fault(in: &request, of: &peer) { return refusal(fault) }
+        switch channels.manage(request, &random) {
+        case .success(let reply): return reply
+        case .failure(let refused): return refusal(refused.reason)
+        }
+    }
+
+    private func refusal(_ reason: Reason) -> Channels.Reply {
+        Channels.Reply(status: reason.status, body: body(status: reason.status, reason: reason.rawValue, timestamp: nil))
     }
 
     func uniqueID() -> [UInt8]? {
@@ -70,6 +115,20 @@ final class AnswerDesk {
         var text: [UInt8] = []
         UUIDText.append(random.next(), random.next(), to: &text)
         return text
+    }
+
+    /// Whether a share of the connections has this one in it.
+    func draws(_ share: Double) -> Bool { share >= 1 || walkRandom.fraction() < share }
+
+    /// A third of the time the highest, a third the lowest or one above it, else anything between.
+    func limit(of walk: Behaviour.LimitWalk) -> UInt32 {
+        let (low, high) = (walk.bounds.lowerBound, walk.bounds.upperBound)
+        switch walkRandom.next() % 6 {
+        case 0, 1: return high
+        case 2: return low
+        case 3: return min(low + 1, high)
+        default: return low + UInt32(walkRandom.next() % UInt64(high - low + 1))
+        }
     }
 
     func body(status: Int, reason: String, timestamp: Int64?) -> [UInt8] {

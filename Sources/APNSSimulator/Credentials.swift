@@ -1,5 +1,15 @@
 /// Everything that a client and the simulator need to trust each other, made on the spot and known to nobody else.
 public struct Credentials: Sendable {
+    /// What is wrong with the server's certificate.
+    public enum ServerFlaw: String, Sendable, CaseIterable {
+        case good
+        /// For a host that this is not.
+        case wrongName = "wrong-name"
+        /// Of an authority that is not in `ca.pem`, nor anywhere else.
+        case untrusted
+        case expired
+    }
+
     /// What to make.
     public struct Request: Sendable {
         /// The client certificate's: the first is its subject's UID; two or more are listed in an extension.
@@ -13,6 +23,8 @@ public struct Credentials: Sendable {
         public var serverNames: [String]
         /// Seconds from now, of the server certificate: an upper bound below 0 has expired.
         public var serverValidity: ClosedRange<Int>
+        /// Goes before the two above.
+        public var serverFlaw = ServerFlaw.good
         /// Seconds from now.
         public var clientValidity: ClosedRange<Int>
         /// What the client certificate is marked as good for.
@@ -45,11 +57,8 @@ public struct Credentials: Sendable {
         for id in [request.keyID, request.teamID] where id.isEmpty || !id.utf8.allSatisfy(isLetterOrDigit) {
             throw SimulatorError("'\(id)' is no key or team id: letters and digits, Apple's have 10")
         }
-        let authority = try CertificateMaker(validity: -3600...(3650 * 86400)).issue(
-            subject: [("CN", "APNs simulator CA")], extensions: CertificateMaker.Extension.authority(), by: nil)
-        let server = try CertificateMaker(validity: request.serverValidity).issue(
-            subject: [("CN", request.serverNames.first ?? "localhost")],
-            extensions: CertificateMaker.Extension.server(request.serverNames), by: authority)
+        let authority = try makeAuthority()
+        let server = try makeServer(request, by: request.serverFlaw == .untrusted ? makeAuthority() : authority)
         let maker = CertificateMaker(validity: request.clientValidity)
         let client = try maker.issue(
             subject: [("UID", topic), ("CN", "Apple Push Services: \(topic)")],
@@ -61,6 +70,20 @@ public struct Credentials: Sendable {
                 client, authority: authority, name: "Apple Push Services: \(topic)", password: request.p12Password),
             providerKey: ProviderKey(
                 keyID: request.keyID, teamID: request.teamID, pem: try SigningKey().privatePEM))
+    }
+
+    private static func makeAuthority() throws(SimulatorError) -> CertificateMaker.Issued {
+        try CertificateMaker(validity: -3600...(3650 * 86400)).issue(
+            subject: [("CN", "APNs simulator CA")], extensions: CertificateMaker.Extension.authority(), by: nil)
+    }
+
+    private static func makeServer(
+        _ request: Request, by authority: CertificateMaker.Issued
+    ) throws(SimulatorError) -> CertificateMaker.Issued {
+        let names = request.serverFlaw == .wrongName ? ["elsewhere.example"] : request.serverNames
+        let validity = request.serverFlaw == .expired ? -7200...(-3600) : request.serverValidity
+        return try CertificateMaker(validity: validity).issue(
+            subject: [("CN", names.first ?? "localhost")], extensions: CertificateMaker.Extension.server(names), by: authority)
     }
 
     private static func isLetterOrDigit(_ byte: UInt8) -> Bool { byte.isDecimalDigit || byte.isLetter }

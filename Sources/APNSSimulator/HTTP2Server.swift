@@ -16,6 +16,13 @@ final class HTTP2Server {
         case violation
     }
 
+    /// What of a client's habits is worth counting.
+    struct Counts {
+        var headerBytes = 0
+        var priorityFrames = 0
+        var limitViolations = 0
+    }
+
     private static let unlimited: UInt32 = 1 << 31
     private static let settingsType: UInt8 = 4
     private static let maxConcurrentStreamsID: UInt8 = 3
@@ -23,6 +30,10 @@ final class HTTP2Server {
     private let session: OpaquePointer
     private let inbox: UnsafeMutablePointer<Inbox>
     private let headers: UnsafeMutablePointer<nghttp2_nv>
+    /// Whether answers go out in the smallest frames there are.
+    var splitsFrames = false
+    /// Whole frames of ours that nghttp2 would not send; they go out behind its own.
+    private var extraFrames: [UInt8] = []
 
     init(withholdsWindowUpdates: Bool) {
         inbox = .allocate(capacity: 1)
@@ -57,6 +68,12 @@ final class HTTP2Server {
         set { inbox.pointee.streamLimit = newValue }
     }
 
+    /// What was counted since the last call.
+    func takeCounts() -> Counts {
+        defer { inbox.pointee.counts = Counts() }
+        return inbox.pointee.counts
+    }
+
     var openStreams: Int { inbox.pointee.openStreams }
     /// The highest stream id that a client has begun.
     var highestStream: Int32 { inbox.pointee.highestStream }
@@ -84,8 +101,8 @@ final class HTTP2Server {
     }
 
     /// The SETTINGS of APNs, in its order; `streams` alone for a later change.
-    func submitSettings(streams: UInt32, isFirst: Bool) {
-        inbox.pointee.streamLimit = Int(streams)
+    func submitSettings(streams: UInt32, isFirst: Bool, initialWindow: UInt32? = nil) {
+        inbox.pointee.tell(limit: Int(streams))
         let limit = nghttp2_settings_entry(
             settings_id: Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue), value: streams | HTTP2Server.unlimited)
         let rest = [
@@ -93,7 +110,10 @@ final class HTTP2Server {
             nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_MAX_FRAME_SIZE.rawValue), value: 16384),
             nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE.rawValue), value: 8000),
         ]
-        let entries = isFirst ? rest : [limit]
+        let window = initialWindow.map {
+            nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE.rawValue), value: $0)
+        }
+        let entries = isFirst ? rest + (window.map { [$0] } ?? []) : [limit]
         nghttp2_submit_settings(session, 0, entries, entries.count)
     }
 
@@ -107,12 +127,26 @@ final class HTTP2Server {
         inbox.pointee.answers[slot] = body
         let seconds = retryAfter.map { Array(String($0).utf8) } ?? []
         Array(String(status).utf8).withUnsafeBufferPointer {
-            submit(slot, status: $0, uniqueID, retryAfter: seconds, hasBody: true)
+            submit(slot, status: $0, uniqueID, extra: ("retry-after", seconds), hasBody: true)
+        }
+    }
+
+    /// What is said about channels: no push, and any status.
+    func reply(slot: Int, _ reply: Channels.Reply) {
+        inbox.pointee.answers[slot] = reply.body
+        Array(String(reply.status).utf8).withUnsafeBufferPointer {
+            submit(slot, status: $0, nil, extra: ("apns-channel-id", reply.channelID ?? []), hasBody: !reply.body.isEmpty)
         }
     }
 
     func reset(stream: Int32, code: UInt32) {
         nghttp2_submit_rst_stream(session, 0, stream, code)
+    }
+
+    /// A second RST_STREAM for a stream that is closed: nghttp2 would not send it.
+    func resetAgain(stream: Int32, code: UInt32) {
+        extraFrames += [0, 0, 4, UInt8(NGHTTP2_RST_STREAM.rawValue), 0]
+        for number in [UInt32(bitPattern: stream), code] { withUnsafeBytes(of: number.bigEndian) { extraFrames += $0 } }
     }
 
     func acknowledgePing(_ opaque: UInt64) {
@@ -139,10 +173,15 @@ final class HTTP2Server {
         while true {
             var data: UnsafePointer<UInt8>?
             let count = nghttp2_session_mem_send(session, &data)
-            guard count > 0, let data else { return }
+            guard count > 0, let data else { break }
             let start = output.count
-            output.append(contentsOf: UnsafeBufferPointer(start: data, count: count))
+            let bytes = UnsafeBufferPointer(start: data, count: count)
+            if splitsFrames { FrameSplitter.append(bytes, to: &output) } else { output.append(contentsOf: bytes) }
             if count > 9 && data[3] == HTTP2Server.settingsType { HTTP2Server.tellRealLimit(&output, from: start) }
+        }
+        if !extraFrames.isEmpty {
+            output += extraFrames
+            extraFrames = []
         }
     }
 
@@ -156,39 +195,40 @@ final class HTTP2Server {
 
     /// Apple's headers in Apple's order. nghttp2 copies the values.
     private func submit(
-        _ slot: Int, status: UnsafeBufferPointer<UInt8>, _ uniqueID: [UInt8]?, retryAfter: [UInt8] = [], hasBody: Bool
+        _ slot: Int, status: UnsafeBufferPointer<UInt8>, _ uniqueID: [UInt8]?,
+        extra: (name: StaticString, value: [UInt8]) = ("retry-after", []), hasBody: Bool
     ) {
         // The first answer puts a name into the client's table; its values are never worth a place there.
         let isVolatile = inbox.pointee.hasAnswered
         inbox.pointee.hasAnswered = true
         let stream = inbox.pointee.requests[slot].stream
-        let place = inbox.pointee.requests[slot].range(of: .apnsID) ?? 0..<0
+        let idField = inbox.pointee.requests[slot].idField
+        let place = inbox.pointee.requests[slot].range(of: idField) ?? 0..<0
         inbox.pointee.requests[slot].bytes.withUnsafeBufferPointer { bytes in
             (uniqueID ?? []).withUnsafeBufferPointer { uniqueID in
                 headers[0] = HTTP2Server.field(":status", status, isVolatile: false)
                 let id = UnsafeBufferPointer(rebasing: bytes[place])
-                headers[1] = HTTP2Server.field("apns-id", id, isVolatile: isVolatile)
+                headers[1] = HTTP2Server.field(idField == .apnsID ? "apns-id" : "apns-request-id", id, isVolatile: isVolatile)
                 var count = 2
                 if !uniqueID.isEmpty {
                     headers[count] = HTTP2Server.field("apns-unique-id", uniqueID, isVolatile: isVolatile)
                     count += 1
                 }
-                guard hasBody else {
-                    nghttp2_submit_response(session, stream, headers, count, nil)
-                    return
-                }
-                HTTP2Server.withBytes("application/json") {
-                    headers[count] = HTTP2Server.field("content-type", $0, isVolatile: false)
-                    count += 1
-                    var provider = nghttp2_data_provider()
-                    provider.source.fd = CInt(slot)
-                    provider.read_callback = Inbox.readAnswer
-                    retryAfter.withUnsafeBufferPointer { seconds in
-                        if !seconds.isEmpty {
-                            headers[count] = HTTP2Server.field("retry-after", seconds, isVolatile: true)
-                            count += 1
-                        }
-                        nghttp2_submit_response(session, stream, headers, count, &provider)
+                extra.value.withUnsafeBufferPointer { value in
+                    if !value.isEmpty {
+                        headers[count] = HTTP2Server.field(extra.name, value, isVolatile: true)
+                        count += 1
+                    }
+                    guard hasBody else {
+                        nghttp2_submit_response(session, stream, headers, count, nil)
+                        return
+                    }
+                    HTTP2Server.withBytes("application/json") {
+                        headers[count] = HTTP2Server.field("content-type", $0, isVolatile: false)
+                        var provider = nghttp2_data_provider()
+                        provider.source.fd = CInt(slot)
+                        provider.read_callback = Inbox.readAnswer
+                        nghttp2_submit_response(session, stream, headers, count + 1, &provider)
                     }
                 }
             }

@@ -12,6 +12,12 @@ struct Inbox {
     private var freeSlots: [Int] = []
     var events: [HTTP2Server.Event] = []
     var streamLimit = 0
+    /// Limits told to the client and not acknowledged, oldest first: every SETTINGS frame of ours holds one.
+    private var unacknowledgedLimits: [Int] = []
+    /// What the client has acknowledged to know.
+    private var acknowledgedLimit = Int.max
+    /// Since somebody took them.
+    var counts = HTTP2Server.Counts()
     private(set) var openStreams = 0
     private(set) var highestStream: Int32 = 0
     /// Frames of one header block come in one piece (RFC 9113, 4.3), so that one slot is current while it lasts.
@@ -39,6 +45,15 @@ struct Inbox {
         freeSlots.append(slot)
     }
 
+    mutating func tell(limit: Int) {
+        streamLimit = limit
+        unacknowledgedLimits.append(limit)
+    }
+
+    private mutating func acknowledge() {
+        if !unacknowledgedLimits.isEmpty { acknowledgedLimit = unacknowledgedLimits.removeFirst() }
+    }
+
     /// The slot a stream carries, plus one, since 0 is no stream's.
     static func slot(_ session: OpaquePointer?, _ stream: Int32) -> Int? {
         guard let data = nghttp2_session_get_stream_user_data(session, stream) else { return nil }
@@ -49,6 +64,7 @@ struct Inbox {
         openStreams += 1
         highestStream = max(highestStream, stream)
         current = takeSlot(for: stream)
+        if openStreams > acknowledgedLimit { counts.limitViolations += 1 }
         if openStreams > streamLimit {
             requests[current].refuse()
             events.append(.overLimit(stream: stream))
@@ -101,6 +117,7 @@ struct Inbox {
         guard let inbox = context?.assumingMemoryBound(to: Inbox.self), let header = frame?.pointee.hd else { return 0 }
         switch UInt32(header.type) {
         case NGHTTP2_HEADERS.rawValue, NGHTTP2_DATA.rawValue:
+            if UInt32(header.type) == NGHTTP2_HEADERS.rawValue { inbox.pointee.count(headers: header) }
             guard UInt32(header.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0,
                 let slot = slot(session, header.stream_id), !inbox.pointee.requests[slot].isRefused
             else { return 0 }
@@ -109,9 +126,18 @@ struct Inbox {
             guard let ping = frame?.pointee.ping else { return 0 }
             let opaque = withUnsafeBytes(of: ping.opaque_data) { $0.loadUnaligned(as: UInt64.self) }
             inbox.pointee.events.append(.ping(opaque))
+        case NGHTTP2_SETTINGS.rawValue where UInt32(header.flags) & NGHTTP2_FLAG_ACK.rawValue != 0:
+            inbox.pointee.acknowledge()
+        case NGHTTP2_PRIORITY.rawValue: inbox.pointee.counts.priorityFrames += 1
         default: break
         }
         return 0
+    }
+
+    /// The length is that of HEADERS with all its CONTINUATION frames.
+    private mutating func count(headers: nghttp2_frame_hd) {
+        counts.headerBytes += headers.length
+        if UInt32(headers.flags) & NGHTTP2_FLAG_PRIORITY.rawValue != 0 { counts.priorityFrames += 1 }
     }
 
     private static let invalidFrame: nghttp2_on_invalid_frame_recv_callback = { _, _, code, context in

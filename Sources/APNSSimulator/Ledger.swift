@@ -8,6 +8,8 @@ public enum Verdict: Sendable, Equatable {
     case silent
     case streamReset(code: UInt32)
     case connectionCut
+    /// Not accepted, and nobody will ever say anything on its connection again.
+    case halfOpen
     case goneAway
 
     /// The key of `Totals.answers`.
@@ -18,6 +20,7 @@ public enum Verdict: Sendable, Equatable {
         case .silent: "silent"
         case .streamReset(let code): "RST_STREAM \(code)"
         case .connectionCut: "cut"
+        case .halfOpen: "half-open"
         case .goneAway: "GOAWAY"
         }
     }
@@ -27,7 +30,7 @@ public enum Verdict: Sendable, Equatable {
         switch self {
         case .accepted: 200
         case .refused(let status, _): status
-        case .silent, .streamReset, .connectionCut, .goneAway: 0
+        case .silent, .streamReset, .connectionCut, .halfOpen, .goneAway: 0
         }
     }
 }
@@ -35,11 +38,13 @@ public enum Verdict: Sendable, Equatable {
 /// One request in the ledger.
 public struct LedgerEntry: Sendable, Equatable {
     public var verdict: Verdict
-    /// As in the answer: the client's own, or one made in its place.
+    /// As in the answer: the client's own, or one made in its place. Of a broadcast it is `apns-request-id`.
     public var apnsID: String
-    /// As in the path, case and all; empty where the path had none.
+    /// As in the path, case and all; empty where the path had none. Of a broadcast it is the channel id.
     public var token: String
+    /// Of a broadcast it is the bundle id in the path.
     public var topic: String?
+    public var isBroadcast: Bool
     public var pushType: String?
     public var priority: String?
     public var expiration: String?
@@ -81,7 +86,7 @@ public final class Ledger: Sendable {
     /// Every request in the order of its verdict, without end: about 500 bytes each. Empty where only counts are kept.
     public var entries: [LedgerEntry] { books.withLock { $0.entries } }
 
-    /// Of one token, whose digits may be of any case.
+    /// Of one token, whose digits may be of any case, or one channel.
     public func requests(for token: String) -> [LedgerEntry] {
         let key = token.lowercased()
         return books.withLock { books in books.byToken[key, default: []].map { books.entries[$0] } }

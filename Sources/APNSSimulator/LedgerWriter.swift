@@ -21,8 +21,10 @@ final class LedgerWriter {
         guard case .requests(let keepsBodies) = detail else { return }
         entries.append(
             LedgerEntry(
-                verdict: verdict, apnsID: request.text(.apnsID) ?? "",
-                token: String(decoding: request.token, as: UTF8.self), topic: request.text(.topic),
+                verdict: verdict, apnsID: request.text(request.idField) ?? "",
+                token: String(decoding: request.token, as: UTF8.self),
+                topic: request.appRange.map { String(decoding: request.bytes[$0], as: UTF8.self) } ?? request.text(.topic),
+                isBroadcast: request.kind == .broadcast,
                 pushType: request.text(.pushType), priority: request.text(.priority),
                 expiration: request.text(.expiration), collapseID: request.text(.collapseID), bodySHA256: hash,
                 body: keepsBodies ? request.body : nil, connection: connection, stream: request.stream, time: time))
@@ -75,7 +77,7 @@ struct LedgerFile: ~Copyable {
         buffer += digits
         buffer.append(UInt8(ascii: " "))
         append(request.token)
-        append(request[.apnsID] ?? [])
+        append(request[request.idField] ?? [])
         buffer += hash.utf8
         buffer.append(UInt8(ascii: "\n"))
         if buffer.count >= LedgerFile.flushBytes { deadline = now }

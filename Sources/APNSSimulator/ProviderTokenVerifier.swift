@@ -11,6 +11,10 @@ struct ProviderTokenVerifier {
 
     private let keys: [(key: ProviderKey, signing: SigningKey)]
     private var known: [[UInt8]: ProviderToken] = [:]
+    /// Hashes of all good tokens, so that each is counted once, also one that `known` has forgotten.
+    private var seen: Set<Int> = []
+    /// Good tokens that were never seen before, by key id, since somebody took them.
+    var firstSeen: [String: Int] = [:]
 
     /// Throws on a key whose PEM cannot be read.
     init(keys: [ProviderKey]) throws(SimulatorError) {
@@ -25,6 +29,7 @@ struct ProviderTokenVerifier {
         guard let token = verify(bytes) else { return nil }
         if known.count >= ProviderTokenVerifier.cacheLimit { known.removeAll() }
         known[bytes] = token
+        if seen.insert(bytes.hashValue).inserted { firstSeen[token.key.keyID, default: 0] += 1 }
         return token
     }
 

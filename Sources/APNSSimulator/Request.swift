@@ -2,7 +2,7 @@
 struct Request {
     /// The headers that are kept; others are forgotten.
     enum Field: Int, CaseIterable {
-        case method, path, authorization, topic, pushType, priority, expiration, apnsID, collapseID
+        case method, path, authorization, topic, pushType, priority, expiration, apnsID, collapseID, channelID, requestID
 
         /// By length first, so that a name costs one comparison.
         init?(name: Span<UInt8>) {
@@ -16,13 +16,22 @@ struct Request {
             case 13 where name[1] == UInt8(ascii: "u"): (found, expected) = (.authorization, "authorization")
             case 13: (found, expected) = (.priority, "apns-priority")
             case 14: (found, expected) = (.pushType, "apns-push-type")
-            case 15: (found, expected) = (.expiration, "apns-expiration")
+            case 15 where name[5] == UInt8(ascii: "e"): (found, expected) = (.expiration, "apns-expiration")
+            case 15 where name[5] == UInt8(ascii: "c"): (found, expected) = (.channelID, "apns-channel-id")
+            case 15: (found, expected) = (.requestID, "apns-request-id")
             case 16: (found, expected) = (.collapseID, "apns-collapse-id")
             default: return nil
             }
             guard name.equals(expected) else { return nil }
             self = found
         }
+    }
+
+    /// What its path asks for.
+    enum Kind {
+        case device, broadcast
+        /// Create, read, delete; list.
+        case channels, allChannels
     }
 
     /// Where in `bytes` a value lies: one word instead of an optional range of two.
@@ -44,9 +53,12 @@ struct Request {
     private(set) var isRefused = false
     /// Header values, one behind the other.
     private(set) var bytes: [UInt8] = []
-    private var places = [9 of Place](repeating: Place())
-    /// Where in `bytes` the device token is, once a validator has found it.
+    private var places = [11 of Place](repeating: Place())
+    var kind = Kind.device
+    /// Where in `bytes` the device token is, or the channel id of a broadcast, once a validator has found it.
     var tokenRange: Range<Int>?
+    /// Where in `bytes` the bundle id of a broadcast's path is, or of one about channels.
+    var appRange: Range<Int>?
 
     init() {}
 
@@ -58,7 +70,9 @@ struct Request {
         bodyLength = 0
         hasDuplicateHeaders = false
         isRefused = false
+        kind = .device
         tokenRange = nil
+        appRange = nil
         places = .init(repeating: Place())
     }
 
@@ -83,10 +97,18 @@ struct Request {
         chunk.extracting(first: min(room, chunk.count)).withUnsafeBufferPointer { body.append(contentsOf: $0) }
     }
 
-    /// Gives it an `apns-id` as APNs does: a random UUID in upper case.
+    /// The header that its answer is told by: `apns-request-id` where no device is concerned.
+    var idField: Field { kind == .device ? .apnsID : .requestID }
+
+    /// Gives it an id as APNs does: a random UUID in upper case.
     mutating func makeID(_ random: inout SeededRandom) {
         UUIDText.append(random.next(), random.next(), to: &bytes)
-        place(.apnsID, from: bytes.count - 36)
+        place(idField, from: bytes.count - 36)
+    }
+
+    /// Apple's text asks for `apns-request-id` with a broadcast, its sample sends `apns-id`: either comes back.
+    mutating func adoptID() {
+        if range(of: .requestID) == nil { places[Field.requestID.rawValue] = places[Field.apnsID.rawValue] }
     }
 
     private mutating func place(_ field: Field, from start: Int) {

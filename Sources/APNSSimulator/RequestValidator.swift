@@ -9,7 +9,8 @@ public enum Authentication: String, Sendable, CaseIterable {
 }
 
 /// Judges one request by what it says, in this order, the first fault being the answer: repeated header, method, path,
-/// credential, `apns-id`, topic, push type, priority, expiration, collapse id, device token, payload.
+/// credential, `apns-id`, topic, push type, priority, expiration, collapse id, device token, payload. Broadcasts and
+/// channels go another way from the id on (`Channels`).
 ///
 /// Apple does not publish its order. Here a stranger learns nothing about the rest of the request.
 struct RequestValidator {
@@ -34,7 +35,7 @@ struct RequestValidator {
     private static let devicePath = Array("/3/device/".utf8)
     private static let bearer = Array("bearer ".utf8)
 
-    /// `nil` is a request that APNs would take; then `request.tokenRange` is known.
+    /// `nil` is a request that APNs would take, as far as it is not about channels; then `request.tokenRange` is known.
     ///
     /// - Parameter now: Unix seconds.
     func fault(
@@ -42,12 +43,14 @@ struct RequestValidator {
     ) -> Reason? {
         if request.hasDuplicateHeaders { return .duplicateHeaders }
         request.tokenRange = RequestValidator.tokenRange(of: request)
+        if request.tokenRange == nil { request.findChannelPath() }
         let request = request  // only read from here on
         let bytes = request.bytes.span
-        guard let method = request.range(of: .method), bytes.extracting(method).equals("POST") else { return .methodNotAllowed }
+        guard let method = request.range(of: .method), request.kind.takes(bytes.extracting(method)) else { return .methodNotAllowed }
         if let fault = pathFault(request, bytes) { return fault }
         if let fault = credentialFault(request, bytes, &peer, &verifier, now: now) { return fault }
-        if let id = request.range(of: .apnsID), !UUIDText.isValid(bytes.extracting(id)) { return .badMessageId }
+        if let id = request.range(of: request.idField), !UUIDText.isValid(bytes.extracting(id)) { return .badMessageId }
+        if request.kind != .device { return nil }
         return topicFault(request, bytes, &peer) ?? headerFault(request, bytes) ?? tokenFault(request, bytes)
             ?? payloadFault(request, bytes)
     }
@@ -59,6 +62,7 @@ struct RequestValidator {
     }
 
     private func pathFault(_ request: Request, _ bytes: Span<UInt8>) -> Reason? {
+        if request.kind != .device { return nil }
         if let token = request.tokenRange { return token.isEmpty ? .missingDeviceToken : nil }
         guard let path = request.range(of: .path) else { return .badPath }
         return bytes.extracting(path).equals("/3/device") ? .missingDeviceToken : .badPath
@@ -76,7 +80,7 @@ struct RequestValidator {
         return peer.tokens.fault(in: value.extracting(droppingFirst: RequestValidator.bearer.count), &verifier, now: now)
     }
 
-    private func topicFault(_ request: Request, _ bytes: Span<UInt8>, _ peer: inout Peer) -> Reason? {
+    func topicFault(_ request: Request, _ bytes: Span<UInt8>, _ peer: inout Peer) -> Reason? {
         guard let range = request.range(of: .topic) else {
             // A certificate of one topic stands for it (its subject's UID).
             return peer.certificate?.topics.count == 1 ? nil : .missingTopic
@@ -101,7 +105,7 @@ struct RequestValidator {
         return known(topic) ? nil : .topicDisallowed
     }
 
-    private func known(_ topic: Span<UInt8>) -> Bool {
+    func known(_ topic: Span<UInt8>) -> Bool {
         for bundle in topics where RequestValidator.topic(topic, belongsTo: bundle) { return true }
         return topics.isEmpty
     }

@@ -12,15 +12,34 @@ public struct Script: Sendable, Equatable {
         }
     }
 
+    /// An answer for the request of a number, the first valid one being 1.
+    public struct Turn: Sendable, Equatable {
+        public var number: Int
+        /// Every so many requests, not once.
+        public var repeats: Bool
+        public var answer: Answer
+
+        public init(_ number: Int, repeats: Bool = false, _ answer: Answer) {
+            self.number = number
+            self.repeats = repeats
+            self.answer = answer
+        }
+
+        func isDue(at count: Int) -> Bool { repeats ? count % max(number, 1) == 0 : count == number }
+    }
+
     /// Successive answers for each token that begins with `prefix`, then whatever the rest of the script says.
     public struct TokenPlan: Sendable, Equatable {
         /// Hex digits in lower case; empty is every token.
         public var prefix: String
         public var answers: [Answer]
+        /// The last answer is given for ever.
+        public var repeatsLast: Bool
 
-        public init(prefix: String, answers: [Answer]) {
+        public init(prefix: String, answers: [Answer], repeatsLast: Bool = false) {
             self.prefix = prefix.lowercased()
             self.answers = answers
+            self.repeatsLast = repeatsLast
         }
     }
 
@@ -36,10 +55,12 @@ public struct Script: Sendable, Equatable {
     public var latency: ClosedRange<Duration>?
     /// The first whose prefix fits applies.
     public var tokenPlans: [TokenPlan]
+    /// Go before everything but plans for single tokens; of several that are due, the first applies.
+    public var turns: [Turn]
 
     public init(
         seed: UInt64 = 1, failures: [Share] = [], failTimes: Int? = nil, deadShare: Double = 0,
-        latency: ClosedRange<Duration>? = nil, tokenPlans: [TokenPlan] = []
+        latency: ClosedRange<Duration>? = nil, tokenPlans: [TokenPlan] = [], turns: [Turn] = []
     ) {
         self.seed = seed
         self.failures = failures
@@ -47,10 +68,11 @@ public struct Script: Sendable, Equatable {
         self.deadShare = deadShare
         self.latency = latency
         self.tokenPlans = tokenPlans
+        self.turns = turns
     }
 
     /// Accepts everything at once.
-    var isPlain: Bool { failures.isEmpty && deadShare == 0 && latency == nil && tokenPlans.isEmpty }
+    var isPlain: Bool { failures.isEmpty && deadShare == 0 && latency == nil && tokenPlans.isEmpty && turns.isEmpty }
 }
 
 /// Plays a script: remembers how far each token has come.
@@ -58,6 +80,7 @@ struct ScriptPlayer {
     var script: Script {
         didSet {
             acceptsAll = script.isPlain
+            if script.turns != oldValue.turns { requests = 0 }
             if script.seed != oldValue.seed { random = SeededRandom(seed: script.seed) }
         }
     }
@@ -67,6 +90,8 @@ struct ScriptPlayer {
     private var plans: [[UInt8]: [Answer]] = [:]
     /// How many answers of its prefix plan a token has had.
     private var planned: [[UInt8]: Int] = [:]
+    /// Valid requests so far, from the moment there were turns to wait for.
+    private var requests = 0
     /// How often a token that `failTimes` hits has failed.
     private var failed: [[UInt8]: Int] = [:]
 
@@ -84,11 +109,21 @@ struct ScriptPlayer {
     /// Accepts everything, and remembers nothing.
     var isPlain: Bool { acceptsAll && plans.isEmpty }
 
+    /// Whether somebody planned the next answer for a token, given by its key.
+    func hasPlan(for key: [UInt8]) -> Bool { plans[key] != nil }
+
     mutating func answer(for token: some Sequence<UInt8>) -> Answer {
         if isPlain { return .accept }
         let key = ScriptPlayer.key(token)
-        if let answer = nextPlanned(key) ?? nextOfPrefix(key) { return answer }
+        let turn = nextTurn()
+        if let answer = nextPlanned(key) ?? turn ?? nextOfPrefix(key) { return answer }
         return delayed(scripted(key))
+    }
+
+    private mutating func nextTurn() -> Answer? {
+        if script.turns.isEmpty { return nil }
+        requests += 1
+        return script.turns.first { $0.isDue(at: requests) }?.answer
     }
 
     private mutating func nextPlanned(_ key: [UInt8]) -> Answer? {
@@ -100,7 +135,7 @@ struct ScriptPlayer {
     private mutating func nextOfPrefix(_ key: [UInt8]) -> Answer? {
         guard let plan = script.tokenPlans.first(where: { key.starts(with: $0.prefix.utf8) }) else { return nil }
         let done = planned[key, default: 0]
-        guard done < plan.answers.count else { return nil }
+        if done >= plan.answers.count { return plan.repeatsLast ? plan.answers.last : nil }
         planned[key] = done + 1
         return plan.answers[done]
     }
@@ -136,7 +171,7 @@ struct ScriptPlayer {
         return SeededRandom.fraction(SeededRandom.mix(hash &+ SeededRandom.mix(script.seed &+ salt)))
     }
 
-    private static func key(_ token: some Sequence<UInt8>) -> [UInt8] {
+    static func key(_ token: some Sequence<UInt8>) -> [UInt8] {
         token.map { (65...90).contains($0) ? $0 | 0x20 : $0 }
     }
 }

@@ -10,24 +10,96 @@ extension Script.Share {
 }
 
 extension Script.TokenPlan {
-    /// Reads `HEXPREFIX=ANSWER,ANSWER,…`; an answer followed by `*N` counts N times.
+    /// Reads `HEXPREFIX=ANSWER,ANSWER,…`; an answer followed by `*N` counts N times, and a last
+    /// one followed by `*` for ever.
     public init(_ text: String) throws(ScriptSyntaxError) {
         let sides = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
         guard sides.count == 2, sides[0].allSatisfy(\.isHexDigit) else {
             throw ScriptSyntaxError("'\(text)': HEXPREFIX=ANSWER,ANSWER,… is what a token's plan looks like")
         }
         var answers: [Answer] = []
-        for word in sides[1].split(separator: ",") {
+        let isEndless = sides[1].hasSuffix("*")
+        for word in (isEndless ? sides[1].dropLast() : sides[1]).split(separator: ",") {
             let parts = word.split(separator: "*", maxSplits: 1)
             guard let first = parts.first, let times = parts.count == 1 ? 1 : Int(parts[1]), (1...1_000_000).contains(times)
             else { throw ScriptSyntaxError("'\(word)': N in ANSWER*N is 1 to 1000000") }
             answers += Array(repeating: try Answer(first), count: times)
         }
-        self.init(prefix: String(sides[0]), answers: answers)
+        self.init(prefix: String(sides[0]), answers: answers, repeatsLast: isEndless)
+    }
+}
+
+extension Script.Turn {
+    /// Reads `N=ANSWER`.
+    public init(_ text: String, repeats: Bool) throws(ScriptSyntaxError) {
+        let sides = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+        guard sides.count == 2, let number = Int(sides[0]), number > 0 else {
+            throw ScriptSyntaxError("'\(text)': N=ANSWER, N being 1 or more")
+        }
+        self.init(number, repeats: repeats, try Answer(sides[1]))
+    }
+}
+
+extension Behaviour.ConnectLimit {
+    /// Reads `COUNT/WINDOW:BLOCK`, as in `20/1s:5s`.
+    public init(_ text: String) throws(ScriptSyntaxError) {
+        let sides = text.split(separator: ":").map(String.init)
+        guard sides.count == 2 else { throw ScriptSyntaxError("'\(text)': COUNT/WINDOW:BLOCK, as in 20/1s:5s") }
+        let (count, window) = try Script.rate(sides[0])
+        self.init(count: count, window: window, block: try Duration(milliseconds: sides[1]))
+    }
+}
+
+extension Behaviour.LimitWalk {
+    /// Reads `INTERVAL=LOWEST..HIGHEST`, as in `50ms=0..1000`.
+    public init(_ text: String) throws(ScriptSyntaxError) {
+        let sides = text.split(separator: "=").map(String.init)
+        let ends = (sides.last ?? "").split(separator: ".").compactMap { UInt32($0) }
+        guard sides.count == 2, ends.count == 2, ends[0] <= ends[1], ends[1] < 1 << 31 else {
+            throw ScriptSyntaxError("'\(text)': INTERVAL=LOWEST..HIGHEST, as in 50ms=0..1000")
+        }
+        let interval = try Duration(milliseconds: sides[0])
+        guard interval >= .milliseconds(1) else { throw ScriptSyntaxError("'\(text)': an interval is 1 ms or more") }
+        self.init(interval: interval, bounds: ends[0]...ends[1])
+    }
+}
+
+extension Behaviour {
+    /// Reads `settings`, `nothing`, `tarpit` or `goaway[:KIND[:TEXT]]`, and a share behind it: `nothing=10%`.
+    public mutating func greet(_ text: String) throws(ScriptSyntaxError) {
+        let sides = text.split(separator: "=", maxSplits: 1).map(String.init)
+        greetingShare = sides.count == 2 ? try Script.fraction(sides[1]) : 1
+        let parts = (sides.first ?? "").split(separator: ":", maxSplits: 1).map(String.init)
+        switch (parts.first, parts.count > 1 ? parts[1] : nil) {
+        case ("settings", nil): greeting = .settings
+        case ("nothing", nil): greeting = .nothing
+        case ("tarpit", nil): greeting = .tarpit
+        case ("goaway", let kind): greeting = .goAway(try GoAway.kind(kind ?? "zero").0)
+        default: throw ScriptSyntaxError("'\(text)' is no greeting: settings, nothing, tarpit or goaway[:KIND[:TEXT]]")
+        }
+    }
+
+    /// Reads `TIME=FAULT`, as in `30s=goaway`.
+    public mutating func idle(_ text: String) throws(ScriptSyntaxError) {
+        let sides = text.split(separator: "=", maxSplits: 1).map(String.init)
+        guard sides.count == 2, let fault = IdleFault(rawValue: sides[1]) else {
+            throw ScriptSyntaxError("'\(text)': TIME=FAULT, the fault being goaway, 400 or 500")
+        }
+        idleLimit = try Duration(milliseconds: sides[0])
+        idleFault = fault
     }
 }
 
 extension Script {
+    /// Reads `COUNT/TIME`.
+    static func rate(_ text: String) throws(ScriptSyntaxError) -> (count: Int, window: Duration) {
+        let sides = text.split(separator: "/", maxSplits: 1).map(String.init)
+        guard sides.count == 2, let count = Int(sides[0]), count >= 0 else {
+            throw ScriptSyntaxError("'\(text)' is no COUNT/TIME, as in 5/10s")
+        }
+        return (count, try Duration(milliseconds: sides[1]))
+    }
+
     /// Reads `2%` or `0.02` as 0.02.
     public static func fraction(_ text: String) throws(ScriptSyntaxError) -> Double {
         let number = text.hasSuffix("%") ? Double(text.dropLast()).map { $0 / 100 } : Double(text)

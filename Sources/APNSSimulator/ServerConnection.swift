@@ -13,33 +13,46 @@ final class ServerConnection {
         case over
     }
 
-    /// One TLS record holds so many bytes.
-    private static let recordBytes = 16384
     /// Records read in one turn before the others have theirs.
     private static let recordsPerTurn = 16
     /// A client that does not read its answers is not read either, beyond so many bytes.
     private static let outputLimit = 4 << 20
     /// A client that does not hang up is left all the same.
     static let lingerLimit = Duration.seconds(5)
+    /// One that is deaf keeps its descriptor for so long: nobody hears the client hang up.
+    static let deafLimit = Duration.seconds(120)
 
     let number: Int
     private var tls: TLSStream
-    private(set) var phase = Phase.handshaking
-    private var http: HTTP2Server?
-    private var peer: Peer
-    private var output: [UInt8] = []
+    var phase = Phase.handshaking
+    private(set) var http: HTTP2Server?
+    var peer: Peer
+    var output: [UInt8] = []
     private var written = 0
+    private var recordBytes = 16384
     private var events: [HTTP2Server.Event] = []
-    private var requestCount = 0
-    private var highestAccepted: Int32 = 0
+    var requestCount = 0
+    /// When something was last asked.
+    var lastRequest = ContinuousClock.now
+    /// It was idle for too long, and every answer says so.
+    var isStale = false
+    var hasIdleCheck = false
+    var highestAccepted: Int32 = 0
     /// The limit was raised after the first accepted push (or needs no raising).
-    private var isTrusted = false
+    var isTrusted = false
+    /// What a limit that wanders has come to.
+    var wanderingLimit: UInt32?
+    var hasLimitCheck = false
     private var isMute = false
+    /// A GOAWAY said so: what is unanswered stays so.
+    var endsAbruptly = false
+    /// Neither read nor written any more, and out of epoll.
+    private(set) var isDeaf = false
     private(set) var wantsWrite = false
     /// Stands in the loop's list of connections to flush.
     var isTouched = false
-    /// What the loop last told epoll.
-    var interest: EventQueue.Interest = .read
+    /// What the loop last told epoll; `nil` once it has left.
+    var interest: EventQueue.Interest? = .read
 
     init(number: Int, _ tls: consuming TLSStream, environment: PushEnvironment) {
         self.number = number
@@ -56,6 +69,7 @@ final class ServerConnection {
 
     /// Reads what is there and answers it into the output.
     func advance(_ desk: AnswerDesk, _ buffer: UnsafeMutableRawBufferPointer) {
+        if isDeaf { return }
         if isHandshaking { shakeHands(desk) }
         guard !isHandshaking, !isOver, wantsRead else { return }
         for _ in 0..<ServerConnection.recordsPerTurn {
@@ -63,7 +77,7 @@ final class ServerConnection {
             case .done(let count):
                 if phase == .lingering { continue }
                 receive(UnsafeRawBufferPointer(rebasing: buffer[..<count]), desk)
-                if isOver { return }
+                if isOver || isDeaf { return }
             case .needsRead: return
             case .needsWrite:
                 wantsWrite = true
@@ -77,12 +91,12 @@ final class ServerConnection {
 
     /// Writes what it can, in whole records while there is more than one.
     func flush(_ desk: AnswerDesk) {
-        guard let http, !isMute, phase == .open || phase == .closing else { return }
+        guard let http, !isMute, !isDeaf, phase == .open || phase == .closing else { return }
         http.pump(into: &output)
         wantsWrite = false
         while written < output.count {
             let status = output.withUnsafeBytes { bytes in
-                tls.write(UnsafeRawBufferPointer(rebasing: bytes[written...].prefix(ServerConnection.recordBytes)))
+                tls.write(UnsafeRawBufferPointer(rebasing: bytes[written...].prefix(recordBytes)))
             }
             switch status {
             case .done(let count): written += count
@@ -94,14 +108,21 @@ final class ServerConnection {
         }
         output.removeAll(keepingCapacity: true)
         written = 0
-        if http.isOver || (phase == .closing && http.openStreams == 0) { linger(desk) }
+        let isDone = phase == .closing && (endsAbruptly || http.openStreams == 0)
+        if http.isOver || isDone { linger(desk) }
     }
 
     /// Ends it in good order, as far as TLS lets itself be told.
     func finish(isReset: Bool) {
         if isOver { return }
-        if isReset { resetOnClose(tls.descriptor) } else if !isHandshaking { tls.shutdown() }
+        if isReset { resetOnClose(tls.descriptor) } else if !isHandshaking && !isDeaf { tls.shutdown() }
         phase = .over
+    }
+
+    /// From here on it is as if the cable were pulled.
+    func goDeaf(_ desk: AnswerDesk) {
+        isDeaf = true
+        desk.due.add((number, .endOfLinger), at: desk.now + ServerConnection.deafLimit)
     }
 
     private func linger(_ desk: AnswerDesk) {
@@ -132,33 +153,49 @@ final class ServerConnection {
         let http = HTTP2Server(withholdsWindowUpdates: behaviour.withholdsWindowUpdates)
         self.http = http
         phase = .open
+        lastRequest = desk.now
         desk.writer.totals.connections += 1
         desk.writer.totals.openConnections += 1
         http.streamLimit = Int(currentLimit(behaviour))
-        switch behaviour.greeting {
-        case .settings: http.submitSettings(streams: currentLimit(behaviour), isFirst: true)
-        case .nothing: isMute = true
+        adopt(behaviour, desk)
+        switch desk.draws(behaviour.greetingShare) ? behaviour.greeting : .settings {
+        case .settings:
+            http.submitSettings(streams: currentLimit(behaviour), isFirst: true, initialWindow: behaviour.initialWindow)
+        // A tarpit opened while this one was shaking hands: the best it can do is to say nothing.
+        case .nothing, .tarpit: isMute = true
         case .goAway(let frame): goAway(frame, answering: nil, desk)
         }
     }
 
-    private func currentLimit(_ behaviour: Behaviour) -> UInt32 {
-        isTrusted ? behaviour.streamLimit : behaviour.tokenStreamLimit
+    func currentLimit(_ behaviour: Behaviour) -> UInt32 {
+        isTrusted ? wanderingLimit ?? behaviour.streamLimit : behaviour.tokenStreamLimit
     }
 
-    // MARK: Requests
+    /// Takes over what concerns an open connection, and tells the client a limit that has changed.
+    func adopt(_ behaviour: Behaviour, _ desk: AnswerDesk) {
+        guard let http, phase == .open else { return }
+        http.splitsFrames = behaviour.splitsFrames
+        recordBytes = max(1, min(behaviour.recordBytes, 16384))
+        scheduleChecks(behaviour, desk)
+        let limit = currentLimit(behaviour)
+        if http.streamLimit != Int(limit) { http.submitSettings(streams: limit, isFirst: false) }
+    }
+
+    // MARK: What comes in
 
     private func receive(_ bytes: UnsafeRawBufferPointer, _ desk: AnswerDesk) {
         guard let http else { return }
         events.removeAll(keepingCapacity: true)
         let isHTTP2 = http.receive(bytes, &events)
+        let counts = http.takeCounts()
+        desk.writer.totals.headerBytes += counts.headerBytes
+        desk.writer.totals.priorityFrames += counts.priorityFrames
+        desk.writer.totals.limitViolations += counts.limitViolations
         for event in events {
             switch event {
             case .request(let slot, let stream):
                 if http.isOpen(slot: slot, stream: stream) { answer(slot, http, desk) }
-            case .overLimit(let stream):
-                desk.writer.totals.refusedStreams += 1
-                http.reset(stream: stream, code: 7)  // REFUSED_STREAM
+            case .overLimit(let stream): refuse(stream, http, desk)
             case .ping(let opaque):
                 if !desk.behaviour.ignoresPings { http.acknowledgePing(opaque) }
             case .violation:
@@ -166,107 +203,21 @@ final class ServerConnection {
                 desk.writer.totals.goAways += 1
                 http.terminate()
             }
-            if isOver { return }
+            if isOver || isDeaf { return }
         }
         if !isHTTP2 { finish(isReset: false) }
     }
 
-    private func answer(_ slot: Int, _ http: HTTP2Server, _ desk: AnswerDesk) {
-        requestCount += 1
-        let interval = desk.behaviour.goAwayEvery
-        let isLast = interval > 0 && requestCount % interval == 0
-        perform(desk.answer(&http[slot], of: &peer), slot, http, desk)
-        if isLast && phase == .open { goAway(GoAway(), answering: nil, desk) }
-    }
-
-    /// Something whose time has come.
-    func perform(_ due: AnswerDesk.Due, _ desk: AnswerDesk) {
-        switch due {
-        case .answer(let answer, let stream): answerDelayed(answer, stream, desk)
-        case .endOfLinger: phase = .over
+    private func refuse(_ stream: Int32, _ http: HTTP2Server, _ desk: AnswerDesk) {
+        desk.writer.totals.refusedStreams += 1
+        switch desk.behaviour.overLimit {
+        case .refuse: http.reset(stream: stream, code: 7)  // REFUSED_STREAM
+        case .refuseTwice:
+            http.reset(stream: stream, code: 7)
+            http.resetAgain(stream: stream, code: 5)  // STREAM_CLOSED
+        case .goAway:
+            // Those begun before this one are answered; this one and what follows were never looked at.
+            if phase == .open { sendGoAway(.tooManyStreams, before: stream, desk) }
         }
-    }
-
-    /// The client may have given up the stream.
-    private func answerDelayed(_ answer: Answer, _ stream: Int32, _ desk: AnswerDesk) {
-        guard let http, phase == .open || phase == .closing, let slot = http.slot(of: stream) else { return }
-        perform(answer, slot, http, desk)
-    }
-
-    private func perform(_ answer: Answer, _ slot: Int, _ http: HTTP2Server, _ desk: AnswerDesk) {
-        switch answer {
-        case .accept:
-            record(.accepted(isAnswered: true), slot, http, desk)
-            http.accept(slot: slot, uniqueID: desk.uniqueID())
-            if !isTrusted || http.streamLimit == 1 { restoreLimit(http, desk) }
-        case .status(let status, let reason, let timestamp, let retryAfter):
-            record(.refused(status: status, reason: reason), slot, http, desk)
-            let body = desk.body(status: status, reason: reason, timestamp: timestamp)
-            http.refuse(slot: slot, status: status, body: body, uniqueID: desk.uniqueID(), retryAfter: retryAfter)
-            let counts = (400..<500).contains(status) && status != 410
-            if counts && desk.behaviour.dropsLimitAfterRejection { http.submitSettings(streams: 1, isFirst: false) }
-        case .silent:
-            record(.silent, slot, http, desk)
-        case .delay(let duration, let then):
-            // Not the turn's clock: the request may have come in after it was read.
-            desk.due.add((number, .answer(then, stream: http[slot].stream)), at: .now + duration)
-        case .resetStream(let code):
-            record(.streamReset(code: code), slot, http, desk)
-            http.reset(stream: http[slot].stream, code: code)
-        case .closeConnection(let isRecorded):
-            record(isRecorded ? .accepted(isAnswered: false) : .connectionCut, slot, http, desk)
-            finish(isReset: true)
-        case .goAway(let frame):
-            goAway(frame, answering: slot, desk)
-        }
-    }
-
-    private func record(_ verdict: Verdict, _ slot: Int, _ http: HTTP2Server, _ desk: AnswerDesk) {
-        if case .accepted = verdict { highestAccepted = max(highestAccepted, http[slot].stream) }
-        desk.writer.record(verdict, http[slot], connection: number, time: desk.now)
-    }
-
-    private func restoreLimit(_ http: HTTP2Server, _ desk: AnswerDesk) {
-        isTrusted = true
-        let limit = desk.behaviour.streamLimit
-        if http.streamLimit != Int(limit) { http.submitSettings(streams: limit, isFirst: false) }
-    }
-
-    // MARK: Orders from outside
-
-    /// Tells the client a limit that has changed.
-    func adopt(_ behaviour: Behaviour) {
-        guard let http, phase == .open else { return }
-        let limit = currentLimit(behaviour)
-        if http.streamLimit != Int(limit) { http.submitSettings(streams: limit, isFirst: false) }
-    }
-
-    func sendGoAway(_ frame: GoAway, _ desk: AnswerDesk) { goAway(frame, answering: nil, desk) }
-
-    private func goAway(_ frame: GoAway, answering slot: Int?, _ desk: AnswerDesk) {
-        guard let http, phase == .open || phase == .closing else { return }
-        let stream = slot.map { http[$0].stream } ?? http.highestStream + 2
-        let last: Int32 =
-            switch frame.last {
-            case .all, .notice: http.highestStream
-            case .belowThis: max(stream - 2, highestAccepted, 0)
-            case .zero: 0
-            }
-        desk.writer.totals.goAways += 1
-        if let slot {
-            if frame.last == .all || frame.last == .notice {
-                record(.accepted(isAnswered: true), slot, http, desk)
-                http.accept(slot: slot, uniqueID: desk.uniqueID())
-            } else {
-                record(.goneAway, slot, http, desk)
-                // Something above it was accepted, so that the GOAWAY cannot say that this was not.
-                if stream <= last { http.reset(stream: stream, code: 7) }
-            }
-        }
-        if frame.last == .notice { return http.giveNotice() }
-        http.goAway(last: last, code: frame.code, debugData: Array(frame.debugData.utf8))
-        phase = .closing
-        // From now on the streams above are closed: requests on them that are here already must not be accepted.
-        http.pump(into: &output)
     }
 }

@@ -10,6 +10,8 @@ final class ServerLoop {
 
     /// Between attempts to listen again, should the port be taken for a moment.
     private static let listenInterval = Duration.milliseconds(20)
+    /// Before the next accept when this process is out of descriptors: epoll would report the waiting client for ever.
+    private static let acceptPause = Duration.milliseconds(20)
 
     private let host: String
     let port: Int
@@ -19,6 +21,8 @@ final class ServerLoop {
     private var queue: EventQueue
     private var listener: Listener?
     private var listenAgain: ContinuousClock.Instant?
+    private var acceptAgain: ContinuousClock.Instant?
+    private var connectGate = ConnectGate()
     private var connections: [Int: ServerConnection] = [:]
     private var nextNumber = 1
     private var ready: [Int] = []
@@ -62,6 +66,7 @@ final class ServerLoop {
             if !desk.behaviour.isFrozen { serve() }
             desk.writer.flushFile(now: desk.now)
             listenIfDue()
+            acceptIfDue()
         }
         closeAll(isReset: false)
         desk.writer.publish()
@@ -79,7 +84,7 @@ final class ServerLoop {
 
     private var deadline: ContinuousClock.Instant? {
         let answers = desk.behaviour.isFrozen ? nil : desk.due.first
-        return [answers, desk.writer.deadline, listenAgain].compactMap { $0 }.min()
+        return [answers, desk.writer.deadline, listenAgain, acceptAgain].compactMap { $0 }.min()
     }
 
     private func advance(_ number: Int) {
@@ -94,14 +99,40 @@ final class ServerLoop {
     }
 
     private func acceptAll() {
-        while let socket = listener?.accept() {
-            // Fails when memory is out, and then this client sees its connection closed.
-            guard let tls = try? TLSStream(server: socket, context) else { continue }
-            let connection = ServerConnection(number: nextNumber, tls, environment: desk.environment)
-            connections[nextNumber] = connection
-            queue.add(connection.descriptor, number: nextNumber, for: .read)
-            nextNumber += 1
+        while true {
+            do throws(SocketError) {
+                guard let socket = try listener?.acceptNext() else { return }
+                admit(socket)
+            } catch {
+                if let descriptor = listener?.descriptor { queue.remove(descriptor) }
+                acceptAgain = desk.now + ServerLoop.acceptPause
+                return
+            }
         }
+    }
+
+    private func admit(_ socket: consuming Socket) {
+        if let limit = desk.behaviour.connectLimit, !connectGate.admits(limit, now: desk.now) {
+            desk.writer.totals.blockedConnections += 1
+            return resetOnClose(socket.descriptor)
+        }
+        // Fails when memory is out, and then this client sees its connection closed.
+        guard let tls = try? TLSStream(server: socket, context) else { return }
+        let connection = ServerConnection(number: nextNumber, tls, environment: desk.environment)
+        connections[nextNumber] = connection
+        queue.add(connection.descriptor, number: nextNumber, for: .read)
+        nextNumber += 1
+        if desk.behaviour.greeting == .tarpit && desk.draws(desk.behaviour.greetingShare) {
+            connection.goDeaf(desk)
+            touch(connection)
+        }
+    }
+
+    private func acceptIfDue() {
+        guard let due = acceptAgain, due <= desk.now else { return }
+        acceptAgain = nil
+        guard let descriptor = listener?.descriptor, !desk.behaviour.isFrozen else { return }
+        queue.add(descriptor, number: Number.listener, for: .read)
     }
 
     private func performDue() {
@@ -128,6 +159,11 @@ final class ServerLoop {
     }
 
     private func watch(_ connection: ServerConnection) {
+        if connection.isDeaf {
+            if connection.interest != nil { queue.remove(connection.descriptor) }
+            connection.interest = nil
+            return
+        }
         var interest: EventQueue.Interest = connection.wantsRead ? .read : []
         if connection.wantsWrite { interest.insert(.write) }
         if interest == connection.interest { return }
@@ -162,7 +198,7 @@ final class ServerLoop {
         if behaviour.isFrozen != before.isFrozen { freeze(behaviour.isFrozen) }
         if behaviour.refusesConnections != before.refusesConnections { listen(!behaviour.refusesConnections) }
         for connection in connections.values {
-            connection.adopt(behaviour)
+            connection.adopt(behaviour, desk)
             touch(connection)
         }
     }
@@ -170,10 +206,11 @@ final class ServerLoop {
     /// Out of epoll altogether: it would go on reporting hang-ups.
     private func freeze(_ isFrozen: Bool) {
         for connection in connections.values {
+            guard let interest = connection.interest else { continue }
             if isFrozen {
                 queue.remove(connection.descriptor)
             } else {
-                queue.add(connection.descriptor, number: connection.number, for: connection.interest)
+                queue.add(connection.descriptor, number: connection.number, for: interest)
             }
         }
         guard let descriptor = listener?.descriptor else { return }
@@ -182,6 +219,7 @@ final class ServerLoop {
 
     private func listen(_ isListening: Bool) {
         listenAgain = nil
+        acceptAgain = nil
         listener = nil
         guard isListening else { return }
         guard let listener = try? Listener(host: host, port: port) else {
@@ -202,5 +240,24 @@ final class ServerLoop {
             connection.finish(isReset: isReset)
             forget(connection)
         }
+    }
+}
+
+/// Counts new connections, and shuts the door for a while when there are too many.
+struct ConnectGate {
+    private var recent: [ContinuousClock.Instant] = []
+    private var shutUntil: ContinuousClock.Instant?
+
+    mutating func admits(_ limit: Behaviour.ConnectLimit, now: ContinuousClock.Instant) -> Bool {
+        if let shutUntil, now < shutUntil { return false }
+        shutUntil = nil
+        recent.removeAll { now - $0 >= limit.window }
+        guard recent.count < limit.count else {
+            shutUntil = now + limit.block
+            recent.removeAll()
+            return false
+        }
+        recent.append(now)
+        return true
     }
 }

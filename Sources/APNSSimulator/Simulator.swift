@@ -16,6 +16,10 @@ public final class Simulator: Sendable {
         public var providerKeys: [ProviderKey]
         /// Bundle ids that are known; empty knows every topic.
         public var topics: [String] = []
+        /// Bundle ids that may broadcast; empty lets all.
+        public var broadcastTopics: [String] = []
+        /// Broadcast channels that are there from the start; clients may make more.
+        public var channels: [Channel] = []
         public var behaviour = Behaviour()
         public var ledgerDetail = LedgerDetail.requests(keepsBodies: false)
         /// A file that gets one line per request, beside what is kept in memory.
@@ -24,6 +28,21 @@ public final class Simulator: Sendable {
         public init(credentials: Credentials) {
             self.credentials = credentials
             providerKeys = [credentials.providerKey]
+        }
+    }
+
+    /// A broadcast channel of an app.
+    public struct Channel: Sendable, Equatable {
+        public var app: String
+        /// base64.
+        public var id: String
+        /// Keeps its latest message; one that does not takes broadcasts with an expiration of 0 alone.
+        public var stores: Bool
+
+        public init(app: String, id: String, stores: Bool = true) {
+            self.app = app
+            self.id = id
+            self.stores = stores
         }
     }
 
@@ -91,7 +110,7 @@ public final class Simulator: Sendable {
         }
     }
 
-    /// The next valid requests for `token` get these answers in turn, then what the script says. Replaces what was left
+    /// The next valid requests for `token`, a device's or a channel's id, get these answers in turn, then what the script says. Replaces what was left
     /// of an earlier plan.
     public func plan(token: String, answers: [Answer]) { orders.send(.plan(token: token, answers)) }
 

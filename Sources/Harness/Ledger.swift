@@ -41,15 +41,26 @@ public struct Balance: Sendable, CustomStringConvertible {
 
     /// - Parameters:
     ///   - queued: the tokens whose jobs Redis acknowledged, one job each.
+    ///   - maybe: the tokens of jobs that Redis may have or not; those found count as queued.
     ///   - dead: the tokens of the dead letters.
-    public init(queued: Set<String>, ledger: Ledger, dead: [String]) {
+    public init(queued: Set<String>, maybe: Set<String> = [], ledger: Ledger, dead: [String]) {
         let accepted = ledger.accepted
+        let queued = queued.union(maybe.intersection(Set(accepted.keys).union(dead)))
         self.queued = queued.count
         delivered = accepted.count
         extra = accepted.values.reduce(0) { $0 + $1 - 1 }
         self.dead = dead.count
         unexpected = Set(accepted.keys).union(dead).subtracting(queued).count
         lost = queued.subtracting(accepted.keys).subtracting(dead).count
+    }
+
+    /// So many of the jobs had the token of another: what was delivered again is theirs first.
+    public mutating func countAlike(_ jobs: Int) {
+        let found = min(extra, jobs)
+        queued += jobs
+        delivered += found
+        extra -= found
+        lost += jobs - found
     }
 
     public var description: String {

@@ -55,18 +55,27 @@ public final class SimulatorProcess {
 public final class DaemonProcess {
     public let process: ChildProcess
     private let folder: TemporaryFolder
+    private let name: String
 
-    /// - Parameter settings: the path of its settings file. Both its outputs are appended to `out` and `err` of `folder`.
-    public init(settings: String, folder: TemporaryFolder, under wrapper: [String] = []) throws {
-        self.folder = folder
+    /// - Parameters:
+    ///   - settings: the path of its settings file.
+    ///   - name: both its outputs are appended to `NAME.out` and `NAME.err` of `folder`.
+    ///   - stateFolder: what systemd would make for it; `state` in `folder` unless told.
+    ///   - wrapper: a command to run it under.
+    ///   - log: where both outputs go, if not there.
+    public init(
+        settings: String, folder: TemporaryFolder, name: String = "daemon", stateFolder: String? = nil, under wrapper: [String] = [],
+        log: ChildProcess.Output? = nil
+    ) throws {
+        (self.folder, self.name) = (folder, name)
         let command = wrapper + [BuiltProducts.path("gaplessd"), settings]
         process = try ChildProcess(
-            command[0], Array(command.dropFirst()), standardOutput: .file(folder.file("out")),
-            standardError: .file(folder.file("err")))
+            command[0], Array(command.dropFirst()), environment: ["STATE_DIRECTORY": stateFolder ?? folder.file("state")],
+            standardOutput: log ?? .file(folder.file("\(name).out")), standardError: log ?? .file(folder.file("\(name).err")))
     }
 
-    public var standardOutput: String { File.read(folder.file("out")) }
-    public var standardError: String { File.read(folder.file("err")) }
+    public var standardOutput: String { File.read(folder.file("\(name).out")) }
+    public var standardError: String { File.read(folder.file("\(name).err")) }
 
     /// SIGTERM, and its exit.
     public func stop(atMost limit: Duration = .seconds(30)) -> ChildProcess.Exit? {

@@ -23,18 +23,28 @@ public final class TemporaryFolder: Sendable {
 
     /// The folder with everything in it; links are removed, not followed.
     private static func remove(_ path: String) {
-        guard let folder = opendir(path) else { return }
-        while let entry = readdir(folder) {
-            let name = withUnsafeBytes(of: &entry.pointee.d_name) { raw in
-                String(decoding: raw.prefix { $0 != 0 }, as: UTF8.self)
-            }
-            if name == "." || name == ".." { continue }
+        for name in folderEntries(path) {
             let inside = "\(path)/\(name)"
-            if entry.pointee.d_type == UInt8(DT_DIR) { remove(inside) } else { unlink(inside) }
+            var facts = stat()
+            guard lstat(inside, &facts) == 0 else { continue }
+            if facts.st_mode & S_IFMT == S_IFDIR { remove(inside) } else { unlink(inside) }
         }
-        closedir(folder)
         rmdir(path)
     }
+}
+
+/// The names in a folder, in no order; none where there is no such folder.
+public func folderEntries(_ path: String) -> [String] {
+    guard let folder = opendir(path) else { return [] }
+    defer { closedir(folder) }
+    var names: [String] = []
+    while let entry = readdir(folder) {
+        let name = withUnsafeBytes(of: &entry.pointee.d_name) { raw in
+            String(decoding: raw.prefix { $0 != 0 }, as: UTF8.self)
+        }
+        if name != "." && name != ".." { names.append(name) }
+    }
+    return names
 }
 
 /// Small files, whole.

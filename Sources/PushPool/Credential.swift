@@ -52,17 +52,19 @@ public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringCo
     /// - Parameters:
     ///   - keyID: 10 characters, shown beside the key in the developer account.
     ///   - teamID: 10 characters, shown under Membership.
+    ///   - tokenFolder: where provider tokens are kept for other processes and for the next start; made when it is first
+    ///     needed. `nil` keeps them in this process alone.
     public static func signingKey(
-        p8PEM: [UInt8], keyID: String, teamID: String
+        p8PEM: [UInt8], keyID: String, teamID: String, tokenFolder: String? = nil
     ) throws(CredentialError) -> Credential {
         let key = try SigningKey(p8PEM: p8PEM, keyID: keyID, teamID: teamID)
-        return Credential(signingWith: key)
+        return Credential(signingWith: key, tokenFolder)
     }
 
-    private init(signingWith key: SigningKey) {
+    private init(signingWith key: SigningKey, _ tokenFolder: String?) {
         certificate = nil
         secret = Secret(nil)
-        tokens = ProviderTokenSource.shared(for: key)
+        tokens = ProviderTokenSource.shared(for: key, folder: tokenFolder)
         description = "signing key \(key.keyID) of team \(key.teamID)"
     }
 

@@ -24,26 +24,53 @@ struct Dial {
         deadline = .now + context.configuration.settings.dialTimeout
     }
 
-    private var host: String { context.configuration.settings.host }
-    private var port: Int { context.configuration.settings.port }
+    var host: String { context.configuration.settings.host }
+    var port: Int { context.configuration.settings.port }
+    private var proxy: HTTPProxy? { context.configuration.settings.proxy }
+    private var name: String { "\(host):\(port)" }
+
+    /// Whose name is looked up here: that of APNs is the proxy's business where there is one.
+    private var dialled: (host: String, port: Int) { proxy.map { ($0.host, $0.port) } ?? (host, port) }
 
     /// Resolves anew, as Apple asks ("Establishing a connection to APNs"), and goes on to the next address at once.
     func run() -> Result {
-        let name = "\(host):\(port)"
-        // A token that grows old soon is renewed now, not while the session is young (apns.md 4).
-        if let tokens = context.configuration.tokens {
-            guard let token = tokens.token(forNewSession: true) else {
-                return .failed(address: name, .dial("the provider token cannot be signed", isCredential: true))
-            }
-            context.shared.tokenGeneration.store(token.generation, ordering: .relaxed)
+        guard prepareToken() else {
+            return .failed(address: name, .dial("the provider token cannot be signed", isCredential: true))
         }
-        var left: [SocketAddress]
         do throws(SocketError) {
-            left = try SocketAddress.resolve(host: host, port: port)
+            guard let addresses = try resolve() else { return .abandoned }
+            return connect(to: addresses)
         } catch {
             return .failed(address: name, .dial(error.description, isCredential: false))
         }
-        var failure = (address: name, fault: SessionFault.dial("\(host) has no address", isCredential: false))
+    }
+
+    /// The token that a session begins with. `false` if none can be had.
+    private func prepareToken() -> Bool {
+        // A token that grows old soon is renewed now, not while the session is young (apns.md 4).
+        guard let tokens = context.configuration.tokens else { return true }
+        let token = tokens.token(forNewSession: true)
+        context.report(tokens)
+        guard let token else { return false }
+        context.shared.tokenGeneration.store(token.generation, ordering: .relaxed)
+        return true
+    }
+
+    /// The addresses of what is to be dialled, looked up anew; `nil` when the pool wants this dial no more.
+    private func resolve() throws(SocketError) -> [SocketAddress]? {
+        let answers = Mailbox<Resolver.Answer>()
+        let resolver = context.shared.resolver
+        resolver.ask(dialled.host, port: dialled.port, for: context.id, answers: answers)
+        defer { resolver.forget(context.id) }
+        guard try wait(answers.wakeDescriptor, for: .read, until: deadline, "looking up \(dialled.host)") else { return nil }
+        return try answers.drain().first?.get()
+    }
+
+    /// Goes from one address to the next until there is a session.
+    private func connect(to addresses: [SocketAddress]) -> Result {
+        var left = addresses
+        let none = SessionFault.dial("\(dialled.host) has no address", isCredential: false)
+        var failure = (address: name, fault: none)
         var generator = SystemRandomNumberGenerator()
         for tried in 0..<Dial.mostAddresses where .now < deadline {
             let chosen = context.shared.addresses.withLock { book in
@@ -58,9 +85,9 @@ struct Dial {
             case .abandoned:
                 context.shared.addresses.withLock { $0.release(address) }
                 return .abandoned
-            case .failed(_, let fault):
+            case .failed(let name, let fault):
                 context.shared.addresses.withLock { $0.failed(address, now: .now) }
-                failure = (address.description, fault)
+                failure = (name, fault)
                 // Another address would say the same of our certificate, or of theirs.
                 if case .dial(_, isCredential: true) = fault { return .failed(address: failure.address, fault) }
             }
@@ -76,16 +103,19 @@ struct Dial {
     }
 
     private func connect(to address: SocketAddress, until deadline: ContinuousClock.Instant) -> Result {
-        let name = address.description
+        let name = context.name(of: address)
         do throws(SocketError) {
             let socket = try Socket(connectingTo: address)
             guard try wait(socket.descriptor, for: .write, until: deadline, "TCP connection") else { return .abandoned }
             if let code = socket.connectError() { throw .system("connect", errno: code) }
             socket.setUserTimeout(.seconds(20))
+            if let proxy {
+                guard try openWay(socket, through: proxy, until: deadline) else { return .abandoned }
+            }
             let codec = try makeCodec()
             var wire = try makeWire(socket)
             guard try handshake(&wire, until: deadline) else { return .abandoned }
-            return try firstSettings(wire, codec, address, until: deadline)
+            return try firstSettings(wire, codec, address, name, until: deadline)
         } catch {
             return .failed(address: name, Dial.fault(error))
         }
@@ -123,7 +153,7 @@ struct Dial {
     /// Says our preface and hears the peer's (RFC 9113, 3.4). A GOAWAY in its place is a dial that failed
     /// (jchambers/pushy#831).
     private func firstSettings(
-        _ wire: consuming Wire, _ codec: consuming HTTP2Codec, _ address: SocketAddress,
+        _ wire: consuming Wire, _ codec: consuming HTTP2Codec, _ address: SocketAddress, _ name: String,
         until deadline: ContinuousClock.Instant
     ) throws(SocketError) -> Result {
         var events: [HTTP2Event] = []
@@ -136,15 +166,15 @@ struct Dial {
                 if case .settings(let limit) = event { streams = limit }
                 if case .goAway(_, let code, let debugData) = event {
                     let fault = SessionFault.goAway(code: code, reason: ResponseBody(debugData).reason)
-                    return .failed(address: address.description, fault)
+                    return .failed(address: name, fault)
                 }
             }
             let writing = wire.write(from: &codec)
             for flow in [reading, writing] where flow != .open {
                 if case .ended(let error?) = flow { throw error }
-                return .failed(address: address.description, .dial(flow.text, isCredential: false))
+                return .failed(address: name, .dial(flow.text, isCredential: false))
             }
-            if codec.isOver { return .failed(address: address.description, .dial(codec.fault, isCredential: false)) }
+            if codec.isOver { return .failed(address: name, .dial(codec.fault, isCredential: false)) }
             if let streams { return .open(wire, codec, address, streams: streams) }
             let interest: Poller.Readiness = wire.interestInWriting ? [.read, .write] : .read
             guard try wait(wire.descriptor, for: interest, until: deadline, "HTTP/2 SETTINGS") else { return .abandoned }
@@ -153,7 +183,7 @@ struct Dial {
     }
 
     /// Sleeps until the descriptor is ready; `false` when the pool wants this dial no more.
-    private func wait(
+    func wait(
         _ descriptor: CInt, for interest: Poller.Readiness, until deadline: ContinuousClock.Instant, _ what: String
     ) throws(SocketError) -> Bool {
         var poller = Poller()

@@ -2,8 +2,8 @@
 public enum Outcome: Sendable, Equatable {
     /// 200: APNs has it. The id only where the pool was asked to collect ids (`PoolSettings.collectsAPNSIDs`).
     case delivered(apnsID: String?)
-    /// APNs answered with another status.
-    case rejected(Rejection)
+    /// APNs answered with another status. Indirect, as faults are: most outcomes are `delivered`, and each is handed on many times.
+    indirect case rejected(Rejection)
     /// APNs certainly did nothing with it: never written, refused, or above GOAWAY's last stream id (RFC 9113, 6.8, 8.7).
     case notProcessed(SessionFault)
     /// It was written, or may have been, and no answer will come: sending again may send twice.
@@ -37,7 +37,7 @@ public struct Rejection: Sendable, Equatable {
 }
 
 /// Why a session ended, or did not take a notification.
-public enum SessionFault: Sendable, Equatable {
+public indirect enum SessionFault: Sendable, Equatable {
     /// DNS, TCP or TLS: text for the log. `isCredential` when TLS blames our certificate or the server's chain.
     case dial(String, isCredential: Bool)
     /// The peer's GOAWAY: HTTP/2 error code, and its debug data as `reason` (JSON) or text.
@@ -48,8 +48,20 @@ public enum SessionFault: Sendable, Equatable {
     case connectionLost(String)
     /// A PING went unanswered.
     case pingUnanswered
-    /// The pool closed the session itself: drain, reload, retirement.
+    /// The pool closed the session itself: drain, reload, end.
     case closedByUs
+    /// The session was of no more use, and the pool closed it.
+    case retired(Retirement)
+}
+
+/// Why a session that still worked was replaced by another.
+public enum Retirement: Sendable, Equatable {
+    /// The server ignored a request, though it lives (jchambers/pushy#773).
+    case requestIgnored
+    /// Three answers of 500 in a row: a server that has lost its way is left until it is replaced (apns.md 7.11).
+    case serverErrors
+    /// It has had as many requests as HTTP/2 has stream identifiers.
+    case usedUp
 }
 
 /// One attempt's end.

@@ -8,4 +8,5 @@ public enum PoolEvent: Sendable, Equatable {
     case dialFailed(address: String, SessionFault, retryIn: Duration)
     /// The capacity changed without another event: SETTINGS, or a session that drains.
     case capacityChanged
+    case tokens(TokenNews)
 }

@@ -52,6 +52,11 @@ struct PoolLoop: ~Copyable {
             return machine.retired(id, hasServed: hasServed, now: .now, random: random)
         case .capacityChanged:
             return [.tell(.capacityChanged)]
+        case .mustSlowDown(let id):
+            machine.mustSlowDown(id, now: .now, random: random)
+            return []
+        case .tokens(let news):
+            return [.tell(.tokens(news))]
         case .ended(let id, let address, let fault, let hasServed):
             join(id)
             return machine.ended(id, address: address, fault, hasServed: hasServed, now: .now, random: random)
@@ -85,8 +90,14 @@ struct PoolLoop: ~Copyable {
         }
     }
 
+    /// Descriptors that no session takes: its owner needs some to get back to where its pushes come from.
+    private static let spareDescriptors = 8
+
     private mutating func start(_ id: SessionID) {
-        let wakeUp = WakeUp()
+        guard let wakeUp = WakeUp.ifAvailable(sparing: PoolLoop.spareDescriptors) else {
+            let fault = SessionFault.dial("too many open files (ulimit -n)", isCredential: false)
+            return shared.messages.send(.dialFailed(id, address: configuration.settings.host, fault))
+        }
         let orders = Mailbox<SessionOrder>(wakeUp: wakeUp)
         let context = SessionContext(
             id: id, configuration: configuration, shared: shared, orders: orders, wakeUp: wakeUp)

@@ -100,6 +100,13 @@ struct PoolMachine {
         sessions[id] = nil
     }
 
+    /// A session was told to calm down (RFC 9113, 7): it goes, and however well it served, its end counts as a failed dial.
+    mutating func mustSlowDown(_ id: SessionID, now: ContinuousClock.Instant, random: Double) {
+        guard let session = sessions[id], !session.isCounted, session.generation == generation else { return }
+        sessions[id]?.isCounted = true
+        fail(now: now, random: random)
+    }
+
     /// A session that dies young without an answer counts as a failure; one that served, or lived, ends the row of them.
     private mutating func judge(
         _ id: SessionID, hasServed: Bool, isOurWish: Bool, now: ContinuousClock.Instant, random: Double

@@ -5,9 +5,12 @@ internal import Threads
 /// What a pool's own thread is told, by its sessions and by the pool's owner.
 enum PoolMessage: Sendable {
     case opened(SessionID, address: String, streams: Int)
-    /// It takes no more; `hasServed`: at least one answer came over it.
+    /// It takes no more; `hasServed`: at least one answer below 500 came over it.
     case retired(SessionID, hasServed: Bool)
     case capacityChanged
+    /// The peer said ENHANCE_YOUR_CALM: dials must wait, whatever the session has served.
+    case mustSlowDown(SessionID)
+    case tokens(TokenNews)
     /// Its thread is about to end. Everything was reported.
     case ended(SessionID, address: String, SessionFault, hasServed: Bool)
     case dialFailed(SessionID, address: String, SessionFault)
@@ -59,7 +62,7 @@ struct PoolConfiguration: Sendable {
         SessionMachine.Limits(
             requestTimeout: settings.requestTimeout, keepAlive: settings.keepAlive,
             busyKeepAlive: settings.busyKeepAlive, pingTimeout: settings.pingTimeout,
-            maxConcurrentStreams: streams)
+            maxConcurrentStreams: streams, maxRequests: settings.requestsPerSession)
     }
 }
 
@@ -68,14 +71,19 @@ final class PoolShared: Sendable {
     let queue = WorkQueue()
     let capacity = Capacity()
     let addresses = Locked(AddressBook())
-    /// The provider token that the youngest session opened with: what a refusal is about.
+    let resolver: Resolver
+    /// The provider token that the youngest session opened with.
     let tokenGeneration = Atomic<UInt64>(0)
+    /// The provider token that each open session pushes with: what a refusal is about. An old one is no reason to sign another
+    /// where there is a younger one already.
+    let sessionTokens = Locked<[SessionID: UInt64]>([:])
     /// How many new credentials the pool's thread has not seen yet, and the youngest session that has an older one.
     let replacement = Locked((pending: 0, lastOld: SessionID(0)))
     let deliveries: Mailbox<Delivery>
     let messages: Mailbox<PoolMessage>
 
-    init(deliveries: Mailbox<Delivery>, messages: Mailbox<PoolMessage>) {
+    init(deliveries: Mailbox<Delivery>, messages: Mailbox<PoolMessage>, resolver: Resolver) {
+        self.resolver = resolver
         self.deliveries = deliveries
         self.messages = messages
     }
@@ -89,4 +97,15 @@ struct SessionContext: Sendable {
     let orders: Mailbox<SessionOrder>
     /// Rings for orders and for work.
     let wakeUp: WakeUp
+
+    /// Of a session on this address, for people.
+    func name(of address: SocketAddress) -> String {
+        let settings = configuration.settings
+        return settings.proxy == nil ? address.description : "\(settings.host):\(settings.port) through the proxy \(address)"
+    }
+
+    /// Tells the pool's owner what became of provider tokens.
+    func report(_ tokens: ProviderTokenSource) {
+        for news in tokens.takeNews() { shared.messages.send(.tokens(news)) }
+    }
 }

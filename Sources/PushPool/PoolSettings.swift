@@ -4,6 +4,8 @@ public struct PoolSettings: Sendable, Equatable {
     public var port: Int
     /// PEM bundle trusted beside the system's roots.
     public var extraRootsPath: String?
+    /// The way to the host, where there is no straight one. The proxy then looks the host's name up.
+    public var proxy: HTTPProxy?
     /// Sessions kept open.
     public var sessions: Int
     /// TCP, TLS and the peer's SETTINGS together.
@@ -17,19 +19,22 @@ public struct PoolSettings: Sendable, Equatable {
     public var busyKeepAlive: Duration = .seconds(15)
     /// How long a PING may go unanswered.
     public var pingTimeout: Duration = .seconds(10)
+    /// Stream identifiers run out after 2^30 requests (RFC 9113, 5.1.1); a session retires a little before.
+    var requestsPerSession = (1 << 30) - 2000
     /// Our own ceiling on open streams of one session, under the peer's SETTINGS.
     public var maxConcurrentStreams: Int
     /// Whether `Outcome.delivered` carries `apns-id`: costs a String for each push.
     public var collectsAPNSIDs: Bool
 
     public init(
-        host: String, port: Int, extraRootsPath: String? = nil, sessions: Int = 2, dialTimeout: Duration = .seconds(10),
-        dialBackoff: Backoff = Backoff(), requestTimeout: Duration = .seconds(15), keepAlive: Duration = .seconds(60),
-        maxConcurrentStreams: Int = 1000, collectsAPNSIDs: Bool = false
+        host: String, port: Int, extraRootsPath: String? = nil, proxy: HTTPProxy? = nil, sessions: Int = 2,
+        dialTimeout: Duration = .seconds(10), dialBackoff: Backoff = Backoff(), requestTimeout: Duration = .seconds(15),
+        keepAlive: Duration = .seconds(60), maxConcurrentStreams: Int = 1000, collectsAPNSIDs: Bool = false
     ) {
         self.host = host
         self.port = port
         self.extraRootsPath = extraRootsPath
+        self.proxy = proxy
         self.sessions = sessions
         self.dialTimeout = dialTimeout
         self.dialBackoff = dialBackoff

@@ -4,24 +4,46 @@ struct ProviderToken: Sendable, Equatable {
     let bytes: [UInt8]
     /// Counts the tokens of one source, from 1.
     let generation: UInt64
+    /// Its `iat`, Unix seconds.
+    let issuedAt: Int64
+    /// By this process's clock, which nobody sets.
+    let mintedAt: ContinuousClock.Instant
 
+    /// Signs a new one.
+    ///
     /// - Parameters:
     ///   - issuedAt: Unix seconds.
     ///   - sign: ES256 over the bytes, in JOSE's form.
     init?(
-        keyID: String, teamID: String, issuedAt: Int64, generation: UInt64, sign: ([UInt8]) -> [UInt8]?
+        keyID: String, teamID: String, issuedAt: Int64, generation: UInt64, mintedAt: ContinuousClock.Instant = .now,
+        sign: ([UInt8]) -> [UInt8]?
     ) {
-        let header = ProviderToken.base64URL(Array(#"{"alg":"ES256","kid":"\#(keyID)"}"#.utf8))
-        let claims = ProviderToken.base64URL(Array(#"{"iss":"\#(teamID)","iat":\#(issuedAt)}"#.utf8))
-        let signed = header + [UInt8(ascii: ".")] + claims
+        let signed = ProviderToken.signedPart(keyID: keyID, teamID: teamID, issuedAt: issuedAt)
         guard let signature = sign(signed) else { return nil }
-        bytes = signed + [UInt8(ascii: ".")] + ProviderToken.base64URL(signature)
-        self.generation = generation
+        self.init(
+            bytes: signed + [UInt8(ascii: ".")] + ProviderToken.base64URL(signature), issuedAt: issuedAt,
+            generation: generation, mintedAt: mintedAt)
     }
+
+    /// One that is there already.
+    init(bytes: [UInt8], issuedAt: Int64, generation: UInt64, mintedAt: ContinuousClock.Instant) {
+        self.bytes = bytes
+        self.issuedAt = issuedAt
+        self.generation = generation
+        self.mintedAt = mintedAt
+    }
+
+    /// `header.claims`: what the signature is about.
+    static func signedPart(keyID: String, teamID: String, issuedAt: Int64) -> [UInt8] {
+        let header = base64URL(Array(#"{"alg":"ES256","kid":"\#(keyID)"}"#.utf8))
+        let claims = base64URL(Array(#"{"iss":"\#(teamID)","iat":\#(issuedAt)}"#.utf8))
+        return header + [UInt8(ascii: ".")] + claims
+    }
+
+    private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
 
     /// base64url without padding (RFC 7515, 2).
     static func base64URL(_ bytes: [UInt8]) -> [UInt8] {
-        let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
         var text: [UInt8] = []
         text.reserveCapacity((bytes.count * 4 + 2) / 3)
         for start in stride(from: 0, to: bytes.count, by: 3) {
@@ -34,54 +56,26 @@ struct ProviderToken: Sendable, Equatable {
     }
 }
 
+extension ProviderToken {
+    /// The bytes behind base64url, `nil` where it is none.
+    static func decodeBase64URL(_ text: some Sequence<UInt8>) -> [UInt8]? {
+        var bytes: [UInt8] = []
+        var bits = 0
+        var count = 0
+        for character in text {
+            guard let value = alphabet.firstIndex(of: character) else { return nil }
+            bits = (bits << 6 | value) & 0xFFFF
+            count += 6
+            if count >= 8 {
+                count -= 8
+                bytes.append(UInt8(bits >> count & 0xFF))
+            }
+        }
+        return bytes
+    }
+}
+
 extension ProviderToken: CustomStringConvertible, CustomReflectable {
     var description: String { "provider token \(generation)" }
     var customMirror: Mirror { Mirror(self, children: []) }
-}
-
-/// When a provider token is to be minted. Ages are told by a clock that nobody sets.
-struct TokenSchedule: Sendable, Equatable {
-    /// APNs refuses a token older than 60 minutes.
-    static let oldest: Duration = .seconds(50 * 60)
-    /// A session that opens with a token older than this would see it change while the session is young.
-    static let oldestForNewSession: Duration = .seconds(30 * 60)
-    /// APNs objects to a second token within 20 minutes (429 `TooManyProviderTokenUpdates`).
-    static let between: Duration = .seconds(20 * 60)
-
-    private(set) var mintedAt: ContinuousClock.Instant?
-    /// The last time that a token was replaced within 20 minutes.
-    private var hurriedAt: ContinuousClock.Instant?
-    /// Until then APNs wants no other token.
-    private var keptUntil: ContinuousClock.Instant?
-
-    /// - Parameter mintedAt: of a token that is there already.
-    init(mintedAt: ContinuousClock.Instant? = nil) { self.mintedAt = mintedAt }
-
-    func isDue(forNewSession: Bool, now: ContinuousClock.Instant) -> Bool {
-        guard let mintedAt else { return true }
-        guard !isKept(now: now) else { return false }
-        return now - mintedAt >= (forNewSession ? TokenSchedule.oldestForNewSession : TokenSchedule.oldest)
-    }
-
-    /// Whether a token that APNs calls expired may be replaced.
-    ///
-    /// Within 20 minutes only once: a young token can be too old because the clock was set meanwhile; a second one would be no better.
-    func mayRenew(now: ContinuousClock.Instant) -> Bool {
-        guard let mintedAt else { return true }
-        guard !isKept(now: now) else { return false }
-        if now - mintedAt >= TokenSchedule.between { return true }
-        return hurriedAt.map { now - $0 >= TokenSchedule.between } ?? true
-    }
-
-    mutating func minted(now: ContinuousClock.Instant) {
-        if let mintedAt, now - mintedAt < TokenSchedule.between { hurriedAt = now }
-        mintedAt = now
-    }
-
-    /// APNs has seen too many tokens: this one is kept for 20 minutes, however old it gets.
-    mutating func updatesRefused(now: ContinuousClock.Instant) {
-        if !isKept(now: now) { keptUntil = now + TokenSchedule.between }
-    }
-
-    private func isKept(now: ContinuousClock.Instant) -> Bool { keptUntil.map { now < $0 } ?? false }
 }

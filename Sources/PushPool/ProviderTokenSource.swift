@@ -1,11 +1,24 @@
 internal import Glibc
 internal import Threads
 
-/// The one provider token of a team and key, for all sessions of all pools. Any thread.
+/// What became of provider tokens, for the log.
+public enum TokenNews: Sendable, Equatable {
+    /// A new one was signed.
+    case minted(key: String)
+    /// One that another process made is used, or an earlier one of ours.
+    case found(key: String, age: Duration)
+    /// It cannot be kept for others and for the next start: why.
+    case notKept(key: String, String)
+}
+
+/// The one provider token of a team and key, for all sessions of all pools, and by way of a file for all processes. Any thread.
 final class ProviderTokenSource: Sendable {
     private struct State {
         var schedule: TokenSchedule
         var token: ProviderToken?
+        var news: [TokenNews] = []
+        /// It was said that the file is of no use.
+        var hasComplained = false
     }
 
     private struct Name: Hashable {
@@ -17,62 +30,165 @@ final class ProviderTokenSource: Sendable {
     /// One for each key this process has seen. A key's source outlives its credential: a reload does not mint anew.
     private static let all = Locked<[Name: ProviderTokenSource]>([:])
 
-    static func shared(for key: SigningKey) -> ProviderTokenSource {
+    /// - Parameter folder: where tokens are kept; that of the first call holds.
+    static func shared(for key: SigningKey, folder: String?) -> ProviderTokenSource {
         let name = Name(keyID: key.keyID, teamID: key.teamID, fingerprint: key.fingerprint)
         return all.withLock { all in
             if let known = all[name] { return known }
-            let source = ProviderTokenSource(key)
+            let source = ProviderTokenSource(key, file: folder.map { ProviderTokenFile(folder: $0, name: key.fileName) })
             all[name] = source
             return source
         }
     }
 
+    /// A process that was stopped in the middle must not stop all the others.
+    private static let lockPatience: Duration = .seconds(2)
+
     private let key: SigningKey
+    private let file: ProviderTokenFile?
     private let state: Locked<State>
 
-    /// - Parameters:
-    ///   - token: what an earlier process left, minted at `mintedAt` on this machine's monotonic clock.
-    init(_ key: SigningKey, token: ProviderToken? = nil, mintedAt: ContinuousClock.Instant? = nil) {
+    /// - Parameter file: `nil` keeps the token in this process alone.
+    init(_ key: SigningKey, file: ProviderTokenFile?) {
         self.key = key
-        state = Locked(State(schedule: TokenSchedule(mintedAt: mintedAt), token: token))
+        self.file = file
+        state = Locked(State(schedule: TokenSchedule()))
     }
 
     /// The token to send now, minted if it is due. `nil` only if there is none and OpenSSL will not sign.
-    func token(
-        forNewSession: Bool, now: ContinuousClock.Instant = .now, unixTime: Int64 = Int64(time(nil))
-    ) -> ProviderToken? {
+    ///
+    /// May wait for other processes, two seconds at most.
+    func token(forNewSession: Bool, at moment: Moment = Moment()) -> ProviderToken? {
         state.withLock { state in
-            if state.schedule.isDue(forNewSession: forNewSession, now: now) { mint(&state, now, unixTime) }
+            replace(&state, moment) { $0.token == nil || $0.schedule.isDue(forNewSession: forNewSession, now: moment.now) }
             return state.token
         }
     }
 
     /// APNs called the token expired. The generation of the token to go on with, which is another one than
     /// `generation`; `nil` where it is too soon for another.
-    func renew(
-        after generation: UInt64, now: ContinuousClock.Instant = .now, unixTime: Int64 = Int64(time(nil))
-    ) -> UInt64? {
+    func renew(after generation: UInt64, at moment: Moment = Moment()) -> UInt64? {
         state.withLock { state in
-            // Another pool, or the schedule, was quicker.
-            if let token = state.token, token.generation > generation { return token.generation }
-            guard state.schedule.mayRenew(now: now), mint(&state, now, unixTime) else { return nil }
-            return state.token?.generation
+            // Another pool, another process or the schedule may have been quicker.
+            let isStale = { (state: State) in (state.token?.generation ?? 0) <= generation }
+            replace(&state, moment) { isStale($0) && $0.schedule.mayRenew(now: moment.now) }
+            return isStale(state) ? nil : state.token?.generation
         }
     }
 
-    /// APNs answered 429 `TooManyProviderTokenUpdates`.
-    func updatesRefused(now: ContinuousClock.Instant = .now) {
-        state.withLock { $0.schedule.updatesRefused(now: now) }
+    /// APNs answered 429 `TooManyProviderTokenUpdates`: every process keeps the token that there is.
+    func updatesRefused(at moment: Moment = Moment()) {
+        state.withLock { state in
+            if state.schedule.isKept(now: moment.now) { return }
+            state.schedule.updatesRefused(now: moment.now)
+            guard let file else { return }
+            do throws(ProviderTokenFile.Fault) {
+                // Who holds the lock has just minted, or been refused as we were.
+                if let lock = try file.tryLock() { try save(state, moment, file, lock) }
+            } catch { complain(&state, error.description) }
+        }
     }
 
-    @discardableResult
-    private func mint(_ state: inout State, _ now: ContinuousClock.Instant, _ unixTime: Int64) -> Bool {
-        let generation = (state.token?.generation ?? 0) + 1
+    /// What has happened since the last call.
+    func takeNews() -> [TokenNews] {
+        state.withLock { state in
+            defer { state.news = [] }
+            return state.news
+        }
+    }
+
+    // MARK: With the lock
+
+    /// While a token `isWanted`: first what another process has left, then one of our own, which is left for the others.
+    private func replace(_ state: inout State, _ moment: Moment, while isWanted: (State) -> Bool) {
+        guard isWanted(state) else { return }
+        guard let file else {
+            complain(&state, "there is no folder for it")
+            return mint(&state, moment)
+        }
+        do throws(ProviderTokenFile.Fault) {
+            let deadline = ContinuousClock.now + Self.lockPatience
+            while true {
+                // A reader needs no lock, and most find here what they want.
+                take(try file.read(), &state, moment)
+                guard isWanted(state) else { return }
+                if let lock = try file.tryLock() {
+                    take(try file.read(), &state, moment)
+                    if isWanted(state) {
+                        mint(&state, moment)
+                        try save(state, moment, file, lock)
+                    }
+                    return
+                }
+                guard .now < deadline else { throw file.isHeld }
+                var pause = timespec(tv_sec: 0, tv_nsec: 5_000_000)
+                nanosleep(&pause, nil)
+            }
+        } catch {
+            complain(&state, error.description)
+            if isWanted(state) { mint(&state, moment) }
+        }
+    }
+
+    private func save(
+        _ state: State, _ moment: Moment, _ file: ProviderTokenFile, _ lock: borrowing ProviderTokenFile.Lock
+    ) throws(ProviderTokenFile.Fault) {
+        guard let token = state.token else { return }
+        try file.write(state.schedule.saved(token, at: moment).text, holding: lock)
+    }
+
+    /// Goes on with what a file holds, unless it is of no use or older than ours.
+    private func take(_ content: [UInt8]?, _ state: inout State, _ moment: Moment) {
+        guard let content, let saved = SavedToken(text: content), key.hasSigned(saved),
+            let schedule = TokenSchedule(saved, at: moment)
+        else { return }
+        if let own = state.token {
+            if saved.issuedAt < own.issuedAt { return }
+            if saved.bytes == own.bytes {
+                state.schedule.learn(from: schedule)
+                return
+            }
+        }
+        state.schedule = schedule
+        let mintedAt = schedule.mintedAt ?? moment.now
+        state.token = ProviderToken(
+            bytes: saved.bytes, issuedAt: saved.issuedAt, generation: (state.token?.generation ?? 0) + 1, mintedAt: mintedAt)
+        state.news.append(.found(key: key.keyID, age: moment.now - mintedAt))
+    }
+
+    private func mint(_ state: inout State, _ moment: Moment) {
         let token = ProviderToken(
-            keyID: key.keyID, teamID: key.teamID, issuedAt: unixTime, generation: generation, sign: key.sign)
-        guard let token else { return false }
+            keyID: key.keyID, teamID: key.teamID, issuedAt: moment.unixTime, generation: (state.token?.generation ?? 0) + 1,
+            mintedAt: moment.now, sign: key.sign)
+        guard let token else { return }
         state.token = token
-        state.schedule.minted(now: now)
-        return true
+        state.schedule.minted(now: moment.now)
+        state.news.append(.minted(key: key.keyID))
+    }
+
+    private func complain(_ state: inout State, _ why: String) {
+        if state.hasComplained { return }
+        state.hasComplained = true
+        state.news.append(.notKept(key: key.keyID, why))
+    }
+}
+
+extension SigningKey {
+    /// For a file's name: two keys under one name are not the same key.
+    var fileName: String {
+        let digits = fingerprint.prefix(8).map { byte in
+            let text = String(byte, radix: 16)
+            return byte < 16 ? "0" + text : text
+        }
+        return "\(teamID)-\(keyID)-\(digits.joined())"
+    }
+
+    /// Whether the token is what it says, and ours.
+    func hasSigned(_ saved: SavedToken) -> Bool {
+        let signed = ProviderToken.signedPart(keyID: keyID, teamID: teamID, issuedAt: saved.issuedAt)
+        guard saved.bytes.count > signed.count + 1, saved.bytes.starts(with: signed + [UInt8(ascii: ".")]),
+            let signature = ProviderToken.decodeBase64URL(saved.bytes[(signed.count + 1)...])
+        else { return false }
+        return verify(signature, of: signed)
     }
 }

@@ -1,7 +1,7 @@
 /// A first-in, first-out queue that moves its elements in and out: no reference count is touched on the way.
 ///
 /// A class so that it can live inside a lock as it is.
-final class Ring<Element: Sendable>: @unchecked Sendable {  // Lives inside a `Locked`; nobody reaches it without the lock.
+final class Ring<Element: Sendable>: @unchecked Sendable {  // Lives inside a `Locked`, or on one thread and never leaves it.
     private var storage: UnsafeMutablePointer<Element>
     private var capacity: Int  // a power of two
     private var head = 0
@@ -19,14 +19,26 @@ final class Ring<Element: Sendable>: @unchecked Sendable {  // Lives inside a `L
 
     var isEmpty: Bool { count == 0 }
 
-    func append(_ element: Element) {
+    func append(_ element: consuming Element) {
         if count == capacity { grow() }
         (storage + index(count)).initialize(to: element)
         count += 1
     }
 
+    /// Takes over all of `batch` in order and leaves it empty, with its memory.
+    func append(contentsOf batch: inout [Element]) {
+        while count + batch.count > capacity { grow() }
+        var place = count + batch.count
+        count = place
+        // From the back: an array gives away its last element without copying it.
+        while let element = batch.popLast() {
+            place -= 1
+            (storage + index(place)).initialize(to: element)
+        }
+    }
+
     /// Puts an element before all others.
-    func prepend(_ element: Element) {
+    func prepend(_ element: consuming Element) {
         if count == capacity { grow() }
         head = (head &+ capacity &- 1) & (capacity &- 1)
         (storage + head).initialize(to: element)

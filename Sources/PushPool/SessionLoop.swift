@@ -29,13 +29,13 @@ struct SessionLoop: ~Copyable {
 
     private var effects: [SessionMachine.Effect] = []
     private var events: [HTTP2Event] = []
-    private var batch: [Notification] = []
+    private let batch = Ring<Notification>()
     private var outbox: [Delivery] = []
 
     /// What this session has added to the pool's capacity.
     private var announced = 0
     private var hasServed = false
-    private var tokenGeneration: UInt64?
+    private var token: ProviderToken?
     /// Why the connection is to be closed at the end of this turn.
     private var ending: SessionFault?
 
@@ -53,7 +53,7 @@ struct SessionLoop: ~Copyable {
     mutating func run() {
         announceCapacity()
         context.shared.queue.join(context.id, wakeUp: context.wakeUp)
-        context.shared.messages.send(.opened(context.id, address: address.description, streams: machine.capacity))
+        context.shared.messages.send(.opened(context.id, address: context.name(of: address), streams: machine.capacity))
         takeWork()
         while ending == nil {
             write()
@@ -129,13 +129,19 @@ struct SessionLoop: ~Copyable {
             hasServed = true
             machine.answered(.delivered(apnsID: apnsID), stream: stream, at: slot, &effects)
         case .rejected(let slot, let stream, let response):
-            hasServed = true
+            // A server that only fails is no reason to dial it again and again without a wait.
+            if response.rejection.status < 500 { hasServed = true }
             machine.answered(.rejected(response.rejection), stream: stream, at: slot, &effects)
         case .reset(let slot, let stream, let code, let wasSent):
+            if code == SessionMachine.enhanceYourCalm {
+                context.shared.messages.send(.mustSlowDown(context.id))
+                machine.retire(because: .streamReset(code: code), &effects)
+            }
             machine.streamReset(code: code, wasSent: wasSent, stream: stream, at: slot, &effects)
         case .settings(let limit):
             machine.limitChanged(to: limit, &effects)
         case .goAway(let last, let code, let debugData):
+            if code == SessionMachine.enhanceYourCalm { context.shared.messages.send(.mustSlowDown(context.id)) }
             machine.receivedGoAway(last: last, code: code, reason: ResponseBody(debugData).reason, &effects)
         case .pingAnswered(let number):
             machine.pingAnswered(number, now: now, &effects)
@@ -166,15 +172,14 @@ struct SessionLoop: ~Copyable {
     private mutating func takeWork() {
         if machine.phase != .open || ending != nil || codec.isOver { return }
         let free = codec.out.count > SessionLoop.mostBacklog ? 0 : machine.free
-        context.shared.queue.take(into: &batch, free: free, for: context.id)
+        context.shared.queue.take(into: batch, free: free, for: context.id)
         if batch.isEmpty { return }
         refreshToken()
-        for notification in batch {
+        while let notification = batch.popFirst() {
             submit(notification)
             // Full records leave at once, while they are in the processor's cache.
             if codec.out.count >= Wire.recordBytes { end(after: wire.write(from: &codec, least: Wire.recordBytes)) }
         }
-        batch.removeAll(keepingCapacity: true)
         perform()
     }
 
@@ -192,11 +197,17 @@ struct SessionLoop: ~Copyable {
         }
     }
 
+    /// A session keeps its token until that is old, also when there is a younger one: so none sees it change within 20
+    /// minutes of its first push (apns.md 4).
     private mutating func refreshToken() {
-        guard let token = context.configuration.tokens?.token(forNewSession: false) else { return }
-        if token.generation == tokenGeneration { return }
-        codec.setToken(token.bytes)
-        tokenGeneration = token.generation
+        guard let tokens = context.configuration.tokens else { return }
+        if let token, now - token.mintedAt < TokenSchedule.oldest { return }
+        let newest = tokens.token(forNewSession: token == nil)
+        context.report(tokens)
+        guard let newest, newest.generation != token?.generation else { return }
+        codec.setToken(newest.bytes)
+        token = newest
+        context.shared.sessionTokens.withLock { $0[context.id] = newest.generation }
     }
 
     // MARK: The pool
@@ -223,7 +234,8 @@ struct SessionLoop: ~Copyable {
         announceCapacity()
         deliver()
         context.shared.addresses.withLock { $0.release(address) }
+        context.shared.sessionTokens.withLock { $0[context.id] = nil }
         context.shared.messages.send(
-            .ended(context.id, address: address.description, fault, hasServed: hasServed))
+            .ended(context.id, address: context.name(of: address), fault, hasServed: hasServed))
     }
 }

@@ -27,18 +27,23 @@ struct SessionMachine {
         var pingTimeout: Duration = .seconds(10)
         /// Our own ceiling under the peer's SETTINGS.
         var maxConcurrentStreams = 1000
-        /// Stream identifiers run out after 2^30 requests (RFC 9113, 5.1.1); a session retires a little before.
+        /// Requests of one session in all (`PoolSettings.requestsPerSession`).
         var maxRequests = (1 << 30) - 2000
     }
 
+    /// Answers of 500 in a row that retire a session.
+    static let mostServerErrors = 3
     /// RFC 9113, 7: the peer did nothing with the stream.
     static let refusedStream: UInt32 = 7
+    /// The same: the peer thinks that we ask too much.
+    static let enhanceYourCalm: UInt32 = 11
 
     let limits: Limits
     private(set) var phase = Phase.open
     private var peerLimit: Int
     private var attempts = AttemptTable()
     private var requests = 0
+    private var serverErrors = 0
     private var lastHeard: ContinuousClock.Instant
     /// When the first of the streams that are open now came onto an idle session.
     private var busySince: ContinuousClock.Instant
@@ -86,14 +91,24 @@ struct SessionMachine {
     mutating func notOpened(at slot: Int, _ effects: inout [Effect]) {
         effects.append(.report(attempts[slot].id, .notProcessed(.connectionLost("no stream could be opened"))))
         attempts.release(slot: slot)
-        retire(because: .closedByUs, &effects)
+        retire(because: .retired(.usedUp), &effects)
     }
 
     /// The answer is complete and the stream is closed.
     mutating func answered(_ outcome: Outcome, stream: StreamID, at slot: Int, _ effects: inout [Effect]) {
         guard attempts.holds(stream, at: slot) else { return }
         if !attempts[slot].isReported { effects.append(.report(attempts[slot].id, outcome)) }
+        count(outcome, &effects)
         release(slot, &effects)
+    }
+
+    private mutating func count(_ outcome: Outcome, _ effects: inout [Effect]) {
+        guard case .rejected(let rejection) = outcome, rejection.status == 500 else {
+            serverErrors = 0
+            return
+        }
+        serverErrors += 1
+        if serverErrors == Self.mostServerErrors { retire(because: .retired(.serverErrors), &effects) }
     }
 
     /// The stream ended without an answer.
@@ -152,7 +167,7 @@ struct SessionMachine {
             effects.append(.report(attempts[slot].id, .timedOut))
             effects.append(.cancel(attempts[slot].stream))
             attempts.markReported(at: slot)
-            if isFirst { retire(because: .closedByUs, &effects) }
+            if isFirst { retire(because: .retired(.requestIgnored), &effects) }
             isFirst = false
         }
         disconnectIfDrained(&effects)
@@ -226,7 +241,7 @@ struct SessionMachine {
     /// that is dead for all of them.
     mutating func tick(now: ContinuousClock.Instant, _ effects: inout [Effect]) {
         if phase == .closed { return }
-        if phase == .open && requests >= limits.maxRequests { retire(because: .closedByUs, &effects) }
+        if phase == .open && requests >= limits.maxRequests { retire(because: .retired(.usedUp), &effects) }
         guard let deadline, deadline <= now else { return }
         if pingSentAt != nil { return disconnect(.pingUnanswered, &effects) }
         pingNumber += 1

@@ -32,11 +32,17 @@ public final class SessionPool: Sendable {
     /// - Parameters:
     ///   - deliveries: gets every attempt's end, in batches.
     ///   - events: gets the pool's other news.
-    public init(
+    public convenience init(
         settings: PoolSettings, credential: Credential, deliveries: Mailbox<Delivery>, events: Mailbox<PoolEvent>
     ) throws(CredentialError) {
         let configuration = try PoolConfiguration(settings: settings, credential: credential)
-        let shared = PoolShared(deliveries: deliveries, messages: Mailbox())
+        self.init(configuration, deliveries: deliveries, events: events, resolver: Resolver())
+    }
+
+    init(
+        _ configuration: PoolConfiguration, deliveries: Mailbox<Delivery>, events: Mailbox<PoolEvent>, resolver: Resolver
+    ) {
+        let shared = PoolShared(deliveries: deliveries, messages: Mailbox(), resolver: resolver)
         self.shared = shared
         tokens = Locked((configuration.tokens, SessionID(0)))
         thread = Joinable(
@@ -65,9 +71,18 @@ public final class SessionPool: Sendable {
     /// What is in flight is heard out; the new dials do not wait for it, nor for any back-off.
     public func reconnect() { shared.messages.send(.reconnect) }
 
+    /// Settings and credential, found to fit together: what remains to do with them cannot fail.
+    public struct Replacement: Sendable {
+        fileprivate let configuration: PoolConfiguration
+
+        public init(settings: PoolSettings, credential: Credential) throws(CredentialError) {
+            configuration = try PoolConfiguration(settings: settings, credential: credential)
+        }
+    }
+
     /// New settings and credential: new sessions come up before the old ones drain. The settings' host may differ.
-    public func replace(settings: PoolSettings, credential: Credential) throws(CredentialError) {
-        let configuration = try PoolConfiguration(settings: settings, credential: credential)
+    public func replace(with replacement: Replacement) {
+        let configuration = replacement.configuration
         tokens.withLock { $0.source = configuration.tokens }
         shared.replacement.withLock { $0.pending += 1 }
         shared.messages.send(.replace(configuration))
@@ -94,11 +109,14 @@ public final class SessionPool: Sendable {
     ///
     /// - Parameter session: the one that was refused. Hundreds are refused at once; only the first leads to a new token.
     public func renewToken(refusedOn session: SessionID? = nil) -> TokenRenewal {
-        let generation = shared.tokenGeneration.load(ordering: .relaxed)
+        let known = session.flatMap { session in shared.sessionTokens.withLock { $0[session] } }
+        let generation = known ?? shared.tokenGeneration.load(ordering: .relaxed)
         let renewal = tokens.withLock { tokens -> TokenRenewal in
             guard let source = tokens.source else { return .noSigningKey }
             if let session, session <= tokens.renewedAt { return .alreadyRenewed }
-            guard source.renew(after: generation) != nil else { return .tooYoung }
+            let renewed = source.renew(after: generation)
+            for news in source.takeNews() { shared.messages.send(.tokens(news)) }
+            guard renewed != nil else { return .tooYoung }
             tokens.renewedAt = SessionNumbers.latest
             return .renewed
         }

@@ -76,4 +76,24 @@ struct SigningKey: Sendable {
             return isWritten ? joined : nil
         }
     }
+
+    /// Whether `signature`, in JOSE's form, is this key's.
+    func verify(_ signature: [UInt8], of message: [UInt8]) -> Bool {
+        guard signature.count == 64 else { return false }
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        let parsed = ECDSA_SIG_new()
+        defer { ECDSA_SIG_free(parsed) }
+        let r = BN_bin2bn(Array(signature[..<32]), 32, nil)
+        let s = BN_bin2bn(Array(signature[32...]), 32, nil)
+        guard ECDSA_SIG_set0(parsed, r, s) == 1 else { return false }
+        var der: UnsafeMutablePointer<UInt8>?
+        let count = i2d_ECDSA_SIG(parsed, &der)
+        guard count > 0, let der else { return false }
+        defer { CRYPTO_free(der, nil, 0) }
+        let context = EVP_MD_CTX_new()
+        defer { EVP_MD_CTX_free(context) }
+        guard EVP_DigestVerifyInit(context, nil, EVP_sha256(), nil, key.handle) == 1 else { return false }
+        return EVP_DigestVerify(context, der, Int(count), message, message.count) == 1
+    }
 }

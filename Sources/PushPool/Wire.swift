@@ -28,6 +28,8 @@ struct Wire: ~Copyable {
     /// TLS could not write and waits for the socket.
     private(set) var isBlocked = false
     private var readWaitsForWrite = false
+    /// Everything was read that had come: until the socket is ready again, looking for more is a system call for nothing.
+    private var isDrained = false
 
     init(_ stream: consuming TLSStream) { self.stream = stream }
 
@@ -40,6 +42,7 @@ struct Wire: ~Copyable {
 
     /// The socket is ready again.
     mutating func becameReady() {
+        isDrained = false
         isBlocked = false
         readWaitsForWrite = false
     }
@@ -49,6 +52,7 @@ struct Wire: ~Copyable {
 
     /// Reads what is there into the codec; `hasRead` tells whether anything was.
     mutating func read(into codec: inout HTTP2Codec, hasRead: inout Bool) -> Flow {
+        if isDrained && !hasPending { return .open }
         var total = 0
         while total < Wire.mostReadPerTurn {
             switch input.withUnsafeMutableBytes({ stream.read(into: $0) }) {
@@ -56,7 +60,9 @@ struct Wire: ~Copyable {
                 hasRead = true
                 total += count
                 codec.receive(input.span.extracting(0..<count))
-            case .needsRead: return .open
+            case .needsRead:
+                isDrained = true
+                return .open
             case .needsWrite:
                 readWaitsForWrite = true
                 return .open

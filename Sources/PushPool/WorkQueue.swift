@@ -37,14 +37,11 @@ final class WorkQueue: Sendable {
     func push(_ batch: inout [Notification]) {
         if batch.isEmpty { return }
         let toRing = state.withLock { state in
-            for notification in batch {
-                if notification.avoiding != nil { state.avoiders += 1 }
-                state.waiting.append(notification)
-            }
+            for index in batch.indices where batch[index].avoiding != nil { state.avoiders += 1 }
+            state.waiting.append(contentsOf: &batch)
             state.round &+= 1
             return WorkQueue.sleepers(&state, enoughFor: state.waiting.count)
         }
-        batch.removeAll(keepingCapacity: true)
         for wakeUp in toRing { wakeUp.ring() }
     }
 
@@ -99,7 +96,7 @@ final class WorkQueue: Sendable {
     ///
     /// A session calls this in every turn, even with nothing free: it is how the queue knows who is hungry. What avoids
     /// this session stays for another, as long as there is one.
-    func take(into batch: inout [Notification], free: Int, for session: SessionID) {
+    func take(into batch: Ring<Notification>, free: Int, for session: SessionID) {
         let toRing: [WakeUp] = state.withLock { state in
             guard let seat = state.seats.firstIndex(where: { $0.session == session }) else { return [] }
             state.seats[seat].free = free
@@ -107,7 +104,7 @@ final class WorkQueue: Sendable {
             if free > 0 && !state.waiting.isEmpty {
                 let share = min(free, WorkQueue.share(of: state.waiting.count, for: seat, state))
                 state.seats[seat].lastRound = state.round
-                let taken = WorkQueue.move(share, to: &batch, avoiding: session, &state)
+                let taken = WorkQueue.move(share, to: batch, avoiding: session, &state)
                 state.seats[seat].free = free - taken
             }
             state.seats[seat].isAsleep = true
@@ -128,7 +125,7 @@ final class WorkQueue: Sendable {
     }
 
     private static func move(
-        _ share: Int, to batch: inout [Notification], avoiding session: SessionID, _ state: inout State
+        _ share: Int, to batch: Ring<Notification>, avoiding session: SessionID, _ state: inout State
     ) -> Int {
         if state.avoiders == 0 || state.seats.count == 1 {
             for taken in 0..<share {

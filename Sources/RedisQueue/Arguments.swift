@@ -24,26 +24,32 @@ struct Arguments: Equatable {
         append(String(number))
     }
 
-    /// Without a `String` in between: this is written once for every job that is acknowledged.
+    /// Without a `String` in between and with one copy: this is written once for every job that is acknowledged.
     mutating func append(_ number: UInt64) {
-        var digits = 1
-        var bound: UInt64 = 10
-        while digits < 19 && number >= bound {
-            digits += 1
-            bound *= 10
-        }
-        if digits == 19 && number >= bound { digits = 20 }
-        start(length: digits)
-        let first = bytes.count
-        bytes.append(contentsOf: repeatElement(UInt8(ascii: "0"), count: digits))
+        var text = InlineArray<27, UInt8>(repeating: 0)  // `$20`, 20 digits and two line ends
+        text[26] = UInt8(ascii: "\n")
+        text[25] = UInt8(ascii: "\r")
+        var start = Arguments.writeDigits(of: number, into: &text, before: 25)
+        let count = 25 - start
+        text[start - 1] = UInt8(ascii: "\n")
+        text[start - 2] = UInt8(ascii: "\r")
+        start = Arguments.writeDigits(of: UInt64(count), into: &text, before: start - 2) - 1
+        text[start] = UInt8(ascii: "$")
+        text.span.extracting(start..<27).withUnsafeBufferPointer { bytes.append(contentsOf: $0) }
+        self.count += 1
+    }
+
+    /// Returns where they begin.
+    @inline(__always)
+    private static func writeDigits(of number: UInt64, into text: inout InlineArray<27, UInt8>, before end: Int) -> Int {
         var rest = number
-        var place = first + digits
-        while rest > 0 {
-            place -= 1
-            bytes[place] &+= UInt8(truncatingIfNeeded: rest % 10)
+        var start = end
+        repeat {
+            start -= 1
+            text[start] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
             rest /= 10
-        }
-        end()
+        } while rest > 0
+        return start
     }
 
     mutating func append(contentsOf other: Arguments) {
@@ -70,6 +76,10 @@ struct Arguments: Equatable {
     init() {}
 
     init(_ arguments: [String]) {
+        for argument in arguments { append(argument) }
+    }
+
+    init(_ arguments: [[UInt8]]) {
         for argument in arguments { append(argument) }
     }
 }

@@ -1,7 +1,7 @@
 /// What the queue says to Redis.
 enum Call: Equatable {
-    /// AUTH, SELECT or PING: answered with a status, or the connection is no good.
-    case greeting(secret: Bool)
+    /// Answered with a status, or by ROLE with `master`, or the connection is no good.
+    case greeting(Greeting)
     case register(Registration)
     case claim(first: UInt64, count: Int, fromSecond: Int)
     /// `at_most_once`: jobs leave Redis with this.
@@ -13,6 +13,8 @@ enum Call: Equatable {
     case adopt([Adopted])
     case merge
     case info
+    /// The nodes of a Redis Cluster.
+    case nodes
     /// The fields of the in-flight hash.
     case fields
     /// The jobs under these fields.
@@ -25,8 +27,17 @@ enum Call: Equatable {
     var isFenced: Bool {
         switch self {
         case .claim, .settle, .beat, .reap, .adopt, .unregister: true
-        case .greeting, .register, .pop, .promote, .merge, .info, .fields, .fetch, .wait: false
+        case .greeting, .register, .pop, .promote, .merge, .info, .nodes, .fields, .fetch, .wait: false
         }
+    }
+
+    enum Greeting: Equatable {
+        /// AUTH.
+        case password
+        /// SELECT, PING.
+        case plain
+        /// ROLE.
+        case role
     }
 
     struct Adopted: Equatable {

@@ -30,15 +30,25 @@ struct CallEncoder {
     /// What a new connection begins with.
     func greeting() -> [(Call, Arguments)] {
         var commands: [(Call, Arguments)] = []
-        if let password = settings.password {
-            let credentials = settings.username.map { ["AUTH", $0, password] } ?? ["AUTH", password]
-            commands.append((.greeting(secret: true), Arguments(credentials)))
-        }
+        if let command = CallEncoder.authentication(settings) { commands.append((.greeting(.password), command)) }
         if settings.database != 0 {
-            commands.append((.greeting(secret: false), Arguments(["SELECT", String(settings.database)])))
+            commands.append((.greeting(.plain), Arguments(["SELECT", String(settings.database)])))
         }
-        commands.append((.greeting(secret: false), Arguments(["PING"])))
+        commands.append((.greeting(.plain), Arguments(["PING"])))
+        // Sentinels may lag behind: the server itself must say that it is a master.
+        if case .sentinels = settings.server { commands.append((.greeting(.role), Arguments(["ROLE"]))) }
         return commands
+    }
+
+    /// `nil` where no password is set.
+    static func authentication(_ settings: QueueSettings) -> Arguments? {
+        guard let password = settings.password else { return nil }
+        return Arguments(settings.username.map { ["AUTH", $0, password] } ?? ["AUTH", password])
+    }
+
+    /// Old servers repeat the arguments of a command they do not know: of AUTH's answer only the code goes on.
+    static func refusedPassword(_ text: String) -> String {
+        "AUTH was refused (\(text.prefix { $0 != " " })): wrong user name or password?"
     }
 
     /// - Parameter number: of the connection.
@@ -78,6 +88,7 @@ struct CallEncoder {
         case .merge: run(Scripts.merge, [keys.nothing, keys.list] + keys.recovered, rest, rest, to: &out)
         case .unregister: run(Scripts.unregister, mine, identity, rest, to: &out)
         case .info: out.appendCommand(Arguments(["INFO"]))
+        case .nodes: out.appendCommand(Arguments(["CLUSTER", "SLOTS"]))
         case .fields: out.appendCommand(Arguments(["HKEYS", inflight]))
         case .fetch(let fields): out.appendCommand(Arguments(["HMGET", inflight] + fields))
         case .pop(let count):

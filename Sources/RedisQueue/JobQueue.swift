@@ -10,13 +10,12 @@ public struct JobQueue: ~Copyable {
     private var machine: QueueMachine
     private var encoder: CallEncoder
     private let settings: QueueSettings
-    private let tls: TLSContext?
+    private var search: ServerSearch
     /// Runs every script, pipelined and in order.
     private var control: RedisConnection<Call>?
     /// Waits for jobs with a blocking command.
     private var waiter: RedisConnection<Call>?
     private var greetingsMissing = 0
-    private var dials = 0
     private var incoming: [RedisConnection<Call>.Incoming] = []
     private var now = ContinuousClock.now
 
@@ -38,7 +37,7 @@ public struct JobQueue: ~Copyable {
 
     init(settings: QueueSettings, version: String, tls: TLSContext? = nil, worker: WorkerName) {
         self.settings = settings
-        self.tls = tls
+        search = ServerSearch(settings, tls: tls)
         self.worker = worker.text
         machine = QueueMachine(settings: settings, worker: worker.text, seed: .random(in: .min ... .max), now: .now)
         let information = [
@@ -50,14 +49,18 @@ public struct JobQueue: ~Copyable {
 
     /// Adds the descriptors to sleep on. Belongs before each sleep, on a poller that was reset.
     public mutating func addInterests(to poller: inout Poller) {
+        search.addInterest(to: &poller)
         control?.addInterest(to: &poller)
         waiter?.addInterest(to: &poller)
     }
 
+    /// What to trust, and to show, from the next connection on.
+    public mutating func replace(tls: TLSContext?) { search.tls = tls }
+
     /// When it wants its next turn at the latest.
     public var deadline: ContinuousClock.Instant? {
         var next = machine.deadline
-        for due in [JobQueue.deadline(of: control), JobQueue.deadline(of: waiter)] {
+        for due in [search.deadline, JobQueue.deadline(of: control), JobQueue.deadline(of: waiter)] {
             if let due { next = next.map { min($0, due) } ?? due }
         }
         return next
@@ -95,6 +98,11 @@ public struct JobQueue: ~Copyable {
     /// when a claim has found nothing and nobody has pushed since.
     public func wantsPlaces(now: ContinuousClock.Instant) -> Bool { machine.wantsPlaces(at: now) }
 
+    /// Hands over that APNs took a job at the first try, and nothing else: the way of nearly all jobs.
+    public mutating func acknowledge(_ id: UInt64) {
+        machine.acknowledge(id, now: now)
+    }
+
     /// Hands over a job's end; sent with the batch it falls into.
     public mutating func settle(_ settlement: consuming Settlement) {
         machine.settle(settlement, now: now)
@@ -113,12 +121,16 @@ public struct JobQueue: ~Copyable {
         machine.stop()
     }
 
+    /// Where the server was found, when the settings name Sentinels, or another node of the cluster.
+    public var discoveredServer: Endpoint? { search.whereabouts.discovered }
+
     /// Whether Redis has confirmed every settlement that was handed over.
     public var isSettled: Bool { machine.settlements.isEmpty }
 
     // MARK: The turn
 
     private mutating func receive(_ poller: borrowing Poller) {
+        if let result = search.turn(poller, now: now) { dial(result) }
         do throws(RedisError) {
             try control?.receive(poller, now: now, into: &incoming)
             try waiter?.receive(poller, now: now, into: &incoming)
@@ -134,8 +146,8 @@ public struct JobQueue: ~Copyable {
         for answer in incoming {
             // An answer may end the connection; those behind it are void then.
             if machine.phase == .resting || machine.phase == .stopped { break }
-            if case .greeting(let isSecret) = answer.tag {
-                greeted(answer.reply, isSecret: isSecret)
+            if case .greeting(let greeting) = answer.tag {
+                greeted(answer.reply, greeting)
             } else if case .error(let text) = answer.reply, ServerFault(text) == .scriptMissing {
                 let (call, number) = (answer.tag, machine.number)
                 control?.send(call, now: now) { encoder.writeInFull(call, number: number, to: &$0) }
@@ -146,18 +158,18 @@ public struct JobQueue: ~Copyable {
         incoming.removeAll(keepingCapacity: true)
     }
 
-    private mutating func greeted(_ reply: RedisReply, isSecret: Bool) {
-        guard case .error(let text) = reply else {
+    private mutating func greeted(_ reply: RedisReply, _ greeting: Call.Greeting) {
+        if case .error(let text) = reply {
+            let reason = greeting == .password ? CallEncoder.refusedPassword(text) : ServerFault.withoutArguments(text)
+            switch ServerFault(reason) {
+            case .refusal: machine.refused(reason, now: now)
+            case .passing, .scriptMissing, .moved: machine.lost(reason, now: now)
+            }
+        } else if greeting == .role, let fault = search.whereabouts.faultOfRole(reply) {
+            machine.lost(fault, now: now)
+        } else {
             greetingsMissing -= 1
             if greetingsMissing == 0 { machine.connected() }
-            return
-        }
-        // Old servers repeat the arguments of a command they do not know: of AUTH's answer only the code goes on.
-        let code = String(text.prefix { $0 != " " })
-        let reason = isSecret ? "AUTH was refused (\(code)): wrong user name or password?" : ServerFault.withoutArguments(text)
-        switch ServerFault(reason) {
-        case .refusal: machine.refused(reason, now: now)
-        case .passing, .scriptMissing: machine.lost(reason, now: now)
         }
     }
 
@@ -166,10 +178,13 @@ public struct JobQueue: ~Copyable {
         machine.effects = []
         for effect in effects {
             switch effect {
-            case .dial: dial()
+            case .dial: if let result = search.begin(now: now) { dial(result) }
             case .hangUp:
+                search.cancel()
                 control = nil
                 waiter = nil
+            case .follow(let text): search.whereabouts.moved(text)
+            case .learn(let nodes): search.whereabouts.learned(Endpoint.nodes(nodes, besides: search.whereabouts.current))
             case .call(let call):
                 let number = machine.number
                 control?.send(call, now: now) { encoder.write(call, number: number, to: &$0) }
@@ -178,27 +193,34 @@ public struct JobQueue: ~Copyable {
                 waiter?.send(.wait, patience: .seconds(CallEncoder.waitSeconds), now: now) {
                     encoder.write(.wait, number: number, to: &$0)
                 }
-            case .report(let event): events.append(event)
+            case .report(let event):
+                if case .connected = event { search.whereabouts.confirmed() }
+                events.append(event)
             }
         }
     }
 
-    private mutating func dial() {
-        encoder.forgetScripts()
-        let greeting = encoder.greeting()
-        dials += 1
-        greetingsMissing = 2 * greeting.count
+    private mutating func dial(_ result: ServerSearch.Result) {
         do throws(RedisError) {
-            control = try connection(greeting)
-            waiter = try connection(greeting)
+            switch result {
+            case .failed(let error): throw error
+            case .found(let endpoint, let attempt):
+                encoder.forgetScripts()
+                let greeting = encoder.greeting()
+                greetingsMissing = 2 * greeting.count
+                control = try connection(endpoint, attempt: attempt, greeting)
+                waiter = try connection(endpoint, attempt: attempt, greeting)
+            }
         } catch {
-            machine.lost(error.description, now: now)
+            if error.isRefusal { machine.refused(error.description, now: now) } else { machine.lost(error.description, now: now) }
         }
     }
 
-    private func connection(_ greeting: [(Call, Arguments)]) throws(RedisError) -> RedisConnection<Call> {
+    private func connection(
+        _ endpoint: Endpoint, attempt: Int, _ greeting: [(Call, Arguments)]
+    ) throws(RedisError) -> RedisConnection<Call> {
         var connection = try RedisConnection<Call>(
-            to: settings.server, attempt: dials, tls: tls, timeout: settings.timeout, now: now)
+            to: endpoint, attempt: attempt, tls: search.tls, timeout: settings.timeout, now: now)
         for (call, command) in greeting { connection.send(call, now: now) { $0.appendCommand(command) } }
         return connection
     }

@@ -58,7 +58,8 @@ public enum Counter: String, Sendable, CaseIterable {
     case resent
     /// Workers that were taken for dead and came back.
     case fenced
-    /// Pushes that APNs may have had twice.
+    /// Pushes that APNs may have had twice, never too few: all that a dead worker held are among them, for nobody knows which
+    /// of them were on the wire.
     case maybeDuplicate = "maybe_duplicate"
     /// Dead letters dropped for `redis_dead_letter_max`.
     case trimmed

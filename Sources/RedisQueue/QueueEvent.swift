@@ -6,6 +6,8 @@ public enum QueueEvent: Sendable, Equatable {
     case disconnected(String)
     /// The server answers, and refuses: wrong password, missing right, wrong type at a key. Said again only when it changes.
     case refused(String)
+    /// The server lacks something that another way makes up for, as this sentence says. Once for each.
+    case limited(String)
     /// Jobs that are now this worker's.
     case claimed([ClaimedJob])
     /// Jobs that brought down their workers three times, the last time alone. They are this worker's now: bury them.

@@ -27,6 +27,7 @@ extension QueueMachine {
             case .fetch(let fields): fetched(items, fields: fields, now: now)
             case .info: informed(reply, now: now)
             case .unregister: struckOff(reply)
+            case .nodes: told(items, now: now)
             case .wait: waited(reply, now: now)
             case .adopt, .merge, .greeting: true
             }
@@ -35,10 +36,12 @@ extension QueueMachine {
 
     private mutating func failed(_ call: Call, _ text: String, now: ContinuousClock.Instant) {
         switch call {
+        case _ where ServerFault(text) == .moved: moved(text, now: now)
         case .wait where !text.hasPrefix("NOAUTH"):
             isWaitOut = false
             waiting.refused(text, now: now)
-        case .info:
+            if let lack = Waiting.lack(text) { miss(lack) }
+        case .info, .nodes:
             // A user without the right to ask gets no warnings, and loses nothing.
             answersMissing -= 1
             finishReconciling(now: now)
@@ -46,12 +49,19 @@ extension QueueMachine {
             popsOne = true  // LPOP learned to count in Redis 6.2.
             claimOut = 0
             offeredAt = now
+            miss("LPOP takes one job at a time (from Redis 6.2 on it takes many)")
         default:
             switch ServerFault(text) {
             case .refusal: refused(text, now: now)
-            case .scriptMissing, .passing: lost(text, now: now)
+            case .scriptMissing, .moved, .passing: lost(text, now: now)
             }
         }
+    }
+
+    /// Something goes another way here, and slower: worth one line, not one at every reconnect.
+    private mutating func miss(_ lack: String) {
+        if !lacks.insert(lack).inserted { return }
+        effects.append(.report(.limited(lack)))
     }
 
     // MARK: Jobs
@@ -233,6 +243,7 @@ extension QueueMachine {
         learned(due: due, now: now)
         look(at: items.dropFirst(5), now: now, isGone: isGone)
         sendSettlements()
+        if isCluster { expect(.nodes) }
         if !hasWarned { expect(.info) }
         if mode == .atLeastOnce { expect(.fields) }
         finishReconciling(now: now)
@@ -241,8 +252,8 @@ extension QueueMachine {
 
     /// Redis was emptied, or is another one: what we hold is nowhere else any more.
     private mutating func adoptAgain() {
+        if mode == .atMostOnce { return warnings.append("Redis was emptied") }
         warnings.append("Redis was emptied: \(held.count) jobs that this worker holds were put back")
-        if mode == .atMostOnce { return }
         var chunk: [Call.Adopted] = []
         var bytes = 0
         for id in held.ids {
@@ -311,7 +322,19 @@ extension QueueMachine {
     private mutating func informed(_ reply: RedisReply, now: ContinuousClock.Instant) -> Bool {
         answersMissing -= 1
         hasWarned = true
-        warnings += ServerInfo(reply.text ?? "").warnings
+        let info = ServerInfo(reply.text ?? "")
+        warnings += info.warnings
+        if info.isCluster && !isCluster {
+            isCluster = true
+            expect(.nodes)
+        }
+        finishReconciling(now: now)
+        return true
+    }
+
+    private mutating func told(_ nodes: [RedisReply], now: ContinuousClock.Instant) -> Bool {
+        answersMissing -= 1
+        effects.append(.learn(nodes))
         finishReconciling(now: now)
         return true
     }

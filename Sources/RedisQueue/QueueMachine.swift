@@ -22,6 +22,10 @@ struct QueueMachine {
         case call(Call)
         /// The blocking command, on the second connection.
         case wait
+        /// The list is at another node of the cluster: what its error said.
+        case follow(String)
+        /// The nodes of the cluster, as it told them.
+        case learn([RedisReply])
         case report(QueueEvent)
     }
 
@@ -38,6 +42,8 @@ struct QueueMachine {
     static let mostTwiceCrashed = 32
     /// So many dead letters, and as many again, are worth a word.
     static let manyDeadLetters = 10_000
+    /// So many nodes may send us on before we pause.
+    private static let mostRedirects = 3
     /// Ids kept free for the suspects of one dead worker: it holds at most one, and those it had taken over.
     static let mostSuspects: UInt64 = 65_536
 
@@ -88,6 +94,10 @@ struct QueueMachine {
     var isDoubted = false
     var warnings: [String] = []
     var hasWarned = false
+    var isCluster = false
+    /// What this server lacks and was said to lack.
+    var lacks: Set<String> = []
+    private var redirects = 0
 
     private var redial: Redial
     private var redialAt: ContinuousClock.Instant
@@ -122,6 +132,16 @@ struct QueueMachine {
         if phase == .resting || phase == .stopped { return }
         rest(until: now + redial.nextPause())
         say(.disconnected(reason))
+    }
+
+    /// Another node of the cluster has the list. It is dialled at once, unless the nodes keep pointing at each other.
+    mutating func moved(_ text: String, now: ContinuousClock.Instant) {
+        isCluster = true
+        redirects += 1
+        let isEndless = redirects > QueueMachine.mostRedirects
+        effects.append(.follow(text))
+        rest(until: isEndless ? now + redial.nextPause() : now)
+        if isEndless { say(.disconnected("the nodes of the cluster do not agree on who has the list (\(text))")) }
     }
 
     /// The server answers, and refuses what only its operator can allow.
@@ -162,6 +182,7 @@ struct QueueMachine {
         phase = .serving
         isDoubted = false
         redial.succeeded()
+        redirects = 0
         nextBeat = now + lease.beatInterval
         if places > 0 { offeredAt = now }
         lastSaid = nil
@@ -195,11 +216,14 @@ struct QueueMachine {
         }
     }
 
+    mutating func acknowledge(_ id: UInt64, now: ContinuousClock.Instant) {
+        if held.level(of: id) > 0 { return settle(Settlement(id: id, effect: .ack), now: now) }
+        isClaimFresh = false
+        settlements.addAcknowledgement(id, now: now)
+    }
+
     mutating func settle(_ settlement: Settlement, now: ContinuousClock.Instant) {
         isClaimFresh = false
-        if settlement.isPlain && held.level(of: settlement.id) == 0 {
-            return settlements.addAcknowledgement(settlement.id, now: now)
-        }
         let job = mode == .atMostOnce ? held.bytes(of: settlement.id) : nil
         settlements.add(settlement, field: held.field(of: settlement.id), job: job, now: now)
     }

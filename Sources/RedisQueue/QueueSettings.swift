@@ -1,8 +1,11 @@
 /// One list's part of the settings, in the units of this module.
 public struct QueueSettings: Sendable, Equatable {
+    /// How the server with the list is found. Any node of a Redis Cluster will do: it names the right one.
     public enum Server: Sendable, Equatable {
         case tcp(host: String, port: Int)
         case unix(path: String)
+        /// The master of this name, as Sentinels know it. At least one.
+        case sentinels([Endpoint], master: String)
     }
 
     /// Whether a crash may lose a push or double it.

@@ -24,6 +24,10 @@ struct RedisConnection<Tag>: ~Copyable {
 
     private var transport: Transport
     private var stage = Stage.dialing
+    /// The handshake waits for what comes in, not for room to write.
+    private var isHandshakeReading = false
+    /// Something has come in: our certificate was good enough.
+    private var hasHeard = false
     private let tls: (context: TLSContext, host: String)?
     private let timeout: Duration
     private let dialDue: ContinuousClock.Instant
@@ -40,11 +44,11 @@ struct RedisConnection<Tag>: ~Copyable {
     ///   - attempt: rises from dial to dial: a host with several addresses is tried at each in turn.
     ///   - timeout: for the dial and for each reply.
     init(
-        to server: QueueSettings.Server, attempt: Int, tls: TLSContext?, timeout: Duration, now: ContinuousClock.Instant
+        to endpoint: Endpoint, attempt: Int, tls: TLSContext?, timeout: Duration, now: ContinuousClock.Instant
     ) throws(RedisError) {
-        let socket = try Self.dial(server, attempt: attempt)
+        let socket = try Self.dial(endpoint, attempt: attempt)
         socket.setUserTimeout(timeout)
-        let host = if case .tcp(let host, _) = server { host } else { "localhost" }
+        let host = if case .tcp(let host, _) = endpoint { host } else { "localhost" }
         self.init(socket, tls: tls.map { ($0, host) }, timeout: timeout, dialDue: now + timeout)
     }
 
@@ -57,9 +61,9 @@ struct RedisConnection<Tag>: ~Copyable {
         self.dialDue = dialDue
     }
 
-    private static func dial(_ server: QueueSettings.Server, attempt: Int) throws(RedisError) -> Socket {
+    private static func dial(_ endpoint: Endpoint, attempt: Int) throws(RedisError) -> Socket {
         do throws(SocketError) {
-            switch server {
+            switch endpoint {
             case .unix(let path): return try Socket(connectingTo: SocketAddress(unixPath: path))
             case .tcp(let host, let port):
                 let addresses = try SocketAddress.resolve(host: host, port: port)
@@ -84,7 +88,12 @@ struct RedisConnection<Tag>: ~Copyable {
     var isIdle: Bool { expected.isEmpty }
 
     mutating func addInterest(to poller: inout Poller) {
-        let wantsWrite = stage != .open || written < outbox.count
+        let wantsWrite =
+            switch stage {
+            case .dialing: true
+            case .securing: !isHandshakeReading
+            case .open: written < outbox.count
+            }
         place = poller.add(transport.descriptor, for: wantsWrite ? [.read, .write] : .read)
     }
 
@@ -105,7 +114,12 @@ struct RedisConnection<Tag>: ~Copyable {
         }
         // Judged only after the reading: while we were stopped, the reply may have come.
         if isOverdue, let deadline, now >= deadline {
-            throw .timedOut(stage == .open ? "Redis" : "connecting to Redis")
+            switch stage {
+            case .dialing: throw .timedOut("connecting to Redis")
+            // A plain Redis takes the beginning of a handshake for half a command, and waits for the rest.
+            case .securing: throw .timedOut("the TLS handshake (does Redis speak TLS at this port?)")
+            case .open: throw .timedOut("Redis")
+            }
         }
     }
 
@@ -116,8 +130,8 @@ struct RedisConnection<Tag>: ~Copyable {
             switch transport.write(outbox, from: written) {
             case .done(let count): written += count
             case .needsRead, .needsWrite: return
-            case .closed: throw .closed
-            case .failed(let error): throw .socket(error)
+            case .closed: throw reasonToClose() ?? .closed
+            case .failed(let error): throw reasonToClose() ?? .socket(error)
             }
         }
         if written == 0 { return }
@@ -133,7 +147,8 @@ struct RedisConnection<Tag>: ~Copyable {
         guard stage == .securing else { return }
         switch transport.handshake() {
         case .done: stage = .open
-        case .needsRead, .needsWrite: break
+        case .needsRead: isHandshakeReading = true
+        case .needsWrite: isHandshakeReading = false
         case .closed: throw .closed
         case .failed(let error): throw .socket(error)
         }
@@ -152,10 +167,18 @@ struct RedisConnection<Tag>: ~Copyable {
         stage = .securing
     }
 
+    /// A server that refuses our certificate says so and hangs up (RFC 8446, 6.2); its word is still to be read when writing fails.
+    private mutating func reasonToClose() -> RedisError? {
+        if hasHeard { return nil }
+        if case .failed(.tls(let failure)) = transport.read(into: &inbox) { return .socket(.tls(failure)) }
+        return nil
+    }
+
     private mutating func read(into replies: inout [Incoming]) throws(RedisError) {
         while true {
             switch transport.read(into: &inbox) {
             case .done(let count):
+                hasHeard = true
                 reader.feed(inbox, count: count)
                 while let reply = try reader.next() {
                     guard let answered = expected.popFirst() else { throw .notRedis("a reply that nobody asked for") }

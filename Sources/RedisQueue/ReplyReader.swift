@@ -7,30 +7,44 @@ internal import CHiredis
 struct ReplyReader: ~Copyable {
     /// What the callbacks write into. C borrows it; this struct keeps it alive.
     private final class Builder {
-        private var open: [(missing: Int, items: [RedisReply])] = []
-        private(set) var finished: RedisReply?
+        private var nesting = Nesting()
 
-        func add(_ reply: RedisReply) {
-            var reply = reply
-            while let last = open.indices.last {
-                open[last].items.append(reply)
-                open[last].missing -= 1
-                if open[last].missing > 0 { return }
-                reply = .array(open.removeLast().items)
+        func add(_ reply: consuming RedisReply) { nesting.add(reply) }
+        func openArray(of count: Int) { nesting.openArray(of: count) }
+        func take() -> RedisReply? { nesting.finished.take() }
+    }
+
+    /// A reply while it is read. The innermost array that is open stands apart: nearly all values go there.
+    private struct Nesting {
+        private var items: [RedisReply] = []
+        /// Values that the innermost array still lacks; 0 while no array is open.
+        private var missing = 0
+        /// The arrays around it, the outermost first.
+        private var outer: [(items: [RedisReply], missing: Int)] = []
+        var finished: RedisReply?
+
+        mutating func add(_ reply: consuming RedisReply) {
+            if missing == 0 {
+                finished = reply
+                return
             }
-            finished = reply
+            items.append(reply)
+            missing -= 1
+            if missing == 0 { close() }
         }
 
-        func openArray(of count: Int) {
+        mutating func openArray(of count: Int) {
             if count <= 0 { return add(.array([])) }
-            var items: [RedisReply] = []
+            if missing > 0 { outer.append((items, missing)) }
+            items = []
             items.reserveCapacity(min(count, 1024))  // The peer says the number: it must not make us allocate at will.
-            open.append((count, items))
+            missing = count
         }
 
-        func take() -> RedisReply? {
-            defer { finished = nil }
-            return finished
+        private mutating func close() {
+            let array = RedisReply.array(items)
+            (items, missing) = outer.popLast() ?? ([], 0)
+            add(array)
         }
     }
 

@@ -12,6 +12,9 @@ struct ServerInfo {
         self.values = values
     }
 
+    /// Whether it is a node of a Redis Cluster.
+    var isCluster: Bool { values["cluster_enabled"] == "1" }
+
     /// In sentences for the operator.
     var warnings: [String] {
         var warnings: [String] = []

@@ -21,7 +21,7 @@ extension Scripts {
     ///
     /// Answers 1 (0: skipped), how many dead letters were trimmed, when `delayed` is due (-2: not looked at), and how many dead
     /// letters there are (0: none was added, or there is a maximum).
-    static let settle = Script(
+    package static let settle = Script(
         """
         if not redis.call('ZSCORE', KEYS[2], ARGV[1]) then return 'FENCED' end
         local state = redis.call('HMGET', KEYS[3], 'number', 'settled')

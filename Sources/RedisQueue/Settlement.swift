@@ -45,10 +45,4 @@ public struct Settlement: Sendable, Equatable {
         self.resends = resends
         self.maybeDuplicates = maybeDuplicates
     }
-
-    /// Whether it says only that APNs took the job at the first try.
-    var isPlain: Bool {
-        if resends != 0 || maybeDuplicates != 0 || feedback != nil || result != nil { return false }
-        return if case .ack = effect { true } else { false }
-    }
 }

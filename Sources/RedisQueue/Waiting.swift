@@ -52,6 +52,17 @@ struct Waiting {
         }
     }
 
+    /// What such an error tells of the server, where it will not pass by itself: a sentence for the operator.
+    static func lack(_ error: String) -> String? {
+        if error.hasPrefix("ERR unknown command") {
+            "it has no BLMOVE (Redis 6.2 has): the list is asked every 5 to 50 ms instead"
+        } else if error.hasPrefix("NOPERM") {
+            "waiting for jobs is refused, and the list is asked every 50 ms instead (\(error))"
+        } else {
+            nil
+        }
+    }
+
     /// Jobs have come by another way: recovered, promoted.
     mutating func heardOfJobs() {
         if case .empty = state { state = .busy }

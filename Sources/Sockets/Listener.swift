@@ -2,7 +2,7 @@ import CLinux
 import Glibc
 
 /// A listening TCP socket on the loopback interface or another address of this machine.
-public struct Listener: ~Copyable {
+public struct Listener: ~Copyable, Sendable {
     public let descriptor: CInt
     /// The port it got, also when 0 was asked for.
     public let port: Int
@@ -44,11 +44,18 @@ public struct Listener: ~Copyable {
 
     deinit { close(descriptor) }
 
-    /// The next connection that waits, or `nil` when none does.
-    public func accept() -> Socket? {
+    /// The next connection that waits, or `nil` when none does or none can be had.
+    public func accept() -> Socket? { try? acceptNext() }
+
+    /// The next connection that waits, or `nil` when none does. Throws when one does and this process or machine is out of
+    /// descriptors or memory: it goes on waiting, and a poll would return at once, over and over.
+    public func acceptNext() throws(SocketError) -> Socket? {
         let flags = CInt(SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
         let connection = accept4(descriptor, nil, nil, flags)
-        guard connection >= 0 else { return nil }
+        guard connection >= 0 else {
+            if [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(errno) { throw .system("accept", errno: errno) }
+            return nil
+        }
         var on: CInt = 1
         setsockopt(connection, CInt(IPPROTO_TCP), TCP_NODELAY, &on, socklen_t(MemoryLayout<CInt>.size))
         return Socket(owning: connection)

@@ -7,6 +7,8 @@ public enum SocketError: Error, Sendable, Equatable, CustomStringConvertible {
     /// A system call failed: what was tried, and errno.
     case system(String, errno: CInt)
     case timedOut(String)
+    /// Somebody between us and the other side says no: a sentence.
+    case refused(String)
     case tls(TLSFailure)
 
     public var description: String {
@@ -15,6 +17,7 @@ public enum SocketError: Error, Sendable, Equatable, CustomStringConvertible {
         case .unresolvable(let host, let reason): "cannot resolve \(host): \(reason)"
         case .system(let call, let code): "\(call): \(String(cString: strerror(code)))"
         case .timedOut(let what): "\(what): timed out"
+        case .refused(let why): why
         case .tls(let failure): failure.description
         }
     }

@@ -20,21 +20,22 @@ public final class TLSContext: @unchecked Sendable {  // Nothing is written to `
         }
     }
 
-    /// For a client: trusts the system's roots and those of `extraRootsPath`.
+    /// For a client: trusts the system's roots and those of `rootsPath`.
     ///
     /// - Parameters:
-    ///   - extraRootsPath: a PEM bundle, trusted beside the system's store.
+    ///   - rootsPath: a PEM bundle.
+    ///   - onlyThose: trust nothing beside the bundle, where one is given.
     ///   - protocols: ALPN names to offer, best first; a handshake that does not end in one of them fails. Empty: no ALPN.
     public init(
-        clientTrusting extraRootsPath: String?, identity: Identity?, protocols: [String]
+        clientTrusting rootsPath: String?, onlyThose: Bool = false, identity: Identity?, protocols: [String]
     ) throws(TLSFailure) {
         context = try TLSContext.make(TLS_client_method())
         SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nil)
-        SSL_CTX_set_default_verify_paths(context)
-        if let extraRootsPath {
+        if rootsPath == nil || !onlyThose { SSL_CTX_set_default_verify_paths(context) }
+        if let rootsPath {
             ERR_clear_error()
-            guard SSL_CTX_load_verify_locations(context, extraRootsPath, nil) == 1 else {
-                throw .other("cannot read the CA bundle \(extraRootsPath): \(takeOpenSSLError().text)")
+            guard SSL_CTX_load_verify_locations(context, rootsPath, nil) == 1 else {
+                throw .other("cannot read the CA bundle \(rootsPath): \(takeOpenSSLError().text)")
             }
         }
         if let identity { try use(identity) }

@@ -124,7 +124,8 @@ public struct TLSStream: ~Copyable {
         }
         // Alerts 41 to 49 and 116 speak of the certificate we showed or did not show (RFC 8446, 6.2); OpenSSL adds 1000.
         let alert = shim_ERR_GET_REASON(code) - 1000
-        if (41...49).contains(alert) || alert == 116 { return .ourCertificateRefused(text) }
+        if alert == 116 { return .ourCertificateRefused("it wants one, and none was shown") }
+        if (41...49).contains(alert) { return .ourCertificateRefused(text) }
         // A peer that closes without close_notify (TLS 1.3 servers often do).
         if shim_ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING { return .other("closed without notice") }
         return .other(text)

@@ -31,9 +31,14 @@ public struct OwnedThread: ~Copyable {
         pthread_setname_np(thread, String(decoding: name.utf8.prefix(15), as: UTF8.self))
     }
 
-    /// Waits until the body has returned. An owner calls this exactly once; a thread that is never joined leaks its stack.
+    /// Waits until the body has returned. An owner calls this, or `leave()`, exactly once; a thread with neither leaks its stack.
     public consuming func join() {
         pthread_join(handle, nil)
+    }
+
+    /// Lets it go: only for a thread that may be stuck in a call which nothing can interrupt, and owns nothing that others wait for.
+    public consuming func leave() {
+        pthread_detach(handle)
     }
 
     private static let enter: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? = { context in

@@ -1,5 +1,5 @@
-import APNSSimulator
-import ArgumentParser
+public import APNSSimulator
+public import ArgumentParser
 import Glibc
 
 struct MakeCredentials: ParsableCommand {
@@ -30,6 +30,13 @@ struct MakeCredentials: ParsableCommand {
     @Option(help: ArgumentHelp("Password of client.p12.", valueName: "text"))
     var p12Password = "simulator"
 
+    @Option(help: ArgumentHelp(
+        """
+        The server's certificate: good, wrong-name, untrusted (of an authority that nobody knows) or expired. Serve \
+        with the directory to see what a client makes of it.
+        """, valueName: "kind"))
+    var server = Credentials.ServerFlaw.good
+
     @Flag(help: "Replace credentials that are there already.")
     var force = false
 
@@ -39,9 +46,12 @@ struct MakeCredentials: ParsableCommand {
         }
         var request = Credentials.Request(topics: topic, keyID: keyID, teamID: teamID)
         request.p12Password = p12Password
+        request.serverFlaw = server
         for path in try Credentials.make(request).write(to: directory) { Output.line(path) }
     }
 }
+
+extension Credentials.ServerFlaw: ExpressibleByArgument {}
 
 struct MakeProviderToken: ParsableCommand {
     static let configuration = CommandConfiguration(

@@ -11,13 +11,34 @@ struct Serve: ParsableCommand {
             and goes on. Nothing else is printed on stdout.
 
             ANSWERS
-              An ANSWER of --fail and --token is one of these, after an optional delay such as 20ms+:
-                STATUS[:REASON]  that answer, with Apple's usual reason; 200 accepts
-                silent           never answered
-                rst[:CODE]       RST_STREAM, with INTERNAL_ERROR (2) unless told
-                cut              the connection is reset; the push was not accepted
-                cut-after        the connection is reset; the push was accepted
-                goaway           GOAWAY with a last stream id below this one
+              An ANSWER of --fail, --token, --at and --every is one of these, after an optional delay such as 20ms+:
+                STATUS[:REASON]       that answer, with Apple's usual reason; 200 accepts
+                silent                never answered
+                rst[:CODE]            RST_STREAM, with INTERNAL_ERROR (2) unless told
+                cut                   the connection is reset; the push was not accepted
+                cut-after             the connection is reset; the push was accepted
+                half-open             the connection stays, and is never read or written
+                half-open-after       the same; the push was accepted
+                goaway[:KIND[:TEXT]]  GOAWAY, see below
+              Of several that apply a push gets that of --device, --at, --every, --token, --dead or --fail, in this \
+            order. Times are 20ms or 1.5s, shares 2% or 0.02.
+
+            GOAWAY
+                below     the last id is below this stream (what goaway alone means)
+                all       every stream begun is answered, then the connection ends
+                zero      no stream was processed
+                graceful  the notice with 2^31-1; 50 ms later the same as all
+                abrupt    the last id covers every stream, and none is answered
+                twice     two frames in a row: all, then below
+                limit     code 7 with APNs' plain text about too many streams
+              A TEXT of one word goes out as {"reason":"TEXT"}, one with blanks as it stands, none as empty debug data.
+
+            DEVICES
+              --device PREFIX=STATE says what is known of all tokens that begin so; an empty prefix is every token:
+                good  unregistered  expired  silent  slow:TIME
+                topic:TOPIC         400 DeviceTokenNotForTopic to any other topic
+                production sandbox  400 BadDeviceToken in the other environment
+                limited:N/TIME      429 TooManyRequests beyond N pushes per token
 
             RULES
               What APNs would refuse is refused before any script: repeated headers, method, path, credential, apns-id, \
@@ -25,10 +46,34 @@ struct Serve: ParsableCommand {
             client certificate the first SETTINGS allow one stream, and 1000 after the first accepted push. A provider \
             token is verified, refused an hour after its iat, and may change every 20 minutes on one connection.
 
+            BROADCASTS
+              POST /4/broadcasts/apps/BUNDLEID and the calls that make, read, delete and list channels \
+            (/1/apps/BUNDLEID/channels, /1/apps/BUNDLEID/all-channels) are served on the same port. A script takes the id \
+            of the channel for the token.
+
+            COUNTERS
+              requests, accepted, answers (by what they were); connections, open_connections, failed_handshakes, \
+            blocked_connections; goaways; refused_streams (above the limit) and limit_violations (above a limit that \
+            the client had acknowledged: its own fault); violations of HTTP/2; priority_frames; header_bytes (of all \
+            requests, compressed); provider_tokens (different ones, by key); channel_requests.
+
             THE LEDGER FILE
-              --ledger appends one line per request: status, token, apns-id and the SHA-256 of the body, with blanks \
+              --ledger appends one line per push: status, token, apns-id and the SHA-256 of the body, with blanks \
             between. 200 is an accepted push, also where the connection was cut before the answer; 000 a push that was \
             neither accepted nor refused. A line is in the file 100 ms after the answer at the latest.
+
+            EXAMPLES
+              Every thousandth push takes its connection with it, unanswered though accepted:
+                apns-simulator --every 1000=cut-after
+              Each connection is told to go now and then, gracefully, and the stream limit wanders:
+                apns-simulator --every 5000=goaway:graceful --streams-walk 50ms=0..1000
+              Tokens that begin with 00 are gone, those with 01 may get 5 pushes in 10 s:
+                apns-simulator --device 00=unregistered --device 01=limited:5/10s
+              More than 20 connections in a second shut the door for 5 s:
+                apns-simulator --connect-limit 20/1s:5s
+
+            EXIT STATUS
+              0 after SIGTERM or SIGINT; 64 wrong usage; 1 when it cannot listen or write its ledger.
             """)
 
     @OptionGroup(title: "Listening") var listening: ListeningOptions
@@ -42,7 +87,8 @@ struct Serve: ParsableCommand {
         let signals = Signals()
         var configuration = try listening.configuration()
         configuration.behaviour.script = try script.script()
-        connections.apply(to: &configuration.behaviour)
+        try connections.apply(to: &configuration.behaviour)
+        configuration.behaviour.devices = try script.devices()
         configuration.ledgerDetail = .counts
         configuration.ledgerPath = ledger
         let simulator = try Simulator(configuration)
@@ -82,7 +128,14 @@ struct ListeningOptions: ParsableArguments {
     @Flag(help: "Be the sandbox: answers carry apns-unique-id, and certificates must be for development.")
     var sandbox = false
 
+    @Option(help: ArgumentHelp("Bundle id that may broadcast; repeatable. All may, unless told.", valueName: "id"))
+    var broadcastTopic: [String] = []
+
+    @Option(help: ArgumentHelp("Broadcast channel that is there from the start; repeatable.", valueName: "bundle=id"))
+    var channel: [String] = []
+
     func validate() throws {
+        for text in channel { _ = try ListeningOptions.channel(text) }
         guard (0...65535).contains(port) else { throw ValidationError("--port is 0 to 65535") }
     }
 
@@ -93,7 +146,15 @@ struct ListeningOptions: ParsableArguments {
         configuration.authentication = auth
         configuration.topics = topic
         configuration.environment = sandbox ? .sandbox : .production
+        configuration.broadcastTopics = broadcastTopic
+        configuration.channels = try channel.map(ListeningOptions.channel)
         return configuration
+    }
+
+    private static func channel(_ text: String) throws -> Simulator.Channel {
+        let sides = text.split(separator: "=", maxSplits: 1).map(String.init)
+        guard sides.count == 2 else { throw ValidationError("--channel is BUNDLEID=ID, the id in base64") }
+        return Simulator.Channel(app: sides[0], id: sides[1])
     }
 
     private func usedCredentials() throws -> Credentials {
@@ -120,9 +181,20 @@ struct ScriptOptions: ParsableArguments {
     var latency: String?
 
     @Option(help: ArgumentHelp(
-        "Successive answers for tokens with this prefix, as dead=503,503,200; ANSWER*N counts N times; repeatable.",
-        valueName: "prefix=answers"))
+        """
+        Successive answers for tokens with this prefix, as dead=503,503,200; ANSWER*N counts N times, a last ANSWER* for \
+        ever; repeatable.
+        """, valueName: "prefix=answers"))
     var token: [String] = []
+
+    @Option(help: ArgumentHelp("What is known of tokens with this prefix; repeatable.", valueName: "prefix=state"))
+    var device: [String] = []
+
+    @Option(help: ArgumentHelp("Answer for the n-th valid push; repeatable.", valueName: "n=answer"))
+    var at: [String] = []
+
+    @Option(help: ArgumentHelp("Answer for every n-th valid push; repeatable.", valueName: "n=answer"))
+    var every: [String] = []
 
     @Option(help: ArgumentHelp("Seed of everything random; chosen and printed unless given.", valueName: "n"))
     var seed: UInt64?
@@ -132,6 +204,7 @@ struct ScriptOptions: ParsableArguments {
         let script: Script
         do {
             script = try self.script()
+            _ = try devices()
         } catch {
             throw ValidationError("\(error)")
         }
@@ -144,45 +217,11 @@ struct ScriptOptions: ParsableArguments {
         Script(
             seed: seed ?? UInt64.random(in: 1...999_999), failures: try fail.map { try Script.Share($0) },
             failTimes: failTimes, deadShare: try dead.map { try Script.fraction($0) } ?? 0,
-            latency: try latency.map { try Script.latency($0) }, tokenPlans: try token.map { try Script.TokenPlan($0) })
-    }
-}
-
-struct ConnectionOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Streams that a connection may have open.", valueName: "n"))
-    var maxStreams: UInt32 = 1000
-
-    @Option(help: ArgumentHelp(
-        "The same without a client certificate, before the first accepted push.", valueName: "n"))
-    var tokenStreams: UInt32 = 1
-
-    @Option(
-        name: .customLong("goaway-every"),
-        help: ArgumentHelp("GOAWAY after each so many requests of a connection.", valueName: "n"))
-    var goAwayEvery: Int?
-
-    @Flag(help: "Allow one stream after a rejection, until the next push is accepted.")
-    var dropStreamsAfterRejection = false
-
-    @Flag(help: "Leave PINGs unanswered.")
-    var silentPings = false
-
-    @Flag(help: "Say nothing on a new connection, not even SETTINGS.")
-    var noSettings = false
-
-    func validate() throws {
-        guard maxStreams < 1 << 31, tokenStreams < 1 << 31 else { throw ValidationError("a stream limit is below 2147483648") }
-        if let goAwayEvery, goAwayEvery < 1 { throw ValidationError("--goaway-every is 1 or more") }
+            latency: try latency.map { try Script.latency($0) }, tokenPlans: try token.map { try Script.TokenPlan($0) },
+            turns: try at.map { try Script.Turn($0, repeats: false) } + every.map { try Script.Turn($0, repeats: true) })
     }
 
-    func apply(to behaviour: inout Behaviour) {
-        behaviour.streamLimit = maxStreams
-        behaviour.tokenStreamLimit = tokenStreams
-        behaviour.goAwayEvery = goAwayEvery ?? 0
-        behaviour.dropsLimitAfterRejection = dropStreamsAfterRejection
-        behaviour.ignoresPings = silentPings
-        if noSettings { behaviour.greeting = .nothing }
-    }
+    func devices() throws -> [DeviceRule] { try device.map { try DeviceRule($0) } }
 }
 
 extension Authentication: ExpressibleByArgument {}

@@ -1,88 +1,95 @@
 import ArgumentParser
+import FaultTable
 import Glibc
 import Harness
-import RedisQueue
 
 /// The fault table: what was injected how often, how many jobs went through, and what became of them.
 struct Chaos: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Injects faults under load and balances the books after each.",
         discussion: """
-            Every row queues jobs with tokens of their own, injects its fault, waits until nothing waits, flies or is \
+            Every row queues jobs with device tokens of their own, injects its fault, waits until nothing waits, flies or is \
             delayed, and compares what Redis acknowledged with the simulator's ledger and the dead letters. A row fails \
-            when a job is lost, when one was delivered that nobody queued, or when more were delivered twice than were \
-            in flight at the faults.
+            when a job is lost, when one was delivered that nobody queued, when more were delivered again than its rule \
+            allows or than the daemons counted as maybe_duplicate, when a daemon ended by itself or outgrew its memory, and \
+            when a key of a finished job is left in Redis. Where the fault makes Redis itself forget jobs, or takes them out of \
+            it, the column "gone" counts those that were not sent before.
             """)
 
     @Option(help: "Seed of everything random; chosen and printed unless given.")
     var seed: UInt64 = .random(in: 1...999_999)
 
-    @Option(help: ArgumentHelp("Only this row; repeatable.", valueName: "name"))
+    @Option(help: ArgumentHelp("Only this row, by number or name; repeatable.", valueName: "row"))
     var fault: [String] = []
 
+    @Option(help: ArgumentHelp("How long the row 'everything' goes on.", valueName: "n"))
+    var minutes: Double?
+
+    @Flag(help: "Small counts, as in the test suite.")
+    var small = false
+
+    @Flag(help: "Only the rows that the test suite runs as well.")
+    var quick = false
+
+    @Flag(help: "Stop at the first row that fails.")
+    var untilFailure = false
+
+    @Flag(help: "The rows with their names; injects nothing.")
+    var list = false
+
     func run() throws {
-        let rows = fault.isEmpty ? Fault.all : Fault.all.filter { fault.contains($0.name) }
+        let rows = Fault.all.filter { row in
+            (fault.isEmpty || fault.contains(row.name) || fault.contains(String(row.number))) && (row.isQuick || !quick)
+        }
         guard !rows.isEmpty else {
-            throw ValidationError("--fault is one of \(Fault.all.map(\.name).joined(separator: ", "))")
+            throw ValidationError("--fault is a number or one of \(Fault.all.map(\.name).joined(separator: ", "))")
         }
+        if list { return printList(rows) }
         say("seed \(seed)\n")
-        say(padRight("fault", 46) + " times    jobs  delivered   dead  lost  twice  bound  seconds")
+        say(padRight("  #  fault", 60) + " times    jobs  delivered   dead  lost  twice   most    gone  back after  seconds")
         var failures: [String] = []
-        for row in rows {
-            let start = ContinuousClock.now
-            var random = SeededGenerator(seed: seed)
-            let result = try row.inject(&random)
-            let seconds = (ContinuousClock.now - start) / .seconds(1)
-            let books = result.balance
-            say(
-                padRight(row.title, 46) + pad(result.times, 6) + pad(books.queued, 8) + pad(books.delivered, 11) + pad(books.dead, 7)
-                    + pad(books.lost, 6) + pad(books.extra, 7) + pad(result.bound, 7) + "  " + decimal(seconds, 1))
-            failures += result.failures.map { "\(row.name): \($0)" }
-        }
+        for row in rows where failures.isEmpty || !untilFailure { failures += run(row) }
         guard failures.isEmpty else {
-            throw LabFailure(description: failures.joined(separator: "\n") + "\nagain with: make chaos SEED=\(seed)")
+            throw LabFailure(description: "\n" + failures.joined(separator: "\n") + "\nagain with: make chaos SEED=\(seed) FAULT=…")
         }
-        say("\nlost 0 in every row")
-    }
-}
-
-/// One row of the table.
-struct Fault: Sendable {
-    struct Result {
-        /// How often the fault was injected.
-        var times: Int
-        var balance: Balance
-        /// The most that may have been delivered twice: what was in flight at the faults.
-        var bound: Int
-        /// What else was not as it must be.
-        var remarks: [String] = []
-
-        var failures: [String] {
-            var failures = remarks
-            if balance.lost > 0 || balance.unexpected > 0 { failures.append("\(balance)") }
-            if balance.extra > bound { failures.append("\(balance.extra) delivered twice, at most \(bound) were in flight") }
-            return failures
-        }
+        say("\nlost 0 in every row that ran")
     }
 
-    let name: String
-    let title: String
-    let inject: @Sendable (inout SeededGenerator) throws -> Result
+    func validate() throws {
+        if let minutes, !(0.01...10_000).contains(minutes) { throw ValidationError("--minutes is 0.01 to 10000") }
+    }
 
-    static let all = [mixedAnswers, killDaemon, killRedis, cutRedis, goAway, hostileJobs, drain]
-}
+    private func printList(_ rows: [Fault]) {
+        for row in rows { say(pad(row.number, 3) + "  " + padRight(row.name, 18) + row.title) }
+        say("\nnot run:")
+        for row in Fault.notRun { say(pad(row.number, 3) + "  " + padRight(row.title, 40) + row.reason) }
+    }
 
-/// The same numbers for the same seed (SplitMix64).
-struct SeededGenerator: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
+    /// Runs one row and prints its line; returns what was not as it must be.
+    private func run(_ row: Fault) -> [String] {
+        let start = ContinuousClock.now
+        do {
+            let result = try row.run(scale: small ? .small : .full, seed: seed, duration: minutes.map { .seconds($0 * 60) })
+            let books = result.balance
+            let most =
+                switch row.rule {
+                case .nothingTwice: padLeft("0", 7)
+                case .onlyWhatWasInFlight, .ofWhatRedisKept: pad(result.bound, 7)
+                case .survival: padLeft("-", 7)
+                }
+            say(
+                pad(row.number, 3) + "  " + padRight(row.title, 55) + pad(result.times, 6) + pad(books.queued, 8)
+                    + pad(books.delivered, 11) + pad(books.dead, 7) + pad(books.lost, 6) + pad(books.extra, 7) + most
+                    + pad(result.gone, 8)
+                    + padLeft(result.recovery.map { decimal($0 / .seconds(1), 1) + " s" } ?? "-", 12)
+                    + padLeft(decimal((ContinuousClock.now - start) / .seconds(1), 1), 9))
+            return result.failures.map { "\(row.name): \($0)" }
+        } catch let error as TrialNotPossible {
+            say(pad(row.number, 3) + "  " + padRight(row.title, 55) + "  not run: \(error)")
+            return []
+        } catch {
+            say(pad(row.number, 3) + "  " + padRight(row.title, 55) + "  FAILED")
+            return ["\(row.name): \(error)"]
+        }
     }
 }

@@ -101,8 +101,11 @@ func say(_ line: String) {
 }
 
 func pad(_ number: Int, _ width: Int = 6) -> String {
-    let text = String(number)
-    return String(repeating: " ", count: max(0, width - text.count)) + text
+    padLeft(String(number), width)
+}
+
+func padLeft(_ text: String, _ width: Int) -> String {
+    String(repeating: " ", count: max(0, width - text.count)) + text
 }
 
 func padRight(_ text: String, _ width: Int) -> String {

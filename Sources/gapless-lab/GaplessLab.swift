@@ -8,7 +8,7 @@ struct GaplessLab: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "gapless-lab",
         abstract: "Runs gaplessd whole, beside a Redis and an APNs simulator of its own.",
-        subcommands: [Demo.self, Bench.self, Chaos.self])
+        subcommands: [Demo.self, Bench.self, Gate.self, Chaos.self, PushLoad.self])
 }
 
 /// A run that did not show what it should.

@@ -37,6 +37,8 @@ struct AppGate {
     /// A probe is out and has not been answered.
     private(set) var isProbing = false
 
+    var isOpen: Bool { if case .open = phase { true } else { false } }
+
     /// How many of this app's jobs may be out at once.
     func allowance(now: ContinuousClock.Instant) -> Int {
         switch phase {

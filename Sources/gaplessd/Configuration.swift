@@ -1,17 +1,23 @@
 import Glibc
+import Sockets
 
 /// Settings and the credentials that they name: all that a call needs from files. Read whole, or not at all.
 struct Configuration: Sendable {
     var settings: Settings
     /// One for each of `settings.apps`, in their order.
     var credentials: [AppCredential]
+    /// For connections to Redis; `nil` without TLS.
+    var redisTLS: TLSContext?
+    /// Where provider tokens are kept between starts.
+    var stateFolder: String?
     /// Nothing is wrong, but the operator should know: lines for the log.
     var warnings: [String]
 
     /// - Parameter now: Unix seconds, for the dates of certificates.
     static func load(_ file: SettingsFile, now: Int64 = Int64(time(nil))) throws(SettingsRefusal) -> Configuration {
         let reading: Settings.Reading
-        var loader = CredentialLoader(now: now)
+        let stateFolder = StateFolder.path(environment: file.environment, isRoot: geteuid() == 0)
+        var loader = CredentialLoader(now: now, stateFolder: stateFolder)
         do {
             reading = try Settings.read(file)
         } catch {
@@ -22,6 +28,12 @@ struct Configuration: Sendable {
         let credentials = loader.load(reading.settings.apps)
         guard loader.faults.isEmpty else { throw SettingsRefusal(file: file.path, faults: loader.faults) }
         let warnings = (reading.warnings + loader.warnings).map { $0.line(file: file.path) }
-        return Configuration(settings: reading.settings, credentials: credentials, warnings: warnings)
+        do {
+            return Configuration(
+                settings: reading.settings, credentials: credentials, redisTLS: try reading.settings.redis.tlsContext(),
+                stateFolder: stateFolder, warnings: warnings)
+        } catch {
+            throw SettingsRefusal(file: file.path, faults: error.faults)
+        }
     }
 }

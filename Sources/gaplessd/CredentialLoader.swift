@@ -11,17 +11,20 @@ struct AppCredential: Sendable {
 
 /// Reads the key files of apps and checks all that can be checked without asking Apple. Collects every fault on the way.
 struct CredentialLoader {
-    /// From here on every start warns of a certificate's end.
-    static let daysOfWarning: Int64 = 30
     /// A key file is some kilobytes; a bundle of roots some hundred.
     private static let mostBytes = 4 << 20
 
     /// Unix seconds.
     let now: Int64
+    /// Where provider tokens are kept.
+    let stateFolder: String?
     private(set) var faults: [SettingsFault] = []
     private(set) var warnings: [SettingsFault] = []
 
-    init(now: Int64) { self.now = now }
+    init(now: Int64, stateFolder: String?) {
+        self.now = now
+        self.stateFolder = stateFolder
+    }
 
     /// One for each app, in order; fewer only where faults were found.
     mutating func load(_ apps: [Settings.App]) -> [AppCredential] {
@@ -44,6 +47,7 @@ struct CredentialLoader {
             checkEnvironment(app, facts)
             checkEnd(app, facts)
         }
+        if faults.count == before, let credential { checkTLS(app, credential) }
         guard faults.count == before, let credential else { return nil }
         let topic = app.topic ?? credential.certificate?.defaultTopic
         if topic == nil {
@@ -53,7 +57,7 @@ struct CredentialLoader {
     }
 
     private mutating func credential(_ app: Settings.App) -> Credential? {
-        let now = now
+        let (now, stateFolder) = (now, stateFolder)
         switch app.credential {
         case .certificate(let path, let keyPath, let password):
             let certificate = read(path, app, "apns_cert_path")
@@ -70,7 +74,7 @@ struct CredentialLoader {
         case .signingKey(let path, let keyID, let teamID):
             guard let bytes = read(path, app, "apns_auth_key_path") else { return nil }
             return make(app, "apns_auth_key_path", path) { () throws(CredentialError) in
-                try .signingKey(p8PEM: bytes, keyID: keyID, teamID: teamID)
+                try .signingKey(p8PEM: bytes, keyID: keyID, teamID: teamID, tokenFolder: stateFolder)
             }
         }
     }
@@ -104,6 +108,15 @@ struct CredentialLoader {
         }
     }
 
+    /// TLS has demands of its own, on the size of keys for one.
+    private mutating func checkTLS(_ app: Settings.App, _ credential: Credential) {
+        do {
+            _ = try SessionPool.Replacement(settings: app.pool, credential: credential)
+        } catch {
+            fault(app, app.credential.certificateKey, "cannot be used: \(error)", "another one would be right")
+        }
+    }
+
     private mutating func checkTopic(_ app: Settings.App, _ facts: CertificateFacts) {
         let topics = facts.allTopics
         guard let topic = app.topic, !topics.isEmpty, !topics.contains(topic) else { return }
@@ -124,12 +137,8 @@ struct CredentialLoader {
     }
 
     private mutating func checkEnd(_ app: Settings.App, _ facts: CertificateFacts) {
-        let days = facts.daysLeft(now: now)
-        guard days <= Self.daysOfWarning else { return }
-        let left = days < 1 ? "less than a day" : days == 1 ? "1 day" : "\(days) days"
-        warn(
-            app, app.credential.certificateKey, "the certificate expires in \(left)",
-            "a new one from the developer account would be right")
+        guard CertificateEnd(facts, now: now) != nil else { return }
+        warn(app, app.credential.certificateKey, CertificateEnd.words(facts, now: now), CertificateEnd.remedy)
     }
 
     private mutating func fault(_ app: Settings.App, _ key: String, _ problem: String, _ remedy: String = "") {
@@ -154,7 +163,7 @@ extension Settings.App {
 }
 
 extension Settings.CredentialSource {
-    fileprivate var certificateKey: String {
+    var certificateKey: String {
         switch self {
         case .certificate: "apns_cert_path"
         case .pkcs12: "apns_p12_path"

@@ -34,23 +34,22 @@ enum Daemon {
         _ configuration: Configuration, signals: consuming SignalInbox, log: Log, readAnew: @escaping Dispatcher.ReadAnew
     ) throws(CredentialError) -> String? {
         let settings = configuration.settings
-        let wakeUp = WakeUp()
         let deliveries = Mailbox<Delivery>()
         var apps: [PushApp] = []
         var events: [Mailbox<PoolEvent>] = []
         for (app, credential) in zip(settings.apps, configuration.credentials) {
-            let mailbox = Mailbox<PoolEvent>(wakeUp: wakeUp)
+            let mailbox = Mailbox<PoolEvent>()
             let pool = try SessionPool(
                 settings: settings.pool(of: app), credential: credential.credential, deliveries: deliveries, events: mailbox)
             apps.append(PushApp(name: app.name, pool: pool, credential))
             events.append(mailbox)
         }
         let lists = settings.queues.map { queue in
-            Dispatcher.List(queue: JobQueue(settings: queue, version: gaplessdVersion), name: queue.list)
+            Dispatcher.List(queue: JobQueue(settings: queue, version: gaplessdVersion, tls: configuration.redisTLS), name: queue.list)
         }
         log.info("gaplessd \(gaplessdVersion) started, list \(settings.lists.joined(separator: ", ")).")
         var dispatcher = Dispatcher(
-            settings: settings, readAnew: readAnew, log: log, apps: apps, lists: lists, deliveries: deliveries,
+            configuration, readAnew: readAnew, log: log, apps: apps, lists: lists, deliveries: deliveries,
             poolEvents: events, signals: signals)
         return dispatcher.run()
     }

@@ -23,6 +23,7 @@ extension Dispatcher {
         case .connected(let warnings): connected(list, warnings)
         case .disconnected(let why): log.warning("Redis: \(why). Jobs stay in the queue; trying again.")
         case .refused(let why): refused(why, list: list)
+        case .limited(let why): log.warning("Redis: \(why).")
         case .deadLettersTrimmed(let count):
             log.warning("\(count) dead letters beyond redis_dead_letter_max were dropped from \(lists[list].name).")
         case .deadLettersMany(let count):
@@ -35,7 +36,8 @@ extension Dispatcher {
     private mutating func connected(_ list: Int, _ warnings: [String]) {
         hasConnected = true
         lists[list].isInDoubt = false
-        log.info("Connected to Redis, list \(lists[list].name).")
+        let place = lists[list].queue.discoveredServer.map { " at \($0)" } ?? ""
+        log.info("Connected to Redis\(place), list \(lists[list].name).")
         for warning in warnings { log.warning("Redis: \(warning)") }
     }
 
@@ -57,14 +59,17 @@ extension Dispatcher {
 
     /// Finds out what a job is and where it goes. False if it was given back.
     private mutating func take(_ claim: ClaimedJob, list: Int) -> Bool {
-        guard phase == .running else { return giveBack(claim, list: list, toTail: false) }
-        let job: Job
+        guard case .running = phase else { return giveBack(claim, list: list, toTail: false) }
         do {
-            job = try reader.read(claim.bytes)
+            return start(try reader.read(claim.bytes), of: claim, list: list)
         } catch {
             buryUnreadable(claim, list: list, error)
             return true
         }
+    }
+
+    /// Puts a job on its way, or settles it if this is not its time. False if it was given back.
+    private mutating func start(_ job: consuming Job, of claim: ClaimedJob, list: Int) -> Bool {
         if let parts = job.parts() {
             lists[list].queue.settle(Settlement(id: claim.id, effect: .split(into: parts)))
             return true
@@ -76,37 +81,50 @@ extension Dispatcher {
             lists[list].queue.settle(Settlement(id: claim.id, effect: effect))
             return true
         }
-        guard let app = route(job) else {
+        guard let number = route(job) else {
             let why = job.topic.map { "no app has the topic \($0)" } ?? "topic is missing, and the settings name none"
             buryUnreadable(claim, list: list, .structure(why))
             return true
         }
-        if apps[app].held >= apps[app].gate.allowance(now: now) || apps[app].pool.capacity == 0 {
+        let app = apps[number]
+        guard app.takesOne(now: now) else {
             return giveBack(claim, list: list, toTail: apps.count > 1)
         }
-        let expiration = job.expiration(now: wallClock.unixSeconds)
-        let isExpired = job.isExpired(now: wallClock.unixSeconds)
-        let held = HeldJob(job, list: list, claim: claim.id, app: app, expiration: expiration)
+        let time = wallClock.unixSeconds
+        let expiration = job.expiration(now: time)
+        let isExpired = job.isExpired(now: time)
+        let held = HeldJob(job, list: list, claim: claim.id, app: number, expiration: expiration)
         if isExpired {
             buryExpired(held, wasSent: false)
-        } else {
-            send(held)
+        } else if held.job.attempts > 0 {
+            held.avoiding = memory.session(toAvoid: TokenMemory.Key(app: number, token: held.token))
+            send(held, by: app)
+        } else if !memory.hasPauses(now: now) || !waitsBehindAnother(held, claim) {
+            send(held, by: app)
         }
         return true
     }
 
-    private mutating func send(_ job: HeldJob) {
-        let app = apps[job.app]
+    /// A newer job waits as long as APNs wants no more for its token.
+    private mutating func waitsBehindAnother(_ job: HeldJob, _ claim: ClaimedJob) -> Bool {
+        let key = TokenMemory.Key(app: job.app, token: job.token)
+        guard let pause = memory.pause(key, now: now) else { return false }
+        lists[job.list].queue.settle(
+            Settlement(id: claim.id, effect: .delay(job: claim.bytes, .after(pause), isRetry: false)))
+        return true
+    }
+
+    private mutating func send(_ job: HeldJob, by app: PushApp) {
         app.held += 1
         if case .held = app.gate.phase { app.gate.probed() }
         app.outgoing.append(app.notification(held.insert(job), job))
     }
 
     /// The app that the job names, by `app` or by `topic`, else the one of the top level.
-    private func route(_ job: Job) -> Int? {
+    private func route(_ job: borrowing Job) -> Int? {
         if let name = job.app { return apps.firstIndex { $0.name == name } }
         if apps.count > 1, let topic = job.topic, let app = apps.firstIndex(where: { $0.topic == topic }) { return app }
-        guard let app = apps.firstIndex(where: { $0.name == nil }) else { return nil }
+        guard let app = topLevelApp else { return nil }
         return job.topic == nil && apps[app].needsTopic ? nil : app
     }
 
@@ -136,10 +154,11 @@ extension Dispatcher {
             for number in app.pool.withdraw(numbers) + unsent { forget(number) }
         }
         for number in numbers where held[number]?.suspectAnswer != nil { forget(number) }
+        for number in numbers { held[number]?.isDisowned = true }
         log.warning("\(claims.count) jobs were taken over by another worker.")
     }
 
-    private mutating func forget(_ number: UInt64) {
+    mutating func forget(_ number: UInt64) {
         if let job = held.remove(number) { apps[job.app].noLongerHolds(job) }
     }
 }

@@ -7,6 +7,8 @@ extension Dispatcher {
     mutating func ended(_ delivery: Delivery) {
         if case .delivered(let apnsID) = delivery.outcome { return delivered(delivery.id, apnsID: apnsID) }
         guard let job = held[delivery.id] else { return }
+        // Its owner pushes it again, counts it and says so.
+        if job.isDisowned { return forget(delivery.id) }
         let app = apps[job.app]
         let standing = RetryPolicy.Standing(
             attempts: job.job.attempts, resends: job.resends, topicIsOurs: job.job.topic == nil)
@@ -14,8 +16,10 @@ extension Dispatcher {
         case .settleDelivered: delivered(delivery.id, apnsID: nil)
         case .resend(let mayDuplicate): resend(delivery, mayDuplicate: mayDuplicate)
         case .giveBack: release(delivery.id)
-        case .retryLater(let delay):
+        case .retryLater(let delay, let pausesToken):
             perform(app.gate.probeWasInconclusive(now: now), app: job.app)
+            let key = TokenMemory.Key(app: job.app, token: job.token)
+            memory.failed(key, on: delivery.session, delay: delay, pauses: pausesToken, now: now)
             retryLater(delivery.id, delivery.outcome, after: delay)
         case .bury(let verdict):
             perform(delivery.outcome.isAnswerAboutTheJob ? app.gate.answered() : app.gate.probeWasInconclusive(now: now), app: job.app)
@@ -37,8 +41,11 @@ extension Dispatcher {
         let app = apps[job.app]
         app.noLongerHolds(job)
         counters.sent += 1
-        if app.gate.phase != .open { perform(app.gate.accepted(), app: job.app) }
+        if !app.gate.isOpen { perform(app.gate.accepted(), app: job.app) }
         if plan.logsSuccesses { log.sent(forLog(job)) }
+        if !plan.keepsResults && job.resends == 0 && job.maybeDuplicates == 0 {
+            return lists[job.list].queue.acknowledge(job.claim)
+        }
         let result = plan.keepsResults ? job.result(JobEnd(status: 200, reason: "", apnsID: apnsID), at: wallClock) : nil
         settle(job, .ack, result: result)
     }
@@ -69,6 +76,8 @@ extension Dispatcher {
             return
         }
         guard let job = remove(number) else { return }
+        // What was not answered may have been accepted all the same.
+        if outcome.isInDoubt { job.maybeDuplicates += 1 }
         counters.retried += 1
         log.retrying(identifier: job.identifier, outcome.logText, count: job.job.attempts + 1)
         let marked = job.job.markedForRetry(
@@ -170,6 +179,8 @@ extension Dispatcher {
             log.warning("\(app.label)No session to \(address): \(fault.logText). Again in \(wait.roundedSeconds) s.")
             if let reason = HoldReason(fault) { perform(app.gate.faulted(reason, now: now), app: index) }
         case .capacityChanged: break
+        case .tokens(let news):
+            if case .notKept = news { log.warning(app.label + news.logText) } else { log.info(app.label + news.logText) }
         }
     }
 

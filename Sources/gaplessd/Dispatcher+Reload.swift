@@ -1,4 +1,5 @@
 import PushPool
+import RedisQueue
 
 /// SIGHUP: settings and credentials anew, whole or not at all.
 extension Dispatcher {
@@ -13,8 +14,25 @@ extension Dispatcher {
             if !fixed.isEmpty {
                 return refuse(fixed.map { "\($0): cannot change while gaplessd runs; restart it, or put the old value back" })
             }
-            adopt(new)
+            do {
+                adopt(new, try replacements(for: new))
+            } catch {
+                refuse([error.description])
+            }
         }
+    }
+
+    /// What every pool will be given. All of it is made before any of it is used: no app gets the new while another must keep the old.
+    private func replacements(for new: Configuration) throws(CredentialError) -> [SessionPool.Replacement] {
+        var replacements: [SessionPool.Replacement] = []
+        for (app, own) in zip(new.settings.apps, new.credentials) {
+            do {
+                replacements.append(try .init(settings: new.settings.pool(of: app), credential: own.credential))
+            } catch {
+                throw CredentialError("\(app.keyPrefix)\(app.credential.certificateKey): \(error)")
+            }
+        }
+        return replacements
     }
 
     private mutating func refuse(_ lines: [String]) {
@@ -22,25 +40,23 @@ extension Dispatcher {
         log.error("Reload refused: the settings and credentials of before stay in use.")
     }
 
-    private mutating func adopt(_ new: Configuration) {
+    private mutating func adopt(_ new: Configuration, _ replacements: [SessionPool.Replacement]) {
         settings = new.settings
         plan = DaemonPlan(new.settings)
         reader = JobReader(retryLimit: plan.policy.limit, appNames: Set(apps.compactMap(\.name)))
+        certificates = CertificateWatch(new, now: wallClock.unixSeconds)
+        nextCertificateCheck = now
         for warning in new.warnings { log.warning(warning) }
-        for (index, credential) in new.credentials.enumerated() {
-            do {
-                let pool = settings.pool(of: settings.apps[index])
-                try apps[index].pool.replace(settings: pool, credential: credential.credential)
-                apps[index].adopt(credential)
-                // The environment may be another one now: what the old one said of their tokens means nothing.
-                giveBackSuspects(app: index)
-                let effects = apps[index].gate.reloaded()
-                // It was held: what the old sessions were refused for, the next job must not be.
-                if !effects.isEmpty { apps[index].pool.reconnect() }
-                perform(effects, app: index)
-            } catch {
-                log.error("Reload: \(apps[index].label)\(error); this app keeps its old credential.")
-            }
+        for list in lists { list.queue.replace(tls: new.redisTLS) }
+        for (index, replacement) in replacements.enumerated() {
+            apps[index].pool.replace(with: replacement)
+            apps[index].adopt(new.credentials[index])
+            // The environment may be another one now: what the old one said of their tokens means nothing.
+            giveBackSuspects(app: index)
+            let effects = apps[index].gate.reloaded()
+            // It was held: what the old sessions were refused for, the next job must not be.
+            if !effects.isEmpty { apps[index].pool.reconnect() }
+            perform(effects, app: index)
         }
         log.info("Reloaded: new sessions come up with the settings and credentials as they are now.")
     }

@@ -42,13 +42,19 @@ struct Dispatcher: ~Copyable {
     var plan: DaemonPlan
     let readAnew: ReadAnew
     let log: Log
+    var certificates: CertificateWatch
+    var nextCertificateCheck = ContinuousClock.Instant.now
     let apps: [PushApp]
+    /// The app without a name, if the settings have one.
+    let topLevelApp: Int?
     let lists: [List]
     let deliveries: Mailbox<Delivery>
     let poolEvents: [Mailbox<PoolEvent>]
     var signals: SignalInbox
     var reader: JobReader
     var held = HeldJobs()
+    /// What APNs has lately said of device tokens.
+    var memory = TokenMemory()
     var phase = Phase.running
     var counters = Counters()
     /// Why a list was refused before it was ever connected: the daemon ends with it.
@@ -64,14 +70,16 @@ struct Dispatcher: ~Copyable {
     private var queueEvents: [QueueEvent] = []
 
     init(
-        settings: Settings, readAnew: @escaping ReadAnew, log: Log, apps: [PushApp], lists: [List],
+        _ configuration: Configuration, readAnew: @escaping ReadAnew, log: Log, apps: [PushApp], lists: [List],
         deliveries: Mailbox<Delivery>, poolEvents: [Mailbox<PoolEvent>], signals: consuming SignalInbox
     ) {
-        self.settings = settings
+        settings = configuration.settings
         plan = DaemonPlan(settings)
+        certificates = CertificateWatch(configuration, now: wallClock.unixSeconds)
         self.readAnew = readAnew
         self.log = log
         self.apps = apps
+        topLevelApp = apps.firstIndex { $0.name == nil }
         self.lists = lists
         self.deliveries = deliveries
         self.poolEvents = poolEvents
@@ -88,6 +96,7 @@ struct Dispatcher: ~Copyable {
         return startFault
     }
 
+    /// The places of the poller that `turn` looks at: 0 signals, 1 deliveries, from 2 on the events of each app's pool.
     private mutating func sleep() {
         poller.reset()
         poller.add(signals.descriptor, for: .read)
@@ -101,11 +110,9 @@ struct Dispatcher: ~Copyable {
     private mutating func turn() {
         now = .now
         wallClock = WallClock.now()
-        while let signal = signals.next() { received(signal) }
+        takeSignals()
         takeDeliveries()
-        for app in apps.indices {
-            for event in poolEvents[app].drain() { happened(event, app: app) }
-        }
+        takePoolEvents()
         keepTime()
         offerPlaces()
         for list in lists.indices { turnQueue(list) }
@@ -115,9 +122,23 @@ struct Dispatcher: ~Copyable {
         noticeStopped()
     }
 
+    // Each look for what came is a lock and a system call: none without the descriptor's word.
+
     private mutating func takeDeliveries() {
+        if poller.readiness(at: 1).isEmpty { return }
         deliveries.drain(into: &arrived)
         for index in arrived.indices { ended(arrived[index]) }
+    }
+
+    private mutating func takeSignals() {
+        if poller.readiness(at: 0).isEmpty { return }
+        while let signal = signals.next() { received(signal) }
+    }
+
+    private mutating func takePoolEvents() {
+        for app in apps.indices where !poller.readiness(at: 2 + app).isEmpty {
+            for event in poolEvents[app].drain() { happened(event, app: app) }
+        }
     }
 
     private mutating func turnQueue(_ list: Int) {
@@ -154,6 +175,7 @@ struct Dispatcher: ~Copyable {
             if let probe = app.gate.nextProbe, probe > now { consider(probe) }
             if app.held > 0 { consider(app.unreachableSince.map { $0 + Self.unreachablePatience }) }
         }
+        if certificates.wait(now: wallClock.unixSeconds) != nil { consider(nextCertificateCheck) }
         switch phase {
         case .draining(let until), .stopping(let until): consider(until)
         case .running, .stopped: break
@@ -174,7 +196,14 @@ struct Dispatcher: ~Copyable {
             // Whatever way a probe went (a broken session, an expiry, another worker): once nothing is out, no verdict will come.
             if app.gate.isProbing && app.held == 0 { perform(app.gate.probeWasInconclusive(now: now), app: index) }
         }
+        watchCertificates()
         keepShutdownTime()
+    }
+
+    private mutating func watchCertificates() {
+        guard nextCertificateCheck <= now, let wait = certificates.wait(now: wallClock.unixSeconds) else { return }
+        for warning in certificates.warnings(now: wallClock.unixSeconds) { log.warning(warning) }
+        nextCertificateCheck = now + .seconds(wait)
     }
 }
 

@@ -51,10 +51,11 @@ extension ExitCode {
 
 /// Descriptors 0, 1 and 2 of this process, and the signal that comes with broken ones.
 enum StandardStreams {
-    /// The first thing of all: a reader that goes away is an error of write(2), not the end of the process; and a stream that
-    /// was closed before us becomes /dev/null, so that no connection gets its number and log lines with it.
+    /// The first thing of all: a reader that goes away, or a file at its size limit (`ulimit -f`), is an error of write(2), not
+    /// the end of the process; and a stream that was closed before us becomes /dev/null, so that no connection gets its number and log lines with it.
     static func prepare() {
         signal(SIGPIPE, SIG_IGN)
+        signal(SIGXFSZ, SIG_IGN)
         while true {
             let descriptor = open("/dev/null", O_RDWR)
             if 0...2 ~= descriptor { continue }

@@ -18,6 +18,8 @@ final class HeldJob {
     var maybeDuplicates = 0
     /// The last session that failed it.
     var avoiding: SessionID?
+    /// Another worker has it now: what becomes of it here is of no consequence.
+    var isDisowned = false
     /// An answer that is settled only when the app has had its first acceptance.
     var suspectAnswer: SuspectAnswer?
 

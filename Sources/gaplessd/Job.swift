@@ -54,22 +54,44 @@ struct Job: Sendable {
     var expiry: Expiry
     /// `_gapless_deadline`, Unix seconds: what the first send made of a relative expiry.
     var deadline: Int64?
-    /// One of the names that the reader was given.
-    var app: String?
-    /// Headers: without control characters and without a space at either end, 1 to 1024 bytes.
-    var topic: String?
-    /// As the job says, or worked out from `data`.
+    /// As the job says, or worked out from `data`: a header without control characters and without a space at either end, 1 to
+    /// 1024 bytes.
     var pushType: String
     /// 1, 5 or 10; as the job says, or 5 for `background` and else 10.
     var priority: Int
-    /// 1 to 64 bytes, a header as above.
-    var collapseID: String?
+    private var rare: Rare?
+
+    /// What few jobs have, in one object: so a job is moved and let go without a look at each of them.
+    final class Rare: Sendable {
+        let app: String?
+        let topic: String?
+        let collapseID: String?
+        let apnsID: String?
+        let notBefore: Double?
+        let frame: Frame?
+
+        init(app: String?, topic: String?, collapseID: String?, apnsID: String?, notBefore: Double?, frame: Frame?) {
+            self.app = app
+            self.topic = topic
+            self.collapseID = collapseID
+            self.apnsID = apnsID
+            self.notBefore = notBefore
+            self.frame = frame
+        }
+    }
+
+    /// One of the names that the reader was given.
+    var app: String? { rare?.app }
+    /// A header as `pushType`.
+    var topic: String? { rare?.topic }
+    /// 1 to 64 bytes, a header as `pushType`.
+    var collapseID: String? { rare?.collapseID }
     /// A UUID in lower case.
-    var apnsID: String?
+    var apnsID: String? { rare?.apnsID }
     /// Unix seconds, at most 2^53 milliseconds either way.
-    var notBefore: Double?
+    var notBefore: Double? { rare?.notBefore }
     /// What surrounds the member `tokens`; only with `Target.tokens`.
-    var frame: Frame?
+    var frame: Frame? { rare?.frame }
 
     /// The job without its member `tokens`, in two halves: one token put between them is the job in its single-token form.
     /// Kept, since a job of 100,000 tokens is not to be searched again for each of them.
@@ -80,6 +102,22 @@ struct Job: Sendable {
 
     /// Seconds that APNs keeps a push whose job does not say.
     static let defaultExpiry: Int64 = 7200
+
+    init(
+        bytes: [UInt8], target: Target, data: Range<Int>, identifier: Range<Int>?, attempts: Int, expiry: Expiry, deadline: Int64?,
+        pushType: String, priority: Int, rare: Rare?
+    ) {
+        self.bytes = bytes
+        self.target = target
+        self.data = data
+        self.identifier = identifier
+        self.attempts = attempts
+        self.expiry = expiry
+        self.deadline = deadline
+        self.pushType = pushType
+        self.priority = priority
+        self.rare = rare
+    }
 }
 
 extension Job {

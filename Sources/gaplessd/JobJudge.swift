@@ -25,6 +25,9 @@ extension JobMembers {
         return data.range
     }
 
+    /// Whether `data` is a push in the background, as far as it says itself.
+    var isBackground: Bool { self[.data].map { PayloadHint.isBackground($0, in: bytes) } ?? false }
+
     /// An integer of 64 bits, with sign or without, or any string; `nil` where there is none.
     func identifier() throws(JobFault) -> Range<Int>? {
         guard let value = self[.identifier] else { return nil }

@@ -60,8 +60,6 @@ enum JobKey: Int, Sendable, CaseIterable {
 struct JobMembers: ~Copyable {
     let bytes: [UInt8]
     private var values = InlineArray<15, JSONSlice?>(repeating: nil)
-    /// What the last `data` says of its push type.
-    private(set) var payload = PayloadHint()
     /// The last member `tokens` with its key, and how many members are named `token` or `tokens`, `null` or not.
     private(set) var tokensMember: Range<Int>?
     private(set) var tokenMembers = 0
@@ -78,66 +76,11 @@ struct JobMembers: ~Copyable {
                 _ = try cursor.value(in: bytes)
                 continue
             }
-            let value: JSONSlice
-            if key == .data {
-                (value, payload) = try PayloadHint.read(&cursor, in: bytes)
-            } else {
-                value = try cursor.value(in: bytes)
-            }
+            let value = try cursor.value(in: bytes)
             values[key.rawValue] = value.kind == .null ? nil : value
             if key == .token || key == .tokens { tokenMembers += 1 }
             if key == .tokens { tokensMember = name.range.lowerBound..<value.range.upperBound }
         }
         try cursor.finish(in: bytes)
-    }
-}
-
-/// What a payload's `aps` holds, as far as the push type can be told from it.
-struct PayloadHint: Equatable {
-    private var isContentAvailable = false
-    private var hasAlert = false
-    private var hasBadge = false
-    private var hasSound = false
-
-    /// A bare `content-available`: without something to show or to sound.
-    var isBackground: Bool { isContentAvailable && !hasAlert && !hasBadge && !hasSound }
-
-    /// Steps over `data` and looks into its `aps`, which costs less than coming back for it.
-    static func read(_ cursor: inout JSONCursor, in bytes: Span<UInt8>) throws(JSONFault) -> (JSONSlice, PayloadHint) {
-        var hint = PayloadHint()
-        guard cursor.peek(in: bytes) == .object else { return (try cursor.value(in: bytes), hint) }
-        let start = cursor.position
-        try cursor.enterObject(in: bytes)
-        while let key = try cursor.nextKey(in: bytes) {
-            guard key.equals("aps", in: bytes) else {
-                _ = try cursor.value(in: bytes)
-                continue
-            }
-            hint = PayloadHint()
-            if cursor.peek(in: bytes) == .object {
-                try hint.readAPS(&cursor, in: bytes)
-            } else {
-                _ = try cursor.value(in: bytes)
-            }
-        }
-        return (JSONSlice(range: start..<cursor.position, kind: .object), hint)
-    }
-
-    private mutating func readAPS(_ cursor: inout JSONCursor, in bytes: Span<UInt8>) throws(JSONFault) {
-        try cursor.enterObject(in: bytes)
-        while let key = try cursor.nextKey(in: bytes) {
-            let value = try cursor.value(in: bytes)
-            if key.equals("alert", in: bytes) {
-                hasAlert = value.kind != .null
-            } else if key.equals("badge", in: bytes) {
-                hasBadge = value.kind != .null
-            } else if key.equals("sound", in: bytes) {
-                hasSound = value.kind != .null
-            } else if key.equals("content-available", in: bytes) {
-                // 1 by Apple's text; `true` is what some producers write.
-                let isTrue = value.kind == .bool && bytes[value.range.lowerBound] == UInt8(ascii: "t")
-                isContentAvailable = isTrue || value.integer(in: bytes) == .exact(1)
-            }
-        }
     }
 }

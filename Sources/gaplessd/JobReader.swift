@@ -31,7 +31,7 @@ struct JobReader: Sendable {
     mutating func read(_ bytes: [UInt8]) throws(JobFault) -> Job {
         let members = try Self.members(of: bytes)
         let target = try members.target()
-        let pushType = try members.name(.pushType) ?? (members.payload.isBackground ? "background" : "alert")
+        let pushType = try members.name(.pushType) ?? (members.isBackground ? "background" : "alert")
         return Job(
             bytes: bytes,
             target: target,
@@ -40,14 +40,23 @@ struct JobReader: Sendable {
             attempts: members.attempts(limit: retryLimit),
             expiry: try members.expiry(),
             deadline: members.deadline(),
-            app: try members.app(of: appNames),
-            topic: try members.name(.topic),
             pushType: pushType,
             priority: try members.priority() ?? (pushType == "background" ? 5 : 10),
-            collapseID: try members.name(.collapseID, most: Self.longestCollapseID),
-            apnsID: try members.apnsID(),
-            notBefore: try members.notBefore(),
-            frame: Job.Frame(of: members))
+            rare: try rare(members))
+    }
+
+    /// `nil` for most jobs.
+    @inline(__always)
+    private func rare(_ members: borrowing JobMembers) throws(JobFault) -> Job.Rare? {
+        let app = try members.app(of: appNames)
+        let topic = try members.name(.topic)
+        let collapseID = try members.name(.collapseID, most: Self.longestCollapseID)
+        let apnsID = try members.apnsID()
+        let notBefore = try members.notBefore()
+        let frame = Job.Frame(of: members)
+        if app == nil, topic == nil, collapseID == nil, apnsID == nil, notBefore == nil, frame == nil { return nil }
+        return Job.Rare(
+            app: app, topic: topic, collapseID: collapseID, apnsID: apnsID, notBefore: notBefore, frame: frame)
     }
 
     private static func members(of bytes: [UInt8]) throws(JobFault) -> JobMembers {

@@ -9,8 +9,9 @@ extension Job {
     ///   - index: of a job with `tokens`, the one that the resend is for: the job is then in its single-token form. `nil` marks the
     ///     job as a whole.
     func markedForRetry(attempts: Int, deadline: Int64?, tokenAt index: Int? = nil) -> [UInt8] {
-        let marked = Self.setting(.retrying, to: Int64(attempts), in: index.map { single(tokenAt: $0) } ?? bytes)
-        return deadline.map { Self.setting(.deadline, to: $0, in: marked) } ?? marked
+        var marks = [(key: JobKey.retrying, number: Int64(attempts))]
+        if let deadline { marks.append((.deadline, deadline)) }
+        return Self.setting(marks, in: index.map { single(tokenAt: $0) } ?? bytes)
     }
 
     /// The job without the daemon's marks.
@@ -76,15 +77,23 @@ extension Job {
         return quote + bytes[value.content].prefix(8).prefix(while: isHex) + quote
     }
 
-    private static func setting(_ key: JobKey, to number: Int64, in bytes: [UInt8]) -> [UInt8] {
+    /// The bytes with these marks, after one walk over them.
+    private static func setting(_ marks: [(key: JobKey, number: Int64)], in bytes: [UInt8]) -> [UInt8] {
         guard let object = JobObject(bytes) else { return bytes }
-        if let mark = object.members.last(where: { $0.key == key }) {
-            return JobObject.replacing([(mark.value.range, Array("\(number)".utf8))], in: bytes)
+        var edits: [(Range<Int>, [UInt8])] = []
+        var added: [UInt8] = []
+        for mark in marks {
+            if let member = object.members.last(where: { $0.key == mark.key }) {
+                edits.append((member.value.range, Array("\(mark.number)".utf8)))
+            } else {
+                let comma = object.members.isEmpty && added.isEmpty ? "" : ","
+                added += Array("\(comma)\"\(mark.key.name)\":\(mark.number)".utf8)
+            }
         }
+        edits.sort { $0.0.lowerBound < $1.0.lowerBound }
         // Right behind the last value, so that `unmarked` finds the white space before the brace as it was.
-        let text = Array("\(object.members.isEmpty ? "" : ",")\"\(key.name)\":\(number)".utf8)
         let end = object.members.last?.value.range.upperBound ?? object.start
-        return JobObject.replacing([(end..<end, text)], in: bytes)
+        return JobObject.replacing(edits + [(end..<end, added)], in: bytes)
     }
 }
 

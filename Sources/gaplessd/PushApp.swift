@@ -46,22 +46,27 @@ final class PushApp {
         return max(0, min(gate.allowance(now: now) - held, streams + min(streams, 250) - (held - heldSuspects)))
     }
 
+    /// Whether a job that was claimed may go out.
+    func takesOne(now: ContinuousClock.Instant) -> Bool {
+        pool.capacity > 0 && (gate.isOpen || held < gate.allowance(now: now))
+    }
+
     /// A job of this app is no longer held.
     func noLongerHolds(_ job: HeldJob) {
         held -= 1
         if job.suspectAnswer != nil { heldSuspects -= 1 }
     }
 
-    /// The notification of a held job.
+    /// The notification of a held job. Its parts are looked up one by one: the job as a whole would be a copy.
     func notification(_ number: UInt64, _ held: HeldJob) -> Notification {
-        let job = held.job
-        guard case .token(let token) = job.target else {
+        guard case .token(let token) = held.job.target else {
             preconditionFailure("a job for many devices was not cut into its parts")
         }
+        let headers = headers.shared(
+            topic: held.job.topic ?? topic, pushType: held.job.pushType, priority: held.job.priority)
         return Notification(
-            id: number, bytes: job.bytes, token: token, payload: job.data,
-            headers: headers.shared(topic: job.topic ?? topic, pushType: job.pushType, priority: job.priority),
-            expiration: held.expiration, apnsID: job.apnsID, collapseID: job.collapseID, avoiding: held.avoiding)
+            id: number, bytes: held.job.bytes, token: token, payload: held.job.data, headers: headers,
+            expiration: held.expiration, apnsID: held.job.apnsID, collapseID: held.job.collapseID, avoiding: held.avoiding)
     }
 }
 

@@ -1,6 +1,6 @@
 import PushPool
 
-/// What an outcome means for its job: the retry table (docs/design.md quotes it whole).
+/// What an outcome means for its job. What an answer of APNs means stands in `RetryTable`.
 ///
 /// A pure value: the dispatcher tells it what happened, and does what it says.
 struct RetryPolicy: Sendable, Equatable {
@@ -32,8 +32,8 @@ struct RetryPolicy: Sendable, Equatable {
         case resend(mayDuplicate: Bool)
         /// Back to its list at once, uncounted: too many sessions refused it to try in memory for ever.
         case giveBack
-        /// Out again after `delay`, and the marker goes up by one.
-        case retryLater(Duration)
+        /// Out again after `delay`, and the marker goes up by one. `pausesToken`: newer jobs of the same device token wait behind it.
+        case retryLater(Duration, pausesToken: Bool = false)
         /// Dead letter.
         case bury(Verdict?)
         /// Dead letter, if the app has ever had an acceptance: before, a wrong environment looks the same.
@@ -63,18 +63,17 @@ struct RetryPolicy: Sendable, Equatable {
     }
 
     private func decide(_ rejection: Rejection, _ job: Standing, random: Double) -> Decision {
-        switch (rejection.status, rejection.reason) {
-        case (400, "BadDeviceToken"), (400, "DeviceTokenNotForTopic"): return .burySuspect(.suspect)
-        case (400, "BadTopic"), (400, "MissingTopic"), (400, "TopicDisallowed"):
-            return job.topicIsOurs ? .hold(.topic(rejection.reason)) : .burySuspect(nil)
-        case (400, "IdleTimeout"): return resendOnce(job, rejection, random: random)
-        case (410, _): return .bury(.dead)
-        case (403, "ExpiredProviderToken"): return .renewToken
-        case (403, let reason): return .hold(.credential(reason))
-        case (429, "TooManyProviderTokenUpdates"): return .hold(.tokenUpdates)
-        case (503, "Shutdown"): return resendOnce(job, rejection, random: random)
-        case (408, _), (429, _), (500..., _): return countedRetry(job, after: rejection.retryAfter, random: random)
-        default: return .bury(nil)
+        switch RetryTable.meaning(of: rejection.status, rejection.reason) {
+        case .final: .bury(nil)
+        case .deadToken: .bury(.dead)
+        case .suspectToken: .burySuspect(.suspect)
+        case .topic: job.topicIsOurs ? .hold(.topic(rejection.reason)) : .burySuspect(nil)
+        case .farewell: resendOnce(job, rejection, random: random)
+        case .expiredProviderToken: .renewToken
+        case .credential: .hold(.credential(rejection.reason))
+        case .tokenUpdates: .hold(.tokenUpdates)
+        case .passing: countedRetry(job, after: rejection.retryAfter, random: random)
+        case .tooManyToOne: countedRetry(job, after: rejection.retryAfter, pausesToken: true, random: random)
         }
     }
 
@@ -84,11 +83,13 @@ struct RetryPolicy: Sendable, Equatable {
             ? .resend(mayDuplicate: false) : countedRetry(job, after: rejection.retryAfter, random: random)
     }
 
-    private func countedRetry(_ job: Standing, after asked: Duration?, random: Double) -> Decision {
+    private func countedRetry(
+        _ job: Standing, after asked: Duration?, pausesToken: Bool = false, random: Double
+    ) -> Decision {
         guard job.attempts < limit else { return .bury(nil) }
-        if let asked { return .retryLater(min(asked, Self.longestRetryAfter)) }
+        if let asked { return .retryLater(min(asked, Self.longestRetryAfter), pausesToken: pausesToken) }
         let delay = delays[min(job.attempts, delays.count - 1)]
-        return .retryLater(delay * (1 + Self.jitter * (2 * random - 1)))
+        return .retryLater(delay * (1 + Self.jitter * (2 * random - 1)), pausesToken: pausesToken)
     }
 }
 

@@ -41,6 +41,8 @@ struct Settings: Sendable, Equatable {
 
     struct Redis: Sendable, Equatable {
         var server: QueueSettings.Server
+        /// `nil` without TLS.
+        var tls: TLS?
         var database: Int
         var username: String?
         var password: Secret?

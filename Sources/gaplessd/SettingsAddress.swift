@@ -1,3 +1,4 @@
+import PushPool
 import RedisQueue
 
 /// A host and a port as people write them: `api.push.apple.com:443`, `127.0.0.1:6379`, `[::1]:443`.
@@ -66,5 +67,49 @@ extension QueueSettings.Server {
             guard let address = HostAndPort(address) else { return nil }
             self = .tcp(host: address.host, port: address.port)
         }
+    }
+}
+
+extension HTTPProxy {
+    /// `http://[user:pass@]host:port`, with `%40` and the like for what has a meaning of its own in an address (RFC 3986).
+    init?(url text: String) {
+        let scheme = "http://"
+        guard text.lowercased().hasPrefix(scheme), text.isWord else { return nil }
+        var rest = text.dropFirst(scheme.count)
+        if rest.last == "/" { rest.removeLast() }
+        var user: String?
+        var password: String?
+        if let at = rest.lastIndex(of: "@") {
+            let words = rest[..<at].split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+            guard let name = words[0].withoutPercents, !name.isEmpty, !name.contains(":") else { return nil }
+            user = name
+            if words.count > 1 {
+                guard let secret = words[1].withoutPercents else { return nil }
+                password = secret
+            }
+            rest = rest[rest.index(after: at)...]
+        }
+        guard let address = HostAndPort(String(rest)) else { return nil }
+        self.init(host: address.host, port: address.port, user: user, password: password)
+    }
+}
+
+extension Substring {
+    /// `nil` where a percent sign stands before no two hex digits, or what is left is no text.
+    fileprivate var withoutPercents: String? {
+        var bytes: [UInt8] = []
+        var rest = utf8
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "%") else {
+                bytes.append(byte)
+                continue
+            }
+            let digits = rest.prefix(2).compactMap { Character(UnicodeScalar($0)).hexDigitValue }
+            guard digits.count == 2 else { return nil }
+            bytes.append(UInt8(digits[0] << 4 | digits[1]))
+            rest = rest.dropFirst(2)
+        }
+        guard bytes.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else { return nil }
+        return String(validating: bytes, as: UTF8.self)
     }
 }

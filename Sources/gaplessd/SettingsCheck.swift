@@ -1,11 +1,12 @@
 import JSONBytes
+import PushPool
 import RedisQueue
 
 /// Whether a value is of its key's kind and within its bounds.
 extension SettingsKey.Kind {
     /// What is wrong with it, or `nil`.
     func problem(with value: JSONValue) -> String? {
-        isRight(value) ? nil : "is \(self == .secret ? value.kindName : value.shown)"
+        isRight(value) ? nil : "is \(self == .secret || self == .proxy ? value.kindName : value.shown)"
     }
 
     private func isRight(_ value: JSONValue) -> Bool {
@@ -18,6 +19,7 @@ extension SettingsKey.Kind {
         case .path: value.stringValue.map { !$0.isEmpty && !$0.utf8.contains(0) } ?? false
         case .appleID: value.stringValue.map { $0.utf8.count == 10 && $0.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber) } } ?? false
         case .apnsServer: value.stringValue.map { APNSServer($0) != nil } ?? false
+        case .proxy: value.stringValue.map { HTTPProxy(url: $0) != nil } ?? false
         case .netAddress: value.stringValue.map { QueueSettings.Server(netAddress: $0) != nil } ?? false
         case .integer(let range): value.integerValue.map { range.contains(Int($0)) } ?? false
         case .fraction(let range), .seconds(let range): value.doubleValue.map(range.contains) ?? false
@@ -25,6 +27,8 @@ extension SettingsKey.Kind {
         case .flag: value.boolValue != nil
         case .choice(let choices): value.stringValue.map(choices.contains) ?? false
         case .names: value.stringValue.map { !$0.isEmpty } ?? areDifferentNames(value)
+        case .addresses:
+            isRight(value) { $0.stringValue.map { HostAndPort($0) != nil } ?? false } && areDifferentNames(value)
         case .apps: isApps(value)
         }
     }

@@ -16,6 +16,8 @@ struct SettingsKey: Sendable, Equatable {
         case appleID
         /// `production`, `sandbox` or `host:port`.
         case apnsServer
+        /// `http://[user:pass@]host:port`. Never shown: there may be a password in it.
+        case proxy
         /// `host:port`, `tcp:host:port` or `unix:/path`.
         case netAddress
         case integer(ClosedRange<Int>)
@@ -27,6 +29,8 @@ struct SettingsKey: Sendable, Equatable {
         case choice([String])
         /// A string, or an array of different ones.
         case names
+        /// An array of different `host:port`.
+        case addresses
         /// App name to object of `apns_*` keys.
         case apps
     }
@@ -92,6 +96,7 @@ extension SettingsKey.Kind {
         case .secret: "a string would be right"
         case .appleID: "the 10 letters and digits that Apple shows for it would be right"
         case .apnsServer: "\"production\", \"sandbox\" or \"host:port\" would be right"
+        case .proxy: "\"http://host:port\" or \"http://user:password@host:port\" would be right"
         case .netAddress: "\"host:port\", \"tcp:host:port\" or \"unix:/path\" would be right"
         case .integer(let range): "an integer from \(range.lowerBound) to \(range.upperBound) would be right"
         case .fraction(let range): "a number from \(range.lowerBound.short) to \(range.upperBound.short) would be right"
@@ -102,6 +107,7 @@ extension SettingsKey.Kind {
         case .flag: "true or false would be right"
         case .choice(let choices): choices.map { "\"\($0)\"" }.joined(separator: " or ") + " would be right"
         case .names: "a string, or an array of different strings with at least one, would be right"
+        case .addresses: "an array of different \"host:port\" with at least one would be right"
         case .apps: "an object of objects, such as {\"beta\": {\"apns_server\": \"sandbox\", …}}, would be right"
         }
     }

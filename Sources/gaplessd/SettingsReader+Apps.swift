@@ -45,7 +45,7 @@ extension SettingsReader {
         }
         let pool = PoolSettings(
             host: server.address.host, port: server.address.port, extraRootsPath: scope.text("apns_ca_path"),
-            sessions: top.integer("pool_size"), dialTimeout: scope.seconds("apns_dial_timeout"), dialBackoff: backoff,
+            proxy: scope.text("apns_proxy").flatMap { HTTPProxy(url: $0) }, sessions: top.integer("pool_size"), dialTimeout: scope.seconds("apns_dial_timeout"), dialBackoff: backoff,
             requestTimeout: scope.seconds("apns_request_timeout"), keepAlive: scope.seconds("apns_keepalive"),
             maxConcurrentStreams: scope.integer("apns_max_concurrent_streams"),
             collectsAPNSIDs: top.text("redis_results_key") != nil)

@@ -1,6 +1,5 @@
 import JSONBytes
 import PushPool
-import RedisQueue
 
 extension Settings {
     /// Settings, and what the operator should know about them though nothing is wrong.
@@ -58,46 +57,5 @@ struct SettingsReader {
             log: Settings.Logging(
                 successes: top.flag("log_successes"), format: format, level: level, redacts: top.flag("log_redact")),
             drainTimeout: top.seconds("drain_timeout"))
-    }
-
-    private mutating func redis(_ top: SettingsScope) -> Settings.Redis {
-        if top.present.contains("redis_username"), top.secret("redis_password") == nil,
-            !top.present.contains("redis_password"), !top.present.contains("redis_password_file")
-        {
-            fault("redis_username", "is given without redis_password", "both, or the password alone, would be right")
-        }
-        if top.secret("redis_password")?.text.isEmpty == true {
-            fault("redis_password", "is an empty string", "leave it out where Redis asks for none")
-        }
-        return Settings.Redis(
-            server: redisServer(top), database: top.integer("redis_db"), username: top.text("redis_username"),
-            password: top.secret("redis_password"),
-            delivery: top.text("redis_delivery") == "at_most_once" ? .atMostOnce : .atLeastOnce,
-            lease: top.seconds("redis_lease"), resultsKey: top.text("redis_results_key"),
-            resultsMax: top.integer("redis_results_max"), deadLetterMax: top.integer("redis_dead_letter_max"))
-    }
-
-    /// One way to say where Redis is, not two that may differ.
-    private mutating func redisServer(_ top: SettingsScope) -> QueueSettings.Server {
-        let ways = [["redis_netaddress"], ["redis_socket_path"], ["redis_host", "redis_port"]]
-            .compactMap { $0.first(where: top.present.contains) }
-        if let first = ways.first, ways.count > 1 {
-            let others = ways.dropFirst().joined(separator: " and ")
-            fault(first, "is given beside \(others)", "one way to say where Redis is would be right")
-        }
-        if let address = top.text("redis_netaddress"), let server = QueueSettings.Server(netAddress: address) {
-            guard case .unix(let path) = server else { return server }
-            return unixServer(path, "redis_netaddress")
-        }
-        if let path = top.text("redis_socket_path") { return unixServer(path, "redis_socket_path") }
-        return .tcp(host: top.text("redis_host") ?? "", port: top.integer("redis_port"))
-    }
-
-    private mutating func unixServer(_ path: String, _ key: String) -> QueueSettings.Server {
-        // What sockaddr_un holds (unix(7)): 108 bytes with the NUL at the end.
-        if path.utf8.count > 107 {
-            fault(key, "names a socket whose path has \(path.utf8.count) bytes", "at most 107 would be right")
-        }
-        return .unix(path: path)
     }
 }

@@ -61,7 +61,8 @@ final class CallStage {
         calls += 1
         let (out, err) = (folder.file("out\(calls)"), folder.file("err\(calls)"))
         let process = try ChildProcess(
-            BuiltProducts.path("gaplessd"), [call, settings ?? self.settings] + arguments, standardOutput: .file(out),
+            BuiltProducts.path("gaplessd"), [call, settings ?? self.settings] + arguments,
+            environment: ["STATE_DIRECTORY": folder.file("state")], standardOutput: .file(out),
             standardError: .file(err))
         return (process, out, err)
     }

@@ -128,7 +128,7 @@ struct DaemonLogTests {
         let stage = try DaemonStage()
         let settings = try stage.write(["log_successes": "true"])
         let daemon = try ChildProcess(
-            BuiltProducts.path("gaplessd"), [settings], standardOutput: .file("/dev/full"), standardError: .file("/dev/full"))
+            BuiltProducts.path("gaplessd"), [settings], environment: ["STATE_DIRECTORY": stage.folder.file("state")], standardOutput: .file("/dev/full"), standardError: .file("/dev/full"))
         try stage.push((0..<500).map { pushJob(deviceToken($0)) } + ["no job"])
         #expect(stage.accepts(500))
         #expect(try stage.drains())

@@ -149,4 +149,29 @@ struct DaemonRecoveryTests {
         #expect(try stage.status().backlog + accepted == 2500, "what was popped and not sent went back")
         #expect(try stage.redis("KEYS", "*inflight*").items?.isEmpty == true)
     }
+
+    @Test func `a daemon that was fenced says and does nothing about pushes that are another's now`() throws {
+        let stage = try DaemonStage()
+        let settings = ["redis_lease": "1", "apns_request_timeout": "5", "pool_size": "1", "retry_delays": "[60]"]
+        let first = try stage.start(settings, name: "first.json")
+        try stage.open(first)
+        stage.simulator.behave { $0.script.failures = [.init(.silent, 1)] }
+        try stage.push((0..<20).map { pushJob(deviceToken($0)) })
+        #expect(waitUntil { stage.simulator.totals.requests == 21 })
+        first.signal(SIGSTOP)
+        stage.simulator.behave { $0.script.failures = [] }
+        let second = try stage.start(settings, name: "second.json")
+        #expect(stage.accepts(21))
+        #expect(try stage.drains())
+        first.signal(SIGCONT)
+        #expect(first.says("20 jobs were taken over by another worker."))
+        #expect(first.says("a request was never answered, so another session takes over"))
+        #expect(!first.standardError.contains("Retrying count"))
+        try stage.push(pushJob("0c"))
+        #expect(stage.accepts(22))
+        #expect(try stage.counter(.retried) == 0)
+        #expect(first.stop()?.status == 0)
+        #expect(second.stop()?.status == 0)
+        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
+    }
 }

@@ -99,4 +99,46 @@ struct DaemonReloadTests {
         #expect(stage.simulator.ledger.requests(for: "0b").count == 1)
         #expect(daemon.stop()?.status == 0)
     }
+
+    @Test func `one app whose new credential cannot be used keeps all the others from changing`() throws {
+        let second = try Credentials.make(.init(keyID: "SIMKEY0002")).providerKey
+        let stage = try DaemonStage { $0.providerKeys.append(second) }
+        try Self.secondKey(stage, second)
+        let certificate = #"{"cert": {"apns_cert_path": "credentials/NAME.pem", "apns_key_path": "credentials/NAME-key.pem"}}"#
+        let daemon = try stage.start(["apps": certificate.replacing("NAME", with: "client")])
+        try stage.open(daemon)
+        // 1024 bits: it reads well, belongs to its key and is in date, and TLS will not have it.
+        let weak = try ChildProcess(
+            "openssl",
+            [
+                "req", "-x509", "-newkey", "rsa:1024", "-nodes", "-days", "9", "-subj", "/UID=com.example.app/CN=weak", "-keyout",
+                stage.folder.file("credentials/weak-key.pem"), "-out", stage.folder.file("credentials/weak.pem"),
+            ])
+        #expect(weak.wait().status == 0)
+        let connections = stage.simulator.totals.connections
+        let new = Self.useSecondKey.merging(["apps": certificate.replacing("NAME", with: "weak")]) { $1 }
+        try stage.write(new)
+        daemon.signal(SIGHUP)
+        #expect(daemon.says("Reload refused: "))
+        #expect(daemon.says("apps.cert.apns_cert_path: cannot be used: "))
+        try stage.push((0..<100).map { pushJob(deviceToken($0)) })
+        #expect(stage.accepts(101))
+        #expect(stage.simulator.totals.connections == connections, "no session was replaced")
+        #expect(!daemon.standardOutput.contains("signed with the key SIMKEY0002"))
+        #expect(try Call(["check", "--offline", stage.folder.file("settings.json")]).status == 78)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `new sessions are up before the old ones go`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(["pool_size": "1"])
+        try stage.open(daemon)
+        daemon.signal(SIGHUP)
+        #expect(daemon.says("Session 1 to "))
+        #expect(waitUntil { daemon.standardOutput.contains(" is closed.") })
+        let news = daemon.reports.filter { $0.contains("Session ") }
+        #expect(news.map { $0.contains("Session 1 ") } == [true, false, true])
+        #expect(news.map { $0.contains(" is open, ") } == [true, true, false])
+        #expect(daemon.stop()?.status == 0)
+    }
 }

@@ -127,6 +127,7 @@ struct DaemonRetryTests {
         #expect(stage.accepts(1))
         #expect(try stage.drains())
         #expect(try stage.counter(.retried) == 2)
+        #expect(try stage.counter(.maybeDuplicate) == 2, "APNs may have accepted both")
         #expect(stage.simulator.ledger.requests(for: "0a").count == 3)
         #expect(daemon.complaints.contains { $0.contains("SendPayload Error (ID 8): ") && $0.hasSuffix("Retrying count (2).") })
     }
@@ -165,6 +166,44 @@ struct DaemonRetryTests {
                 == [head + #""token":"xyz""# + tail, head + #""token":"\#(deviceToken(3))""# + tail])
         #expect(Set(letters.map { $0.number("identifier") }) == [12])
         #expect(try stage.status().unexplained == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `newer pushes to a token that gets too many wait behind the one that was refused, and no others`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(["retry_delays": "[2]"])
+        try stage.open(daemon)
+        stage.simulator.plan(token: "0a", answers: [.status(429, "TooManyRequests")])
+        try stage.push(pushJob("0A", data: #"{"aps":{"alert":"first"}}"#))
+        #expect(try waitUntil { try stage.counter(.retried) == 1 })
+        try stage.push([pushJob("0a", data: #"{"aps":{"alert":"second"}}"#), pushJob("0b")])
+        #expect(stage.accepts(2))
+        #expect(stage.simulator.ledger.acceptedCount(token: "0b") == 1)
+        #expect(try waitUntil { try stage.status().delayed == 2 }, "it waits in Redis, not in memory")
+        #expect(stage.accepts(4))
+        let requests = stage.simulator.ledger.requests(for: "0a")
+        #expect(requests.map { String(decoding: $0.body ?? [], as: UTF8.self).contains("first") } == [true, true, false])
+        #expect(try stage.drains())
+        #expect(try stage.counter(.retried) == 1)
+        #expect(try stage.status().unexplained == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test(arguments: [500, 503])
+    func `a retry does not meet the session again that failed it`(status: Int) throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        #expect(waitUntil { stage.simulator.totals.connections == 2 })
+        let tokens = (0..<20).map { deviceToken($0) }
+        for token in tokens { stage.simulator.plan(token: token, answers: [.usual(status)]) }
+        for token in tokens {
+            let before = stage.simulator.totals.accepted
+            try stage.push(pushJob(token))
+            #expect(stage.accepts(before + 1))
+            let sessions = stage.simulator.ledger.requests(for: token).map(\.connection)
+            #expect(sessions.count == 2 && sessions[0] != sessions[1], "\(sessions)")
+        }
         #expect(daemon.stop()?.status == 0)
     }
 }

@@ -19,14 +19,17 @@ final class DaemonStage {
 
     /// - Parameters:
     ///   - options: of redis-server, as on its command line.
+    ///   - validity: of the client certificate, in seconds from now.
     ///   - password: the one that such options ask of clients.
     ///   - configure: changes the simulator before it starts; its ledger keeps bodies.
     init(
-        redis options: [String] = [], topics: [String] = [DaemonStage.topic],
+        redis options: [String] = [], topics: [String] = [DaemonStage.topic], validity: ClosedRange<Int>? = nil,
         configure: (inout Simulator.Configuration) -> Void = { _ in }
     ) throws {
         redis = try RedisServer(options: options)
-        credentials = try Credentials.make(Credentials.Request(topics: topics))
+        var request = Credentials.Request(topics: topics)
+        if let validity { request.clientValidity = validity }
+        credentials = try Credentials.make(request)
         try credentials.write(to: folder.file("credentials"))
         var configuration = Simulator.Configuration(credentials: credentials)
         configuration.ledgerDetail = .requests(keepsBodies: true)
@@ -61,9 +64,11 @@ final class DaemonStage {
         return path
     }
 
-    /// Starts a daemon whose outputs are its own.
-    func start(_ changes: [String: String?] = [:], name: String = "settings.json") throws -> DaemonProcess {
-        try DaemonProcess(settings: write(changes, name: name), folder: TemporaryFolder())
+    /// Starts a daemon whose outputs are its own, and its state as well unless told otherwise.
+    func start(
+        _ changes: [String: String?] = [:], name: String = "settings.json", stateFolder: String? = nil
+    ) throws -> DaemonProcess {
+        try DaemonProcess(settings: write(changes, name: name), folder: TemporaryFolder(), stateFolder: stateFolder)
     }
 
     // MARK: Redis
@@ -175,5 +180,9 @@ extension JSONValue {
     func number(_ key: String) -> Int64? { self[key]?.integerValue }
 }
 
-/// Unix seconds.
-func unixTime() -> Int64 { Int64(time(nil)) }
+/// Unix seconds. Not time(2), which lags up to a tick behind the clock that Redis reads.
+func unixTime() -> Int64 {
+    var now = timespec()
+    clock_gettime(CLOCK_REALTIME, &now)
+    return Int64(now.tv_sec)
+}

@@ -10,7 +10,7 @@ struct DaemonStartTests {
 
     private func call(_ arguments: String...) throws -> (status: CInt?, output: String, errors: [Substring]) {
         let process = try ChildProcess(
-            BuiltProducts.path("gaplessd"), arguments, standardOutput: .file(folder.file("out")),
+            BuiltProducts.path("gaplessd"), arguments, environment: ["STATE_DIRECTORY": folder.file("state")], standardOutput: .file(folder.file("out")),
             standardError: .file(folder.file("err")))
         let exit = process.wait(atMost: .seconds(20))
         defer {
@@ -78,7 +78,9 @@ struct DaemonStartTests {
         let settings = try stage.write(["apns_auth_key_path": "\"${CREDENTIALS_DIRECTORY}/AuthKey_SIMKEY0001.p8\""])
         let daemon = try ChildProcess(
             BuiltProducts.path("gaplessd"), ["run", settings],
-            environment: ["CREDENTIALS_DIRECTORY": stage.folder.file("credentials")])
+            environment: [
+                "CREDENTIALS_DIRECTORY": stage.folder.file("credentials"), "STATE_DIRECTORY": stage.folder.file("state"),
+            ])
         try stage.push(pushJob("0a"))
         #expect(stage.accepts(1))
         daemon.kill(SIGTERM)

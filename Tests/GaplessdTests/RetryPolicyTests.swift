@@ -20,59 +20,88 @@ struct RetryPolicyTests {
         policy.decide(outcome, .init(attempts: attempts, resends: resends, topicIsOurs: false), random: 0.5)
     }
 
+    /// One case for each row of apns.md, section 10, in its order.
+    static let cases: [(status: Int, reason: String, decision: RetryPolicy.Decision)] = [
+        (400, "BadDeviceToken", .burySuspect(.suspect)),
+        (400, "DeviceTokenNotForTopic", .burySuspect(.suspect)),
+        (410, "Unregistered", .bury(.dead)),
+        (410, "ExpiredToken", .bury(.dead)),
+        (410, "a reason of next year", .bury(.dead)),
+        (400, "MissingDeviceToken", .bury(nil)),
+        (404, "BadPath", .bury(nil)),
+        (400, "BadCollapseId", .bury(nil)),
+        (400, "BadExpirationDate", .bury(nil)),
+        (400, "BadPriority", .bury(nil)),
+        (400, "InvalidPushType", .bury(nil)),
+        (400, "PayloadEmpty", .bury(nil)),
+        (413, "PayloadTooLarge", .bury(nil)),
+        (400, "BadMessageId", .bury(nil)),
+        (400, "BadTopic", .burySuspect(nil)),
+        (400, "TopicDisallowed", .burySuspect(nil)),
+        (400, "MissingTopic", .burySuspect(nil)),
+        (400, "DuplicateHeaders", .bury(nil)),
+        (405, "MethodNotAllowed", .bury(nil)),
+        (400, "IdleTimeout", .resend(mayDuplicate: false)),
+        (403, "ExpiredProviderToken", .renewToken),
+        (403, "InvalidProviderToken", .hold(.credential("InvalidProviderToken"))),
+        (403, "UnrelatedKeyIdInToken", .hold(.credential("UnrelatedKeyIdInToken"))),
+        (403, "BadEnvironmentKeyIdInToken", .hold(.credential("BadEnvironmentKeyIdInToken"))),
+        (403, "BadEnvironmentKeyInToken", .hold(.credential("BadEnvironmentKeyInToken"))),
+        (403, "MissingProviderToken", .hold(.credential("MissingProviderToken"))),
+        (403, "BadCertificate", .hold(.credential("BadCertificate"))),
+        (403, "BadCertificateEnvironment", .hold(.credential("BadCertificateEnvironment"))),
+        (403, "Forbidden", .hold(.credential("Forbidden"))),
+        (403, "a reason of next year", .hold(.credential("a reason of next year"))),
+        (429, "TooManyProviderTokenUpdates", .hold(.tokenUpdates)),
+        (429, "TooManyRequests", .retryLater(.seconds(1), pausesToken: true)),
+        (429, "another", .retryLater(.seconds(1))),
+        (500, "InternalServerError", .retryLater(.seconds(1))),
+        (503, "ServiceUnavailable", .retryLater(.seconds(1))),
+        (503, "Service Unavailable", .retryLater(.seconds(1))),
+        (503, "Shutdown", .resend(mayDuplicate: false)),
+        (502, "", .retryLater(.seconds(1))),
+        (599, "", .retryLater(.seconds(1))),
+        (408, "", .retryLater(.seconds(1))),
+        (418, "something new", .bury(nil)),
+        (301, "", .bury(nil)),
+        (0, "", .bury(nil)),
+    ]
+
     @Test func `200 is the end`() {
         #expect(decide(.delivered(apnsID: nil)) == .settleDelivered)
     }
 
-    @Test(arguments: [
-        (400, "BadCollapseId"), (400, "BadExpirationDate"), (400, "BadMessageId"), (400, "BadPriority"),
-        (400, "InvalidPushType"), (400, "DuplicateHeaders"), (400, "MissingDeviceToken"), (400, "PayloadEmpty"),
-        (404, "BadPath"), (405, "MethodNotAllowed"), (413, "PayloadTooLarge"), (418, "something new"), (301, ""),
-    ])
-    func `what the job itself got wrong is final at once`(status: Int, reason: String) {
-        #expect(decide(status, reason) == .bury(nil))
+    @Test(arguments: cases)
+    func `each answer has its row`(status: Int, reason: String, decision: RetryPolicy.Decision) {
+        #expect(decide(status, reason) == decision)
     }
 
-    @Test(arguments: ["Unregistered", "ExpiredToken", "a reason of next year"])
-    func `410 declares the token dead`(reason: String) {
-        #expect(decide(410, reason) == .bury(.dead))
-    }
-
-    @Test(arguments: ["BadDeviceToken", "DeviceTokenNotForTopic"])
-    func `a token that a wrong environment would explain is only suspect`(reason: String) {
-        #expect(decide(400, reason) == .burySuspect(.suspect))
+    @Test func `no row is without a case`() {
+        func row(_ status: Int, _ reason: String) -> Int? {
+            RetryTable.rows.firstIndex { $0.statuses.contains(status) && ($0.reason == nil || $0.reason == reason) }
+        }
+        #expect(Set(Self.cases.compactMap { row($0.status, $0.reason) }) == Set(RetryTable.rows.indices))
     }
 
     @Test(arguments: ["BadTopic", "MissingTopic", "TopicDisallowed"])
-    func `a refused topic is the job's fault only if the job named it`(reason: String) {
-        #expect(decide(400, reason, topicIsOurs: false) == .burySuspect(nil))
+    func `a refused topic of the settings holds the app`(reason: String) {
         #expect(decide(400, reason, topicIsOurs: true) == .hold(.topic(reason)))
     }
 
-    @Test(arguments: [
-        "InvalidProviderToken", "MissingProviderToken", "BadCertificate", "BadCertificateEnvironment", "Forbidden",
-        "UnrelatedKeyIdInToken", "BadEnvironmentKeyIdInToken", "a reason of next year",
-    ])
-    func `every other 403 is a fault of the credential and burns no job`(reason: String) {
-        #expect(decide(403, reason, attempts: 3) == .hold(.credential(reason)))
+    @Test(arguments: cases.filter { if case .hold = $0.decision { true } else { $0.decision == .renewToken } })
+    func `what is not the job's fault costs it no retry, however many it had`(
+        status: Int, reason: String, decision: RetryPolicy.Decision
+    ) {
+        #expect(decide(status, reason, attempts: 3, resends: 9) == decision)
     }
 
-    @Test func `an expired provider token is renewed`() {
-        #expect(decide(403, "ExpiredProviderToken", attempts: 3) == .renewToken)
-    }
-
-    @Test func `too many provider tokens hold the app, and count nothing`() {
-        #expect(decide(429, "TooManyProviderTokenUpdates", attempts: 3) == .hold(.tokenUpdates))
-    }
-
-    @Test(arguments: [
-        (429, "TooManyRequests"), (429, "another"), (500, "InternalServerError"), (503, "ServiceUnavailable"), (502, ""),
-        (599, ""), (408, ""),
-    ])
-    func `what may pass is sent four times in all, after the delays of the settings`(status: Int, reason: String) {
-        #expect(decide(status, reason, attempts: 0) == .retryLater(.seconds(1)))
-        #expect(decide(status, reason, attempts: 1) == .retryLater(.seconds(60)))
-        #expect(decide(status, reason, attempts: 2) == .retryLater(.seconds(900)))
+    @Test(arguments: cases.filter { if case .retryLater = $0.decision { true } else { false } })
+    func `what may pass is sent four times in all, after the delays of the settings`(
+        status: Int, reason: String, decision: RetryPolicy.Decision
+    ) {
+        let pauses = reason == "TooManyRequests"
+        #expect(decide(status, reason, attempts: 1) == .retryLater(.seconds(60), pausesToken: pauses))
+        #expect(decide(status, reason, attempts: 2) == .retryLater(.seconds(900), pausesToken: pauses))
         #expect(decide(status, reason, attempts: 3) == .bury(nil))
     }
 

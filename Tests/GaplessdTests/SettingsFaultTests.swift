@@ -76,9 +76,8 @@ struct SettingsFaultTests {
 
     @Test(arguments: [
         "pool_max_size": "3", "pool_scale": "\"constant\"", "pool_poll_interval": "1", "pool_min_sustain": "1",
-        "pool_settle_period": "1", "max_rate": "100", "max_bandwidth": "100", "apns_proxy": "\"http://p:1\"", "redis_tls": "true",
-        "redis_ca_path": "\"x\"", "redis_cert_path": "\"x\"", "redis_key_path": "\"x\"", "redis_sentinels": "[\"a:1\"]",
-        "redis_sentinel_master": "\"m\"", "metrics_listen": "\"127.0.0.1:9464\"", "filter_words": "[\"x\"]",
+        "pool_settle_period": "1", "max_rate": "100", "max_bandwidth": "100",
+        "metrics_listen": "\"127.0.0.1:9464\"", "filter_words": "[\"x\"]",
         "filter_words_path": "\"x\"", "filter_action": "\"mask\"",
     ])
     func `What a later version will do is refused, never ignored`(key: String, value: String) {
@@ -90,7 +89,7 @@ struct SettingsFaultTests {
     @Test func `What a later version will do may be given as it is without`() {
         let members = """
             "pool_size": 4, "pool_max_size": 4, "pool_scale": "incremental:1", "pool_poll_interval": 0.2, "pool_min_sustain": 2.0, \
-            "pool_settle_period": 5, "max_rate": 0, "max_bandwidth": 0.0, "redis_tls": false, "metrics_listen": "off", \
+            "pool_settle_period": 5, "max_rate": 0, "max_bandwidth": 0.0, "metrics_listen": "off", \
             "filter_action": "drop"
             """
         #expect(folder.faults(settings(members)) == [])

@@ -107,6 +107,19 @@ struct PoolMachineTests {
         #expect(pool.plan(20) == [4])
     }
 
+    @Test func `a session that was told to calm down delays the next dial, however well it served`() {
+        var pool = Pool(2)
+        _ = pool.plan()
+        _ = pool.opened(1)
+        _ = pool.opened(2)
+        pool.machine.mustSlowDown(SessionID(1), now: pool.start + .seconds(100), random: 0.5)
+        pool.machine.mustSlowDown(SessionID(1), now: pool.start + .seconds(100), random: 0.5)
+        _ = pool.retired(1, 100)
+        _ = pool.ended(1, 100)
+        #expect(pool.plan(100.9) == [])
+        #expect(pool.plan(101) == [3])
+    }
+
     @Test func `sessions that serve and go, over and over, run out of their budget`() {
         var pool = Pool(1)
         var dials = 0

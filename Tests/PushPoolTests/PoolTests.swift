@@ -1,3 +1,4 @@
+import APNSSimulator
 import PushPool
 import Sockets
 import Synchronization
@@ -44,8 +45,10 @@ struct PoolTests {
         let (old, new) = (try FakeServer(), try FakeServer())
         let fixture = try PoolFixture(port: old.port, sessions: 2)
         let before = fixture.push(2000)
-        try fixture.pool.replace(
-            settings: fixture.settings(port: new.port, sessions: 2), credential: PoolFixture.signing.get())
+        // A dial that is under way would be given up for a new one.
+        fixture.waitUntilOpened(2)
+        fixture.pool.replace(
+            with: try .init(settings: fixture.settings(port: new.port, sessions: 2), credential: PoolFixture.signing.get()))
         let after = fixture.push(2000)
         fixture.waitUntilOpened(4)
         let last = fixture.push(100)
@@ -68,6 +71,45 @@ struct PoolTests {
         let client = Certificates.shared.client
         let certificate = try Credential.certificate(certPEM: client.certificatesPEM, keyPEM: client.keyPEM)
         #expect(try PoolFixture(port: server.port, credential: certificate).pool.renewToken() == .noSigningKey)
+    }
+
+    @Test func `a session goes on with its token when there is a younger one, for APNs counts changes by connection`() throws {
+        let credentials = try Credentials.make()
+        let directory = TemporaryDirectory()
+        _ = try credentials.write(to: directory.path)
+        let simulator = try Simulator(Simulator.Configuration(credentials: credentials))
+        let key = credentials.providerKey
+        let credential = try Credential.signingKey(p8PEM: key.pem, keyID: key.keyID, teamID: key.teamID)
+        let pools = try (0..<2).map { _ in
+            try PoolFixture(port: simulator.port, credential: credential) {
+                $0.host = "localhost"
+                $0.extraRootsPath = "\(directory.path)/ca.pem"
+            }
+        }
+        for pool in pools { pool.push(1) }
+        for pool in pools { pool.waitForDeliveries(1) }
+        #expect(pools[1].pool.renewToken() == .renewed)
+        pools[1].waitUntilOpened(2)
+        for pool in pools { pool.push(5) }
+        for pool in pools { #expect(pool.waitForDeliveries(6).allSatisfy { $0.outcome == .delivered(apnsID: nil) }) }
+        #expect(simulator.totals.connections == 3)
+    }
+
+    @Test func `a session whose old token is refused gets the younger one that there is, and none is signed for it`() throws {
+        let server = try FakeServer()
+        let own = try Credential.signingKey(p8PEM: Certificates.shared.signingKeyPEM, keyID: "OLDANDNEW1", teamID: "TEAM567890")
+        let (first, second) = (try PoolFixture(port: server.port, credential: own), try PoolFixture(port: server.port, credential: own))
+        for pool in [first, second] {
+            pool.push(1)
+            pool.waitForDeliveries(1)
+        }
+        #expect(second.pool.renewToken() == .renewed)
+        second.waitUntilOpened(2)
+        let session = try #require(first.deliveries.all.first?.session)
+        #expect(first.pool.renewToken(refusedOn: session) == .renewed)
+        first.waitUntilOpened(2)
+        let minted = (first.events.drain() + second.events.drain()).count { $0 == .tokens(.minted(key: "OLDANDNEW1")) }
+        #expect(minted == 2)
     }
 
     @Test func `reconnecting replaces every session and loses nothing`() throws {

@@ -114,28 +114,21 @@ struct TokenScheduleTests {
     }
 
     @Test func `one token serves everybody until it is due`() throws {
-        let source = ProviderTokenSource(try signingKey())
-        let first = try #require(source.token(forNewSession: true, now: start, unixTime: 1000))
-        #expect(source.token(forNewSession: false, now: minutes(49), unixTime: 4000) == first)
-        let second = try #require(source.token(forNewSession: false, now: minutes(50), unixTime: 4000))
+        let source = ProviderTokenSource(try signingKey(), file: nil)
+        let first = try #require(source.token(forNewSession: true, at: Moment(now: start, unixTime: 1000)))
+        #expect(source.token(forNewSession: false, at: Moment(now: minutes(49), unixTime: 4000)) == first)
+        let second = try #require(source.token(forNewSession: false, at: Moment(now: minutes(50), unixTime: 4000)))
         #expect(second.generation == 2)
         #expect(second != first)
     }
 
     @Test func `a refusal mints another one for all, and the next one only when that is old enough`() throws {
-        let source = ProviderTokenSource(try signingKey())
-        _ = source.token(forNewSession: true, now: start, unixTime: 1000)
-        #expect(source.renew(after: 1, now: minutes(10), unixTime: 1600) == 2)
+        let source = ProviderTokenSource(try signingKey(), file: nil)
+        _ = source.token(forNewSession: true, at: Moment(now: start, unixTime: 1000))
+        #expect(source.renew(after: 1, at: Moment(now: minutes(10), unixTime: 1600)) == 2)
         // Another pool heard the same of the first token.
-        #expect(source.renew(after: 1, now: minutes(10), unixTime: 1600) == 2)
-        #expect(source.renew(after: 2, now: minutes(11), unixTime: 1660) == nil)
-        #expect(source.renew(after: 2, now: minutes(35), unixTime: 3100) == 3)
-    }
-
-    @Test func `a token that an earlier process left is used`() throws {
-        let key = try signingKey()
-        let left = try #require(ProviderToken(keyID: "k", teamID: "t", issuedAt: 1, generation: 1, sign: key.sign))
-        let source = ProviderTokenSource(key, token: left, mintedAt: start)
-        #expect(source.token(forNewSession: true, now: minutes(5), unixTime: 9) == left)
+        #expect(source.renew(after: 1, at: Moment(now: minutes(10), unixTime: 1600)) == 2)
+        #expect(source.renew(after: 2, at: Moment(now: minutes(11), unixTime: 1660)) == nil)
+        #expect(source.renew(after: 2, at: Moment(now: minutes(35), unixTime: 3100)) == 3)
     }
 }

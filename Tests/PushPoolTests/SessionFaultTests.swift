@@ -1,4 +1,5 @@
-import PushPool
+import Glibc
+@testable import PushPool
 import Synchronization
 import Testing
 
@@ -62,7 +63,7 @@ struct SessionFaultTests {
         // The session retires softly; its stream was cancelled.
         fixture.waitUntilOpened(2)
         fixture.events.wait { events in
-            events.contains { if case .closed(_, _, .closedByUs) = $0 { true } else { false } }
+            events.contains { if case .closed(_, _, .retired(.requestIgnored)) = $0 { true } else { false } }
         }
     }
 
@@ -143,5 +144,83 @@ struct SessionFaultTests {
         let deliveries = fixture.waitForDeliveries(1000)
         #expect(outcome(of: deliveries, 1) == .maybeProcessed(.pingUnanswered))
         #expect(Set(deliveries.map(\.id)).count == 1000)
+    }
+
+    @Test func `a session that has used its stream identifiers up is replaced, and nothing is lost`() throws {
+        let server = try FakeServer()
+        let fixture = try PoolFixture(port: server.port) { $0.requestsPerSession = 40 }
+        let ids = fixture.push(100)
+        let deliveries = fixture.waitForDeliveries(100)
+        #expect(deliveries.map(\.id).sorted() == ids)
+        #expect(deliveries.allSatisfy { $0.outcome == .delivered(apnsID: nil) })
+        #expect(server.record.requests.load(ordering: .relaxed) == 100)
+        let ends = fixture.events.drain().compactMap { if case .closed(_, _, let fault) = $0 { fault } else { nil } }
+        #expect(ends == [.retired(.usedUp), .retired(.usedUp)])
+    }
+
+    @Test func `three answers of 500 in a row lead to another session, and so on with growing waits`() throws {
+        let failing = FakeServer.Script(answers: [.status(500, body: #"{"reason":"InternalServerError"}"#)])
+        let server = try FakeServer([failing, failing, failing, .init()])
+        let fixture = try PoolFixture(port: server.port)
+        fixture.waitUntilOpened(1)
+        for round in 1...3 {
+            fixture.push(3)
+            fixture.waitForDeliveries(3 * round)
+            fixture.waitUntilOpened(round + 1)
+        }
+        fixture.push(3)
+        let deliveries = fixture.waitForDeliveries(12)
+        #expect(deliveries.suffix(3).allSatisfy { $0.outcome == .delivered(apnsID: nil) })
+        let ends = fixture.events.drain().compactMap { if case .closed(_, _, let fault) = $0 { fault } else { nil } }
+        #expect(ends == Array(repeating: .retired(.serverErrors), count: 3))
+    }
+
+    @Test func `ENHANCE_YOUR_CALM is obeyed: the next dial waits, and what was in flight is pushed by it`() throws {
+        let angry = FakeServer.Script(answers: [.status(200), .goAway(last: 1, code: 11)])
+        let server = try FakeServer([angry, .init()])
+        let fixture = try PoolFixture(port: server.port) { $0.dialBackoff = Backoff(first: .milliseconds(400), jitter: 0) }
+        fixture.push(1)
+        fixture.waitForDeliveries(1)
+        let begin = ContinuousClock.now
+        fixture.push(1)
+        #expect(fixture.waitForDeliveries(2).last?.outcome == .notProcessed(.goAway(code: 11, reason: "")))
+        fixture.waitUntilOpened(2)
+        #expect(.now - begin >= .milliseconds(400))
+    }
+
+    @Test func `a stream that is reset for the sake of calm ends its session too`() throws {
+        let angry = FakeServer.Script(answers: [.status(200), .reset(11)])
+        let server = try FakeServer([angry, .init()])
+        let fixture = try PoolFixture(port: server.port) { $0.dialBackoff = Backoff(first: .milliseconds(400), jitter: 0) }
+        fixture.push(1)
+        fixture.waitForDeliveries(1)
+        let begin = ContinuousClock.now
+        fixture.push(1)
+        #expect(fixture.waitForDeliveries(2).last?.outcome == .maybeProcessed(.streamReset(code: 11)))
+        fixture.waitUntilOpened(2)
+        #expect(.now - begin >= .milliseconds(400))
+    }
+
+    @Test func `the kernel gives a dead connection up after 20 seconds`() throws {
+        let server = try FakeServer()
+        let fixture = try PoolFixture(port: server.port)
+        fixture.waitUntilOpened()
+        #expect(userTimeouts(ofConnectionsTo: server.port) == [20_000])
+    }
+}
+
+/// TCP_USER_TIMEOUT, in milliseconds, of this process's sockets that are connected to a port of this machine.
+private func userTimeouts(ofConnectionsTo port: Int) -> [CInt] {
+    (3..<1024).compactMap { (descriptor: CInt) in
+        var address = sockaddr_in()
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let isConnected = withUnsafeMutableBytes(of: &address) { raw in
+            getpeername(descriptor, raw.baseAddress!.assumingMemoryBound(to: sockaddr.self), &length) == 0
+        }
+        guard isConnected, Int(UInt16(bigEndian: address.sin_port)) == port else { return nil }
+        var milliseconds: CInt = 0
+        var size = socklen_t(MemoryLayout<CInt>.size)
+        getsockopt(descriptor, CInt(IPPROTO_TCP), 18, &milliseconds, &size)  // TCP_USER_TIMEOUT
+        return milliseconds
     }
 }

@@ -104,7 +104,7 @@ struct OpenSessionTests {
         let slot = session.machine.accepted(4, now: session.start)
         let effects = session.tell { $0.notOpened(at: slot, &$1) }
         #expect(effects.first == .report(4, .notProcessed(.connectionLost("no stream could be opened"))))
-        #expect(effects.dropFirst() == [.retire, .disconnect(.closedByUs)])
+        #expect(effects.dropFirst() == [.retire, .disconnect(.retired(.usedUp))])
     }
 
     @Test func `it retires before stream identifiers run out`() {
@@ -116,7 +116,20 @@ struct OpenSessionTests {
         #expect(session.machine.free == 0)
         #expect(session.tick(after: .zero) == [.retire])
         #expect(session.answer(0) == [.report(1, delivered)])
-        #expect(session.answer(1) == [.report(2, delivered), .disconnect(.closedByUs)])
+        #expect(session.answer(1) == [.report(2, delivered), .disconnect(.retired(.usedUp))])
+    }
+
+    @Test func `three answers of 500 in a row retire it, and any other answer begins the row anew`() {
+        var session = Session(inFlight: [1, 2, 3, 4, 5, 6, 7])
+        let error = Outcome.rejected(Rejection(status: 500, reason: "InternalServerError"))
+        func fail(_ slot: Int) -> [Effect] { session.tell { $0.answered(error, stream: StreamID(2 * slot + 1), at: slot, &$1) } }
+        #expect(fail(0) == [.report(1, error)])
+        #expect(fail(1) == [.report(2, error)])
+        #expect(session.answer(2) == [.report(3, delivered)])
+        #expect(fail(3) == [.report(4, error)])
+        #expect(fail(4) == [.report(5, error)])
+        #expect(fail(5) == [.report(6, error), .retire])
+        #expect(session.answer(6) == [.report(7, delivered), .disconnect(.retired(.serverErrors))])
     }
 }
 
@@ -248,13 +261,13 @@ struct SessionTimeTests {
         #expect(session.machine.inFlight == 2)
         // The stream is closed when RST_STREAM has left; nothing is said of it again.
         #expect(session.reset(0, code: 8) == [])
-        #expect(session.answer(1) == [.report(2, delivered), .disconnect(.closedByUs)])
+        #expect(session.answer(1) == [.report(2, delivered), .disconnect(.retired(.requestIgnored))])
     }
 
     @Test func `a session whose last request was given up closes`() {
         var session = Session(inFlight: [1])
         _ = session.tick(after: .seconds(15))
-        let expected: [Effect] = [.report(1, .timedOut), .cancel(1), .retire, .disconnect(.closedByUs)]
+        let expected: [Effect] = [.report(1, .timedOut), .cancel(1), .retire, .disconnect(.retired(.requestIgnored))]
         #expect(session.pong(1, after: .seconds(16)) == expected)
     }
 

@@ -16,9 +16,11 @@ private struct Taker {
     }
 
     func take(_ free: Int) -> [UInt64] {
-        var batch: [PushPool.Notification] = []
-        queue.take(into: &batch, free: free, for: id)
-        return batch.map(\.id)
+        let batch = Ring<PushPool.Notification>()
+        queue.take(into: batch, free: free, for: id)
+        var ids: [UInt64] = []
+        while let notification = batch.popFirst() { ids.append(notification.id) }
+        return ids
     }
 
     /// Whether somebody has rung since the last look.
@@ -189,6 +191,16 @@ struct RingTests {
                 for _ in 0..<round % 5 {
                     guard let first = ring.popFirst() else { break }
                     #expect(first.0 == expected)
+                    expected += 1
+                }
+            }
+            for round in 1...20 {
+                var batch = (0..<round).map { (next + $0, element) }
+                ring.append(contentsOf: &batch)
+                next += round
+                #expect(batch.isEmpty)
+                for _ in 0..<round - 1 {
+                    #expect(ring.popFirst()?.0 == expected)
                     expected += 1
                 }
             }

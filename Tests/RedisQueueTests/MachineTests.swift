@@ -298,7 +298,7 @@ struct PartTests {
 
     @Test(arguments: 1...9)
     func `replies are understood however they are cut`(step: Int) throws {
-        let text = "*3\r\n$3\r\na\r\n\r\n*-1\r\n*2\r\n:-7\r\n*0\r\n+OK\r\n-ERR no\r\n$-1\r\n$0\r\n\r\n"
+        let text = "*4\r\n$3\r\na\r\n\r\n*-1\r\n*2\r\n:-7\r\n*0\r\n:5\r\n+OK\r\n-ERR no\r\n$-1\r\n$0\r\n\r\n"
         var reader = ReplyReader()
         var replies: [RedisReply] = []
         let all = Array(text.utf8)
@@ -309,7 +309,7 @@ struct PartTests {
         }
         #expect(
             replies == [
-                .array([.string(bytes("a\r\n")), .null, .array([.integer(-7), .array([])])]),
+                .array([.string(bytes("a\r\n")), .null, .array([.integer(-7), .array([])]), .integer(5)]),
                 .status("OK"), .error("ERR no"), .null, .string([]),
             ])
     }

@@ -1,3 +1,4 @@
+import Glibc
 import PushPool
 import Threads
 
@@ -27,6 +28,7 @@ enum APNSProbe {
                 case .opened(_, let address, let streams): return "ok, \(address), \(streams) streams"
                 case .dialFailed(let address, let fault, _), .closed(_, let address, let fault):
                     throw ProbeFault(fault, at: address)
+                case .tokens(let news): news.warn()
                 case .capacityChanged: continue
                 }
             }
@@ -35,6 +37,13 @@ enum APNSProbe {
             poller.wait(until: deadline)
         }
         throw .unavailable("\(settings.host):\(settings.port) within \(settings.dialTimeout)")
+    }
+}
+
+extension TokenNews {
+    /// A token that cannot be kept is worth a word also where there is no log.
+    func warn() {
+        if case .notKept = self { StandardStreams.print(["warning: \(logText.printable)"], to: STDERR_FILENO) }
     }
 }
 
@@ -47,7 +56,7 @@ extension ProbeFault {
         case .streamReset(let code): self = .unavailable("\(address): RST_STREAM \(code)")
         case .connectionLost(let why): self = .unavailable("\(address): \(why)")
         case .pingUnanswered: self = .unavailable("\(address): PING unanswered")
-        case .closedByUs: self = .unavailable("\(address): closed")
+        case .closedByUs, .retired: self = .unavailable("\(address): closed")
         }
     }
 }

@@ -8,23 +8,30 @@ struct CheckReport {
     /// - Parameter now: Unix seconds, for the days that certificates have left.
     init(_ configuration: Configuration, now: Int64) {
         let settings = configuration.settings
+        let redis = settings.redis
         var lines = [
-            "redis       \(settings.redis.server.text), database \(settings.redis.database), \(settings.redis.delivery.text)",
+            "redis       \(redis.server.text)\(redis.tls == nil ? "" : " by TLS"), database \(redis.database), \(redis.delivery.text)",
             "lists       \(settings.lists.map(\.printable).joined(separator: ", "))",
             "retries     \(settings.retryLimit), after \(settings.retryDelays.map(\.secondsText).joined(separator: ", ")) s",
         ]
         for (app, credential) in zip(settings.apps, configuration.credentials) {
             lines += ["", app.name.map { "app         \($0.printable)" } ?? "app         (top level)"]
-            lines += Self.lines(app, credential, now: now)
+            lines += Self.lines(app, credential, configuration.stateFolder, now: now)
         }
         self.lines = lines + ["", "settings: ok"]
     }
 
-    private static func lines(_ app: Settings.App, _ own: AppCredential, now: Int64) -> [String] {
+    private static func lines(_ app: Settings.App, _ own: AppCredential, _ tokenFolder: String?, now: Int64) -> [String] {
         var lines = [
             "server      \(app.pool.host):\(app.pool.port), \(app.pool.sessions) sessions",
             "credential  \(own.credential.description.printable)",
         ]
+        if let proxy = app.pool.proxy {
+            lines.append("proxy       \(proxy)\(proxy.user.map { ", user \($0.printable)" } ?? "")")
+        }
+        if case .signingKey = app.credential {
+            lines.append("tokens      \(tokenFolder.map { "kept in \($0.printable)" } ?? "kept in memory alone: there is no STATE_DIRECTORY")")
+        }
         if let facts = own.credential.certificate {
             let days = facts.daysLeft(now: now)
             lines += [
@@ -40,8 +47,10 @@ struct CheckReport {
 extension QueueSettings.Server {
     var text: String {
         switch self {
-        case .tcp(let host, let port): host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
-        case .unix(let path): "unix:\(path)"
+        case .tcp(let host, let port): Endpoint.tcp(host: host, port: port).description
+        case .unix(let path): Endpoint.unix(path: path).description
+        case .sentinels(let sentinels, let master):
+            "master \(master.printable) by Sentinel at \(sentinels.map(\.description).joined(separator: ", "))"
         }
     }
 }

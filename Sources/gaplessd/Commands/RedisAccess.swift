@@ -1,6 +1,7 @@
 import ArgumentParser
 import Glibc
 import RedisQueue
+import Sockets
 
 /// How the one-shot calls reach Redis: every one of them begins by asking whether it lets us in and whether the keys of the lists
 /// are lists.
@@ -11,10 +12,11 @@ enum RedisAccess {
     static func open(_ settings: Settings) throws(ProbeFault) -> RedisClient {
         var queue = settings.queues[0]
         queue.timeout = timeout
+        let tls = try tls(settings)
         var types: [String] = []
         let client: RedisClient
         do throws(RedisError) {
-            var opened = try RedisClient(settings: queue)
+            var opened = try RedisClient(settings: queue, tls: tls)
             for list in settings.lists { types.append(try opened.command(["TYPE", list]).text ?? "none") }
             client = opened
         } catch {
@@ -24,6 +26,14 @@ enum RedisAccess {
             throw .refused("\(settings.redis.server.text): the key \(list) is a \(type), not a list")
         }
         return client
+    }
+
+    private static func tls(_ settings: Settings) throws(ProbeFault) -> TLSContext? {
+        do {
+            return try settings.redis.tlsContext()
+        } catch {
+            throw .refused(error.faults.map { "\($0.key): \($0.problem)" }.joined(separator: "; "))
+        }
     }
 
     /// Runs a whole call on one connection. What is wrong with Redis is one sentence on stderr, and the exit status.
@@ -42,8 +52,18 @@ enum RedisAccess {
 /// What `check` wants of Redis.
 enum RedisProbe {
     static func run(_ settings: Settings) throws(ProbeFault) -> String {
-        _ = try RedisAccess.open(settings)
-        return "ok, \(settings.redis.server.text)"
+        var client = try RedisAccess.open(settings)
+        let rights: [UserRights]
+        do throws(RedisError) {
+            var read: [UserRights] = []
+            for queue in settings.queues { read.append(try UserRights.read(&client, queue)) }
+            rights = read
+        } catch {
+            throw ProbeFault(error, of: settings)
+        }
+        let faults = rights.flatMap(\.faults).unique
+        guard faults.isEmpty else { throw .refused("\(settings.redis.server.text): \(faults.joined(separator: "; "))") }
+        return (["ok, \(settings.redis.server.text)"] + rights.flatMap(\.remarks).unique).joined(separator: "; ")
     }
 }
 
@@ -60,4 +80,9 @@ extension ProbeFault {
         StandardStreams.print(["\(service): \(self)\(more)"], to: STDERR_FILENO)
         return exitCode
     }
+}
+
+extension [String] {
+    /// Each once, in the order of the first of each.
+    fileprivate var unique: [String] { reduce(into: []) { if !$0.contains($1) { $0.append($1) } } }
 }

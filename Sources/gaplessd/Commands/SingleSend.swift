@@ -101,6 +101,7 @@ struct SingleSend {
             case .opened: return true
             case .dialFailed(let address, let fault, _), .closed(_, let address, let fault):
                 throw Fault(description: "\(address): no answer: \(fault.logText)")
+            case .tokens(let news): news.warn()
             case .capacityChanged: continue
             }
         }

@@ -1,4 +1,4 @@
-import PushPool
+@testable import PushPool
 import Testing
 import Threads
 
@@ -15,15 +15,16 @@ final class PoolFixture {
             p8PEM: Certificates.shared.signingKeyPEM, keyID: "ABCDE12345", teamID: "TEAM567890")
     }
 
-    init(port: Int, sessions: Int = 1, credential: Credential? = nil, _ change: (inout PoolSettings) -> Void = { _ in })
-        throws
-    {
+    init(
+        port: Int, sessions: Int = 1, credential: Credential? = nil, resolver: Resolver = Resolver(),
+        _ change: (inout PoolSettings) -> Void = { _ in }
+    ) throws {
         directory.write(Certificates.shared.rootPEM, to: "root.pem")
         deliveries = Collector()
         events = Collector()
-        pool = try SessionPool(
-            settings: settingsFor(port, sessions, directory.path, change), credential: credential ?? PoolFixture.signing.get(),
-            deliveries: deliveries.mailbox, events: events.mailbox)
+        let configuration = try PoolConfiguration(
+            settings: settingsFor(port, sessions, directory.path, change), credential: credential ?? PoolFixture.signing.get())
+        pool = SessionPool(configuration, deliveries: deliveries.mailbox, events: events.mailbox, resolver: resolver)
     }
 
     deinit { _ = pool.close() }

@@ -1,0 +1,56 @@
+/// Cuts what a server says into many small frames: DATA of one byte, HEADERS of one byte and four CONTINUATION frames behind
+/// it. A client must not care (RFC 9113, 4.3 and 6.10); many allow no more than eight CONTINUATION frames, since CVE-2024-27316.
+enum FrameSplitter {
+    private enum Kind {
+        static let data: UInt8 = 0, headers: UInt8 = 1, continuation: UInt8 = 9
+    }
+
+    private enum Flag {
+        static let endStream: UInt8 = 1, endHeaders: UInt8 = 4
+    }
+
+    private static let continuations = 4
+
+    private static let headLength = 9
+
+    /// - Parameter bytes: whole frames without padding and priority, which a server has no use for.
+    static func append(_ bytes: UnsafeBufferPointer<UInt8>, to output: inout [UInt8]) {
+        var rest = bytes[...]
+        while rest.count >= headLength {
+            let head = rest.startIndex
+            let length = Int(rest[head]) << 16 | Int(rest[head + 1]) << 8 | Int(rest[head + 2])
+            let frame = rest.prefix(headLength + length)
+            switch frame[head + 3] {
+            case Kind.data where length > 1: cut(frame, into: 1, last: Flag.endStream, next: Kind.data, to: &output)
+            case Kind.headers where length > 1:
+                let piece = (length - 1 + continuations - 1) / continuations
+                cut(frame, into: piece, last: Flag.endHeaders, next: Kind.continuation, to: &output)
+            default: output.append(contentsOf: frame)
+            }
+            rest = rest.dropFirst(frame.count)
+        }
+        output.append(contentsOf: rest)
+    }
+
+    /// The first piece has one byte, each that follows `size`.
+    ///
+    /// - Parameter last: the flag that belongs to the last piece; the others stay with the first.
+    private static func cut(
+        _ frame: Slice<UnsafeBufferPointer<UInt8>>, into size: Int, last: UInt8, next: UInt8, to output: inout [UInt8]
+    ) {
+        let head = frame.startIndex
+        let flags = frame[head + 4]
+        var rest = frame.dropFirst(headLength)
+        var isFirst = true
+        while !rest.isEmpty {
+            let piece = rest.prefix(isFirst ? 1 : size)
+            rest = rest.dropFirst(piece.count)
+            output += [UInt8(piece.count >> 16 & 255), UInt8(piece.count >> 8 & 255), UInt8(piece.count & 255)]
+            output.append(isFirst ? frame[head + 3] : next)
+            output.append((isFirst ? flags & ~last : 0) | (rest.isEmpty ? flags & last : 0))
+            output.append(contentsOf: frame[head + 5..<head + headLength])
+            output.append(contentsOf: piece)
+            isFirst = false
+        }
+    }
+}

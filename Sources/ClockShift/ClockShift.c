@@ -1,0 +1,47 @@
+#define _GNU_SOURCE
+#include "ClockShift.h"
+
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile const int64_t *shift;
+
+// Before main, and without malloc: the allocator itself asks for the time while it is made.
+__attribute__((constructor)) static void map_file(void) {
+    const char *path = getenv("CLOCK_SHIFT_FILE");
+    int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (file < 0) return;
+    void *page = mmap(NULL, sizeof(*shift), PROT_READ, MAP_SHARED, file, 0);
+    if (page != MAP_FAILED) shift = page;
+    close(file);
+}
+
+static int64_t seconds(void) { return shift ? *shift : 0; }
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    int status = (int)syscall(SYS_clock_gettime, clock, now);
+    if (status == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) now->tv_sec += seconds();
+    return status;
+}
+
+int gettimeofday(struct timeval *restrict now, void *restrict zone) {
+    struct timespec precise;
+    (void)zone;
+    if (clock_gettime(CLOCK_REALTIME, &precise) != 0) return -1;
+    now->tv_sec = precise.tv_sec;
+    now->tv_usec = precise.tv_nsec / 1000;
+    return 0;
+}
+
+time_t time(time_t *out) {
+    struct timespec now;
+    if (clock_gettime(CLOCK_REALTIME, &now) != 0) return (time_t)-1;
+    if (out) *out = now.tv_sec;
+    return now.tv_sec;
+}

@@ -1,0 +1,141 @@
+import APNSSimulator
+import Harness
+internal import RedisQueue
+
+/// Faults of APNs and of the way to it: connections.
+extension Fault {
+    static let apnsRows = [goAway, goAwayUnanswered, reset, halfOpen, disorder, refusedStreams] + refusalRows
+
+    private static let goAway = Fault(
+        number: 31, name: "goaway", title: "GOAWAY under load, last id in the middle", rule: .nothingTwice, isQuick: true
+    ) { trial in
+        let jobs = trial.jobs(60_000)
+        try trial.open(simulator: ["--latency", "5ms", "--goaway-every", "500", "--fail", "goaway:0.1%"])
+        try trial.start()
+        try trial.queue(jobs)
+        try trial.await("all are settled", atMost: .seconds(120)) { try trial.stage.status().isDrained }
+        trial.count(jobs / 500)
+    }
+
+    /// What APNs answers in the last moments never arrives: at or below the last id, and not answered.
+    private static let goAwayUnanswered = Fault(
+        number: 32, name: "goaway-cut", title: "GOAWAY, then closed without the answers", rule: .onlyWhatWasInFlight, isQuick: true
+    ) { trial in
+        try trial.open(hosting: Trial.accepting(after: 20...60), proxies: true)
+        try trial.start()
+        trial.produce()
+        for _ in 1...trial.times(20) {
+            try trial.awaitBusy()
+            trial.pause(50...300)
+            try trial.strike {
+                trial.stage.hosted.goAway()
+                trial.pause(1...10)
+                try trial.loseAnswers(for: 5...50)
+            }
+        }
+    }
+
+    /// Connections that end after a random number of bytes, also in the middle of a handshake or a frame.
+    private static let reset = Fault(
+        number: 33, name: "apns-cut", title: "APNs connections cut after random bytes", rule: .onlyWhatWasInFlight, isQuick: true
+    ) { trial in
+        let streams = 50
+        try trial.open(
+            simulator: ["--latency", "5ms..15ms"], proxies: true,
+            settings: ["apns_max_concurrent_streams": String(streams), "pool_size": "4"])
+        try trial.start()
+        guard let proxy = trial.stage.simulatorProxy else { return }
+        trial.produce(perSecond: 1000)
+        try trial.awaitBusy()
+        proxy.behaviour.cutAfter = 1000...300_000
+        proxy.cutAll()
+        try trial.await("enough are cut", atMost: .seconds(90)) { proxy.cuts >= (trial.scale == .full ? 50 : 5) }
+        try trial.strike {
+            proxy.behaviour.cutAfter = nil
+            proxy.cutAll()
+        }
+        trial.count(proxy.cuts)
+        trial.allowTwice(streams * (proxy.cuts + 8))
+    }
+
+    /// Ten connections that nobody cut and nothing passes, which only a PING shows; new ones are served.
+    private static let halfOpen = Fault(
+        number: 34, name: "apns-halfopen", title: "APNs half-open, 10 sessions at once", rule: .onlyWhatWasInFlight
+    ) { trial in
+        try trial.open(
+            hosting: Trial.accepting(after: 5...15), proxies: true,
+            settings: [
+                "pool_size": "10", "apns_max_concurrent_streams": "50", "apns_keepalive": "1", "apns_request_timeout": "4",
+            ])
+        try trial.start()
+        trial.produce()
+        for _ in 1...(trial.scale == .full ? 2 : 1) {
+            try trial.await("10 sessions are open") { trial.stage.hosted.totals.openConnections >= 10 }
+            try trial.awaitBusy()
+            // Answers that were on their way are lost with the connection.
+            trial.stage.simulatorProxy?.deadenAll()
+            try trial.allowInFlightTwice()
+            let noticed = trial.complaints("is closed: ")
+            // A PING after four seconds, and ten seconds in which it may be answered.
+            try trial.await("the first PING is given up") { trial.complaints("is closed: ") > noticed }
+            let start = ContinuousClock.now
+            try trial.strike {}
+            if .now - start > .seconds(30) { trial.fail("\(.now - start) from the first notice to the usual rate") }
+            trial.count(9)
+        }
+    }
+
+    /// Answers in any order, late, and a byte at a time.
+    private static let disorder = Fault(
+        number: 35, name: "apns-disorder", title: "answers swapped, late, a byte at a time", rule: .nothingTwice, isQuick: true
+    ) { trial in
+        try trial.open(simulator: ["--latency", "0ms..300ms", "--fail", "503:1%"], proxies: true)
+        try trial.start()
+        guard let proxy = trial.stage.simulatorProxy else { return }
+        trial.produce(perSecond: 500)
+        for turn in 0..<trial.times(20) {
+            try trial.awaitBusy()
+            try trial.strike {
+                var behaviour = FaultProxy.Behaviour()
+                behaviour.isBytewise = turn % 2 == 0
+                behaviour.delay = .milliseconds(trial.draw(0...100))
+                proxy.behaviour = behaviour
+                trial.pause(50...500)
+                proxy.behaviour = .init()
+            }
+        }
+    }
+
+    private static let refusedStreams = Fault(
+        number: 36, name: "refused", title: "REFUSED_STREAM, streams lowered to 1 and 0", rule: .nothingTwice, isQuick: true
+    ) { trial in
+        let share = Script.Share(.resetStream(code: 7), 0.01)
+        try trial.open(hosting: Trial.accepting(after: 5...15, [share]))
+        try trial.start()
+        trial.produce()
+        for _ in 1...trial.times(10) {
+            try trial.awaitBusy()
+            try trial.strike {
+                for limit: UInt32 in [1, 0, 1000] {
+                    trial.stage.hosted.behave { ($0.streamLimit, $0.tokenStreamLimit) = (limit, max(1, limit)) }
+                    trial.pause(50...200)
+                }
+            }
+        }
+        trial.afterwards = { status in
+            let spent = status.counter(.retried) + status.dead
+            if spent > 0 { trial.fail("\(spent) attempts were counted, though none was looked at") }
+        }
+    }
+}
+
+extension Trial {
+    /// What APNs answers for so many milliseconds is lost, then its connections are cut.
+    func loseAnswers(for milliseconds: ClosedRange<Int>) throws {
+        stage.simulatorProxy?.behaviour.swallowsReplies = true
+        pause(milliseconds)
+        stage.simulatorProxy?.cutAll()
+        stage.simulatorProxy?.behaviour.swallowsReplies = false
+        try allowInFlightTwice()
+    }
+}

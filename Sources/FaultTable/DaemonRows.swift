@@ -1,0 +1,96 @@
+import Glibc
+import Harness
+internal import RedisQueue
+
+/// Faults of the daemon itself: killed.
+extension Fault {
+    static let daemonRows = [killed, killedInside, oneOfTwoKilled, poison] + frozenRows + stopRows + limitRows + clockRows
+
+    private static let killed = Fault(
+        number: 1, name: "kill", title: "kill -9 of the daemon under load", rule: .onlyWhatWasInFlight, isQuick: true
+    ) { trial in
+        try trial.open(simulator: ["--latency", "5ms..15ms", "--fail", "503:1%"])
+        var daemon = try trial.start()
+        trial.produce()
+        for _ in 1...trial.times(50) {
+            trial.pause(50...800)
+            try trial.strike { daemon = try trial.killAndRestart(daemon) }
+        }
+    }
+
+    /// The proxy before Redis kills it as a call passes: before Redis has it, after, and so that Redis never gets it.
+    private static let killedInside = Fault(
+        number: 2, name: "kill-inside", title: "kill -9 inside claim, settle, release, goodbye", rule: .onlyWhatWasInFlight,
+        isQuick: true
+    ) { trial in
+        try trial.open(simulator: ["--latency", "20ms..60ms"], proxies: true)
+        var daemon = try trial.start()
+        trial.produce()
+        let calls = [(Scripts.claim, false), (Scripts.settle, false), (Scripts.settle, true), (Scripts.unregister, true)]
+        for index in 1...(trial.scale == .full ? 50 : 6) {
+            let (script, isLeaving) = calls[index % calls.count]
+            if !isLeaving { trial.pause(10...100) }
+            try trial.awaitBusy()
+            let moment = FaultProxy.Tripwire.Moment.allCases.randomElement(using: &trial.random)!
+            try trial.strike {
+                let process = daemon.process
+                // A connection sends a script in full the first time.
+                trial.stage.redisProxy?.set(.init(on: script.sha, script.text, at: moment) { process.kill(SIGKILL) })
+                if isLeaving { process.kill(SIGTERM) }
+                let exit = trial.awaitEnd(of: daemon)
+                if exit?.signal != SIGKILL { trial.fail("call \(index % calls.count) did not kill it \(moment): \(exit as Any)") }
+                try trial.allowInFlightTwice()
+                daemon = try trial.start()
+            }
+        }
+    }
+
+    /// Each believes itself on a machine of its own, so that only the lease tells the other.
+    private static let oneOfTwoKilled = Fault(
+        number: 3, name: "kill-for-good", title: "one of two daemons killed for good, lease 2 s", rule: .onlyWhatWasInFlight
+    ) { trial in
+        let lease = Duration.seconds(2)
+        try trial.open(simulator: ["--latency", "20ms..60ms"], settings: ["redis_lease": "2"])
+        var daemons = try (0...1).map { try trial.start("daemon\($0)", under: trial.elsewhere($0)) }
+        trial.produce()
+        for turn in 1...trial.times(10) {
+            let victim = try trial.awaitBusy(of: daemons)
+            try trial.strike {
+                let heldAtMost = try trial.held(by: daemons[victim])
+                trial.kill(daemons[victim])
+                let start = ContinuousClock.now
+                trial.allowTwice(max(heldAtMost, try trial.held(by: daemons[victim])))
+                try trial.await("the other takes its jobs over") { try trial.status().workers.count == 1 }
+                let took = .now - start
+                // The lease counts from the last beat, which may be a while before the kill.
+                if took < lease / 2 { trial.fail("taken over \(took) after the kill, long before its lease was over") }
+                if took > lease * 2 + .seconds(5) { trial.fail("taken over only \(took) after the kill") }
+            }
+            daemons[victim] = try trial.start("daemon\(victim)", under: trial.elsewhere(turn + 1))
+        }
+    }
+
+    /// A push that kills whoever sends it: as soon as APNs has seen one, the daemon dies.
+    private static let poison = Fault(
+        number: 6, name: "poison", title: "jobs that kill the daemon each time", rule: .onlyWhatWasInFlight, isQuick: true
+    ) { trial in
+        let jobs = trial.jobs(6000)
+        let poisons = trial.scale == .full ? 5 : 1
+        let tokens = Set((1...poisons).map { deviceToken($0 * jobs / (poisons + 1)) })
+        try trial.open(simulator: ["--latency", "5ms"] + tokens.flatMap { ["--token", "\($0)=silent*99"] })
+        try trial.queue(jobs)
+        var daemon = try trial.start()
+        var seen = 0
+        while try trial.status().dead < poisons {
+            let isOut = waitUntil(atMost: .milliseconds(500)) {
+                let sends = trial.stage.simulator.ledger.entries.count { tokens.contains($0.token) }
+                defer { seen = max(seen, sends) }
+                return sends > seen
+            }
+            if isOut { try trial.strike { daemon = try trial.killAndRestart(daemon) } }
+            if trial.times > 10 * poisons { throw TrialFailure(description: "killed \(trial.times) times, and still no end") }
+        }
+        let (dead, reasons) = try trial.stage.deadLetters()
+        if reasons != ["crash_suspect": poisons] || Set(dead) != tokens { trial.fail("buried: \(reasons)") }
+    }
+}

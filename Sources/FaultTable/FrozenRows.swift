@@ -1,0 +1,72 @@
+import Glibc
+import Harness
+internal import RedisQueue
+
+/// Faults of the daemon itself: stopped for a while, alone or with all the others.
+extension Fault {
+    static let frozenRows = [frozenLong, frozenShort, suspended]
+
+    private static let frozenLong = Fault(
+        number: 4, name: "freeze-long", title: "SIGSTOP longer than the lease of 2 s", rule: .onlyWhatWasInFlight
+    ) { trial in
+        try trial.open(simulator: ["--latency", "20ms..60ms"], settings: ["redis_lease": "2"])
+        let daemons = try (0...1).map { try trial.start("daemon\($0)") }
+        trial.produce()
+        for _ in 1...trial.times(10) {
+            let victim = daemons[try trial.awaitBusy(of: daemons)]
+            try trial.strike {
+                let fenced = try trial.status().counter(.fenced)
+                victim.process.kill(SIGSTOP)
+                trial.allowTwice(try trial.held(by: victim))
+                try trial.await("the other takes its jobs over") { try trial.status().workers.count == 1 }
+                trial.pause(0...300)
+                victim.process.kill(SIGCONT)
+                try trial.await("it is back under a new registration") { try trial.status().counter(.fenced) > fenced }
+            }
+        }
+    }
+
+    private static let frozenShort = Fault(
+        number: 5, name: "freeze-short", title: "SIGSTOP shorter than the lease of 3 s", rule: .nothingTwice
+    ) { trial in
+        try trial.open(simulator: ["--latency", "20ms..60ms"], settings: ["redis_lease": "3"])
+        let daemons = try (0...1).map { try trial.start("daemon\($0)") }
+        trial.produce()
+        for _ in 1...trial.times(10) {
+            let victim = daemons[try trial.awaitBusy(of: daemons)]
+            try trial.strike {
+                victim.process.kill(SIGSTOP)
+                trial.pause(200...1800)
+                victim.process.kill(SIGCONT)
+            }
+        }
+        trial.afterwards = { status in
+            let taken = status.counter(.recovered) + status.counter(.fenced)
+            if taken > 0 { trial.fail("\(taken) jobs or workers were taken over, though nobody was away for a lease") }
+        }
+    }
+
+    /// As a laptop that is closed: all stand still, for longer than a lease, and wake in any order.
+    private static let suspended = Fault(
+        number: 45, name: "suspend", title: "SIGSTOP of all processes, longer than the lease", rule: .onlyWhatWasInFlight
+    ) { trial in
+        try trial.open(simulator: ["--latency", "20ms..60ms"], settings: ["redis_lease": "1"])
+        let daemons = try (0...1).map { try trial.start("daemon\($0)") }
+        guard let simulator = trial.stage.simulator as? SimulatorProcess else { return }
+        trial.produce()
+        for _ in 1...trial.times(10) {
+            _ = try trial.awaitBusy(of: daemons)
+            try trial.strike {
+                for daemon in daemons { daemon.process.kill(SIGSTOP) }
+                try trial.allowInFlightTwice()
+                let others = [trial.stage.redis.process, simulator.process]
+                for process in others { process.kill(SIGSTOP) }
+                trial.pause(1200...2500)
+                for process in (others + daemons.map(\.process)).shuffled(using: &trial.random) {
+                    process.kill(SIGCONT)
+                    trial.pause(0...50)
+                }
+            }
+        }
+    }
+}

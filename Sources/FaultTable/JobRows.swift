@@ -1,0 +1,113 @@
+import Harness
+internal import RedisQueue
+
+/// Faults that come with the jobs, or with the answers to them.
+extension Fault {
+    static let jobRows = [mixedAnswers, hostileJobs, alike, backlog, everything]
+
+    /// Each is delivered exactly once, or dead for the right reason after exactly as many sends as the settings say; and 100
+    /// tokens get nothing but 503.
+    private static let mixedAnswers = Fault(
+        number: 38, name: "answers", title: "2 % 503, 1 % 410 among the answers", rule: .nothingTwice, isQuick: true
+    ) { trial in
+        let jobs = trial.jobs(100_000)
+        let hopeless = (jobs - 100..<jobs).map(deviceToken)
+        try trial.open(
+            simulator: [
+                "--fail", "503:2%", "--dead", "1%", "--seed", "\(UInt32.random(in: 1...9999, using: &trial.random))",
+            ] + hopeless.flatMap { ["--token", "\($0)=503*9"] })
+        try trial.queue(jobs)
+        try trial.start()
+        try trial.await("all are settled", atMost: .seconds(120)) { try trial.stage.status().isDrained }
+        try trial.awaitLedger()
+        let entries = trial.stage.simulator.ledger.entries
+        trial.count(entries.count { $0.status != 200 })
+        let sends = entries.reduce(into: [:]) { counts, entry in counts[entry.token, default: 0] += 1 }
+        for token in hopeless where sends[token] != 4 {
+            trial.fail("\(sends[token, default: 0]) sends of \(token), which got nothing but 503")
+        }
+        try judgeLog(trial, hopeless: hopeless.count, unavailable: entries.count { $0.status == 503 })
+    }
+
+    /// What the log and the reasons say against the simulator's ledger.
+    private static func judgeLog(_ trial: Trial, hopeless: Int, unavailable: Int) throws {
+        let (dead, reasons) = try trial.stage.deadLetters()
+        let log = trial.stage.standardErrors.split(separator: "\n")
+        let lines = { (text: String) in log.count { $0.contains(text) } }
+        let exhausted = reasons["ServiceUnavailable", default: 0]
+        if exhausted < hopeless || Set(reasons.keys) != ["ServiceUnavailable", "Unregistered"] {
+            trial.fail("dead letters for other reasons: \(reasons)")
+        }
+        if lines("Final SendPayload Error (ID ") != dead.count { trial.fail("the final lines are not the dead letters") }
+        let resends = (1...3).map { lines("503 ServiceUnavailable. Retrying count (\($0)).") }
+        let expected = unavailable - exhausted
+        if resends.reduce(0, +) != expected || resends.contains(where: { $0 < hopeless }) {
+            trial.fail("lines of resends 1, 2, 3: \(resends), \(expected) in all would be right")
+        }
+    }
+
+    /// What is no job, between good ones: each bad one is a dead letter byte for byte.
+    private static let hostileJobs = Fault(
+        number: 46, name: "hostile", title: "hostile jobs between good ones", rule: .nothingTwice, isQuick: true
+    ) { trial in
+        try trial.open(simulator: [])
+        // The largest of them has 20 MB, which is received, read, logged and made a dead letter.
+        trial.memoryCap = 256 << 20
+        var bad: [[UInt8]] = []
+        for number in 0..<trial.jobs(3000) {
+            try trial.queue(1)
+            if number % 10 == 0 {
+                bad.append(HostileJob.make(number / 10, &trial.random))
+                try trial.stage.push(bytes: bad.last!)
+            }
+        }
+        try trial.start()
+        try trial.await("all are settled") { try trial.stage.status().isDrained }
+        trial.count(bad.count)
+        let buried = try trial.stage.buriedJobs()
+        for job in Set(bad) where buried.count(where: { $0 == job }) != bad.count(where: { $0 == job }) {
+            trial.fail("not byte for byte in the dead letters: \(String(decoding: job.prefix(80), as: UTF8.self))")
+        }
+        if buried.count != bad.count { trial.fail("\(buried.count) dead letters for \(bad.count) bad jobs") }
+        // What a bad job says its token is may be anything: only what was delivered can be unexpected here.
+        trial.countsDeadLettersOnly = true
+    }
+
+    /// Equal to the byte, and all fail once: in the sorted set of the delayed none may take another's place.
+    private static let alike = Fault(
+        number: 47, name: "alike", title: "1,000 identical jobs, all failing once", rule: .nothingTwice, isQuick: true
+    ) { trial in
+        let count = 1000
+        try trial.open(simulator: ["--token", "\(deviceToken(0))=503*\(count)"], settings: ["retry_delays": "[1.5]"])
+        try trial.queue(1)
+        try trial.stage.push(repeatElement(Trial.job(0), count: count - 1))
+        trial.alike = count - 1
+        try trial.start()
+        try trial.await("all are settled") { try trial.status().isDrained }
+        trial.count(count)
+        trial.afterwards = { status in
+            if status.counter(.retried) != count { trial.fail("\(status.counter(.retried)) resends for \(count) refusals") }
+        }
+    }
+
+    /// The list falls between any two kills, and the daemon stays small.
+    private static let backlog = Fault(
+        number: 48, name: "backlog", title: "a backlog of a million, kill -9 every few seconds", rule: .onlyWhatWasInFlight
+    ) { trial in
+        try trial.open(simulator: [])
+        try trial.queue(trial.scale == .full ? 1_000_000 : 20_000)
+        var daemon = try trial.start()
+        var before = try trial.status().backlog
+        while before > 0 {
+            try trial.await("the list falls") { try trial.status().backlog < before }
+            trial.pause(trial.scale == .full ? 1000...4000 : 200...500)
+            let now = try trial.status().backlog
+            if now > before { trial.fail("the list had \(before) jobs, and \(now) a while later") }
+            before = now
+            let peak = daemon.peakBytes
+            if peak > trial.memoryCap { trial.fail("\(peak >> 20) MB resident with a backlog of \(now)") }
+            try trial.strike { daemon = try trial.killAndRestart(daemon) }
+        }
+        try trial.await("all are settled", atMost: .seconds(60)) { try trial.status().isDrained }
+    }
+}

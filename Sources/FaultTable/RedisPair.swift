@@ -1,0 +1,174 @@
+import Harness
+internal import RedisQueue
+
+/// A Redis and its replica. Each listens on a port, for replicas cannot reach a Unix socket.
+final class RedisPair {
+    private(set) var master: RedisServer
+    private(set) var replica: RedisServer
+    /// What the replica hears of its master comes by this way.
+    private(set) var link: FaultProxy
+    private let seed: UInt64
+
+    init(seed: UInt64) throws {
+        self.seed = seed
+        let options = ["--repl-diskless-sync-delay", "0"]
+        master = try RedisServer(options: options, hasPort: true)
+        replica = try RedisServer(options: options, hasPort: true)
+        link = try FaultProxy(toPort: master.port!, seed: seed)
+        try join()
+    }
+
+    /// The other one is the master now, and the former one its replica.
+    func swap() throws {
+        (master, replica) = (replica, master)
+        link = try FaultProxy(toPort: master.port!, seed: seed)
+    }
+
+    /// Lets the replica follow the master, and waits until it has all that the master has by now.
+    func join(past link: Bool = false) throws {
+        let port = link ? master.port! : self.link.port
+        try replica.command(["REPLICAOF", "127.0.0.1", String(port)])
+        try awaitEqual()
+    }
+
+    func awaitEqual() throws {
+        let isEqual = waitUntil(atMost: .seconds(30)) {
+            guard let text = try? replica.command(["INFO", "replication"]).text, text.contains("master_link_status:up"),
+                let there = offset("slave_repl_offset", text),
+                let mine = (try? master.command(["INFO", "replication"]).text).flatMap({ offset("master_repl_offset", $0) })
+            else { return false }
+            return there >= mine
+        }
+        if !isEqual { throw TrialFailure(description: "the replica does not follow") }
+    }
+
+    private func offset(_ name: String, _ text: String) -> Int? {
+        text.split(whereSeparator: \.isNewline).first { $0.hasPrefix(name + ":") }.flatMap { Int($0.dropFirst(name.utf8.count + 1)) }
+    }
+
+    /// Whether this one takes writes.
+    func isMaster(_ server: RedisServer) -> Bool { (try? server.command(["ROLE"]).items?.first?.text) == "master" }
+}
+
+extension Trial {
+    /// The replica, which has everything, takes over, and its master follows it.
+    ///
+    /// - Parameter byCommand: by FAILOVER, which does it all; else step by step, as older tools do.
+    func failOver(_ pair: RedisPair, byCommand: Bool) throws {
+        if byCommand {
+            try pair.join(past: true)
+            try pair.master.command(["FAILOVER", "TO", "127.0.0.1", String(pair.replica.port!), "TIMEOUT", "20000"])
+            try self.await("the replica is the master") { pair.isMaster(pair.replica) }
+        } else {
+            try pair.master.command(["CLIENT", "PAUSE", "20000", "WRITE"])
+            try pair.awaitEqual()
+            try pair.replica.command(["REPLICAOF", "NO", "ONE"])
+            try pair.master.command(["REPLICAOF", "127.0.0.1", String(pair.replica.port!)])
+            try pair.master.command(["CLIENT", "UNPAUSE"])
+        }
+        try turn(to: pair.replica)
+        try pair.swap()
+    }
+
+    /// The way between the two is dead for so many milliseconds, then the master dies, and the replica is made master as it is.
+    func failOverToStale(_ pair: RedisPair, milliseconds: ClosedRange<Int>) throws {
+        let certain = try sealReplica()
+        pair.link.behaviour = .halfOpen
+        pause(milliseconds)
+        try putBack(certain: certain) {
+            pair.master.kill()
+            try pair.replica.command(["REPLICAOF", "NO", "ONE"])
+            try turn(to: pair.replica)
+        }
+        try pair.swap()
+        try pair.replica.restart()
+        try pair.join()
+    }
+
+    /// The master dies while the replica has everything, and Sentinel makes the replica the master.
+    func failOverBySentinel(_ pair: RedisPair, _ sentinel: SentinelServer) throws {
+        try pair.master.command(["CLIENT", "PAUSE", "20000", "WRITE"])
+        try pair.awaitEqual()
+        pair.master.kill()
+        // Should the old master come back before Sentinel has done with it, Sentinel would turn all round again.
+        try self.await("Sentinel has made the replica the master", atMost: .seconds(60)) {
+            sentinel.namedPort == pair.replica.port && pair.isMaster(pair.replica)
+        }
+        try turn(to: pair.replica)
+        try pair.swap()
+        try pair.replica.restart()
+        try pair.join(past: true)
+    }
+
+    /// Of a daemon that finds its Redis by these Sentinels.
+    static func settings(of sentinels: [SentinelServer]) -> [String: String?] {
+        let addresses = sentinels.map { "\"127.0.0.1:\($0.port)\"" }.joined(separator: ", ")
+        return ["redis_socket_path": nil, "redis_sentinels": "[\(addresses)]", "redis_sentinel_master": "\"main\""]
+    }
+
+    /// What is acknowledged by now; the replica has all of it when this returns.
+    private func sealReplica() throws -> Set<Int> {
+        let certain = acknowledged()
+        // WAIT is about what this connection has seen: any command brings it up to date.
+        try stage.command(["PING"])
+        let replicas = try stage.command(["WAIT", "1", "20000"]).integer
+        if replicas != 1 { throw TrialFailure(description: "the replica does not keep up") }
+        return certain
+    }
+
+    /// Two masters, each with a daemon and a producer of its own, and one of them gives way.
+    ///
+    /// - Parameters:
+    ///   - other: before the second daemon, which goes over to the replica when that is made master.
+    ///   - daemons: both; the first stays with the master, which gives way.
+    func splitBrain(_ pair: RedisPair, other: FaultProxy, daemons: [DaemonProcess]) throws {
+        let connections = daemons.map(\.connections)
+        let (winner, loser) = (pair.replica, pair.master)
+        try queue(3000)
+        _ = try sealReplica()
+        pause(5...50)
+        pair.link.behaviour = .halfOpen
+        try winner.command(["REPLICAOF", "NO", "ONE"])
+        try other.lead(toUnixSocket: winner.socketPath)
+        let lost = Set(try queue(200))
+        try turn(to: winner, leadingProxy: false)
+        let stock = try RedisStock.take(stage)
+        other.cutAll()
+        try queue(200)
+        // Whatever the winner has now may be with the loser's daemon as well.
+        allowTwice(stock.open.count)
+        excuse(lost.subtracting(stock.all))
+        pause(200...1500)
+        try stage.redisProxy?.lead(toUnixSocket: winner.socketPath)
+        try pair.swap()
+        try pair.join()
+        precondition(pair.replica === loser)
+        // It finds out when it is refused, or by its next heartbeat. Should it stop before, its name would stay for others to strike off.
+        try self.await("both daemons have changed sides") { zip(daemons, connections).allSatisfy { $0.connections > $1 } }
+        try self.await("all are settled", atMost: .seconds(60)) { try stage.statusAnyhow().isDrained }
+    }
+}
+
+extension DaemonProcess {
+    /// How often it has connected to Redis, by its log.
+    fileprivate var connections: Int { standardOutput.split(separator: "\n").count { $0.contains("Connected to Redis") } }
+}
+
+extension SentinelServer {
+    private func ask(_ question: String) -> [RedisReply] {
+        let settings = QueueSettings(list: "none", server: .tcp(host: "127.0.0.1", port: port))
+        guard var client = try? RedisClient(settings: settings) else { return [] }
+        return (try? client.command(["SENTINEL", question, "main"]).items) ?? []
+    }
+
+    /// Where it says that the master is.
+    var namedPort: Int? { ask("get-master-addr-by-name").last?.text.flatMap { Int($0) } }
+
+    /// How many replicas of the master it knows that are connected.
+    var replicasInService: Int {
+        ask("replicas").count { replica in
+            let texts = replica.items?.compactMap(\.text) ?? []
+            return zip(texts, texts.dropFirst()).contains { $0 == ("master-link-status", "ok") }
+        }
+    }
+}

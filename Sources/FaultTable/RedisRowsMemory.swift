@@ -1,0 +1,178 @@
+import Glibc
+import Harness
+internal import RedisQueue
+
+/// Faults of what Redis holds: on its disk, in its memory, in its cache of scripts.
+extension Fault {
+    static let memoryRows = [powerLost, flushed, outOfMemory, evictsVolatile, evictsAll, diskFull, scriptsGone]
+
+    private static let powerLost = Fault(
+        number: 14, name: "redis-power", title: "Redis loses power, and up to 1.5 s of its log", rule: .ofWhatRedisKept,
+        isQuick: false
+    ) { trial in
+        try trial.open(
+            simulator: ["--latency", "5ms", "--fail", "503:1%"],
+            redis: ["--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0"], proxies: true)
+        try trial.start()
+        try trial.produceAtWork()
+        for number in 1...trial.times(10) {
+            trial.pause(100...500)
+            try trial.strike { try trial.losePower(insideTransaction: number % 2 == 1) }
+        }
+    }
+
+    private static let flushed = Fault(
+        number: 15, name: "redis-flush", title: "FLUSHALL, also with a restart", rule: .ofWhatRedisKept, isQuick: true
+    ) { trial in
+        try trial.open(
+            simulator: ["--latency", "100ms", "--fail", "503:1%"],
+            redis: ["--appendonly", "yes", "--appendfsync", "always"])
+        try trial.start()
+        try trial.produceAtWork()
+        var held = 0
+        for number in 1...trial.times(10) {
+            trial.pause(200...500)
+            try trial.strike {
+                let before = trial.linesSaying("Redis was emptied")
+                held += try trial.flushAll(restarting: number % 2 == 0)
+                try trial.await("the loss is logged") { trial.linesSaying("Redis was emptied") > before }
+            }
+        }
+        if held == 0 { trial.fail("no daemon held a job at any time: nothing was tried") }
+    }
+
+    /// The list is served from the moment when nobody can push any more until it is empty, retries and dead letters among it.
+    private static let outOfMemory = Fault(
+        number: 24, name: "redis-oom", title: "Redis out of memory, noeviction, with a backlog", rule: .nothingTwice, isQuick: true
+    ) { trial in
+        try trial.open(simulator: ["--latency", "5ms", "--fail", "503:1%", "--dead", "1%"])
+        try trial.start()
+        for _ in 1...trial.times(10) {
+            try trial.stage.command(["CONFIG", "SET", "maxmemory", "0"])
+            try trial.queue(trial.jobs(30_000))
+            try trial.stage.command(["CONFIG", "SET", "maxmemory", "1"])
+            if !trial.refuses("OOM") { trial.fail("Redis still had memory") }
+            let before = try trial.stage.status()
+            try trial.strike {
+                try trial.await("the backlog is drained", atMost: .seconds(120)) { try trial.stage.status().isDrained }
+            }
+            let after = try trial.stage.status()
+            if after.dead == before.dead || after.counter(.retried) == before.counter(.retried) {
+                trial.fail("no dead letters or no retries were written: \(before), then \(after)")
+            }
+        }
+    }
+
+    private static let evictsVolatile = Fault(
+        number: 25, name: "evict-volatile", title: "Redis evicts keys that have a time to live", rule: .nothingTwice, isQuick: false
+    ) { trial in
+        try trial.open(
+            simulator: ["--latency", "5ms", "--fail", "503:1%", "--dead", "1%"], redis: ["--maxmemory-policy", "volatile-lru"])
+        try trial.start()
+        try trial.produceAtWork()
+        for _ in 1...trial.times(10) {
+            try trial.strike { try trial.crowd(expiring: true) }
+        }
+    }
+
+    /// Redis takes whatever it likes. Nothing can be promised of the jobs, but the daemon says so at its start, lives, and serves
+    /// what comes when there is memory again.
+    private static let evictsAll = Fault(
+        number: 25, name: "evict-all", title: "Redis evicts any key", rule: .survival, isQuick: false
+    ) { trial in
+        try trial.open(redis: ["--maxmemory-policy", "allkeys-lru", "--maxmemory", "100mb"])
+        try trial.start()
+        try trial.produceAtWork()
+        for number in 1...trial.times(10) {
+            if number == 2 { try trial.stage.command(["CONFIG", "SET", "maxmemory-policy", "allkeys-random"]) }
+            try trial.strike { try trial.crowd(expiring: false) }
+        }
+        if trial.linesSaying("Redis evicts any key when its memory is full") != 1 { trial.fail("no warning at the start") }
+        if trial.linesSaying("Redis was emptied") + trial.linesSaying("was taken for dead") == 0 {
+            trial.fail("no loss was logged")
+        }
+        try trial.judgeServesAgain()
+    }
+
+    private static let diskFull = Fault(
+        number: 26, name: "redis-misconf", title: "Redis cannot save and refuses writes (MISCONF)", rule: .nothingTwice,
+        isQuick: false
+    ) { trial in
+        try trial.open(redis: ["--save", "3600 1", "--stop-writes-on-bgsave-error", "yes"])
+        try trial.start()
+        try trial.produceAtWork()
+        for _ in 1...trial.times(10) {
+            trial.pause(100...300)
+            try trial.strike(backWithin: .seconds(30)) { try trial.fillDisk(milliseconds: 100...1500) }
+        }
+        if trial.linesSaying("MISCONF") == 0 { trial.fail("no daemon has met MISCONF: nothing was tried") }
+    }
+
+    private static let scriptsGone = Fault(
+        number: 27, name: "redis-scripts", title: "SCRIPT FLUSH every 50 ms, and restarts without scripts", rule: .nothingTwice,
+        isQuick: true
+    ) { trial in
+        try trial.open(redis: ["--appendonly", "yes", "--appendfsync", "always"])
+        try trial.start()
+        try trial.produceAtWork()
+        let before = try trial.scriptCalls()
+        for _ in 1...trial.times(10) {
+            try trial.strike {
+                for _ in 1...9 {
+                    try trial.stage.command(["SCRIPT", "FLUSH"])
+                    trial.pause(50...50)
+                }
+                if try trial.scriptCalls() == before { trial.fail("no script was sent again: nothing was tried") }
+                try trial.killRedis()
+            }
+            trial.count(9)
+        }
+    }
+}
+
+extension Trial {
+    /// Fills Redis with keys of others until it has evicted some; and frees it from them again.
+    func crowd(expiring: Bool) throws {
+        let used = try self.info("memory", "used_memory")
+        try stage.command(["CONFIG", "SET", "maxmemory", String(used + (2 << 20))])
+        let before = try self.info("stats", "evicted_keys")
+        let value = String(repeating: "v", count: 4096)
+        for number in 0..<2000 {
+            // Where nothing expiring is left to evict, Redis refuses: that is not what is tried here.
+            _ = try? stage.command(["SET", "crowd:\(number)", value] + (expiring ? ["EX", "1000"] : []))
+        }
+        if try info("stats", "evicted_keys") == before { fail("Redis evicted nothing") }
+        try stage.command(["CONFIG", "SET", "maxmemory", "0"])
+        try stage.command(["EVAL", "for _, key in ipairs(redis.call('KEYS', 'crowd:*')) do redis.call('DEL', key) end", "0"])
+    }
+
+    /// A number in Redis' INFO.
+    func info(_ section: String, _ name: String) throws -> Int {
+        let text = try stage.command(["INFO", section]).text ?? ""
+        let line = text.split(whereSeparator: \.isNewline).first { $0.hasPrefix(name + ":") }
+        guard let number = line.flatMap({ Int($0.dropFirst(name.utf8.count + 1)) }) else {
+            throw TrialFailure(description: "INFO has no \(name)")
+        }
+        return number
+    }
+
+    /// How often a script was sent in full.
+    func scriptCalls() throws -> Int {
+        let text = try stage.command(["INFO", "commandstats"]).text ?? ""
+        let line = text.split(whereSeparator: \.isNewline).first { $0.hasPrefix("cmdstat_eval:calls=") }
+        return line.flatMap { Int($0.dropFirst("cmdstat_eval:calls=".utf8.count).prefix { $0 != "," }) } ?? 0
+    }
+
+    /// What is queued now, when all is well, is delivered.
+    func judgeServesAgain() throws {
+        let new = stopProducing().acknowledged
+        try self.await("the rest is drained", atMost: .seconds(60)) { try stage.statusAnyhow().isDrained }
+        let numbers = (0..<200).map { (new.max() ?? 0) + 1_000_000 + $0 }
+        try stage.push(numbers.map(Trial.job))
+        excuse(Set(numbers))
+        try self.await("200 new jobs are delivered", atMost: .seconds(60)) {
+            _ = tail.read()
+            return numbers.allSatisfy { tail.accepted[deviceToken($0)] == 1 }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+import Glibc
+import Harness
+internal import RedisQueue
+
+/// What an operator, or another program, does to Redis.
+extension Fault {
+    static let operatorRows = [locked, wrongTypes, touched, clockJumps]
+
+    private static let locked = Fault(
+        number: 28, name: "redis-rights", title: "password changed, rights narrowed", rule: .nothingTwice, isQuick: false
+    ) { trial in
+        try trial.open(settings: ["redis_password": "\"first\""])
+        try trial.stage.command(["ACL", "SETUSER", "lab", "on", ">lab", "~*", "&*", "+@all"])
+        try trial.stage.command(["CONFIG", "SET", "requirepass", "first"])
+        try trial.stage.logIn(as: "lab", password: "lab")
+        try trial.start()
+        try trial.produceAtWork()
+        for number in 0..<trial.times(10) {
+            try trial.strike(backWithin: .seconds(30)) { try trial.lockOut(Trial.Lock.allCases[number % Trial.Lock.allCases.count]) }
+        }
+    }
+
+    private static let wrongTypes = Fault(
+        number: 29, name: "redis-type", title: "a text where a list, hash or set should be", rule: .ofWhatRedisKept, isQuick: false
+    ) { trial in
+        try trial.open(simulator: ["--latency", "5ms", "--fail", "503:2%", "--dead", "1%"])
+        try trial.start()
+        try trial.produceAtWork()
+        let keys = trial.stage.keys
+        let worker = try trial.stage.status().workers[0].name
+        var all = [keys.list, keys.inflight(worker), keys.workers, keys.worker(worker), keys.delayed, keys.dead, keys.feedback, keys.stats]
+        all += keys.recovered
+        for key in all.prefix(trial.times(all.count)) {
+            trial.pause(50...200)
+            try trial.strike(backWithin: .seconds(30)) { try trial.overwrite(key) }
+        }
+    }
+
+    /// Others take from the list what they like, and put in front of it what is urgent.
+    private static let touched = Fault(
+        number: 30, name: "list-touched", title: "LPUSH, LREM, LTRIM, DEL, RENAME by others", rule: .ofWhatRedisKept, isQuick: true
+    ) { trial in
+        try trial.open(simulator: ["--latency", "20ms", "--max-streams", "20", "--token-streams", "20"])
+        try trial.start()
+        for number in 0..<trial.times(20) {
+            try trial.queue(2500)
+            trial.pause(20...200)
+            try trial.strike { try trial.touch(Trial.Touch.allCases[number % Trial.Touch.allCases.count]) }
+            try trial.await("little waits", atMost: .seconds(60)) { try trial.stage.status().backlog < 500 }
+        }
+    }
+
+    private static let clockJumps = Fault(
+        number: 44, name: "redis-clock", title: "the clock of Redis jumps by days, both ways", rule: .nothingTwice, isQuick: false
+    ) { trial in
+        let clock = try ShiftedClock()
+        try trial.open(
+            simulator: ["--latency", "5ms", "--fail", "503:2%"], on: try RedisServer(environment: clock.environment))
+        try trial.start("first")
+        try trial.start("second")
+        try trial.produceAtWork()
+        for number in 1...trial.times(10) {
+            trial.pause(200...800)
+            let days = number % 2 == 1 ? Int.random(in: -9 ... -1, using: &trial.random) : Int.random(in: 1...9, using: &trial.random)
+            try trial.strike(backWithin: .seconds(30)) { try trial.move(clock, to: .seconds(days * 86400)) }
+        }
+        // Later than it ever was: what has to wait has waited.
+        clock.move(to: .seconds(10 * 86400))
+        try trial.judgeNobodyReaped()
+    }
+}
+
+extension Trial {
+    /// Every way to keep the daemon's user out.
+    enum Lock: CaseIterable {
+        case password, commands, keys
+    }
+
+    /// Changes the password or the rights of the daemon's user, waits until the daemon says so, and puts them back.
+    func lockOut(_ lock: Lock) throws {
+        let before = linesSaying("Redis refuses: ")
+        let user = ["ACL", "SETUSER", "default"]
+        let (close, open, sign) =
+            switch lock {
+            case .password: (["CONFIG", "SET", "requirepass", "second"], ["CONFIG", "SET", "requirepass", "first"], "AUTH was refused")
+            case .commands: (user + ["-eval", "-evalsha"], user + ["+@all"], "NOPERM")
+            case .keys: (user + ["resetkeys", "~another*"], user + ["~*"], "NOPERM")
+            }
+        try stage.command(close)
+        // A connection stays what it was when it logged in.
+        if lock == .password { try stage.command(["CLIENT", "KILL", "USER", "default"]) }
+        try self.await("the daemon says what it is refused") { linesSaying("Redis refuses: ") > before }
+        let line = stage.standardErrors.split(separator: "\n").last { $0.contains("Redis refuses: ") } ?? ""
+        if !line.contains(sign) { fail("not named in the log: \(line)") }
+        if line.contains("first") || line.contains("second") { fail("a password is in the log") }
+        try stage.command(open)
+    }
+
+    /// Puts a text where the daemon expects something else, waits until the daemon says so, and puts back what was there.
+    ///
+    /// What is written over in the list itself is gone.
+    func overwrite(_ key: String) throws {
+        let before = linesSaying("Redis refuses: WRONGTYPE")
+        let aside = "gapless-lab-aside"
+        if key == stage.keys.list {
+            excuse(try RedisStock.take(stage, andThen: [["SET", key, "a text"]]).waiting)
+        } else {
+            let exists = try stage.command(["EXISTS", key]).integer == 1
+            // A counter that cannot be raised stops nothing: only a daemon that logs in anew looks at it.
+            let kill = key == stage.keys.stats ? [["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]] : []
+            _ = try stage.atOnce(kill + (exists ? [["RENAME", key, aside]] : []) + [["SET", key, "a text"]])
+        }
+        try self.await("the daemon names the wrong type at \(key)") { linesSaying("Redis refuses: WRONGTYPE") > before }
+        let hasAside = try stage.command(["EXISTS", aside]).integer == 1
+        _ = try stage.atOnce([["DEL", key]] + (hasAside ? [["RENAME", aside, key]] : []))
+    }
+
+    enum Touch: CaseIterable {
+        case urgent, remove, trim, delete, rename
+    }
+
+    /// Does what another program may do to the list, and excuses what it takes out.
+    func touch(_ touch: Touch) throws {
+        let list = stage.keys.list
+        switch touch {
+        case .urgent: try judgeUrgent()
+        case .remove:
+            let some = try RedisStock.take(stage).waiting.shuffled(using: &random).prefix(20)
+            // Those that were claimed in the meantime are not removed, and are not excused.
+            for number in some.sorted() where try stage.command(["LREM", list, "0", Trial.job(number)]).integer == 1 {
+                excuse([number])
+            }
+        case .trim:
+            let look = ["LRANGE", list, "0", "-1"]
+            let replies = try stage.atOnce([look, ["LTRIM", list, "100", "-101"], look])
+            let (before, after) = (RedisStock.numbers(in: replies[0]), RedisStock.numbers(in: replies[2]))
+            if before.count <= after.count { fail("nothing was trimmed") }
+            excuse(before.subtracting(after))
+        case .delete: excuse(try RedisStock.take(stage, andThen: [["DEL", list]]).waiting)
+        case .rename:
+            try stage.command(["RENAME", list, "gapless-lab-aside"])
+            pause(50...300)
+            // Somebody may have queued in the meantime: nobody did here.
+            try stage.command(["RENAME", "gapless-lab-aside", list])
+        }
+    }
+
+    /// What is pushed to the head goes out before what waits.
+    private func judgeUrgent() throws {
+        _ = tail.read()
+        let status = try stage.status()
+        let urgent = try queue(1, atHead: true)
+        let token = deviceToken(urgent.lowerBound)
+        try self.await("the urgent job is sent") {
+            _ = tail.read()
+            return tail.accepted[token] != nil
+        }
+        let waits = try RedisStock.take(stage).waiting.count
+        if waits == 0 || status.backlog < 500 { fail("\(waits) of \(status.backlog) waited behind the urgent job: nothing was tried") }
+    }
+
+    /// Moves Redis' clock and makes sure that it has noticed.
+    func move(_ clock: ShiftedClock, to shift: Duration) throws {
+        clock.move(to: shift)
+        let now = try stage.command(["TIME"]).items?.first?.text.flatMap { Int($0) } ?? 0
+        let here = Int(time(nil))
+        if abs(now - here - Int(shift.components.seconds)) > 10 { fail("the clock of Redis stands at \(now - here) s, not at \(shift)") }
+    }
+}

@@ -1,0 +1,112 @@
+import APNSSimulator
+import Glibc
+import Harness
+internal import RedisQueue
+
+/// Faults of APNs and of the way to it: what it says no to, and whether it is found at all.
+extension Fault {
+    static let refusalRows = [storm, providerTokens, rubbishKey, names]
+
+    /// Minutes of 503, with delays of tenths of a second in place of minutes.
+    private static let storm = Fault(
+        number: 37, name: "storm", title: "bursts of 429, 500 and 503 to everything", rule: .nothingTwice, isQuick: true
+    ) { trial in
+        try trial.open(hosting: Trial.accepting(after: 5...15))
+        try trial.start()
+        trial.produce()
+        for turn in 0..<trial.times(10) {
+            try trial.awaitBusy()
+            try trial.strike {
+                trial.stage.hosted.behave { $0.script.failures = [.init(.usual([429, 500, 503][turn % 3]), 1)] }
+                trial.pause(100...600)
+                trial.stage.hosted.behave { $0.script.failures = [] }
+            }
+        }
+        trial.afterwards = { _ in
+            try trial.awaitLedger()
+            let sends = trial.stage.simulator.ledger.entries.reduce(into: [:]) { $0[$1.token, default: 0] += 1 }
+            let dead = Set(try trial.stage.deadLetters().tokens)
+            let many = sends.count { $0.value > 4 }
+            if many > 0 { trial.fail("\(many) jobs were sent more than 4 times") }
+            let early = dead.count { sends[$0] != 4 }
+            if early > 0 { trial.fail("\(early) dead letters before the fourth send") }
+        }
+    }
+
+    /// Each time the app is held until the operator reloads; no job is counted or buried for it.
+    private static let providerTokens = Fault(
+        number: 39, name: "provider-token", title: "403 ExpiredProviderToken, InvalidProviderToken", rule: .nothingTwice, isQuick: true
+    ) { trial in
+        try trial.open(hosting: Trial.accepting(after: 5...15))
+        let daemon = try trial.start()
+        trial.produce()
+        for turn in 0..<trial.times(10) {
+            try trial.awaitBusy()
+            trial.pause(50...200)
+            try trial.strike {
+                let holds = trial.complaints("APNs does not accept the credential")
+                let reason = turn % 2 == 0 ? "ExpiredProviderToken" : "InvalidProviderToken"
+                trial.stage.hosted.behave { $0.script.failures = [.init(.status(403, reason), 1)] }
+                try trial.await("it is held") { trial.complaints("APNs does not accept the credential") > holds }
+                trial.stage.hosted.behave { $0.script.failures = [] }
+                daemon.process.kill(SIGHUP)
+            }
+        }
+        trial.afterwards = { status in
+            let spent = status.counter(.retried) + status.dead
+            if spent > 0 { trial.fail("\(spent) jobs paid for the credential") }
+        }
+    }
+
+    private static let rubbishKey = Fault(
+        number: 40, name: "rubbish-key", title: "key file replaced by rubbish, then a good one", rule: .nothingTwice, isQuick: true
+    ) { trial in
+        try trial.open()
+        let daemon = try trial.start()
+        let path = trial.stage.folder.file("credentials/AuthKey_SIMKEY0001.p8")
+        let good = File.read(path)
+        trial.produce()
+        for turn in 0..<trial.times(10) {
+            try trial.awaitBusy()
+            try trial.strike {
+                let (refused, reloaded) = (trial.complaints("Reload refused"), trial.reloads(of: daemon))
+                let rubbish = ["", String(good.prefix(good.utf8.count / 2)), String(good.reversed()), "\u{0}\u{1}\u{2}"]
+                try File.write(rubbish[turn % rubbish.count], to: path)
+                daemon.process.kill(SIGHUP)
+                try trial.await("it is refused") { trial.complaints("Reload refused") > refused }
+                try trial.awaitSent(try trial.stage.sentAnyhow() + 200)
+                try File.write(good, to: path)
+                daemon.process.kill(SIGHUP)
+                try trial.await("it is taken") { trial.reloads(of: daemon) > reloaded }
+            }
+        }
+    }
+
+    /// The machine's names, in a mount namespace of its own: a dead address first, only a dead one, and none.
+    private static let names = Fault(
+        number: 41, name: "names", title: "DNS fails, or names a dead address", rule: .onlyWhatWasInFlight, isQuick: true
+    ) { trial in
+        try trial.open(proxies: true)
+        let hosts = trial.stage.folder.file("hosts")
+        let (good, dead) = ("127.0.0.1 localhost\n", "127.0.0.99 localhost\n")
+        try File.write(dead + good, to: hosts)
+        try trial.start(under: trial.replacing("/etc/hosts", by: hosts))
+        trial.produce()
+        for turn in 0..<trial.times(10) {
+            try trial.awaitBusy()
+            try trial.strike {
+                try File.write([dead, "", dead + good][turn % 3], to: hosts)
+                trial.stage.simulatorProxy?.cutAll()
+                try trial.allowInFlightTwice()
+                trial.pause(100...500)
+                try File.write(turn % 2 == 0 ? good : dead + good, to: hosts)
+            }
+        }
+    }
+}
+
+extension Trial {
+    func reloads(of daemon: DaemonProcess) -> Int {
+        daemon.standardOutput.split(separator: "\n").count { $0.contains("Reloaded:") }
+    }
+}

@@ -1,0 +1,81 @@
+import APNSSimulator
+import Glibc
+import Harness
+internal import RedisQueue
+
+/// Faults of the daemon itself: told to stop at a bad moment.
+extension Fault {
+    static let stopRows = [terminated, terminatedInSilence, terminatedThenKilled]
+
+    private static let terminated = Fault(
+        number: 7, name: "drain", title: "SIGTERM, 1,000 on the wire, more claimed", rule: .nothingTwice, isQuick: true
+    ) { trial in
+        try trial.open(simulator: ["--latency", "200ms"])
+        var daemon = try trial.start()
+        for _ in 1...trial.times(10) {
+            try trial.queue(trial.scale == .full ? 6000 : 2500)
+            try trial.await("1,000 are in flight") { try trial.status().inFlight > 1000 }
+            trial.pause(10...200)
+            try trial.strike {
+                try trial.terminate(daemon)
+                try judgeOrder(trial)
+                daemon = try trial.start()
+            }
+        }
+    }
+
+    /// What was claimed and not sent stands at the head again, in the order in which it was queued.
+    private static func judgeOrder(_ trial: Trial) throws {
+        let jobs = try trial.stage.command(["LRANGE", Stage.list, "0", "4999"]).items?.compactMap(\.text) ?? []
+        let numbers = jobs.compactMap { $0.firstMatch(of: #/"identifier":(\d+)/#).flatMap { Int($0.1) } }
+        if numbers != numbers.sorted() { trial.fail("what was given back is out of order") }
+    }
+
+    private static let terminatedInSilence = Fault(
+        number: 8, name: "drain-silent", title: "SIGTERM, APNs silent, drain_timeout 1 s", rule: .onlyWhatWasInFlight
+    ) { trial in
+        try trial.open(hosting: Trial.accepting(after: 5...15), settings: ["drain_timeout": "1"])
+        var daemon = try trial.start()
+        trial.produce()
+        for _ in 1...trial.times(10) {
+            try silence(trial) {
+                let released = try trial.status().counter(.released)
+                let start = ContinuousClock.now
+                try trial.terminate(daemon)
+                let took = .now - start
+                if took > .seconds(8) { trial.fail("it took \(took) to stop, with a drain_timeout of 1 s") }
+                // What waits in the sockets is accepted when the simulator wakes.
+                trial.allowTwice(try trial.status().counter(.released) - released)
+                daemon = try trial.start()
+            }
+        }
+    }
+
+    private static let terminatedThenKilled = Fault(
+        number: 9, name: "drain-kill", title: "SIGTERM, and SIGKILL within 1 s", rule: .onlyWhatWasInFlight
+    ) { trial in
+        try trial.open(hosting: Trial.accepting(after: 5...15))
+        var daemon = try trial.start()
+        trial.produce()
+        for _ in 1...trial.times(10) {
+            try silence(trial) {
+                daemon.process.kill(SIGTERM)
+                trial.pause(0...1000)
+                if daemon.process.poll() != nil { trial.fail("it did not wait for what is on the wire") }
+                daemon = try trial.killAndRestart(daemon)
+            }
+        }
+    }
+
+    /// Strikes while APNs neither reads nor answers, and at least 100 jobs wait for it.
+    private static func silence(_ trial: Trial, _ body: () throws -> Void) throws {
+        try trial.awaitBusy()
+        trial.pause(10...200)
+        trial.stage.hosted.behave { $0.isFrozen = true }
+        try trial.await("100 jobs hang") { try trial.status().inFlight > 100 }
+        try trial.strike {
+            try body()
+            trial.stage.hosted.behave { $0.isFrozen = false }
+        }
+    }
+}

@@ -1,0 +1,270 @@
+internal import APNSSimulator
+import Glibc
+public import Harness
+internal import RedisQueue
+
+/// One run of a row: its stage, its daemons, who pushes the jobs, and what was injected so far.
+public final class Trial {
+    public enum Scale: Sendable {
+        /// For the published table.
+        case full
+        /// For the test suite.
+        case small
+    }
+
+    /// What is written into the table.
+    public struct Result: Sendable {
+        /// How often the fault was injected.
+        public var times: Int
+        public var balance: Balance
+        /// The most that may have been delivered again.
+        public var bound: Int
+        /// `maybe_duplicate` of the daemons' own counters.
+        public var counted: Int
+        /// The longest time from the end of a fault until pushes went out again as fast as jobs came in.
+        public var recovery: Duration?
+        /// Jobs that Redis itself forgot, or that its operator took away, before they were sent.
+        public var gone: Int
+        /// What was not as it must be.
+        public var failures: [String]
+    }
+
+    /// A daemon has no more resident than this, whatever happens, unless the row says otherwise.
+    static let memoryCap = 64 << 20
+    /// Jobs that a producer pushes in a second.
+    static let rate = 2000
+
+    let rule: Fault.Rule
+    let scale: Scale
+    let seed: UInt64
+    var random: SeededGenerator
+    var memoryCap = Trial.memoryCap
+    /// How long to go on with it, where the row goes on for as long as it is told.
+    let duration: Duration?
+    /// Jobs whose token another job has as well: that many deliveries of it are no second ones.
+    var alike = 0
+    /// Looks at the counters once all is settled.
+    var afterwards: ((QueueStatus) throws -> Void)?
+    /// The dead letters are no jobs of ours: the row itself has judged them.
+    var countsDeadLettersOnly = false
+    private(set) var stage: Stage! = nil
+    private(set) var daemons: [DaemonProcess] = []
+    private(set) var producer: Producer?
+    /// The numbers of jobs that were queued without a producer.
+    private(set) var queued = 0
+    private(set) var times = 0
+    private var bound = 0
+    private var recovery: Duration?
+    private var failures: [String] = []
+    private var wantedRate = Trial.rate
+    private var excused: Set<Int> = []
+    /// What the simulator has accepted, as far as a row has looked.
+    var tail = LedgerTail("")
+    private var settingsPath = ""
+
+    init(rule: Fault.Rule, scale: Scale, seed: UInt64, duration: Duration? = nil) {
+        (self.rule, self.scale, self.seed, self.duration) = (rule, scale, seed, duration)
+        random = SeededGenerator(seed: seed)
+    }
+
+    /// How often to inject: at most 3 times when the counts are small.
+    func times(_ full: Int) -> Int { scale == .full ? full : min(full, 3) }
+
+    /// How many jobs: a twentieth when the counts are small.
+    func jobs(_ full: Int) -> Int { scale == .full ? full : max(200, full / 20) }
+
+    /// Starts Redis, the simulator and, where they are wanted, proxies before both. No daemon yet.
+    ///
+    /// - Parameters:
+    ///   - simulator: the arguments of one in a process of its own.
+    ///   - behaviour: how one begins that takes orders while it runs, in place of that.
+    func open(
+        simulator: [String] = ["--latency", "5ms"], hosting behaviour: Behaviour? = nil, redis: [String] = [],
+        on server: RedisServer? = nil, proxies: Bool = false, settings: [String: String?] = [:]
+    ) throws {
+        stage = try Stage(
+            simulator: simulator, hosting: behaviour, redis: redis, on: server, proxySeed: proxies ? seed : nil)
+        tail = LedgerTail(stage.ledgerPath)
+        let quick: [String: String?] = ["retry_delays": "[0.1, 0.2, 0.3]", "apns_dial_backoff_min": "0.01", "apns_dial_backoff_max": "1"]
+        settingsPath = try stage.settings(quick.merging(settings) { $1 })
+    }
+
+    /// Starts a daemon with the settings of `open`, or others.
+    @discardableResult
+    func start(
+        _ name: String = "daemon", settings: String? = nil, under wrapper: [String] = [], log: ChildProcess.Output? = nil
+    ) throws -> DaemonProcess {
+        let daemon = try stage.start(settings ?? settingsPath, name: name, under: wrapper, log: log)
+        daemons.append(daemon)
+        return daemon
+    }
+
+    /// kill -9. From then on it is none of the daemons that must end well.
+    func kill(_ daemon: DaemonProcess) {
+        daemon.process.kill(SIGKILL)
+        _ = daemon.process.wait()
+        forget(daemon)
+    }
+
+    /// Its end is judged by the row itself.
+    func forget(_ daemon: DaemonProcess) { daemons.removeAll { $0 === daemon } }
+
+    static func job(_ number: Int) -> String {
+        #"{"token":"\#(deviceToken(number))","identifier":\#(number),"data":{"aps":{"alert":"\#(number)"}}}"#
+    }
+
+    /// Queues so many jobs at once; returns when Redis has them.
+    ///
+    /// - Returns: their numbers.
+    @discardableResult
+    func queue(_ count: Int, atHead: Bool = false, _ job: (Int) -> String = Trial.job) throws -> Range<Int> {
+        precondition(producer == nil, "queue before a producer starts")
+        let numbers = queued..<queued + count
+        try stage.push(numbers.lazy.map(job), with: atHead ? "LPUSH" : "RPUSH")
+        queued += count
+        return numbers
+    }
+
+    /// The numbers of all jobs that Redis has acknowledged so far.
+    func acknowledged() -> Set<Int> { Set(0..<queued).union(producer?.booksNow().acknowledged ?? []) }
+
+    /// Redis itself forgot these, or its operator took them away: they may be delivered or not.
+    func excuse(_ jobs: Set<Int>) {
+        precondition(rule == .ofWhatRedisKept || rule == .survival, "nothing is excused in this row")
+        excused.formUnion(jobs)
+    }
+
+    /// Lets jobs come in steadily from now on until the trial closes.
+    func produce(perSecond rate: Int = Trial.rate, _ job: @escaping @Sendable (Int) -> String = Trial.job) {
+        wantedRate = rate
+        producer = Producer(server: stage.server, first: queued, perSecond: rate, job: job)
+    }
+
+    /// Lets no more jobs come in; returns what came.
+    func stopProducing() -> Producer.Books { producer?.stop() ?? Producer.Books() }
+
+    /// Injects the fault once. With a producer at work it then waits until as many pushes go out as jobs come in.
+    ///
+    /// - Parameter limit: generous: the machine may have other work. How long it took is in the result.
+    func strike(backWithin limit: Duration = .seconds(60), _ body: () throws -> Void) throws {
+        try body()
+        times += 1
+        guard producer != nil else { return }
+        let start = ContinuousClock.now
+        guard awaitRate(0.9 * Double(wantedRate), atMost: limit) else {
+            throw TrialFailure(description: "not back \(limit) after fault \(times):\n" + logs)
+        }
+        let took = .now - start
+        recovery = recovery.map { max($0, took) } ?? took
+    }
+
+    /// From now on everybody but the daemons that are connected speaks to this Redis.
+    func turn(to server: RedisServer, leadingProxy: Bool = true) throws {
+        try stage.turn(to: server, leadingProxy: leadingProxy)
+        producer?.redirect(to: stage.server)
+    }
+
+    /// Counts an injection that needs no waiting after it.
+    func count(_ injections: Int) { times += injections }
+
+    /// So many more may have been delivered again.
+    func allowTwice(_ count: Int) { bound += count }
+
+    /// Something was not as it must be.
+    func fail(_ remark: String) { failures.append(remark) }
+
+    func pause(_ range: ClosedRange<Int>) {
+        // Part of the fault's randomness, never a way to wait for something.
+        _ = waitUntil(atMost: .milliseconds(Int.random(in: range, using: &random))) { false }
+    }
+
+    /// Waits for a condition that the row needs before it goes on.
+    func await(_ what: String, atMost limit: Duration = .seconds(30), _ condition: () throws -> Bool) throws {
+        guard try waitUntil(atMost: limit, condition) else {
+            throw TrialFailure(description: "waited in vain until \(what):\n" + logs)
+        }
+    }
+
+    /// Waits until the daemons have sent so many, by Redis' own counter; Redis may be away meanwhile.
+    func awaitSent(_ count: Int, atMost limit: Duration = .seconds(60)) throws {
+        try self.await("\(count) are sent", atMost: limit) { (try? stage.sent()).map { $0 >= count } ?? false }
+    }
+
+    /// The last lines that the daemons wrote to standard error.
+    var logs: String { String(stage.standardErrors.suffix(3000)) }
+
+    private func awaitRate(_ rate: Double, atMost limit: Duration) -> Bool {
+        var last: (sent: Int, at: ContinuousClock.Instant)?
+        return waitUntil(atMost: limit, every: .milliseconds(20)) {
+            guard let sent = try? stage.sentAnyhow() else { return false }
+            let now = ContinuousClock.now
+            guard let before = last else {
+                last = (sent, now)
+                return false
+            }
+            // Jobs come in ten times a second: a shorter look would see none or twice as many.
+            guard now - before.at >= .milliseconds(200) else { return false }
+            last = (sent, now)
+            return Double(sent - before.sent) >= rate * ((now - before.at) / .seconds(1))
+        }
+    }
+}
+
+extension Trial {
+    /// Waits until all is settled, ends what runs, and balances the books.
+    func close() throws -> Result {
+        let books = producer?.stop() ?? Producer.Books()
+        guard waitUntil(atMost: .seconds(120), { (try? stage.statusAnyhow().isDrained) ?? false }) else {
+            throw TrialFailure(description: "not drained after two minutes: \(try stage.statusAnyhow())\n" + logs)
+        }
+        // One that was started a moment ago may not even listen to signals yet.
+        _ = waitUntil(atMost: .seconds(30)) { (try? stage.statusAnyhow().workers.count).map { $0 >= daemons.count } ?? false }
+        endDaemons()
+        let status = try stage.statusAnyhow()
+        _ = stage.simulator.stop()
+        if rule == .survival { excuse(Set(0..<queued).union(books.acknowledged)) }
+        try afterwards?(status)
+        let queued = Set(0..<queued).union(books.acknowledged).subtracting(excused)
+        let maybe = books.unknown.union(excused)
+        let ledger = stage.simulator.ledger
+        let dead = countsDeadLettersOnly ? [] : try stage.deadLetters().tokens
+        var balance = Balance(
+            queued: Set(queued.map(deviceToken)), maybe: Set(maybe.map(deviceToken)), ledger: ledger,
+            dead: dead)
+        balance.dead = status.dead
+        balance.countAlike(alike)
+        judge(balance, status)
+        return Result(
+            times: times, balance: balance, bound: bound, counted: status.counter(.maybeDuplicate), recovery: recovery,
+            gone: Set(excused.map(deviceToken)).subtracting(ledger.accepted.keys).subtracting(dead).count, failures: failures)
+    }
+
+    private func endDaemons() {
+        for daemon in daemons {
+            if let exit = daemon.process.poll() { fail("gaplessd ended by itself: \(exit)") }
+            let peak = daemon.peakBytes
+            if peak > memoryCap { fail("gaplessd had \(peak >> 20) MB resident, \(memoryCap >> 20) are allowed") }
+            let exit = daemon.stop()
+            if exit?.status != 0 { fail("gaplessd exited with \(String(describing: exit))") }
+        }
+    }
+
+    private func judge(_ balance: Balance, _ status: QueueStatus) {
+        if rule == .survival { return }
+        if balance.lost > 0 || balance.unexpected > 0 { fail("\(balance)") }
+        let allowed = rule == .nothingTwice ? 0 : bound
+        if balance.extra > allowed { fail("\(balance.extra) delivered again, at most \(allowed) may be") }
+        let counted = status.counter(.maybeDuplicate)
+        if balance.extra > counted { fail("\(balance.extra) delivered again, and maybe_duplicate is \(counted)") }
+        if status.unexplained != 0 {
+            let counters = status.counters.map { "\($0.key.rawValue) \($0.value)" }.sorted().joined(separator: ", ")
+            fail("\(status.unexplained) claimed jobs that no counter explains: \(counters)")
+        }
+        do {
+            let left = try stage.leftoverKeys()
+            if !left.isEmpty { fail("left in Redis: \(left.joined(separator: " "))") }
+        } catch {
+            fail("cannot look for keys left in Redis: \(error)")
+        }
+    }
+}

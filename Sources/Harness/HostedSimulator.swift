@@ -1,0 +1,38 @@
+public import APNSSimulator
+
+/// An APNs that a stage can stop and ask for its ledger.
+public protocol PushService: AnyObject {
+    var port: Int { get }
+    /// What it saw so far; all of it once it has ended.
+    var ledger: Ledger { get }
+    /// Ends it; returns its totals as it prints them.
+    func stop() -> String
+}
+
+extension SimulatorProcess: PushService {}
+
+/// A simulator in this very process, which takes orders while it runs.
+public final class HostedSimulator: PushService {
+    public let simulator: Simulator
+    public var port: Int { simulator.port }
+    private let folder: TemporaryFolder
+
+    /// - Parameter behaviour: how it begins.
+    public init(folder: TemporaryFolder, _ behaviour: Behaviour) throws {
+        self.folder = folder
+        let credentials = try Credentials.make()
+        try credentials.write(to: folder.file("credentials"))
+        var configuration = Simulator.Configuration(credentials: credentials)
+        configuration.behaviour = behaviour
+        configuration.ledgerDetail = .counts
+        configuration.ledgerPath = folder.file("ledger")
+        simulator = try Simulator(configuration)
+    }
+
+    public var ledger: Ledger { Ledger(File.read(folder.file("ledger"))) }
+
+    public func stop() -> String {
+        simulator.stop()
+        return simulator.totals.json
+    }
+}

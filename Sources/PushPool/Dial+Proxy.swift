@@ -1,0 +1,42 @@
+internal import Sockets
+internal import Threads
+
+/// Through a proxy: a plain HTTP request, and from then on every byte is the server's.
+extension Dial {
+    /// CONNECT and its answer; `false` when the pool wants this dial no more.
+    func openWay(
+        _ socket: borrowing Socket, through proxy: HTTPProxy, until deadline: ContinuousClock.Instant
+    ) throws(SocketError) -> Bool {
+        var request = proxy.request(host: host, port: port)[...]
+        while !request.isEmpty {
+            switch request.withUnsafeBytes({ socket.write($0) }) {
+            case .done(let count): request = request.dropFirst(count)
+            case .failed(let error): throw error
+            case .closed, .needsRead, .needsWrite:
+                guard try wait(socket.descriptor, for: .write, until: deadline, "CONNECT") else { return false }
+            }
+        }
+        var answer = ProxyAnswer()
+        var byte: [UInt8] = [0]
+        while true {
+            switch byte.withUnsafeMutableBytes({ socket.read(into: $0) }) {
+            case .done:
+                switch answer.receive(byte[0]) {
+                case .open: return true
+                case .refused(let fault): throw Dial.fault(fault, of: proxy)
+                case nil: break
+                }
+            case .failed(let error): throw error
+            case .closed: throw Dial.fault(.closed, of: proxy)
+            case .needsRead, .needsWrite:
+                guard try wait(socket.descriptor, for: .read, until: deadline, "answer of the proxy to CONNECT") else {
+                    return false
+                }
+            }
+        }
+    }
+
+    private static func fault(_ fault: ProxyFault, of proxy: HTTPProxy) -> SocketError {
+        .refused("the proxy \(proxy): \(fault)")
+    }
+}

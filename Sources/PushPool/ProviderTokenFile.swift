@@ -1,0 +1,144 @@
+internal import Glibc
+
+/// Where the provider token of one key lies for other processes and for the next start: APNs wants no second one within 20
+/// minutes, whoever made the first.
+///
+/// The token is a secret, so the file is this user's alone, or it is not used. It is replaced whole, by rename(2), so that a
+/// reader needs no lock; who wants to replace it holds the lock of a file beside it.
+struct ProviderTokenFile: Sendable {
+    /// Why the file is of no use: half a sentence for the operator.
+    struct Fault: Error, Equatable, CustomStringConvertible {
+        var description: String
+
+        static func system(_ what: String, _ code: CInt) -> Fault {
+            Fault(description: "\(what): \(String(cString: strerror(code)))")
+        }
+    }
+
+    /// Held until it goes.
+    struct Lock: ~Copyable {
+        fileprivate let descriptor: CInt
+        deinit { close(descriptor) }
+    }
+
+    /// A token has less than 300 bytes.
+    private static let mostBytes = 4096
+
+    private let folder: String
+    let path: String
+
+    /// - Parameter name: of the key, fit for a file's name.
+    init(folder: String, name: String) {
+        self.folder = folder
+        path = "\(folder)/provider-token-\(name)"
+    }
+
+    /// The content, or `nil` where there is none yet.
+    func read() throws(Fault) -> [UInt8]? {
+        let descriptor = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+        if descriptor < 0 {
+            if errno == ENOENT { return nil }
+            throw .system(path, errno)
+        }
+        defer { close(descriptor) }
+        try checkOwner(descriptor)
+        var bytes = [UInt8](repeating: 0, count: Self.mostBytes)
+        let count = Glibc.read(descriptor, &bytes, bytes.count)
+        if count < 0 { throw .system(path, errno) }
+        return Array(bytes[..<count])
+    }
+
+    private func checkOwner(_ descriptor: CInt) throws(Fault) {
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { throw .system(path, errno) }
+        if status.st_mode & S_IFMT != S_IFREG { throw Fault(description: "\(path) is no file") }
+        if status.st_uid != geteuid() { throw Fault(description: "\(path) belongs to another user") }
+        if status.st_mode & 0o077 != 0 { throw Fault(description: "\(path) is not this user's alone (mode 600 would be right)") }
+    }
+
+    private var lockPath: String { "\(path).lock" }
+
+    /// What another process that holds the lock is called in a fault.
+    var isHeld: Fault { Fault(description: "\(lockPath) is held by another process") }
+
+    /// The lock, or `nil` where another process has it.
+    func tryLock() throws(Fault) -> Lock? {
+        try makeFolder()
+        let descriptor = open(lockPath, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        if descriptor < 0 { throw .system(lockPath, errno) }
+        let lock = Lock(descriptor: descriptor)
+        if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return lock }
+        let code = errno
+        guard code == EWOULDBLOCK || code == EINTR else { throw .system(lockPath, code) }
+        return nil
+    }
+
+    /// Replaces the content.
+    func write(_ bytes: [UInt8], holding lock: borrowing Lock) throws(Fault) {
+        // Whatever a crash has left of an earlier one: nobody else writes while we hold the lock.
+        let new = "\(path).new"
+        unlink(new)
+        let descriptor = open(new, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        if descriptor < 0 { throw .system(new, errno) }
+        let count = Glibc.write(descriptor, bytes, bytes.count)
+        let code = errno
+        close(descriptor)
+        guard count == bytes.count else {
+            unlink(new)
+            throw .system(new, count < 0 ? code : ENOSPC)
+        }
+        if rename(new, path) != 0 { throw .system(path, errno) }
+    }
+
+    /// The folder and those it is in, for this user alone.
+    private func makeFolder() throws(Fault) {
+        if mkdir(folder, 0o700) == 0 || errno == EEXIST { return }
+        var made = folder.hasPrefix("/") ? "" : "."
+        for part in folder.split(separator: "/") {
+            made += "/\(part)"
+            if mkdir(made, 0o700) != 0 && errno != EEXIST { throw .system(made, errno) }
+        }
+    }
+}
+
+/// What stands in a token file: the token, and what the next process must know of its history.
+struct SavedToken: Equatable {
+    var bytes: [UInt8]
+    /// All Unix seconds: another process has another monotonic clock to compare with, and perhaps another boot.
+    var issuedAt: Int64
+    /// The last time that a token was replaced within 20 minutes.
+    var hurriedAt: Int64?
+    /// Until then APNs wants no other token.
+    var keptUntil: Int64?
+
+    private static let title = "gaplessd provider token 1"
+
+    init(bytes: [UInt8], issuedAt: Int64, hurriedAt: Int64? = nil, keptUntil: Int64? = nil) {
+        self.bytes = bytes
+        self.issuedAt = issuedAt
+        self.hurriedAt = hurriedAt
+        self.keptUntil = keptUntil
+    }
+
+    /// `nil` for anything that is not one: half a file, another version's, somebody's joke.
+    init?(text: [UInt8]) {
+        let lines = String(decoding: text, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
+        guard lines.count == 6, lines[0] == Self.title, lines[5].isEmpty else { return nil }
+        var values: [Substring] = []
+        for (line, name) in zip(lines[1...4], ["issued ", "hurried ", "kept ", "token "]) {
+            guard line.hasPrefix(name) else { return nil }
+            values.append(line.dropFirst(name.count))
+        }
+        guard let issuedAt = Int64(values[0]), let hurriedAt = Int64(values[1]), let keptUntil = Int64(values[2]),
+            [issuedAt, hurriedAt, keptUntil].allSatisfy({ (0...253_402_300_799).contains($0) })
+        else { return nil }
+        self.init(
+            bytes: Array(values[3].utf8), issuedAt: issuedAt, hurriedAt: hurriedAt == 0 ? nil : hurriedAt,
+            keptUntil: keptUntil == 0 ? nil : keptUntil)
+    }
+
+    var text: [UInt8] {
+        Array("\(Self.title)\nissued \(issuedAt)\nhurried \(hurriedAt ?? 0)\nkept \(keptUntil ?? 0)\ntoken ".utf8) + bytes
+            + [UInt8(ascii: "\n")]
+    }
+}

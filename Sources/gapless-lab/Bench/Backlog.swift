@@ -1,0 +1,30 @@
+import Harness
+
+/// Resident memory of the daemon while a million jobs wait: the queue is Redis, not the daemon.
+struct Backlog {
+    var jobs = 1_000_000
+
+    /// Prints a line; returns its part of the JSON.
+    func measure() throws -> String {
+        let stage = try Stage(simulator: ["--token-streams", "1000"], ledger: false, pinned: 1)
+        try stage.push((0..<jobs).lazy.map { BenchJob.text($0) })
+        let start = ContinuousClock.now
+        let daemon = try stage.start(try stage.settings(), pinned: 0)
+        var memory: [Int] = []
+        let isDone = try waitUntil(atMost: .seconds(180), every: .milliseconds(20)) {
+            memory.append(daemon.residentBytes)
+            return try stage.sent() >= jobs
+        }
+        let rate = Double(jobs) / ((ContinuousClock.now - start) / .seconds(1))
+        let settled = memory.dropFirst(memory.count / 5)
+        let peak = daemon.peakBytes
+        guard isDone, let low = settled.min(), let high = settled.max(), daemon.stop()?.status == 0 else {
+            throw LabFailure(description: "the backlog did not drain:\n" + daemon.standardError)
+        }
+        say(
+            "backlog of \(jobs): resident \(megabytes(low)) - \(megabytes(high)) MB while it drains, peak \(megabytes(peak)) MB, "
+                + "\(decimal(rate, 0)) pushes/s")
+        return "  \"backlog\": {\"jobs\": \(jobs), \"resident_bytes_min\": \(low), \"resident_bytes_max\": \(high), "
+            + "\"peak_bytes\": \(peak), \"pushes_per_second\": \(decimal(rate, 0))}"
+    }
+}

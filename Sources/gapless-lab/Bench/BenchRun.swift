@@ -1,0 +1,151 @@
+import Glibc
+import Harness
+import RedisQueue
+
+/// One run of one row: the load on processor 0, everything else on processor 1.
+struct BenchRun {
+    let jobs: Int
+    private static let server = ["--token-streams", "1000"]
+
+    func measure(_ load: BenchRow.Load) throws -> Measurement {
+        switch load {
+        case .h2load(let bodyBytes):
+            let stage = try Stage(simulator: BenchRun.server, ledger: false, pinned: 1)
+            return try h2load(stage, port: stage.simulator.port, bodyBytes: bodyBytes)
+        case .h2loadToNghttpd:
+            let stage = try Stage(simulator: BenchRun.server, ledger: false, pinned: 1)
+            let nghttpd = try Nghttpd(stage)
+            return try h2load(stage, port: nghttpd.port, bodyBytes: 200)
+        case .pool:
+            let stage = try Stage(simulator: BenchRun.server, ledger: false, pinned: 1)
+            return try pool(stage, port: stage.simulator.port)
+        case .poolToNghttpd:
+            let stage = try Stage(simulator: BenchRun.server, ledger: false, pinned: 1)
+            let nghttpd = try Nghttpd(stage)
+            return try pool(stage, port: nghttpd.port)
+        case .daemons(let count, let settings, let simulator, let bodyBytes):
+            return try daemons(count, settings, simulator, bodyBytes)
+        }
+    }
+
+    private func h2load(_ stage: Stage, port: Int, bodyBytes: Int) throws -> Measurement {
+        let body = stage.folder.file("body")
+        try File.write(BenchJob.payload(bodyBytes), to: body)
+        let output = stage.folder.file("h2load")
+        let process = try ChildProcess(
+            "taskset",
+            [
+                "-c", "0", "h2load", "-n", String(jobs), "-c", "2", "-m", "500", "-d", body, "-H", "apns-topic: com.example.app",
+                "-H", "apns-push-type: alert", "-H", "apns-priority: 10", "-H", "apns-expiration: 2000000000", "-H",
+                "authorization: bearer \(try stage.providerToken())", "https://127.0.0.1:\(port)/3/device/\(BenchJob.fixedToken)",
+            ], standardOutput: .file(output))
+        let run = measure(process)
+        guard File.read(output).contains(" \(jobs) succeeded") else {
+            throw LabFailure(description: "h2load failed:\n" + File.read(output))
+        }
+        return run
+    }
+
+    private func pool(_ stage: Stage, port: Int) throws -> Measurement {
+        let output = stage.folder.file("push-load")
+        let process = try ChildProcess(
+            "taskset",
+            [
+                "-c", "0", BuiltProducts.path("gapless-lab"), "push-load", "--port", String(port), "--credentials",
+                stage.folder.file("credentials"), "--count", String(jobs),
+            ], standardOutput: .file(output), standardError: .file(output))
+        let run = measure(process)
+        guard process.wait().status == 0 else { throw LabFailure(description: "push-load failed:\n" + File.read(output)) }
+        return run
+    }
+
+    /// A program that does it all and ends.
+    private func measure(_ process: ChildProcess) -> Measurement {
+        let start = ContinuousClock.now
+        var peak = 0
+        _ = waitUntil(atMost: .seconds(180), every: .milliseconds(10)) {
+            peak = max(peak, peakMemory(process.pid))
+            return process.poll() != nil
+        }
+        if process.poll() == nil { process.kill(SIGKILL) }
+        let exit = process.wait()
+        return Measurement(cpu: exit.processorTime, seconds: (.now - start) / .seconds(1), peak: peak)
+    }
+
+    private func daemons(
+        _ count: Int, _ changes: [String: String], _ simulator: [String], _ bodyBytes: Int
+    ) throws -> Measurement {
+        let stage = try Stage(simulator: BenchRun.server + simulator, ledger: false, pinned: 1)
+        try stage.push((0..<jobs).lazy.map { BenchJob.text($0, bodyBytes: bodyBytes) })
+        let settings = try stage.settings(changes.merging(["apns_max_concurrent_streams": "500"]) { ours, _ in ours })
+        let redisBefore = processorTime(stage.redis.process.pid)
+        let start = ContinuousClock.now
+        // A second daemon shares the processor of Redis and the server: there are no more than two.
+        let daemons = try (0..<count).map { try stage.start(settings, name: "daemon\($0)", pinned: $0 % 2) }
+        let isDone = try waitUntil(atMost: .seconds(180), every: .milliseconds(10)) { try stage.settled() >= jobs }
+        let seconds = (.now - start) / .seconds(1)
+        let redis = processorTime(stage.redis.process.pid) - redisBefore
+        let peak = daemons.map(\.peakBytes).max() ?? 0
+        let exits = daemons.map { $0.stop() }
+        guard isDone, exits.allSatisfy({ $0?.status == 0 }) else {
+            throw LabFailure(description: "gaplessd did not send all:\n" + stage.standardErrors.suffix(3000))
+        }
+        let cpu = exits.compactMap { $0?.processorTime }.reduce(.zero, +)
+        return Measurement(cpu: cpu, seconds: seconds, redis: redis, peak: peak)
+    }
+}
+
+/// nghttp2's own server, with the simulator's certificate; it answers every POST with 200 and an empty file.
+struct Nghttpd {
+    let port: Int
+    private let process: ChildProcess
+
+    init(_ stage: Stage) throws {
+        let root = stage.folder.file("htdocs")
+        for path in [root, root + "/3", root + "/3/device"] { mkdir(path, 0o700) }
+        try File.write("", to: root + "/3/device/\(BenchJob.fixedToken)")
+        let credentials = stage.folder.file("credentials")
+        // nghttpd cannot choose a free port itself.
+        let port = try freePort()
+        let process = try ChildProcess(
+            "nghttpd",
+            ["-a", "127.0.0.1", "-m", "1000", "-d", root, String(port), credentials + "/server-key.pem", credentials + "/server.pem"],
+            standardError: .inherited)
+        pin(process.pid, to: 1)
+        guard waitUntil({ canConnect(to: port) }) else { throw LabFailure(description: "nghttpd does not listen") }
+        (self.port, self.process) = (port, process)
+    }
+}
+
+/// What the benchmarks send.
+enum BenchJob {
+    static let fixedToken = deviceToken(1)
+
+    static func payload(_ bytes: Int) -> String {
+        let start = #"{"aps":{"alert":{"title":"Bench","body":""#
+        let end = #""},"sound":"default"}}"#
+        return start + String(repeating: "x", count: bytes - start.utf8.count - end.utf8.count) + end
+    }
+
+    static func text(_ number: Int, bodyBytes: Int = 200) -> String {
+        #"{"token":"\#(deviceToken(number))","identifier":\#(number),"data":\#(payload(bodyBytes))}"#
+    }
+}
+
+extension Stage {
+    /// A provider token that the simulator takes, for senders that make none themselves.
+    func providerToken() throws -> String {
+        let output = folder.file("token")
+        let process = try ChildProcess(
+            BuiltProducts.path("apns-simulator"), ["provider-token", folder.file("credentials")],
+            standardOutput: .file(output), standardError: .inherited)
+        guard process.wait().status == 0 else { throw LabFailure(description: "no provider token") }
+        return File.read(output).split(separator: "\n").first.map(String.init) ?? ""
+    }
+
+    /// How many jobs have left for good.
+    func settled() throws -> Int {
+        let counts = try command(["HMGET", keys.stats, "sent", "dead"]).items ?? []
+        return counts.compactMap { $0.text.flatMap { Int($0) } }.reduce(0, +)
+    }
+}

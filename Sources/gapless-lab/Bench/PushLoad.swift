@@ -1,0 +1,62 @@
+import ArgumentParser
+import Glibc
+import Harness
+import PushPool
+import Threads
+
+/// Our HTTP/2 alone, as h2load runs nghttp2's: one notification again and again over a pool, no Redis and no JSON.
+struct PushLoad: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "push-load", abstract: "Pushes one notification so many times and ends: a part of bench.", shouldDisplay: false)
+
+    @Option var port: Int
+    @Option(help: "The simulator's directory of credentials.") var credentials: String
+    @Option var count = 200_000
+    @Option var sessions = 2
+    @Option var streams = 500
+
+    func run() throws {
+        let key = File.read(credentials + "/AuthKey_SIMKEY0001.p8")
+        let settings = PoolSettings(
+            host: "localhost", port: port, extraRootsPath: credentials + "/ca.pem", sessions: sessions,
+            maxConcurrentStreams: streams)
+        let deliveries = Mailbox<Delivery>()
+        let pool = try SessionPool(
+            settings: settings,
+            credential: .signingKey(p8PEM: Array(key.utf8), keyID: "SIMKEY0001", teamID: "SIMTEAM001"),
+            deliveries: deliveries, events: Mailbox<PoolEvent>())
+        defer { _ = pool.close() }
+        try drive(pool, deliveries)
+    }
+
+    /// Keeps twice as many on their way as there are streams.
+    private func drive(_ pool: SessionPool, _ deliveries: Mailbox<Delivery>) throws {
+        let token = BenchJob.fixedToken
+        let bytes = Array((token + BenchJob.payload(200)).utf8)
+        let headers = SharedHeaders(topic: "com.example.app", pushType: "alert", priority: 10)
+        var (pushed, settled) = (0, 0)
+        var batch: [PushPool.Notification] = []
+        var outcomes: [Delivery] = []
+        var poller = Poller()
+        while settled < count {
+            while pushed < count && pushed - settled < 2 * sessions * streams {
+                batch.append(
+                    Notification(
+                        id: UInt64(pushed), bytes: bytes, token: 0..<token.utf8.count,
+                        payload: token.utf8.count..<bytes.count, headers: headers, expiration: 2_000_000_000))
+                pushed += 1
+            }
+            pool.push(&batch)
+            poller.reset()
+            poller.add(deliveries.wakeDescriptor, for: .read)
+            poller.wait(until: .now + .seconds(20))
+            deliveries.drain(into: &outcomes)
+            guard !outcomes.isEmpty else { throw LabFailure(description: "nothing came back for 20 s") }
+            for delivery in outcomes {
+                guard case .delivered = delivery.outcome else { throw LabFailure(description: "\(delivery.outcome)") }
+            }
+            settled += outcomes.count
+            outcomes.removeAll(keepingCapacity: true)
+        }
+    }
+}

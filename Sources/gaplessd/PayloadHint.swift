@@ -1,0 +1,78 @@
+import Glibc
+internal import JSONBytes
+
+/// What a payload's `aps` holds, as far as the push type can be told from it.
+struct PayloadHint: Equatable {
+    private var isContentAvailable = false
+    private var hasAlert = false
+    private var hasBadge = false
+    private var hasSound = false
+
+    /// Whether the object `data` is a push without anything to show or to sound: a bare `content-available`.
+    ///
+    /// Few payloads name the key, and only those are walked; the others cost two searches of the C library.
+    static func isBackground(_ data: JSONSlice, in bytes: [UInt8]) -> Bool {
+        mayNameContentAvailable(data.range, of: bytes) && PayloadHint(walking: data, in: bytes.span).isBackground
+    }
+
+    /// False where the key cannot stand, neither as it is nor escaped.
+    private static func mayNameContentAvailable(_ range: Range<Int>, of bytes: [UInt8]) -> Bool {
+        let end: StaticString = "-available"
+        return bytes.withUnsafeBytes { bytes in
+            guard let start = bytes.baseAddress else { return false }
+            var at = start + range.lowerBound
+            let last = start + range.upperBound
+            if memchr(at, CInt(UInt8(ascii: "\\")), range.count) != nil { return true }
+            while let hyphen = memchr(at, CInt(UInt8(ascii: "-")), last - at).map(UnsafeRawPointer.init) {
+                if last - hyphen >= end.utf8CodeUnitCount, memcmp(hyphen, end.utf8Start, end.utf8CodeUnitCount) == 0 { return true }
+                at = hyphen + 1
+            }
+            return false
+        }
+    }
+
+    /// Of an object that is known to be JSON.
+    init(walking data: JSONSlice, in bytes: Span<UInt8>) {
+        guard data.kind == .object else { return }
+        var cursor = JSONCursor(at: data.range.lowerBound)
+        do {
+            try cursor.enterObject(in: bytes)
+            while let key = try cursor.nextKey(in: bytes) {
+                guard key.equals("aps", in: bytes) else {
+                    _ = try cursor.value(in: bytes)
+                    continue
+                }
+                self = PayloadHint()
+                if cursor.peek(in: bytes) == .object {
+                    try readAPS(&cursor, in: bytes)
+                } else {
+                    _ = try cursor.value(in: bytes)
+                }
+            }
+        } catch {
+            preconditionFailure("a payload that was JSON is none any more: \(error)")
+        }
+    }
+
+    private init() {}
+
+    var isBackground: Bool { isContentAvailable && !hasAlert && !hasBadge && !hasSound }
+
+    private mutating func readAPS(_ cursor: inout JSONCursor, in bytes: Span<UInt8>) throws(JSONFault) {
+        try cursor.enterObject(in: bytes)
+        while let key = try cursor.nextKey(in: bytes) {
+            let value = try cursor.value(in: bytes)
+            if key.equals("alert", in: bytes) {
+                hasAlert = value.kind != .null
+            } else if key.equals("badge", in: bytes) {
+                hasBadge = value.kind != .null
+            } else if key.equals("sound", in: bytes) {
+                hasSound = value.kind != .null
+            } else if key.equals("content-available", in: bytes) {
+                // 1 by Apple's text; `true` is what some producers write.
+                let isTrue = value.kind == .bool && bytes[value.range.lowerBound] == UInt8(ascii: "t")
+                isContentAvailable = isTrue || value.integer(in: bytes) == .exact(1)
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+import Glibc
+import Sockets
+import Testing
+import Threads
+
+@testable import APNSSimulator
+
+@Suite("Faults of a connection")
+struct ConnectionFaultTests {
+    @Test(arguments: [true, false])
+    func `a half-open connection says nothing more and stays, while others are served`(isRecorded: Bool) throws {
+        let fixture = try Fixture()
+        fixture.simulator.plan(token: "aa", answers: [.halfOpen(recorded: isRecorded)])
+        let client = try RawClient(fixture)
+        try client.push(stream: 1, token: "aa")
+        eventually("it was seen") { fixture.simulator.totals.requests == 1 }
+        try client.send(.init(type: RawClient.Frame.ping, flags: 0, stream: 0, payload: Array(1...8)))
+        #expect(throws: RawClient.TimedOut.self) { try client.next(RawClient.Frame.ping, within: .milliseconds(100)) }
+        #expect(fixture.simulator.totals.openConnections == 1)
+        #expect(fixture.simulator.ledger.acceptedCount(token: "aa") == (isRecorded ? 1 : 0))
+        let other = try RawClient(fixture)
+        try other.push(stream: 1, token: "bb")
+        #expect(try other.next(RawClient.Frame.headers).stream == 1)
+    }
+
+    @Test func `a tarpit takes the connection and never shakes hands`() throws {
+        let fixture = try Fixture { $0.behaviour.greeting = .tarpit }
+        let context = try TLSContext(clientTrusting: "\(fixture.directory.path)/ca.pem", identity: nil, protocols: ["h2"])
+        let socket = try Socket(connectingTo: try SocketAddress.resolve(host: "127.0.0.1", port: fixture.simulator.port)[0])
+        var tls = try TLSStream(client: socket, host: "localhost", wantedProtocol: "h2", context)
+        var poller = Poller()
+        poller.add(tls.descriptor, for: .write)
+        poller.wait(until: .now + .seconds(5))
+        #expect(tls.handshake() == .needsRead)
+        var reader = Poller()
+        reader.add(tls.descriptor, for: .read)
+        reader.wait(until: .now + .milliseconds(150))
+        #expect(tls.handshake() == .needsRead)
+        #expect(fixture.simulator.totals.connections == 0)
+        fixture.simulator.behave { $0.greeting = .settings }
+        let next = try RawClient(fixture)
+        #expect(try next.next().type == RawClient.Frame.settings)
+    }
+
+    @Test func `a client that connects too often finds the door shut for a while`() throws {
+        let fixture = try Fixture {
+            $0.behaviour.connectLimit = .init(count: 3, window: .seconds(60), block: .milliseconds(300))
+        }
+        let clients = try (0..<3).map { _ in try RawClient(fixture) }
+        #expect(clients.count == 3)
+        #expect((try? RawClient(fixture)) == nil)
+        #expect(fixture.simulator.totals.blockedConnections >= 1)
+        eventually("the door opens again") { (try? RawClient(fixture)) != nil }
+    }
+
+    @Test func `an idle connection is told to go with IdleTimeout`() throws {
+        let fixture = try Fixture { $0.behaviour.idleLimit = .milliseconds(80) }
+        let client = try RawClient(fixture)
+        try client.push(stream: 1)
+        let start = ContinuousClock.now
+        let goAway = try client.next(RawClient.Frame.goAway)
+        #expect(ContinuousClock.now - start >= .milliseconds(60))
+        #expect(String(decoding: goAway.payload[8...], as: UTF8.self) == #"{"reason":"IdleTimeout"}"#)
+        #expect(client.isClosed())
+    }
+
+    @Test func `after an idle time the next request gets 400 IdleTimeout, or all get 500`() throws {
+        let fixture = try Fixture {
+            $0.behaviour.idleLimit = .milliseconds(50)
+            $0.behaviour.idleFault = .badRequest
+        }
+        let first = try RawClient(fixture)
+        usleep(80_000)
+        try first.push(stream: 1)
+        #expect(String(decoding: try first.next(RawClient.Frame.data).payload, as: UTF8.self) == #"{"reason":"IdleTimeout"}"#)
+        #expect(first.isClosed())
+        fixture.simulator.behave { $0.idleFault = .internalError }
+        let second = try RawClient(fixture)
+        usleep(80_000)
+        for stream in [UInt32(1), 3] {
+            try second.push(stream: stream)
+            let body = try second.next(RawClient.Frame.data).payload
+            #expect(String(decoding: body, as: UTF8.self) == #"{"reason":"InternalServerError"}"#)
+        }
+        let third = try RawClient(fixture)
+        try third.push(stream: 1)
+        #expect(try third.next(RawClient.Frame.headers).flags & 1 == 1)
+    }
+
+    @Test func `answers in many small frames, each byte in a record of its own, are the same answers`() throws {
+        let fixture = try Fixture {
+            $0.behaviour.splitsFrames = true
+            $0.behaviour.recordBytes = 1
+        }
+        fixture.simulator.plan(token: Fixture.deviceToken, answers: [.usual(410)])
+        let client = try RawClient(fixture)
+        try client.push(stream: 1)
+        let body = #"{"reason":"Unregistered","timestamp":"#
+        var frames: [RawClient.Frame] = []
+        while frames.last?.flags != 1 || frames.last?.type != RawClient.Frame.data { frames.append(try client.next()) }
+        frames.removeAll { $0.type == RawClient.Frame.settings }
+        #expect(frames.prefix(6).map(\.type) == [RawClient.Frame.headers, 9, 9, 9, 9, RawClient.Frame.data])
+        #expect(frames.prefix(5).map(\.flags) == [0, 0, 0, 0, 4])
+        let data = frames.dropFirst(5)
+        #expect(data.allSatisfy { $0.payload.count == 1 } && data.dropLast().allSatisfy { $0.flags == 0 })
+        #expect(String(decoding: data.flatMap(\.payload), as: UTF8.self).hasPrefix(body))
+    }
+
+    @Test func `a small window of the first SETTINGS is told and kept`() throws {
+        let fixture = try Fixture { $0.behaviour.initialWindow = 100 }
+        let body = #"{"aps":{"alert":"\#(String(repeating: "x", count: 3000))"}}"#
+        let seen = try fixture.nghttp(body: body)
+        #expect(seen.contains("SETTINGS_INITIAL_WINDOW_SIZE(0x04):100"), "\(seen)")
+        #expect(seen.contains(":status: 200"))
+        #expect(seen.contains("send DATA frame <length=100,"))
+    }
+}
+
+@Suite("Stream limits")
+struct StreamLimitTests {
+    @Test func `a stream above the limit can be reset twice`() throws {
+        let fixture = try Fixture { $0.behaviour.overLimit = .refuseTwice }
+        fixture.simulator.plan(token: "aa", answers: [.silent])
+        let client = try RawClient(fixture)
+        try client.push(stream: 1, token: "aa")
+        try client.push(stream: 3, token: "bb")
+        let resets = try (0..<2).map { _ in try client.next(RawClient.Frame.reset) }
+        #expect(resets.map(\.stream) == [3, 3] && resets.map { $0.number(at: 0) } == [7, 5])
+    }
+
+    @Test func `or bring GOAWAY with code 7, while what is below is answered`() throws {
+        let fixture = try Fixture { $0.behaviour.overLimit = .goAway }
+        fixture.simulator.plan(token: "aa", answers: [.delay(.milliseconds(50), then: .accept)])
+        let client = try RawClient(fixture)
+        try client.push(stream: 1, token: "aa")
+        try client.push(stream: 3, token: "bb")
+        let goAway = try client.next(RawClient.Frame.goAway)
+        #expect(goAway.number(at: 0) == 1 && goAway.number(at: 4) == 7)
+        #expect(try client.next(RawClient.Frame.headers).stream == 1)
+        #expect(client.isClosed())
+        #expect(fixture.simulator.ledger.acceptedCounts == ["aa": 1])
+    }
+
+    @Test func `only a limit that was acknowledged can be violated`() throws {
+        let fixture = try Fixture()
+        for token in ["aa", "bb", "cc"] { fixture.simulator.plan(token: token, answers: [.silent]) }
+        let client = try RawClient(fixture)
+        _ = try client.next(RawClient.Frame.settings)
+        try client.push(stream: 1, token: "aa")
+        try client.push(stream: 3, token: "bb")
+        _ = try client.next(RawClient.Frame.reset)
+        #expect(fixture.simulator.totals.limitViolations == 0 && fixture.simulator.totals.refusedStreams == 1)
+        try client.send(.init(type: RawClient.Frame.settings, flags: 1, stream: 0, payload: []))
+        try client.push(stream: 5, token: "cc")
+        _ = try client.next(RawClient.Frame.reset)
+        #expect(fixture.simulator.totals.limitViolations == 1)
+    }
+
+    @Test func `a limit that wanders stays in its bounds and is told`() throws {
+        let fixture = try Fixture {
+            $0.behaviour.tokenStreamLimit = 1000
+            $0.behaviour.limitWalk = .init(interval: .milliseconds(2), bounds: 0...7)
+        }
+        let client = try RawClient(fixture)
+        _ = try client.next(RawClient.Frame.settings)
+        var limits: Set<UInt32> = []
+        while limits.count < 5 {
+            let frame = try client.next(RawClient.Frame.settings)
+            if frame.payload.count == 6 { limits.insert(frame.number(at: 2)) }
+        }
+        #expect(limits.allSatisfy { $0 <= 7 })
+    }
+
+    @Test func `the words about connections are read`() throws {
+        #expect(try Behaviour.ConnectLimit("20/1s:5s") == .init(count: 20, window: .seconds(1), block: .seconds(5)))
+        #expect(try Behaviour.LimitWalk("50ms=0..1000") == .init(interval: .milliseconds(50), bounds: 0...1000))
+        var behaviour = Behaviour()
+        try behaviour.greet("goaway:zero:Shutdown=10%")
+        #expect(behaviour.greeting == .goAway(.reason(.shutdown, last: .zero)) && behaviour.greetingShare == 0.1)
+        try behaviour.idle("1.5s=500")
+        #expect(behaviour.idleLimit == .milliseconds(1500) && behaviour.idleFault == .internalError)
+        for text in ["20/1s", "x/1s:5s", "20:5s"] { #expect(throws: ScriptSyntaxError.self) { try Behaviour.ConnectLimit(text) } }
+        for text in ["50ms", "50ms=5..1", "0ms=0..1", "50ms=0..9999999999"] {
+            #expect(throws: ScriptSyntaxError.self) { try Behaviour.LimitWalk(text) }
+        }
+        for text in ["hello", "nothing=x", ""] { #expect(throws: ScriptSyntaxError.self) { try behaviour.greet(text) } }
+        for text in ["1s", "1s=404"] { #expect(throws: ScriptSyntaxError.self) { try behaviour.idle(text) } }
+    }
+}

@@ -1,0 +1,63 @@
+import APNSSimulator
+import Harness
+import PushPool
+import Testing
+
+@testable import gaplessd
+
+private let day: Int64 = 86_400
+private let end: Int64 = 2_000_000_000
+
+private func facts(notAfter: Int64 = end) -> CertificateFacts {
+    CertificateFacts(
+        subject: "s", userID: nil, topics: [], notBefore: 0, notAfter: notAfter, isForDevelopment: true, isForProduction: true)
+}
+
+@Suite("Certificates that come to their end")
+struct CertificateWatchTests {
+    @Test func `are warned of at 30, 7 and 1 days and at the end, once each`() {
+        var watch = CertificateWatch([(key: "apns_cert_path", facts: facts())], now: end - 100 * day)
+        var warned: [Int64: String] = [:]
+        for hour in (-100 * 24...48).map(Int64.init) {
+            for warning in watch.warnings(now: end + hour * 3600) { warned[hour] = warning }
+        }
+        // Whole days are counted: 30 of them are left until the 31st before the end is over.
+        let expected: [Int64: String] = [
+            -743: "expires in 30 days", -191: "expires in 7 days", -47: "expires in 1 day", 1: "has expired, and APNs refuses it",
+        ]
+        #expect(
+            warned == expected.mapValues { "apns_cert_path: the certificate \($0); a new one from the developer account would be right" })
+    }
+
+    @Test func `what the start has said is not said again`() {
+        var watch = CertificateWatch([(key: "k", facts: facts())], now: end - 20 * day)
+        #expect(watch.warnings(now: end - 10 * day).isEmpty)
+        #expect(watch.warnings(now: end - 7 * day).count == 1)
+    }
+
+    @Test func `are looked at every day, and at the moment itself`() {
+        let watch = CertificateWatch([(key: "k", facts: facts())], now: end - 100 * day)
+        #expect(watch.wait(now: end - 100 * day) == day)
+        #expect(watch.wait(now: end - 31 * day - 100) == 101)
+        #expect(watch.wait(now: end + 5) == day)
+        #expect(CertificateWatch([], now: 0).wait(now: 0) == nil)
+    }
+
+    @Test func `after a long sleep only the last step is told`() {
+        var watch = CertificateWatch([(key: "k", facts: facts())], now: end - 100 * day)
+        #expect(watch.warnings(now: end + 1).map { $0.contains("has expired") } == [true])
+        #expect(watch.warnings(now: end + 2).isEmpty)
+    }
+
+    @Test func `a daemon that runs warns of its own when the day comes`() throws {
+        let stage = try DaemonStage(validity: -3600...(8 * 86_400 + 3))
+        let daemon = try stage.start([
+            "apns_auth_key_path": nil, "apns_auth_key_id": nil, "apns_team_id": nil,
+            "apns_cert_path": "\"credentials/client.pem\"", "apns_key_path": "\"credentials/client-key.pem\"",
+        ])
+        #expect(daemon.says("apns_cert_path: the certificate expires in 8 days; "))
+        #expect(daemon.says("[Gapless I]"))
+        #expect(daemon.says("apns_cert_path: the certificate expires in 7 days; "))
+        #expect(daemon.stop()?.status == 0)
+    }
+}

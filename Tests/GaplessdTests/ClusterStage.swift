@@ -1,0 +1,80 @@
+import Harness
+import RedisQueue
+
+/// Nodes of a small Redis Cluster.
+final class ClusterStage {
+    struct Node {
+        let port: Int
+        let server: RedisServer
+        let id: String
+    }
+
+    struct Failure: Error, CustomStringConvertible {
+        var description: String
+    }
+
+    private(set) var nodes: [Node] = []
+
+    /// - Parameters:
+    ///   - masters: they share the slots evenly; a replica of the first one comes behind them if wanted.
+    ///   - secure: lets all of them speak TLS, to each other too.
+    init(masters: Int, hasReplica: Bool = false, secure: SecureRedis? = nil) throws {
+        for _ in 0..<masters + (hasReplica ? 1 : 0) { nodes.append(try ClusterStage.node(secure)) }
+        for index in 0..<masters {
+            let (first, last) = (16384 * index / masters, 16384 * (index + 1) / masters - 1)
+            try ask(index, "CLUSTER", "ADDSLOTSRANGE", String(first), String(last))
+            try ask(index, "CLUSTER", "SET-CONFIG-EPOCH", String(index + 1))
+        }
+        for index in nodes.indices.dropFirst() { try ask(0, "CLUSTER", "MEET", "127.0.0.1", String(nodes[index].port)) }
+        if hasReplica {
+            _ = waitUntil(atMost: .seconds(60)) { (try? ask(masters, "CLUSTER", "REPLICATE", nodes[0].id)) != nil }
+        }
+        let isUp = try waitUntil(atMost: .seconds(60)) {
+            try nodes.indices.allSatisfy { index in
+                let info = try ask(index, "CLUSTER", "INFO").text ?? ""
+                return info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:\(nodes.count)")
+            }
+        }
+        guard isUp else { throw Failure(description: "the cluster did not come up") }
+    }
+
+    private static func node(_ secure: SecureRedis?) throws -> Node {
+        let port = FreePort.pick()
+        let way = secure?.options(port: port, for: "tls-cluster") ?? ["--port", String(port)]
+        let server = try RedisServer(options: way + [
+            "--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
+            "--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0",
+        ])
+        var client = try RedisClient(settings: QueueSettings(list: "none", server: .unix(path: server.socketPath)))
+        return Node(port: port, server: server, id: try client.command(["CLUSTER", "MYID"]).text ?? "")
+    }
+
+    /// One command to one node over a connection of its own; a key elsewhere is gone after.
+    @discardableResult
+    func ask(_ node: Int, _ words: String...) throws -> RedisReply {
+        var client = try RedisClient(settings: QueueSettings(list: "none", server: .unix(path: nodes[node].server.socketPath)))
+        return try client.command(words)
+    }
+
+    /// A list name whose slot lies between two.
+    func list(_ prefix: String, in slots: ClosedRange<Int64>) throws -> String {
+        for number in 0..<1000 {
+            let name = "\(prefix)\(number)"
+            if let slot = try ask(0, "CLUSTER", "KEYSLOT", name).integer, slots.contains(slot) { return name }
+        }
+        throw Failure(description: "no name in these slots")
+    }
+
+    /// Takes the slot of a list with all its keys from one node to another, as `redis-cli --cluster reshard` does.
+    func moveSlot(of list: String, from source: Int, to target: Int) throws {
+        let slot = String(try ask(source, "CLUSTER", "KEYSLOT", list).integer ?? 0)
+        try ask(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", nodes[source].id)
+        try ask(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", nodes[target].id)
+        while true {
+            let keys = try ask(source, "CLUSTER", "GETKEYSINSLOT", slot, "100").items?.compactMap(\.text) ?? []
+            if keys.isEmpty { break }
+            for key in keys { try ask(source, "MIGRATE", "127.0.0.1", String(nodes[target].port), key, "0", "5000") }
+        }
+        for node in [target, source] { try ask(node, "CLUSTER", "SETSLOT", slot, "NODE", nodes[target].id) }
+    }
+}

@@ -1,0 +1,160 @@
+import APNSSimulator
+import Glibc
+import Harness
+import RedisQueue
+import Testing
+
+@testable import gaplessd
+
+@Suite("Redis Cluster", .timeLimit(.minutes(10)))
+struct DaemonClusterTests {
+    private func settings(_ cluster: ClusterStage, _ lists: [String], seed: Int = 0, _ changes: [String: String?] = [:]) -> [String: String?] {
+        [
+            "redis_socket_path": nil, "redis_host": "\"127.0.0.1\"", "redis_port": String(cluster.nodes[seed].port),
+            "redis_queue_key": "[\(lists.map { "\"\($0)\"" }.joined(separator: ", "))]",
+        ].merging(changes) { $1 }
+    }
+
+    private func client(_ cluster: ClusterStage, node: Int = 0) throws -> RedisClient {
+        try RedisClient(settings: QueueSettings(list: "none", server: .tcp(host: "127.0.0.1", port: cluster.nodes[node].port)))
+    }
+
+    private func push(_ tokens: Range<Int>, to list: String, _ client: inout RedisClient) throws {
+        for start in stride(from: tokens.lowerBound, to: tokens.upperBound, by: 500) {
+            let jobs = (start..<min(start + 500, tokens.upperBound)).map { pushJob(deviceToken($0)) }
+            _ = try client.command(["RPUSH", list] + jobs)
+        }
+    }
+
+    @Test func `lists at several nodes are found from any node, by the daemon and by every call`() throws {
+        let cluster = try ClusterStage(masters: 2)
+        let stage = try DaemonStage()
+        let (here, there) = (try cluster.list("here", in: 0...8191), try cluster.list("there", in: 8192...16383))
+        let path = try stage.write(settings(cluster, [there, here], ["retry_delays": "[0.1]"]))
+        for (number, list) in [here, there].enumerated() {
+            try File.write((0..<500).map { pushJob(deviceToken(number * 1000 + $0)) + "\n" }.joined(), to: stage.folder.file("jobs"))
+            let call = try Call(["enqueue", path, "--list", list, stage.folder.file("jobs")])
+            #expect(call.output == "500 jobs pushed to \(list)\n", "\(call.errors)")
+        }
+        let before = try Call(["status", path])
+        #expect(before.output.components("backlog     500") == 2, "\(before.output) \(before.errors)")
+        // Every way that a job can take: a retry and a dead letter at each node.
+        for number in [0, 1000] {
+            stage.simulator.plan(token: deviceToken(number), answers: [.usual(503), .usual(200)])
+            stage.simulator.plan(token: deviceToken(number + 1), answers: [.usual(410)])
+        }
+        let daemon = try DaemonProcess(settings: path, folder: TemporaryFolder())
+        #expect(stage.accepts(998), "\(daemon.standardError)")
+        let isDrained = try waitUntil(atMost: .seconds(30)) {
+            var client = try client(cluster)
+            return try [here, there].allSatisfy { try QueueStatus.read(&client, Keys(list: $0)).counters[.sent] == 499 }
+        }
+        #expect(isDrained)
+        #expect(!(daemon.standardError + daemon.standardOutput).contains("CROSSSLOT"))
+        #expect(!daemon.standardError.contains("MOVED"), "\(daemon.standardError)")
+        let audit = try Call(["audit", path])
+        #expect(audit.output.components("balances") == 2, "\(audit.output) \(audit.errors)")
+        #expect(try Call(["dead", path, "list"]).output.components("410 Unregistered") == 2)
+        #expect(try Call(["dead", path, "requeue"]).output.contains("2 put back"))
+        #expect(stage.accepts(1000))
+        let check = try Call(["check", path])
+        #expect(check.status == 0, "\(check.errors)")
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a slot that moves to another node takes the daemon along`() throws {
+        let cluster = try ClusterStage(masters: 2)
+        let stage = try DaemonStage()
+        stage.simulator.behave { $0.script.latency = .milliseconds(5)...(.milliseconds(20)) }
+        let list = try cluster.list("jobs", in: 0...8191)
+        var client = try client(cluster)
+        try push(0..<3000, to: list, &client)
+        let daemon = try stage.start(settings(cluster, [list], ["apns_max_concurrent_streams": "50"]))
+        #expect(stage.accepts(300))
+        try cluster.moveSlot(of: list, from: 0, to: 1)
+        #expect(stage.accepts(3000, atMost: .seconds(60)), "\(daemon.standardError)")
+        let isSettled = try waitUntil(atMost: .seconds(30)) { try QueueStatus.read(&client, Keys(list: list)).counters[.sent] == 3000 }
+        #expect(isSettled)
+        let status = try QueueStatus.read(&client, Keys(list: list))
+        #expect(status.unexplained == 0)
+        #expect(status.counters[.maybeDuplicate] == 0)
+        #expect(stage.simulator.ledger.entries.count == 3000, "none is pushed twice")
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a node that is killed is followed to its replica, though it was the only one in the settings`() throws {
+        let cluster = try ClusterStage(masters: 2, hasReplica: true)
+        let stage = try DaemonStage()
+        stage.simulator.behave { $0.script.latency = .milliseconds(5)...(.milliseconds(20)) }
+        let list = try cluster.list("jobs", in: 0...8191)
+        var client = try client(cluster)
+        try push(0..<2000, to: list, &client)
+        let isInStep = try waitUntil(atMost: .seconds(60)) {
+            var client = try self.client(cluster)
+            _ = try client.command(["SET", "{\(list)}:step", "1"])
+            return try client.command(["WAIT", "1", "1000"]).integer == 1
+        }
+        #expect(isInStep)
+        _ = try client.command(["DEL", "{\(list)}:step"])
+        let daemon = try stage.start(settings(cluster, [list], ["apns_max_concurrent_streams": "50"]))
+        #expect(stage.accepts(300))
+        cluster.nodes[0].server.kill()
+        #expect(daemon.says("Redis: "))
+        try cluster.ask(2, "CLUSTER", "FAILOVER", "TAKEOVER")
+        #expect(stage.accepts(2000, atMost: .seconds(90)), "\(daemon.standardError)")
+        let isSettled = try waitUntil(atMost: .seconds(60)) {
+            var client = try self.client(cluster, node: 1)
+            let status = try QueueStatus.read(&client, Keys(list: list))
+            return status.backlog + status.inFlight + status.recovered == 0 && status.unexplained == 0
+        }
+        #expect(isSettled, "\(daemon.standardError)")
+        #expect(Set(stage.simulator.ledger.entries.map(\.token)).count == 2000)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a cluster that speaks TLS is followed by TLS, and every node is verified`() throws {
+        let secure = try SecureRedis()
+        let cluster = try ClusterStage(masters: 2, secure: secure)
+        let stage = try DaemonStage()
+        let lists = [try cluster.list("here", in: 0...8191), try cluster.list("there", in: 8192...16383)]
+        let path = try stage.write(settings(cluster, lists).merging(secure.settings(["redis_host": "\"127.0.0.1\"", "redis_port": String(cluster.nodes[0].port)])) { $1 })
+        for (number, list) in lists.enumerated() {
+            try File.write((0..<300).map { pushJob(deviceToken(number * 1000 + $0)) + "\n" }.joined(), to: stage.folder.file("jobs"))
+            let call = try Call(["enqueue", path, "--list", list, stage.folder.file("jobs")])
+            #expect(call.status == 0, "\(call.errors)")
+        }
+        let daemon = try DaemonProcess(settings: path, folder: TemporaryFolder())
+        #expect(stage.accepts(600), "\(daemon.standardError)")
+        let check = try Call(["check", path])
+        #expect(check.status == 0, "\(check.errors)")
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `results in another slot, and a database but 0, are faults that name what would be right`() throws {
+        let cluster = try ClusterStage(masters: 1)
+        let stage = try DaemonStage()
+        let crossing = settings(cluster, ["jobs"], ["redis_results_key": "\"results\""])
+        let daemon = try stage.start(crossing)
+        #expect(daemon.process.wait(atMost: .seconds(20))?.status == 78)
+        let sentence = "in a Redis Cluster the results key must have the list's own {tag}"
+        #expect(daemon.standardError.contains("CROSSSLOT") && daemon.standardError.contains(sentence), "\(daemon.standardError)")
+        let check = try Call(["check", try stage.write(crossing)])
+        #expect(check.status == 78)
+        #expect(check.errors.contains(sentence), "\(check.errors)")
+        let database = try stage.start(settings(cluster, ["jobs"], ["redis_db": "1"]))
+        #expect(database.process.wait(atMost: .seconds(20))?.status == 78)
+        #expect(database.standardError.contains("SELECT is not allowed in cluster mode"))
+        let right = try stage.start(settings(cluster, ["jobs"], ["redis_results_key": "\"{jobs}:results\""]))
+        var client = try client(cluster)
+        try push(0..<10, to: "jobs", &client)
+        #expect(stage.accepts(10), "\(right.standardError)")
+        let isWritten = try waitUntil { try client.command(["XLEN", "{jobs}:results"]).integer == 10 }
+        #expect(isWritten)
+        #expect(right.stop()?.status == 0)
+    }
+}
+
+extension String {
+    /// How often a text stands in it.
+    fileprivate func components(_ text: String) -> Int { indices.count { self[$0...].hasPrefix(text) } }
+}

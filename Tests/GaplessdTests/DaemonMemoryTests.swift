@@ -1,0 +1,80 @@
+import APNSSimulator
+import Glibc
+import Harness
+import RedisQueue
+import Testing
+
+@Suite("A Redis that is old, or loses its memory", .timeLimit(.minutes(5)))
+struct DaemonMemoryTests {
+    @Test(arguments: [["--rename-command", "BLMOVE", ""], []])
+    func `without BLMOVE the list is asked again and again, which is said once`(options: [String]) throws {
+        let stage = try DaemonStage(redis: options)
+        if options.isEmpty { try stage.redis("ACL", "SETUSER", "default", "-blmove") }
+        let daemon = try stage.start()
+        let sentence = options.isEmpty ? "waiting for jobs is refused" : "it has no BLMOVE (Redis 6.2 has)"
+        #expect(daemon.says(sentence), "\(daemon.standardError)")
+        for round in 0..<20 {
+            try stage.push(pushJob(deviceToken(round)))
+            #expect(stage.accepts(round + 1, atMost: .seconds(5)))
+        }
+        try stage.redis("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        try stage.push(pushJob(deviceToken(100)))
+        #expect(stage.accepts(21), "\(daemon.standardError)")
+        #expect(daemon.stop()?.status == 0)
+        #expect(daemon.complaints.count { $0.contains(sentence) } == 1, "\(daemon.standardError)")
+    }
+
+    @Test(arguments: ["FLUSHALL", "a restart without files"])
+    func `an emptied Redis gets back what the daemon holds, sent and unsent, and the log is loud about it`(way: String) throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(["apns_max_concurrent_streams": "10", "pool_size": "1", "redis_lease": "3"])
+        try stage.open(daemon)
+        stage.simulator.behave { $0.script.latency = .seconds(1)...(.seconds(1)) }
+        try stage.push((0..<14).map { pushJob(deviceToken($0)) })
+        let isHeld = try waitUntil(every: .milliseconds(1)) {
+            let status = try stage.status()
+            return status.backlog == 0 && status.inFlight == 14
+        }
+        #expect(isHeld)
+        if way == "FLUSHALL" {
+            try stage.redis(way)
+        } else {
+            stage.redis.kill()
+            try stage.redis.restart()
+            try stage.reconnect()
+        }
+        #expect(daemon.says("Redis was emptied: "), "\(daemon.standardError)")
+        #expect(stage.accepts(15))
+        #expect(try waitUntil { try stage.counter(.sent) == 14 })
+        let status = try stage.status()
+        #expect(status.unexplained == 0)
+        #expect(status.inFlight == 0)
+        #expect(Set(stage.simulator.ledger.entries.map(\.token)).count == 15)
+        #expect(stage.simulator.ledger.entries.count == 15, "none is pushed twice")
+        #expect(daemon.complaints.contains { $0.hasPrefix("[Gapless W]") && $0.contains("jobs that this worker holds were put back") })
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a Redis that was put back to an earlier state has its jobs pushed again, counted and said`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        stage.simulator.behave { $0.script.latency = .seconds(4)...(.seconds(4)) }
+        try stage.push((0..<50).map { pushJob(deviceToken($0)) })
+        #expect(try waitUntil { try stage.status().inFlight == 50 })
+        try stage.redis("SAVE")
+        try #require(try stage.counter(.sent) == 1, "the machine is too slow for this test: the answers came before the dump")
+        stage.simulator.behave { $0.script.latency = .zero...(.zero) }
+        #expect(try waitUntil { try stage.counter(.sent) == 51 })
+        stage.redis.kill()
+        try stage.redis.restart()
+        try stage.reconnect()
+        #expect(daemon.says("Redis was put back to an earlier state"), "\(daemon.standardError)")
+        #expect(stage.accepts(101), "what Redis has again is pushed again")
+        #expect(try stage.drains())
+        let status = try stage.status()
+        #expect(status.counters[.maybeDuplicate] == 50)
+        #expect(status.unexplained == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+}

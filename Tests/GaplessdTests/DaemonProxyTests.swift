@@ -1,0 +1,113 @@
+import APNSSimulator
+import Glibc
+import Harness
+import PushPool
+import RedisQueue
+import Testing
+
+@testable import gaplessd
+
+@Suite("Pushes through a proxy")
+struct DaemonProxyTests {
+    private static let secret = "s3cr:et@"
+    /// user:s3cr:et@
+    private static let authorization = "Basic dXNlcjpzM2NyOmV0QA=="
+
+    private func url(_ proxy: ConnectProxy, password: String = "s3cr:et%40") -> String {
+        "\"http://user:\(password)@127.0.0.1:\(proxy.port)\""
+    }
+
+    @Test func `go there and nowhere else, over TLS of their own, and the password is nowhere to be read`() throws {
+        let stage = try DaemonStage()
+        let proxy = try ConnectProxy(authorization: Self.authorization)
+        let daemon = try stage.start(["apns_proxy": url(proxy), "log_level": "\"debug\""])
+        try stage.push((0..<500).map { pushJob(deviceToken($0)) })
+        #expect(stage.accepts(500))
+        #expect(try stage.drains())
+        #expect(Set(proxy.requests.map(\.line)) == ["CONNECT localhost:\(stage.simulator.port) HTTP/1.1"])
+        #expect(proxy.requests.count == stage.simulator.totals.connections)
+        #expect(daemon.says("Session 1 to localhost:\(stage.simulator.port) through the proxy 127.0.0.1:\(proxy.port) is open"))
+        proxy.behave(.answering("HTTP/1.1 403 Not you\r\n\r\n"))
+        stage.simulator.closeConnections()
+        #expect(daemon.says("the proxy http://127.0.0.1:\(proxy.port): it refused CONNECT: 403 Not you"))
+        #expect(daemon.stop()?.status == 0)
+        for word in ["s3cr", "dXNlcjpz"] { #expect(!(daemon.standardOutput + daemon.standardError).contains(word)) }
+    }
+
+    @Test func `wait in the queue while the proxy does not let them through`() throws {
+        let stage = try DaemonStage()
+        let proxy = try ConnectProxy(authorization: Self.authorization)
+        let daemon = try stage.start(["apns_proxy": url(proxy, password: "wrong")])
+        let jobs = (0..<30).map { pushJob(deviceToken($0)) }
+        try stage.push(jobs)
+        #expect(daemon.says("407: it wants a user and a password, or others than those of apns_proxy"))
+        #expect(try stage.backlog() == jobs)
+        #expect(!daemon.standardError.contains("wrong"))
+        try stage.write(["apns_proxy": url(proxy)])
+        daemon.signal(SIGHUP)
+        #expect(stage.accepts(30))
+        #expect(try stage.drains())
+        #expect(try stage.counter(.retried) == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `every app inherits the proxy, and may have another`() throws {
+        let stage = try DaemonStage()
+        let (first, second) = (try ConnectProxy(), try ConnectProxy())
+        let key = """
+            "apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001"
+            """
+        let daemon = try stage.start([
+            "apns_proxy": "\"http://127.0.0.1:\(first.port)\"", "pool_size": "1",
+            "apps": "{\"heir\": {\(key)}, \"own\": {\(key), \"apns_proxy\": \"http://127.0.0.1:\(second.port)\"}}",
+        ])
+        #expect(waitUntil { first.requests.count == 2 && second.requests.count == 1 })
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `check and send go the same way`() throws {
+        let stage = try DaemonStage()
+        let proxy = try ConnectProxy(authorization: Self.authorization)
+        let settings = try stage.write(["apns_proxy": url(proxy)])
+        let check = try Call(["check", settings])
+        #expect(check.status == 0, "\(check.errors)")
+        #expect(check.output.contains("proxy       http://127.0.0.1:\(proxy.port), user user\n"))
+        #expect(check.output.contains("through the proxy 127.0.0.1:\(proxy.port)"))
+        let send = try Call(["send", settings, "--token", "0a", "--alert", "x"])
+        #expect(send.status == 0, "\(send.errors)")
+        #expect(proxy.requests.count == 2)
+        proxy.behave(.closing)
+        let refused = try Call(["check", settings])
+        #expect(refused.status == 69)
+        #expect(refused.errors.contains("it closed the connection instead of an answer to CONNECT"))
+        for call in [check, send, refused] { #expect(!(call.output + call.errors).contains("s3cr")) }
+    }
+}
+
+@Suite("The setting apns_proxy")
+struct ProxySettingTests {
+    private let folder = SettingsFolder()
+
+    @Test(arguments: [
+        ("http://proxy:3128", "proxy", 3128, nil), ("HTTP://10.0.0.1:80/", "10.0.0.1", 80, nil), ("http://[::1]:8080", "::1", 8080, nil),
+        ("http://me:pw@proxy:1", "proxy", 1, "me"), ("http://me@proxy:1", "proxy", 1, "me"),
+        ("http://m%65:p%40:w%2F@proxy:1", "proxy", 1, "me"),
+    ] as [(String, String, Int, String?)])
+    func `is taken apart`(text: String, host: String, port: Int, user: String?) throws {
+        let pool = try #require(folder.read(settings("\"apns_proxy\": \"\(text)\"")).settings.apps.first?.pool)
+        #expect(pool.proxy?.host == host)
+        #expect(pool.proxy?.port == port)
+        #expect(pool.proxy?.user == user)
+    }
+
+    @Test(arguments: [
+        "proxy:3128", "https://proxy:3128", "socks5://proxy:1", "http://proxy", "http://proxy:0", "http://:1", "http://:hush@p:1",
+        "http://u:hush%4@p:1", "http://u:hush%0a@p:1", "http://u%3Ahush:x@p:1", "http://u:hu sh@p:1", "http://u:hush@p:1/path",
+    ])
+    func `is refused where it is none, without a word of what may be a password`(text: String) {
+        #expect(
+            folder.faults(settings("\"apns_proxy\": \"\(text)\"")) == [
+                "apns_proxy: is a string; \"http://host:port\" or \"http://user:password@host:port\" would be right"
+            ])
+    }
+}

@@ -1,0 +1,176 @@
+import APNSSimulator
+import Glibc
+import Harness
+import RedisQueue
+import Testing
+
+@testable import gaplessd
+
+/// docs/redis.md of this checkout.
+private let page = File.read(
+    #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/") + "/docs/redis.md")
+
+@Suite("The rights that docs/redis.md names", .timeLimit(.minutes(5)))
+struct DaemonRightsTests {
+    /// The words of the line, for the stage's list.
+    private func line(user: String) throws -> [String] {
+        let line = try #require(page.split(separator: "\n").first { $0.hasPrefix("ACL SETUSER \(user) ") })
+        return line.split(separator: " ").map { String($0).replacing("apns_queue", with: DaemonStage.list).replacing("PASSWORD", with: "pw-5417") }
+    }
+
+    /// The rights in the second column of the row that begins with these words.
+    private func more(for words: String) throws -> [String] {
+        let row = try #require(page.split(separator: "\n").first { $0.hasPrefix("| \(words)") && $0.contains("`+") })
+        return row.split(separator: "`").filter { $0.hasPrefix("+") }.flatMap { $0.split(separator: " ").map(String.init) }
+    }
+
+    private let user: [String: String?] = ["redis_username": "\"gaplessd\"", "redis_password": "\"pw-5417\""]
+
+    private func run(_ stage: DaemonStage, _ words: [String]) throws {
+        var client = try RedisClient(settings: QueueSettings(list: "q", server: .unix(path: stage.redis.socketPath)))
+        #expect(try client.command(words) == .status("OK"))
+    }
+
+    /// A retry, dead letters, feedback, a job that is given back and one that is recovered: every way there is.
+    private func deliverAll(_ stage: DaemonStage, _ changes: [String: String?]) throws {
+        // Twice, for the crash may come between an answer and its record.
+        stage.simulator.plan(token: deviceToken(0), answers: [.usual(503), .usual(503), .usual(200)])
+        stage.simulator.plan(token: deviceToken(1), answers: [.usual(410), .usual(410)])
+        let crashed = try stage.start(changes, name: "crashed.json")
+        try stage.open(crashed)
+        stage.simulator.behave { $0.script.latency = .milliseconds(500)...(.milliseconds(600)) }
+        try stage.push((0..<300).map { pushJob(deviceToken($0)) } + ["rubbish", pushJob("0b", #""not_before": \#(unixTime() + 1)"#)])
+        #expect(try waitUntil { try stage.status().inFlight > 100 || stage.simulator.totals.accepted > 100 })
+        crashed.crash()
+        stage.simulator.behave { $0.script.latency = .zero...(.zero) }
+        let daemon = try stage.start(changes)
+        #expect(try stage.drains(), "\(daemon.standardError)")
+        #expect(!daemon.standardError.contains("NOPERM"), "\(daemon.standardError)")
+        #expect(daemon.stop()?.status == 0)
+        let delivered = Set(stage.simulator.ledger.entries.map(\.token))
+        #expect(delivered.isSuperset(of: (0..<300).map(deviceToken)))
+        #expect(try stage.deadLetters().count == 2)
+        #expect(try stage.status().workers.isEmpty)
+    }
+
+    @Test func `the line is enough for the daemon and for check`() throws {
+        let stage = try DaemonStage()
+        try run(stage, try line(user: "gaplessd"))
+        try deliverAll(stage, user)
+        #expect(try stage.status().unexplained == 0)
+        let check = try Call(["check", stage.folder.file("settings.json")])
+        #expect(check.status == 0, "\(check.errors)")
+        #expect(check.output.contains("\nredis: ok, unix:\(stage.redis.socketPath)\n"))
+    }
+
+    @Test func `with what it says beside, results and at most once work too`() throws {
+        let stage = try DaemonStage()
+        try run(stage, try line(user: "gaplessd") + more(for: "`redis_results_key`") + ["~results"])
+        try deliverAll(stage, user.merging(["redis_results_key": "\"results\""]) { $1 })
+        #expect(try stage.redis("XLEN", "results").integer ?? 0 > 300)
+        try run(stage, try line(user: "gaplessd") + more(for: "`redis_delivery: at_most_once`"))
+        let daemon = try stage.start(user.merging(["redis_delivery": "\"at_most_once\""]) { $1 })
+        let before = stage.simulator.totals.accepted
+        try stage.push((0..<300).map { pushJob(deviceToken(5000 + $0)) })
+        #expect(stage.accepts(before + 300), "\(daemon.standardError)")
+        let check = try Call(["check", stage.folder.file("settings.json")])
+        #expect(check.status == 0, "\(check.errors)")
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `the calls need what the last row says`() throws {
+        let stage = try DaemonStage()
+        try run(stage, try line(user: "gaplessd") + more(for: "`status`, `audit`, `dead`"))
+        let settings = try stage.write(user)
+        try File.write(pushJob("0a") + "\n", to: stage.folder.file("jobs"))
+        try stage.push("rubbish")
+        let daemon = try stage.start(user)
+        #expect(try waitUntil { try stage.status().dead == 1 })
+        for arguments in [["status", settings], ["audit", settings], ["dead", settings, "list"], ["enqueue", settings, stage.folder.file("jobs")], ["dead", settings, "purge", "--yes"]] {
+            let call = try Call(arguments)
+            #expect(call.status == 0, "\(arguments[0]): \(call.errors)")
+        }
+        #expect(try stage.status().dead == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a producer needs only RPUSH`() throws {
+        let stage = try DaemonStage()
+        try run(stage, try line(user: "producer"))
+        var settings = QueueSettings(list: DaemonStage.list, server: .unix(path: stage.redis.socketPath), username: "producer", password: "pw-5417")
+        settings.timeout = .seconds(10)
+        // PING is not among its rights: producers do without.
+        #expect(throws: RedisError.self) { _ = try RedisClient(settings: settings) }
+        try run(stage, ["ACL", "SETUSER", "producer", "+ping"])
+        var client = try RedisClient(settings: settings)
+        #expect(try client.command(["RPUSH", DaemonStage.list, pushJob("0a")]) == .integer(1))
+        #expect(throws: RedisError.self) { try client.command(["LPOP", DaemonStage.list]) }
+    }
+
+    @Test func `each right that is taken away is named, and so is each key`() throws {
+        let stage = try DaemonStage()
+        try run(stage, try line(user: "gaplessd"))
+        let settings = QueueSettings(list: DaemonStage.list, server: .unix(path: stage.redis.socketPath), username: "gaplessd", password: "pw-5417")
+        func rights() throws -> UserRights {
+            var client = try RedisClient(settings: settings)
+            return try UserRights.read(&client, settings)
+        }
+        #expect(try rights().faults.isEmpty && rights().remarks.isEmpty)
+        let ours = try line(user: "gaplessd").filter { $0.hasPrefix("+") }.map { String($0.dropFirst()) }
+        #expect(ours.count > 25)
+        for right in ours {
+            try run(stage, ["ACL", "SETUSER", "gaplessd", "-\(right)"])
+            switch right {
+            case "ping", "type":
+                let error = #expect(throws: RedisError.self) { try rights() }
+                #expect(error?.description.contains(right) == true && error?.isRefusal == true)
+            case "multi": #expect(try rights().remarks.first?.contains("may not run MULTI") == true)
+            case "discard": break  // Redis lets a client out of a transaction in any case, or we hang up.
+            case "info", "blmove": #expect(try rights().remarks.first?.hasPrefix("this user may not run \(right): ") == true)
+            default: #expect(try rights().faults == ["this user may not run \(right)"])
+            }
+            try run(stage, ["ACL", "SETUSER", "gaplessd", "+\(right)"])
+        }
+        try run(stage, ["ACL", "SETUSER", "gaplessd", "resetkeys", "~\(DaemonStage.list)", "~\(stage.keys.dead)"])
+        let keys = try rights().missingKeys
+        #expect(keys.contains(stage.keys.stats) && keys.contains(stage.keys.delayed) && keys.contains(stage.keys.inflight("x")))
+        #expect(!keys.contains(stage.keys.dead) && !keys.contains(DaemonStage.list))
+        try run(stage, ["ACL", "SETUSER", "gaplessd", "-ltrim", "-zadd"])
+        let check = try Call(["check", try stage.write(user)])
+        #expect(check.status == 78)
+        #expect(check.errors.contains("redis: refused: unix:\(stage.redis.socketPath): this user may not run ltrim, zadd; this user may not read and write the key "), "\(check.errors)")
+    }
+
+    @Test func `nothing is carried out for the asking`() throws {
+        let stage = try DaemonStage()
+        try stage.push("job")
+        var client = try RedisClient(settings: QueueSettings(list: "q", server: .unix(path: stage.redis.socketPath)))
+        for mode in [QueueSettings.DeliveryMode.atLeastOnce, .atMostOnce] {
+            let settings = QueueSettings(list: DaemonStage.list, server: .unix(path: stage.redis.socketPath), mode: mode, resultsKey: "results")
+            #expect(try UserRights.read(&client, settings).faults.isEmpty)
+        }
+        // Without MULTI, or where it is refused, the commands behind it would run.
+        try run(stage, ["ACL", "SETUSER", "default", "-multi"])
+        let settings = QueueSettings(list: DaemonStage.list, server: .unix(path: stage.redis.socketPath))
+        #expect(try UserRights.read(&client, settings).remarks.count == 1)
+        #expect(try stage.redis("KEYS", "*").items?.compactMap(\.text) == [DaemonStage.list])
+        #expect(try stage.backlog() == ["job"])
+    }
+}
+
+@Suite("The examples of docs/redis.md")
+struct RedisPageTests {
+    @Test func `each settings file is one that gaplessd takes`() throws {
+        let folder = SettingsFolder()
+        let credentials = try Credentials.make()
+        for (name, pem) in [
+            ("redis-ca.pem", credentials.authorityPEM), ("redis-client.pem", credentials.clientCertificatePEM),
+            ("redis-client-key.pem", credentials.clientKeyPEM),
+        ] {
+            try File.write(String(decoding: pem, as: UTF8.self), to: folder.file(name))
+        }
+        let examples = page.split(separator: "```json\n").dropFirst().compactMap { $0.split(separator: "```").first.map(String.init) }
+        #expect(examples.count == 2)
+        for example in examples { #expect(folder.faults(example) == []) }
+    }
+}

@@ -1,0 +1,171 @@
+import APNSSimulator
+import Glibc
+import Harness
+import RedisQueue
+import Testing
+
+@testable import gaplessd
+
+@Suite("Redis by Sentinel", .timeLimit(.minutes(10)))
+struct DaemonSentinelTests {
+    /// A master, which is the stage's own Redis, and its replica.
+    private struct Pair {
+        let masterPort = FreePort.pick()
+        let replicaPort = FreePort.pick()
+        let stage: DaemonStage
+        let replica: RedisServer
+
+        init() throws {
+            stage = try DaemonStage(redis: ["--port", String(masterPort)])
+            replica = try RedisServer(options: [
+                "--port", String(replicaPort), "--replicaof", "127.0.0.1", String(masterPort), "--repl-diskless-sync-delay", "0",
+            ])
+        }
+
+        /// Waits until the replica has all that the master had; whether it came about.
+        func isInStep() throws -> Bool {
+            try waitUntil(atMost: .seconds(60)) { try stage.redis("WAIT", "1", "1000").integer == 1 }
+        }
+
+        func settings(_ sentinels: [SentinelServer], _ changes: [String: String?] = [:]) -> [String: String?] {
+            let addresses = sentinels.map { "\"127.0.0.1:\($0.port)\"" }.joined(separator: ", ")
+            return ["redis_socket_path": nil, "redis_sentinels": "[\(addresses)]", "redis_sentinel_master": "\"main\""]
+                .merging(changes) { $1 }
+        }
+
+        /// Of tests: finds the master as the calls do.
+        func client(_ sentinels: [SentinelServer]) throws -> RedisClient {
+            let endpoints = sentinels.map { Endpoint.tcp(host: "127.0.0.1", port: $0.port) }
+            return try RedisClient(settings: QueueSettings(list: DaemonStage.list, server: .sentinels(endpoints, master: "main")))
+        }
+    }
+
+    /// Sentinel takes some seconds to find the replica, and waits when the machine was busy (TILT): so the long limits.
+    @Test func `a master that is killed is followed to its successor, and every job is delivered`() throws {
+        let pair = try Pair()
+        let stage = pair.stage
+        stage.simulator.behave { $0.script.latency = .milliseconds(1)...(.milliseconds(20)) }
+        let sentinel = try SentinelServer(master: "main", at: pair.masterPort)
+        let knowsReplica = try waitUntil(atMost: .seconds(60)) {
+            var client = try RedisClient(settings: QueueSettings(list: "q", server: .tcp(host: "127.0.0.1", port: sentinel.port)))
+            return try client.command(["SENTINEL", "replicas", "main"]).items?.count == 1
+        }
+        #expect(knowsReplica)
+        try stage.push((0..<3000).map { pushJob(deviceToken($0)) })
+        #expect(try pair.isInStep())
+        let daemon = try stage.start(pair.settings([sentinel], ["apns_max_concurrent_streams": "20"]))
+        #expect(stage.accepts(500))
+        stage.redis.kill()
+        #expect(daemon.says("Redis: "))
+        #expect(stage.accepts(3000, atMost: .seconds(120)), "\(daemon.standardError)")
+        let settings = stage.folder.file("settings.json")
+        let isDrained = try waitUntil(atMost: .seconds(120)) {
+            try Call(["status", settings]).output.contains("backlog     0\nin flight   0\ndelayed     0\n")
+        }
+        #expect(isDrained, "\(daemon.standardError)")
+        #expect(Set(stage.simulator.ledger.entries.map(\.token)).count == 3000)
+        #expect(try Call(["audit", settings]).output.contains("balances"))
+        var client = try pair.client([sentinel])
+        #expect(try client.command(["ROLE"]).items?.first?.text == "master")
+        #expect(try client.command(["INFO", "replication"]).text?.contains("role:master") == true)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a Sentinel that calls a replica the master is not believed, and the next one is asked`() throws {
+        let pair = try Pair()
+        #expect(try pair.isInStep())
+        // With a quorum of two, a single Sentinel changes nothing.
+        let wrong = try SentinelServer(master: "main", at: pair.replicaPort, quorum: 2)
+        let right = try SentinelServer(master: "main", at: pair.masterPort, quorum: 2)
+        let daemon = try pair.stage.start(pair.settings([wrong, right]))
+        try pair.stage.push(pushJob("0a"))
+        #expect(pair.stage.accepts(1), "\(daemon.standardError)")
+        #expect(daemon.says("is the master by Sentinel's word, and by its own a replica"))
+        #expect(daemon.says("Connected to Redis at 127.0.0.1:\(pair.masterPort), list \(DaemonStage.list)."))
+        let settings = pair.stage.folder.file("settings.json")
+        #expect(try Call(["status", settings]).status == 0)
+        #expect(daemon.stop()?.status == 0)
+        let alone = try pair.stage.write(pair.settings([wrong]))
+        let call = try Call(["status", alone])
+        #expect(call.status == 69)
+        #expect(call.errors.contains("127.0.0.1:\(pair.replicaPort) is the master by Sentinel's word, and by its own a replica"))
+    }
+
+    @Test func `while no Sentinel answers the last master is kept`() throws {
+        let pair = try Pair()
+        let sentinel = try SentinelServer(master: "main", at: pair.masterPort)
+        let daemon = try pair.stage.start(pair.settings([sentinel]))
+        try pair.stage.open(daemon)
+        sentinel.kill()
+        try pair.stage.redis("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        try pair.stage.push((0..<100).map { pushJob(deviceToken($0)) })
+        #expect(pair.stage.accepts(101), "\(daemon.standardError)")
+        let call = try Call(["status", pair.stage.folder.file("settings.json")])
+        #expect(call.status == 69)
+        #expect(call.errors.contains("no Sentinel names a master for \"main\" (127.0.0.1:\(sentinel.port): "), "\(call.errors)")
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a daemon that starts before its Sentinel waits for it, and one with a wrong name does not`() throws {
+        let pair = try Pair()
+        let sentinel = try SentinelServer(master: "main", at: pair.masterPort)
+        sentinel.kill()
+        try pair.stage.push(pushJob("0a"))
+        let daemon = try pair.stage.start(pair.settings([sentinel]))
+        #expect(daemon.says("no Sentinel names a master for \"main\""))
+        try sentinel.restart()
+        #expect(pair.stage.accepts(1), "\(daemon.standardError)")
+        #expect(daemon.stop()?.status == 0)
+        let misnamed = try pair.stage.start(pair.settings([sentinel], ["redis_sentinel_master": "\"other\""]))
+        #expect(misnamed.process.wait(atMost: .seconds(20))?.status == 78)
+        #expect(misnamed.standardError.contains("no Sentinel names a master for \"other\" (127.0.0.1:\(sentinel.port): knows no master of this name)"))
+        // Redis itself at a Sentinel's place.
+        let noSentinel = try pair.stage.start(pair.settings([], ["redis_sentinels": "[\"127.0.0.1:\(pair.masterPort)\"]"]))
+        #expect(noSentinel.process.wait(atMost: .seconds(20))?.status == 78)
+        #expect(noSentinel.standardError.contains("is no Sentinel"), "\(noSentinel.standardError)")
+    }
+
+    @Test func `Sentinels that ask for a password get that of Redis, and those that do not get none`() throws {
+        let pair = try Pair()
+        let open = try SentinelServer(master: "main", at: pair.masterPort)
+        let closed = try SentinelServer(master: "main", at: pair.masterPort, lines: ["requirepass pw-5417", "sentinel auth-pass main pw-5417"])
+        try pair.stage.redis("CONFIG", "SET", "requirepass", "pw-5417")
+        for sentinels in [[closed], [open]] {
+            let settings = try pair.stage.write(pair.settings(sentinels, ["redis_password": "\"pw-5417\""]))
+            let call = try Call(["status", settings])
+            #expect(call.status == 0, "\(call.errors)")
+        }
+        // A user needs the right to ask for the role, and is told so.
+        try pair.stage.redis("CONFIG", "SET", "requirepass", "")
+        for (right, status) in [("-role", CInt(78)), ("+role", 0)] {
+            try pair.stage.redis("ACL", "SETUSER", "pusher", "on", ">pw-5417", "~*", "+@all", right)
+            let changes: [String: String?] = ["redis_username": "\"pusher\"", "redis_password": "\"pw-5417\""]
+            let call = try Call(["status", try pair.stage.write(pair.settings([open], changes))])
+            #expect(call.status == status)
+            #expect(call.errors.contains("'role'") == (status == 78), "\(call.errors)")
+        }
+        let wrong = try Call(["status", try pair.stage.write(pair.settings([closed], ["redis_password": "\"wrong-5417\""]))])
+        #expect(wrong.status == 78)
+        #expect(wrong.errors.contains("AUTH was refused (WRONGPASS): wrong user name or password?"), "\(wrong.errors)")
+        #expect(!wrong.errors.contains("5417"))
+    }
+
+    @Test func `the way by TLS to Sentinel and master is verified, too`() throws {
+        let secure = try SecureRedis()
+        let stage = try DaemonStage(redis: secure.options)
+        let port = FreePort.pick()
+        let sentinel = try SentinelServer(
+            master: "main", at: secure.port,
+            lines: secure.options(port: port, for: "tls-replication").pairs.map { "\($0.dropFirst(2)) \($1)" })
+        let changes: [String: String?] = [
+            "redis_host": nil, "redis_port": nil, "redis_sentinels": "[\"localhost:\(port)\"]", "redis_sentinel_master": "\"main\"",
+        ]
+        let daemon = try stage.start(secure.settings(changes))
+        try stage.push(pushJob("0a"))
+        #expect(stage.accepts(1), "\(daemon.standardError)")
+        #expect(daemon.stop()?.status == 0)
+        let call = try Call(["status", stage.folder.file("settings.json")])
+        #expect(call.status == 0, "\(call.errors)")
+        withExtendedLifetime(sentinel) {}
+    }
+}

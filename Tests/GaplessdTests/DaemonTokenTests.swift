@@ -1,0 +1,92 @@
+import APNSSimulator
+import Glibc
+import Harness
+import RedisQueue
+import Testing
+
+@testable import gaplessd
+
+extension DaemonProcess {
+    /// How many provider tokens it has signed.
+    fileprivate var minted: Int {
+        standardOutput.split(separator: "\n").count { $0.contains("A new provider token was signed with the key SIMKEY0001.") }
+    }
+}
+
+@Suite("Provider tokens of a fleet", .timeLimit(.minutes(10)))
+struct DaemonTokenTests {
+    /// FLEET=50 is the full size; a dozen shows the same, and leaves the machine to the other tests.
+    private static let fleet = getenv("FLEET").flatMap { Int(String(cString: $0)) } ?? 12
+
+    @Test func `processes that start together share one token, and so do those after them`() throws {
+        let stage = try DaemonStage()
+        let state = stage.folder.file("state")
+        var minted = 0
+        for round in 1...2 {
+            let daemons = try (1...Self.fleet).map { try stage.start(["pool_size": "1"], name: "\($0).json", stateFolder: state) }
+            for daemon in daemons { #expect(daemon.says(" is open, ", atMost: .seconds(60))) }
+            try stage.push((0..<1000).map { pushJob(deviceToken(round * 10_000 + $0)) })
+            #expect(stage.accepts(1000 * round))
+            for daemon in daemons { #expect(daemon.stop()?.status == 0) }
+            minted += daemons.reduce(0) { $0 + $1.minted }
+            #expect(daemons.allSatisfy { !$0.standardError.contains("cannot be kept") })
+        }
+        #expect(minted == 1)
+        #expect(stage.simulator.totals.answers.filter { $0.key != "200" }.isEmpty)
+    }
+
+    @Test func `calls that push share it too`() throws {
+        let stage = try DaemonStage()
+        let state = stage.folder.file("state")
+        let daemon = try stage.start(stateFolder: state)
+        try stage.open(daemon)
+        let before = try #require(token(in: state))
+        let settings = stage.folder.file("settings.json")
+        #expect(try Call(["send", settings, "--token", "0a", "--alert", "x"], environment: ["STATE_DIRECTORY": state]).status == 0)
+        #expect(try Call(["check", settings], environment: ["STATE_DIRECTORY": state]).output.contains("tokens      kept in \(state)\n"))
+        #expect(token(in: state) == before)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `without a place to keep it the daemon warns once and goes on`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(stateFolder: "/proc/nowhere")
+        try stage.push(pushJob("0a"))
+        #expect(stage.accepts(1))
+        #expect(daemon.complaints.count { $0.contains("cannot be kept for other processes") } == 1)
+        let settings = stage.folder.file("settings.json")
+        let check = try Call(["check", settings], environment: ["STATE_DIRECTORY": "/proc/nowhere"])
+        #expect(check.status == 0)
+        #expect(check.errors.hasPrefix("warning: The provider token of the key SIMKEY0001 cannot be kept"))
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    private func token(in folder: String) -> String? {
+        guard let list = opendir(folder) else { return nil }
+        defer { closedir(list) }
+        while let entry = readdir(list) {
+            let name = withUnsafeBytes(of: &entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+            if name.hasPrefix("provider-token-SIMTEAM001-SIMKEY0001-"), !name.hasSuffix(".lock") { return File.read("\(folder)/\(name)") }
+        }
+        return nil
+    }
+}
+
+@Suite("Where the state of a daemon lies")
+struct StateFolderTests {
+    private func path(_ environment: [String: String], isRoot: Bool = false) -> String? {
+        StateFolder.path(environment: { environment[$0] }, isRoot: isRoot)
+    }
+
+    @Test func `systemd's word comes first, then root's own place, then a user's`() {
+        #expect(path(["STATE_DIRECTORY": "/var/lib/a:/var/lib/b", "HOME": "/h"], isRoot: true) == "/var/lib/a")
+        #expect(path(["HOME": "/root"], isRoot: true) == "/var/lib/gaplessd")
+        #expect(path(["XDG_STATE_HOME": "/s", "HOME": "/h"]) == "/s/gaplessd")
+        #expect(path(["HOME": "/h"]) == "/h/.local/state/gaplessd")
+        #expect(path([:]) == nil)
+    }
+
+    @Test func `a relative path is none`() {
+        #expect(path(["STATE_DIRECTORY": "state", "XDG_STATE_HOME": "x", "HOME": "/h"]) == "/h/.local/state/gaplessd")
+    }
+}

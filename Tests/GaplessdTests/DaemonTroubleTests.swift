@@ -1,0 +1,92 @@
+import APNSSimulator
+import Glibc
+import Harness
+import RedisQueue
+import Testing
+
+@Suite("A Redis that cannot serve for a while", .timeLimit(.minutes(5)))
+struct DaemonTroubleTests {
+    enum Trouble: CaseIterable {
+        case noReplicas, busy, replica, masterDown, clusterDown
+
+        /// Of redis-server.
+        var options: [String] {
+            switch self {
+            case .clusterDown: ["--port", String(FreePort.pick()), "--cluster-enabled", "yes"]
+            case .masterDown: ["--replica-serve-stale-data", "no"]
+            default: []
+            }
+        }
+
+        /// What the log names it by. Which of two comes first is chance.
+        var words: [String] {
+            switch self {
+            case .noReplicas: ["NOREPLICAS"]
+            case .busy: ["BUSY"]
+            case .replica: ["READONLY", "closed by Redis"]
+            case .masterDown: ["MASTERDOWN", "READONLY", "closed by Redis"]
+            case .clusterDown: ["CLUSTERDOWN"]
+            }
+        }
+    }
+
+    private func begin(_ trouble: Trouble, _ stage: DaemonStage) throws -> ChildProcess? {
+        switch trouble {
+        case .noReplicas: try stage.redis("CONFIG", "SET", "min-replicas-to-write", "1")
+        case .replica, .masterDown: try stage.redis("REPLICAOF", "127.0.0.1", "1")
+        case .clusterDown: try stage.redis("CLUSTER", "DELSLOTSRANGE", "0", "16383")
+        case .busy:
+            try stage.redis("CONFIG", "SET", "lua-time-limit", "20")
+            return try ChildProcess("redis-cli", ["-s", stage.redis.socketPath, "EVAL", "while true do end", "0"])
+        }
+        return nil
+    }
+
+    private func end(_ trouble: Trouble, _ stage: DaemonStage) throws {
+        switch trouble {
+        case .noReplicas: try stage.redis("CONFIG", "SET", "min-replicas-to-write", "0")
+        case .replica, .masterDown: try stage.redis("REPLICAOF", "NO", "ONE")
+        case .clusterDown: try stage.redis("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+        case .busy: try stage.redis("SCRIPT", "KILL")
+        }
+    }
+
+    @Test(arguments: Trouble.allCases)
+    func `it is named, nothing is lost or doubled, and the daemon goes on when it is over`(trouble: Trouble) throws {
+        let stage = try DaemonStage(redis: trouble.options)
+        if trouble == .clusterDown {
+            try stage.redis("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+            #expect(try waitUntil { try stage.redis("CLUSTER", "INFO").text?.contains("cluster_state:ok") == true })
+        }
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        stage.simulator.behave { $0.script.latency = .milliseconds(300)...(.milliseconds(300)) }
+        try stage.push((0..<100).map { pushJob(deviceToken($0)) })
+        #expect(try waitUntil { try stage.status().inFlight == 100 })
+        let helper = try begin(trouble, stage)
+        let isNamed = waitUntil(atMost: .seconds(20)) { trouble.words.contains(where: daemon.standardError.contains) }
+        #expect(isNamed, "\(daemon.standardError)")
+        #expect(stage.accepts(101), "what was in flight is answered meanwhile")
+        try end(trouble, stage)
+        // A script that is killed takes a moment to end.
+        #expect(waitUntil { (try? stage.redis("PING")) != nil })
+        try stage.push((100..<150).map { pushJob(deviceToken($0)) })
+        #expect(stage.accepts(151), "\(daemon.standardError)")
+        #expect(try stage.drains())
+        #expect(stage.simulator.ledger.entries.count == 151, "none is pushed twice")
+        let status = try stage.status()
+        #expect(status.counters[.sent] == 151)
+        #expect(status.counters[.maybeDuplicate] == 0)
+        #expect(status.unexplained == 0)
+        #expect(daemon.stop()?.status == 0)
+        withExtendedLifetime(helper) {}
+    }
+
+    @Test func `check does not call a replica well`() throws {
+        let stage = try DaemonStage()
+        try stage.redis("REPLICAOF", "127.0.0.1", "1")
+        let check = try Call(["check", try stage.write()])
+        #expect(check.status == 69)
+        #expect(check.errors.contains("READONLY You can't write against a read only replica."), "\(check.errors)")
+    }
+}

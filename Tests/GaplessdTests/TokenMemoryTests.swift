@@ -1,0 +1,54 @@
+import PushPool
+import Testing
+
+@testable import gaplessd
+
+@Suite("What APNs said of single device tokens")
+struct TokenMemoryTests {
+    private let now = ContinuousClock.now
+    private let key = TokenMemory.Key(app: 0, token: "0A1b")
+    private var memory = TokenMemory()
+
+    @Test mutating func `a token that gets too many is paused as long as its job waits, and a little longer`() {
+        memory.failed(key, on: SessionID(1), delay: .seconds(60), pauses: true, now: now)
+        #expect(memory.hasPauses(now: now))
+        #expect(memory.pause(key, now: now + .seconds(20)) == .seconds(40) + TokenMemory.distance)
+        #expect(memory.pause(key, now: now + .seconds(60)) == nil)
+        #expect(!memory.hasPauses(now: now + .seconds(60)))
+    }
+
+    @Test mutating func `it is the same token in any case, and another one in another app`() {
+        memory.failed(key, on: SessionID(1), delay: .seconds(60), pauses: true, now: now)
+        #expect(memory.pause(TokenMemory.Key(app: 0, token: "0a1B"), now: now) != nil)
+        #expect(memory.pause(TokenMemory.Key(app: 1, token: "0a1b"), now: now) == nil)
+        #expect(memory.pause(TokenMemory.Key(app: 0, token: "0a1c"), now: now) == nil)
+    }
+
+    @Test mutating func `a failure of another kind pauses nothing, and does not end a pause`() {
+        memory.failed(key, on: SessionID(1), delay: .seconds(60), pauses: false, now: now)
+        #expect(!memory.hasPauses(now: now))
+        #expect(memory.pause(key, now: now) == nil)
+        memory.failed(key, on: SessionID(1), delay: .seconds(60), pauses: true, now: now)
+        memory.failed(key, on: SessionID(2), delay: .seconds(1), pauses: false, now: now)
+        #expect(memory.pause(key, now: now + .seconds(50)) != nil)
+    }
+
+    @Test mutating func `a retry learns which session failed its token last`() {
+        #expect(memory.session(toAvoid: key) == nil)
+        memory.failed(key, on: SessionID(1), delay: .seconds(1), pauses: false, now: now)
+        memory.failed(key, on: SessionID(7), delay: .seconds(1), pauses: false, now: now)
+        #expect(memory.session(toAvoid: key) == SessionID(7))
+    }
+
+    @Test mutating func `it is bounded, forgets the oldest first, and in time everything`() {
+        for number in 0..<TokenMemory.most + 500 {
+            let key = TokenMemory.Key(app: 0, token: String(number))
+            memory.failed(key, on: SessionID(1), delay: .seconds(60), pauses: true, now: now)
+        }
+        #expect(memory.count == TokenMemory.most)
+        #expect(memory.pause(TokenMemory.Key(app: 0, token: "499"), now: now) == nil)
+        #expect(memory.pause(TokenMemory.Key(app: 0, token: "500"), now: now) != nil)
+        memory.failed(key, on: SessionID(1), delay: .seconds(1), pauses: false, now: now + .seconds(121))
+        #expect(memory.count == 1)
+    }
+}

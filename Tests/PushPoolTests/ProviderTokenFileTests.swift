@@ -1,0 +1,196 @@
+import Glibc
+@testable import PushPool
+import Testing
+
+private let start = ContinuousClock.now
+private let birth: Int64 = 1_700_000_000
+
+/// So many minutes after the first moment of a test, by both clocks.
+private func minute(_ count: Double) -> Moment {
+    Moment(now: start + .seconds(count * 60), unixTime: birth + Int64(count * 60))
+}
+
+private func signingKey() throws -> SigningKey {
+    try SigningKey(p8PEM: Certificates.shared.signingKeyPEM, keyID: "ABCDE12345", teamID: "TEAM567890")
+}
+
+/// A folder for tokens that is not there before the first of them.
+private struct Shelf {
+    let directory = TemporaryDirectory()
+    var folder: String { "\(directory.path)/deep/state" }
+    var file: ProviderTokenFile { ProviderTokenFile(folder: folder, name: "key") }
+
+    /// What each process has of its own.
+    func source() throws -> ProviderTokenSource { ProviderTokenSource(try signingKey(), file: file) }
+
+    var mode: mode_t {
+        var status = stat()
+        return lstat(file.path, &status) == 0 ? status.st_mode & 0o777 : 0
+    }
+
+    func saved() throws -> SavedToken { try #require(SavedToken(text: try file.read() ?? [])) }
+
+    func save(_ saved: SavedToken) throws { try save(saved.text) }
+
+    func save(_ text: [UInt8]) throws {
+        guard let lock = try file.tryLock() else { throw file.isHeld }
+        try file.write(text, holding: lock)
+    }
+}
+
+@Suite("A provider token between processes")
+struct ProviderTokenFileTests {
+    private let shelf = Shelf()
+
+    @Test func `what one process minted, the next one uses, and says so`() throws {
+        let first = try shelf.source()
+        let token = try #require(first.token(forNewSession: true, at: minute(0)))
+        #expect(first.takeNews() == [.minted(key: "ABCDE12345")])
+        let second = try shelf.source()
+        #expect(second.token(forNewSession: true, at: minute(5))?.bytes == token.bytes)
+        #expect(second.takeNews() == [.found(key: "ABCDE12345", age: .seconds(300))])
+        #expect(second.token(forNewSession: false, at: minute(49))?.bytes == token.bytes)
+        #expect(second.token(forNewSession: false, at: minute(50))?.bytes != token.bytes)
+    }
+
+    @Test func `it is this user's alone, and so is its folder`() throws {
+        _ = try shelf.source().token(forNewSession: true, at: minute(0))
+        #expect(shelf.mode == 0o600)
+        var status = stat()
+        #expect(stat(shelf.folder, &status) == 0 && status.st_mode & 0o777 == 0o700)
+    }
+
+    @Test(arguments: [0o640, 0o604, 0o620, 0o666] as [mode_t])
+    func `a file that others may touch is not used, and said once`(mode: mode_t) throws {
+        let first = try #require(try shelf.source().token(forNewSession: true, at: minute(0)))
+        chmod(shelf.file.path, mode)
+        let source = try shelf.source()
+        let own = try #require(source.token(forNewSession: true, at: minute(1)))
+        #expect(own.bytes != first.bytes)
+        #expect(source.token(forNewSession: true, at: minute(40))?.bytes != own.bytes)
+        let news = source.takeNews()
+        #expect(news.count == 3)
+        #expect(
+            news.first == .notKept(
+                key: "ABCDE12345", "\(shelf.file.path) is not this user's alone (mode 600 would be right)"))
+        #expect(shelf.directory.read("deep/state/provider-token-key") == shelf.saved(first).text, "left as it was")
+    }
+
+    @Test func `a link in its place is not followed`() throws {
+        _ = try shelf.source().token(forNewSession: true, at: minute(0))
+        rename(shelf.file.path, shelf.file.path + ".real")
+        symlink(shelf.file.path + ".real", shelf.file.path)
+        let source = try shelf.source()
+        #expect(source.token(forNewSession: true, at: minute(1)) != nil)
+        guard case .notKept = source.takeNews().first else {
+            Issue.record("a link was followed")
+            return
+        }
+    }
+
+    @Test func `without a folder to write it is kept in memory, and said once`() throws {
+        shelf.directory.write("no folder", to: "deep")
+        let source = try shelf.source()
+        let token = try #require(source.token(forNewSession: true, at: minute(0)))
+        #expect(source.token(forNewSession: true, at: minute(29)) == token)
+        #expect(source.token(forNewSession: true, at: minute(31)) != token)
+        let complaints = source.takeNews().filter { if case .notKept = $0 { true } else { false } }
+        #expect(complaints.count == 1)
+    }
+
+    @Test(arguments: ["", "rubbish", "gaplessd provider token 1\nissued 1\nhurried 0\nkept 0\ntoken ", "gaplessd provider token 2\n"])
+    func `what is no token is replaced by one`(content: String) throws {
+        try shelf.save(Array(content.utf8))
+        let source = try shelf.source()
+        let token = try #require(source.token(forNewSession: true, at: minute(0)))
+        #expect(source.takeNews() == [.minted(key: "ABCDE12345")])
+        #expect(try shelf.saved().bytes == token.bytes)
+    }
+
+    @Test func `a token of another key, or with another date than it says, is not ours`() throws {
+        let key = try signingKey()
+        let real = try #require(ProviderToken(keyID: key.keyID, teamID: key.teamID, issuedAt: birth, generation: 1, sign: key.sign))
+        for (bytes, date) in [(real.bytes, birth + 1), (real.bytes.dropLast(4) + Array("AAAA".utf8), birth)] {
+            try shelf.save(SavedToken(bytes: Array(bytes), issuedAt: date))
+            let source = try shelf.source()
+            _ = source.token(forNewSession: true, at: minute(1))
+            #expect(source.takeNews() == [.minted(key: "ABCDE12345")])
+        }
+        try shelf.save(SavedToken(bytes: real.bytes, issuedAt: birth))
+        #expect(try shelf.source().token(forNewSession: true, at: minute(1))?.bytes == real.bytes)
+    }
+
+    @Test func `one dated in the future is not used, for nobody knows its age`() throws {
+        _ = try shelf.source().token(forNewSession: true, at: minute(90))
+        let source = try shelf.source()
+        _ = source.token(forNewSession: true, at: minute(10))
+        #expect(source.takeNews() == [.minted(key: "ABCDE12345")])
+        #expect(try shelf.saved().issuedAt == minute(10).unixTime)
+    }
+
+    @Test func `one that is 50 minutes old is not used, one of 30 not for a new session`() throws {
+        let first = try #require(try shelf.source().token(forNewSession: true, at: minute(0)))
+        #expect(try shelf.source().token(forNewSession: false, at: minute(49.9))?.bytes == first.bytes)
+        #expect(try shelf.source().token(forNewSession: true, at: minute(29.9))?.bytes == first.bytes)
+        let second = try #require(try shelf.source().token(forNewSession: true, at: minute(30)))
+        #expect(second.bytes != first.bytes)
+        #expect(try shelf.source().token(forNewSession: false, at: minute(79))?.bytes == second.bytes)
+        #expect(try shelf.source().token(forNewSession: false, at: minute(80))?.bytes != second.bytes)
+    }
+
+    @Test func `a clock that is set back or forward does not age a token in this process`() throws {
+        let source = try shelf.source()
+        let token = try #require(source.token(forNewSession: true, at: minute(0)))
+        for step in [-86_400, -60, 60, 86_400] as [Int64] {
+            let moment = Moment(now: start + .seconds(29 * 60), unixTime: birth + 29 * 60 + step)
+            #expect(source.token(forNewSession: true, at: moment) == token)
+        }
+    }
+
+    @Test func `an expired token is replaced by one process, and the others take that one`() throws {
+        let sources = try (0..<5).map { _ in try shelf.source() }
+        for source in sources { _ = source.token(forNewSession: true, at: minute(0)) }
+        for source in sources { #expect(source.renew(after: 1, at: minute(10)) == 2) }
+        let news = sources.flatMap { $0.takeNews() }
+        #expect(news.count { $0 == .minted(key: "ABCDE12345") } == 2)
+        // A second time within 20 minutes nobody gets another, not even after a restart.
+        for source in sources { #expect(source.renew(after: 2, at: minute(11)) == nil) }
+        let restarted = try shelf.source()
+        _ = restarted.token(forNewSession: true, at: minute(12))
+        #expect(restarted.renew(after: 1, at: minute(12)) == nil)
+        #expect(restarted.renew(after: 1, at: minute(31)) == 2)
+    }
+
+    @Test func `once APNs has seen too many, no process mints for 20 minutes`() throws {
+        let (first, second) = (try shelf.source(), try shelf.source())
+        let token = try #require(first.token(forNewSession: true, at: minute(0)))
+        _ = second.token(forNewSession: true, at: minute(0))
+        first.updatesRefused(at: minute(29))
+        #expect(second.token(forNewSession: true, at: minute(35))?.bytes == token.bytes)
+        #expect(try shelf.source().token(forNewSession: true, at: minute(48))?.bytes == token.bytes)
+        #expect(second.token(forNewSession: true, at: minute(50))?.bytes != token.bytes)
+    }
+
+    @Test func `a process that stopped with the lock does not stop the others`() throws {
+        let lock = try shelf.file.tryLock()
+        let source = try shelf.source()
+        #expect(source.token(forNewSession: true, at: minute(0)) != nil)
+        #expect(source.takeNews().first == .notKept(key: "ABCDE12345", "\(shelf.file.path).lock is held by another process"))
+        _ = consume lock
+    }
+
+    @Test func `fifty processes that start together share one token`() throws {
+        let sources = try (0..<50).map { _ in try shelf.source() }
+        let threads = sources.map { source in
+            Joined { _ = source.token(forNewSession: true, at: minute(0)) }
+        }
+        for thread in threads { thread.join() }
+        #expect(Set(sources.map { $0.token(forNewSession: true, at: minute(0))?.bytes }).count == 1)
+        #expect(sources.flatMap { $0.takeNews() }.count { $0 == .minted(key: "ABCDE12345") } == 1)
+    }
+}
+
+extension Shelf {
+    /// How a token minted at the first moment stands in the file.
+    func saved(_ token: ProviderToken) -> SavedToken { SavedToken(bytes: token.bytes, issuedAt: birth) }
+}
