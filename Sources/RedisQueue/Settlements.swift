@@ -21,7 +21,7 @@ struct Settlements {
     private var lastSent: UInt64 = 0
     /// What the last confirmed batches held, for the case that Redis forgets them.
     private var history: [(sequence: UInt64, answered: Int)] = []
-    /// At one batch every 5 ms this is 5 s, and an append-only file loses one.
+    /// At one batch every 5 ms this is 5 s, and an append-only file loses one. What is older becomes coarser and coarser.
     private static let historyLength = 1024
 
     var isEmpty: Bool { !isGathering && unconfirmed.isEmpty }
@@ -94,8 +94,17 @@ struct Settlements {
         let batch = unconfirmed.remove(at: place)
         confirmed = max(confirmed, sequence)
         history.append((sequence, batch.answered))
-        if history.count >= 2 * Settlements.historyLength { history.removeFirst(Settlements.historyLength) }
+        if history.count >= 2 * Settlements.historyLength { mergeOldest() }
         return batch.ids
+    }
+
+    /// Two and two become one, under the later number: so what is forgotten is never counted as less.
+    private mutating func mergeOldest() {
+        let (old, new) = (history.prefix(Settlements.historyLength), history.dropFirst(Settlements.historyLength))
+        let merged = stride(from: old.startIndex, to: old.endIndex, by: 2).map { place in
+            (sequence: old[place + 1].sequence, answered: old[place].answered + old[place + 1].answered)
+        }
+        history = merged + new
     }
 
     /// Redis was put back to a state in which `stored` was the last batch: how many answered jobs it has again.
