@@ -10,6 +10,7 @@ extension Fault {
         number: 31, name: "goaway", title: "GOAWAY under load, last id in the middle", rule: .nothingTwice, isQuick: true
     ) { trial in
         let jobs = trial.jobs(60_000)
+        trial.expectNoDoubt()
         try trial.open(simulator: ["--latency", "5ms", "--goaway-every", "500", "--fail", "goaway:0.1%"])
         try trial.start()
         try trial.queue(jobs)

@@ -6,45 +6,28 @@ internal import RedisQueue
 extension Fault {
     static let clockRows = [jumpingClock, upgraded]
 
-    /// libfaketime reads a file at each look at the clock; the monotonic clocks stay as they are.
+    /// The time of day alone; the monotonic clocks stay as they are.
     private static let jumpingClock = Fault(
         number: 43, name: "clock", title: "the daemon's clock jumps a day, both ways", rule: .nothingTwice, isQuick: true
     ) { trial in
-        let libraries = matches("/usr/lib/*/faketime/libfaketimeMT.so.1")
-        guard let library = libraries.first else {
-            throw TrialNotPossible(description: "the Debian package faketime is not installed")
-        }
         try trial.open(simulator: ["--latency", "5ms", "--fail", "503:1%"])
-        let clock = trial.stage.folder.file("clock")
-        try File.write("+0d\n", to: clock)
-        try trial.start(under: [
-            "env", "LD_PRELOAD=\(library)", "FAKETIME_TIMESTAMP_FILE=\(clock)", "FAKETIME_NO_CACHE=1",
-            "FAKETIME_DONT_FAKE_MONOTONIC=1",
-            // Else the library adds this to the environment, which moves it, and Swift finds the arguments no more.
-            "FAKETIME_SHARED=none none",
-        ])
+        let clock = try ShiftedClock()
+        try trial.start(under: ["env"] + clock.environment.map { "\($0.key)=\($0.value)" })
         trial.produce()
         for turn in 0..<trial.times(10) {
             try trial.awaitBusy()
             try trial.strike {
-                try File.write(["+1d", "-1d", "+0d"][turn % 3] + "\n", to: clock)
+                clock.move(to: .seconds([86_400, -86_400, 0][turn % 3]))
                 trial.pause(100...500)
             }
         }
-        try File.write("+0d\n", to: clock)
+        clock.move(to: .zero)
         trial.afterwards = { status in
             if status.counter(.recovered) + status.counter(.fenced) > 0 { trial.fail("a lease ran out") }
             // A resend keeps the deadline of the first try, which a day later is past.
             let reasons = try trial.stage.deadLetters().reasons.keys.filter { $0 != "Expired" }
             if !reasons.isEmpty { trial.fail("dead letters for \(reasons)") }
         }
-    }
-
-    private static func matches(_ pattern: String) -> [String] {
-        var found = glob_t()
-        defer { globfree(&found) }
-        guard glob(pattern, 0, nil, &found) == 0 else { return [] }
-        return (0..<Int(found.gl_pathc)).compactMap { found.gl_pathv[$0].map { String(cString: $0) } }
     }
 
     /// Workers of the first version that died with jobs in their hands, written out by hand as that version left them.

@@ -100,7 +100,7 @@ extension Fault {
         var before = try trial.status().backlog
         while before > 0 {
             try trial.await("the list falls") { try trial.status().backlog < before }
-            trial.pause(trial.scale == .full ? 1000...4000 : 200...500)
+            trial.pause(trial.scale == .full ? 500...2000 : 200...500)
             let now = try trial.status().backlog
             if now > before { trial.fail("the list had \(before) jobs, and \(now) a while later") }
             before = now

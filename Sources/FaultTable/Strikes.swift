@@ -21,8 +21,20 @@ extension Trial {
     func allowInFlightTwice() throws { allowTwice(try status().inFlight) }
 
     /// What this daemon's worker holds.
-    func held(by daemon: DaemonProcess) throws -> Int {
-        try status().workers.filter { $0.details["pid"] == String(daemon.process.pid) }.map(\.inFlight).reduce(0, +)
+    func held(by daemon: DaemonProcess) throws -> Int { try workers(of: daemon).map(\.inFlight).reduce(0, +) }
+
+    func isRegistered(_ daemon: DaemonProcess) throws -> Bool { try !workers(of: daemon).isEmpty }
+
+    private func workers(of daemon: DaemonProcess) throws -> [QueueStatus.Worker] {
+        try status().workers.filter { $0.details["pid"] == String(daemon.process.pid) }
+    }
+
+    /// An orderly end, a GOAWAY or a refusal leaves no doubt: afterwards nothing may be counted as delivered twice, perhaps.
+    func expectNoDoubt() {
+        afterwards = { [unowned self] status in
+            let doubts = status.counter(.maybeDuplicate)
+            if doubts > 0 { fail("\(doubts) counted as maybe delivered twice, though the fault leaves no doubt") }
+        }
     }
 
     /// kill -9, and what a supervisor does then.

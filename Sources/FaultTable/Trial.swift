@@ -220,7 +220,7 @@ extension Trial {
             throw TrialFailure(description: "not drained after two minutes: \(try stage.statusAnyhow())\n" + logs)
         }
         // One that was started a moment ago may not even listen to signals yet.
-        _ = waitUntil(atMost: .seconds(30)) { (try? stage.statusAnyhow().workers.count).map { $0 >= daemons.count } ?? false }
+        _ = waitUntil(atMost: .seconds(30)) { (try? daemons.allSatisfy { try isRegistered($0) }) ?? false }
         endDaemons()
         let status = try stage.statusAnyhow()
         _ = stage.simulator.stop()

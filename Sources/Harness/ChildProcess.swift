@@ -118,6 +118,8 @@ public final class ChildProcess: Sendable {
         }
         redirect(&actions, 1, output)
         redirect(&actions, 2, error)
+        // What our own process has open is none of the child's business, and would count against its limit.
+        posix_spawn_file_actions_addclosefrom_np(&actions, 3)
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }

@@ -94,7 +94,8 @@ struct PoolLoop: ~Copyable {
     private static let spareDescriptors = 8
 
     private mutating func start(_ id: SessionID) {
-        guard let wakeUp = WakeUp.ifAvailable(sparing: PoolLoop.spareDescriptors) else {
+        // Each dial under way is yet to open its socket.
+        guard let wakeUp = WakeUp.ifAvailable(sparing: PoolLoop.spareDescriptors + machine.dials) else {
             let fault = SessionFault.dial("too many open files (ulimit -n)", isCredential: false)
             return shared.messages.send(.dialFailed(id, address: configuration.settings.host, fault))
         }

@@ -191,6 +191,9 @@ struct PoolMachine {
         return target - sessions.values.count { $0.generation == generation && $0.phase != .draining }
     }
 
+    /// How many are being dialled.
+    var dials: Int { sessions.values.count { $0.phase == .dialing } }
+
     private var isDialing: Bool {
         sessions.values.contains { $0.generation == generation && $0.phase == .dialing }
     }
