@@ -138,7 +138,7 @@ extension Trial {
         // Whatever the winner has now may be with the loser's daemon as well.
         allowTwice(stock.open.count)
         excuse(lost.subtracting(stock.all))
-        pause(200...1500)
+        pause(200...4000)
         try stage.redisProxy?.lead(toUnixSocket: winner.socketPath)
         try pair.swap()
         try pair.join()
@@ -151,7 +151,7 @@ extension Trial {
 
 extension DaemonProcess {
     /// How often it has connected to Redis, by its log.
-    fileprivate var connections: Int { standardOutput.split(separator: "\n").count { $0.contains("Connected to Redis") } }
+    var connections: Int { standardOutput.split(separator: "\n").count { $0.contains("Connected to Redis") } }
 }
 
 extension SentinelServer {

@@ -40,12 +40,14 @@ extension Fault {
     ) { trial in
         let pair = try RedisPair(seed: trial.seed)
         try trial.open(
-            simulator: ["--latency", "20ms", "--max-streams", "20", "--token-streams", "20"], on: pair.master, proxies: true)
-        for _ in 1...trial.times(10) {
+            simulator: ["--latency", "20ms", "--max-streams", "20", "--token-streams", "20"], on: pair.master, proxies: true,
+            settings: ["redis_lease": "1"])
+        for round in 1...trial.times(10) {
             let other = try FaultProxy(toUnixSocket: pair.master.socketPath, seed: trial.seed &+ 2)
-            let settings = try trial.stage.settings(["redis_port": String(other.port)], name: "other.json")
-            let daemons = [try trial.start("one"), try trial.start("other", settings: settings)]
-            try trial.await("both are at work") { try trial.stage.status().workers.count == 2 }
+            let settings = try trial.stage.settings(["redis_port": String(other.port), "redis_lease": "1"], name: "other.json")
+            let daemons = [try trial.start("one-\(round)"), try trial.start("other-\(round)", settings: settings)]
+            // A log of its own each round: what is counted in it is this daemon's.
+            try trial.await("both are at work") { daemons.allSatisfy { $0.connections == 1 } }
             try trial.strike { try trial.splitBrain(pair, other: other, daemons: daemons) }
             for daemon in daemons {
                 trial.forget(daemon)

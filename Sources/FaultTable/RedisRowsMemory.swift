@@ -10,6 +10,7 @@ extension Fault {
         number: 14, name: "redis-power", title: "Redis loses power, and up to 1.5 s of its log", rule: .ofWhatRedisKept,
         isQuick: false
     ) { trial in
+        trial.diesOnlyByAnswers = true
         try trial.open(
             simulator: ["--latency", "5ms", "--fail", "503:1%"],
             redis: ["--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0"], proxies: true)
@@ -24,6 +25,7 @@ extension Fault {
     private static let flushed = Fault(
         number: 15, name: "redis-flush", title: "FLUSHALL, also with a restart", rule: .ofWhatRedisKept, isQuick: true
     ) { trial in
+        trial.diesOnlyByAnswers = true
         try trial.open(
             simulator: ["--latency", "100ms", "--fail", "503:1%"],
             redis: ["--appendonly", "yes", "--appendfsync", "always"])
@@ -45,6 +47,7 @@ extension Fault {
     private static let outOfMemory = Fault(
         number: 24, name: "redis-oom", title: "Redis out of memory, noeviction, with a backlog", rule: .nothingTwice, isQuick: true
     ) { trial in
+        trial.diesOnlyByAnswers = true
         try trial.open(simulator: ["--latency", "5ms", "--fail", "503:1%", "--dead", "1%"])
         try trial.start()
         for _ in 1...trial.times(10) {
@@ -66,6 +69,7 @@ extension Fault {
     private static let evictsVolatile = Fault(
         number: 25, name: "evict-volatile", title: "Redis evicts keys that have a time to live", rule: .nothingTwice, isQuick: false
     ) { trial in
+        trial.diesOnlyByAnswers = true
         try trial.open(
             simulator: ["--latency", "5ms", "--fail", "503:1%", "--dead", "1%"], redis: ["--maxmemory-policy", "volatile-lru"])
         try trial.start()

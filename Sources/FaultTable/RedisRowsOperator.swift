@@ -23,6 +23,7 @@ extension Fault {
     private static let wrongTypes = Fault(
         number: 29, name: "redis-type", title: "a text where a list, hash or set should be", rule: .ofWhatRedisKept, isQuick: false
     ) { trial in
+        trial.diesOnlyByAnswers = true
         try trial.open(simulator: ["--latency", "5ms", "--fail", "503:2%", "--dead", "1%"])
         try trial.start()
         try trial.produceAtWork()
@@ -53,6 +54,7 @@ extension Fault {
     private static let clockJumps = Fault(
         number: 44, name: "redis-clock", title: "the clock of Redis jumps by days, both ways", rule: .nothingTwice, isQuick: false
     ) { trial in
+        trial.diesOnlyByAnswers = true
         let clock = try ShiftedClock()
         try trial.open(
             simulator: ["--latency", "5ms", "--fail", "503:2%"], on: try RedisServer(environment: clock.environment))

@@ -47,6 +47,8 @@ public final class Trial {
     var afterwards: ((QueueStatus) throws -> Void)?
     /// The dead letters are no jobs of ours: the row itself has judged them.
     var countsDeadLettersOnly = false
+    /// Nothing may be a dead letter but what the simulator answered 410, or 503 to all four sends.
+    var diesOnlyByAnswers = false
     private(set) var stage: Stage! = nil
     private(set) var daemons: [DaemonProcess] = []
     private(set) var producer: Producer?
@@ -234,6 +236,7 @@ extension Trial {
         balance.dead = status.dead
         balance.countAlike(alike)
         judge(balance, status)
+        if diesOnlyByAnswers { judgeDeaths(dead, ledger) }
         return Result(
             times: times, balance: balance, bound: bound, counted: status.counter(.maybeDuplicate), recovery: recovery,
             gone: Set(excused.map(deviceToken)).subtracting(ledger.accepted.keys).subtracting(dead).count, failures: failures)
@@ -246,6 +249,16 @@ extension Trial {
             if peak > memoryCap { fail("gaplessd had \(peak >> 20) MB resident, \(memoryCap >> 20) are allowed") }
             let exit = daemon.stop()
             if exit?.status != 0 { fail("gaplessd exited with \(String(describing: exit))") }
+        }
+    }
+
+    private func judgeDeaths(_ dead: [String], _ ledger: Harness.Ledger) {
+        let answers = ledger.entries.reduce(into: [String: [Int]]()) { $0[$1.token, default: []].append($1.status) }
+        for token in dead {
+            let statuses = answers[token, default: []]
+            if !statuses.contains(410) && statuses.count(where: { $0 == 503 }) < 4 {
+                fail("\(token) is a dead letter after the answers \(statuses)")
+            }
         }
     }
 

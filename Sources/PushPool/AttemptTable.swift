@@ -59,10 +59,10 @@ struct AttemptTable {
 
     /// Takes the attempt out of the order of deadlines; its slot stays taken.
     mutating func markReported(at slot: Int) {
-        let attempt = attempts[slot]
-        if attempt.isReported { return }
-        if attempt.older == Self.none { oldest = attempt.newer } else { attempts[Int(attempt.older)].newer = attempt.newer }
-        if attempt.newer == Self.none { newest = attempt.older } else { attempts[Int(attempt.newer)].older = attempt.older }
+        if attempts[slot].isReported { return }
+        let (older, newer) = (attempts[slot].older, attempts[slot].newer)
+        if older == Self.none { oldest = newer } else { attempts[Int(older)].newer = newer }
+        if newer == Self.none { newest = older } else { attempts[Int(newer)].older = older }
         attempts[slot].isReported = true
     }
 

@@ -175,7 +175,11 @@ struct SessionLoop: ~Copyable {
         context.shared.queue.take(into: batch, free: free, for: context.id)
         if batch.isEmpty { return }
         refreshToken()
-        while let notification = batch.popFirst() { submit(notification) }
+        while let notification = batch.popFirst() {
+            submit(notification)
+            // Full records leave at once, while they are in the processor's cache.
+            if codec.out.count >= Wire.recordBytes { end(after: wire.write(from: &codec, least: Wire.recordBytes)) }
+        }
         perform()
     }
 

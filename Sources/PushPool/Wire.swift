@@ -19,7 +19,7 @@ struct Wire: ~Copyable {
 
     /// TLS 1.2 and 1.3 records hold this many bytes (RFC 8446, 5.1). Full ones and no small ones in between: measured,
     /// 1.80 to 1.55 us a push.
-    private static let recordBytes = 16384
+    static let recordBytes = 16384
     /// Read in one turn before anything else happens.
     private static let mostReadPerTurn = 256 << 10
 
@@ -76,8 +76,10 @@ struct Wire: ~Copyable {
     /// Writes what the codec has to say, in full records, and the remainder at the end.
     ///
     /// What TLS has taken counts as written: a record that is not sent to its end cannot be read by the peer.
-    mutating func write(from codec: inout HTTP2Codec) -> Flow {
-        while !isBlocked && codec.out.count > 0 {
+    ///
+    /// - Parameter least: a remainder of fewer bytes stays.
+    mutating func write(from codec: inout HTTP2Codec, least: Int = 1) -> Flow {
+        while !isBlocked && codec.out.count >= least {
             let progress = codec.out.withFirst(Wire.recordBytes) { stream.write($0) }
             switch progress {
             case .done(let count): codec.out.consume(count)

@@ -58,8 +58,9 @@ package enum Scripts {
     /// registered, a random text, then fields of worker:W.
     ///
     /// Answers `{'NUMBER', n}` when a higher number n is in use; else present (1 or 0), the last settlement as it was
-    /// stored (-1: none), the random text that was stored first in this data set (another than before: Redis was
-    /// emptied), how urgent the recovered are, when `delayed` is due, and all workers with their counters.
+    /// stored, also when this worker was the last to be reaped (-1: none), the random text that was stored first in this data set
+    /// (another than before: Redis was emptied), how urgent the recovered are, when `delayed` is due, and all workers with
+    /// their counters.
     static let register = Script(
         due + waiting + """
             redis.call('LLEN', KEYS[9]) redis.call('HLEN', KEYS[4]) redis.call('ZCARD', KEYS[10])
@@ -70,6 +71,11 @@ package enum Scripts {
             local present = redis.call('ZSCORE', KEYS[2], ARGV[1])
             local state = redis.call('HMGET', KEYS[3], 'number', 'settled')
             if state[1] and tonumber(state[1]) >= tonumber(ARGV[2]) then return {'NUMBER', state[1]} end
+            local known = state[2]
+            if not known then
+              local name, number = string.match(redis.call('HGET', KEYS[5], 'reaped') or '', '^(.*) (%d+)$')
+              if name == ARGV[1] then known = number end
+            end
             redis.call('DEL', KEYS[1])
             local settled = ARGV[4]
             if state[2] and tonumber(state[2]) > tonumber(settled) then settled = state[2] end
@@ -81,7 +87,7 @@ package enum Scripts {
             elseif ARGV[5] == '1' and not present then
               redis.pcall('HINCRBY', KEYS[5], 'fenced', 1)
             end
-            local answer = {present and 1 or 0, state[2] or '-1', born, waiting(KEYS[6], KEYS[7], KEYS[8]), due(KEYS[10])}
+            local answer = {present and 1 or 0, known or '-1', born, waiting(KEYS[6], KEYS[7], KEYS[8]), due(KEYS[10])}
             for _, item in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')) do answer[#answer + 1] = item end
             return answer
             """)
@@ -200,7 +206,8 @@ package enum Scripts {
             """)
 
     /// Takes a dead worker's jobs, in the order of their ids, to the lists of the recovered, one crash further; what was in a
-    /// crash alone becomes the caller's, under `<id>:4`. Only if its heartbeat counter is still the one that was seen.
+    /// crash alone becomes the caller's, under `<id>:4`. What it had settled stays known of the last one: should it come back and
+    /// have settled more, its Redis was another than this one. Only if its heartbeat counter is still the one that was seen.
     ///
     /// KEYS: nothing, workers, worker:W, inflight:W, worker:D, inflight:D, stats, recovered:1, :2, :3.
     /// ARGV: W, number, D, the counter seen, first id for suspects.
@@ -228,9 +235,11 @@ package enum Scripts {
                 moved = moved + 1
               end
             end
+            local settled = redis.pcall('HGET', KEYS[5], 'settled')
             redis.call('DEL', KEYS[6])
             redis.call('DEL', KEYS[5])
             redis.call('ZREM', KEYS[2], ARGV[3])
+            if type(settled) == 'string' then redis.pcall('HSET', KEYS[7], 'reaped', ARGV[3] .. ' ' .. settled) end
             if moved > 0 then redis.pcall('HINCRBY', KEYS[7], 'recovered', moved) end
             if #fields > 0 then redis.pcall('HINCRBY', KEYS[7], 'maybe_duplicate', #fields) end
             out[1], out[2] = moved, waiting(KEYS[8], KEYS[9], KEYS[10])

@@ -21,7 +21,7 @@ struct Settlements {
     private var lastSent: UInt64 = 0
     /// What the last confirmed batches held, for the case that Redis forgets them.
     private var history: [(sequence: UInt64, answered: Int)] = []
-    /// At one batch every 5 ms this is 5 s, and an append-only file loses one.
+    /// At one batch every 5 ms this is 5 s, and an append-only file loses one. What is older becomes coarser and coarser.
     private static let historyLength = 1024
 
     var isEmpty: Bool { !isGathering && unconfirmed.isEmpty }
@@ -29,7 +29,7 @@ struct Settlements {
 
     /// The way of nearly all jobs: see `SettleBatch.addAcknowledgement`.
     mutating func addAcknowledgement(_ id: UInt64, now: ContinuousClock.Instant) {
-        if gatheringSince == nil { gatheringSince = now }
+        if pending.isEmpty { gatheringSince = now }
         pending.addAcknowledgement(id)
         if pending.isFull { sealPending() }
     }
@@ -40,7 +40,7 @@ struct Settlements {
             if headsSince == nil { headsSince = now }
             heads.append(HeadStep(settlement: settlement, field: field, job: job))
         default:
-            if gatheringSince == nil { gatheringSince = now }
+            if pending.isEmpty { gatheringSince = now }
             pending.add(settlement, field: field, job: job)
             if pending.isFull { sealPending() }
         }
@@ -49,7 +49,7 @@ struct Settlements {
     /// Counts pushes that may be doubled and belong to no settlement of ours.
     mutating func addMaybeDuplicates(_ count: Int, now: ContinuousClock.Instant) {
         if count <= 0 { return }
-        if gatheringSince == nil { gatheringSince = now }
+        if pending.isEmpty { gatheringSince = now }
         pending.maybeDuplicates += count
     }
 
@@ -94,8 +94,17 @@ struct Settlements {
         let batch = unconfirmed.remove(at: place)
         confirmed = max(confirmed, sequence)
         history.append((sequence, batch.answered))
-        if history.count >= 2 * Settlements.historyLength { history.removeFirst(Settlements.historyLength) }
+        if history.count >= 2 * Settlements.historyLength { mergeOldest() }
         return batch.ids
+    }
+
+    /// Two and two become one, under the later number: so what is forgotten is never counted as less.
+    private mutating func mergeOldest() {
+        let (old, new) = (history.prefix(Settlements.historyLength), history.dropFirst(Settlements.historyLength))
+        let merged = stride(from: old.startIndex, to: old.endIndex, by: 2).map { place in
+            (sequence: old[place + 1].sequence, answered: old[place].answered + old[place + 1].answered)
+        }
+        history = merged + new
     }
 
     /// Redis was put back to a state in which `stored` was the last batch: how many answered jobs it has again.

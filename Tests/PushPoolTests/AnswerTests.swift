@@ -129,6 +129,18 @@ struct AnswerTests {
         #expect(pair.peer.requests[1]?.isComplete == false)
     }
 
+    @Test func `an answer that nobody waits for any more still counts for the header table of the next`() throws {
+        let pair = try CodecPair()
+        for slot in 0..<2 { _ = pair.submit(notification(UInt64(slot)), slot: slot) }
+        pair.exchange()
+        pair.codec.cancel(1)
+        for stream in [1, 3] as [StreamID] { pair.peer.answer(stream, [(":status", "400"), ("apns-id", "ABC")]) }
+        let answers = pair.peer.takeOutput()
+        #expect(answers.count < 2 * 9 + 2 + 13, "the second answer is two indexes")
+        pair.feed(answers)
+        #expect(pair.events.last == rejected(1, 3, Response(status: 400, apnsID: "ABC")))
+    }
+
     @Test func `a cancelled request gives its slot back`() throws {
         let pair = try CodecPair()
         _ = pair.submit(notification(1), slot: 0)

@@ -46,8 +46,13 @@ struct ConnectionFrameTests {
         codec.codec.cancel(7)
         #expect(codec.output() == [], "a stream the peer has never seen is not reset")
         #expect(codec.drainEvents().last == .reset(slot: 1, stream: 7, code: 8, wasSent: false))
-        codec.receive(settings([(3, 2)]))
+        // One stream is open and one waits: a limit of one shuts the second out.
         #expect(codec.submit(notification(1), slot: 1) == 9)
+        codec.receive(settings([(3, 1)]))
+        #expect(codec.drainEvents().last == .reset(slot: 1, stream: 9, code: 7, wasSent: false))
+        codec.receive(settings([(3, 2)]))
+        _ = codec.output()
+        #expect(codec.submit(notification(1), slot: 1) == 11)
         #expect(codec.output().count > 9)
     }
 
@@ -154,10 +159,10 @@ struct ProtocolErrorTests {
         Breach("an unknown frame within a header block", 1, frame(1, stream: 1, [0x88]) + frame(77)),
         Breach("CONTINUATION of another stream", 1, frame(1, stream: 1, [0x88]) + frame(9, flags: 4, stream: 3)),
         Breach("CONTINUATION of nothing", 1, frame(9, flags: 4, stream: 1)),
-        Breach("a header block without end", 11, frame(1, stream: 1) + [[UInt8]](repeating: frame(9, stream: 1), count: 65).joined()),
+        Breach("a header block without end", 11, frame(1, stream: 1) + times(65, frame(9, stream: 1))),
         Breach(
             "a header block that is too large", 11,
-            frame(1, stream: 1) + [[UInt8]](repeating: frame(9, stream: 1, [UInt8](repeating: 0x88, count: 16384)), count: 5).joined()),
+            frame(1, stream: 1) + times(5, frame(9, stream: 1, [UInt8](repeating: 0x88, count: 16384)))),
         Breach("PRIORITY of four bytes", 6, frame(2, stream: 1, [0, 0, 0, 0])),
         Breach("PRIORITY on stream 0", 1, frame(2, stream: 0, [0, 0, 0, 0, 0])),
         Breach("RST_STREAM on stream 0", 1, frame(3, stream: 0, bytes(0))),
@@ -180,9 +185,13 @@ struct ProtocolErrorTests {
         Breach("WINDOW_UPDATE of the connection beyond 2^31", 3, frame(8, bytes(0x7FFF_FFFF))),
         Breach("WINDOW_UPDATE of an idle stream", 1, frame(8, stream: 9, bytes(1))),
         Breach("a frame of 16,385 bytes", 6, frame(77, [UInt8](repeating: 0, count: 16385))),
-        Breach("ten thousand PINGs at once", 11, Array([[UInt8]](repeating: frame(6, [0, 0, 0, 0, 0, 0, 0, 0]), count: 10_001).joined())),
+        Breach("ten thousand PINGs at once", 11, times(10_001, frame(6, [0, 0, 0, 0, 0, 0, 0, 0]))),
         Breach("a large field named again and again", 11, headerBomb),
     ]
+
+    private static func times(_ count: Int, _ bytes: [UInt8]) -> [UInt8] {
+        Array([[UInt8]](repeating: bytes, count: count).joined())
+    }
 
     /// An entry of 4,000 bytes, and its index twenty times.
     private static let headerBomb: [UInt8] = {
@@ -214,7 +223,9 @@ struct ProtocolErrorTests {
         #expect(codec.isOver)
     }
 
-    @Test(arguments: [frame(6, [0, 0, 0, 0, 0, 0, 0, 0]), frame(4, flags: 1), frame(99), Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8)])
+    @Test(arguments: [
+        frame(6, [0, 0, 0, 0, 0, 0, 0, 0]), frame(4, flags: 1), frame(99), Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8),
+    ])
     func `it does not begin with SETTINGS`(bytes: [UInt8]) throws {
         let codec = try CodecBox(slots: 1)
         codec.receive(bytes)
@@ -226,14 +237,14 @@ struct ProtocolErrorTests {
         let odd =
             frame(77, flags: 0xFF, stream: 12, [1, 2, 3]) + frame(2, stream: 1, [0, 0, 0, 0, 0])
             + frame(2, stream: 8, [0, 0, 0, 0, 0]) + frame(4, flags: 1)
-            + frame(1, flags: 0x2C, stream: 1, [3] + [0, 0, 0, 0, 9] + [0x88] + [0, 0, 0]) + frame(0, flags: 8, stream: 1, [2, 1, 0, 0])
-            + frame(0, flags: 9, stream: 1, [0])
+            + frame(1, flags: 0x2C, stream: 1, [3] + [0, 0, 0, 0, 9] + [0x88] + [0, 0, 0])
+            + frame(0, flags: 8, stream: 1, [2, 1, 0, 0]) + frame(0, flags: 9, stream: 1, [0])
         codec.receive(odd)
         #expect(!codec.isOver)
         #expect(codec.drainEvents() == [.delivered(slot: 0, stream: 1, apnsID: nil)])
         // The stream is closed now: whatever comes on it is ignored.
-        codec.receive((frame(0, flags: 1, stream: 1, [1]) + frame(1, flags: 5, stream: 1, [0x88]) + frame(3, stream: 1, bytes(5))))
-        codec.receive(frame(8, stream: 1, bytes(5)))
+        codec.receive(frame(0, flags: 1, stream: 1, [1]) + frame(1, flags: 5, stream: 1, [0x88]))
+        codec.receive(frame(3, stream: 1, bytes(5)) + frame(8, stream: 1, bytes(5)))
         #expect(!codec.isOver && codec.drainEvents() == [])
     }
 }

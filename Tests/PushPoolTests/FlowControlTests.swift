@@ -87,6 +87,16 @@ struct FlowControlTests {
         #expect(pair.events.count == 301)
     }
 
+    @Test func `DATA on a stream that is gone still counts for the connection`() throws {
+        let codec = try CodecBox(slots: 1)
+        codec.receive(settings([(3, 10)]))
+        _ = codec.submit(notification(1), slot: 0)
+        codec.codec.cancel(1)
+        _ = codec.output()
+        for _ in 0..<40 { codec.receive(frame(0, stream: 1, [UInt8](repeating: 0, count: 16384))) }
+        #expect(codec.output() == frame(8, bytes(1 << 19)))
+    }
+
     @Test func `a window is refilled when half of it is used, padding included`() throws {
         let codec = try CodecBox(slots: 9)
         codec.receive(settings([(3, 10)]))

@@ -27,7 +27,8 @@ private final class Decoder {
             place += count
             if flags & CInt(NGHTTP2_HD_INFLATE_FINAL.rawValue) != 0 { break }
             let name = String(decoding: UnsafeBufferPointer(start: field.name, count: field.namelen), as: UTF8.self)
-            lines.append("\(name): \(String(decoding: UnsafeBufferPointer(start: field.value, count: field.valuelen), as: UTF8.self))")
+            let value = String(decoding: UnsafeBufferPointer(start: field.value, count: field.valuelen), as: UTF8.self)
+            lines.append("\(name): \(value)")
         }
         nghttp2_hd_inflate_end_headers(inflater)
         return lines
@@ -57,7 +58,8 @@ struct HPACKEncoderTests {
     private static let limits = [0, 1, 31, 32, 60, 100, 160, 300, 593, 700, 1000, 2000, 4095, 4096, 5000, 65536]
 
     private static func text(_ counts: ClosedRange<Int>, _ generator: inout Seeded) -> String {
-        String((0..<Int.random(in: counts, using: &generator)).map { _ in "abcdef0123456789.-AZ".randomElement(using: &generator)! })
+        let count = Int.random(in: counts, using: &generator)
+        return String((0..<count).map { _ in "abcdef0123456789.-AZ".randomElement(using: &generator)! })
     }
 
     private static func push(_ sets: [SharedHeaders], _ generator: inout Seeded) -> PushPool.Notification {
@@ -68,7 +70,7 @@ struct HPACKEncoderTests {
             collapseID: Bool.random(using: &generator) ? text(0...64, &generator) : nil)
     }
 
-    @Test(arguments: 0..<200) func `request after request, it reads the very same header list`(seed: Int) throws {
+    @Test(arguments: 0..<60) func `request after request, it reads the very same header list`(seed: Int) throws {
         var generator = Seeded(seed: UInt64(seed))
         let authority = Self.text(1...30, &generator)
         var encoder = HPACKEncoder(authority: authority)

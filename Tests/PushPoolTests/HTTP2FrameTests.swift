@@ -49,9 +49,10 @@ struct HTTP2FrameTests {
         var generator = Seeded(seed: UInt64(seed))
         var all = settings([(3, 7)])
         for _ in 0..<30 {
-            let payload = (0..<Int.random(in: 0...300, using: &generator)).map { _ in UInt8.random(in: 0...255, using: &generator) }
+            let payload = randomBytes(0...300, &generator)
             all += [
-                frame(77, flags: 3, stream: 9, payload), frame(0, stream: 1, payload), frame(6, Array((payload + bytes(0) + bytes(0)).prefix(8))),
+                frame(77, flags: 3, stream: 9, payload), frame(0, stream: 1, payload),
+                frame(6, Array((payload + bytes(0) + bytes(0)).prefix(8))),
                 frame(1, stream: 5, payload) + frame(9, stream: 5, payload) + frame(9, flags: 4, stream: 5),
                 frame(7, bytes(1) + bytes(2) + payload), frame(8, bytes(5)),
             ].randomElement(using: &generator) ?? []
@@ -64,7 +65,8 @@ struct HTTP2FrameTests {
 
     @Test func `padding and priority are no part of the payload`() throws {
         let bytes =
-            settings() + frame(0, flags: 8, stream: 1, [2, 65, 66, 0, 0]) + frame(1, flags: 0x2C, stream: 1, [1, 0, 0, 0, 0, 9, 0x88, 0])
+            settings() + frame(0, flags: 8, stream: 1, [2, 65, 66, 0, 0])
+            + frame(1, flags: 0x2C, stream: 1, [1, 0, 0, 0, 0, 9, 0x88, 0])
             + frame(0, flags: 8, stream: 1, [0]) + frame(1, flags: 0x24, stream: 1, [0, 0, 0, 0, 9])
         let payloads = try Self.read(bytes) { .max }.map(\.payload)
         #expect(payloads == [[], [65, 66], [0x88], [], []])

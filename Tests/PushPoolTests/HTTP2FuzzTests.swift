@@ -66,14 +66,18 @@ struct HTTP2FuzzTests {
                 expected[slot] = .reset(slot: slot, stream: stream, code: code, wasSent: true)
                 return
             }
-            if Int.random(in: 0..<5, using: &generator) == 0 { pair.peer.answer(stream, [(":status", "103"), ("link", "x")], isEnd: false) }
+            if Int.random(in: 0..<5, using: &generator) == 0 {
+                pair.peer.answer(stream, [(":status", "103"), ("link", "x")], isEnd: false)
+            }
             let status = [200, 200, 400, 410, 503].randomElement(using: &generator)!
-            var fields = [(":status", String(status)), ("apns-id", "id\(stream)"), ("x-\(Int.random(in: 0...9, using: &generator))", "y")]
+            let other = "x-\(Int.random(in: 0...9, using: &generator))"
+            var fields = [(":status", String(status)), ("apns-id", "id\(stream)"), (other, "y")]
             if Int.random(in: 0..<5, using: &generator) == 0 {
                 let letter = "abcXYZ~{".randomElement(using: &generator)!
                 fields.append(("x-large", String(repeating: letter, count: 20_000)))
             }
-            let body = Bool.random(using: &generator) || status == 200 ? nil : [UInt8](repeating: 66, count: Int.random(in: 0...9000, using: &generator))
+            let count = Int.random(in: 0...9000, using: &generator)
+            let body = count % 2 == 0 || status == 200 ? nil : [UInt8](repeating: 66, count: count)
             let trailers = Int.random(in: 0..<5, using: &generator) == 0 ? [("retry-after", "3")] : []
             pair.peer.answer(stream, fields, body: body, trailers: trailers)
             if status == 200 {
@@ -114,7 +118,7 @@ struct HTTP2FuzzTests {
         }
     }
 
-    @Test(arguments: 0..<60) func `what nghttp2's server says is what we hear, and it hears what we say`(seed: Int) throws {
+    @Test(arguments: 0..<40) func `what nghttp2's server says is what we hear, and it hears what we say`(seed: Int) throws {
         var conversation = try Conversation(seed: seed)
         for _ in 0..<100 { try conversation.step() }
         try conversation.finish()
@@ -130,7 +134,7 @@ struct HTTP2FuzzTests {
         peer.receive(box.output())
         said = peer.takeOutput()
         for stream in [1, 3, 5, 7] as [Int32] {
-            peer.answer(stream, [(":status", "400"), ("apns-id", "x")], body: [UInt8](repeating: 1, count: Int.random(in: 0...300, using: &generator)))
+            peer.answer(stream, [(":status", "400"), ("apns-id", "x")], body: randomBytes(0...300, &generator))
         }
         peer.ping()
         peer.set([(3, 5), (4, 70)])
@@ -164,7 +168,7 @@ struct HTTP2FuzzTests {
         for slot in 0..<5 { _ = box.submit(notification(UInt64(slot)), slot: slot) }
         var all: [UInt8] = []
         for _ in 0..<40 {
-            let payload = (0..<Int.random(in: 0...60, using: &generator)).map { _ in UInt8.random(in: 0...255, using: &generator) }
+            let payload = randomBytes(0...60, &generator)
             let (type, flags) = (UInt8.random(in: 0...10, using: &generator), UInt8.random(in: 0...255, using: &generator))
             all += frame(type, flags: flags, stream: UInt32.random(in: 0...12, using: &generator), payload)
         }

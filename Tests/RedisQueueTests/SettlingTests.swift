@@ -214,4 +214,18 @@ struct SettlingTests {
         worker.stop()
         #expect(try server.status().counters[.sent] == 2)
     }
+
+    @Test func `of what was confirmed long ago never too little is said to be forgotten, and not much too much`() {
+        var settlements = Settlements()
+        for number in 1...UInt64(20_000) {
+            settlements.addAcknowledgement(number, now: .now)
+            settlements.seal(includingHeads: true)
+            #expect(settlements.confirm(number) == [number])
+        }
+        for stored in [0, 1, 100, 15_000, 19_000, 19_999, 20_000] {
+            var copy = settlements
+            let (exact, told) = (20_000 - stored, copy.forgotten(after: UInt64(stored)))
+            #expect(told >= exact && told <= exact + exact / 4, "\(stored): \(told)")
+        }
+    }
 }

@@ -124,6 +124,32 @@ struct TakeOverTests {
         return WorkerName(text: "\(own[0])-4194305-\(number + 1)-1", host: "here", pid: 4_194_305)
     }
 
+    @Test func `what it had settled before Redis was put back is counted also when it was taken over there`() throws {
+        try server.push((0..<10).map(String.init))
+        let slow = Worker(settings(lease: .milliseconds(500)), worker: stranger("slow"))
+        slow.run("all jobs") { slow.jobs.count == 10 }
+        slow.settle(slow.jobs[0], .ack)
+        try slow.run("one sent") { try server.status().counters[.sent] == 1 }
+        try server.ask("SAVE")
+        try server.ask("CONFIG", "SET", "save", "")
+        for job in slow.jobs.prefix(4) { slow.settle(job, .ack) }
+        try slow.run("five sent") { try server.status().counters[.sent] == 5 }
+        server.kill()
+        try server.start()
+        let heir = Worker(settings(lease: .milliseconds(500)))
+        heir.run("nine jobs") { heir.jobs.count == 9 }
+        slow.forgetEvents()
+        // The nine that were taken over, and the four that were sent already: no daemon can know that they are among the nine.
+        try slow.run("back, and counted") {
+            heir.step()
+            return try slow.connects == 1 && server.status().counters[.maybeDuplicate] == 13
+        }
+        heir.acknowledgeAll()
+        heir.stop()
+        slow.stop()
+        #expect(try server.status().unexplained == 0)
+    }
+
     @Test func `one that was frozen finds itself fenced, drops what is not its own any more, and goes on`() throws {
         try server.push(["a", "b", "c"])
         let frozen = Worker(settings(lease: .milliseconds(500)), worker: stranger("frozen"))

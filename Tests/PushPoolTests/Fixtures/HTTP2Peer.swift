@@ -273,5 +273,9 @@ func frame(_ type: UInt8, flags: UInt8 = 0, stream: UInt32 = 0, _ payload: [UInt
 /// Four bytes, the highest first.
 func bytes(_ number: UInt32) -> [UInt8] { withUnsafeBytes(of: number.bigEndian) { Array($0) } }
 
+func randomBytes(_ counts: ClosedRange<Int>, _ generator: inout Seeded) -> [UInt8] {
+    (0..<Int.random(in: counts, using: &generator)).map { _ in UInt8.random(in: 0...255, using: &generator) }
+}
+
 /// SETTINGS as a server sends them.
 func settings(_ values: [(UInt8, UInt32)] = []) -> [UInt8] { frame(4, values.flatMap { [0, $0.0] + bytes($0.1) }) }
