@@ -31,7 +31,12 @@ extension Fault {
                 try trial.allowInFlightTwice()
             }
             let successor = try trial.start()
-            try trial.await("all are settled") { try trial.status().isDrained }
+            // Where its predecessor went on in spite of the limit, there is nothing left to settle.
+            let pid = String(successor.process.pid)
+            try trial.await("it is at work and all are settled") {
+                let status = try trial.status()
+                return status.isDrained && status.workers.contains { $0.details["pid"] == pid }
+            }
             try trial.terminate(successor)
         }
     }
