@@ -6,6 +6,8 @@ struct Configuration: Sendable {
     var settings: Settings
     /// One for each of `settings.apps`, in their order.
     var credentials: [AppCredential]
+    /// `nil` where nothing is filtered.
+    var filter: WordFilter?
     /// For connections to Redis; `nil` without TLS.
     var redisTLS: TLSContext?
     /// Nothing is wrong, but the operator should know: lines for the log.
@@ -27,7 +29,9 @@ struct Configuration: Sendable {
         let warnings = (reading.warnings + loader.warnings).map { $0.line(file: file.path) }
         do {
             let tls = try reading.settings.redis.tlsContext()
-            return Configuration(settings: reading.settings, credentials: credentials, redisTLS: tls, warnings: warnings)
+            return Configuration(
+                settings: reading.settings, credentials: credentials,
+                filter: reading.settings.filter.map { WordFilter($0.words, action: $0.action) }, redisTLS: tls, warnings: warnings)
         } catch {
             throw SettingsRefusal(file: file.path, faults: error.faults)
         }

@@ -50,7 +50,7 @@ enum Daemon {
         }
         log.info("gaplessd \(gaplessdVersion) started, list \(settings.lists.joined(separator: ", ")).")
         var dispatcher = Dispatcher(
-            settings: settings, readAnew: readAnew, log: log, apps: apps, lists: lists, deliveries: deliveries,
+            settings: settings, filter: configuration.filter, readAnew: readAnew, log: log, apps: apps, lists: lists, deliveries: deliveries,
             poolEvents: events, signals: signals)
         return dispatcher.run()
     }

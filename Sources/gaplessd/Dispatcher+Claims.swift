@@ -90,6 +90,8 @@ extension Dispatcher {
         let held = HeldJob(job, list: list, claim: claim.id, app: app, expiration: expiration)
         if isExpired {
             buryExpired(held, wasSent: false)
+        } else if isStoppedByFilter(held) {
+            buryFiltered(held)
         } else {
             send(held)
         }

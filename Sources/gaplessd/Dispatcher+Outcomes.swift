@@ -196,6 +196,17 @@ extension Dispatcher {
             result: plan.keepsResults ? job.result(end, at: wallClock, wasSent: wasSent) : nil)
     }
 
+    /// The bytes of the job stand in the dead letter as they came: who looks at it wants to see the word.
+    mutating func buryFiltered(_ job: HeldJob) {
+        counters.dead += 1
+        log.final(identifier: job.identifier, "Filtered", job: forLog(job))
+        let end = JobEnd(reason: "Filtered")
+        let record = job.deadLetter(end, at: wallClock, worker: worker(of: job.list), wasSent: false)
+        settle(
+            job, .deadLetter(record: record, isExpired: false),
+            result: plan.keepsResults ? job.result(end, at: wallClock, wasSent: false) : nil)
+    }
+
     mutating func buryUnreadable(_ claim: ClaimedJob, list: Int, _ fault: JobFault) {
         switch fault {
         case .unmarshal(let why): log.unmarshalError(job: claim.bytes, why, redacts: plan.redacts)

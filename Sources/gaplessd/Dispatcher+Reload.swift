@@ -27,6 +27,7 @@ extension Dispatcher {
         settings = new.settings
         plan = DaemonPlan(new.settings)
         reader = JobReader(retryLimit: plan.policy.limit, appNames: Set(apps.compactMap(\.name)))
+        filter = new.filter
         for warning in new.warnings { log.warning(warning) }
         for list in lists { list.queue.replace(tls: new.redisTLS) }
         for (index, credential) in new.credentials.enumerated() {

@@ -48,6 +48,8 @@ struct Dispatcher: ~Copyable {
     let poolEvents: [Mailbox<PoolEvent>]
     var signals: SignalInbox
     var reader: JobReader
+    /// `nil` where nothing is filtered.
+    var filter: WordFilter?
     var held = HeldJobs()
     var phase = Phase.running
     var counters = Counters()
@@ -64,11 +66,12 @@ struct Dispatcher: ~Copyable {
     private var queueEvents: [QueueEvent] = []
 
     init(
-        settings: Settings, readAnew: @escaping ReadAnew, log: Log, apps: [PushApp], lists: [List],
+        settings: Settings, filter: WordFilter?, readAnew: @escaping ReadAnew, log: Log, apps: [PushApp], lists: [List],
         deliveries: Mailbox<Delivery>, poolEvents: [Mailbox<PoolEvent>], signals: consuming SignalInbox
     ) {
         self.settings = settings
         plan = DaemonPlan(settings)
+        self.filter = filter
         self.readAnew = readAnew
         self.log = log
         self.apps = apps

@@ -58,8 +58,13 @@ final class PushApp {
         guard case .token(let token) = job.target else {
             preconditionFailure("a job for many devices was not cut into its parts")
         }
+        var (bytes, digits, payload) = (job.bytes, token, job.data)
+        if let masked = held.maskedPayload {
+            bytes = bytes[token] + masked
+            (digits, payload) = (0..<token.count, token.count..<bytes.count)
+        }
         return Notification(
-            id: number, bytes: job.bytes, token: token, payload: job.data,
+            id: number, bytes: bytes, token: digits, payload: payload,
             headers: headers.shared(topic: job.topic ?? topic, pushType: job.pushType, priority: job.priority),
             expiration: held.expiration, apnsID: job.apnsID, collapseID: job.collapseID, avoiding: held.avoiding)
     }

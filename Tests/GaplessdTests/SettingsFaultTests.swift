@@ -76,9 +76,7 @@ struct SettingsFaultTests {
 
     @Test(arguments: [
         "pool_max_size": "3", "pool_scale": "\"constant\"", "pool_poll_interval": "1", "pool_min_sustain": "1",
-        "pool_settle_period": "1", "max_rate": "100", "max_bandwidth": "100", "apns_proxy": "\"http://p:1\"",
-        "metrics_listen": "\"127.0.0.1:9464\"", "filter_words": "[\"x\"]",
-        "filter_words_path": "\"x\"", "filter_action": "\"mask\"",
+        "pool_settle_period": "1", "metrics_listen": "\"127.0.0.1:9464\"", "max_rate": "100", "max_bandwidth": "100", "apns_proxy": "\"http://p:1\"",
     ])
     func `What a later version will do is refused, never ignored`(key: String, value: String) {
         let faults = folder.faults(settings("\"\(key)\": \(value)"))
