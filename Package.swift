@@ -21,6 +21,7 @@ let package = Package(
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
     ],
     targets: [
         // C libraries of Debian, and the headers that Swift's Glibc module leaves out.
@@ -39,9 +40,19 @@ let package = Package(
             name: "PushPool", dependencies: ["Threads", "Sockets", "JSONBytes", "CNghttp2", "COpenSSL"],
             swiftSettings: strict),
         .target(name: "RedisQueue", dependencies: ["Threads", "Sockets", "CHiredis"], swiftSettings: strict),
+        // Small HTTP answers in a thread of its own; knows nothing of what it says.
+        .target(
+            name: "StatusServer",
+            dependencies: [
+                .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+            ],
+            swiftSettings: strict),
         .executableTarget(
             name: "gaplessd",
-            dependencies: ["PushPool", "RedisQueue", "Threads", "Sockets", "JSONBytes", "CLinux", argumentParser],
+            dependencies: [
+                "PushPool", "RedisQueue", "StatusServer", "Threads", "Sockets", "JSONBytes", "CLinux", argumentParser,
+            ],
             swiftSettings: strict),
 
         // APNs, simulated.
@@ -64,6 +75,8 @@ let package = Package(
         .testTarget(name: "ThreadsTests", dependencies: ["Threads"], swiftSettings: strict),
         .testTarget(
             name: "SocketsTests", dependencies: ["Sockets", "Threads", "APNSSimulator"], swiftSettings: strict),
+        .testTarget(
+            name: "StatusServerTests", dependencies: ["StatusServer", "Harness", "Threads"], swiftSettings: strict),
         .testTarget(name: "JSONBytesTests", dependencies: ["JSONBytes"], swiftSettings: strict),
         .testTarget(name: "PushPoolTests", dependencies: ["PushPool", "APNSSimulator"], swiftSettings: strict),
         .testTarget(name: "RedisQueueTests", dependencies: ["RedisQueue"], swiftSettings: strict),
