@@ -65,6 +65,10 @@ final class ProviderTokenSource: Sendable {
         state.withLock { $0.schedule.updatesRefused(now: now) }
     }
 
+    func age(now: ContinuousClock.Instant) -> Duration? {
+        state.withLock { state in state.schedule.mintedAt.map { now - $0 } }
+    }
+
     @discardableResult
     private func mint(_ state: inout State, _ now: ContinuousClock.Instant, _ unixTime: Int64) -> Bool {
         let generation = (state.token?.generation ?? 0) + 1

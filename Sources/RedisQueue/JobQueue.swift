@@ -116,6 +116,9 @@ public struct JobQueue: ~Copyable {
         machine.stop()
     }
 
+    /// When the last beat was sent that Redis has confirmed; `nil` before the first.
+    public var lastContact: ContinuousClock.Instant? { machine.lease.lastContact }
+
     /// Whether Redis has confirmed every settlement that was handed over.
     public var isSettled: Bool { machine.settlements.isEmpty }
 

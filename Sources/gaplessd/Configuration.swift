@@ -3,6 +3,8 @@ import Sockets
 
 /// Settings and the credentials that they name: all that a call needs from files. Read whole, or not at all.
 struct Configuration: Sendable {
+    /// The path of the settings.
+    var file: String
     var settings: Settings
     /// One for each of `settings.apps`, in their order.
     var credentials: [AppCredential]
@@ -30,7 +32,7 @@ struct Configuration: Sendable {
         do {
             let tls = try reading.settings.redis.tlsContext()
             return Configuration(
-                settings: reading.settings, credentials: credentials,
+                file: file.path, settings: reading.settings, credentials: credentials,
                 filter: reading.settings.filter.map { WordFilter($0.words, action: $0.action) }, redisTLS: tls, warnings: warnings)
         } catch {
             throw SettingsRefusal(file: file.path, faults: error.faults)

@@ -34,6 +34,13 @@ enum Daemon {
         _ configuration: Configuration, signals: consuming SignalInbox, log: Log, readAnew: @escaping Dispatcher.ReadAnew
     ) throws(CredentialError) -> String? {
         let settings = configuration.settings
+        let watch = WatchPost(log: log)
+        defer { watch.close() }
+        do {
+            try watch.follow(configuration)
+        } catch {
+            return error.line
+        }
         let wakeUp = WakeUp()
         let deliveries = Mailbox<Delivery>()
         var apps: [PushApp] = []
@@ -50,8 +57,8 @@ enum Daemon {
         }
         log.info("gaplessd \(gaplessdVersion) started, list \(settings.lists.joined(separator: ", ")).")
         var dispatcher = Dispatcher(
-            settings: settings, filter: configuration.filter, readAnew: readAnew, log: log, apps: apps, lists: lists, deliveries: deliveries,
-            poolEvents: events, signals: signals)
+            settings: settings, filter: configuration.filter, readAnew: readAnew, log: log, watch: watch, apps: apps,
+            lists: lists, deliveries: deliveries, poolEvents: events, signals: signals)
         return dispatcher.run()
     }
 }

@@ -156,6 +156,8 @@ extension Dispatcher {
 
     mutating func happened(_ event: PoolEvent, app index: Int) {
         let app = apps[index]
+        if case .opened(let session, _, _) = event { app.sessions.insert(session) }
+        if case .closed(let session, _, _) = event { app.sessions.remove(session) }
         switch event {
         case .opened(let session, let address, let streams):
             log.info("\(app.label)Session \(session.number) to \(address) is open, \(streams) streams.")

@@ -14,6 +14,11 @@ extension Dispatcher {
             if !fixed.isEmpty {
                 return refuse(fixed.map { "\($0): cannot change while gaplessd runs; restart it, or put the old value back" })
             }
+            do {
+                try watch.follow(new)
+            } catch {
+                return refuse([error.line(file: new.file)])
+            }
             adopt(new)
         }
     }

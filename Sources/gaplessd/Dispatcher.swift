@@ -22,6 +22,8 @@ struct Dispatcher: ~Copyable {
         var queue: JobQueue
         let name: String
         var isStopped = false
+        /// Whether Redis serves it just now.
+        var isConnected = false
         /// Whether this worker's lease may have run out: then nothing of it goes on the wire.
         var isInDoubt = false
         /// Claims wait until then, since the last ones found only jobs of apps that cannot send.
@@ -50,6 +52,8 @@ struct Dispatcher: ~Copyable {
     var reader: JobReader
     /// `nil` where nothing is filtered.
     var filter: WordFilter?
+    let watch: WatchPost
+    var notices = NoticeSchedule()
     var held = HeldJobs()
     var phase = Phase.running
     var counters = Counters()
@@ -66,14 +70,15 @@ struct Dispatcher: ~Copyable {
     private var queueEvents: [QueueEvent] = []
 
     init(
-        settings: Settings, filter: WordFilter?, readAnew: @escaping ReadAnew, log: Log, apps: [PushApp], lists: [List],
-        deliveries: Mailbox<Delivery>, poolEvents: [Mailbox<PoolEvent>], signals: consuming SignalInbox
+        settings: Settings, filter: WordFilter?, readAnew: @escaping ReadAnew, log: Log, watch: WatchPost, apps: [PushApp],
+        lists: [List], deliveries: Mailbox<Delivery>, poolEvents: [Mailbox<PoolEvent>], signals: consuming SignalInbox
     ) {
         self.settings = settings
         plan = DaemonPlan(settings)
         self.filter = filter
         self.readAnew = readAnew
         self.log = log
+        self.watch = watch
         self.apps = apps
         self.lists = lists
         self.deliveries = deliveries
@@ -116,6 +121,7 @@ struct Dispatcher: ~Copyable {
         if lists.count > 1 { offerPlaces() }
         sendOutgoing()
         noticeStopped()
+        tellWatchers()
     }
 
     private mutating func takeDeliveries() {
@@ -157,6 +163,7 @@ struct Dispatcher: ~Copyable {
             if let probe = app.gate.nextProbe, probe > now { consider(probe) }
             if app.held > 0 { consider(app.unreachableSince.map { $0 + Self.unreachablePatience }) }
         }
+        if watch.isOpen { consider(notices.deadline) }
         switch phase {
         case .draining(let until), .stopping(let until): consider(until)
         case .running, .stopped: break
@@ -182,7 +189,7 @@ struct Dispatcher: ~Copyable {
 }
 
 /// What the daemon counts for SIGUSR1; the counters that survive restarts are in Redis.
-struct Counters: CustomStringConvertible {
+struct Counters: Sendable, Equatable, CustomStringConvertible {
     var claimed = 0
     var sent = 0
     var retried = 0

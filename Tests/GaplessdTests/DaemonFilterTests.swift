@@ -97,8 +97,9 @@ struct DaemonFilterTests {
 
     @Test func `check says how many words there are`() throws {
         let stage = try DaemonStage()
-        let call = try Call(["check", "--offline", stage.write(["filter_words": #"["rude", "ruder"]"#])])
+        let call = try Call(["check", "--offline", stage.write(["filter_words": #"["rude", "ruder"]"#, "metrics_listen": "\"[::1]:0\""])])
         #expect(call.status == 0)
         #expect(call.output.contains("\nfilter      2 words, drop\n"))
+        #expect(call.output.contains("\nmetrics     http://[::1]:0/metrics\n"))
     }
 }
