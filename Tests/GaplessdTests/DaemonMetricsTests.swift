@@ -168,6 +168,25 @@ struct DaemonMetricsTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    /// What holds the loop up is a settings file that nobody writes: a pipe.
+    @Test func `a main loop that is stuck is neither healthy nor ready, and says so itself`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(Self.listens.merging(["redis_lease": "60"]) { $1 })
+        let port = try #require(daemon.metricsPort())
+        #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.status == 200 })
+        let path = stage.folder.file("settings.json")
+        let settings = File.read(path)
+        try #require(unlink(path) == 0 && mkfifo(path, 0o600) == 0)
+        daemon.signal(SIGHUP)
+        #expect(waitUntil(atMost: .seconds(30)) { HTTPTalk.get("/healthz", port: port)?.status == 503 })
+        #expect(HTTPTalk.get("/readyz", port: port)?.body.hasPrefix("the dispatcher has not turned for 1") == true)
+        #expect(value("gapless_dispatcher_idle_seconds", at: port).map { $0 >= 10 } == true)
+        try File.write(settings, to: path)
+        #expect(waitUntil { HTTPTalk.get("/healthz", port: port)?.status == 200 })
+        #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.status == 200 })
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `without the setting there is no thread for it`() throws {
         let stage = try DaemonStage()
         let daemon = try stage.start()

@@ -1,3 +1,4 @@
+import Harness
 import PushPool
 import RedisQueue
 import Testing
@@ -87,6 +88,15 @@ struct MetricsTests {
             }
         }
         #expect(names.count > 40)
+    }
+
+    @Test func `is explained in docs/metrics.md, metric by metric, and nothing else is`() {
+        let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/")
+        let known = Set(metrics(reading(), healthy()).split(separator: "\n").filter { $0.hasPrefix("# TYPE ") }.map { $0.split(separator: " ")[2] })
+        let words = File.read("\(root)/docs/metrics.md").split { !($0 == "_" || $0.isLetter) }
+        let named = Set(words.filter { ($0.hasPrefix("gapless_") || $0.hasPrefix("process_")) && $0.contains("_") })
+        #expect(known.subtracting(named) == [])
+        #expect(named.subtracting(known) == [])
     }
 }
 
