@@ -1,7 +1,7 @@
 # gaplessd: every command a newcomer needs. `make` alone lists them.
 SWIFT ?= swift
 PACKAGES_BUILD = libhiredis-dev libnghttp2-dev libssl-dev
-PACKAGES_RUN = redis-server redis-tools openssl
+PACKAGES_RUN = redis-server redis-tools openssl curl
 PACKAGES_BENCH = nghttp2-client nghttp2-server
 PACKAGES_GATE = valgrind
 RELEASE = .build/release

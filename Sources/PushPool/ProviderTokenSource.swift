@@ -89,6 +89,11 @@ final class ProviderTokenSource: Sendable {
         }
     }
 
+    /// How old the token is; `nil` before the first.
+    func age(now: ContinuousClock.Instant) -> Duration? {
+        state.withLock { state in state.schedule.mintedAt.map { now - $0 } }
+    }
+
     /// What has happened since the last call.
     func takeNews() -> [TokenNews] {
         state.withLock { state in

@@ -57,6 +57,12 @@ public final class SessionPool: Sendable {
     /// Streams that the open sessions can have open in all, from the peers' SETTINGS. 0 while none is open. Any thread.
     public var capacity: Int { shared.capacity.value }
 
+    /// Notifications that no session has taken yet. Any thread.
+    public var waiting: Int { shared.queue.count }
+
+    /// How old the provider token is that new requests carry; `nil` with a certificate, and before the first one. Any thread.
+    public func providerTokenAge(now: ContinuousClock.Instant) -> Duration? { tokens.withLock { $0.source?.age(now: now) } }
+
     /// Queues notifications in order and leaves `batch` empty. Never blocks. Any thread.
     public func push(_ batch: inout [Notification]) { shared.queue.push(&batch) }
 

@@ -124,6 +124,9 @@ public struct JobQueue: ~Copyable {
     /// Where the server was found, when the settings name Sentinels, or another node of the cluster.
     public var discoveredServer: Endpoint? { search.whereabouts.discovered }
 
+    /// When the last beat was sent that Redis has confirmed; `nil` before the first.
+    public var lastContact: ContinuousClock.Instant? { machine.lease.lastContact }
+
     /// Whether Redis has confirmed every settlement that was handed over.
     public var isSettled: Bool { machine.settlements.isEmpty }
 

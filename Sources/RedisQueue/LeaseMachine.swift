@@ -19,7 +19,7 @@ struct LeaseMachine {
     private let own: String
     private var sightings: [String: Sighting] = [:]
     private var lastLook: ContinuousClock.Instant?
-    private var lastContact: ContinuousClock.Instant?
+    private(set) var lastContact: ContinuousClock.Instant?
 
     init(lease: Duration, own: String) {
         self.lease = lease

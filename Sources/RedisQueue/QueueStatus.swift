@@ -18,6 +18,9 @@ public struct QueueStatus: Sendable, Equatable {
     public var workers: [Worker] = []
     public var counters: [Counter: Int64] = [:]
 
+    /// Of an empty queue that nobody works on.
+    public init() {}
+
     /// What is wrong in the books: claimed jobs that no other term explains. 0 when they balance.
     public var unexplained: Int64 {
         let settled: [Counter] = [.sent, .retried, .postponed, .dead, .expired, .released, .recovered]

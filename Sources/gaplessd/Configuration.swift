@@ -3,9 +3,13 @@ import Sockets
 
 /// Settings and the credentials that they name: all that a call needs from files. Read whole, or not at all.
 struct Configuration: Sendable {
+    /// The path of the settings.
+    var file: String
     var settings: Settings
     /// One for each of `settings.apps`, in their order.
     var credentials: [AppCredential]
+    /// `nil` where nothing is filtered.
+    var filter: WordFilter?
     /// For connections to Redis; `nil` without TLS.
     var redisTLS: TLSContext?
     /// Where provider tokens are kept between starts.
@@ -30,8 +34,9 @@ struct Configuration: Sendable {
         let warnings = (reading.warnings + loader.warnings).map { $0.line(file: file.path) }
         do {
             return Configuration(
-                settings: reading.settings, credentials: credentials, redisTLS: try reading.settings.redis.tlsContext(),
-                stateFolder: stateFolder, warnings: warnings)
+                file: file.path, settings: reading.settings, credentials: credentials,
+                filter: reading.settings.filter.map { WordFilter($0.words, action: $0.action) },
+                redisTLS: try reading.settings.redis.tlsContext(), stateFolder: stateFolder, warnings: warnings)
         } catch {
             throw SettingsRefusal(file: file.path, faults: error.faults)
         }

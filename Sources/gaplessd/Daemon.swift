@@ -34,6 +34,13 @@ enum Daemon {
         _ configuration: Configuration, signals: consuming SignalInbox, log: Log, readAnew: @escaping Dispatcher.ReadAnew
     ) throws(CredentialError) -> String? {
         let settings = configuration.settings
+        let watch = WatchPost(log: log)
+        defer { watch.close() }
+        do {
+            try watch.follow(configuration)
+        } catch {
+            return error.line
+        }
         let deliveries = Mailbox<Delivery>()
         var apps: [PushApp] = []
         var events: [Mailbox<PoolEvent>] = []
@@ -49,7 +56,7 @@ enum Daemon {
         }
         log.info("gaplessd \(gaplessdVersion) started, list \(settings.lists.joined(separator: ", ")).")
         var dispatcher = Dispatcher(
-            configuration, readAnew: readAnew, log: log, apps: apps, lists: lists, deliveries: deliveries,
+            configuration, readAnew: readAnew, log: log, watch: watch, apps: apps, lists: lists, deliveries: deliveries,
             poolEvents: events, signals: signals)
         return dispatcher.run()
     }

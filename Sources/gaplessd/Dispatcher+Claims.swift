@@ -16,6 +16,11 @@ extension Dispatcher {
 
     mutating func happened(_ event: QueueEvent, list: Int) {
         switch event {
+        case .connected: lists[list].isConnected = true
+        case .disconnected, .refused: lists[list].isConnected = false
+        default: break
+        }
+        switch event {
         case .claimed(let jobs): claimed(jobs, list: list)
         case .suspects(let jobs): for job in jobs { buryCrashSuspect(job, list: list) }
         case .disowned(let claims): disowned(Set(claims), list: list)
@@ -96,6 +101,8 @@ extension Dispatcher {
         let held = HeldJob(job, list: list, claim: claim.id, app: number, expiration: expiration)
         if isExpired {
             buryExpired(held, wasSent: false)
+        } else if isStoppedByFilter(held) {
+            buryFiltered(held)
         } else if held.job.attempts > 0 {
             held.avoiding = memory.session(toAvoid: TokenMemory.Key(app: number, token: held.token))
             send(held, by: app)

@@ -165,6 +165,8 @@ extension Dispatcher {
 
     mutating func happened(_ event: PoolEvent, app index: Int) {
         let app = apps[index]
+        if case .opened(let session, _, _) = event { app.sessions.insert(session) }
+        if case .closed(let session, _, _) = event { app.sessions.remove(session) }
         switch event {
         case .opened(let session, let address, let streams):
             log.info("\(app.label)Session \(session.number) to \(address) is open, \(streams) streams.")
@@ -205,6 +207,17 @@ extension Dispatcher {
         settle(
             job, .deadLetter(record: record, isExpired: true),
             result: plan.keepsResults ? job.result(end, at: wallClock, wasSent: wasSent) : nil)
+    }
+
+    /// The bytes of the job stand in the dead letter as they came: who looks at it wants to see the word.
+    mutating func buryFiltered(_ job: HeldJob) {
+        counters.dead += 1
+        log.final(identifier: job.identifier, "Filtered", job: forLog(job))
+        let end = JobEnd(reason: "Filtered")
+        let record = job.deadLetter(end, at: wallClock, worker: worker(of: job.list), wasSent: false)
+        settle(
+            job, .deadLetter(record: record, isExpired: false),
+            result: plan.keepsResults ? job.result(end, at: wallClock, wasSent: false) : nil)
     }
 
     mutating func buryUnreadable(_ claim: ClaimedJob, list: Int, _ fault: JobFault) {

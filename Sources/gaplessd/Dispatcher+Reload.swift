@@ -15,7 +15,13 @@ extension Dispatcher {
                 return refuse(fixed.map { "\($0): cannot change while gaplessd runs; restart it, or put the old value back" })
             }
             do {
-                adopt(new, try replacements(for: new))
+                let replacements = try replacements(for: new)
+                do {
+                    try watch.follow(new)
+                } catch {
+                    return refuse([error.line(file: new.file)])
+                }
+                adopt(new, replacements)
             } catch {
                 refuse([error.description])
             }
@@ -46,6 +52,7 @@ extension Dispatcher {
         reader = JobReader(retryLimit: plan.policy.limit, appNames: Set(apps.compactMap(\.name)))
         certificates = CertificateWatch(new, now: wallClock.unixSeconds)
         nextCertificateCheck = now
+        filter = new.filter
         for warning in new.warnings { log.warning(warning) }
         for list in lists { list.queue.replace(tls: new.redisTLS) }
         for (index, replacement) in replacements.enumerated() {

@@ -22,6 +22,8 @@ struct Dispatcher: ~Copyable {
         var queue: JobQueue
         let name: String
         var isStopped = false
+        /// Whether Redis serves it just now.
+        var isConnected = false
         /// Whether this worker's lease may have run out: then nothing of it goes on the wire.
         var isInDoubt = false
         /// Claims wait until then, since the last ones found only jobs of apps that cannot send.
@@ -52,6 +54,10 @@ struct Dispatcher: ~Copyable {
     let poolEvents: [Mailbox<PoolEvent>]
     var signals: SignalInbox
     var reader: JobReader
+    /// `nil` where nothing is filtered.
+    var filter: WordFilter?
+    let watch: WatchPost
+    var notices = NoticeSchedule()
     var held = HeldJobs()
     /// What APNs has lately said of device tokens.
     var memory = TokenMemory()
@@ -70,14 +76,16 @@ struct Dispatcher: ~Copyable {
     private var queueEvents: [QueueEvent] = []
 
     init(
-        _ configuration: Configuration, readAnew: @escaping ReadAnew, log: Log, apps: [PushApp], lists: [List],
+        _ configuration: Configuration, readAnew: @escaping ReadAnew, log: Log, watch: WatchPost, apps: [PushApp], lists: [List],
         deliveries: Mailbox<Delivery>, poolEvents: [Mailbox<PoolEvent>], signals: consuming SignalInbox
     ) {
         settings = configuration.settings
         plan = DaemonPlan(settings)
         certificates = CertificateWatch(configuration, now: wallClock.unixSeconds)
+        filter = configuration.filter
         self.readAnew = readAnew
         self.log = log
+        self.watch = watch
         self.apps = apps
         topLevelApp = apps.firstIndex { $0.name == nil }
         self.lists = lists
@@ -120,6 +128,7 @@ struct Dispatcher: ~Copyable {
         if lists.count > 1 { offerPlaces() }
         sendOutgoing()
         noticeStopped()
+        tellWatchers()
     }
 
     // Each look for what came is a lock and a system call: none without the descriptor's word.
@@ -176,6 +185,7 @@ struct Dispatcher: ~Copyable {
             if app.held > 0 { consider(app.unreachableSince.map { $0 + Self.unreachablePatience }) }
         }
         if certificates.wait(now: wallClock.unixSeconds) != nil { consider(nextCertificateCheck) }
+        if watch.isOpen { consider(notices.deadline) }
         switch phase {
         case .draining(let until), .stopping(let until): consider(until)
         case .running, .stopped: break
@@ -208,7 +218,7 @@ struct Dispatcher: ~Copyable {
 }
 
 /// What the daemon counts for SIGUSR1; the counters that survive restarts are in Redis.
-struct Counters: CustomStringConvertible {
+struct Counters: Sendable, Equatable, CustomStringConvertible {
     var claimed = 0
     var sent = 0
     var retried = 0

@@ -16,6 +16,8 @@ final class HeldJob {
     /// Uncounted resends, and those of them after which APNs may have it twice.
     var resends = 0
     var maybeDuplicates = 0
+    /// What is sent instead of `data`, where the filter has masked words in it.
+    var maskedPayload: [UInt8]?
     /// The last session that failed it.
     var avoiding: SessionID?
     /// Another worker has it now: what becomes of it here is of no consequence.

@@ -19,6 +19,10 @@ final class PushApp {
     var held = 0
     /// Those of them that have their answer and wait for a first acceptance: they take no stream.
     var heldSuspects = 0
+    /// Those that are open.
+    var sessions: Set<SessionID> = []
+    /// Unix seconds; `nil` for a signing key.
+    private(set) var certificateExpires: Int64?
     /// Since when no session is open; `nil` while one is.
     var unreachableSince: ContinuousClock.Instant?
     private var headers = SharedHeadersCache()
@@ -26,12 +30,14 @@ final class PushApp {
     init(name: String?, pool: SessionPool, _ credential: AppCredential) {
         self.name = name
         self.pool = pool
+        certificateExpires = credential.credential.certificate?.notAfter
         topic = credential.topic
         needsTopic = credential.topic == nil && credential.credential.certificate == nil
     }
 
     /// Another credential, whose topic may be another, too.
     func adopt(_ credential: AppCredential) {
+        certificateExpires = credential.credential.certificate?.notAfter
         topic = credential.topic
         needsTopic = credential.topic == nil && credential.credential.certificate == nil
     }
@@ -75,6 +81,12 @@ final class PushApp {
         }
         let headers = headers.shared(
             topic: held.job.topic ?? topic, pushType: held.job.pushType, priority: held.job.priority, channel: channel)
+        if let masked = held.maskedPayload {
+            let bytes = held.job.bytes[token] + masked
+            return Notification(
+                id: number, bytes: Array(bytes), token: 0..<token.count, payload: token.count..<bytes.count, headers: headers,
+                expiration: held.expiration, apnsID: held.job.apnsID, collapseID: held.job.collapseID, avoiding: held.avoiding)
+        }
         return Notification(
             id: number, bytes: held.job.bytes, token: token, payload: held.job.data, headers: headers,
             expiration: held.expiration, apnsID: held.job.apnsID, collapseID: held.job.collapseID, avoiding: held.avoiding)

@@ -17,6 +17,10 @@ struct Settings: Sendable, Equatable {
     var log: Logging
     /// How long a stop waits for what is on the wire.
     var drainTimeout: Duration
+    /// Where `/metrics` and its like are; port 0 is any free one. `nil` where nobody is to listen.
+    var metricsListen: HostAndPort?
+    /// `nil` where nothing is filtered.
+    var filter: Filter?
 
     /// One app: where its pushes go and who they come from.
     struct App: Sendable, Equatable {
@@ -59,6 +63,13 @@ struct Settings: Sendable, Equatable {
         var level: Log.Level
         /// Whether device tokens are cut and `data` is left out.
         var redacts: Bool
+    }
+
+    /// Words that must not reach a device.
+    struct Filter: Sendable, Equatable {
+        /// Those of the settings and of their file, never empty.
+        var words: [String]
+        var action: WordFilter.Action
     }
 
     /// One list's part.

@@ -20,6 +20,7 @@ extension SettingsKey.Kind {
         case .appleID: value.stringValue.map { $0.utf8.count == 10 && $0.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber) } } ?? false
         case .apnsServer: value.stringValue.map { APNSServer($0) != nil } ?? false
         case .proxy: value.stringValue.map { HTTPProxy(url: $0) != nil } ?? false
+        case .listenAddress: value.stringValue.map { $0 == "off" || HostAndPort(listening: $0) != nil } ?? false
         case .netAddress: value.stringValue.map { QueueSettings.Server(netAddress: $0) != nil } ?? false
         case .integer(let range): value.integerValue.map { range.contains(Int($0)) } ?? false
         case .fraction(let range), .seconds(let range): value.doubleValue.map(range.contains) ?? false

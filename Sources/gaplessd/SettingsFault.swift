@@ -1,5 +1,5 @@
 /// What is wrong at one key of the settings, and what would be right: one line for the operator.
-struct SettingsFault: Sendable, Equatable {
+struct SettingsFault: Error, Sendable, Equatable {
     /// `pool_size`, or `apps.beta.apns_topic`; empty for the file as a whole.
     var key: String
     var problem: String
@@ -7,9 +7,11 @@ struct SettingsFault: Sendable, Equatable {
     var remedy: String
 
     /// `settings.json: pool_size: is 0; an integer from 1 to 100 would be right`
-    func line(file: String) -> String {
-        "\(file.printable): \(key.isEmpty ? "" : "\(key.printable): ")\(problem.printable)"
-            + (remedy.isEmpty ? "" : "; \(remedy.printable)")
+    func line(file: String) -> String { "\(file.printable): \(line)" }
+
+    /// The same without the file.
+    var line: String {
+        (key.isEmpty ? "" : "\(key.printable): ") + problem.printable + (remedy.isEmpty ? "" : "; \(remedy.printable)")
     }
 }
 

@@ -20,6 +20,8 @@ struct SettingsKey: Sendable, Equatable {
         case proxy
         /// `host:port`, `tcp:host:port` or `unix:/path`.
         case netAddress
+        /// `off`, or `host:port`; port 0 is any free one.
+        case listenAddress
         case integer(ClosedRange<Int>)
         case fraction(ClosedRange<Double>)
         case seconds(ClosedRange<Double>)
@@ -98,6 +100,7 @@ extension SettingsKey.Kind {
         case .apnsServer: "\"production\", \"sandbox\" or \"host:port\" would be right"
         case .proxy: "\"http://host:port\" or \"http://user:password@host:port\" would be right"
         case .netAddress: "\"host:port\", \"tcp:host:port\" or \"unix:/path\" would be right"
+        case .listenAddress: "\"host:port\", such as \"127.0.0.1:9464\", or \"off\" would be right"
         case .integer(let range): "an integer from \(range.lowerBound) to \(range.upperBound) would be right"
         case .fraction(let range): "a number from \(range.lowerBound.short) to \(range.upperBound.short) would be right"
         case .seconds(let range):

@@ -48,6 +48,7 @@ struct SettingsReader {
             fault(key.name, "is missing", key.kind.words)
         }
         let redis = redis(top)
+        let filter = filter(top)
         guard faults.isEmpty, let format = Log.Format(rawValue: top.text("log_format") ?? ""),
             let level = Log.Level(name: top.text("log_level") ?? "")
         else { return nil }
@@ -56,6 +57,7 @@ struct SettingsReader {
             retryDelays: top.delays("retry_delays"),
             log: Settings.Logging(
                 successes: top.flag("log_successes"), format: format, level: level, redacts: top.flag("log_redact")),
-            drainTimeout: top.seconds("drain_timeout"))
+            drainTimeout: top.seconds("drain_timeout"),
+            metricsListen: top.text("metrics_listen").flatMap(HostAndPort.init(listening:)), filter: filter)
     }
 }

@@ -77,10 +77,10 @@ enum SettingsTable {
         SettingsKey("log_format", .choice(["text", "json", "journal"]), default: "\"text\""),
         SettingsKey("log_level", .choice(["debug", "info", "warning", "error"]), default: "\"info\""),
         SettingsKey("log_redact", .flag, default: "false"),
-        SettingsKey("metrics_listen", .text, default: "\"off\"", support: .later),
+        SettingsKey("metrics_listen", .listenAddress, default: "\"off\""),
         SettingsKey("drain_timeout", .seconds(0...3600), default: "20"),
-        SettingsKey("filter_words", .names, support: .later),
-        SettingsKey("filter_words_path", .path, support: .later),
-        SettingsKey("filter_action", .choice(["drop", "mask"]), default: "\"drop\"", support: .later),
+        SettingsKey("filter_words", .names),
+        SettingsKey("filter_words_path", .path),
+        SettingsKey("filter_action", .choice(["drop", "mask"]), default: "\"drop\""),
     ]
 }

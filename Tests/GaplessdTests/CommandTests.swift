@@ -32,14 +32,14 @@ struct CommandTests {
 
     @Test(arguments: [[], ["run"], ["check"], ["check", "--offline"]])
     func `Faults of settings and credentials are 78, one line each`(call: [String]) throws {
-        let file = folder.write(settings(#""pool_size": 0, "metrics_listen": "127.0.0.1:1""#))
+        let file = folder.write(settings(#""pool_size": 0, "metrics_listen": "127.0.0.1""#))
         let call = try Call(call + [file])
         #expect(call.status == 78)
         #expect(call.output == "")
         #expect(
             call.errors == """
                 \(file): pool_size: is 0; an integer from 1 to 100 would be right
-                \(file): metrics_listen: not supported yet; leave it out, or give its default, "off"
+                \(file): metrics_listen: is "127.0.0.1", a string; "host:port", such as "127.0.0.1:9464", or "off" would be right
                 \(file): apns_auth_key_path: \(folder.file("k.p8")) cannot be read: No such file or directory; a file that this user may read would be right
 
                 """)

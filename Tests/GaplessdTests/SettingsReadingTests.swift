@@ -44,7 +44,8 @@ struct SettingsReadingTests {
             "apns_max_concurrent_streams": 7, "pool_size": 5, "retry_limit": 0, "retry_delays": [0.5], "redis_lease": 30, \
             "redis_host": "redis", "redis_port": 7000, "redis_db": 3, "redis_username": "u", "redis_password": "p", \
             "redis_delivery": "at_most_once", "redis_results_key": "r", "redis_results_max": 10, "redis_dead_letter_max": 11, \
-            "log_successes": true, "log_format": "journal", "log_level": "error", "log_redact": true, "drain_timeout": 0
+            "log_successes": true, "log_format": "journal", "log_level": "error", "log_redact": true, "drain_timeout": 0, \
+            "metrics_listen": "[::1]:0"
             """)
         let app = try #require(read.apps.first)
         #expect(app.topic == "com.example.app")
@@ -64,6 +65,7 @@ struct SettingsReadingTests {
             ])
         #expect(read.log == Settings.Logging(successes: true, format: .journal, level: .error, redacts: true))
         #expect(read.drainTimeout == .zero)
+        #expect(read.metricsListen == HostAndPort("::1", 0))
     }
 
     @Test(arguments: [

@@ -14,6 +14,10 @@ struct CheckReport {
             "lists       \(settings.lists.map(\.printable).joined(separator: ", "))",
             "retries     \(settings.retryLimit), after \(settings.retryDelays.map(\.secondsText).joined(separator: ", ")) s",
         ]
+        if let address = settings.metricsListen { lines.append("metrics     http://\(address.text)/metrics") }
+        if let filter = settings.filter {
+            lines.append("filter      \(filter.words.count) word\(filter.words.count == 1 ? "" : "s"), \(filter.action.rawValue)")
+        }
         for (app, credential) in zip(settings.apps, configuration.credentials) {
             lines += ["", app.name.map { "app         \($0.printable)" } ?? "app         (top level)"]
             lines += Self.lines(app, credential, configuration.stateFolder, now: now)

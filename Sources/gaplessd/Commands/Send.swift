@@ -13,7 +13,7 @@ struct Send: ParsableCommand {
             Prints one line: status, reason, apns-id, milliseconds from the request to its answer. --json prints an object with \
             "status", "reason", "apns_id", "timestamp" (of a 410), "milliseconds" and "connect_milliseconds".
 
-            Exit status: 0 APNs has accepted it, 1 APNs has refused it, 64 wrong usage (a bad token among it), 69 APNs did not \
+            Exit status: 0 APNs has accepted it, 1 APNs has refused it, or the word filter has stopped it, 64 wrong usage (a bad token among it), 69 APNs did not \
             answer, or TLS failed; 78 a fault in the settings or credentials.
             """)
 
@@ -39,8 +39,16 @@ struct Send: ParsableCommand {
             let why = job.topic.map { "No app has the topic \($0.printable)." } ?? "--topic is needed: the settings name none."
             throw ExitCode.wrongUsage(why, of: "send")
         }
+        var masked: [UInt8]?
+        switch configuration.filter?.judge(job.data, of: job.bytes) {
+        case .clean, nil: break
+        case .masked(let payload): masked = payload
+        case .stopped:
+            StandardStreams.print(["Filtered: a word of filter_words must not reach a device."], to: STDERR_FILENO)
+            throw ExitCode.failure
+        }
         do {
-            let answer = try SingleSend(configuration, app: app).run(job)
+            let answer = try SingleSend(configuration, app: app, masked: masked).run(job)
             StandardStreams.print([json ? answer.object.line : answer.line])
             if answer.status != 200 { throw ExitCode.failure }
         } catch let fault as SingleSend.Fault {

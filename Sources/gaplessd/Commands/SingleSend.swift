@@ -24,9 +24,14 @@ struct SingleSend {
 
     private let settings: PoolSettings
     private let credential: AppCredential
+    /// What is sent instead of the payload, where the filter has masked words in it.
+    private let masked: [UInt8]?
 
-    /// - Parameter app: an index of the configuration's apps.
-    init(_ configuration: Configuration, app: Int) {
+    /// - Parameters:
+    ///   - app: an index of the configuration's apps.
+    ///   - masked: the payload without the words that must not reach a device, where it had any.
+    init(_ configuration: Configuration, app: Int, masked: [UInt8]? = nil) {
+        self.masked = masked
         var settings = configuration.settings.apps[app].pool
         settings.sessions = 1
         settings.collectsAPNSIDs = true
@@ -76,10 +81,15 @@ struct SingleSend {
     }
 
     private func notification(_ job: Job) throws -> Notification {
-        guard case .token(let token) = job.target else { throw Fault(description: "the push is for several tokens") }
+        guard case .token(var token) = job.target else { throw Fault(description: "the push is for several tokens") }
+        var (bytes, payload) = (job.bytes, job.data)
+        if let masked {
+            bytes = bytes[token] + masked
+            (token, payload) = (0..<token.count, token.count..<bytes.count)
+        }
         let headers = SharedHeaders(topic: job.topic ?? credential.topic, pushType: job.pushType, priority: job.priority)
         return Notification(
-            id: 1, bytes: job.bytes, token: token, payload: job.data, headers: headers,
+            id: 1, bytes: bytes, token: token, payload: payload, headers: headers,
             expiration: job.expiration(now: WallClock.now().unixSeconds), apnsID: job.apnsID, collapseID: job.collapseID)
     }
 

@@ -1,0 +1,160 @@
+/// The words that must not reach a device, ready to be found in payloads.
+///
+/// It looks into the string values of a payload as a device would read them: escapes are decoded, and upper and lower case are the
+/// same. Keys and numbers are not looked at.
+struct WordFilter: Sendable {
+    enum Action: String, Sendable, Equatable {
+        /// The job becomes a dead letter.
+        case drop
+        /// Each character of a word becomes `*`.
+        case mask
+    }
+
+    enum Verdict: Equatable {
+        case clean
+        case stopped
+        /// What may be sent instead: as it was but for the words, and never longer.
+        case masked([UInt8])
+    }
+
+    /// What stands in the text may differ from the word by its case alone; so both have as many scalars.
+    private struct Entry {
+        var bytes: [UInt8]
+        var scalars: Int
+        /// Which edges are wanted: one bit for each `WordEdges` with which the word was named.
+        var edges: UInt8
+    }
+
+    let action: Action
+    private let automaton: WordAutomaton
+    private let entries: [Entry]
+    private let folding = CaseFolding.simple
+    private let lowercase: [UInt8] = (0...255).map { UInt8(ascii: "A")...UInt8(ascii: "Z") ~= $0 ? $0 | 0x20 : $0 }
+
+    /// - Parameter words: as the settings name them, each with something to find (`FilterWord`).
+    init(_ words: [String], action: Action) {
+        self.action = action
+        var known: [[UInt8]: Entry] = [:]
+        for word in words.compactMap(FilterWord.init) {
+            let scalars = word.text.unicodeScalars.map { CaseFolding.simple[$0.value] }
+            let bytes = scalars.flatMap { Array(String(Unicode.Scalar($0) ?? "\u{FFFD}").utf8) }
+            known[bytes, default: Entry(bytes: bytes, scalars: scalars.count, edges: 0)].edges |= 1 << word.edges.rawValue
+        }
+        entries = known.values.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
+        automaton = WordAutomaton(sorted: entries.map(\.bytes))
+    }
+
+    /// - Parameter payload: where valid JSON stands in `bytes`.
+    func judge(_ payload: Range<Int>, of bytes: [UInt8]) -> Verdict {
+        let span = bytes.span
+        var output: [UInt8] = []
+        var copied = payload.lowerBound
+        var at = payload.lowerBound
+        while at < payload.upperBound {
+            // Outside of strings nothing but a quote begins one.
+            guard span[at] == UInt8(ascii: "\"") else {
+                at += 1
+                continue
+            }
+            let (end, isSuspect) = scan(span, from: at + 1)
+            if isSuspect, !isKey(span, endingAt: end, payload) {
+                let marks = DecodedText(span, at + 1..<end)
+                for masked in marks.ranges(of: matches(in: marks)) {
+                    if action == .drop { return .stopped }
+                    output += bytes[copied..<masked.bytes.lowerBound]
+                    output += repeatElement(UInt8(ascii: "*"), count: masked.scalars)
+                    copied = masked.bytes.upperBound
+                }
+            }
+            at = end + 1
+        }
+        return output.isEmpty ? .clean : .masked(output + bytes[copied..<payload.upperBound])
+    }
+
+    /// One string up to its closing quote, and whether the letters of any word are in it. This is all that a clean payload costs.
+    @inline(__always)
+    private func scan(_ span: Span<UInt8>, from start: Int) -> (end: Int, isSuspect: Bool) {
+        var at = start
+        var state = WordAutomaton.start
+        var isSuspect = false
+        while true {
+            let byte = span[at]
+            if byte == UInt8(ascii: "\"") { return (at, isSuspect) }
+            if byte < 0x80 && byte != UInt8(ascii: "\\") {
+                state = automaton.step(state, lowercase[Int(byte)])
+                at += 1
+            } else {
+                let (scalar, next) = JSONText.scalar(span, at)
+                state = step(state, folding[scalar])
+                at = next
+            }
+            if automaton.endsWord(state) { isSuspect = true }
+        }
+    }
+
+    @inline(__always)
+    private func step(_ state: WordAutomaton.State, _ scalar: UInt32) -> WordAutomaton.State {
+        if scalar < 0x80 { return automaton.step(state, UInt8(scalar)) }
+        var state = state
+        JSONText.eachByte(of: scalar) { state = automaton.step(state, $0) }
+        return state
+    }
+
+    private func isKey(_ span: Span<UInt8>, endingAt quote: Int, _ payload: Range<Int>) -> Bool {
+        var at = quote + 1
+        while at < payload.upperBound, [0x20, 0x09, 0x0A, 0x0D].contains(span[at]) { at += 1 }
+        return at < payload.upperBound && span[at] == UInt8(ascii: ":")
+    }
+
+    /// Which scalars belong to a word, edges considered.
+    private func matches(in text: DecodedText) -> [Bool] {
+        var marks = [Bool](repeating: false, count: text.scalars.count)
+        var state = WordAutomaton.start
+        for (last, scalar) in text.scalars.enumerated() {
+            state = step(state, folding[scalar])
+            guard automaton.endsWord(state) else { continue }
+            for word in automaton.words(endingAt: state) {
+                let entry = entries[word]
+                let first = last + 1 - entry.scalars
+                let here = WordEdges(atStart: text.isEdge(before: first), atEnd: text.isEdge(before: last + 1))
+                guard WordEdges.all.contains(where: { entry.edges & 1 << $0.rawValue != 0 && $0.isSubset(of: here) }) else { continue }
+                for index in first...last { marks[index] = true }
+            }
+        }
+        return marks
+    }
+}
+
+/// At which ends of a match no other word may go on.
+struct WordEdges: OptionSet {
+    let rawValue: UInt8
+    static let start = WordEdges(rawValue: 1)
+    static let end = WordEdges(rawValue: 2)
+    static let all: [WordEdges] = [[], start, end, [start, end]]
+
+    init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    init(atStart: Bool, atEnd: Bool) {
+        self = []
+        if atStart { insert(.start) }
+        if atEnd { insert(.end) }
+    }
+}
+
+/// A word as the settings name it: `word` is a whole word, `word*` begins one, `*word` ends one, `*word*` stands anywhere.
+struct FilterWord {
+    let text: String
+    let edges: WordEdges
+
+    /// `nil` where nothing is left to find.
+    init?(_ named: String) {
+        var scalars = Substring(named).unicodeScalars
+        let isOpen = (start: scalars.first == "*", end: scalars.count > 1 && scalars.last == "*")
+        if isOpen.start { scalars.removeFirst() }
+        if isOpen.end { scalars.removeLast() }
+        guard let first = scalars.first, let last = scalars.last, scalars.contains(where: { !$0.properties.isWhitespace }) else { return nil }
+        text = String(scalars)
+        // Where the word itself ends in a sign, or in a script without spaces, there is no edge to look for.
+        edges = WordEdges(atStart: !isOpen.start && first.joinsWords, atEnd: !isOpen.end && last.joinsWords)
+    }
+}

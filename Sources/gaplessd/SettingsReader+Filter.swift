@@ -1,0 +1,62 @@
+/// The keys of the word filter, and the file of words.
+extension SettingsReader {
+    /// `nil` where no word is named.
+    mutating func filter(_ top: SettingsScope) -> Settings.Filter? {
+        var words = top.names("filter_words")
+        for word in words where FilterWord(word) == nil {
+            fault("filter_words", "has \"\(word)\", in which there is nothing to find", "a word, or a beginning of words such as \"word*\", would be right")
+        }
+        if let path = top.text("filter_words_path") { words += filterWords(path) }
+        let action = WordFilter.Action(rawValue: top.text("filter_action") ?? "") ?? .drop
+        if !words.isEmpty { return Settings.Filter(words: words, action: action) }
+        if top.present.isDisjoint(with: ["filter_words", "filter_words_path"]), action == .mask {
+            warn("filter_action", "is given without words", "filter_words or filter_words_path beside it would be right")
+        }
+        return nil
+    }
+
+    private mutating func filterWords(_ path: String) -> [String] {
+        let key = "filter_words_path"
+        let bytes: [UInt8]
+        do {
+            bytes = try FileBytes.read(path, atMost: SettingsFile.mostBytes)
+        } catch {
+            fault(key, "\(path) cannot be read: \(error)", "a readable file with one word a line would be right")
+            return []
+        }
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            fault(key, "\(path) is not UTF-8", "a file with one word a line would be right")
+            return []
+        }
+        let found = faults.count
+        let words = FilterWordsFile.words(in: text) { number, line in
+            fault(key, "\(path) has \"\(line)\" in line \(number), in which there is nothing to find", "a word would be right")
+        }
+        if words.isEmpty, faults.count == found {
+            warn(key, "\(path) holds no words", "nothing is filtered on its account")
+        }
+        return words
+    }
+}
+
+/// One word a line; a line that begins with `#` is a comment. White space around a word, and a byte order mark, are not part of it.
+enum FilterWordsFile {
+    static func words(in text: String, _ tellFault: (_ line: Int, _ text: String) -> Void = { _, _ in }) -> [String] {
+        var words: [String] = []
+        let lines = text.unicodeScalars.split(omittingEmptySubsequences: false) { $0 == "\n" }
+        for (index, line) in lines.enumerated() {
+            let word = String(line.trimmed)
+            if word.isEmpty || word.hasPrefix("#") { continue }
+            if FilterWord(word) == nil { tellFault(index + 1, word) } else { words.append(word) }
+        }
+        return words
+    }
+}
+
+extension Substring.UnicodeScalarView {
+    fileprivate var trimmed: Substring.UnicodeScalarView {
+        func isOutside(_ scalar: Unicode.Scalar) -> Bool { scalar.properties.isWhitespace || scalar == "\u{FEFF}" }
+        guard let last = lastIndex(where: { !isOutside($0) }) else { return self[startIndex..<startIndex] }
+        return self[...last].drop(while: isOutside)
+    }
+}

@@ -1,0 +1,106 @@
+import Glibc
+import Sockets
+import StatusServer
+
+/// Everything behind `metrics_listen`: who listens, and what is where. The dispatcher's thread alone has it.
+///
+/// Without the setting there is no thread, no socket, and nothing to tell.
+final class WatchPost {
+    private struct Post {
+        var address: HostAndPort
+        var server: StatusServer
+        var readings: RedisReadings
+    }
+
+    let board = ProcessBoard()
+    private let log: Log
+    private let started = WallClock.now()
+    private var post: Post?
+
+    init(log: Log) { self.log = log }
+
+    /// Whether anybody listens.
+    var isOpen: Bool { post != nil }
+
+    /// Listens where the settings say: the old place is left once the new one is had, so that a fault changes nothing.
+    func follow(_ configuration: Configuration) throws(SettingsFault) {
+        let address = configuration.settings.metricsListen
+        if let post, post.address == address { return post.readings.replace(tls: configuration.redisTLS) }
+        guard let address else { return close() }
+        let readings = RedisReadings(configuration.settings, tls: configuration.redisTLS)
+        let desk = WatchDesk(board: board, readings: readings, log: log, started: started)
+        do {
+            let server = try StatusServer(host: address.host, port: address.port) { desk.reply(to: $0) }
+            close()
+            post = Post(address: address, server: server, readings: readings)
+            log.info("Metrics are at http://\(HostAndPort(address.host, server.port).text)/metrics.")
+        } catch {
+            readings.stop()
+            throw SettingsFault(
+                key: "metrics_listen", problem: "cannot listen at \(address.text): \(error.description)",
+                remedy: "an address of this machine with a free port, or port 0 for any, would be right")
+        }
+    }
+
+    func close() {
+        guard let post else { return }
+        self.post = nil
+        post.readings.stop()
+        post.server.close()
+    }
+}
+
+/// What is at which path. Any thread.
+struct WatchDesk: Sendable {
+    /// For Redis; then the answer goes out with what the process knows itself.
+    private static let patience = Duration.seconds(2)
+
+    private let board: ProcessBoard
+    private let readings: RedisReadings
+    private let log: Log
+    private let started: WallClock
+    private let opened = ContinuousClock.Instant.now
+
+    init(board: ProcessBoard, readings: RedisReadings, log: Log, started: WallClock) {
+        (self.board, self.readings, self.log, self.started) = (board, readings, log, started)
+    }
+
+    func reply(to path: String) -> StatusReply? {
+        switch path {
+        case "/metrics": later(metrics)
+        case "/": later(page)
+        case "/healthz": .now(health)
+        case "/readyz": .now(readiness)
+        default: nil
+        }
+    }
+
+    private func later(_ answer: @escaping @Sendable (RedisReading) -> StatusAnswer) -> StatusReply {
+        .later(
+            patience: Self.patience, begin: { done in readings.read { done(answer($0)) } },
+            otherwise: { answer(RedisReading(taken: .now, fault: "no answer within \(Self.patience.roundedSeconds) s")) })
+    }
+
+    private var health: StatusAnswer {
+        Readiness.isAlive(board.latest, started: opened, now: .now)
+            ? StatusAnswer(text: "ok\n") : StatusAnswer(status: 503, text: "the dispatcher does not turn\n")
+    }
+
+    private var readiness: StatusAnswer {
+        let faults = Readiness.faults(board.latest, now: .now)
+        if faults.isEmpty { return StatusAnswer(text: "ready\n") }
+        return StatusAnswer(status: 503, text: faults.map { $0 + "\n" }.joined())
+    }
+
+    private func metrics(_ reading: RedisReading) -> StatusAnswer {
+        let report = MetricsReport(
+            reading, board.latest, .now(started: started), droppedLines: log.droppedLines, now: .now, wallClock: .now())
+        return StatusAnswer(contentType: PrometheusText.contentType, text: report.text)
+    }
+
+    private func page(_ reading: RedisReading) -> StatusAnswer {
+        let page = StatusPage(
+            reading, board.latest, .now(started: started), droppedLines: log.droppedLines, now: .now, wallClock: .now())
+        return StatusAnswer(contentType: "text/html; charset=utf-8", text: page.html)
+    }
+}

@@ -1,0 +1,105 @@
+import APNSSimulator
+import Glibc
+import Harness
+import JSONBytes
+import RedisQueue
+import Testing
+
+@Suite("Words that must not reach a device")
+struct DaemonFilterTests {
+    @Test func `a dropped job is a dead letter as it came, and its neighbours are sent`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(["filter_words": #"["rude"]"#, "redis_results_key": "\"results\"", "log_successes": "true"])
+        let rude = pushJob("0b", #""identifier": 154"#, data: #"{"aps":{"alert":"how \u0052UDE"}}"#)
+        try stage.push([pushJob("0a"), rude, pushJob("0c", data: #"{"rude":"crude"}"#)])
+        #expect(stage.accepts(2))
+        #expect(try stage.drains())
+        let letter = try #require(try stage.deadLetters().first)
+        #expect(letter.text("reason") == "Filtered")
+        #expect(letter.text("job") == rude)
+        #expect(letter.text("token") == "0b")
+        #expect(letter.number("identifier") == 154)
+        #expect(letter.number("attempts") == 0)
+        #expect(try stage.counter(.dead) == 1)
+        #expect(try stage.counter(.sent) == 2)
+        #expect(try stage.feedback().isEmpty)
+        #expect(try stage.redis("XLEN", "results").integer == 3)
+        #expect(stage.simulator.ledger.requests(for: "0b").isEmpty)
+        #expect(waitUntil { daemon.complaints.contains { $0 == "[Gapless E] STAMP Final SendPayload Error (ID 154): Filtered | \(rude)." } })
+        #expect(daemon.stop()?.status == 0)
+        #expect(try Call(["audit", stage.write()]).status == 0)
+    }
+
+    @Test func `a masked job is sent with stars, and kept as it came`() throws {
+        let stage = try DaemonStage()
+        stage.simulator.plan(token: "0b", answers: [.usual(503), .usual(410)])
+        let daemon = try stage.start(["filter_words": #"["rude"]"#, "filter_action": "\"mask\"", "log_successes": "true"])
+        let first = pushJob("0a", data: #"{ "aps" : {"alert":"So \u0072ude, so crude"}, "rude":1.50 }"#)
+        try stage.push([first, pushJob("0b", data: #"{"aps":{"alert":"rude"}}"#)])
+        #expect(stage.accepts(1))
+        #expect(try stage.drains())
+        let body = try #require(stage.simulator.ledger.requests(for: "0a").first?.body)
+        #expect(String(decoding: body, as: UTF8.self) == #"{ "aps" : {"alert":"So ****, so crude"}, "rude":1.50 }"#)
+        let resent = stage.simulator.ledger.requests(for: "0b").compactMap(\.body)
+        #expect(resent == Array(repeating: Array(#"{"aps":{"alert":"****"}}"#.utf8), count: 2))
+        #expect(try stage.deadLetters().first?.text("job")?.contains(#""rude""#) == true)
+        #expect(daemon.says("Sent: \(first)."))
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `each token of a job for many is judged on its own`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(["filter_words": #"["rude"]"#])
+        try stage.push(#"{"tokens":["0a","0b"],"data":{"aps":{"alert":"rude"}}}"#)
+        #expect(try waitUntil { try stage.status().dead == 2 })
+        #expect(try Set(stage.deadLetters().compactMap { $0.text("token") }) == ["0a", "0b"])
+        #expect(try stage.drains())
+        #expect(stage.simulator.totals.requests == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `the file of words is read anew on SIGHUP`() throws {
+        let stage = try DaemonStage()
+        try File.write("# for later\nother\n", to: stage.folder.file("words.txt"))
+        let daemon = try stage.start(["filter_words_path": "\"words.txt\""])
+        try stage.push(pushJob("0a", data: #"{"aps":{"alert":"rude"}}"#))
+        #expect(stage.accepts(1))
+        try File.write("rude\n", to: stage.folder.file("words.txt"))
+        daemon.signal(SIGHUP)
+        #expect(daemon.says("Reloaded: "))
+        try stage.push(pushJob("0b", data: #"{"aps":{"alert":"rude"}}"#))
+        #expect(try waitUntil { try stage.status().dead == 1 })
+        #expect(stage.simulator.totals.requests == 1)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a masked payload is as large as it is sent`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(["filter_words": #"["rude"]"#, "filter_action": "\"mask\""])
+        let (head, tail) = (#"{"aps":{"alert":"\u0072ude "#, #""}}"#)
+        let data = head + String(repeating: "x", count: 4096 - head.utf8.count - tail.utf8.count) + tail
+        try stage.push(pushJob("0a", data: data))
+        #expect(stage.accepts(1))
+        #expect(stage.simulator.ledger.requests(for: "0a").first?.body?.count == 4096 - 5)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `send obeys the filter, too`() throws {
+        let stage = try DaemonStage()
+        let call = try Call(["send", stage.write(["filter_words": #"["rude"]"#]), "--token", "0a", "--alert", "Rude"])
+        #expect(call.status == 1)
+        #expect(call.errors == "Filtered: a word of filter_words must not reach a device.\n")
+        let masked: [String: String?] = ["filter_words": #"["rude"]"#, "filter_action": "\"mask\""]
+        #expect(try Call(["send", stage.write(masked), "--token", "0b", "--alert", "Rude"]).status == 0)
+        let body = try #require(stage.simulator.ledger.requests(for: "0b").first?.body)
+        #expect(String(decoding: body, as: UTF8.self) == #"{"aps": {"alert": "****"}}"#)
+    }
+
+    @Test func `check says how many words there are`() throws {
+        let stage = try DaemonStage()
+        let call = try Call(["check", "--offline", stage.write(["filter_words": #"["rude", "ruder"]"#, "metrics_listen": "\"[::1]:0\""])])
+        #expect(call.status == 0)
+        #expect(call.output.contains("\nfilter      2 words, drop\n"))
+        #expect(call.output.contains("\nmetrics     http://[::1]:0/metrics\n"))
+    }
+}

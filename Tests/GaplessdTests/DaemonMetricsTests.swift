@@ -1,0 +1,202 @@
+import APNSSimulator
+import Glibc
+import Harness
+import RedisQueue
+import Testing
+
+extension DaemonProcess {
+    /// The port of the last `Metrics are at http://127.0.0.1:…/metrics.`
+    fileprivate func metricsPort(after count: Int = 0) -> Int? {
+        var port: Int?
+        _ = waitUntil {
+            let lines = standardOutput.split(separator: "\n").filter { $0.contains("Metrics are at http://127.0.0.1:") }
+            guard lines.count > count else { return false }
+            port = lines.last?.split(separator: ":").last.flatMap { Int($0.prefix { $0.isNumber }) }
+            return port != nil
+        }
+        return port
+    }
+
+    fileprivate var threadNames: [String] {
+        guard let folder = opendir("/proc/\(process.pid)/task") else { return [] }
+        defer { closedir(folder) }
+        var names: [String] = []
+        while let entry = readdir(folder) {
+            let name = withUnsafeBytes(of: &entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+            if !name.hasPrefix(".") { names.append(File.read("/proc/\(process.pid)/task/\(name)/comm")) }
+        }
+        return names
+    }
+}
+
+/// The value of a metric with its labels, as it stands in the text.
+private func value(_ metric: String, at port: Int) -> Double? {
+    let line = HTTPTalk.get("/metrics", port: port)?.body.split(separator: "\n").first { $0.hasPrefix(metric + " ") }
+    return line?.split(separator: " ").last.flatMap { Double($0) }
+}
+
+@Suite("metrics_listen")
+struct DaemonMetricsTests {
+    private static let listens: [String: String?] = ["metrics_listen": "\"127.0.0.1:0\""]
+
+    @Test func `metrics say what status says, and no secret`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(Self.listens)
+        let port = try #require(daemon.metricsPort())
+        try stage.open(daemon)
+        stage.simulator.plan(token: "0b", answers: [.usual(410)])
+        try stage.push((0..<20).map { pushJob(deviceToken($0)) } + [pushJob("0b"), "no JSON"])
+        #expect(try stage.drains())
+        #expect(try waitUntil { try stage.counter(.sent) == 21 })
+        let status = try stage.status()
+        let queue = "{queue=\"\(DaemonStage.list)\"}"
+        #expect(waitUntil { value("gapless_sent_total\(queue)", at: port) == 21 })
+        for counter in Counter.allCases {
+            #expect(value("gapless_\(counter.rawValue)_total\(queue)", at: port) == Double(status.counters[counter, default: 0]))
+        }
+        let gauges = [
+            "backlog": status.backlog, "in_flight": status.inFlight, "delayed": status.delayed, "recovered": status.recovered,
+            "dead": status.dead, "feedback": status.feedback, "workers": 1,
+        ]
+        for (name, count) in gauges { #expect(value("gapless_\(name)\(queue)", at: port) == Double(count), "\(name)") }
+        #expect(status.dead == 2)
+        let app = #"{app="(top level)"}"#
+        #expect(waitUntil { value("gapless_sessions_open\(app)", at: port) == 2 && value("gapless_streams_in_use\(app)", at: port) == 0 })
+        #expect(value("gapless_worker_sent_total", at: port) == 21)
+        let age = try #require(value("gapless_provider_token_age_seconds\(app)", at: port))
+        #expect(age >= 0 && age < 60)
+        let contact = try #require(value("gapless_redis_last_contact_timestamp_seconds\(queue)", at: port))
+        #expect(abs(contact - Double(unixTime())) < 20)
+        let answer = try #require(HTTPTalk.get("/metrics", port: port))
+        #expect(answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8")
+        let page = try #require(HTTPTalk.get("/", port: port))
+        #expect(page.headers["content-type"] == "text/html; charset=utf-8")
+        for text in [answer.body, page.body] {
+            for secret in ["SIMKEY0001", "SIMTEAM001", deviceToken(3), "bearer", "0b\""] { #expect(!text.contains(secret), "\(secret)") }
+        }
+        let curl = try ChildProcess("curl", ["-sf", "http://127.0.0.1:\(port)/healthz"], standardOutput: .file(stage.folder.file("curl")))
+        #expect(curl.wait().status == 0)
+        #expect(File.read(stage.folder.file("curl")) == "ok\n")
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `an app that is held is not ready, until it is mended`() throws {
+        let stage = try DaemonStage()
+        stage.simulator.behave { $0.script.failures = [.init(.status(403, "InvalidProviderToken"), 1)] }
+        let daemon = try stage.start(Self.listens)
+        let port = try #require(daemon.metricsPort())
+        #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.status == 200 })
+        try stage.push(pushJob("0a"))
+        #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.body.hasPrefix("app (top level) is held: APNs does not accept the credential") == true })
+        #expect(HTTPTalk.get("/readyz", port: port)?.status == 503)
+        #expect(HTTPTalk.get("/healthz", port: port)?.status == 200)
+        #expect(value(#"gapless_app_held{app="(top level)",reason="credential"}"#, at: port) == 1)
+        stage.simulator.behave { $0.script.failures = [] }
+        daemon.signal(SIGHUP)
+        #expect(stage.accepts(1))
+        #expect(waitUntil { HTTPTalk.get("/readyz", port: port).map { $0.status == 200 && $0.body == "ready\n" } == true })
+        #expect(value(#"gapless_app_held{app="(top level)",reason="credential"}"#, at: port) == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a Redis that hangs leaves the process's own figures`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(Self.listens)
+        let port = try #require(daemon.metricsPort())
+        #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.status == 200 })
+        #expect(value("gapless_redis_up", at: port) == 1)
+        stage.redis.process.kill(SIGSTOP)
+        #expect(waitUntil { value("gapless_redis_up", at: port) == 0 })
+        #expect(HTTPTalk.get("/healthz", port: port)?.status == 200)
+        let text = try #require(HTTPTalk.get("/metrics", port: port)?.body)
+        #expect(!text.contains("gapless_backlog"))
+        #expect(text.contains("gapless_worker_in_flight 0\n"))
+        #expect(HTTPTalk.get("/", port: port)?.body.contains("the lists are unknown") == true)
+        #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.body == "list \(DaemonStage.list): no connection to Redis\n" })
+        stage.redis.process.kill(SIGCONT)
+        #expect(waitUntil(atMost: .seconds(30)) { HTTPTalk.get("/readyz", port: port)?.status == 200 })
+        #expect(waitUntil { value("gapless_redis_up", at: port) == 1 })
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `who holds every connection delays no push`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(Self.listens)
+        let port = try #require(daemon.metricsPort())
+        let idle = (0..<80).map { _ in HTTPTalk(port: port) }
+        idle.forEach { $0?.send("GET /metrics HT") }
+        try stage.push((0..<500).map { pushJob(deviceToken($0)) })
+        #expect(stage.accepts(500))
+        #expect(try stage.drains())
+        #expect(idle.count == 80)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a port that is taken ends the start with 78, and says which key`() throws {
+        let stage = try DaemonStage()
+        let first = try stage.start(Self.listens)
+        let port = try #require(first.metricsPort())
+        let second = try stage.start(["metrics_listen": "\"127.0.0.1:\(port)\""], name: "second.json")
+        #expect(second.process.wait(atMost: .seconds(15))?.status == 78)
+        #expect(
+            second.standardError.contains(
+                "second.json: metrics_listen: cannot listen at 127.0.0.1:\(port): Address already in use; an address of this machine"))
+        #expect(try stage.status().workers.count == 1)
+        #expect(first.stop()?.status == 0)
+    }
+
+    @Test func `SIGHUP moves it, closes it and opens it, and refuses a port that is taken`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(Self.listens)
+        let first = try #require(daemon.metricsPort())
+        let taken = try #require(HTTPTalk(port: stage.simulator.port))
+        try stage.write(["metrics_listen": "\"127.0.0.1:\(stage.simulator.port)\""])
+        daemon.signal(SIGHUP)
+        #expect(daemon.says("metrics_listen: cannot listen at 127.0.0.1:\(stage.simulator.port): Address already in use"))
+        #expect(daemon.says("Reload refused"))
+        #expect(HTTPTalk.get("/healthz", port: first)?.status == 200)
+        try stage.write(["metrics_listen": "\"127.0.0.1:\(FreePort.pick())\""])
+        daemon.signal(SIGHUP)
+        let second = try #require(daemon.metricsPort(after: 1))
+        #expect(HTTPTalk.get("/healthz", port: second)?.status == 200)
+        #expect(HTTPTalk(port: first) == nil)
+        try stage.write()
+        daemon.signal(SIGHUP)
+        #expect(waitUntil { HTTPTalk(port: second) == nil })
+        #expect(waitUntil { !daemon.threadNames.contains { $0.hasPrefix("NIO") || $0.hasPrefix("metrics") } })
+        _ = taken
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    /// What holds the loop up is a settings file that nobody writes: a pipe.
+    @Test func `a main loop that is stuck is neither healthy nor ready, and says so itself`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(Self.listens.merging(["redis_lease": "60"]) { $1 })
+        let port = try #require(daemon.metricsPort())
+        #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.status == 200 })
+        let path = stage.folder.file("settings.json")
+        let settings = File.read(path)
+        try #require(unlink(path) == 0 && mkfifo(path, 0o600) == 0)
+        daemon.signal(SIGHUP)
+        #expect(waitUntil(atMost: .seconds(30)) { HTTPTalk.get("/healthz", port: port)?.status == 503 })
+        #expect(HTTPTalk.get("/readyz", port: port)?.body.hasPrefix("the dispatcher has not turned for 1") == true)
+        #expect(value("gapless_dispatcher_idle_seconds", at: port).map { $0 >= 10 } == true)
+        try File.write(settings, to: path)
+        #expect(waitUntil { HTTPTalk.get("/healthz", port: port)?.status == 200 })
+        #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.status == 200 })
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `without the setting there is no thread for it`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        #expect(!daemon.threadNames.isEmpty)
+        #expect(!daemon.threadNames.contains { $0.hasPrefix("NIO") || $0.hasPrefix("metrics") })
+        let other = try stage.start(Self.listens, name: "other.json")
+        #expect(other.metricsPort() != nil)
+        #expect(other.threadNames.filter { $0.hasPrefix("NIO") || $0.hasPrefix("metrics") }.count == 2)
+        #expect(daemon.stop()?.status == 0)
+        #expect(other.stop()?.status == 0)
+    }
+}

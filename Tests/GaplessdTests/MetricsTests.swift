@@ -1,0 +1,182 @@
+import Harness
+import PushPool
+import RedisQueue
+import Testing
+
+@testable import gaplessd
+
+/// A daemon of two apps and one list, in good health.
+private func healthy() -> ProcessSnapshot {
+    ProcessSnapshot(
+        inFlight: 7,
+        apps: [
+            .init(name: nil, sessions: 2, capacity: 2000, held: 7, streams: 5, tokenAge: .seconds(90)),
+            .init(name: "be\"ta\\\n<b>", sessions: 1, capacity: 1000, certificateExpires: 1_800_000_000),
+        ],
+        lists: [.init(name: "q", isConnected: true, sinceContact: .seconds(2))])
+}
+
+private let now = ContinuousClock.Instant.now
+
+private func reading(_ name: String = "q") -> RedisReading {
+    var status = QueueStatus()
+    status.backlog = 41
+    status.counters = [.sent: 1234, .maybeDuplicate: 3]
+    return RedisReading(taken: now, lists: [.init(name: name, status: status, sentPerSecond: 12.34)])
+}
+
+private func metrics(_ reading: RedisReading, _ snapshot: ProcessSnapshot?) -> String {
+    MetricsReport(
+        reading, snapshot.map { .init(snapshot: $0, at: now) }, SystemFacts(started: 1.5, residentBytes: 4096, processorSeconds: 0.25),
+        droppedLines: 9, now: now + .milliseconds(500), wallClock: WallClock(seconds: 1000)
+    ).text
+}
+
+@Suite("The text of /metrics")
+struct MetricsTests {
+    @Test func `has what Redis and the process know, each in its unit`() {
+        let lines = Set(metrics(reading(), healthy()).split(separator: "\n").map(String.init))
+        for line in [
+            #"gapless_backlog{queue="q"} 41"#, #"gapless_sent_total{queue="q"} 1234"#, #"gapless_maybe_duplicate_total{queue="q"} 3"#,
+            #"gapless_claimed_total{queue="q"} 0"#, "gapless_redis_up 1", #"gapless_redis_connected{queue="q"} 1"#,
+            #"gapless_redis_last_contact_timestamp_seconds{queue="q"} 997.5"#, "gapless_worker_in_flight 7",
+            #"gapless_sessions_open{app="(top level)"} 2"#, #"gapless_streams_in_use{app="(top level)"} 5"#,
+            #"gapless_provider_token_age_seconds{app="(top level)"} 90.0"#,
+            #"gapless_certificate_expiry_timestamp_seconds{app="be\"ta\\\n<b>"} 1800000000"#,
+            #"gapless_app_held{app="(top level)",reason="credential"} 0"#, "gapless_dispatcher_idle_seconds 0.5",
+            "gapless_log_lines_dropped_total 9", #"gapless_build_info{version="\#(gaplessdVersion)"} 1"#,
+            "process_start_time_seconds 1.5", "process_resident_memory_bytes 4096", "process_cpu_seconds_total 0.25",
+            "# TYPE gapless_backlog gauge", "# TYPE gapless_sent_total counter",
+        ] {
+            #expect(lines.contains(line), "\(line)")
+        }
+    }
+
+    @Test func `says of a held app why`() {
+        var snapshot = healthy()
+        snapshot.apps[0].hold = .credential("InvalidProviderToken")
+        let text = metrics(reading(), snapshot)
+        #expect(text.contains(#"gapless_app_held{app="(top level)",reason="credential"} 1"# + "\n"))
+        #expect(text.contains(#"gapless_app_held{app="(top level)",reason="topic"} 0"# + "\n"))
+        #expect([HoldReason.credential(""), .topic(""), .suspectTokens, .tokenUpdates].map(\.kind) == HoldReason.kinds)
+    }
+
+    @Test func `has no figures of the lists while Redis is away, and none of the daemon before it has turned`() {
+        let away = metrics(RedisReading(taken: now, fault: "no answer"), healthy())
+        #expect(away.contains("gapless_redis_up 0\n"))
+        #expect(!away.contains("gapless_backlog"))
+        #expect(!away.contains("gapless_sent_total{"))
+        #expect(away.contains("gapless_worker_in_flight 7\n"))
+        #expect(metrics(reading(), nil).contains("gapless_build_info"))
+    }
+
+    @Test func `obeys the format: each metric once, explained, named by the rules`() {
+        var names: Set<Substring> = []
+        var open: (name: Substring, kind: Substring)?
+        for line in metrics(reading("a\"b\\c\nd"), healthy()).split(separator: "\n", omittingEmptySubsequences: false).dropLast() {
+            let words = line.split(separator: " ")
+            if line.hasPrefix("# HELP ") {
+                #expect(names.insert(words[2]).inserted, "\(line)")
+                #expect(words.count > 3 && line.hasSuffix("."), "\(line)")
+            } else if line.hasPrefix("# TYPE ") {
+                open = (words[2], words[3])
+                #expect(words[2].hasSuffix("_total") == (words[3] == "counter"), "\(line)")
+                #expect(words[2].allSatisfy { $0 == "_" || ("a"..."z").contains($0) }, "\(line)")
+            } else {
+                #expect(open.map { $0.name == line.prefix { $0 != "{" && $0 != " " } } == true, "\(line)")
+                #expect(Double(words.last ?? "") != nil, "\(line)")
+            }
+        }
+        #expect(names.count > 40)
+    }
+
+    @Test func `is explained in docs/metrics.md, metric by metric, and nothing else is`() {
+        let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/")
+        let known = Set(metrics(reading(), healthy()).split(separator: "\n").filter { $0.hasPrefix("# TYPE ") }.map { $0.split(separator: " ")[2] })
+        let words = File.read("\(root)/docs/metrics.md").split { !($0 == "_" || $0.isLetter) }
+        let named = Set(words.filter { ($0.hasPrefix("gapless_") || $0.hasPrefix("process_")) && $0.contains("_") })
+        #expect(known.subtracting(named) == [])
+        #expect(named.subtracting(known) == [])
+    }
+}
+
+@Suite("Whether the daemon lives, and whether it is ready")
+struct ReadinessTests {
+    private func faults(_ change: (inout ProcessSnapshot) -> Void = { _ in }, after: Duration = .zero) -> [String] {
+        var snapshot = healthy()
+        change(&snapshot)
+        return Readiness.faults(.init(snapshot: snapshot, at: now), now: now + after)
+    }
+
+    @Test func `It is ready while Redis is reached and every app can send`() {
+        #expect(faults() == [])
+        #expect(faults(after: .seconds(9)) == [])
+    }
+
+    @Test func `It is not while anything keeps pushes, and says what`() {
+        #expect(Readiness.faults(nil, now: now) == ["starting"])
+        #expect(faults { $0.lists[0].isConnected = false } == ["list q: no connection to Redis"])
+        #expect(faults { $0.lists[0].isInDoubt = true } == ["list q: no word from Redis for most of the lease"])
+        #expect(faults { $0.apps[0].capacity = 0 } == ["app (top level): no open session to APNs"])
+        #expect(faults { $0.apps[1].hold = .suspectTokens }.first?.hasPrefix(#"app be"ta\\x0a<b> is held: APNs has refused every"#) == true)
+        #expect(faults { $0.isLeaving = true } == ["stopping: nothing new is claimed"])
+        #expect(faults(after: .seconds(11)) == ["the dispatcher has not turned for 11 s"])
+        #expect(faults { $0.apps[0].capacity = 0; $0.lists[0].isConnected = false }.count == 2)
+    }
+
+    @Test func `It lives while its loop turns, and for ten seconds before the first turn`() {
+        #expect(Readiness.isAlive(nil, started: now, now: now + .seconds(9)))
+        #expect(!Readiness.isAlive(nil, started: now, now: now + .seconds(10)))
+        let notice = ProcessBoard.Notice(snapshot: healthy(), at: now)
+        #expect(Readiness.isAlive(notice, started: now - .seconds(100), now: now + .seconds(9)))
+        #expect(!Readiness.isAlive(notice, started: now - .seconds(100), now: now + .seconds(10)))
+    }
+
+    @Test func `The loop tells at once, at most ten times a second, and at least once`() {
+        var schedule = NoticeSchedule()
+        #expect(schedule.deadline == nil)
+        let told = [0, 50, 99, 100, 150, 1100].map { schedule.turned(now: now + .milliseconds($0)) }
+        #expect(told == [true, false, false, true, false, true])
+        #expect(schedule.deadline == now + .milliseconds(2100))
+        let again = schedule.turned(now: now + .milliseconds(1110))
+        #expect(!again)
+        #expect(schedule.deadline == now + .milliseconds(1200))
+    }
+}
+
+@Suite("The page for people")
+struct StatusPageTests {
+    private func page(_ reading: RedisReading, _ snapshot: ProcessSnapshot?) -> String {
+        StatusPage(
+            reading, snapshot.map { .init(snapshot: $0, at: now) }, SystemFacts(started: 0, residentBytes: 1, processorSeconds: 0),
+            droppedLines: 0, now: now, wallClock: WallClock(seconds: 1_799_000_000)
+        ).html
+    }
+
+    @Test func `shows figures, and no name breaks out of its place`() {
+        let html = page(reading("<script>alert('x')</script>\" onload=\""), healthy())
+        #expect(html.contains("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&quot; onload=&quot;"))
+        #expect(!html.contains("<script>"))
+        #expect(html.contains("<b>41</b>"))
+        #expect(html.contains("<dt>sent</dt><dd>1\u{202F}234</dd>"))
+        #expect(html.contains("certificate, 11 days left"))
+        #expect(html.contains(">ready<"))
+    }
+
+    @Test func `asks for nothing from anywhere else`() {
+        let html = page(reading(), healthy())
+        #expect(!html.contains("http://") && !html.contains("https://") && !html.contains("src="))
+        #expect(html.contains("default-src 'none'"))
+    }
+
+    @Test func `says what is wrong`() {
+        let html = page(RedisReading(taken: now, fault: "no <answer>"), nil)
+        #expect(html.contains(">not ready<"))
+        #expect(html.contains("<li>starting</li><li>the lists are unknown: no &lt;answer&gt;</li>"))
+    }
+
+    @Test(arguments: [(5.9, "5 s"), (125, "2 min"), (12_000, "3 h 20 min"), (1_050_000, "12 d 3 h")])
+    func `tells a time in two units at most`(seconds: Double, text: String) {
+        #expect(StatusPage.span(seconds) == text)
+    }
+}
