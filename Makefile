@@ -20,8 +20,8 @@ temporary:
 packages: temporary ## Debian packages that build and tests need (apt-get, only what is missing)
 	@scripts/install-packages $(PACKAGES_BUILD) $(PACKAGES_RUN) $(PACKAGES_BENCH)
 
-build: packages ## The daemon and its tools, for use (in .build/release)
-	@$(SWIFT) build -c release
+build: packages ## The daemon and its tools, for use (in .build/release), free of the Swift runtime
+	@$(SWIFT) build -c release --static-swift-stdlib
 
 demo: build ## 10,000 jobs through a Redis, the daemon and an APNs simulator of its own
 	@$(RELEASE)/gapless-lab demo
