@@ -45,7 +45,7 @@ fuzz: packages ## The JSON scanner against Python's parser on random texts (MINU
 	@scripts/fuzz $(or $(MINUTES),10)
 
 chaos: build ## The fault table (SEED=… and FAULT=… replay a row, FAULT=everything MINUTES=60 goes on for an hour)
-	@$(RELEASE)/gapless-lab chaos $(if $(SEED),--seed $(SEED)) $(if $(FAULT),--fault $(FAULT)) $(if $(MINUTES),--minutes $(MINUTES))
+	@$(RELEASE)/gapless-lab chaos --markdown .build/chaos.md $(if $(SEED),--seed $(SEED)) $(if $(FAULT),--fault $(FAULT)) $(if $(MINUTES),--minutes $(MINUTES))
 
 mutants: packages ## Breaks copies of the daemon in one place each, and shows which row of the fault table catches it
 	@scripts/broken-builds $(MUTANT)
