@@ -137,9 +137,9 @@ public final class Trial {
     }
 
     /// Lets jobs come in steadily from now on until the trial closes.
-    func produce(perSecond rate: Int = Trial.rate, _ job: @escaping @Sendable (Int) -> String = Trial.job) {
+    func produce(perSecond rate: Int = Trial.rate, _ job: @escaping @Sendable (Int) -> String = Trial.job) throws {
         wantedRate = rate
-        producer = Producer(server: stage.server, first: queued, perSecond: rate, job: job)
+        producer = try Producer(server: stage.server, first: queued, perSecond: rate, job: job)
     }
 
     /// Lets no more jobs come in; returns what came.

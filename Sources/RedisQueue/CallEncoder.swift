@@ -93,6 +93,7 @@ struct CallEncoder {
         case .fetch(let fields): out.appendCommand(Arguments(["HMGET", inflight] + fields))
         case .pop(let count):
             out.appendCommand(Arguments(count == 1 ? ["LPOP", keys.list] : ["LPOP", keys.list, String(count)]))
+        case .look: out.appendCommand(Arguments(["LLEN", keys.list]))
         case .wait: out.appendCommand(Arguments(waitCommand))
         }
     }

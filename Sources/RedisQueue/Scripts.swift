@@ -58,7 +58,7 @@ package enum Scripts {
     /// registered, a random text, then fields of worker:W.
     ///
     /// Answers `{'NUMBER', n}` when a higher number n is in use; else present (1 or 0), the last settlement as it was
-    /// stored, also when this worker was the last to be reaped (-1: none), the random text that was stored first in this data set
+    /// stored, also when this worker was among the last to be reaped (-1: none), the random text that was stored first in this data set
     /// (another than before: Redis was emptied), how urgent the recovered are, when `delayed` is due, and all workers with
     /// their counters.
     static let register = Script(
@@ -73,8 +73,9 @@ package enum Scripts {
             if state[1] and tonumber(state[1]) >= tonumber(ARGV[2]) then return {'NUMBER', state[1]} end
             local known = state[2]
             if not known then
-              local name, number = string.match(redis.call('HGET', KEYS[5], 'reaped') or '', '^(.*) (%d+)$')
-              if name == ARGV[1] then known = number end
+              for name, number in string.gmatch(redis.call('HGET', KEYS[5], 'reaped') or '', '(%S+) (%d+)') do
+                if name == ARGV[1] then known = number break end
+              end
             end
             redis.call('DEL', KEYS[1])
             local settled = ARGV[4]
@@ -206,8 +207,9 @@ package enum Scripts {
             """)
 
     /// Takes a dead worker's jobs, in the order of their ids, to the lists of the recovered, one crash further; what was in a
-    /// crash alone becomes the caller's, under `<id>:4`. What it had settled stays known of the last one: should it come back and
-    /// have settled more, its Redis was another than this one. Only if its heartbeat counter is still the one that was seen.
+    /// crash alone becomes the caller's, under `<id>:4`. What it had settled stays known of the last 64, the latest first: should one
+    /// come back and have settled more, its Redis was another than this one. Only if its heartbeat counter is still the one that was
+    /// seen.
     ///
     /// KEYS: nothing, workers, worker:W, inflight:W, worker:D, inflight:D, stats, recovered:1, :2, :3.
     /// ARGV: W, number, D, the counter seen, first id for suspects.
@@ -239,7 +241,17 @@ package enum Scripts {
             redis.call('DEL', KEYS[6])
             redis.call('DEL', KEYS[5])
             redis.call('ZREM', KEYS[2], ARGV[3])
-            if type(settled) == 'string' then redis.pcall('HSET', KEYS[7], 'reaped', ARGV[3] .. ' ' .. settled) end
+            if type(settled) == 'string' then
+              local before = redis.pcall('HGET', KEYS[7], 'reaped')
+              local known, count = {ARGV[3] .. ' ' .. settled}, 1
+              for name, number in string.gmatch(type(before) == 'string' and before or '', '(%S+) (%d+)') do
+                if count < 64 and name ~= ARGV[3] then
+                  count = count + 1
+                  known[count] = name .. ' ' .. number
+                end
+              end
+              redis.pcall('HSET', KEYS[7], 'reaped', table.concat(known, ' '))
+            end
             if moved > 0 then redis.pcall('HINCRBY', KEYS[7], 'recovered', moved) end
             if #fields > 0 then redis.pcall('HINCRBY', KEYS[7], 'maybe_duplicate', #fields) end
             out[1], out[2] = moved, waiting(KEYS[8], KEYS[9], KEYS[10])

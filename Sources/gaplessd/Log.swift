@@ -1,3 +1,5 @@
+import Threads
+
 /// The lines of gaplessd, and the one place that knows their wording (contract, section 6).
 ///
 /// Any thread may call it. A call costs a lock and a copy and never waits for a disk, a pipe or a reader: `LogWriter` has a
@@ -35,9 +37,9 @@ final class Log: Sendable {
     /// - Parameters:
     ///   - output: gets `Sent:` and information.
     ///   - errors: gets warnings and errors.
-    init(format: Format = .text, level: Level = .info, output: CInt = 1, errors: CInt = 2) {
+    init(format: Format = .text, level: Level = .info, output: CInt = 1, errors: CInt = 2) throws(ThreadFailure) {
         self.level = level
-        writer = LogWriter(format: format, output: output, errors: errors)
+        writer = try LogWriter(format: format, output: output, errors: errors)
     }
 
     /// How many lines found no room, or could not be written, so far.

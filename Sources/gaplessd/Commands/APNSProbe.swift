@@ -12,7 +12,7 @@ enum APNSProbe {
         do {
             pool = try SessionPool(settings: settings, credential: own.credential, deliveries: Mailbox(), events: events)
         } catch {
-            throw .refused(error.description)
+            throw .refused("\(error)")
         }
         defer { _ = pool.close() }
         return try firstWord(events, settings)
