@@ -77,38 +77,39 @@ enum ErrorMix {
     }
 }
 
-/// Looks on until all is settled: how many errors there were, how memory went, and the longest time in which nothing was answered.
+/// Looks on until all is settled: how many errors there were, how memory went, and that it never comes to a stand.
 struct ErrorWatch {
-    /// Nothing is answered for so long: it stalls. The retries of a small run's end wait no longer than a third of a second.
-    private static let mostStill = Duration.seconds(5)
+    /// Without an answer for so long it has come to a stand: the last retries wait no longer than a third of a second.
+    private static let mostStill = Duration.seconds(10)
     /// What memory may have grown by from the first tenth of the errors to the last: the allocator's own ups and downs.
     private static let mostGrowth = 4 << 20
 
     private let trial: Trial
     private(set) var errors = 0
-    private var still = Duration.zero
     private var memory: [(errors: Int, bytes: Int)] = []
 
     init(_ trial: Trial, _ daemon: DaemonProcess) throws {
         self.trial = trial
         var last = (requests: 0, at: ContinuousClock.now)
-        var (errors, still, memory) = (0, Duration.zero, memory)
+        var (errors, memory) = (0, memory)
         try trial.await("all are settled", atMost: .seconds(300)) {
             let seen = trial.stage.hosted.totals
             errors = seen.answers.values.reduce(0, +)
             memory.append((errors, daemon.residentBytes))
             if seen.requests > last.requests { last = (seen.requests, .now) }
-            still = max(still, .now - last.at)
+            if .now - last.at > Self.mostStill { throw TrialFailure(description: "no answer for \(Self.mostStill):\n" + trial.logs) }
             return try trial.status().isDrained
         }
-        (self.errors, self.still, self.memory) = (errors, still, memory)
+        (self.errors, self.memory) = (errors, memory)
     }
 
     func judge(leastErrors: Int) {
         if errors < leastErrors { trial.fail("\(errors) errors, \(leastErrors) were to be") }
-        if still > Self.mostStill { trial.fail("nothing was answered for \(still)") }
-        let first = memory.filter { $0.errors <= errors / 10 }.map(\.bytes).max() ?? 0
-        let last = memory.filter { $0.errors >= errors - errors / 10 }.map(\.bytes).max() ?? 0
-        if last > first + Self.mostGrowth { trial.fail("memory went from \(first >> 10) to \(last >> 10) KB") }
+        var tenths = [Int](repeating: 0, count: 10)
+        for sample in memory {
+            let tenth = min(9, sample.errors * 10 / max(1, errors))
+            tenths[tenth] = max(tenths[tenth], sample.bytes >> 10)
+        }
+        if tenths[9] - tenths[0] > Self.mostGrowth >> 10 { trial.fail("memory in KB, by tenths of the errors: \(tenths)") }
     }
 }
