@@ -44,7 +44,7 @@ bench-gate: build ## Instructions per push by callgrind, against the figure in t
 fuzz: packages ## The JSON scanner against Python's parser on random texts (MINUTES=10)
 	@scripts/fuzz $(or $(MINUTES),10)
 
-chaos: build ## The fault table (SEED=… and FAULT=… replay a row, FAULT=everything MINUTES=60 goes on for an hour)
+chaos: build ## The fault table (SEED=… and FAULT=… replay a row, FAULT=everything or fleet MINUTES=60 goes on for an hour)
 	@$(RELEASE)/gapless-lab chaos --markdown .build/chaos.md $(if $(SEED),--seed $(SEED)) $(if $(FAULT),--fault $(FAULT)) $(if $(MINUTES),--minutes $(MINUTES))
 
 mutants: packages ## Breaks copies of the daemon in one place each, and shows which row of the fault table catches it

@@ -80,12 +80,13 @@ public final class Trial {
     /// - Parameters:
     ///   - simulator: the arguments of one in a process of its own.
     ///   - behaviour: how one begins that takes orders while it runs, in place of that.
+    ///   - remembers: whether that one keeps every request with its connection.
     func open(
-        simulator: [String] = ["--latency", "5ms"], hosting behaviour: Behaviour? = nil, redis: [String] = [],
-        on server: RedisServer? = nil, proxies: Bool = false, settings: [String: String?] = [:]
+        simulator: [String] = ["--latency", "5ms"], hosting behaviour: Behaviour? = nil, remembers: Bool = false,
+        redis: [String] = [], on server: RedisServer? = nil, proxies: Bool = false, settings: [String: String?] = [:]
     ) throws {
         stage = try Stage(
-            simulator: simulator, hosting: behaviour, redis: redis, on: server, proxySeed: proxies ? seed : nil)
+            simulator: simulator, hosting: behaviour, remembers: remembers, redis: redis, on: server, proxySeed: proxies ? seed : nil)
         tail = LedgerTail(stage.ledgerPath)
         let quick: [String: String?] = ["retry_delays": "[0.1, 0.2, 0.3]", "apns_dial_backoff_min": "0.01", "apns_dial_backoff_max": "1"]
         settingsPath = try stage.settings(quick.merging(settings) { $1 })
@@ -125,6 +126,14 @@ public final class Trial {
         try stage.push(numbers.lazy.map(job), with: atHead ? "LPUSH" : "RPUSH")
         queued += count
         return numbers
+    }
+
+    /// Queues one job for so many devices.
+    func queueTogether(_ count: Int) throws {
+        precondition(producer == nil, "queue before a producer starts")
+        let tokens = (queued..<queued + count).map { #""\#(deviceToken($0))""# }.joined(separator: ",")
+        try stage.push([#"{"tokens":[\#(tokens)],"data":{"aps":{"alert":"Hello"}}}"#])
+        queued += count
     }
 
     /// The numbers of all jobs that Redis has acknowledged so far.

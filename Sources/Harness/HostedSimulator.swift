@@ -17,14 +17,16 @@ public final class HostedSimulator: PushService {
     public var port: Int { simulator.port }
     private let folder: TemporaryFolder
 
-    /// - Parameter behaviour: how it begins.
-    public init(folder: TemporaryFolder, _ behaviour: Behaviour) throws {
+    /// - Parameters:
+    ///   - behaviour: how it begins.
+    ///   - remembers: keeps every request with its connection in memory, beside the file.
+    public init(folder: TemporaryFolder, _ behaviour: Behaviour, remembers: Bool = false) throws {
         self.folder = folder
         let credentials = try Credentials.make()
         try credentials.write(to: folder.file("credentials"))
         var configuration = Simulator.Configuration(credentials: credentials)
         configuration.behaviour = behaviour
-        configuration.ledgerDetail = .counts
+        configuration.ledgerDetail = remembers ? .requests(keepsBodies: false) : .counts
         configuration.ledgerPath = folder.file("ledger")
         simulator = try Simulator(configuration)
     }

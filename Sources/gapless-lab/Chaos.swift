@@ -22,7 +22,7 @@ struct Chaos: ParsableCommand {
     @Option(help: ArgumentHelp("Only this row, by number or name; repeatable.", valueName: "row"))
     var fault: [String] = []
 
-    @Option(help: ArgumentHelp("How long the row 'everything' goes on.", valueName: "n"))
+    @Option(help: ArgumentHelp("How long the rows 'everything' and 'fleet' go on.", valueName: "n"))
     var minutes: Double?
 
     @Flag(help: "Small counts, as in the test suite.")
