@@ -133,3 +133,32 @@ struct ThreadFailureTests {
         #expect(text.hasPrefix("no thread for \"vast\": Resource temporarily unavailable (a limit of threads"))
     }
 }
+
+@Suite("Descriptors that must stay free")
+struct SpareDescriptorTests {
+    private var limit: Int {
+        var limit = rlimit()
+        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        return Int(limit.rlim_cur)
+    }
+
+    @Test func `are those below the limit that nobody uses`() {
+        #expect(WakeUp.ifAvailable(sparing: 8) != nil)
+        #expect(WakeUp.ifAvailable(sparing: limit) == nil)
+    }
+
+    @Test func `are counted and not taken, for another thread may need the last one at this moment`() throws {
+        let (isOver, failures) = (Locked(false), Locked(0))
+        let limit = limit
+        let other = try OwnedThread(name: "opens") {
+            while !isOver.withLock({ $0 }) {
+                let descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC)
+                if descriptor < 0 { failures.withLock { $0 += 1 } } else { close(descriptor) }
+            }
+        }
+        for _ in 0..<50 { #expect(WakeUp.ifAvailable(sparing: limit) == nil) }
+        isOver.withLock { $0 = true }
+        other.join()
+        #expect(failures.withLock { $0 } == 0)
+    }
+}
