@@ -11,7 +11,7 @@ struct CallEncoder {
     private var loaded: Set<String> = []
 
     /// One claim's jobs together; a single job may be larger.
-    private static let mostClaimedBytes = 4 << 20
+    private static let mostClaimedBytes = 512 << 10
 
     /// - Parameter information: names and values for `worker:W`.
     init(settings: QueueSettings, worker: WorkerName, information: [String], birthMark: String) {

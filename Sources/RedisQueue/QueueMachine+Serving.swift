@@ -71,8 +71,10 @@ extension QueueMachine {
         }
     }
 
+    /// The parts of a job that is cut go before what stands behind it. Who claimed on meanwhile would cut the next job, and so on:
+    /// a list of jobs for thousands of devices would be in memory as a whole.
     private func isWorthClaiming(at now: ContinuousClock.Instant) -> Bool {
-        claimOut == 0 && places > 0 && mayFindJobs(at: now)
+        claimOut == 0 && places > 0 && !settlements.isCutting && mayFindJobs(at: now)
     }
 
     private func mayFindJobs(at now: ContinuousClock.Instant) -> Bool {

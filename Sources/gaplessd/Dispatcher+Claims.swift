@@ -56,6 +56,7 @@ extension Dispatcher {
 
     private mutating func claimed(_ jobs: [ClaimedJob], list: Int) {
         counters.claimed += jobs.count
+        lists[list].cutBytes = 0
         var placed = 0
         for job in jobs where take(job, list: list) { placed += 1 }
         // Only jobs of apps that cannot send: turning them round at full speed would help nobody.
@@ -75,10 +76,7 @@ extension Dispatcher {
 
     /// Puts a job on its way, or settles it if this is not its time. False if it was given back.
     private mutating func start(_ job: consuming Job, of claim: ClaimedJob, list: Int) -> Bool {
-        if let parts = job.parts() {
-            lists[list].queue.settle(Settlement(id: claim.id, effect: .split(into: parts)))
-            return true
-        }
+        if case .tokens = job.target { return cut(job, of: claim, list: list) }
         if let due = job.notBefore, due > wallClock.seconds {
             // Redis' sorted sets hold doubles: past 2^53 ms a time is beyond any calendar.
             let milliseconds = Int64(min(due * 1000, 9_007_199_254_740_992))
@@ -109,6 +107,17 @@ extension Dispatcher {
         } else if !memory.hasPauses(now: now) || !waitsBehindAnother(held, claim) {
             send(held, by: app)
         }
+        return true
+    }
+
+    /// Replaces a job for many devices by its parts. One that would be too much at once goes back: its turn comes when the parts of
+    /// those before it are out.
+    private mutating func cut(_ job: borrowing Job, of claim: ClaimedJob, list: Int) -> Bool {
+        guard lists[list].cutBytes < List.mostCutBytes, let parts = job.parts() else {
+            return giveBack(claim, list: list, toTail: false)
+        }
+        lists[list].cutBytes += parts.reduce(0) { $0 + $1.count }
+        lists[list].queue.settle(Settlement(id: claim.id, effect: .split(into: parts)))
         return true
     }
 

@@ -49,6 +49,28 @@ struct QueueMachineTests {
         #expect(machine.phase == .serving)
     }
 
+    @Test mutating func `while a job that was cut into parts is on its way back, nothing is claimed`() {
+        serve()
+        machine.offer(places: 1000, now: start)
+        machine.advance(now: start)
+        #expect(effects() == [.call(.claim(first: 1, count: 250, fromSecond: 32))])
+        claim(["many", "one"], asked: 250, drained: 0)
+        machine.settle(Settlement(id: 1, effect: .split(into: [bytes("a"), bytes("b")])), now: start)
+        machine.offer(places: 1000, now: start)
+        machine.advance(now: start)
+        let later = effects()
+        guard case .call(.settle(let batch)) = later.last else {
+            Issue.record("\(later)")
+            return
+        }
+        machine.offer(places: 1000, now: start)
+        machine.advance(now: start + .milliseconds(10))
+        #expect(effects().isEmpty)
+        answer(.settle(batch), [.integer(1), .integer(0), .integer(-2), .integer(0)])
+        machine.advance(now: start + .milliseconds(10))
+        #expect(effects() == [.call(.claim(first: 3, count: 250, fromSecond: 32))])
+    }
+
     @Test mutating func `few places wait two milliseconds, many are claimed at once`() {
         serve()
         machine.offer(places: 3, now: start)
