@@ -17,12 +17,19 @@ public final class HostedSimulator: PushService {
     public var port: Int { simulator.port }
     private let folder: TemporaryFolder
 
+    /// A second provider signing key that it takes, of the same team, as `credentials/AuthKey_SIMKEY0002.p8`.
+    public static let secondKeyID = "SIMKEY0002"
+
     /// - Parameter behaviour: how it begins.
     public init(folder: TemporaryFolder, _ behaviour: Behaviour) throws {
         self.folder = folder
         let credentials = try Credentials.make()
         try credentials.write(to: folder.file("credentials"))
+        let second = try Credentials.make(.init(keyID: HostedSimulator.secondKeyID)).providerKey
+        let path = folder.file("credentials/AuthKey_\(HostedSimulator.secondKeyID).p8")
+        try File.write(String(decoding: second.pem, as: UTF8.self), to: path)
         var configuration = Simulator.Configuration(credentials: credentials)
+        configuration.providerKeys.append(second)
         configuration.behaviour = behaviour
         configuration.ledgerDetail = .counts
         configuration.ledgerPath = folder.file("ledger")

@@ -56,10 +56,12 @@ extension Dispatcher {
 
     private mutating func claimed(_ jobs: [ClaimedJob], list: Int) {
         counters.claimed += jobs.count
-        var placed = 0
-        for job in jobs where take(job, list: list) { placed += 1 }
-        // Only jobs of apps that cannot send: turning them round at full speed would help nobody.
-        if placed == 0 && apps.count > 1 { lists[list].pausedUntil = now + .milliseconds(250) }
+        var givenBack: [ClaimedJob] = []
+        for job in jobs where !take(job, list: list) { givenBack.append(job) }
+        if apps.count == 1 { return }
+        // Jobs of apps that cannot send: turning them round at full speed would help nobody.
+        let pause = lists[list].rounds.claimed(placed: jobs.count - givenBack.count, givenBack: givenBack, now: now)
+        lists[list].pausedUntil = pause.map { now + $0 }
     }
 
     /// Finds out what a job is and where it goes. False if it was given back.

@@ -26,8 +26,9 @@ struct Dispatcher: ~Copyable {
         var isConnected = false
         /// Whether this worker's lease may have run out: then nothing of it goes on the wire.
         var isInDoubt = false
-        /// Claims wait until then, since the last ones found only jobs of apps that cannot send.
+        /// Claims wait until then, since the last one found jobs of apps that cannot send.
         var pausedUntil: ContinuousClock.Instant?
+        var rounds = HeldRounds()
 
         init(queue: consuming JobQueue, name: String) {
             self.queue = queue
