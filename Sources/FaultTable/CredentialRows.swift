@@ -23,7 +23,7 @@ extension Fault {
         // Of another authority, and a key that is not the one of this id.
         try Credentials.make(.init(keyID: HostedSimulator.secondKeyID)).write(to: trial.stage.folder.file("wrong"))
         var daemon = try trial.startRefused(jobs, apps: ["certified", "keyed"])
-        try trial.watch(jobs) { trial.answers("403 ") }
+        try trial.watch(jobs, at: trial.stage.hosted)
         try trial.mend(backWithin: .seconds(60)) {
             for file in ["client.pem", "client-key.pem", "AuthKey_SIMKEY0002.p8"] { try trial.takeGood(file) }
             daemon.process.kill(SIGHUP)
@@ -34,7 +34,7 @@ extension Fault {
             try trial.terminate(daemon)
             trial.stage.hosted.behave { $0.refusals = fault }
             daemon = try trial.startRefused(jobs, apps: ["certified", "keyed"])
-            try trial.watch(jobs) { trial.answers("403 ") }
+            try trial.watch(jobs, at: trial.stage.hosted)
             // The next probe, and the next dial, come within a minute and what chance adds.
             try trial.mend(backWithin: .seconds(150)) { trial.stage.hosted.behave { $0.refusals = [] } }
         }
@@ -54,7 +54,7 @@ extension Fault {
         let sandbox = try Simulator(configuration)
         try trial.write(settings: ["apps": strayed(to: sandbox.port)])
         var daemon = try trial.startRefused(jobs, apps: ["strayed"])
-        try trial.watch(jobs) { sandbox.totals.requests }
+        try trial.watch(jobs, at: sandbox)
         try trial.mend(backWithin: .seconds(60)) {
             try trial.write(settings: ["apps": strayed(to: trial.stage.simulator.port)])
             daemon.process.kill(SIGHUP)
@@ -67,7 +67,7 @@ extension Fault {
             try trial.terminate(daemon)
             trial.stage.hosted.behave(fault)
             daemon = try trial.startRefused(jobs, apps: ["strayed"])
-            try trial.watch(jobs) { trial.answers("400 BadDeviceToken") + trial.answers("403 ") }
+            try trial.watch(jobs, at: trial.stage.hosted)
             try trial.mend(backWithin: .seconds(150)) { trial.stage.hosted.behave { ($0.devices, $0.refusals) = ([], []) } }
         }
         trial.expectNothingSpent()
@@ -106,25 +106,25 @@ extension Trial {
     }
 
     /// Lets a minute pass (seconds, where the counts are small): few requests are refused, no job pays for it, and the other app goes on.
-    fileprivate func watch(_ jobs: Int, refused: () -> Int) throws {
+    ///
+    /// - Parameter service: what refuses them. It tells the apps apart by its reasons: each has one of its own.
+    fileprivate func watch(_ jobs: Int, at service: Simulator) throws {
         let (length, most) = scale == .full ? (Duration.seconds(60), 40) : (.seconds(3), 22)
-        let (before, dials, start) = (refused(), stage.hosted.totals.failedHandshakes, ContinuousClock.now)
+        let (before, start) = (service.totals, ContinuousClock.now)
         try self.await("the app is held") { complaints("Its jobs stay in the queue until APNs accepts one.") > 0 }
         _ = waitUntil(atMost: length / 2) { false }
         let half = (sent: try stage.sentAnyhow(), queued: producer?.acknowledged ?? 0)
         _ = waitUntil(atMost: start + length - .now) { false }
         let (sent, queued) = (try stage.sentAnyhow() - half.sent, (producer?.acknowledged ?? 0) - half.queued)
         if Double(sent) < 0.9 * Double(queued) { fail("\(queued) jobs of the other app came in, and \(sent) went out") }
-        if refused() - before > most { fail("\(refused() - before) requests in \(length), \(most) are allowed") }
-        let failed = stage.hosted.totals.failedHandshakes - dials
-        if failed > most { fail("\(failed) dials were refused in \(length), \(most) are allowed") }
+        let totals = service.totals
+        for (answer, count) in totals.answers where count - before.answers[answer, default: 0] > most {
+            fail("\(count - before.answers[answer, default: 0]) times \(answer) in \(length), \(most) are allowed")
+        }
+        let dials = totals.failedHandshakes - before.failedHandshakes
+        if dials > most { fail("\(dials) dials were refused in \(length), \(most) are allowed") }
         let status = try status()
         if status.backlog + status.inFlight < jobs { fail("\(status) with \(jobs) jobs that nobody may take") }
-    }
-
-    /// So many answers that begin like this.
-    fileprivate func answers(_ text: String) -> Int {
-        stage.hosted.totals.answers.filter { $0.key.hasPrefix(text) }.values.reduce(0, +)
     }
 
     /// Puts the file that APNs accepts in the place of the wrong one.

@@ -9,7 +9,7 @@ extension Dispatcher {
         for list in lists {
             if let paused = list.pausedUntil, paused <= now { list.pausedUntil = nil }
             let mayClaim = list.pausedUntil == nil && !list.isInDoubt
-            list.queue.offer(places: mayClaim ? places : 0, now: now)
+            list.queue.offer(places: mayClaim ? list.rounds.places(places) : 0, now: now)
             if mayClaim && lists.count > 1 && list.queue.wantsPlaces(now: now) { places = 0 }
         }
     }

@@ -10,8 +10,14 @@ struct HeldRounds {
     /// After a round in which every job was given back: as long as the round took, within these bounds.
     static let rest: ClosedRange<Duration> = .milliseconds(250)...(.seconds(5))
 
+    /// Jobs of one claim while nothing but jobs of held apps is found: what stands behind them may have few places yet.
+    static let look = 250
+
     /// The first job of a round in which no other was placed so far, and when it began.
     private var mark: (job: [UInt8], since: ContinuousClock.Instant)?
+
+    /// How many jobs to claim for so many places.
+    func places(_ places: Int) -> Int { mark == nil || places == 0 ? places : max(places, Self.look) }
 
     /// A claim was looked at: so many of its jobs found their place, and these were given back.
     ///

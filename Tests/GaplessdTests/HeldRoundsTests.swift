@@ -26,6 +26,15 @@ struct HeldRoundsTests {
         #expect(rounds.claimed(placed: 0, givenBack: jobs(250..<500), now: start + .seconds(4)) == .microseconds(2500))
     }
 
+    @Test mutating func `where nothing else is found, more is looked at than there are places for`() {
+        #expect(rounds.places(4) == 4)
+        _ = rounds.claimed(placed: 0, givenBack: jobs(0..<4), now: start)
+        #expect(rounds.places(4) == 250 && rounds.places(2000) == 2000)
+        #expect(rounds.places(0) == 0)
+        _ = rounds.claimed(placed: 2, givenBack: jobs(4..<200), now: start)
+        #expect(rounds.places(4) == 4)
+    }
+
     @Test mutating func `a short list is looked through four times a second, a long one every five seconds`() {
         _ = rounds.claimed(placed: 0, givenBack: jobs(0..<3), now: start)
         #expect(rounds.claimed(placed: 0, givenBack: jobs(0..<3), now: start) == .milliseconds(250))
