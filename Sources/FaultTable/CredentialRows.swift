@@ -24,7 +24,7 @@ extension Fault {
         try Credentials.make(.init(keyID: HostedSimulator.secondKeyID)).write(to: trial.stage.folder.file("wrong"))
         var daemon = try trial.startRefused(jobs, apps: ["certified", "keyed"])
         try trial.watch(jobs, at: trial.stage.hosted)
-        try trial.mend(backWithin: .seconds(60)) {
+        try trial.mend(backWithin: .seconds(200)) {
             for file in ["client.pem", "client-key.pem", "AuthKey_SIMKEY0002.p8"] { try trial.takeGood(file) }
             daemon.process.kill(SIGHUP)
         }
@@ -36,7 +36,7 @@ extension Fault {
             daemon = try trial.startRefused(jobs, apps: ["certified", "keyed"])
             try trial.watch(jobs, at: trial.stage.hosted)
             // The next probe, and the next dial, come within a minute and what chance adds.
-            try trial.mend(backWithin: .seconds(150)) { trial.stage.hosted.behave { $0.refusals = [] } }
+            try trial.mend(backWithin: .seconds(300)) { trial.stage.hosted.behave { $0.refusals = [] } }
         }
         trial.expectNothingSpent()
     }
@@ -55,7 +55,7 @@ extension Fault {
         try trial.write(settings: ["apps": strayed(to: sandbox.port)])
         var daemon = try trial.startRefused(jobs, apps: ["strayed"])
         try trial.watch(jobs, at: sandbox)
-        try trial.mend(backWithin: .seconds(60)) {
+        try trial.mend(backWithin: .seconds(200)) {
             try trial.write(settings: ["apps": strayed(to: trial.stage.simulator.port)])
             daemon.process.kill(SIGHUP)
         }
@@ -68,7 +68,7 @@ extension Fault {
             trial.stage.hosted.behave(fault)
             daemon = try trial.startRefused(jobs, apps: ["strayed"])
             try trial.watch(jobs, at: trial.stage.hosted)
-            try trial.mend(backWithin: .seconds(150)) { trial.stage.hosted.behave { ($0.devices, $0.refusals) = ([], []) } }
+            try trial.mend(backWithin: .seconds(300)) { trial.stage.hosted.behave { ($0.devices, $0.refusals) = ([], []) } }
         }
         trial.expectNothingSpent()
     }

@@ -177,7 +177,7 @@ struct StreamLimitTests {
             let client = try RawClient(fixture, certificate: true)
             while true { _ = try client.next() }
         }
-        #expect(waitUntil { fixture.simulator.totals.failedHandshakes == 1 })
+        eventually("it is counted") { fixture.simulator.totals.failedHandshakes == 1 }
         let client = try RawClient(fixture)
         try client.push(stream: 1)
         _ = try client.next(RawClient.Frame.headers)
