@@ -116,8 +116,10 @@ extension Trial {
         let half = (sent: try stage.sentAnyhow(), queued: producer?.acknowledged ?? 0)
         _ = waitUntil(atMost: start + length - .now) { false }
         let (sent, queued) = (try stage.sentAnyhow() - half.sent, (producer?.acknowledged ?? 0) - half.queued)
-        if Double(sent) < 0.9 * Double(queued) { fail("\(queued) jobs of the other app came in, and \(sent) went out") }
+        // Two seconds of a machine with other work say nothing of a rate.
+        if scale == .full && Double(sent) < 0.9 * Double(queued) { fail("\(queued) jobs of the other app came in, and \(sent) went out") }
         let totals = service.totals
+        try self.await("jobs of the other app go out", atMost: .seconds(20)) { try stage.sentAnyhow() - half.sent >= queued }
         for (answer, count) in totals.answers where count - before.answers[answer, default: 0] > most {
             fail("\(count - before.answers[answer, default: 0]) times \(answer) in \(length), \(most) are allowed")
         }
