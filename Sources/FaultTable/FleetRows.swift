@@ -5,7 +5,7 @@ internal import RedisQueue
 
 /// Many of them: processes of one key, device tokens of one job, and what is wrong with one session of several.
 extension Fault {
-    static let fleetRows = [fleet, manyDevices] + sessionRows
+    static let fleetRows = [fleet, manyDevices]
 
     /// APNs wants no second provider token within 20 minutes, whoever signed the first. Some are killed as they start, perhaps with
     /// the token just signed, or with the lock that the others wait for.

@@ -95,7 +95,8 @@ public final class SessionPool: Sendable {
         shared.messages.send(.replace(configuration))
     }
 
-    /// Whether a session speaks with the credential that is in use now. What an older one is refused for says nothing of that.
+    /// Whether a session speaks, or a dial that failed spoke, with the credential that is in use now. What an older one is
+    /// refused for says nothing of that.
     public func usesPresentCredential(_ session: SessionID) -> Bool {
         shared.replacement.withLock { $0.pending == 0 && session > $0.lastOld }
     }
