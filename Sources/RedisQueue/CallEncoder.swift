@@ -6,7 +6,7 @@ struct CallEncoder {
     private let information: [String]
     private let inflight: String
     private let workerHash: String
-    private let birthMark: String
+    private let birthMark: Int64
     /// Scripts that this connection has sent in full, by the index of their hash.
     private var loaded: Set<String> = []
 
@@ -14,7 +14,7 @@ struct CallEncoder {
     private static let mostClaimedBytes = 4 << 20
 
     /// - Parameter information: names and values for `worker:W`.
-    init(settings: QueueSettings, worker: WorkerName, information: [String], birthMark: String) {
+    init(settings: QueueSettings, worker: WorkerName, information: [String], birthMark: Int64) {
         keys = Keys(list: settings.list)
         self.settings = settings
         self.worker = worker
@@ -62,7 +62,7 @@ struct CallEncoder {
         case .register(let registration):
             rest = Arguments([
                 String(registration.counter), String(registration.confirmed), registration.isExpected ? "1" : "0",
-                "\(birthMark)-\(number)",  // Another each time: the same worker may see Redis emptied twice.
+                String(birthMark &+ number),  // Another each time: the same worker may see Redis emptied twice.
             ] + information)
             let others = [keys.stats] + keys.recovered + [keys.list, keys.delayed, keys.dead, keys.feedback, results]
             run(Scripts.register, mine + others, identity, rest, to: &out)
