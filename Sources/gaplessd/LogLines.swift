@@ -3,7 +3,7 @@
 /// The same calls make the text for people and the object for programs: a `text` is there for people alone, a `field` for
 /// both. Nothing that a peer or a producer sent can begin a new line.
 struct LogLines: Sendable {
-    private let format: Log.Format
+    private var format: Log.Format
     private var stamps = LogStamps()
     /// What a line begins with, for each level; as old as the stamps, and made with them.
     private var beginnings: [[UInt8]] = []
@@ -13,6 +13,12 @@ struct LogLines: Sendable {
     init(format: Log.Format) { self.format = format }
 
     var isEmpty: Bool { bytes.isEmpty }
+
+    /// Between two lines.
+    mutating func change(_ format: Log.Format) {
+        self.format = format
+        stamps = LogStamps()
+    }
 
     mutating func begin(_ level: Log.Level) {
         if stamps.refresh() { beginnings = Log.Level.allCases.map(beginning) }
