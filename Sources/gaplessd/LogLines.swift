@@ -62,8 +62,14 @@ struct LogLines: Sendable {
         if format != .json { add(text) }
     }
 
-    mutating func identifier(_ identifier: String) {
-        field("identifier", identifier, after: " (ID ", before: ")")
+    /// - Parameter json: as the job has it: a number, or a string with its quotes. The object for programs has the same value.
+    mutating func identifier(_ json: String) {
+        if format == .json {
+            addName("identifier")
+            bytes += json.utf8
+        } else {
+            field("identifier", json, after: " (ID ", before: ")")
+        }
     }
 
     mutating func field(_ name: StaticString, _ value: String, after: StaticString, before: StaticString = "") {
