@@ -48,7 +48,10 @@ struct CallEncoder {
 
     /// Old servers repeat the arguments of a command they do not know: of AUTH's answer only the code goes on.
     static func refusedPassword(_ text: String) -> String {
-        "AUTH was refused (\(text.prefix { $0 != " " })): wrong user name or password?"
+        // Redis 6 and later; before.
+        let isNeedless = ["without any password configured", "no password is set"].contains { text.firstRange(of: $0) != nil }
+        let why = isNeedless ? "this Redis has no password" : "wrong user name or password?"
+        return "AUTH was refused (\(text.prefix { $0 != " " })): \(why)"
     }
 
     /// - Parameter number: of the connection.
