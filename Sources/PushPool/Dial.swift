@@ -91,7 +91,10 @@ struct Dial {
                 context.shared.addresses.withLock { $0.failed(address, now: .now) }
                 failure = (name, fault)
                 // Another address would say the same of our certificate, or of theirs.
-                if case .dial(_, isCredential: true) = fault { return .failed(address: failure.address, fault) }
+                switch fault {
+                case .untrusted, .dial(_, isCredential: true): return .failed(address: failure.address, fault)
+                default: break
+                }
             }
         }
         return .failed(address: failure.address, failure.fault)
@@ -203,7 +206,8 @@ struct Dial {
 
     private static func fault(_ error: SocketError) -> SessionFault {
         switch error {
-        case .tls(.untrusted), .tls(.ourCertificateRefused): .dial(error.description, isCredential: true)
+        case .tls(.untrusted): .untrusted(error.description)
+        case .tls(.ourCertificateRefused): .dial(error.description, isCredential: true)
         default: .dial(error.description, isCredential: false)
         }
     }

@@ -88,7 +88,7 @@ public struct RedisClient: ~Copyable {
     ) throws(RedisError) -> RedisConnection<Void> {
         var connection = try RedisConnection<Void>(
             to: endpoint, attempt: attempt, tls: tls, timeout: settings.timeout, now: .now)
-        let encoder = CallEncoder(settings: settings, worker: .make(instance: 0), information: [], birthMark: "")
+        let encoder = CallEncoder(settings: settings, worker: .make(instance: 0), information: [], birthMark: 0)
         for (call, command) in encoder.greeting() {
             let reply = try exchange([command], on: &connection)[0]
             if case .error(let text) = reply {

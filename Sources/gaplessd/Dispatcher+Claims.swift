@@ -48,7 +48,9 @@ extension Dispatcher {
 
     private mutating func refused(_ why: String, list: Int) {
         if hasConnected {
-            log.error("Redis refuses: \(why). Jobs stay in the queue; trying again every 5 s.")
+            let remedy = RedisRefusal.fault(why, settings).remedy
+            let hint = remedy.isEmpty ? "" : " (\(remedy))"
+            log.error("Redis refuses: \(why)\(hint). Jobs stay in the queue; trying again every 5 s.")
         } else {
             startFault = why
         }

@@ -76,6 +76,14 @@ final class LogWriter: Sendable {
         if wasEmpty { wakeUp.ring() }
     }
 
+    /// Of the lines from now on.
+    func change(format: Log.Format) {
+        state.withLock { state in
+            state.output.lines.change(format)
+            state.errors.lines.change(format)
+        }
+    }
+
     func close() {
         let wasOpen = state.withLock { state in
             defer { state.isClosed = true }

@@ -27,6 +27,8 @@ struct DaemonRecoveryTests {
         #expect(try stage.counter(.retried) == 0, "a crash spends no retry")
         #expect(try stage.counter(.recovered) == left.inFlight)
         #expect(try stage.status().unexplained == 0)
+        let stats = try stage.redis("HVALS", stage.keys.stats).items?.compactMap(\.text) ?? []
+        #expect(!stats.isEmpty && stats.allSatisfy { Int64($0) != nil }, "a hash of counters holds nothing but numbers: \(stats)")
         #expect(second.stop()?.status == 0)
     }
 
