@@ -75,7 +75,11 @@ struct DaemonAppsTests {
             #expect(stage.accepts(200 * (round + 1), atMost: .seconds(10)))
         }
         #expect(stage.simulator.totals.requests <= 1200 + 30)
-        #expect(try stage.status().backlog + stage.status().inFlight == held)
+        #expect(
+            try waitUntil {
+                let status = try stage.status()
+                return status.backlog + status.inFlight == held
+            })
         #expect(try stage.status().dead == 0)
         try stage.write(["apps": Self.apps.replacing("com.example.beta", with: DaemonStage.topic)])
         daemon.signal(SIGHUP)
