@@ -80,6 +80,9 @@ public struct Behaviour: Sendable, Equatable {
     public var script = Script()
     /// What is known of single device tokens; the first rule whose prefix fits applies, and goes before the script.
     public var devices: [DeviceRule] = []
+    /// What single connections answer to every valid push, in the order in which they came, the first being 1: the machine behind
+    /// one of them has lost its way. Goes before devices and script; of several that are due, the first applies.
+    public var connections: [Script.Turn] = []
     /// Of several that apply, the first.
     public var refusals: [Refusal] = []
     /// For connections that are new.

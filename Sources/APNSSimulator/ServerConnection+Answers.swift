@@ -8,7 +8,7 @@ extension ServerConnection {
         requestCount += 1
         let interval = desk.behaviour.goAwayEvery
         let isLast = interval > 0 && requestCount % interval == 0
-        let planned = desk.answer(&http[slot], of: &peer)
+        let planned = desk.answer(&http[slot], of: &peer, on: number)
         let idle = idleAnswer(desk)
         perform(idle ?? planned, slot, http, desk)
         guard phase == .open, !isDeaf else { return }

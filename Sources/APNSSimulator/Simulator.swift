@@ -67,16 +67,21 @@ public final class Simulator: Sendable {
         behaviour = Locked(configuration.behaviour)
         let started = Mailbox<Result<Int, SimulatorError>>()
         let orders = orders, ledger = ledger
-        thread = JoinOnce(OwnedThread(name: "apns-simulator") {
-            blockSignals()
-            do throws(SimulatorError) {
-                let loop = try ServerLoop(configuration, orders, ledger)
-                started.send(.success(loop.port))
-                loop.run()
-            } catch {
-                started.send(.failure(error))
-            }
-        })
+        do throws(ThreadFailure) {
+            thread = JoinOnce(
+                try OwnedThread(name: "apns-simulator") {
+                    blockSignals()
+                    do throws(SimulatorError) {
+                        let loop = try ServerLoop(configuration, orders, ledger)
+                        started.send(.success(loop.port))
+                        loop.run()
+                    } catch {
+                        started.send(.failure(error))
+                    }
+                })
+        } catch {
+            throw SimulatorError(error.description)
+        }
         var poller = Poller()
         poller.add(started.wakeDescriptor, for: .read)
         var outcome = started.drain().first

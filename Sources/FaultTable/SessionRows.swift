@@ -3,135 +3,163 @@ import Glibc
 import Harness
 internal import RedisQueue
 
-/// Sessions that do as APNs does: limits of streams that move, and GOAWAY of every kind. Nothing is at fault here.
+/// Sessions that go on while much is wrong with what comes over them.
 extension Fault {
-    static let sessionRows = [streams, goAwayKinds]
+    static let sessionRows = [errors, poisoned]
 
-    /// One stream until the first push is accepted, then a thousand, one, none and back, with work waiting all the time.
-    ///
-    /// A request that was on its way when a lower limit left APNs is refused, and nobody's fault: the simulator counts as a
-    /// violation what was begun after the client had acknowledged the limit, and there must be none. What was refused must have been
-    /// below the old limit, and goes out again once, uncounted; nothing else may go out again.
-    private static let streams = Fault(
-        number: 51, name: "streams", title: "1 stream at first, 1000, then 1 and 0 under load", rule: .nothingTwice, isQuick: true
+    /// More errors than any window, table or counter of a session could hold if each left something behind.
+    private static let errors = Fault(
+        number: 57, name: "errors", title: "100,000 error answers on one session", rule: .nothingTwice, isQuick: true
     ) { trial in
-        try trial.open(hosting: Trial.accepting(after: 5...15))
-        try trial.start()
-        trial.produce()
-        var (limit, mostRefused) = (1000, 0)
-        for _ in 1...trial.times(40) {
-            try trial.awaitBusy()
-            try trial.strike {
-                for next in [1, 1000, 0, 1, 0, 1000] {
-                    // Two sessions; the falls beside the one that `strike` counts are counted here.
-                    if next < limit { mostRefused += 2 * (limit - next) }
-                    if next == 0 { trial.count(1) }
-                    limit = next
-                    trial.stage.hosted.behave { $0.streamLimit = UInt32(next) }
-                    trial.pause(20...150)
-                }
-            }
-        }
+        let streams = 100
+        try trial.open(
+            hosting: Behaviour(), settings: ["pool_size": "1", "apns_max_concurrent_streams": String(streams)])
+        let daemon = try trial.start()
+        // Before the first acceptance suspect tokens would hold the app.
+        try trial.queue(1)
+        try trial.awaitSent(1)
+        trial.stage.hosted.behave { $0.script = ErrorMix.script(seed: trial.seed) }
+        try trial.queue(trial.jobs(80_000))
+        let watch = try ErrorWatch(trial, daemon)
+        trial.count(watch.errors)
+        watch.judge(leastErrors: trial.scale == .full ? 100_000 : 4000)
+        try judgeStreams(trial, streams)
         trial.afterwards = { status in
-            let totals = trial.stage.hosted.totals
-            trial.expectGoodManners(status)
-            if totals.refusedStreams > mostRefused { trial.fail("\(totals.refusedStreams) streams were refused") }
-            if status.counter(.resent) != totals.refusedStreams {
-                trial.fail("\(status.counter(.resent)) went out again for \(totals.refusedStreams) refused streams")
-            }
+            try ErrorMix.judge(trial, status)
+            let seen = trial.stage.hosted.totals
+            if seen.connections != 1 { trial.fail("\(seen.connections) connections, where one was to carry all") }
+            if seen.limitViolations + seen.refusedStreams > 0 { trial.fail("more streams than allowed were open") }
         }
     }
 
-    /// Those that leave no doubt come first, so that their part of the books is looked at alone.
-    private static let goAwayKinds = Fault(
-        number: 52, name: "goaway-kinds", title: "GOAWAY of every kind under load", rule: .onlyWhatWasInFlight, isQuick: true
+    /// Not one place of the session's table is left over from an error: as many streams as it may have are open at once. What had
+    /// no place would be answered a whole answer's time later.
+    private static func judgeStreams(_ trial: Trial, _ streams: Int) throws {
+        let latency = Duration.seconds(2)
+        trial.stage.hosted.behave { $0.script = APNSSimulator.Script(latency: latency...latency) }
+        let before = trial.stage.hosted.totals.requests
+        try trial.queue(streams)
+        try trial.await("the first of \(streams) is answered") { trial.stage.hosted.totals.requests > before }
+        let isFull = waitUntil(atMost: latency / 2) { trial.stage.hosted.totals.requests == before + streams }
+        if !isFull { trial.fail("\(trial.stage.hosted.totals.requests - before) streams of \(streams) were open at once") }
+        try trial.await("all are settled") { try trial.status().isDrained }
+    }
+
+    /// The machine behind one of four sessions fails: it answers everything with 500, or with 403, or with nothing. It goes on so
+    /// for good; the daemon is to leave it.
+    private static let poisoned = Fault(
+        number: 58, name: "poisoned-session", title: "one of 4 sessions answers only 500, 403, or never", rule: .nothingTwice,
+        isQuick: true
     ) { trial in
-        try trial.open(hosting: Trial.accepting(after: 5...30))
-        let daemon = try trial.start()
-        trial.produce()
-        let doubtless = FarewellKind.doubtless.shuffled(using: &trial.random)
-        let turns = trial.scale == .full ? 80 : 8
-        for turn in 0..<turns { try trial.say(doubtless[turn % doubtless.count], to: daemon) }
-        // Whatever was open at the last of them is settled by then.
-        try trial.awaitSent(try trial.stage.sentAnyhow() + Trial.rate)
-        trial.expectGoodManners(try trial.status())
-        _ = trial.tail.read()
-        let twice = trial.tail.accepted.values.count { $0 > 1 }
-        if twice > 0 { trial.fail("\(twice) delivered twice by GOAWAYs that leave no doubt") }
-        for turn in 0..<turns / 4 { try trial.say(FarewellKind.doubtful[turn % FarewellKind.doubtful.count], to: daemon) }
-        trial.afterwards = { status in
-            let spent = status.counter(.retried) + status.dead
-            if spent > 0 { trial.fail("\(spent) attempts were counted, though APNs judged none") }
+        let streams = 50
+        try trial.open(
+            hosting: Trial.accepting(after: 5...15), remembers: true,
+            settings: ["pool_size": "4", "apns_max_concurrent_streams": String(streams), "apns_request_timeout": "1"])
+        try trial.start()
+        try trial.produce(perSecond: 1000)
+        var victims: [Int] = []
+        for turn in 0..<trial.times(12) {
+            let poison = Poison.allCases[turn % 3]
+            try trial.settleDown(sessions: 4)
+            let before = trial.complaints(poison.complaint)
+            try trial.strike {
+                victims.append(try trial.poison(poison))
+                try trial.await("it is noticed") { trial.complaints(poison.complaint) > before }
+            }
         }
+        try trial.settleDown(sessions: 4)
+        trial.afterwards = { status in PoisonBooks(trial, victims, streams: streams).judge(status) }
     }
 }
 
-/// A GOAWAY as one row of its kinds says it.
-private struct FarewellKind {
-    enum Way: CaseIterable {
-        /// To all sessions, whatever they are doing.
-        case toAll
-        /// In place of an answer, to the session that asked.
-        case insteadOfAnswer
-        /// To sessions that dial, in place of SETTINGS.
-        case insteadOfSettings
+/// What a session can be poisoned with.
+private enum Poison: CaseIterable {
+    case serverError, credential, silence
+
+    var answer: Answer {
+        switch self {
+        case .serverError: .usual(500)
+        case .credential: .usual(403)
+        case .silence: .silent
+        }
     }
 
-    /// As `apns-simulator` reads them.
-    var words: String
-    var ways: [Way] = [.toAll, .insteadOfAnswer]
-    var holdsApp = false
-
-    /// All that they include is answered, and what they leave out was not looked at.
-    static let doubtless: [FarewellKind] = [
-        .init(words: "graceful"), .init(words: "graceful:Shutdown"), .init(words: "all"), .init(words: "all:Shutdown"),
-        .init(words: "all:IdleTimeout"), .init(words: "all/11:calm down, please"), .init(words: "middle"),
-        .init(words: "middle:ServiceUnavailable"), .init(words: "middle/2:something went wrong here"),
-        .init(words: "zero:InternalServerError"), .init(words: "zero/1:a word in plain text"), .init(words: "twice"),
-        .init(words: "twice/2:Shutdown"), .init(words: "below", ways: [.insteadOfAnswer]),
-        .init(words: "below/1:not like this", ways: [.insteadOfAnswer]), .init(words: "limit", ways: [.insteadOfAnswer]),
-        .init(words: "zero:Shutdown", ways: [.insteadOfSettings]), .init(words: "zero/2:not today", ways: [.insteadOfSettings]),
-        .init(words: "middle:BadCertificate", holdsApp: true), .init(words: "all:InvalidProviderToken", holdsApp: true),
-    ]
-    /// The connection ends without the answers that they promise.
-    static let doubtful: [FarewellKind] = [
-        .init(words: "abrupt"), .init(words: "abrupt/2"), .init(words: "abrupt/2:InternalServerError"),
-        .init(words: "abrupt/1:the peer is gone"), .init(words: "abrupt/11"), .init(words: "abrupt:Shutdown"),
-    ]
+    /// How the log says that it was noticed.
+    var complaint: String {
+        switch self {
+        case .serverError: "three answers of 500 in a row"
+        case .credential: "APNs does not accept the credential"
+        case .silence: "a request was never answered"
+        }
+    }
 }
 
 extension Trial {
-    /// One GOAWAY, and the way back.
-    fileprivate func say(_ kind: FarewellKind, to daemon: DaemonProcess) throws {
-        let (frame, next) = try GoAway.kind(kind.words)
-        try awaitBusy()
-        pause(10...100)
-        if frame.isAbrupt { try allowInFlightTwice() }
-        try strike {
-            let (heard, holds) = (stage.hosted.totals.goAways, complaints("APNs does not accept the credential"))
-            switch kind.ways.randomElement(using: &random)! {
-            case .toAll: stage.hosted.goAway(frame, then: next)
-            case .insteadOfAnswer: stage.hosted.behave { $0.script.turns = [.init(1, .goAway(frame, then: next))] }
-            case .insteadOfSettings:
-                stage.hosted.behave { $0.greeting = .goAway(frame) }
-                stage.hosted.goAway()
-                try self.await("two dials are sent away") { stage.hosted.totals.goAways >= heard + 4 }
-            }
-            try self.await("it is said") { stage.hosted.totals.goAways > heard }
-            stage.hosted.behave { ($0.greeting, $0.script.turns) = (.settings, []) }
-            guard kind.holdsApp else { return }
-            try self.await("it is held") { complaints("APNs does not accept the credential") > holds }
-            daemon.process.kill(SIGHUP)
-        }
+    /// Waits until so many sessions are open, and what failed before has gone out again.
+    fileprivate func settleDown(sessions: Int) throws {
+        try self.await("\(sessions) sessions are open") { stage.hosted.totals.openConnections == sessions }
+        try self.await("no retry waits") { try status().delayed == 0 }
+        // Retries go before what is new.
+        try awaitSent(try stage.sentAnyhow() + 500)
     }
 
-    /// What a client does that keeps to the rules: nothing beyond an acknowledged limit, nothing in doubt, nothing counted.
-    fileprivate func expectGoodManners(_ status: QueueStatus) {
-        let totals = stage.hosted.totals
-        if totals.limitViolations > 0 { fail("\(totals.limitViolations) streams beyond a limit that was acknowledged") }
-        if totals.violations + totals.priorityFrames > 0 { fail("the rules of HTTP/2 were broken: \(totals)") }
-        let spent = status.counter(.retried) + status.dead
-        if spent > 0 { fail("\(spent) attempts were counted, though APNs judged none") }
-        if status.counter(.maybeDuplicate) > 0 { fail("\(status.counter(.maybeDuplicate)) in doubt, where there is none") }
+    /// Poisons one of the sessions that have lately been used; returns the number of its connection.
+    fileprivate func poison(_ poison: Poison) throws -> Int {
+        let used = Set(stage.hosted.ledger.entries.suffix(200).map(\.connection)).sorted()
+        let victim = used.randomElement(using: &random)!
+        stage.hosted.behave { $0.connections = [.init(victim, poison.answer)] }
+        return victim
+    }
+}
+
+/// What became of the pushes that met a poisoned session.
+private struct PoisonBooks {
+    let trial: Trial
+    /// Connections, by turn.
+    let victims: [Int]
+    let streams: Int
+    private let entries: [LedgerEntry]
+
+    init(_ trial: Trial, _ victims: [Int], streams: Int) {
+        (self.trial, self.victims, self.streams) = (trial, victims, streams)
+        entries = trial.stage.hosted.ledger.entries
+    }
+
+    func judge(_ status: QueueStatus) {
+        if status.dead > 0 { trial.fail("\(status.dead) dead letters for the sake of a session") }
+        let failures = entries.filter { $0.verdict != .accepted(isAnswered: true) }
+        for victim in victims {
+            // What was answered well just before may stand between its first errors, and all that is open then is answered alike.
+            let count = failures.count { $0.connection == victim }
+            if !(1...3 * streams).contains(count) { trial.fail("\(count) failures on a session with \(streams) streams") }
+        }
+        let counted = failures.count { $0.verdict.isCounted }
+        if status.counter(.retried) != counted {
+            trial.fail("\(status.counter(.retried)) counted retries, \(counted) would be right")
+        }
+        let again = trial.complaints("Retrying count (2)")
+        if again > 0 { trial.fail("\(again) jobs were counted twice for one session") }
+        judgeWays()
+    }
+
+    /// A push that failed on one session goes out again over another one.
+    private func judgeWays() {
+        var last: [String: LedgerEntry] = [:]
+        var stubborn = 0
+        for entry in entries {
+            if let before = last[entry.token], before.connection == entry.connection { stubborn += 1 }
+            last[entry.token] = entry
+        }
+        if stubborn > 0 { trial.fail("\(stubborn) resends went over the session that had failed them") }
+    }
+}
+
+extension Verdict {
+    /// 403 is the credential's fault, whoever says so, and costs a job nothing.
+    fileprivate var isCounted: Bool {
+        switch self {
+        case .silent, .refused(500, _): true
+        default: false
+        }
     }
 }

@@ -20,8 +20,10 @@ public final class HostedSimulator: PushService {
     /// A second provider signing key that it takes, of the same team, as `credentials/AuthKey_SIMKEY0002.p8`.
     public static let secondKeyID = "SIMKEY0002"
 
-    /// - Parameter behaviour: how it begins.
-    public init(folder: TemporaryFolder, _ behaviour: Behaviour) throws {
+    /// - Parameters:
+    ///   - behaviour: how it begins.
+    ///   - remembers: keeps every request with its connection in memory, beside the file.
+    public init(folder: TemporaryFolder, _ behaviour: Behaviour, remembers: Bool = false) throws {
         self.folder = folder
         let credentials = try Credentials.make()
         try credentials.write(to: folder.file("credentials"))
@@ -31,7 +33,7 @@ public final class HostedSimulator: PushService {
         var configuration = Simulator.Configuration(credentials: credentials)
         configuration.providerKeys.append(second)
         configuration.behaviour = behaviour
-        configuration.ledgerDetail = .counts
+        configuration.ledgerDetail = remembers ? .requests(keepsBodies: false) : .counts
         configuration.ledgerPath = folder.file("ledger")
         simulator = try Simulator(configuration)
     }

@@ -47,6 +47,13 @@ struct ConnectionOptions: ParsableArguments {
     var connectLimit: String?
 
     @Option(help: ArgumentHelp(
+        "What the n-th connection answers to every valid push, as 2=500; repeatable.", valueName: "n=answer"))
+    var connection: [String] = []
+
+    @Option(help: ArgumentHelp("The same for every n-th connection; repeatable.", valueName: "n=answer"))
+    var everyConnection: [String] = []
+
+    @Option(help: ArgumentHelp(
         """
         What a connection gets on which nothing was asked for so long: goaway or 400 (IdleTimeout), or 500 to all that \
         follows, as 30s=500.
@@ -90,6 +97,8 @@ struct ConnectionOptions: ParsableArguments {
         behaviour.dropsLimitAfterRejection = dropStreamsAfterRejection
         behaviour.goAwayEvery = goAwayEvery ?? 0
         try behaviour.greet(noSettings ? "nothing" : greeting)
+        behaviour.connections =
+            try connection.map { try Script.Turn($0, repeats: false) } + everyConnection.map { try Script.Turn($0, repeats: true) }
         behaviour.refusals = try refuse.map { try Behaviour.Refusal($0) }
         behaviour.connectLimit = try connectLimit.map { try Behaviour.ConnectLimit($0) }
         if let idle { try behaviour.idle(idle) }

@@ -48,7 +48,9 @@ extension Dispatcher {
 
     private mutating func refused(_ why: String, list: Int) {
         if hasConnected {
-            log.error("Redis refuses: \(why). Jobs stay in the queue; trying again every 5 s.")
+            let remedy = RedisRefusal.fault(why, settings).remedy
+            let hint = remedy.isEmpty ? "" : " (\(remedy))"
+            log.error("Redis refuses: \(why)\(hint). Jobs stay in the queue; trying again every 5 s.")
         } else {
             startFault = why
         }
@@ -56,6 +58,7 @@ extension Dispatcher {
 
     private mutating func claimed(_ jobs: [ClaimedJob], list: Int) {
         counters.claimed += jobs.count
+        lists[list].cutBytes = 0
         var givenBack: [ClaimedJob] = []
         for job in jobs where !take(job, list: list) { givenBack.append(job) }
         if apps.count == 1 { return }
@@ -77,10 +80,7 @@ extension Dispatcher {
 
     /// Puts a job on its way, or settles it if this is not its time. False if it was given back.
     private mutating func start(_ job: consuming Job, of claim: ClaimedJob, list: Int) -> Bool {
-        if let parts = job.parts() {
-            lists[list].queue.settle(Settlement(id: claim.id, effect: .split(into: parts)))
-            return true
-        }
+        if case .tokens = job.target { return cut(job, of: claim, list: list) }
         if let due = job.notBefore, due > wallClock.seconds {
             // Redis' sorted sets hold doubles: past 2^53 ms a time is beyond any calendar.
             let milliseconds = Int64(min(due * 1000, 9_007_199_254_740_992))
@@ -111,6 +111,17 @@ extension Dispatcher {
         } else if !memory.hasPauses(now: now) || !waitsBehindAnother(held, claim) {
             send(held, by: app)
         }
+        return true
+    }
+
+    /// Replaces a job for many devices by its parts. One that would be too much at once goes back: its turn comes when the parts of
+    /// those before it are out.
+    private mutating func cut(_ job: borrowing Job, of claim: ClaimedJob, list: Int) -> Bool {
+        guard lists[list].cutBytes < List.mostCutBytes, let parts = job.parts() else {
+            return giveBack(claim, list: list, toTail: false)
+        }
+        lists[list].cutBytes += parts.reduce(0) { $0 + $1.count }
+        lists[list].queue.settle(Settlement(id: claim.id, effect: .split(into: parts)))
         return true
     }
 

@@ -133,7 +133,7 @@ extension Dispatcher {
         for effect in effects {
             switch effect {
             case .hold(let reason):
-                log.error("\(app.label)\(reason.sentence). Its jobs stay in the queue until APNs accepts one.")
+                log.error("\(app.label)\(reason.wholeSentence) Its jobs stay in the queue until APNs accepts one.")
                 takeBack(app: index)
                 giveBackSuspects(app: index)
             case .reconnect: app.pool.reconnect()

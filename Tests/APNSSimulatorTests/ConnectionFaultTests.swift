@@ -87,6 +87,34 @@ struct ConnectionFaultTests {
         #expect(try third.next(RawClient.Frame.headers).flags & 1 == 1)
     }
 
+    @Test func `one connection has lost its way, the others have not`() throws {
+        let fixture = try Fixture { $0.behaviour.connections = [.init(2, .usual(500))] }
+        let clients = try (0..<3).map { _ in try RawClient(fixture) }
+        fixture.simulator.plan(token: Fixture.deviceToken, answers: [.accept])
+        for stream in [UInt32(1), 3] {
+            try clients[1].push(stream: stream)
+            let body = try clients[1].next(RawClient.Frame.data).payload
+            #expect(String(decoding: body, as: UTF8.self) == #"{"reason":"InternalServerError"}"#)
+        }
+        for client in [clients[0], clients[2]] {
+            try client.push(stream: 1)
+            #expect(try client.next(RawClient.Frame.headers).flags & 1 == 1)
+        }
+        fixture.simulator.behave { $0.connections = [] }
+        try clients[1].push(stream: 5)
+        #expect(try clients[1].next(RawClient.Frame.headers).flags & 1 == 1)
+    }
+
+    @Test func `every second connection, from its first push on`() throws {
+        let fixture = try Fixture { $0.behaviour.connections = [.init(2, repeats: true, .resetStream(code: 2))] }
+        let clients = try (0..<4).map { _ in try RawClient(fixture) }
+        for (index, client) in clients.enumerated() {
+            try client.push(stream: 1)
+            let wanted = index % 2 == 0 ? RawClient.Frame.headers : RawClient.Frame.reset
+            #expect(try client.next(wanted).type == wanted)
+        }
+    }
+
     @Test func `answers in many small frames, each byte in a record of its own, are the same answers`() throws {
         let fixture = try Fixture {
             $0.behaviour.splitsFrames = true

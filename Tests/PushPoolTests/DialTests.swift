@@ -36,10 +36,10 @@ struct DialTests {
         _ = listener.port
     }
 
-    @Test func `an unknown root is a fault of the credential kind`() throws {
+    @Test func `an unknown root is a fault of its own kind`() throws {
         let server = try FakeServer()
         let fixture = try PoolFixture(port: server.port) { $0.extraRootsPath = nil }
-        guard case .dial(let text, isCredential: true) = dialFault(fixture) else {
+        guard case .untrusted(let text) = dialFault(fixture) else {
             Issue.record("\(fixture.events.all)")
             return
         }

@@ -60,7 +60,7 @@ struct SingleSend {
             pool = try SessionPool(
                 settings: settings, credential: credential.credential, deliveries: deliveries, events: events)
         } catch {
-            throw Fault(description: error.description)
+            throw Fault(description: "\(error)")
         }
         defer { _ = pool.close() }
         try wait(wakeUp, until: begun + settings.dialTimeout + .seconds(1), for: "session") { try isOpen(events) }
