@@ -101,7 +101,7 @@ extension Trial {
         try queue(jobs) { number in
             #"{"token":"\#(deviceToken(number))","app":"\#(apps[number % apps.count])","identifier":\#(number),"data":{"aps":{}}}"#
         }
-        if producer == nil { produce(from: Trial.firstOfOthers) }
+        if producer == nil { try produce(from: Trial.firstOfOthers) }
         return try start()
     }
 
