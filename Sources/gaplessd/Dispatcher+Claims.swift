@@ -6,10 +6,12 @@ extension Dispatcher {
     /// Tells each list how many jobs could go out now. A list of lower priority is asked while those before it are empty.
     mutating func offerPlaces() {
         var places = withinLimits(phase == .running ? apps.reduce(0) { $0 + $1.places(now: now) } : 0)
+        // Whose jobs come next nobody knows: the places of one app must not fill another beyond measure.
+        let most = apps.reduce(Int.max) { min($0, $1.room) }
         for list in lists {
             if let paused = list.pausedUntil, paused <= now { list.pausedUntil = nil }
             let mayClaim = list.pausedUntil == nil && !list.isInDoubt
-            list.queue.offer(places: mayClaim ? list.rounds.places(places) : 0, now: now)
+            list.queue.offer(places: mayClaim ? min(list.rounds.places(places), most) : 0, now: now)
             if mayClaim && lists.count > 1 && list.queue.wantsPlaces(now: now) { places = 0 }
         }
     }

@@ -54,6 +54,14 @@ final class PushApp {
         return max(0, min(gate.allowance(now: now) - held, streams + min(streams, 250) - (held - heldSuspects)))
     }
 
+    /// How many more of its jobs may be claimed for places of other apps: twice what it claims for its own is the most that it holds.
+    /// An app that sends nothing gives back what it gets, and an app without answers lets go of it in time.
+    var room: Int {
+        let streams = pool.capacity
+        guard gate.isOpen, streams > 0 else { return Int.max }
+        return max(0, 2 * (streams + min(streams, 250)) - (held - heldSuspects))
+    }
+
     /// Whether a job that was claimed may go out.
     func takesOne(now: ContinuousClock.Instant) -> Bool {
         pool.capacity > 0 && (gate.isOpen || held < gate.allowance(now: now))
