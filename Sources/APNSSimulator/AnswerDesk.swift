@@ -72,8 +72,11 @@ final class AnswerDesk {
     func plan(token: String, _ answers: [Answer]) { player.plan(token: token.utf8, answers) }
 
     /// What to do about a request; a request without an id gets one.
-    func answer(_ request: inout Request, of peer: inout Peer) -> Answer {
+    ///
+    /// - Parameter connection: its number.
+    func answer(_ request: inout Request, of peer: inout Peer, on connection: Int) -> Answer {
         if let fault = fault(in: &request, of: &peer) { return .reason(fault) }
+        if let turn = behaviour.connections.first(where: { $0.isDue(at: connection) }) { return turn.answer }
         if request.kind == .device, !devices.rules.isEmpty {
             let token = ScriptPlayer.key(request.token)
             if !player.hasPlan(for: token), let answer = devices.answer(token: token, topic: request[.topic], environment, now: now) {
@@ -88,6 +91,9 @@ final class AnswerDesk {
         if !verifier.firstSeen.isEmpty {
             writer.totals.providerTokens.merge(verifier.firstSeen, uniquingKeysWith: +)
             verifier.firstSeen = [:]
+        }
+        if fault == nil && !behaviour.refusals.isEmpty {
+            fault = behaviour.refusal(certificate: peer.certificate != nil, key: peer.tokens.key?.keyID)
         }
         if fault == nil && request.kind != .device { fault = validator.appFault(request, peer) }
         if fault == nil && request.kind == .broadcast { fault = channels.fault(of: request) }

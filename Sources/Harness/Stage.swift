@@ -23,16 +23,17 @@ public final class Stage {
     /// - Parameters:
     ///   - arguments: of a simulator in a process of its own.
     ///   - behaviour: how a simulator in our own process begins, in place of that.
+    ///   - remembers: whether that one keeps every request with its connection.
     ///   - server: a Redis that runs already, in place of one with these options.
     ///   - proxySeed: puts a proxy before Redis and one before the simulator, whose chances are drawn from this seed.
     ///   - pinned: the processor that Redis and the simulator share, so that the daemon has another to itself.
     public init(
-        simulator arguments: [String] = [], hosting behaviour: Behaviour? = nil, ledger: Bool = true, redis options: [String] = [],
-        on server: RedisServer? = nil, proxySeed: UInt64? = nil, pinned: Int? = nil
+        simulator arguments: [String] = [], hosting behaviour: Behaviour? = nil, remembers: Bool = false, ledger: Bool = true,
+        redis options: [String] = [], on server: RedisServer? = nil, proxySeed: UInt64? = nil, pinned: Int? = nil
     ) throws {
         redis = try server ?? RedisServer(options: options)
         if let behaviour {
-            simulator = try HostedSimulator(folder: folder, behaviour)
+            simulator = try HostedSimulator(folder: folder, behaviour, remembers: remembers)
         } else {
             simulator = try SimulatorProcess(folder: folder, ledger: ledger, arguments)
         }

@@ -1,3 +1,4 @@
+import Glibc
 internal import Sockets
 internal import Synchronization
 internal import Threads
@@ -58,7 +59,8 @@ struct Dial {
 
     /// The addresses of what is to be dialled, looked up anew; `nil` when the pool wants this dial no more.
     private func resolve() throws(SocketError) -> [SocketAddress]? {
-        let answers = Mailbox<Resolver.Answer>()
+        guard let wakeUp = WakeUp.ifAvailable(sparing: 0) else { throw .system("eventfd", errno: EMFILE) }
+        let answers = Mailbox<Resolver.Answer>(wakeUp: wakeUp)
         let resolver = context.shared.resolver
         resolver.ask(dialled.host, port: dialled.port, for: context.id, answers: answers)
         defer { resolver.forget(context.id) }

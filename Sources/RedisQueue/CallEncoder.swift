@@ -11,7 +11,7 @@ struct CallEncoder {
     private var loaded: Set<String> = []
 
     /// One claim's jobs together; a single job may be larger.
-    private static let mostClaimedBytes = 4 << 20
+    private static let mostClaimedBytes = 512 << 10
 
     /// - Parameter information: names and values for `worker:W`.
     init(settings: QueueSettings, worker: WorkerName, information: [String], birthMark: Int64) {
@@ -96,6 +96,7 @@ struct CallEncoder {
         case .fetch(let fields): out.appendCommand(Arguments(["HMGET", inflight] + fields))
         case .pop(let count):
             out.appendCommand(Arguments(count == 1 ? ["LPOP", keys.list] : ["LPOP", keys.list, String(count)]))
+        case .look: out.appendCommand(Arguments(["LLEN", keys.list]))
         case .wait: out.appendCommand(Arguments(waitCommand))
         }
     }

@@ -9,6 +9,8 @@ struct SettleBatch: Equatable {
     private(set) var steps = Arguments()
     private(set) var resent = 0
     var maybeDuplicates = 0
+    /// Jobs that are replaced by their parts.
+    private(set) var cuts = 0
     /// Settlements of jobs that APNs has seen: what is pushed twice if a Redis put back in time undoes this batch.
     private(set) var answered = 0
 
@@ -38,7 +40,8 @@ struct SettleBatch: Equatable {
             answered += 1
             if settlement.feedback == nil && settlement.result == nil { return acknowledged.append(field) }
         case .delay(_, _, isRetry: true), .deadLetter: answered += 1
-        case .delay, .release, .split: break
+        case .split: cuts += 1
+        case .delay, .release: break
         }
         writeHead(of: settlement, field: field)
         switch settlement.effect {

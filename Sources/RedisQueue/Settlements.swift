@@ -10,6 +10,8 @@ struct Settlements {
 
     private var pending = SettleBatch()
     private var heads: [HeadStep] = []
+    /// Those of them that are replaced by their parts.
+    private var headCuts = 0
     /// When the first that still gathers came in; those that go to the head of the list have their own.
     private(set) var gatheringSince: ContinuousClock.Instant?
     private(set) var headsSince: ContinuousClock.Instant?
@@ -27,6 +29,9 @@ struct Settlements {
     var isEmpty: Bool { !isGathering && unconfirmed.isEmpty }
     var isGathering: Bool { !pending.isEmpty || !heads.isEmpty }
 
+    /// Whether the parts of a job are not known to stand in the list yet.
+    var isCutting: Bool { headCuts > 0 || unconfirmed.contains { $0.cuts > 0 } }
+
     /// The way of nearly all jobs: see `SettleBatch.addAcknowledgement`.
     mutating func addAcknowledgement(_ id: UInt64, now: ContinuousClock.Instant) {
         if pending.isEmpty { gatheringSince = now }
@@ -38,6 +43,7 @@ struct Settlements {
         switch settlement.effect {
         case .release(toTail: false), .split:
             if headsSince == nil { headsSince = now }
+            if case .split = settlement.effect { headCuts += 1 }
             heads.append(HeadStep(settlement: settlement, field: field, job: job))
         default:
             if pending.isEmpty { gatheringSince = now }
@@ -67,6 +73,7 @@ struct Settlements {
         }
         sealPending()
         heads.removeAll()
+        headCuts = 0
         headsSince = nil
     }
 

@@ -36,8 +36,22 @@ struct ConnectionOptions: ParsableArguments {
     var noSettings = false
 
     @Option(help: ArgumentHelp(
+        """
+        A credential that is refused though it is good: certificate (a TLS alert to whoever shows one), certificate=REASON \
+        or KEYID=REASON (that answer to each push); repeatable.
+        """, valueName: "credential=reason"))
+    var refuse: [String] = []
+
+    @Option(help: ArgumentHelp(
         "Reset new connections for a while when too many came, as 20/1s:5s.", valueName: "n/time:block"))
     var connectLimit: String?
+
+    @Option(help: ArgumentHelp(
+        "What the n-th connection answers to every valid push, as 2=500; repeatable.", valueName: "n=answer"))
+    var connection: [String] = []
+
+    @Option(help: ArgumentHelp("The same for every n-th connection; repeatable.", valueName: "n=answer"))
+    var everyConnection: [String] = []
 
     @Option(help: ArgumentHelp(
         """
@@ -83,6 +97,9 @@ struct ConnectionOptions: ParsableArguments {
         behaviour.dropsLimitAfterRejection = dropStreamsAfterRejection
         behaviour.goAwayEvery = goAwayEvery ?? 0
         try behaviour.greet(noSettings ? "nothing" : greeting)
+        behaviour.connections =
+            try connection.map { try Script.Turn($0, repeats: false) } + everyConnection.map { try Script.Turn($0, repeats: true) }
+        behaviour.refusals = try refuse.map { try Behaviour.Refusal($0) }
         behaviour.connectLimit = try connectLimit.map { try Behaviour.ConnectLimit($0) }
         if let idle { try behaviour.idle(idle) }
         behaviour.ignoresPings = silentPings

@@ -11,7 +11,7 @@ struct Serve: ParsableCommand {
             and goes on. Nothing else is printed on stdout.
 
             ANSWERS
-              An ANSWER of --fail, --token, --at and --every is one of these, after an optional delay such as 20ms+:
+              An ANSWER of --fail, --token, --at, --every, --connection and --every-connection is one of these, after an optional delay such as 20ms+:
                 STATUS[:REASON]       that answer, with Apple's usual reason; 200 accepts
                 silent                never answered
                 rst[:CODE]            RST_STREAM, with INTERNAL_ERROR (2) unless told
@@ -20,18 +20,19 @@ struct Serve: ParsableCommand {
                 half-open             the connection stays, and is never read or written
                 half-open-after       the same; the push was accepted
                 goaway[:KIND[:TEXT]]  GOAWAY, see below
-              Of several that apply a push gets that of --device, --at, --every, --token, --dead or --fail, in this \
-            order. Times are 20ms or 1.5s, shares 2% or 0.02.
+              Of several that apply a push gets that of --connection, --every-connection, --device, --at, --every, --token, --dead \
+            or --fail, in this order. Times are 20ms or 1.5s, shares 2% or 0.02.
 
             GOAWAY
                 below     the last id is below this stream (what goaway alone means)
                 all       every stream begun is answered, then the connection ends
+                middle    the last id is halfway between the last accepted stream and this one
                 zero      no stream was processed
                 graceful  the notice with 2^31-1; 50 ms later the same as all
                 abrupt    the last id covers every stream, and none is answered
                 twice     two frames in a row: all, then below
                 limit     code 7 with APNs' plain text about too many streams
-              A TEXT of one word goes out as {"reason":"TEXT"}, one with blanks as it stands, none as empty debug data.
+              KIND/CODE, as abrupt/2, sends that error code of HTTP/2 in place of 0, but with limit. A TEXT of one word goes out as {"reason":"TEXT"}, one with blanks as it stands, none as empty debug data.
 
             DEVICES
               --device PREFIX=STATE says what is known of all tokens that begin so; an empty prefix is every token:
@@ -69,6 +70,8 @@ struct Serve: ParsableCommand {
                 apns-simulator --every 5000=goaway:graceful --streams-walk 50ms=0..1000
               Tokens that begin with 00 are gone, those with 01 may get 5 pushes in 10 s:
                 apns-simulator --device 00=unregistered --device 01=limited:5/10s
+              The machine behind every fifth connection answers nothing but 500:
+                apns-simulator --every-connection 5=500
               More than 20 connections in a second shut the door for 5 s:
                 apns-simulator --connect-limit 20/1s:5s
 

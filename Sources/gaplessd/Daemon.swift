@@ -30,9 +30,10 @@ enum Daemon {
     ///   - signals: made before any thread.
     ///   - readAnew: reads the settings file and its credentials again, for SIGHUP.
     /// - Returns: the faults because of which it could not start, if so: then nothing was claimed.
+    /// - Throws: `CredentialError`, or `ThreadFailure` where the system gives no threads; nothing was claimed either.
     static func run(
         _ configuration: Configuration, signals: consuming SignalInbox, log: Log, readAnew: @escaping Dispatcher.ReadAnew
-    ) throws(CredentialError) -> [String] {
+    ) throws -> [String] {
         let settings = configuration.settings
         let watch = WatchPost(log: log)
         defer { watch.close() }

@@ -9,7 +9,7 @@ extension Dispatcher {
         for list in lists {
             if let paused = list.pausedUntil, paused <= now { list.pausedUntil = nil }
             let mayClaim = list.pausedUntil == nil && !list.isInDoubt
-            list.queue.offer(places: mayClaim ? places : 0, now: now)
+            list.queue.offer(places: mayClaim ? list.rounds.places(places) : 0, now: now)
             if mayClaim && lists.count > 1 && list.queue.wantsPlaces(now: now) { places = 0 }
         }
     }
@@ -58,10 +58,13 @@ extension Dispatcher {
 
     private mutating func claimed(_ jobs: [ClaimedJob], list: Int) {
         counters.claimed += jobs.count
-        var placed = 0
-        for job in jobs where take(job, list: list) { placed += 1 }
-        // Only jobs of apps that cannot send: turning them round at full speed would help nobody.
-        if placed == 0 && apps.count > 1 { lists[list].pausedUntil = now + .milliseconds(250) }
+        lists[list].cutBytes = 0
+        var givenBack: [ClaimedJob] = []
+        for job in jobs where !take(job, list: list) { givenBack.append(job) }
+        if apps.count == 1 { return }
+        // Jobs of apps that cannot send: turning them round at full speed would help nobody.
+        let pause = lists[list].rounds.claimed(placed: jobs.count - givenBack.count, givenBack: givenBack, now: now)
+        lists[list].pausedUntil = pause.map { now + $0 }
     }
 
     /// Finds out what a job is and where it goes. False if it was given back.
@@ -77,10 +80,7 @@ extension Dispatcher {
 
     /// Puts a job on its way, or settles it if this is not its time. False if it was given back.
     private mutating func start(_ job: consuming Job, of claim: ClaimedJob, list: Int) -> Bool {
-        if let parts = job.parts() {
-            lists[list].queue.settle(Settlement(id: claim.id, effect: .split(into: parts)))
-            return true
-        }
+        if case .tokens = job.target { return cut(job, of: claim, list: list) }
         if let due = job.notBefore, due > wallClock.seconds {
             // Redis' sorted sets hold doubles: past 2^53 ms a time is beyond any calendar.
             let milliseconds = Int64(min(due * 1000, 9_007_199_254_740_992))
@@ -111,6 +111,17 @@ extension Dispatcher {
         } else if !memory.hasPauses(now: now) || !waitsBehindAnother(held, claim) {
             send(held, by: app)
         }
+        return true
+    }
+
+    /// Replaces a job for many devices by its parts. One that would be too much at once goes back: its turn comes when the parts of
+    /// those before it are out.
+    private mutating func cut(_ job: borrowing Job, of claim: ClaimedJob, list: Int) -> Bool {
+        guard lists[list].cutBytes < List.mostCutBytes, let parts = job.parts() else {
+            return giveBack(claim, list: list, toTail: false)
+        }
+        lists[list].cutBytes += parts.reduce(0) { $0 + $1.count }
+        lists[list].queue.settle(Settlement(id: claim.id, effect: .split(into: parts)))
         return true
     }
 

@@ -1,4 +1,5 @@
 import Synchronization
+import Threads
 
 /// The lines of gaplessd, and the one place that knows their wording (contract, section 6).
 ///
@@ -38,9 +39,9 @@ final class Log: Sendable {
     /// - Parameters:
     ///   - output: gets `Sent:` and information.
     ///   - errors: gets warnings and errors.
-    init(format: Format = .text, level: Level = .info, output: CInt = 1, errors: CInt = 2) {
+    init(format: Format = .text, level: Level = .info, output: CInt = 1, errors: CInt = 2) throws(ThreadFailure) {
         threshold = Atomic(level.rawValue)
-        writer = LogWriter(format: format, output: output, errors: errors)
+        writer = try LogWriter(format: format, output: output, errors: errors)
     }
 
     private var level: Level { Level(rawValue: threshold.load(ordering: .relaxed)) ?? .debug }

@@ -84,7 +84,7 @@ struct ToolTests {
     @Test(arguments: [
         ["--fail", "nonsense"], ["--dead", "200%"], ["--latency", "2ms..1ms"], ["--token", "x"], ["--port", "70000"],
         ["--auth", "none"], ["--greeting", "x"], ["--idle", "1s"], ["--streams-walk", "1"], ["--over-limit", "x"],
-        ["--connect-limit", "3"], ["--at", "0=503"], ["--every", "x"], ["--device", "zz=good"], ["--channel", "x"],
+        ["--connect-limit", "3"], ["--at", "0=503"], ["--connection", "0=500"], ["--every-connection", "x"], ["--every", "x"], ["--device", "zz=good"], ["--channel", "x"],
         ["--record-bytes", "0"], ["--goaway-every", "0"], ["--fail-times", "0"], ["--fail", "503:60%", "--fail", "500:60%"],
     ])
     func `wrong usage ends with 64 and a sentence`(options: [String]) throws {

@@ -4,6 +4,26 @@ import Harness
 import RedisQueue
 import Testing
 
+@Suite("Jobs for very many devices", .timeLimit(.minutes(5)))
+struct DaemonManyDevicesTests {
+    /// A million parts, each with a payload of its own, would be more than half a gigabyte.
+    @Test(arguments: ["Hello", String(repeating: "x", count: 3000)])
+    func `they are cut no further ahead than they can go out`(text: String) throws {
+        let stage = try DaemonStage { $0.ledgerDetail = .counts }
+        let tokens = (0..<10_000).map { "\"\(deviceToken($0))\"" }.joined(separator: ",")
+        let job = #"{"tokens":[\#(tokens)],"data":{"aps":{"alert":"\#(text)"}}}"#
+        for _ in 0..<50 { try stage.push(job) }
+        let daemon = try stage.start()
+        #expect(stage.accepts(15_000, atMost: .seconds(120)), "\(daemon.standardError)")
+        let peak = daemon.peakBytes
+        #expect(peak < 64 << 20, "\(peak >> 20) MB resident")
+        // What waits is where it was, but for a few of the jobs.
+        #expect(try stage.status().backlog < 10_000)
+        #expect(daemon.stop()?.status == 0)
+        #expect(try stage.status().unexplained == 0)
+    }
+}
+
 @Suite("A Redis that is old, or loses its memory", .timeLimit(.minutes(5)))
 struct DaemonMemoryTests {
     @Test(arguments: [["--rename-command", "BLMOVE", ""], []])

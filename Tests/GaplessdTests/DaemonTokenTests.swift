@@ -6,13 +6,6 @@ import Testing
 
 @testable import gaplessd
 
-extension DaemonProcess {
-    /// How many provider tokens it has signed.
-    fileprivate var minted: Int {
-        standardOutput.split(separator: "\n").count { $0.contains("A new provider token was signed with the key SIMKEY0001.") }
-    }
-}
-
 @Suite("Provider tokens of a fleet", .timeLimit(.minutes(10)))
 struct DaemonTokenTests {
     /// FLEET=50 is the full size; a dozen shows the same, and leaves the machine to the other tests.
@@ -23,13 +16,13 @@ struct DaemonTokenTests {
         let state = stage.folder.file("state")
         var minted = 0
         for round in 1...2 {
-            let daemons = try (1...Self.fleet).map { try stage.start(["pool_size": "1"], name: "\($0).json", stateFolder: state) }
-            for daemon in daemons { #expect(daemon.says(" is open, ", atMost: .seconds(60))) }
+            let fleet = try Fleet(Self.fleet) { try stage.start(["pool_size": "1"], name: "\($0).json", stateFolder: state) }
+            #expect(fleet.isOpen(within: .seconds(60)))
             try stage.push((0..<1000).map { pushJob(deviceToken(round * 10_000 + $0)) })
             #expect(stage.accepts(1000 * round))
-            for daemon in daemons { #expect(daemon.stop()?.status == 0) }
-            minted += daemons.reduce(0) { $0 + $1.minted }
-            #expect(daemons.allSatisfy { !$0.standardError.contains("cannot be kept") })
+            for daemon in fleet.daemons { #expect(daemon.stop()?.status == 0) }
+            minted += fleet.minted
+            #expect(fleet.loners == 0)
         }
         #expect(minted == 1)
         #expect(stage.simulator.totals.answers.filter { $0.key != "200" }.isEmpty)

@@ -7,7 +7,7 @@ import Testing
 struct DialTests {
     private func dialFault(_ fixture: PoolFixture) -> SessionFault? {
         fixture.events.wait { events in events.contains { if case .dialFailed = $0 { true } else { false } } }
-        for case .dialFailed(_, let fault, _) in fixture.events.all { return fault }
+        for case .dialFailed(_, _, let fault, _) in fixture.events.all { return fault }
         return nil
     }
 

@@ -49,6 +49,28 @@ struct QueueMachineTests {
         #expect(machine.phase == .serving)
     }
 
+    @Test mutating func `while a job that was cut into parts is on its way back, nothing is claimed`() {
+        serve()
+        machine.offer(places: 1000, now: start)
+        machine.advance(now: start)
+        #expect(effects() == [.call(.claim(first: 1, count: 250, fromSecond: 32))])
+        claim(["many", "one"], asked: 250, drained: 0)
+        machine.settle(Settlement(id: 1, effect: .split(into: [bytes("a"), bytes("b")])), now: start)
+        machine.offer(places: 1000, now: start)
+        machine.advance(now: start)
+        let later = effects()
+        guard case .call(.settle(let batch)) = later.last else {
+            Issue.record("\(later)")
+            return
+        }
+        machine.offer(places: 1000, now: start)
+        machine.advance(now: start + .milliseconds(10))
+        #expect(effects().isEmpty)
+        answer(.settle(batch), [.integer(1), .integer(0), .integer(-2), .integer(0)])
+        machine.advance(now: start + .milliseconds(10))
+        #expect(effects() == [.call(.claim(first: 3, count: 250, fromSecond: 32))])
+    }
+
     @Test mutating func `few places wait two milliseconds, many are claimed at once`() {
         serve()
         machine.offer(places: 3, now: start)
@@ -71,11 +93,32 @@ struct QueueMachineTests {
         claim(["a"], asked: 100, drained: 1)
         machine.advance(now: start)
         #expect(effects() == [.report(.claimed([ClaimedJob(id: 1, bytes: bytes("a"))])), .wait])
-        machine.advance(now: start + .seconds(1))
+        machine.advance(now: start + .milliseconds(400))
         #expect(effects().isEmpty)
         machine.answered(.wait, .string(bytes("b")), sentAt: start, now: start) { _ in false }
         machine.advance(now: start)
         #expect(effects() == [.call(.claim(first: 2, count: 99, fromSecond: 32))])
+    }
+
+    @Test mutating func `after half a second of silence it asks how long the list is, and claims when that is news`() {
+        serve()
+        machine.offer(places: 100, now: start)
+        machine.advance(now: start)
+        claim([], asked: 100, drained: 1)
+        machine.advance(now: start)
+        _ = effects()
+        let later = start + .milliseconds(450)
+        #expect(machine.deadline == later)
+        machine.advance(now: later)
+        #expect(effects() == [.call(.look)])
+        machine.answered(.look, .integer(0), sentAt: later, now: later) { _ in false }
+        machine.advance(now: later)
+        #expect(effects().isEmpty)
+        machine.advance(now: later + .milliseconds(450))
+        #expect(effects() == [.call(.look)])
+        machine.answered(.look, .integer(1), sentAt: later, now: later) { _ in false }
+        machine.advance(now: later)
+        #expect(effects() == [.call(.claim(first: 1, count: 100, fromSecond: 32))])
     }
 
     @Test mutating func `a job whose text is a word of the scripts is only a job`() {
@@ -151,16 +194,16 @@ struct QueueMachineTests {
         claim(["a"], asked: 100, drained: 1, urgency: 2)
         machine.advance(now: start)
         _ = effects()
-        machine.advance(now: start + .milliseconds(500))
+        machine.advance(now: start + .milliseconds(400))
         #expect(effects().isEmpty)
-        machine.settle(Settlement(id: 1, effect: .ack), now: start + .milliseconds(500))
-        machine.advance(now: start + .milliseconds(500))
+        machine.settle(Settlement(id: 1, effect: .ack), now: start + .milliseconds(400))
+        machine.advance(now: start + .milliseconds(400))
         guard case .call(.settle(let batch))? = effects().last else {
             Issue.record("no settlement")
             return
         }
-        answer(.settle(batch), [.integer(1), .integer(0), .integer(-2)], at: start + .milliseconds(501))
-        machine.advance(now: start + .milliseconds(501))
+        answer(.settle(batch), [.integer(1), .integer(0), .integer(-2)], at: start + .milliseconds(401))
+        machine.advance(now: start + .milliseconds(401))
         #expect(effects().contains(.call(.claim(first: 2, count: 99, fromSecond: 32))))
     }
 

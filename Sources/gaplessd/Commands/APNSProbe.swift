@@ -12,7 +12,7 @@ enum APNSProbe {
         do {
             pool = try SessionPool(settings: settings, credential: own.credential, deliveries: Mailbox(), events: events)
         } catch {
-            throw .refused(error.description)
+            throw .refused("\(error)")
         }
         defer { _ = pool.close() }
         return try firstWord(events, settings)
@@ -26,7 +26,7 @@ enum APNSProbe {
             for event in events.drain() {
                 switch event {
                 case .opened(_, let address, let streams): return "ok, \(address), \(streams) streams"
-                case .dialFailed(let address, let fault, _), .closed(_, let address, let fault):
+                case .dialFailed(_, let address, let fault, _), .closed(_, let address, let fault):
                     throw ProbeFault(fault, at: address)
                 case .tokens(let news): news.warn()
                 case .capacityChanged: continue

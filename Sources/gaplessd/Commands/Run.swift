@@ -14,7 +14,8 @@ struct Run: ParsableCommand {
         // Before the first thread: the log's has one.
         let signals = SignalInbox()
         let settings = configuration.settings
-        let log = Log(format: settings.log.format, level: settings.log.level)
+        let log = try Log(format: settings.log.format, level: settings.log.level)
+        defer { log.close() }
         for warning in configuration.warnings { log.warning(warning) }
         let path = file.settings
         let faults = try Daemon.run(configuration, signals: signals, log: log) {
