@@ -30,6 +30,7 @@ extension SettingsKey.Kind {
         case .flag: value.boolValue != nil
         case .choice(let choices): value.stringValue.map(choices.contains) ?? false
         case .names: value.stringValue.map { !$0.isEmpty } ?? areDifferentNames(value)
+        case .words: value.stringValue.map { !$0.isEmpty } ?? areStrings(value)
         case .addresses:
             isRight(value) { $0.stringValue.map { HostAndPort($0) != nil } ?? false } && areDifferentNames(value)
         case .apps: isApps(value)
@@ -39,6 +40,11 @@ extension SettingsKey.Kind {
     private func isRight(_ value: JSONValue, each: (JSONValue) -> Bool) -> Bool {
         guard case .array(let elements) = value else { return false }
         return !elements.isEmpty && elements.allSatisfy(each)
+    }
+
+    private func areStrings(_ value: JSONValue) -> Bool {
+        guard case .array(let elements) = value else { return false }
+        return elements.allSatisfy { $0.stringValue.map { !$0.isEmpty } ?? false }
     }
 
     private func areDifferentNames(_ value: JSONValue) -> Bool {

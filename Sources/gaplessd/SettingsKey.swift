@@ -35,6 +35,8 @@ struct SettingsKey: Sendable, Equatable {
         case choice([String])
         /// A string, or an array of different ones.
         case names
+        /// A string, or an array of strings; none of them is empty, and there may be none.
+        case words
         /// An array of different `host:port`.
         case addresses
         /// App name to object of `apns_*` keys.
@@ -106,6 +108,7 @@ extension SettingsKey.Kind {
         case .flag: "true or false would be right"
         case .choice(let choices): choices.map { "\"\($0)\"" }.joined(separator: " or ") + " would be right"
         case .names: "a string, or an array of different strings with at least one, would be right"
+        case .words: "a string, or an array of strings, would be right"
         case .addresses: "an array of different \"host:port\" with at least one would be right"
         case .apps: "an object of objects, such as {\"beta\": {\"apns_server\": \"sandbox\", …}}, would be right"
         }

@@ -50,7 +50,7 @@ enum SettingsTable {
 
     private static let retries: [SettingsKey] = [
         SettingsKey("retry_limit", .integer(0...1000), default: "3"),
-        SettingsKey("retry_delays", .delays(0.001...2_592_000), default: "[1, 60, 900]"),
+        SettingsKey("retry_delays", .delays(0...2_592_000), default: "[1, 60, 900]"),
     ]
 
     private static let redis: [SettingsKey] = [
@@ -82,7 +82,7 @@ enum SettingsTable {
         SettingsKey("log_redact", .flag, default: "false"),
         SettingsKey("metrics_listen", .listenAddress, default: "\"off\""),
         SettingsKey("drain_timeout", .seconds(0...3600), default: "20"),
-        SettingsKey("filter_words", .names),
+        SettingsKey("filter_words", .words),
         SettingsKey("filter_words_path", .path),
         SettingsKey("filter_action", .choice(["drop", "mask"]), default: "\"drop\""),
     ]

@@ -56,6 +56,13 @@ struct SendCallTests {
         #expect(other.topic == "com.example.other" && other.pushType == "voip" && other.expiration == "0")
     }
 
+    @Test func `takes a text that begins with a dash, and says what is wrong with a negative number`() throws {
+        #expect(try send("--token", "0a", "--alert", "-20 % today").status == 0)
+        let result = try send("--token", "0a", "--alert", "x", "--expiry", "-1")
+        #expect(result.status == 64)
+        #expect(result.errors.hasPrefix("Error: expiry is negative.\n"), "\(result.errors)")
+    }
+
     @Test(arguments: [("410", "Unregistered"), ("400", "BadDeviceToken"), ("503", "ServiceUnavailable"), ("429", "TooManyRequests")])
     func `prints APNs' reason for a refused push, with 1`(status: String, reason: String) throws {
         simulator.plan(token: "0a", answers: [try Answer(status)])

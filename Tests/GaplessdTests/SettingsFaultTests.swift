@@ -22,9 +22,9 @@ struct SettingsFaultTests {
         (#""apns_dial_timeout": 0"#, "apns_dial_timeout: is 0; a number of seconds from 0.001 to 3600 would be right"),
         (#""apns_dial_timeout": 1e999"#, "apns_dial_timeout: is 1e999; a number of seconds from 0.001 to 3600 would be right"),
         (#""apns_dial_backoff_jitter": 1.5"#, "apns_dial_backoff_jitter: is 1.5; a number from 0 to 1 would be right"),
-        (#""retry_delays": []"#, "retry_delays: is an array without elements; an array of at least one number of seconds, each from 0.001 to 2592000, would be right"),
-        (#""retry_delays": [1, 0]"#, "retry_delays: is an array of 1, 0; an array of at least one number of seconds, each from 0.001 to 2592000, would be right"),
-        (#""retry_delays": 5"#, "retry_delays: is 5; an array of at least one number of seconds, each from 0.001 to 2592000, would be right"),
+        (#""retry_delays": []"#, "retry_delays: is an array without elements; an array of at least one number of seconds, each from 0 to 2592000, would be right"),
+        (#""retry_delays": [1, -1]"#, "retry_delays: is an array of 1, -1; an array of at least one number of seconds, each from 0 to 2592000, would be right"),
+        (#""retry_delays": 5"#, "retry_delays: is 5; an array of at least one number of seconds, each from 0 to 2592000, would be right"),
         (#""redis_host": """#, "redis_host: is an empty string; a string of printable ASCII without spaces would be right"),
         (#""redis_results_key": """#, "redis_results_key: is an empty string; a string would be right"),
         (#""redis_password": 12345"#, "redis_password: is a number; a string would be right"),
@@ -165,6 +165,8 @@ struct SettingsFileTests {
 
     @Test func `Where JSON ends is told by byte, line and column`() {
         #expect(folder.faults("{\n  \"pool_size\": 2\n  \"redis_db\": 0\n}") == ["is no JSON at byte 21, line 3, column 3; expected ','"])
+        #expect(
+            folder.faults("\u{FEFF}{}") == ["begins with a byte order mark, which JSON has not; the same in UTF-8 without it would be right"])
         #expect(folder.faults("") == ["is no JSON at byte 0, line 1, column 1; expected a value"])
     }
 
