@@ -20,8 +20,8 @@ temporary:
 packages: temporary ## Debian packages that build and tests need (apt-get, only what is missing)
 	@scripts/install-packages $(PACKAGES_BUILD) $(PACKAGES_RUN) $(PACKAGES_BENCH)
 
-build: packages ## The daemon and its tools, for use (in .build/release)
-	@$(SWIFT) build -c release
+build: packages ## The daemon and its tools, for use (in .build/release), free of the Swift runtime
+	@$(SWIFT) build -c release --static-swift-stdlib
 
 demo: build ## 10,000 jobs through a Redis, the daemon and an APNs simulator of its own
 	@$(RELEASE)/gapless-lab demo
@@ -45,7 +45,7 @@ fuzz: packages ## The JSON scanner against Python's parser on random texts (MINU
 	@scripts/fuzz $(or $(MINUTES),10)
 
 chaos: build ## The fault table (SEED=… and FAULT=… replay a row, FAULT=everything or fleet MINUTES=60 goes on for an hour)
-	@$(RELEASE)/gapless-lab chaos $(if $(SEED),--seed $(SEED)) $(if $(FAULT),--fault $(FAULT)) $(if $(MINUTES),--minutes $(MINUTES))
+	@$(RELEASE)/gapless-lab chaos --markdown .build/chaos.md $(if $(SEED),--seed $(SEED)) $(if $(FAULT),--fault $(FAULT)) $(if $(MINUTES),--minutes $(MINUTES))
 
 mutants: packages ## Breaks copies of the daemon in one place each, and shows which row of the fault table catches it
 	@scripts/broken-builds $(MUTANT)

@@ -19,6 +19,7 @@ let package = Package(
         .library(name: "PushPool", targets: ["PushPool"]),
         .library(name: "RedisQueue", targets: ["RedisQueue"]),
         .library(name: "ClockShift", type: .dynamic, targets: ["ClockShift"]),
+        .library(name: "ThreadLimit", type: .dynamic, targets: ["ThreadLimit"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -68,6 +69,8 @@ let package = Package(
 
         // Loaded before a program whose clock is to jump.
         .target(name: "ClockShift"),
+        // The same, for a program that is to get no more threads.
+        .target(name: "ThreadLimit"),
         // What demo, bench, chaos and the tests of the whole daemon share: processes, a Redis, a simulator, ledgers.
         .target(
             name: "Harness",

@@ -92,6 +92,9 @@ final class AnswerDesk {
             writer.totals.providerTokens.merge(verifier.firstSeen, uniquingKeysWith: +)
             verifier.firstSeen = [:]
         }
+        if fault == nil && !behaviour.refusals.isEmpty {
+            fault = behaviour.refusal(certificate: peer.certificate != nil, key: peer.tokens.key?.keyID)
+        }
         if fault == nil && request.kind != .device { fault = validator.appFault(request, peer) }
         if fault == nil && request.kind == .broadcast { fault = channels.fault(of: request) }
         // Where the client's own id is invalid, the answer carries a made one.

@@ -47,6 +47,25 @@ public struct Behaviour: Sendable, Equatable {
         }
     }
 
+    /// A credential that APNs does not want, though nothing is wrong with it.
+    public struct Refusal: Sendable, Equatable {
+        public enum Credential: Sendable, Equatable {
+            /// Whatever certificate a client shows.
+            case certificate
+            /// Provider tokens signed with the key of this id.
+            case key(String)
+        }
+
+        public var credential: Credential
+        /// What each push gets; `nil`, of certificates alone, is a TLS alert in place of a connection, for dials that are new.
+        public var reason: Reason?
+
+        public init(_ credential: Credential, _ reason: Reason? = nil) {
+            self.credential = credential
+            self.reason = reason
+        }
+    }
+
     /// A limit that wanders: every `interval` each connection gets another one.
     public struct LimitWalk: Sendable, Equatable {
         public var interval: Duration
@@ -64,6 +83,8 @@ public struct Behaviour: Sendable, Equatable {
     /// What single connections answer to every valid push, in the order in which they came, the first being 1: the machine behind
     /// one of them has lost its way. Goes before devices and script; of several that are due, the first applies.
     public var connections: [Script.Turn] = []
+    /// Of several that apply, the first.
+    public var refusals: [Refusal] = []
     /// For connections that are new.
     public var greeting = Greeting.settings
     /// 0 to 1: the share of new connections that get `greeting`; the others get SETTINGS.
@@ -99,4 +120,17 @@ public struct Behaviour: Sendable, Equatable {
     public var recordBytes = 16384
 
     public init() {}
+
+    /// Whether a client that shows a certificate gets a TLS alert.
+    var refusesHandshakes: Bool { refusals.contains(Refusal(.certificate)) }
+
+    /// What a push gets for the sake of the credential that its connection has shown, valid as that is.
+    func refusal(certificate hasCertificate: Bool, key: String?) -> Reason? {
+        refusals.first { refusal in
+            switch refusal.credential {
+            case .certificate: hasCertificate
+            case .key(let id): !hasCertificate && id == key
+            }
+        }?.reason
+    }
 }

@@ -9,6 +9,9 @@ public struct GoAway: Sendable, Equatable {
         case belowThis
         /// None: the id is 0.
         case zero
+        /// Halfway between the highest stream that was accepted and the highest that was begun: of those that are still open
+        /// some are answered and some are left out.
+        case middle
         /// 2^31-1: the graceful notice (RFC 9113, 6.8). The connection stays open, also for new streams, until a
         /// second GOAWAY.
         case notice
@@ -44,26 +47,31 @@ public struct GoAway: Sendable, Equatable {
 
     private static func json(_ reason: String) -> String { "{\"reason\":\(Totals.quoted(reason))}" }
 
-    /// Reads `KIND[:TEXT]`: `all`, `below`, `zero`, `graceful`, `abrupt`, `twice` or `limit`. A text of one word goes out as a
-    /// JSON reason, any other as it stands.
+    /// Reads `KIND[/CODE][:TEXT]`: `all`, `below`, `middle`, `zero`, `graceful`, `abrupt`, `twice` or `limit`. The code is that of
+    /// HTTP/2, NO_ERROR unless told; a text of one word goes out as a JSON reason, any other as it stands.
     ///
     /// - Returns: the frame, and the one that follows it.
     public static func kind(_ text: String) throws(ScriptSyntaxError) -> (GoAway, GoAway?) {
         let parts = text.split(separator: ":", maxSplits: 1).map(String.init)
         let word = parts.count > 1 ? parts[1] : ""
         let data = word.isEmpty || word.contains(" ") ? word : json(word)
-        switch parts.first {
-        case "all": return (GoAway(debugData: data), nil)
-        case "below": return (GoAway(debugData: data, last: .belowThis), nil)
-        case "zero": return (GoAway(debugData: data, last: .zero), nil)
-        case "graceful": return (GoAway(debugData: data, last: .notice), GoAway(debugData: data))
-        case "abrupt": return (GoAway(debugData: data, isAbrupt: true), nil)
+        let kind = (parts.first ?? "").split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+        guard let code = kind.count > 1 ? UInt32(kind[1]) : 0 else { throw ScriptSyntaxError("'\(kind[1])' is no HTTP/2 error code, such as 2") }
+        switch kind.first {
+        case "all": return (GoAway(code: code, debugData: data), nil)
+        case "below": return (GoAway(code: code, debugData: data, last: .belowThis), nil)
+        case "middle": return (GoAway(code: code, debugData: data, last: .middle), nil)
+        case "zero": return (GoAway(code: code, debugData: data, last: .zero), nil)
+        // The notice is always NO_ERROR (RFC 9113, 6.8).
+        case "graceful": return (GoAway(debugData: data, last: .notice), GoAway(code: code, debugData: data))
+        case "abrupt": return (GoAway(code: code, debugData: data, isAbrupt: true), nil)
         // As pushy once met them: two at once, the second with less to hope for.
-        case "twice": return (GoAway(debugData: data), GoAway(debugData: data, last: .belowThis))
-        case "limit" where word.isEmpty: return (.tooManyStreams, nil)
+        case "twice": return (GoAway(code: code, debugData: data), GoAway(code: code, debugData: data, last: .belowThis))
+        case "limit" where parts.count == 1 && kind.count == 1: return (.tooManyStreams, nil)
         default:
             throw ScriptSyntaxError(
-                "'\(text)' is no GOAWAY: all, below, zero, graceful, abrupt or twice, each with an optional :TEXT, or limit")
+                "'\(text)' is no GOAWAY: all, below, middle, zero, graceful, abrupt or twice, each with an optional /CODE and "
+                    + ":TEXT, or limit")
         }
     }
 }

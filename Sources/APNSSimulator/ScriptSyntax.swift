@@ -50,6 +50,18 @@ extension Behaviour.ConnectLimit {
     }
 }
 
+extension Behaviour.Refusal {
+    /// Reads `certificate`, `certificate=REASON` or `KEYID=REASON`.
+    public init(_ text: String) throws(ScriptSyntaxError) {
+        let sides = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+        let reason = sides.count == 2 ? Reason(rawValue: sides[1]) : nil
+        guard let name = sides.first, !name.isEmpty, reason != nil || text == "certificate" else {
+            throw ScriptSyntaxError("'\(text)': certificate, certificate=REASON or KEYID=REASON, as in SIMKEY0001=InvalidProviderToken")
+        }
+        self.init(name == "certificate" ? .certificate : .key(name), reason)
+    }
+}
+
 extension Behaviour.LimitWalk {
     /// Reads `INTERVAL=LOWEST..HIGHEST`, as in `50ms=0..1000`.
     public init(_ text: String) throws(ScriptSyntaxError) {

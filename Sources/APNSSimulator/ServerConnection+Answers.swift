@@ -132,7 +132,8 @@ extension ServerConnection {
         announce(frame, last: max(stream - 2, highestAccepted, 0), http, desk)
     }
 
-    private func follow(_ frame: GoAway, by next: GoAway, _ desk: AnswerDesk) {
+    /// The second of two frames: at once, or in a while after the graceful notice.
+    func follow(_ frame: GoAway, by next: GoAway, _ desk: AnswerDesk) {
         if frame.last == .notice {
             desk.due.add((number, .goAway(next)), at: .now + GoAway.followUp)
         } else {
@@ -147,6 +148,7 @@ extension ServerConnection {
             switch frame.last {
             case .all, .notice: http.highestStream
             case .belowThis: max(stream - 2, highestAccepted, 0)
+            case .middle: middle(below: stream)
             case .zero: 0
             }
         if let slot {
@@ -162,6 +164,12 @@ extension ServerConnection {
             }
         }
         announce(frame, last: last, http, desk)
+    }
+
+    /// Halfway from what was accepted to the stream before this one: the odd number of a stream, or 0.
+    private func middle(below stream: Int32) -> Int32 {
+        let first = highestAccepted > 0 ? highestAccepted : -1
+        return max(first + max(0, stream - 2 - first) / 4 * 2, 0)
     }
 
     private func announce(_ frame: GoAway, last: Int32, _ http: HTTP2Server, _ desk: AnswerDesk) {

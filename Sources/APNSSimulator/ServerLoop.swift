@@ -16,6 +16,8 @@ final class ServerLoop {
     private let host: String
     let port: Int
     private let context: TLSContext
+    /// Finds no certificate of a client good.
+    private let strictContext: TLSContext
     private let desk: AnswerDesk
     private let mailbox: Mailbox<Simulator.Order>
     private var queue: EventQueue
@@ -40,6 +42,7 @@ final class ServerLoop {
         do {
             context = try TLSContext(
                 serverFor: identity, clientRootsPEM: configuration.authentication == .token ? nil : credentials.authorityPEM)
+            strictContext = try TLSContext(serverFor: identity, clientRootsPEM: Array("none".utf8))
             listener = try Listener(host: configuration.host, port: configuration.port)
         } catch {
             throw SimulatorError("\(error)")
@@ -117,7 +120,7 @@ final class ServerLoop {
             return resetOnClose(socket.descriptor)
         }
         // Fails when memory is out, and then this client sees its connection closed.
-        guard let tls = try? TLSStream(server: socket, context) else { return }
+        guard let tls = try? TLSStream(server: socket, desk.behaviour.refusesHandshakes ? strictContext : context) else { return }
         let connection = ServerConnection(number: nextNumber, tls, environment: desk.environment)
         connections[nextNumber] = connection
         queue.add(connection.descriptor, number: nextNumber, for: .read)
@@ -185,9 +188,10 @@ final class ServerLoop {
         case .plan(let token, let answers): desk.plan(token: token, answers)
         case .advanceClock(let seconds): desk.advanceClock(seconds: seconds)
         case .closeConnections(let isReset): closeAll(isReset: isReset)
-        case .goAway(let frame):
+        case .goAway(let frame, let next):
             for connection in connections.values {
                 connection.sendGoAway(frame, desk)
+                if let next { connection.follow(frame, by: next, desk) }
                 touch(connection)
             }
         }

@@ -50,7 +50,7 @@ public final class Simulator: Sendable {
         case stop
         case behave(Behaviour)
         case plan(token: String, [Answer])
-        case goAway(GoAway)
+        case goAway(GoAway, then: GoAway?)
         case closeConnections(isReset: Bool)
         case advanceClock(seconds: Int64)
     }
@@ -67,16 +67,21 @@ public final class Simulator: Sendable {
         behaviour = Locked(configuration.behaviour)
         let started = Mailbox<Result<Int, SimulatorError>>()
         let orders = orders, ledger = ledger
-        thread = JoinOnce(OwnedThread(name: "apns-simulator") {
-            blockSignals()
-            do throws(SimulatorError) {
-                let loop = try ServerLoop(configuration, orders, ledger)
-                started.send(.success(loop.port))
-                loop.run()
-            } catch {
-                started.send(.failure(error))
-            }
-        })
+        do throws(ThreadFailure) {
+            thread = JoinOnce(
+                try OwnedThread(name: "apns-simulator") {
+                    blockSignals()
+                    do throws(SimulatorError) {
+                        let loop = try ServerLoop(configuration, orders, ledger)
+                        started.send(.success(loop.port))
+                        loop.run()
+                    } catch {
+                        started.send(.failure(error))
+                    }
+                })
+        } catch {
+            throw SimulatorError(error.description)
+        }
         var poller = Poller()
         poller.add(started.wakeDescriptor, for: .read)
         var outcome = started.drain().first
@@ -115,7 +120,9 @@ public final class Simulator: Sendable {
     public func plan(token: String, answers: [Answer]) { orders.send(.plan(token: token, answers)) }
 
     /// Says GOAWAY on every open connection. `belowThis` means all that were begun.
-    public func goAway(_ frame: GoAway = GoAway()) { orders.send(.goAway(frame)) }
+    ///
+    /// - Parameter next: follows, as behind an answer: at once, or `GoAway.followUp` after a graceful notice.
+    public func goAway(_ frame: GoAway = GoAway(), then next: GoAway? = nil) { orders.send(.goAway(frame, then: next)) }
 
     /// Ends every connection, with RST or in good order, whatever is unanswered.
     public func closeConnections(isReset: Bool = true) { orders.send(.closeConnections(isReset: isReset)) }

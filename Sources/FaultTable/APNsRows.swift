@@ -24,7 +24,7 @@ extension Fault {
     ) { trial in
         try trial.open(hosting: Trial.accepting(after: 20...60), proxies: true)
         try trial.start()
-        trial.produce()
+        try trial.produce()
         for _ in 1...trial.times(20) {
             try trial.awaitBusy()
             trial.pause(50...300)
@@ -46,7 +46,7 @@ extension Fault {
             settings: ["apns_max_concurrent_streams": String(streams), "pool_size": "4"])
         try trial.start()
         guard let proxy = trial.stage.simulatorProxy else { return }
-        trial.produce(perSecond: 1000)
+        try trial.produce(perSecond: 1000)
         try trial.awaitBusy()
         proxy.behaviour.cutAfter = 1000...300_000
         proxy.cutAll()
@@ -69,7 +69,7 @@ extension Fault {
                 "pool_size": "10", "apns_max_concurrent_streams": "50", "apns_keepalive": "1", "apns_request_timeout": "4",
             ])
         try trial.start()
-        trial.produce()
+        try trial.produce()
         for _ in 1...(trial.scale == .full ? 2 : 1) {
             try trial.await("10 sessions are open") { trial.stage.hosted.totals.openConnections >= 10 }
             try trial.awaitBusy()
@@ -93,7 +93,7 @@ extension Fault {
         try trial.open(simulator: ["--latency", "0ms..300ms", "--fail", "503:1%"], proxies: true)
         try trial.start()
         guard let proxy = trial.stage.simulatorProxy else { return }
-        trial.produce(perSecond: 500)
+        try trial.produce(perSecond: 500)
         for turn in 0..<trial.times(20) {
             try trial.awaitBusy()
             try trial.strike {
@@ -113,7 +113,7 @@ extension Fault {
         let share = Script.Share(.resetStream(code: 7), 0.01)
         try trial.open(hosting: Trial.accepting(after: 5...15, [share]))
         try trial.start()
-        trial.produce()
+        try trial.produce()
         for _ in 1...trial.times(10) {
             try trial.awaitBusy()
             try trial.strike {

@@ -13,7 +13,7 @@ extension Fault {
         try trial.open(simulator: ["--latency", "5ms", "--fail", "503:1%"])
         let clock = try ShiftedClock()
         try trial.start(under: ["env"] + clock.environment.map { "\($0.key)=\($0.value)" })
-        trial.produce()
+        try trial.produce()
         for turn in 0..<trial.times(10) {
             try trial.awaitBusy()
             try trial.strike {

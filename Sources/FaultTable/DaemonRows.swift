@@ -11,7 +11,7 @@ extension Fault {
     ) { trial in
         try trial.open(simulator: ["--latency", "5ms..15ms", "--fail", "503:1%"])
         var daemon = try trial.start()
-        trial.produce()
+        try trial.produce()
         for _ in 1...trial.times(50) {
             trial.pause(50...800)
             try trial.strike { daemon = try trial.killAndRestart(daemon) }
@@ -25,7 +25,7 @@ extension Fault {
     ) { trial in
         try trial.open(simulator: ["--latency", "20ms..60ms"], proxies: true)
         var daemon = try trial.start()
-        trial.produce()
+        try trial.produce()
         let calls = [(Scripts.claim, false), (Scripts.settle, false), (Scripts.settle, true), (Scripts.unregister, true)]
         for index in 1...(trial.scale == .full ? 50 : 6) {
             let (script, isLeaving) = calls[index % calls.count]
@@ -52,7 +52,7 @@ extension Fault {
         let lease = Duration.seconds(2)
         try trial.open(simulator: ["--latency", "20ms..60ms"], settings: ["redis_lease": "2"])
         var daemons = try (0...1).map { try trial.start("daemon\($0)", under: trial.elsewhere($0)) }
-        trial.produce()
+        try trial.produce()
         for turn in 1...trial.times(10) {
             let victim = try trial.awaitBusy(of: daemons)
             try trial.strike {

@@ -36,7 +36,7 @@ private struct Onslaught {
                 "apns_dial_timeout": "2",
             ])
         daemons = try (0...1).map { try trial.start("daemon\($0)") }
-        trial.produce(perSecond: 500)
+        try trial.produce(perSecond: 500)
         try trial.awaitSent(100)
     }
 

@@ -47,7 +47,8 @@ public struct Fault: Sendable {
     ]
 
     /// All rows, in the order of the table.
-    public static let all = (daemonRows + redisRows + apnsRows + jobRows + fleetRows).sorted { $0.number < $1.number }
+    public static let all =
+        (daemonRows + redisRows + apnsRows + jobRows + fleetRows + sessionRows + streamRows + credentialRows).sorted { $0.number < $1.number }
 }
 
 /// What the machine does not allow: the row is left out, with the reason.

@@ -5,7 +5,7 @@ internal import RedisQueue
 
 /// Many of them: processes of one key, device tokens of one job, and what is wrong with one session of several.
 extension Fault {
-    static let fleetRows = [fleet, manyDevices] + sessionRows
+    static let fleetRows = [fleet, manyDevices]
 
     /// APNs wants no second provider token within 20 minutes, whoever signed the first. Some are killed as they start, perhaps with
     /// the token just signed, or with the lock that the others wait for.
@@ -15,7 +15,7 @@ extension Fault {
         let start = ContinuousClock.now
         try trial.open(
             hosting: Trial.accepting(after: 5...15), settings: ["pool_size": "1", "apns_max_concurrent_streams": "50"])
-        trial.produce(perSecond: 500)
+        try trial.produce(perSecond: 500)
         var fleet = try trial.startFleet(trial.scale == .full ? 50 : 6)
         var kills = 0
         repeat {

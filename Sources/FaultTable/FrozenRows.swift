@@ -11,7 +11,7 @@ extension Fault {
     ) { trial in
         try trial.open(simulator: ["--latency", "20ms..60ms"], settings: ["redis_lease": "2"])
         let daemons = try (0...1).map { try trial.start("daemon\($0)") }
-        trial.produce()
+        try trial.produce()
         for _ in 1...trial.times(10) {
             let victim = daemons[try trial.awaitBusy(of: daemons)]
             try trial.strike {
@@ -31,7 +31,7 @@ extension Fault {
     ) { trial in
         try trial.open(simulator: ["--latency", "20ms..60ms"], settings: ["redis_lease": "3"])
         let daemons = try (0...1).map { try trial.start("daemon\($0)") }
-        trial.produce()
+        try trial.produce()
         for _ in 1...trial.times(10) {
             let victim = daemons[try trial.awaitBusy(of: daemons)]
             try trial.strike {
@@ -53,7 +53,7 @@ extension Fault {
         try trial.open(simulator: ["--latency", "20ms..60ms"], settings: ["redis_lease": "1"])
         let daemons = try (0...1).map { try trial.start("daemon\($0)") }
         guard let simulator = trial.stage.simulator as? SimulatorProcess else { return }
-        trial.produce()
+        try trial.produce()
         for _ in 1...trial.times(10) {
             _ = try trial.awaitBusy(of: daemons)
             try trial.strike {

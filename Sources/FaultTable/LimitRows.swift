@@ -52,7 +52,7 @@ extension Fault {
     ) { trial in
         try trial.open(settings: ["pool_size": "20"])
         try trial.start(under: ["prlimit", "--nofile=24"])
-        trial.produce()
+        try trial.produce()
         for _ in 1...trial.times(10) {
             try trial.await("it has said so") { trial.complaints("oo many open files") > 0 }
             trial.pause(10...300)
@@ -65,7 +65,7 @@ extension Fault {
         number: 42, name: "log", title: "log to a full disk, ulimit -f, closed pipe", rule: .nothingTwice, isQuick: true
     ) { trial in
         try trial.open(settings: ["log_successes": "true"])
-        trial.produce()
+        try trial.produce()
         for turn in 0..<trial.times(12) {
             var daemon: DaemonProcess!
             try trial.strike {

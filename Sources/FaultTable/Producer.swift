@@ -28,10 +28,10 @@ final class Producer {
     /// - Parameters:
     ///   - first: the number of the first job.
     ///   - perSecond: jobs a second, in ten pushes a second.
-    init(server: QueueSettings, first: Int, perSecond: Int, job: @escaping @Sendable (Int) -> String) {
+    init(server: QueueSettings, first: Int, perSecond: Int, job: @escaping @Sendable (Int) -> String) throws {
         let control = Locked(Control(server: server, next: first))
         self.control = control
-        thread = OwnedThread(name: "producer") {
+        thread = try OwnedThread(name: "producer") {
             var due = ContinuousClock.now
             var client = Producer.connect(control)
             while !control.withLock({ $0.isOver }) {

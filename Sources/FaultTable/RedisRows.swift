@@ -60,8 +60,8 @@ extension Fault {
             trial.pause(100...500)
             try trial.strike(backWithin: .seconds(20)) { longest = max(longest, try trial.loseCable()) }
         }
-        // A daemon with nothing to say beats every 3 s, and waits 3 s for the answer; the rest is what a busy machine adds.
-        if longest > .seconds(9) { trial.fail("a dead connection was noticed only after \(longest)") }
+        // A daemon waits 2.5 s for an answer, and asks something after 0.45 s of silence; the rest is what a busy machine adds.
+        if longest > .milliseconds(3500) { trial.fail("a dead connection was noticed only after \(longest)") }
     }
 
     /// Out of contact, a daemon ceases to send at 60 % of its lease; only then another takes its jobs.

@@ -9,7 +9,7 @@ internal import Threads
 extension Trial {
     /// Lets jobs come in, and waits until the first are sent: from here on a daemon is at work.
     func produceAtWork() throws {
-        produce()
+        try produce()
         try awaitSent(1)
     }
 
@@ -61,7 +61,7 @@ extension Trial {
     private func runEndlessScript(milliseconds: Int) throws {
         try stage.command(["CONFIG", "SET", "busy-reply-threshold", "50"])
         let server = stage.server
-        let endless = OwnedThread(name: "endless script") {
+        let endless = try OwnedThread(name: "endless script") {
             guard var client = try? RedisClient(settings: server) else { return }
             _ = try? client.command(["EVAL", "while true do end", "0"])
         }

@@ -13,7 +13,7 @@ extension Fault {
     ) { trial in
         try trial.open(hosting: Trial.accepting(after: 5...15))
         try trial.start()
-        trial.produce()
+        try trial.produce()
         for turn in 0..<trial.times(10) {
             try trial.awaitBusy()
             try trial.strike {
@@ -39,7 +39,7 @@ extension Fault {
     ) { trial in
         try trial.open(hosting: Trial.accepting(after: 5...15))
         let daemon = try trial.start()
-        trial.produce()
+        try trial.produce()
         for turn in 0..<trial.times(10) {
             try trial.awaitBusy()
             trial.pause(50...200)
@@ -65,7 +65,7 @@ extension Fault {
         let daemon = try trial.start()
         let path = trial.stage.folder.file("credentials/AuthKey_SIMKEY0001.p8")
         let good = File.read(path)
-        trial.produce()
+        try trial.produce()
         for turn in 0..<trial.times(10) {
             try trial.awaitBusy()
             try trial.strike {
@@ -91,7 +91,7 @@ extension Fault {
         let (good, dead) = ("127.0.0.1 localhost\n", "127.0.0.99 localhost\n")
         try File.write(dead + good, to: hosts)
         try trial.start(under: trial.replacing("/etc/hosts", by: hosts))
-        trial.produce()
+        try trial.produce()
         for turn in 0..<trial.times(10) {
             try trial.awaitBusy()
             try trial.strike {

@@ -56,7 +56,7 @@ extension Fault {
             hosting: Trial.accepting(after: 5...15), remembers: true,
             settings: ["pool_size": "4", "apns_max_concurrent_streams": String(streams), "apns_request_timeout": "1"])
         try trial.start()
-        trial.produce(perSecond: 1000)
+        try trial.produce(perSecond: 1000)
         var victims: [Int] = []
         for turn in 0..<trial.times(12) {
             let poison = Poison.allCases[turn % 3]

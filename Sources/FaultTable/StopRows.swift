@@ -37,7 +37,7 @@ extension Fault {
     ) { trial in
         try trial.open(hosting: Trial.accepting(after: 5...15), settings: ["drain_timeout": "1"])
         var daemon = try trial.start()
-        trial.produce()
+        try trial.produce()
         for _ in 1...trial.times(10) {
             try silence(trial) {
                 let released = try trial.status().counter(.released)
@@ -57,7 +57,7 @@ extension Fault {
     ) { trial in
         try trial.open(hosting: Trial.accepting(after: 5...15))
         var daemon = try trial.start()
-        trial.produce()
+        try trial.produce()
         for _ in 1...trial.times(10) {
             try silence(trial) {
                 daemon.process.kill(SIGTERM)

@@ -1,4 +1,4 @@
-public import Sockets
+internal import Sockets
 internal import Threads
 
 /// A small HTTP proxy that knows CONNECT alone, for pushes that have no straight way: on the loopback interface, on a port of
@@ -54,14 +54,14 @@ public final class ConnectProxy {
     private let thread: Servant
 
     /// - Parameter authorization: what it wants to hear in `Proxy-Authorization`; without it everybody may pass.
-    public init(_ manner: Manner = .obliging, authorization: String? = nil) throws(SocketError) {
+    public init(_ manner: Manner = .obliging, authorization: String? = nil) throws {
         let door = Door(try Listener(port: 0))
         port = door.listener.port
         let (stop, books) = (WakeUp(), Locked(Books(manner: manner)))
         self.stop = stop
         self.books = books
         thread = Servant(
-            OwnedThread(name: "proxy") {
+            try OwnedThread(name: "proxy") {
                 ConnectProxy.accept(door, stop) { visitor in
                     guard let socket = visitor.take() else { return }
                     ConnectProxy.serve(socket, authorization, books, stop)
@@ -91,7 +91,8 @@ public final class ConnectProxy {
             if poller.readiness(at: 1).contains(.read) { break }
             guard let socket = door.listener.accept() else { continue }
             let visitor = Visitor(socket)
-            servants.append(Servant(OwnedThread(name: "proxied") { serve(visitor) }))
+            // Who finds no thread is not served: the connection closes with `visitor`.
+            if let thread = try? OwnedThread(name: "proxied", body: { serve(visitor) }) { servants.append(Servant(thread)) }
         }
         for servant in servants { servant.join() }
     }

@@ -90,7 +90,7 @@ public final class FaultProxy {
         port = door.listener.port
         let (control, bell) = (Locked(Control(target: target)), bell)
         self.control = control
-        thread = OwnedThread(name: "fault proxy") {
+        thread = try OwnedThread(name: "fault proxy") {
             var relay = ProxyRelay(door: door, random: SeededGenerator(seed: seed))
             while relay.turn(bell, control) {}
         }

@@ -17,6 +17,9 @@ public final class HostedSimulator: PushService {
     public var port: Int { simulator.port }
     private let folder: TemporaryFolder
 
+    /// A second provider signing key that it takes, of the same team, as `credentials/AuthKey_SIMKEY0002.p8`.
+    public static let secondKeyID = "SIMKEY0002"
+
     /// - Parameters:
     ///   - behaviour: how it begins.
     ///   - remembers: keeps every request with its connection in memory, beside the file.
@@ -24,7 +27,11 @@ public final class HostedSimulator: PushService {
         self.folder = folder
         let credentials = try Credentials.make()
         try credentials.write(to: folder.file("credentials"))
+        let second = try Credentials.make(.init(keyID: HostedSimulator.secondKeyID)).providerKey
+        let path = folder.file("credentials/AuthKey_\(HostedSimulator.secondKeyID).p8")
+        try File.write(String(decoding: second.pem, as: UTF8.self), to: path)
         var configuration = Simulator.Configuration(credentials: credentials)
+        configuration.providerKeys.append(second)
         configuration.behaviour = behaviour
         configuration.ledgerDetail = remembers ? .requests(keepsBodies: false) : .counts
         configuration.ledgerPath = folder.file("ledger")

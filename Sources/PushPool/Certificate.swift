@@ -100,9 +100,10 @@ final class PrivateKey: @unchecked Sendable {  // Nothing is written to `handle`
             throw CredentialError(
                 passphrase == nil
                     ? "the private key is encrypted and no passphrase was given"
-                    : "the private key's passphrase is wrong")
+                    : "the private key's passphrase is wrong",
+                in: .password)
         } else {
-            throw CredentialError("there is no private key in it; a PEM text with BEGIN PRIVATE KEY is wanted")
+            throw CredentialError("there is no private key in it; a PEM text with BEGIN PRIVATE KEY is wanted", in: .privateKey)
         }
     }
 

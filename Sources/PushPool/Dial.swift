@@ -1,3 +1,4 @@
+import Glibc
 internal import Sockets
 internal import Synchronization
 internal import Threads
@@ -58,7 +59,8 @@ struct Dial {
 
     /// The addresses of what is to be dialled, looked up anew; `nil` when the pool wants this dial no more.
     private func resolve() throws(SocketError) -> [SocketAddress]? {
-        let answers = Mailbox<Resolver.Answer>()
+        guard let wakeUp = WakeUp.ifAvailable(sparing: 0) else { throw .system("eventfd", errno: EMFILE) }
+        let answers = Mailbox<Resolver.Answer>(wakeUp: wakeUp)
         let resolver = context.shared.resolver
         resolver.ask(dialled.host, port: dialled.port, for: context.id, answers: answers)
         defer { resolver.forget(context.id) }
@@ -89,7 +91,10 @@ struct Dial {
                 context.shared.addresses.withLock { $0.failed(address, now: .now) }
                 failure = (name, fault)
                 // Another address would say the same of our certificate, or of theirs.
-                if case .dial(_, isCredential: true) = fault { return .failed(address: failure.address, fault) }
+                switch fault {
+                case .untrusted, .dial(_, isCredential: true): return .failed(address: failure.address, fault)
+                default: break
+                }
             }
         }
         return .failed(address: failure.address, failure.fault)
@@ -201,7 +206,8 @@ struct Dial {
 
     private static func fault(_ error: SocketError) -> SessionFault {
         switch error {
-        case .tls(.untrusted), .tls(.ourCertificateRefused): .dial(error.description, isCredential: true)
+        case .tls(.untrusted): .untrusted(error.description)
+        case .tls(.ourCertificateRefused): .dial(error.description, isCredential: true)
         default: .dial(error.description, isCredential: false)
         }
     }

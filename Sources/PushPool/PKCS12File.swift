@@ -14,7 +14,7 @@ enum PKCS12File {
         switch parse(bytes, password, in: nil) {
         case .content(let content): return content
         case .notPKCS12: throw CredentialError("this is no PKCS#12 file, or it is damaged")
-        case .wrongPassword: throw CredentialError("the PKCS#12 file's password is wrong")
+        case .wrongPassword: throw CredentialError("the PKCS#12 file's password is wrong", in: .password)
         case .incomplete: throw incomplete
         case .unsupported: break
         }
@@ -32,7 +32,7 @@ enum PKCS12File {
         }
         switch parse(bytes, password, in: context) {
         case .content(let content): return content
-        case .wrongPassword: throw CredentialError("the PKCS#12 file's password is wrong")
+        case .wrongPassword: throw CredentialError("the PKCS#12 file's password is wrong", in: .password)
         case .incomplete: throw incomplete
         case .notPKCS12, .unsupported:
             throw CredentialError("the PKCS#12 file is encrypted in a way that OpenSSL does not know, not even the legacy ones")

@@ -4,8 +4,9 @@ public enum PoolEvent: Sendable, Equatable {
     case opened(SessionID, address: String, streams: Int)
     /// A session is gone, with why; its attempts are reported before this.
     case closed(SessionID, address: String, SessionFault)
-    /// No session came of a dial; the next one follows after `retryIn`.
-    case dialFailed(address: String, SessionFault, retryIn: Duration)
+    /// No session came of a dial; the next one follows after `retryIn`. The id that the session would have had tells which
+    /// credential was shown (`SessionPool.usesPresentCredential`).
+    case dialFailed(SessionID, address: String, SessionFault, retryIn: Duration)
     /// The capacity changed without another event: SETTINGS, or a session that drains.
     case capacityChanged
     case tokens(TokenNews)

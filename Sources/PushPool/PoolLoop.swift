@@ -96,13 +96,22 @@ struct PoolLoop: ~Copyable {
     private mutating func start(_ id: SessionID) {
         // Each dial under way is yet to open its socket.
         guard let wakeUp = WakeUp.ifAvailable(sparing: PoolLoop.spareDescriptors + machine.dials) else {
-            let fault = SessionFault.dial("too many open files (ulimit -n)", isCredential: false)
-            return shared.messages.send(.dialFailed(id, address: configuration.settings.host, fault))
+            return cannotDial(id, "too many open files (ulimit -n)")
         }
         let orders = Mailbox<SessionOrder>(wakeUp: wakeUp)
         let context = SessionContext(
             id: id, configuration: configuration, shared: shared, orders: orders, wakeUp: wakeUp)
-        handles[id] = Handle(orders, OwnedThread(name: "apns \(id.number)") { runSession(context) })
+        do throws(ThreadFailure) {
+            handles[id] = Handle(orders, try OwnedThread(name: "apns \(id.number)") { runSession(context) })
+        } catch {
+            cannotDial(id, error.description)
+        }
+    }
+
+    /// The machine hears of it as of any dial that fails, and tries again later.
+    private func cannotDial(_ id: SessionID, _ why: String) {
+        let fault = SessionFault.dial(why, isCredential: false)
+        shared.messages.send(.dialFailed(id, address: configuration.settings.host, fault))
     }
 
     /// The thread has said its last word, so this waits for no more than its way out.

@@ -93,7 +93,7 @@ struct PoolMachine {
         guard let session = sessions.removeValue(forKey: id) else { return [] }
         if isClosing || session.generation != generation { return [] }
         fail(now: now, random: random)
-        return [.tell(.dialFailed(address: address, fault, retryIn: nextDial - now))]
+        return [.tell(.dialFailed(id, address: address, fault, retryIn: nextDial - now))]
     }
 
     mutating func dialAbandoned(_ id: SessionID) {

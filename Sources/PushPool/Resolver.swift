@@ -40,7 +40,22 @@ final class Resolver: Sendable {
             defer { state.isRunning = true }
             return !state.isRunning
         }
-        if mustStart { OwnedThread(name: "apns names") { [self] in run() }.leave() }
+        if mustStart { start() }
+    }
+
+    private func start() {
+        do throws(ThreadFailure) {
+            try OwnedThread(name: "apns names") { [self] in run() }.leave()
+        } catch {
+            // Nobody looks anything up then: all who ask by now are told, and the next question tries again.
+            let questions = state.withLock { state in
+                defer { state = State() }
+                return state.waiting
+            }
+            for question in questions {
+                question.answers.send(.failure(.unresolvable(host: question.host, reason: error.description)))
+            }
+        }
     }
 
     /// The session waits no more: while a name server hangs, questions must not pile up.

@@ -32,21 +32,22 @@ public final class SessionPool: Sendable {
     /// - Parameters:
     ///   - deliveries: gets every attempt's end, in batches.
     ///   - events: gets the pool's other news.
+    /// - Throws: `CredentialError`, or `ThreadFailure` where there is no thread for it.
     public convenience init(
         settings: PoolSettings, credential: Credential, deliveries: Mailbox<Delivery>, events: Mailbox<PoolEvent>
-    ) throws(CredentialError) {
+    ) throws {
         let configuration = try PoolConfiguration(settings: settings, credential: credential)
-        self.init(configuration, deliveries: deliveries, events: events, resolver: Resolver())
+        try self.init(configuration, deliveries: deliveries, events: events, resolver: Resolver())
     }
 
     init(
         _ configuration: PoolConfiguration, deliveries: Mailbox<Delivery>, events: Mailbox<PoolEvent>, resolver: Resolver
-    ) {
+    ) throws(ThreadFailure) {
         let shared = PoolShared(deliveries: deliveries, messages: Mailbox(), resolver: resolver)
         self.shared = shared
         tokens = Locked((configuration.tokens, SessionID(0)))
         thread = Joinable(
-            OwnedThread(name: "apns pool") {
+            try OwnedThread(name: "apns pool") {
                 var loop = PoolLoop(configuration, shared, events: events)
                 loop.run()
             })
@@ -94,7 +95,8 @@ public final class SessionPool: Sendable {
         shared.messages.send(.replace(configuration))
     }
 
-    /// Whether a session speaks with the credential that is in use now. What an older one is refused for says nothing of that.
+    /// Whether a session speaks, or a dial that failed spoke, with the credential that is in use now. What an older one is
+    /// refused for says nothing of that.
     public func usesPresentCredential(_ session: SessionID) -> Bool {
         shared.replacement.withLock { $0.pending == 0 && session > $0.lastOld }
     }

@@ -20,6 +20,8 @@ enum Call: Equatable {
     /// The jobs under these fields.
     case fetch([String])
     case unregister
+    /// How much the list holds: whether Redis is still there, and what the second connection may have missed.
+    case look
     /// On the second connection: wait for a job.
     case wait
 
@@ -27,7 +29,7 @@ enum Call: Equatable {
     var isFenced: Bool {
         switch self {
         case .claim, .settle, .beat, .reap, .adopt, .unregister: true
-        case .greeting, .register, .pop, .promote, .merge, .info, .nodes, .fields, .fetch, .wait: false
+        case .greeting, .register, .pop, .promote, .merge, .info, .nodes, .fields, .fetch, .look, .wait: false
         }
     }
 

@@ -6,7 +6,7 @@ struct CallEncoder {
     private let information: [String]
     private let inflight: String
     private let workerHash: String
-    private let birthMark: String
+    private let birthMark: Int64
     /// Scripts that this connection has sent in full, by the index of their hash.
     private var loaded: Set<String> = []
 
@@ -14,7 +14,7 @@ struct CallEncoder {
     private static let mostClaimedBytes = 512 << 10
 
     /// - Parameter information: names and values for `worker:W`.
-    init(settings: QueueSettings, worker: WorkerName, information: [String], birthMark: String) {
+    init(settings: QueueSettings, worker: WorkerName, information: [String], birthMark: Int64) {
         keys = Keys(list: settings.list)
         self.settings = settings
         self.worker = worker
@@ -48,7 +48,10 @@ struct CallEncoder {
 
     /// Old servers repeat the arguments of a command they do not know: of AUTH's answer only the code goes on.
     static func refusedPassword(_ text: String) -> String {
-        "AUTH was refused (\(text.prefix { $0 != " " })): wrong user name or password?"
+        // Redis 6 and later; before.
+        let isNeedless = ["without any password configured", "no password is set"].contains { text.firstRange(of: $0) != nil }
+        let why = isNeedless ? "this Redis has no password" : "wrong user name or password?"
+        return "AUTH was refused (\(text.prefix { $0 != " " })): \(why)"
     }
 
     /// - Parameter number: of the connection.
@@ -62,7 +65,7 @@ struct CallEncoder {
         case .register(let registration):
             rest = Arguments([
                 String(registration.counter), String(registration.confirmed), registration.isExpected ? "1" : "0",
-                "\(birthMark)-\(number)",  // Another each time: the same worker may see Redis emptied twice.
+                String(birthMark &+ number),  // Another each time: the same worker may see Redis emptied twice.
             ] + information)
             let others = [keys.stats] + keys.recovered + [keys.list, keys.delayed, keys.dead, keys.feedback, results]
             run(Scripts.register, mine + others, identity, rest, to: &out)
@@ -93,6 +96,7 @@ struct CallEncoder {
         case .fetch(let fields): out.appendCommand(Arguments(["HMGET", inflight] + fields))
         case .pop(let count):
             out.appendCommand(Arguments(count == 1 ? ["LPOP", keys.list] : ["LPOP", keys.list, String(count)]))
+        case .look: out.appendCommand(Arguments(["LLEN", keys.list]))
         case .wait: out.appendCommand(Arguments(waitCommand))
         }
     }

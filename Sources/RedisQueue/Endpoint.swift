@@ -24,9 +24,14 @@ public enum Endpoint: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// Where `MOVED 3999 10.0.0.1:6381` points; an IPv6 address has no brackets there.
-    init?(movedTo text: String, from other: Endpoint?) {
+    init?(movedTo text: String, from other: Endpoint?) { self.init(word: "MOVED", in: text, from: other) }
+
+    /// Where `ASK 3999 10.0.0.1:6381` points: only for the one command, and only after ASKING.
+    init?(askedAt text: String, from other: Endpoint?) { self.init(word: "ASK", in: text, from: other) }
+
+    private init?(word: String, in text: String, from other: Endpoint?) {
         let words = text.split(separator: " ")
-        guard words.count == 3, words[0] == "MOVED", let colon = words[2].lastIndex(of: ":"),
+        guard words.count == 3, words[0] == word, let colon = words[2].lastIndex(of: ":"),
             let port = Int(words[2][words[2].index(after: colon)...])
         else { return nil }
         self.init(host: String(words[2][..<colon]), port: port, besides: other)

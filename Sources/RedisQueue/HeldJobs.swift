@@ -10,6 +10,8 @@ struct HeldJobs {
     }
 
     private static let pageSize: UInt64 = 256
+    /// The level of a job that was alone in a worker which died: it is not pushed again.
+    static let suspect: UInt8 = 4
 
     private var pages: [Page] = []
     private var firstPage: UInt64 = 0

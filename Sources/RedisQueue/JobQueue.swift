@@ -43,7 +43,7 @@ public struct JobQueue: ~Copyable {
         let information = [
             "host", worker.host, "pid", String(worker.pid), "version", version, "started", String(time(nil)),
         ]
-        let birthMark = String(UInt64.random(in: .min ... .max), radix: 16)
+        let birthMark = Int64.random(in: 0...Int64.max / 2)
         encoder = CallEncoder(settings: settings, worker: worker, information: information, birthMark: birthMark)
     }
 

@@ -4,6 +4,8 @@ extension QueueMachine {
         _ call: Call, _ reply: RedisReply, sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant,
         isGone: (String) -> Bool
     ) {
+        // The second connection's word says nothing of the first.
+        if call != .wait { nextLook = now + QueueMachine.lookInterval }
         if case .error(let text) = reply { return failed(call, ServerFault.withoutArguments(text), now: now) }
         switch call.isFenced ? reply.text : nil {
         case "FENCED": return fenced(now: now)
@@ -29,6 +31,7 @@ extension QueueMachine {
             case .unregister: struckOff(reply)
             case .nodes: told(items, now: now)
             case .wait: waited(reply, now: now)
+            case .look: looked(reply)
             case .adopt, .merge, .greeting: true
             }
         if !isUnderstood { lost("an answer that makes no sense", now: now) }
@@ -153,6 +156,14 @@ extension QueueMachine {
         return true
     }
 
+    /// Jobs in the list while the second connection still waits for some: its answer is on the way, or the connection is dead.
+    private mutating func looked(_ reply: RedisReply) -> Bool {
+        guard let length = reply.integer else { return false }
+        isLookOut = false
+        if length > 0 { waiting.sawJobs() }
+        return true
+    }
+
     // MARK: Workers
 
     private mutating func beaten(
@@ -197,10 +208,10 @@ extension QueueMachine {
         for (offset, item) in items.dropFirst(2).enumerated() {
             guard let bytes = item.bytes else { return false }
             let id = first + UInt64(offset)
-            held.insert(id, bytes: bytes, level: 4)
+            held.insert(id, bytes: bytes, level: HeldJobs.suspect)
             suspects.append(ClaimedJob(id: id, bytes: bytes))
         }
-        if !suspects.isEmpty && !isStopping { effects.append(.report(.suspects(suspects))) }
+        if !suspects.isEmpty { effects.append(.report(.suspects(suspects))) }
         return true
     }
 
@@ -311,10 +322,10 @@ extension QueueMachine {
         for (field, item) in zip(fields, items) {
             guard let bytes = item.bytes, let (id, level) = HeldJobs.parse(field: field) else { continue }
             held.insert(id, bytes: bytes, level: level)
-            if level > 3 { suspects.append(.init(id: id, bytes: bytes)) } else { jobs.append(.init(id: id, bytes: bytes)) }
+            if level >= HeldJobs.suspect { suspects.append(.init(id: id, bytes: bytes)) } else { jobs.append(.init(id: id, bytes: bytes)) }
         }
         hand(jobs)
-        if !suspects.isEmpty && !isStopping { effects.append(.report(.suspects(suspects))) }
+        if !suspects.isEmpty { effects.append(.report(.suspects(suspects))) }
         finishReconciling(now: now)
         return true
     }

@@ -1,6 +1,9 @@
 extension QueueMachine {
     private static let settleInterval = Duration.milliseconds(5)
     private static let claimPatience = Duration.milliseconds(2)
+    /// Silence after which Redis is asked whether it is there: with the patience for an answer (`QueueSettings.timeout`) a dead
+    /// connection is noticed within 3 s, also by a worker that has nothing to do.
+    static let lookInterval = Duration.milliseconds(450)
     private static let promoteInterval = Duration.milliseconds(100)
     /// How long the claims of others wait for a job that must be alone, before they go on in spite of it.
     private static let lonelyPatience = Duration.seconds(30)
@@ -15,12 +18,16 @@ extension QueueMachine {
             nextBeat = now + lease.beatInterval
             call(.beat(counter: counter))
         }
-        if isStopping { return leave(now: now) }
+        if now >= nextLook && !isLookOut && !isBeatOut {
+            isLookOut = true
+            call(.look)
+        }
         if !isReapOut, let dead = toReap.popLast() {
             isReapOut = true
             call(.reap(dead, first: nextID))
             nextID += QueueMachine.mostSuspects
         }
+        if isStopping { return leave(now: now) }
         if let promoteAt, now >= promoteAt, !isPromoteOut {
             isPromoteOut = true
             call(.promote)
@@ -125,26 +132,28 @@ extension QueueMachine {
 
     // MARK: Leaving
 
-    /// Gives back what is held, has everything confirmed, and then takes leave.
+    /// Gives back what is held, has everything confirmed and the dead struck off that it knows of, and then takes leave: it may be
+    /// the last worker for a long time. Suspects are the owner's to bury.
     private mutating func leave(now: ContinuousClock.Instant) {
         let isPopping = isWaitOut && mode == .atMostOnce
         if claimOut == 0 && !isPopping && !held.isEmpty {
             let settling = settlements.settlingIDs
             if settling.count < held.count {
-                for id in held.ids where !settling.contains(id) {
+                for id in held.ids where !settling.contains(id) && held.level(of: id) < HeldJobs.suspect {
                     settle(Settlement(id: id, effect: .release(toTail: false)), now: now)
                 }
             }
         }
         settlements.seal(includingHeads: claimOut == 0)
         sendSettlements()
-        if held.isEmpty && settlements.isEmpty && claimOut == 0 && !isPopping && !isReapOut { startLeaving() }
+        let isBurying = isReapOut || !toReap.isEmpty
+        if held.isEmpty && settlements.isEmpty && claimOut == 0 && !isPopping && !isBurying { startLeaving() }
     }
 
     // MARK: Time
 
     var servingDeadlines: [ContinuousClock.Instant?] {
-        var deadlines = [isBeatOut ? nil : nextBeat, isPromoteOut ? nil : promoteAt, settlesAt]
+        var deadlines = [isBeatOut ? nil : nextBeat, isLookOut || isBeatOut ? nil : nextLook, isPromoteOut ? nil : promoteAt, settlesAt]
         switch solitude {
         case .unneeded: break
         case .awaited(let until), .waived(let until): deadlines.append(until)

@@ -66,6 +66,7 @@ struct QueueMachine {
     var isReapOut = false
     var isPromoteOut = false
     var isWaitOut = false
+    var isLookOut = false
     var answersMissing = 0
     var toReap: [LeaseMachine.Dead] = []
 
@@ -81,6 +82,8 @@ struct QueueMachine {
     var lease: LeaseMachine
     var counter: Int64 = 0
     var nextBeat: ContinuousClock.Instant
+    /// Unless Redis has said something until then, it is asked.
+    var nextLook: ContinuousClock.Instant
     var promoteAt: ContinuousClock.Instant?
     /// 0 nothing recovered waits, 1 something does, 2 only jobs that must be alone.
     var urgency: Int64 = 0
@@ -108,6 +111,7 @@ struct QueueMachine {
         lease = LeaseMachine(lease: settings.lease, own: worker)
         redial = Redial(seed: seed)
         nextBeat = now
+        nextLook = now
         redialAt = now
     }
 
@@ -163,7 +167,7 @@ struct QueueMachine {
         redialAt = instant
         settlements.connectionLost()
         (claimOut, answersMissing) = (0, 0)
-        (isBeatOut, isReapOut, isPromoteOut, isWaitOut) = (false, false, false, false)
+        (isBeatOut, isReapOut, isPromoteOut, isWaitOut, isLookOut) = (false, false, false, false, false)
         toReap = []
         waiting.reset()
     }

@@ -88,7 +88,7 @@ public struct RedisClient: ~Copyable {
     ) throws(RedisError) -> RedisConnection<Void> {
         var connection = try RedisConnection<Void>(
             to: endpoint, attempt: attempt, tls: tls, timeout: settings.timeout, now: .now)
-        let encoder = CallEncoder(settings: settings, worker: .make(instance: 0), information: [], birthMark: "")
+        let encoder = CallEncoder(settings: settings, worker: .make(instance: 0), information: [], birthMark: 0)
         for (call, command) in encoder.greeting() {
             let reply = try exchange([command], on: &connection)[0]
             if case .error(let text) = reply {
@@ -125,6 +125,8 @@ public struct RedisClient: ~Copyable {
             if ServerFault(text) == .moved, redirects < RedisClient.mostRedirects {
                 redirects += 1
                 try follow(text)
+            } else if text.hasPrefix("ASK "), let answer = try ask(text, command) {
+                return answer
             } else if ServerFault.isClusterAtWork(text), .now < patience {
                 poll(nil, 0, 50)
             } else {
@@ -138,6 +140,19 @@ public struct RedisClient: ~Copyable {
         var whereabouts = Whereabouts(settings.server)
         connection = try RedisClient.logIn(settings, tls, at: node, &whereabouts)
         endpoint = node
+    }
+
+    /// Has one command carried out by the node that a slot is on its way to (cluster specification, "ASK redirection"); the next one
+    /// begins at the old node again. `nil` when it is too early there for a command with these keys.
+    private func ask(_ text: String, _ command: Arguments) throws(RedisError) -> RedisReply? {
+        guard let node = Endpoint(askedAt: text, from: endpoint) else { throw .notRedis(text) }
+        var whereabouts = Whereabouts(settings.server)
+        var importer = try RedisClient.logIn(settings, tls, at: node, &whereabouts)
+        let reply = try RedisClient.exchange([Arguments(["ASKING"]), command], on: &importer)[1]
+        guard case .error(let text) = reply else { return reply }
+        // The move may be over by now, one way or the other.
+        if ServerFault.isClusterAtWork(text) || ServerFault(text) == .moved { return nil }
+        throw .reply(ServerFault.withoutArguments(text))
     }
 
     private static func exchange(

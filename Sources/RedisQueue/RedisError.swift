@@ -75,8 +75,13 @@ enum ServerFault: Equatable {
         if text.hasPrefix("CROSSSLOT") {
             return text + " (in a Redis Cluster the results key must have the list's own {tag})"
         }
-        guard let cut = text.firstRange(of: "with args") else { return text }
-        return text[..<cut.lowerBound] + "…"
+        if text.hasPrefix("ASK ") || text.hasPrefix("TRYAGAIN") {
+            return text + " (the list's slot is on its way to another node of the cluster, and waits until it is there)"
+        }
+        if let cut = text.firstRange(of: "with args") { return text[..<cut.lowerBound] + "…" }
+        // What Redis 7 adds to an error inside a script: the script's hash and line, which tell an operator nothing.
+        guard let cut = text.firstRange(of: " script: ") else { return text }
+        return String(text[..<cut.lowerBound])
     }
 }
 

@@ -55,10 +55,10 @@ package enum Scripts {
     ///
     /// KEYS: nothing, workers, worker:W, inflight:W, stats, recovered:1, :2, :3, Q, delayed, dead, feedback, results or nothing.
     /// ARGV: W, number, heartbeat counter, last settlement this worker knows to be done, 1 when it believes itself
-    /// registered, a random text, then fields of worker:W.
+    /// registered, a random number, then fields of worker:W.
     ///
     /// Answers `{'NUMBER', n}` when a higher number n is in use; else present (1 or 0), the last settlement as it was
-    /// stored, also when this worker was the last to be reaped (-1: none), the random text that was stored first in this data set
+    /// stored, also when this worker was among the last to be reaped (-1: none), the random number that was stored first in this data set
     /// (another than before: Redis was emptied), how urgent the recovered are, when `delayed` is due, and all workers with
     /// their counters.
     static let register = Script(
@@ -72,10 +72,7 @@ package enum Scripts {
             local state = redis.call('HMGET', KEYS[3], 'number', 'settled')
             if state[1] and tonumber(state[1]) >= tonumber(ARGV[2]) then return {'NUMBER', state[1]} end
             local known = state[2]
-            if not known then
-              local name, number = string.match(redis.call('HGET', KEYS[5], 'reaped') or '', '^(.*) (%d+)$')
-              if name == ARGV[1] then known = number end
-            end
+            if not known then known = redis.call('HGET', KEYS[5], 'reaped:' .. ARGV[1]) end
             redis.call('DEL', KEYS[1])
             local settled = ARGV[4]
             if state[2] and tonumber(state[2]) > tonumber(settled) then settled = state[2] end
@@ -206,8 +203,9 @@ package enum Scripts {
             """)
 
     /// Takes a dead worker's jobs, in the order of their ids, to the lists of the recovered, one crash further; what was in a
-    /// crash alone becomes the caller's, under `<id>:4`. What it had settled stays known of the last one: should it come back and
-    /// have settled more, its Redis was another than this one. Only if its heartbeat counter is still the one that was seen.
+    /// crash alone becomes the caller's, under `<id>:4`. What it had settled stays known of the last 64, the latest first: should one
+    /// come back and have settled more, its Redis was another than this one. Only if its heartbeat counter is still the one that was
+    /// seen.
     ///
     /// KEYS: nothing, workers, worker:W, inflight:W, worker:D, inflight:D, stats, recovered:1, :2, :3.
     /// ARGV: W, number, D, the counter seen, first id for suspects.
@@ -239,7 +237,15 @@ package enum Scripts {
             redis.call('DEL', KEYS[6])
             redis.call('DEL', KEYS[5])
             redis.call('ZREM', KEYS[2], ARGV[3])
-            if type(settled) == 'string' then redis.pcall('HSET', KEYS[7], 'reaped', ARGV[3] .. ' ' .. settled) end
+            local stats = redis.pcall('HKEYS', KEYS[7])
+            if type(settled) == 'string' and not stats.err then
+              local known = {}
+              for _, field in ipairs(stats) do
+                if string.sub(field, 1, 7) == 'reaped:' then known[#known + 1] = field end
+              end
+              for place = 1, #known - 63 do redis.pcall('HDEL', KEYS[7], known[place]) end
+              redis.pcall('HSET', KEYS[7], 'reaped:' .. ARGV[3], settled)
+            end
             if moved > 0 then redis.pcall('HINCRBY', KEYS[7], 'recovered', moved) end
             if #fields > 0 then redis.pcall('HINCRBY', KEYS[7], 'maybe_duplicate', #fields) end
             out[1], out[2] = moved, waiting(KEYS[8], KEYS[9], KEYS[10])

@@ -91,7 +91,7 @@ extension Scripts {
           if ours then
             if note ~= '' then redis.call('RPUSH', KEYS[8], note) end
             if extras > 0 then
-              redis.call('XADD', KEYS[10], 'MAXLEN', '~', ARGV[6], '*', unpack(ARGV, first, first + extras - 1))
+              redis.call('XADD', KEYS[10], 'MAXLEN', ARGV[6], '*', unpack(ARGV, first, first + extras - 1))
             end
             if guard then redis.call('HDEL', KEYS[4], field) end
             count[term] = count[term] + 1

@@ -10,6 +10,8 @@ struct Waiting {
         case empty
         /// The blocking command is under way.
         case armed
+        /// The same, and the list was seen to have jobs all the same.
+        case passed
         /// The blocking command is refused: claim again at `next`, and try to block again at `retry` (`nil`: never).
         case polling(next: ContinuousClock.Instant, pause: Duration, retry: ContinuousClock.Instant?)
     }
@@ -20,6 +22,7 @@ struct Waiting {
     mutating func claimed(drained: Bool, count: Int, now: ContinuousClock.Instant) {
         switch state {
         case .armed: break
+        case .passed: if drained { state = .armed }
         case .polling(_, let pause, let retry):
             // An old Redis is polled every 5 ms while jobs trickle in, and every 50 ms when none do.
             let next = count > 0 ? .milliseconds(5) : min(pause * 2, .milliseconds(50))
@@ -63,9 +66,13 @@ struct Waiting {
         }
     }
 
-    /// Jobs have come by another way: recovered, promoted.
-    mutating func heardOfJobs() {
-        if case .empty = state { state = .busy }
+    /// The list has jobs, whatever the blocking command knows of it.
+    mutating func sawJobs() {
+        switch state {
+        case .armed: state = .passed
+        case .empty: state = .busy
+        case .busy, .passed, .polling: break
+        }
     }
 
     mutating func reset() { state = .busy }
@@ -73,7 +80,7 @@ struct Waiting {
     /// Whether a claim makes sense now.
     func isWorthClaiming(at now: ContinuousClock.Instant) -> Bool {
         switch state {
-        case .busy: true
+        case .busy, .passed: true
         case .empty, .armed: false
         case .polling(let next, _, _): now >= next
         }

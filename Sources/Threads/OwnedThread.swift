@@ -17,7 +17,8 @@ public struct OwnedThread: ~Copyable {
     /// - Parameters:
     ///   - name: shown by `ps -L` and debuggers; cut to the 15 bytes that Linux keeps.
     ///   - stackBytes: 512 KiB unless told; the loops here are shallow, and OpenSSL needs less than a quarter of it.
-    public init(name: String, stackBytes: Int = 512 << 10, body: @escaping @Sendable () -> Void) {
+    /// - Throws: where the operator's limit of threads or memory leaves no room for it.
+    public init(name: String, stackBytes: Int = 512 << 10, body: @escaping @Sendable () -> Void) throws(ThreadFailure) {
         var attributes = pthread_attr_t()
         pthread_attr_init(&attributes)
         pthread_attr_setstacksize(&attributes, stackBytes)
@@ -25,8 +26,10 @@ public struct OwnedThread: ~Copyable {
         var thread = pthread_t()
         let context = Unmanaged.passRetained(Body(body)).toOpaque()
         let status = pthread_create(&thread, &attributes, OwnedThread.enter, context)
-        // EAGAIN is the only way here (pthread_create(3)): the operator's limit on threads or memory is too low to start.
-        precondition(status == 0, "cannot start thread \(name): errno \(status)")
+        guard status == 0 else {
+            Unmanaged<Body>.fromOpaque(context).release()
+            throw ThreadFailure(name: name, code: status)
+        }
         handle = thread
         pthread_setname_np(thread, String(decoding: name.utf8.prefix(15), as: UTF8.self))
     }
@@ -50,5 +53,17 @@ public struct OwnedThread: ~Copyable {
         pthread_sigmask(SIG_BLOCK, &pipe, nil)
         Unmanaged<Body>.fromOpaque(context).takeRetainedValue().run()
         return nil
+    }
+}
+
+/// The system gives no more threads: a limit of threads (`ulimit -u`, TasksMax of systemd, pids.max) or of memory is reached.
+public struct ThreadFailure: Error, Sendable, Equatable, CustomStringConvertible {
+    /// Of the thread.
+    public var name: String
+    /// As of errno(3): EAGAIN as a rule (pthread_create(3)).
+    public var code: CInt
+
+    public var description: String {
+        "no thread for \"\(name)\": \(String(cString: strerror(code))) (a limit of threads, ulimit -u or TasksMax, or of memory)"
     }
 }

@@ -17,11 +17,22 @@ public final class WakeUp: Sendable {
     public static func ifAvailable(sparing spare: Int) -> WakeUp? {
         let descriptor = eventfd(0, CInt(EFD_NONBLOCK) | CInt(EFD_CLOEXEC))
         guard descriptor >= 0 else { return nil }
-        let others = (0..<spare).map { _ in fcntl(descriptor, F_DUPFD_CLOEXEC, 0) }
-        for other in others where other >= 0 { close(other) }
-        if !others.contains(-1) { return WakeUp(descriptor) }
+        if isFree(spare) { return WakeUp(descriptor) }
         close(descriptor)
         return nil
+    }
+
+    /// Whether so many descriptors are free now. It looks and takes none: to try with real ones would, for that moment, take the last
+    /// ones from a thread that needs one.
+    private static func isFree(_ count: Int) -> Bool {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return true }
+        var free = 0
+        // The lowest number goes first (open(2)): what is in use lies at the front, and the search ends soon after.
+        for number in 0..<CInt(clamping: limit.rlim_cur) where free < count {
+            if fcntl(number, F_GETFD) == -1 { free += 1 }
+        }
+        return free >= count
     }
 
     private init(_ descriptor: CInt) { self.descriptor = descriptor }

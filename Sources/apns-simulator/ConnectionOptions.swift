@@ -36,6 +36,13 @@ struct ConnectionOptions: ParsableArguments {
     var noSettings = false
 
     @Option(help: ArgumentHelp(
+        """
+        A credential that is refused though it is good: certificate (a TLS alert to whoever shows one), certificate=REASON \
+        or KEYID=REASON (that answer to each push); repeatable.
+        """, valueName: "credential=reason"))
+    var refuse: [String] = []
+
+    @Option(help: ArgumentHelp(
         "Reset new connections for a while when too many came, as 20/1s:5s.", valueName: "n/time:block"))
     var connectLimit: String?
 
@@ -92,6 +99,7 @@ struct ConnectionOptions: ParsableArguments {
         try behaviour.greet(noSettings ? "nothing" : greeting)
         behaviour.connections =
             try connection.map { try Script.Turn($0, repeats: false) } + everyConnection.map { try Script.Turn($0, repeats: true) }
+        behaviour.refusals = try refuse.map { try Behaviour.Refusal($0) }
         behaviour.connectLimit = try connectLimit.map { try Behaviour.ConnectLimit($0) }
         if let idle { try behaviour.idle(idle) }
         behaviour.ignoresPings = silentPings

@@ -26,12 +26,13 @@ struct Serve: ParsableCommand {
             GOAWAY
                 below     the last id is below this stream (what goaway alone means)
                 all       every stream begun is answered, then the connection ends
+                middle    the last id is halfway between the last accepted stream and this one
                 zero      no stream was processed
                 graceful  the notice with 2^31-1; 50 ms later the same as all
                 abrupt    the last id covers every stream, and none is answered
                 twice     two frames in a row: all, then below
                 limit     code 7 with APNs' plain text about too many streams
-              A TEXT of one word goes out as {"reason":"TEXT"}, one with blanks as it stands, none as empty debug data.
+              KIND/CODE, as abrupt/2, sends that error code of HTTP/2 in place of 0, but with limit. A TEXT of one word goes out as {"reason":"TEXT"}, one with blanks as it stands, none as empty debug data.
 
             DEVICES
               --device PREFIX=STATE says what is known of all tokens that begin so; an empty prefix is every token:

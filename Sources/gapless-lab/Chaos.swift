@@ -37,6 +37,9 @@ struct Chaos: ParsableCommand {
     @Flag(help: "The rows with their names; injects nothing.")
     var list = false
 
+    @Option(help: ArgumentHelp("Write the table to this file as Markdown, too.", valueName: "file"))
+    var markdown: String?
+
     func run() throws {
         let rows = Fault.all.filter { row in
             (fault.isEmpty || fault.contains(row.name) || fault.contains(String(row.number))) && (row.isQuick || !quick)
@@ -46,9 +49,11 @@ struct Chaos: ParsableCommand {
         }
         if list { return printList(rows) }
         say("seed \(seed)\n")
-        say(padRight("  #  fault", 60) + " times    jobs  delivered   dead  lost  twice   most    gone  back after  seconds")
+        say(ChaosTable.header)
         var failures: [String] = []
-        for row in rows where failures.isEmpty || !untilFailure { failures += run(row) }
+        var table = ChaosTable()
+        for row in rows where failures.isEmpty || !untilFailure { failures += run(row, noting: &table) }
+        if let markdown { try File.write(table.markdown, to: markdown) }
         guard failures.isEmpty else {
             throw LabFailure(description: "\n" + failures.joined(separator: "\n") + "\nagain with: make chaos SEED=\(seed) FAULT=…")
         }
@@ -66,23 +71,11 @@ struct Chaos: ParsableCommand {
     }
 
     /// Runs one row and prints its line; returns what was not as it must be.
-    private func run(_ row: Fault) -> [String] {
+    private func run(_ row: Fault, noting table: inout ChaosTable) -> [String] {
         let start = ContinuousClock.now
         do {
             let result = try row.run(scale: small ? .small : .full, seed: seed, duration: minutes.map { .seconds($0 * 60) })
-            let books = result.balance
-            let most =
-                switch row.rule {
-                case .nothingTwice: padLeft("0", 7)
-                case .onlyWhatWasInFlight, .ofWhatRedisKept: pad(result.bound, 7)
-                case .survival: padLeft("-", 7)
-                }
-            say(
-                pad(row.number, 3) + "  " + padRight(row.title, 55) + pad(result.times, 6) + pad(books.queued, 8)
-                    + pad(books.delivered, 11) + pad(books.dead, 7) + pad(books.lost, 6) + pad(books.extra, 7) + most
-                    + pad(result.gone, 8)
-                    + padLeft(result.recovery.map { decimal($0 / .seconds(1), 1) + " s" } ?? "-", 12)
-                    + padLeft(decimal((ContinuousClock.now - start) / .seconds(1), 1), 9))
+            say(table.add(row, result, seconds: (ContinuousClock.now - start) / .seconds(1)))
             return result.failures.map { "\(row.name): \($0)" }
         } catch let error as TrialNotPossible {
             say(pad(row.number, 3) + "  " + padRight(row.title, 55) + "  not run: \(error)")

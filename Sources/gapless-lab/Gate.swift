@@ -25,7 +25,7 @@ struct Gate: ParsableCommand {
     @Option(help: "Jobs of the larger run.")
     var more = 25_000
 
-    @Flag(help: "Also tell which libraries they are in.")
+    @Flag(help: "Also tell which parts of the program and which libraries they are in.")
     var profile = false
 
     func validate() throws {
@@ -58,41 +58,5 @@ struct Gate: ParsableCommand {
             throw LabFailure(description: "gaplessd did not send all under callgrind:\n" + daemon.standardError.suffix(3000))
         }
         return InstructionCount(callgrind: File.read(file))
-    }
-}
-
-/// Instructions by library, as one run of callgrind counted them.
-struct InstructionCount {
-    private var byLibrary: [Substring: Int] = [:]
-
-    var total: Int { byLibrary.values.reduce(0, +) }
-
-    /// - Parameter text: in callgrind's own format: names are told once and then by number, and the line behind `calls=` is what
-    ///   was spent in the called function, which has lines of its own.
-    init(callgrind text: String) {
-        var names: [Substring: Substring] = [:]
-        var library: Substring = ""
-        var isOfCall = false
-        for line in text.split(separator: "\n") {
-            if line.hasPrefix("ob=") {
-                let parts = line.dropFirst(3).split(separator: " ", maxSplits: 1)
-                if parts.count == 2 { names[parts[0]] = parts[1].split(separator: "/").last }
-                library = names[parts[0]] ?? "?"
-            } else if line.hasPrefix("calls=") {
-                isOfCall = true
-            } else if let first = line.utf8.first, (0x30...0x39).contains(first) || first == 0x2B || first == 0x2D || first == 0x2A {
-                if !isOfCall, let cost = line.split(separator: " ").last.flatMap({ Int($0) }) { byLibrary[library, default: 0] += cost }
-                isOfCall = false
-            } else if line.hasPrefix("cob="), case let parts = line.dropFirst(4).split(separator: " ", maxSplits: 1), parts.count == 2 {
-                names[parts[0]] = parts[1].split(separator: "/").last
-            }
-        }
-    }
-
-    /// What so many jobs more cost, by library, the dearest first.
-    func table(beyond less: InstructionCount, jobs: Int) -> String {
-        let costs = byLibrary.map { (name: $0.key, each: Double($0.value - less.byLibrary[$0.key, default: 0]) / Double(jobs)) }
-        return costs.filter { $0.each >= 10 }.sorted { $0.each > $1.each }
-            .map { padLeft(decimal($0.each, 0), 8) + "  " + $0.name }.joined(separator: "\n")
     }
 }

@@ -68,7 +68,7 @@ struct AppGate {
     mutating func suspected(now: ContinuousClock.Instant) -> (mayBury: Bool, effects: [Effect]) {
         switch phase {
         case .open: return (true, [])
-        case .held(.credential), .held(.tokenUpdates):
+        case .held(.credential), .held(.untrusted), .held(.tokenUpdates):
             let effects = answered()
             suspectsInARow = 1
             return (false, effects)
@@ -83,7 +83,7 @@ struct AppGate {
     /// APNs has judged a job by its own faults: it knows the credential, whatever it thinks of the job.
     mutating func answered() -> [Effect] {
         switch phase {
-        case .held(.credential), .held(.tokenUpdates):
+        case .held(.credential), .held(.untrusted), .held(.tokenUpdates):
             self = AppGate()
             return [.resume]
         default: return []

@@ -85,7 +85,8 @@ struct CredentialLoader {
         do {
             return try body()
         } catch {
-            fault(app, key, "\(path): \(error)")
+            let at = app.credential.place(of: error.part) ?? (key: key, path: path, remedy: "")
+            fault(app, at.key, "\(at.path): \(error)", at.remedy)
             return nil
         }
     }
@@ -163,6 +164,21 @@ extension Settings.App {
 }
 
 extension Settings.CredentialSource {
+    /// The key that a part of the credential comes by, the file that it is in or for, and what would be right there; `nil` where
+    /// it comes by the credential's main key.
+    fileprivate func place(of part: CredentialError.Part) -> (key: String, path: String, remedy: String)? {
+        switch (self, part) {
+        case (.certificate(let path, let keyPath, _), .password):
+            ("apns_key_password", keyPath ?? path, "the password that the private key was locked with would be right")
+        case (.pkcs12(let path, _), .password):
+            ("apns_p12_password", path, "the password that the file was exported with would be right")
+        case (.certificate(let path, nil, _), .privateKey):
+            ("apns_key_path", path, "the path of the private key would be right, where the certificate's file does not hold both")
+        case (.certificate(_, let keyPath?, _), .privateKey): ("apns_key_path", keyPath, "")
+        case (.signingKey, _), (.pkcs12, _), (.certificate, .whole): nil
+        }
+    }
+
     var certificateKey: String {
         switch self {
         case .certificate: "apns_cert_path"

@@ -29,17 +29,18 @@ enum Daemon {
     /// - Parameters:
     ///   - signals: made before any thread.
     ///   - readAnew: reads the settings file and its credentials again, for SIGHUP.
-    /// - Returns: the fault because of which it could not start, if so: then nothing was claimed.
+    /// - Returns: the faults because of which it could not start, if so: then nothing was claimed.
+    /// - Throws: `CredentialError`, or `ThreadFailure` where the system gives no threads; nothing was claimed either.
     static func run(
         _ configuration: Configuration, signals: consuming SignalInbox, log: Log, readAnew: @escaping Dispatcher.ReadAnew
-    ) throws(CredentialError) -> String? {
+    ) throws -> [String] {
         let settings = configuration.settings
         let watch = WatchPost(log: log)
         defer { watch.close() }
         do {
             try watch.follow(configuration)
         } catch {
-            return error.line
+            return [error.line]
         }
         let deliveries = Mailbox<Delivery>()
         var apps: [PushApp] = []
@@ -58,7 +59,7 @@ enum Daemon {
         var dispatcher = Dispatcher(
             configuration, readAnew: readAnew, log: log, watch: watch, apps: apps, lists: lists, deliveries: deliveries,
             poolEvents: events, signals: signals)
-        return dispatcher.run()
+        return dispatcher.run().map { RedisRefusal.lines($0, settings) } ?? []
     }
 }
 

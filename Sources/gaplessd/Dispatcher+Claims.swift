@@ -9,7 +9,7 @@ extension Dispatcher {
         for list in lists {
             if let paused = list.pausedUntil, paused <= now { list.pausedUntil = nil }
             let mayClaim = list.pausedUntil == nil && !list.isInDoubt
-            list.queue.offer(places: mayClaim ? places : 0, now: now)
+            list.queue.offer(places: mayClaim ? list.rounds.places(places) : 0, now: now)
             if mayClaim && lists.count > 1 && list.queue.wantsPlaces(now: now) { places = 0 }
         }
     }
@@ -48,7 +48,9 @@ extension Dispatcher {
 
     private mutating func refused(_ why: String, list: Int) {
         if hasConnected {
-            log.error("Redis refuses: \(why). Jobs stay in the queue; trying again every 5 s.")
+            let remedy = RedisRefusal.fault(why, settings).remedy
+            let hint = remedy.isEmpty ? "" : " (\(remedy))"
+            log.error("Redis refuses: \(why)\(hint). Jobs stay in the queue; trying again every 5 s.")
         } else {
             startFault = why
         }
@@ -57,10 +59,12 @@ extension Dispatcher {
     private mutating func claimed(_ jobs: [ClaimedJob], list: Int) {
         counters.claimed += jobs.count
         lists[list].cutBytes = 0
-        var placed = 0
-        for job in jobs where take(job, list: list) { placed += 1 }
-        // Only jobs of apps that cannot send: turning them round at full speed would help nobody.
-        if placed == 0 && apps.count > 1 { lists[list].pausedUntil = now + .milliseconds(250) }
+        var givenBack: [ClaimedJob] = []
+        for job in jobs where !take(job, list: list) { givenBack.append(job) }
+        if apps.count == 1 { return }
+        // Jobs of apps that cannot send: turning them round at full speed would help nobody.
+        let pause = lists[list].rounds.claimed(placed: jobs.count - givenBack.count, givenBack: givenBack, now: now)
+        lists[list].pausedUntil = pause.map { now + $0 }
     }
 
     /// Finds out what a job is and where it goes. False if it was given back.

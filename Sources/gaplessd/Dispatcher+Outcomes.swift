@@ -133,11 +133,13 @@ extension Dispatcher {
         for effect in effects {
             switch effect {
             case .hold(let reason):
-                log.error("\(app.label)\(reason.sentence). Its jobs stay in the queue until APNs accepts one.")
+                log.error("\(app.label)\(reason.wholeSentence) Its jobs stay in the queue until APNs accepts one.")
                 takeBack(app: index)
                 giveBackSuspects(app: index)
             case .reconnect: app.pool.reconnect()
-            case .resume: log.info("\(app.label)APNs answers as it should again: sending.")
+            case .resume:
+                log.info("\(app.label)APNs answers as it should again: sending.")
+                for list in lists { list.pausedUntil = nil }
             case .settleSuspects: settleSuspects(app: index)
             }
         }
@@ -177,9 +179,12 @@ extension Dispatcher {
             if let reason = HoldReason(fault), app.pool.usesPresentCredential(session) {
                 perform(app.gate.faulted(reason, now: now), app: index)
             }
-        case .dialFailed(let address, let fault, let wait):
+        case .dialFailed(let session, let address, let fault, let wait):
             log.warning("\(app.label)No session to \(address): \(fault.logText). Again in \(wait.roundedSeconds) s.")
-            if let reason = HoldReason(fault) { perform(app.gate.faulted(reason, now: now), app: index) }
+            // Begun before a reload, it has shown a credential that is no longer in use.
+            if let reason = HoldReason(fault), app.pool.usesPresentCredential(session) {
+                perform(app.gate.faulted(reason, now: now), app: index)
+            }
         case .capacityChanged: break
         case .tokens(let news):
             if case .notKept = news { log.warning(app.label + news.logText) } else { log.info(app.label + news.logText) }

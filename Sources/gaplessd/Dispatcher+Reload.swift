@@ -53,6 +53,7 @@ extension Dispatcher {
         certificates = CertificateWatch(new, now: wallClock.unixSeconds)
         nextCertificateCheck = now
         filter = new.filter
+        log.change(format: new.settings.log.format, level: new.settings.log.level)
         for warning in new.warnings { log.warning(warning) }
         for list in lists { list.queue.replace(tls: new.redisTLS) }
         for (index, replacement) in replacements.enumerated() {
@@ -70,14 +71,33 @@ extension Dispatcher {
 }
 
 extension Settings {
-    /// What a running daemon cannot change: its place in Redis, the set of its apps, its log.
+    /// What a running daemon cannot change: its place in Redis, the set of its apps.
     func differencesThatNeedARestart(from old: Settings) -> [String] {
-        var keys: [String] = []
-        if redis != old.redis { keys.append("redis_*") }
+        var keys = redis.differences(from: old.redis)
         if lists != old.lists { keys.append("redis_queue_key") }
         if apps.map(\.name) != old.apps.map(\.name) { keys.append("apps") }
-        if log.format != old.log.format { keys.append("log_format") }
-        if log.level != old.log.level { keys.append("log_level") }
         return keys
+    }
+}
+
+extension Settings.Redis {
+    /// The keys that say something else than before.
+    fileprivate func differences(from old: Settings.Redis) -> [String] {
+        let all: [(key: String, isSame: Bool)] = [
+            (placeKey, server == old.server), ("redis_db", database == old.database),
+            ("redis_username", username == old.username), ("redis_password", password == old.password),
+            ("redis_tls and its files", tls == old.tls), ("redis_delivery", delivery == old.delivery), ("redis_lease", lease == old.lease),
+            ("redis_results_key", resultsKey == old.resultsKey), ("redis_results_max", resultsMax == old.resultsMax),
+            ("redis_dead_letter_max", deadLetterMax == old.deadLetterMax),
+        ]
+        return all.filter { !$0.isSame }.map(\.key)
+    }
+
+    private var placeKey: String {
+        switch server {
+        case .tcp: "redis_host or redis_port"
+        case .unix: "redis_socket_path"
+        case .sentinels: "redis_sentinels or redis_sentinel_master"
+        }
     }
 }

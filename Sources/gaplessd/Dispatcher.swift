@@ -26,13 +26,14 @@ struct Dispatcher: ~Copyable {
         var isConnected = false
         /// Whether this worker's lease may have run out: then nothing of it goes on the wire.
         var isInDoubt = false
-        /// Claims wait until then, since the last ones found only jobs of apps that cannot send.
+        /// Claims wait until then, since the last one found jobs of apps that cannot send.
         var pausedUntil: ContinuousClock.Instant?
         /// What the jobs of the last claim were cut into, in bytes.
         var cutBytes = 0
         /// No job is cut beyond this. Parts are larger than what they are cut from by up to the payload, each, and stand in
         /// memory several times on their way to Redis.
         static let mostCutBytes = 1 << 20
+        var rounds = HeldRounds()
 
         init(queue: consuming JobQueue, name: String) {
             self.queue = queue

@@ -27,7 +27,21 @@ struct Gaplessd: ParsableCommand {
         if words.first == "help", let call = words.dropFirst().first, !calls.contains(call) {
             exit(withError: ValidationError("There is no call '\(call.printable)'."))
         }
+        if let fault = misspelling(of: Array(words)) { exit(withError: ValidationError(fault)) }
         main(nil)
+    }
+
+    /// Where the first word is nothing that gaplessd knows, the parser would speak of the settings file that it takes it for.
+    private static func misspelling(of words: [String]) -> String? {
+        guard let first = words.first else { return nil }
+        let options = ["--help", "-h", "--help-hidden", "--version", "--", "-"]
+        if words.count == 1, first.hasPrefix("-"), !first.hasPrefix("--generate-"), !first.hasPrefix("--experimental-"),
+            !options.contains(first)
+        {
+            return "Unknown option '\(first.printable)'"
+        }
+        guard words.count > 1, !first.hasPrefix("-"), first != "help", !calls.contains(first), access(first, F_OK) != 0 else { return nil }
+        return "There is no call '\(first.printable)', and no file of this name."
     }
 
     private static var calls: [String] {

@@ -1,3 +1,6 @@
+import Synchronization
+import Threads
+
 /// The lines of gaplessd, and the one place that knows their wording (contract, section 6).
 ///
 /// Any thread may call it. A call costs a lock and a copy and never waits for a disk, a pipe or a reader: `LogWriter` has a
@@ -29,15 +32,24 @@ final class Log: Sendable {
     /// Of bytes that are no job, so many show which producer to ask.
     static let mostBadBytes = 4096
 
-    private let level: Level
+    /// The raw value of `level`: any thread may log while a reload changes it.
+    private let threshold: Atomic<Int>
     private let writer: LogWriter
 
     /// - Parameters:
     ///   - output: gets `Sent:` and information.
     ///   - errors: gets warnings and errors.
-    init(format: Format = .text, level: Level = .info, output: CInt = 1, errors: CInt = 2) {
-        self.level = level
-        writer = LogWriter(format: format, output: output, errors: errors)
+    init(format: Format = .text, level: Level = .info, output: CInt = 1, errors: CInt = 2) throws(ThreadFailure) {
+        threshold = Atomic(level.rawValue)
+        writer = try LogWriter(format: format, output: output, errors: errors)
+    }
+
+    private var level: Level { Level(rawValue: threshold.load(ordering: .relaxed)) ?? .debug }
+
+    /// What is logged from now on, and how.
+    func change(format: Format, level: Level) {
+        threshold.store(level.rawValue, ordering: .relaxed)
+        writer.change(format: format)
     }
 
     /// How many lines found no room, or could not be written, so far.

@@ -3,7 +3,7 @@
 /// The same calls make the text for people and the object for programs: a `text` is there for people alone, a `field` for
 /// both. Nothing that a peer or a producer sent can begin a new line.
 struct LogLines: Sendable {
-    private let format: Log.Format
+    private var format: Log.Format
     private var stamps = LogStamps()
     /// What a line begins with, for each level; as old as the stamps, and made with them.
     private var beginnings: [[UInt8]] = []
@@ -13,6 +13,12 @@ struct LogLines: Sendable {
     init(format: Log.Format) { self.format = format }
 
     var isEmpty: Bool { bytes.isEmpty }
+
+    /// Between two lines.
+    mutating func change(_ format: Log.Format) {
+        self.format = format
+        stamps = LogStamps()
+    }
 
     mutating func begin(_ level: Log.Level) {
         if stamps.refresh() { beginnings = Log.Level.allCases.map(beginning) }
@@ -56,8 +62,14 @@ struct LogLines: Sendable {
         if format != .json { add(text) }
     }
 
-    mutating func identifier(_ identifier: String) {
-        field("identifier", identifier, after: " (ID ", before: ")")
+    /// - Parameter json: as the job has it: a number, or a string with its quotes. The object for programs has the same value.
+    mutating func identifier(_ json: String) {
+        if format == .json {
+            addName("identifier")
+            bytes += json.utf8
+        } else {
+            field("identifier", json, after: " (ID ", before: ")")
+        }
     }
 
     mutating func field(_ name: StaticString, _ value: String, after: StaticString, before: StaticString = "") {

@@ -56,9 +56,9 @@ final class LogWriter: Sendable {
     private let finished = WakeUp()
     private let handle = Handle()
 
-    init(format: Log.Format, output: CInt, errors: CInt) {
+    init(format: Log.Format, output: CInt, errors: CInt) throws(ThreadFailure) {
         state = Locked(State(format))
-        handle.thread = OwnedThread(name: "log") { [self] in run(output: output, errors: errors) }
+        handle.thread = try OwnedThread(name: "log") { [self] in run(output: output, errors: errors) }
     }
 
     var droppedLines: Int { state.withLock { $0.output.dropped + $0.errors.dropped } }
@@ -74,6 +74,14 @@ final class LogWriter: Sendable {
             return level < .warning ? state.output.add(level, body) : state.errors.add(level, body)
         }
         if wasEmpty { wakeUp.ring() }
+    }
+
+    /// Of the lines from now on.
+    func change(format: Log.Format) {
+        state.withLock { state in
+            state.output.lines.change(format)
+            state.errors.lines.change(format)
+        }
     }
 
     func close() {

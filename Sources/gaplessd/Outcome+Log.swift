@@ -30,7 +30,7 @@ extension SessionFault {
     /// Why a session ended, for people.
     var logText: String {
         switch self {
-        case .dial(let text, _): text
+        case .dial(let text, _), .untrusted(let text): text
         case .goAway(let code, let reason):
             reason.isEmpty ? "GOAWAY, code \(code)" : "GOAWAY, code \(code): \(reason)"
         case .streamReset(let code): "stream reset, code \(code)"

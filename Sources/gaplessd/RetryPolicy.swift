@@ -95,8 +95,10 @@ struct RetryPolicy: Sendable, Equatable {
 
 /// Why an app's jobs stay in the queue: nothing is counted and nothing buried until the operator has mended it.
 enum HoldReason: Equatable, Sendable {
-    /// 403, with APNs' reason; or TLS refused our certificate, or we the server's chain: the text.
+    /// 403, with APNs' reason; or TLS refused our certificate: the text.
     case credential(String)
+    /// We do not trust the server's chain: the text. For the jobs it is as a credential that is refused.
+    case untrusted(String)
     /// A topic of the settings or the certificate that APNs refuses.
     case topic(String)
     /// Only suspect tokens so far.
@@ -108,6 +110,7 @@ enum HoldReason: Equatable, Sendable {
     init?(_ fault: SessionFault) {
         switch fault {
         case .dial(let text, isCredential: true): self = .credential(text)
+        case .untrusted(let text): self = .untrusted(text)
         case .goAway(_, let reason) where Self.credentialReasons.contains(reason): self = .credential(reason)
         default: return nil
         }
@@ -119,11 +122,16 @@ enum HoldReason: Equatable, Sendable {
         "UnrelatedKeyIdInToken", "BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken",
     ]
 
+    /// The sentence with the mark that ends it.
+    var wholeSentence: String { sentence.hasSuffix("?") ? sentence : "\(sentence)." }
+
     /// What the operator should look at.
     var sentence: String {
         switch self {
         case .credential(let why):
             "APNs does not accept the credential (\(why)): check the key or certificate, its team, its environment and the clock"
+        case .untrusted(let why):
+            "No connection to APNs can be trusted (\(why)): check apns_ca_path, apns_server, the system's root certificates and the clock"
         case .topic(let why):
             "APNs does not accept the topic from the settings or the certificate (\(why)): check apns_topic"
         case .suspectTokens:

@@ -199,6 +199,33 @@ struct StreamLimitTests {
         #expect(limits.allSatisfy { $0 <= 7 })
     }
 
+    @Test func `a refused certificate gets a TLS alert, and who shows none is served`() throws {
+        let fixture = try Fixture { $0.behaviour.refusals = [.init(.certificate)] }
+        #expect(throws: (any Error).self) {
+            let client = try RawClient(fixture, certificate: true)
+            while true { _ = try client.next() }
+        }
+        eventually("it is counted") { fixture.simulator.totals.failedHandshakes == 1 }
+        let client = try RawClient(fixture)
+        try client.push(stream: 1)
+        _ = try client.next(RawClient.Frame.headers)
+        #expect(fixture.simulator.totals.accepted == 1)
+    }
+
+    @Test(arguments: [true, false])
+    func `a refused credential gets its reason until it is wanted again`(isCertificate: Bool) throws {
+        let credential: Behaviour.Refusal.Credential = isCertificate ? .certificate : .key("SIMKEY0001")
+        let fixture = try Fixture { $0.behaviour.refusals = [.init(credential, .badCertificate)] }
+        let client = try RawClient(fixture, certificate: isCertificate)
+        try client.push(stream: 1, auth: !isCertificate)
+        _ = try client.next(RawClient.Frame.data)
+        #expect(fixture.simulator.totals.answers == ["403 BadCertificate": 1])
+        fixture.simulator.behave { $0.refusals = [] }
+        try client.push(stream: 3, auth: !isCertificate)
+        _ = try client.next(RawClient.Frame.headers)
+        #expect(fixture.simulator.totals.accepted == 1)
+    }
+
     @Test func `the words about connections are read`() throws {
         #expect(try Behaviour.ConnectLimit("20/1s:5s") == .init(count: 20, window: .seconds(1), block: .seconds(5)))
         #expect(try Behaviour.LimitWalk("50ms=0..1000") == .init(interval: .milliseconds(50), bounds: 0...1000))
@@ -210,6 +237,11 @@ struct StreamLimitTests {
         for text in ["20/1s", "x/1s:5s", "20:5s"] { #expect(throws: ScriptSyntaxError.self) { try Behaviour.ConnectLimit(text) } }
         for text in ["50ms", "50ms=5..1", "0ms=0..1", "50ms=0..9999999999"] {
             #expect(throws: ScriptSyntaxError.self) { try Behaviour.LimitWalk(text) }
+        }
+        #expect(try Behaviour.Refusal("certificate") == .init(.certificate))
+        #expect(try Behaviour.Refusal("SIMKEY0001=Forbidden") == .init(.key("SIMKEY0001"), .forbidden))
+        for text in ["", "SIMKEY0001", "certificate=", "certificate=Maybe", "=Forbidden"] {
+            #expect(throws: ScriptSyntaxError.self) { try Behaviour.Refusal(text) }
         }
         for text in ["hello", "nothing=x", ""] { #expect(throws: ScriptSyntaxError.self) { try behaviour.greet(text) } }
         for text in ["1s", "1s=404"] { #expect(throws: ScriptSyntaxError.self) { try behaviour.idle(text) } }

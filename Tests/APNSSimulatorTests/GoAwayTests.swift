@@ -61,12 +61,32 @@ struct GoAwayTests {
         #expect(seen.isClosed && seen.fixture.simulator.totals.accepted == 0)
     }
 
+    @Test func `the one with its id in the middle answers what is below and forgets what is above`() throws {
+        let fixture = try Fixture {
+            $0.behaviour.tokenStreamLimit = 10
+            $0.behaviour.script.latency = .milliseconds(300)...(.milliseconds(300))
+        }
+        let client = try RawClient(fixture)
+        for stream in [1, 3, 5, 7, 9, 11, 13] as [UInt32] { try client.push(stream: stream, token: "0\(stream)0") }
+        try client.send(.init(type: RawClient.Frame.ping, flags: 0, stream: 0, payload: Array(repeating: 7, count: 8)))
+        _ = try client.next(RawClient.Frame.ping)  // behind all of them
+        fixture.simulator.goAway(try GoAway.kind("middle/2:Shutdown").0)
+        var frames: [RawClient.Frame] = []
+        while let frame = try? client.next(within: .milliseconds(500)) { frames.append(frame) }
+        let goAway = try #require(frames.first { $0.type == RawClient.Frame.goAway })
+        #expect(goAway.number(at: 0) == 5 && goAway.number(at: 4) == 2)
+        #expect(Set(frames.filter { $0.type == RawClient.Frame.headers }.map(\.stream)) == [1, 3, 5])
+        #expect(fixture.simulator.totals.accepted == 3)
+    }
+
     @Test func `its words are read`() throws {
         #expect(try Answer("goaway") == .goAway(GoAway(last: .belowThis)))
         #expect(try Answer("goaway:all:Shutdown") == .goAway(.reason(.shutdown)))
         #expect(try Answer("5ms+goaway:limit") == .delay(.milliseconds(5), then: .goAway(.tooManyStreams)))
         #expect(try Script.Share("goaway:abrupt:1%").answer == .goAway(GoAway(isAbrupt: true)))
-        for text in ["goaway:never", "goaway:limit:x"] {
+        #expect(try Answer("goaway:abrupt/2:Shutdown") == .goAway(.reason(.shutdown, code: 2, isAbrupt: true)))
+        #expect(try Answer("goaway:graceful/1") == .goAway(GoAway(last: .notice), then: GoAway(code: 1)))
+        for text in ["goaway:never", "goaway:limit:x", "goaway:limit/7", "goaway:all/", "goaway:all/x"] {
             #expect(throws: ScriptSyntaxError.self) { try Answer(text) }
         }
     }

@@ -69,14 +69,16 @@ struct CommandCheckTests {
         #expect(call.output.contains("\napns: ok, "))
     }
 
-    @Test func `A server whose chain leads nowhere is 78: the settings name the wrong roots`() throws {
+    @Test func `A server whose chain leads nowhere has failed TLS: 69, and what to look at`() throws {
         let redis = try RedisServer()
         let simulator = try simulator()
         defer { simulator.stop() }
         _ = try Credentials.make().write(to: folder.path)
         let call = try Call(["check", try write(server: "localhost:\(simulator.port)", redis: redis.socketPath)])
-        #expect(call.status == 78)
-        #expect(call.errors.contains("apns: refused: "))
+        #expect(call.status == 69)
+        #expect(call.errors.contains("apns: failed: "))
+        #expect(call.errors.contains("the server's certificate is not trusted: "))
+        #expect(call.errors.contains("; look at apns_ca_path and apns_server\n"))
     }
 
     @Test func `A wrong password of Redis is 78, and is not shown`() throws {
@@ -90,6 +92,18 @@ struct CommandCheckTests {
         #expect(call.status == 78)
         #expect(call.errors.contains("redis: refused: "))
         #expect(!(call.errors + call.output).contains("hunter2"))
+    }
+
+    @Test(arguments: ["delayed", "dead", "feedback", "stats", "workers", "recovered:2"])
+    func `A key beside the list that is of another type is 78, and named`(name: String) throws {
+        let simulator = try simulator()
+        defer { simulator.stop() }
+        let redis = try RedisServer()
+        var client = try RedisClient(settings: QueueSettings(list: "q", server: .unix(path: redis.socketPath)))
+        _ = try client.command(["SET", "{low}:gapless:\(name)", "x"])
+        let call = try Call(["check", try write(server: "localhost:\(simulator.port)", redis: redis.socketPath)])
+        #expect(call.status == 78)
+        #expect(call.errors.contains("redis: refused: unix:\(redis.socketPath): the key {low}:gapless:\(name) is a string, not a "), "\(call.errors)")
     }
 
     @Test func `A key that is no list is 78`() throws {

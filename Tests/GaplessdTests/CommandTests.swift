@@ -30,6 +30,15 @@ struct CommandTests {
         #expect(call.errors.contains("Error: "))
     }
 
+    @Test func `A word that is neither call nor file is named, and so is an option that nobody knows`() throws {
+        let call = try Call(["statsu", "x.json"])
+        #expect(call.status == 64)
+        #expect(call.errors.hasPrefix("Error: There is no call 'statsu', and no file of this name.\n"))
+        let option = try Call(["--bogus"])
+        #expect(option.status == 64)
+        #expect(option.errors.hasPrefix("Error: Unknown option '--bogus'\n"))
+    }
+
     @Test(arguments: [[], ["run"], ["check"], ["check", "--offline"]])
     func `Faults of settings and credentials are 78, one line each`(call: [String]) throws {
         let file = folder.write(settings(#""pool_size": 0, "metrics_listen": "127.0.0.1""#))

@@ -34,6 +34,16 @@ struct ComplaintTableTests {
             }
         }
     }
+
+    @Test func `every row of the fault table it names is in that`() {
+        let faults = Checkout.read("docs/faults.md").split(separator: "\n").map { $0.split(separator: "|") }
+        let named = Self.rows.flatMap { $0.matches(of: /row (\d+) `([a-z-]+)`/).map { (String($0.1), String($0.2)) } }
+        #expect(named.count >= 10)
+        for (number, name) in named {
+            let isThere = faults.contains { $0.count > 2 && $0[0].contains(number) && $0[1].contains(name) }
+            #expect(isThere, "\(number) \(name)")
+        }
+    }
 }
 
 @Suite("What other clients were blamed for")

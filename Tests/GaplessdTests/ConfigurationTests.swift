@@ -77,11 +77,15 @@ struct ConfigurationTests {
         try make()
         let p12 = try faults(#""apns_p12_path": "client.p12", "apns_p12_password": "hunter2""#)
         #expect(p12.count == 1)
-        #expect(p12.first?.hasPrefix("apns_p12_path: \(folder.file("client.p12")): ") == true)
+        #expect(p12.first?.hasPrefix("apns_p12_password: \(folder.file("client.p12")): the PKCS#12 file's password is wrong; ") == true)
         #expect(!p12.joined().contains("hunter2"))
         let key = try faults(#""apns_auth_key_path": "client.pem", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#)
         #expect(key.count == 1)
         #expect(key.first?.hasPrefix("apns_auth_key_path: ") == true)
+        #expect(try faults(#""apns_cert_path": "client.pem""#).first?.hasPrefix("apns_key_path: ") == true)
+        #expect(
+            try faults(#""apns_cert_path": "client.pem", "apns_key_path": "ca.pem""#)
+                == ["apns_key_path: \(folder.file("ca.pem")): there is no private key in it; a PEM text with BEGIN PRIVATE KEY is wanted"])
         try File.write("no certificate", to: folder.file("empty.pem"))
         #expect(
             try faults(#"\#(certificate), "apns_ca_path": "empty.pem""#) == [

@@ -1,4 +1,5 @@
 import APNSSimulator
+import Glibc
 import Harness
 import JSONBytes
 import RedisQueue
@@ -58,6 +59,30 @@ struct DaemonAppsTests {
         #expect(try stage.status().dead == 0)
         #expect(daemon.stop()?.status == 0)
         #expect(try stage.status().backlog == 100)
+    }
+
+    @Test func `one that is held, with a long queue, keeps another waiting for moments, and takes up when it may`() throws {
+        let stage = try DaemonStage { $0.topics = [DaemonStage.topic] }
+        let held = 20_000
+        // They stand before everything else, and the daemon has not had one acceptance yet.
+        try stage.push((0..<held).map { pushJob(deviceToken($0), #""app":"beta""#) })
+        try stage.push((held..<held + 200).map { pushJob(deviceToken($0)) })
+        let daemon = try stage.start(["apps": Self.apps])
+        #expect(daemon.says(#"app "beta": APNs does not accept the topic from the settings"#))
+        #expect(stage.accepts(200, atMost: .seconds(10)), "\(stage.simulator.totals.accepted) accepted")
+        for round in 1...5 {
+            try stage.push((held + 200 * round..<held + 200 * (round + 1)).map { pushJob(deviceToken($0)) })
+            #expect(stage.accepts(200 * (round + 1), atMost: .seconds(10)))
+        }
+        #expect(stage.simulator.totals.requests <= 1200 + 30)
+        #expect(try stage.status().backlog + stage.status().inFlight == held)
+        #expect(try stage.status().dead == 0)
+        try stage.write(["apps": Self.apps.replacing("com.example.beta", with: DaemonStage.topic)])
+        daemon.signal(SIGHUP)
+        #expect(stage.accepts(held + 1200, atMost: .seconds(60)))
+        #expect(try stage.drains())
+        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
+        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `without a top-level credential a job must name an app`() throws {

@@ -82,6 +82,26 @@ struct DaemonClusterTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    @Test func `while a slot is on its way single commands follow ASK, and the daemon waits and says why`() throws {
+        let cluster = try ClusterStage(masters: 2)
+        let stage = try DaemonStage()
+        let list = try cluster.list("jobs", in: 0...8191)
+        let slot = String(try cluster.ask(0, "CLUSTER", "KEYSLOT", list).integer ?? 0)
+        try cluster.ask(1, "CLUSTER", "SETSLOT", slot, "IMPORTING", cluster.nodes[0].id)
+        try cluster.ask(0, "CLUSTER", "SETSLOT", slot, "MIGRATING", cluster.nodes[1].id)
+        let path = try stage.write(settings(cluster, [list]))
+        try File.write((0..<50).map { pushJob(deviceToken($0)) + "\n" }.joined(), to: stage.folder.file("jobs"))
+        let call = try Call(["enqueue", path, "--list", list, stage.folder.file("jobs")])
+        #expect(call.output == "50 jobs pushed to \(list)\n", "\(call.errors)")
+        let daemon = try DaemonProcess(settings: path, folder: TemporaryFolder())
+        #expect(daemon.says("the list's slot is on its way to another node of the cluster"), "\(daemon.standardError)")
+        #expect(stage.simulator.totals.requests == 0)
+        for node in [1, 0] { try cluster.ask(node, "CLUSTER", "SETSLOT", slot, "NODE", cluster.nodes[1].id) }
+        #expect(stage.accepts(50), "\(daemon.standardError)")
+        #expect(daemon.stop()?.status == 0)
+        #expect(stage.simulator.ledger.entries.count == 50)
+    }
+
     @Test func `a node that is killed is followed to its replica, though it was the only one in the settings`() throws {
         let cluster = try ClusterStage(masters: 2, hasReplica: true)
         let stage = try DaemonStage()

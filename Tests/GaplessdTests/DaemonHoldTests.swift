@@ -13,7 +13,7 @@ struct DaemonHoldTests {
         let jobs = (0..<60).map { pushJob(deviceToken($0)) }
         try stage.push(jobs)
         let daemon = try stage.start()
-        #expect(daemon.says("APNs has refused every device token so far: wrong environment or topic?"))
+        #expect(daemon.says("APNs has refused every device token so far: wrong environment or topic? Its jobs stay in the queue"))
         #expect(try waitUntil { try stage.status().backlog == 60 && stage.status().inFlight == 0 })
         #expect(stage.simulator.totals.requests <= 20)
         #expect(try stage.status().dead == 0)
@@ -159,6 +159,33 @@ struct DaemonHoldTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    /// Failed dials and the new certificate meet in one turn of the daemon, over and over.
+    @Test func `a dial with the certificate of before does not hold the app that has a good one now`() throws {
+        let stage = try DaemonStage()
+        let (wrong, good) = (try Credentials.make(), stage.credentials)
+        var settings: [String: String?] = ["apns_cert_path": "\"own/client.pem\"", "apns_key_path": "\"own/client-key.pem\"", "pool_size": "8"]
+        for key in ["apns_auth_key_path", "apns_auth_key_id", "apns_team_id", "apns_topic"] { settings[key] = .some(nil) }
+        try wrong.write(to: stage.folder.file("own"))
+        let daemon = try stage.start(settings)
+        for round in 1...10 {
+            let held = daemon.holds
+            try wrong.write(to: stage.folder.file("own"))
+            daemon.signal(SIGHUP)
+            if round > 1 { stage.simulator.closeConnections() }
+            #expect(waitUntil { daemon.holds > held })
+            try good.write(to: stage.folder.file("own"))
+            // What the simulator says of the dials under way is there when it wakes, and so is SIGHUP.
+            daemon.signal(SIGSTOP)
+            _ = waitUntil(atMost: .milliseconds(20)) { false }
+            daemon.signal(SIGHUP)
+            daemon.signal(SIGCONT)
+            try stage.push(pushJob(deviceToken(round)))
+            #expect(stage.accepts(round, atMost: .seconds(4)), "round \(round): \(daemon.standardError.suffix(2000))")
+        }
+        #expect(try stage.drains())
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `a probe whose session breaks is followed by another`() throws {
         let stage = try DaemonStage()
         let answers: [Answer] = [.status(403, "InvalidProviderToken"), .closeConnection(recorded: false), .accept]
@@ -171,4 +198,9 @@ struct DaemonHoldTests {
         #expect(try stage.counter(.maybeDuplicate) == 1)
         #expect(daemon.stop()?.status == 0)
     }
+}
+
+extension DaemonProcess {
+    /// How often an app was put on hold so far.
+    fileprivate var holds: Int { standardError.split(separator: "\n").count { $0.contains("Its jobs stay in the queue") } }
 }

@@ -27,6 +27,8 @@ struct DaemonRecoveryTests {
         #expect(try stage.counter(.retried) == 0, "a crash spends no retry")
         #expect(try stage.counter(.recovered) == left.inFlight)
         #expect(try stage.status().unexplained == 0)
+        let stats = try stage.redis("HVALS", stage.keys.stats).items?.compactMap(\.text) ?? []
+        #expect(!stats.isEmpty && stats.allSatisfy { Int64($0) != nil }, "a hash of counters holds nothing but numbers: \(stats)")
         #expect(second.stop()?.status == 0)
     }
 
@@ -101,11 +103,12 @@ struct DaemonRecoveryTests {
 
     @Test func `two daemons share a list and double nothing`() throws {
         let stage = try DaemonStage()
-        try stage.push((0..<6000).map { pushJob(deviceToken($0)) })
         let daemons = try ["first.json", "second.json"].map { try stage.start(name: $0) }
-        #expect(stage.accepts(6000))
+        // Otherwise the first might have sent all before the second is there.
+        #expect(try waitUntil(atMost: .seconds(30)) { try stage.status().workers.count == 2 })
+        try stage.push((0..<6000).map { pushJob(deviceToken($0)) })
+        #expect(stage.accepts(6000, atMost: .seconds(120)))
         #expect(try stage.drains())
-        #expect(try stage.status().workers.count == 2)
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
         for daemon in daemons { #expect(daemon.stop()?.status == 0) }
         #expect(try stage.counter(.sent) == 6000)

@@ -37,7 +37,23 @@ struct DaemonRedisTests {
             let lines = daemon.standardError.split(separator: "\n")
             #expect(lines.count == 1, "\(lines)")
             #expect(lines.first?.contains(password == nil ? "NOAUTH" : "AUTH") == true, "\(lines)")
+            #expect(lines.first?.hasPrefix("\(stage.folder.file("settings.json")): redis_password: ") == true, "\(lines)")
         }
+    }
+
+    @Test func `a password where Redis has none is told as such`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(["redis_password": "\"mine-5417\""])
+        #expect(daemon.process.wait(atMost: .seconds(10))?.status == 78)
+        let file = stage.folder.file("settings.json")
+        #expect(daemon.standardError == "\(file): redis_password: AUTH was refused (ERR): this Redis has no password; leave it out\n")
+    }
+
+    @Test func `a database that Redis has not is told with its key`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(["redis_db": "99"])
+        #expect(daemon.process.wait(atMost: .seconds(10))?.status == 78)
+        #expect(daemon.standardError.contains("settings.json: redis_db: is 99, and Redis has no such database ("))
     }
 
     @Test(arguments: ["beta_apns_queue", "{beta_apns_queue}:gapless:delayed", "{beta_apns_queue}:gapless:dead", "{beta_apns_queue}:gapless:workers"])
@@ -48,6 +64,7 @@ struct DaemonRedisTests {
         #expect(daemon.process.wait(atMost: .seconds(10))?.status == 78)
         let lines = daemon.standardError.split(separator: "\n")
         #expect(lines.count == 1, "\(lines)")
+        #expect(lines.first?.contains("the key \(key) is a string, not a ") == true, "\(lines)")
         #expect(lines.first?.contains("WRONGTYPE") == true, "\(lines)")
     }
 

@@ -58,7 +58,7 @@ struct DaemonReloadTests {
             ("no JSON", { try File.write("{rubbish", to: stage.folder.file("settings.json")) }),
             ("pool_sze", { try stage.write(["pool_sze": "2"]) }),
             ("apns_auth_key_path", { try stage.write(["apns_auth_key_path": "\"missing.p8\""]) }),
-            ("redis_", { try stage.write(["redis_db": "1"]) }),
+            ("redis_db: cannot change while gaplessd runs", { try stage.write(["redis_db": "1"]) }),
             ("redis_queue_key", { try stage.write(["redis_queue_key": "\"other\""]) }),
         ]
         for (number, (name, spoil)) in wrong.enumerated() {
@@ -97,6 +97,18 @@ struct DaemonReloadTests {
         #expect(try waitUntil { try stage.status().dead == 1 })
         #expect(stage.simulator.ledger.requests(for: "0a").first?.topic == "com.example.second")
         #expect(stage.simulator.ledger.requests(for: "0b").count == 1)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `level and format of the log, too`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(["log_level": "\"warning\"", "log_successes": "true"])
+        try stage.open(daemon)
+        try stage.write(["log_format": "\"json\"", "log_successes": "true"])
+        daemon.signal(SIGHUP)
+        #expect(daemon.says("\"message\": \"Reloaded: "))
+        try stage.push(pushJob("0a"))
+        #expect(daemon.says("\"message\": \"Sent\", \"job\": \(pushJob("0a"))}"))
         #expect(daemon.stop()?.status == 0)
     }
 

@@ -126,4 +126,14 @@ struct DaemonVerdictTests {
         #expect(entries.count == 4, "the job that is none has ended, too")
         #expect(daemon.stop()?.status == 0)
     }
+
+    @Test func `the results stream never holds more than its cap`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(["redis_results_key": "\"results\"", "redis_results_max": "5"])
+        try stage.push((0..<40).map { "no job \($0)" })
+        #expect(try stage.drains())
+        #expect(try waitUntil { try stage.status().dead == 40 })
+        #expect(try stage.redis("XLEN", "results").integer == 5)
+        #expect(daemon.stop()?.status == 0)
+    }
 }

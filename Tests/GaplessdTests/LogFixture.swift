@@ -14,7 +14,7 @@ final class LogFixture {
         let folder = SettingsFolder()
         descriptors = ["out", "err"].map { open(folder.file($0), O_WRONLY | O_CREAT | O_APPEND, 0o600) }
         self.folder = folder
-        log = Log(format: format, level: level, output: descriptors[0], errors: descriptors[1])
+        log = try! Log(format: format, level: level, output: descriptors[0], errors: descriptors[1])
     }
 
     deinit {

@@ -163,11 +163,12 @@ struct LogJSONTests {
         let values = try values { log in
             log.sent(job)
             log.retrying(identifier: "154", "503 ServiceUnavailable", count: 2)
-            log.final(identifier: "154", "410 Unregistered", job: job)
+            log.final(identifier: #""a\"b""#, "410 Unregistered", job: job)
         }
         #expect(values.map { $0["message"]?.stringValue } == ["Sent", "SendPayload Error", "Final SendPayload Error"])
         #expect(values[0]["job"]?["data"]?["n"] == .number("1.50"))
-        #expect(values[1]["identifier"]?.stringValue == "154")
+        #expect(values[1]["identifier"]?.integerValue == 154)
+        #expect(values[2]["identifier"]?.stringValue == "a\"b")
         #expect(values[1]["reason"]?.stringValue == "503 ServiceUnavailable")
         #expect(values[1]["retry"]?.integerValue == 2)
         #expect(values[2]["job"]?["token"]?.stringValue == "07")

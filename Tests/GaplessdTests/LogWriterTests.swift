@@ -30,8 +30,8 @@ struct LogWriterTests {
     @Test func `Threads may log at once, and each line stays whole`() {
         let fixture = LogFixture()
         let log = fixture.log
-        let one = OwnedThread(name: "a") { for _ in 0..<5000 { log.sent(Array("aaaaaaaaaa".utf8)) } }
-        let two = OwnedThread(name: "b") { for _ in 0..<5000 { log.sent(Array("bbbbbbbbbb".utf8)) } }
+        let one = try! OwnedThread(name: "a") { for _ in 0..<5000 { log.sent(Array("aaaaaaaaaa".utf8)) } }
+        let two = try! OwnedThread(name: "b") { for _ in 0..<5000 { log.sent(Array("bbbbbbbbbb".utf8)) } }
         one.join()
         two.join()
         let lines = fixture.finish().output.split(separator: "\n")
@@ -44,7 +44,7 @@ struct LogWriterTests {
 
     @Test func `A reader that sleeps costs lines, which are counted and told once it wakes`() {
         let (output, errors) = (TestPipe(), TestPipe())
-        let log = Log(output: output.writer, errors: errors.writer)
+        let log = try! Log(output: output.writer, errors: errors.writer)
         for _ in 0..<many { log.sent(job) }
         let dropped = log.droppedLines
         #expect(dropped > 0)
@@ -61,7 +61,7 @@ struct LogWriterTests {
 
     @Test func `A sleeping reader of one stream does not stop the other`() {
         let (output, errors) = (TestPipe(), TestPipe())
-        let log = Log(output: output.writer, errors: errors.writer)
+        let log = try! Log(output: output.writer, errors: errors.writer)
         for _ in 0..<many { log.sent(job) }
         log.error("still here")
         #expect(errors.read(lines: 1).last?.hasSuffix("still here") == true)
@@ -73,7 +73,7 @@ struct LogWriterTests {
     @Test func `A reader that is gone costs lines, and nothing else`() {
         let (output, errors) = (TestPipe(), TestPipe())
         output.closeReader()
-        let log = Log(output: output.writer, errors: errors.writer)
+        let log = try! Log(output: output.writer, errors: errors.writer)
         for _ in 0..<100 { log.sent(job) }
         #expect(eventually { log.droppedLines == 100 })
         log.error("still here")
@@ -84,7 +84,7 @@ struct LogWriterTests {
     @Test func `A full disk costs lines, and nothing else`() {
         let full = open("/dev/full", O_WRONLY)
         let errors = TestPipe()
-        let log = Log(output: full, errors: errors.writer)
+        let log = try! Log(output: full, errors: errors.writer)
         for _ in 0..<100 { log.sent(job) }
         #expect(eventually { log.droppedLines == 100 })
         log.close()
@@ -92,7 +92,7 @@ struct LogWriterTests {
     }
 
     @Test func `A stream that was never open costs lines, and nothing else`() {
-        let log = Log(output: -1, errors: -1)
+        let log = try! Log(output: -1, errors: -1)
         log.info("nobody")
         log.error("nobody")
         #expect(eventually { log.droppedLines == 2 })
@@ -101,7 +101,7 @@ struct LogWriterTests {
 
     @Test func `A socket takes lines, as under systemd`() {
         let journal = TestPipe(socket: true)
-        let log = Log(output: journal.writer, errors: journal.writer)
+        let log = try! Log(output: journal.writer, errors: journal.writer)
         for _ in 0..<1000 { log.sent(job) }
         #expect(journal.read(lines: 1000).count == 1000)
         log.close()

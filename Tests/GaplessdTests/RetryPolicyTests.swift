@@ -147,10 +147,17 @@ struct RetryPolicyTests {
         #expect(decide(cut, attempts: 3, resends: 10) == .bury(nil))
     }
 
+    @Test func `the sentence of a hold ends with one mark`() {
+        #expect(HoldReason.suspectTokens.wholeSentence.hasSuffix(": wrong environment or topic?"))
+        #expect(HoldReason.topic("BadTopic").wholeSentence.hasSuffix("check apns_topic."))
+        #expect(HoldReason.untrusted("unknown root").wholeSentence.hasPrefix("No connection to APNs can be trusted (unknown root): check apns_ca_path,"))
+    }
+
     @Test func `a session that ends because of the credential holds the app`() {
         #expect(decide(.notProcessed(.goAway(code: 0, reason: "BadCertificate"))) == .hold(.credential("BadCertificate")))
         #expect(
             decide(.notProcessed(.dial("unknown root", isCredential: true))) == .hold(.credential("unknown root")))
+        #expect(decide(.notProcessed(.untrusted("unknown root"))) == .hold(.untrusted("unknown root")))
         #expect(decide(.notProcessed(.dial("refused", isCredential: false))) == .resend(mayDuplicate: false))
         #expect(decide(.notProcessed(.goAway(code: 0, reason: "IdleTimeout"))) == .resend(mayDuplicate: false))
     }

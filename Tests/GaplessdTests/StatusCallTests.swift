@@ -173,6 +173,32 @@ struct CallFaultTests {
         let result = try stage.call("status")
         #expect(result.status == 78)
         #expect(result.errorLines.count == 1 && result.errors.contains("NOAUTH"), "\(result.errors)")
+        #expect(result.errors.contains("redis_password: is missing, and Redis wants one"), "\(result.errors)")
+    }
+
+    @Test func `names a key of another type, not the script that met it`() throws {
+        let stage = try CallStage()
+        try stage.redis("SET", stage.keys.delayed, "a text")
+        for call in ["status", "audit"] {
+            let result = try stage.call(call)
+            #expect(result.status == 78)
+            #expect(result.errors.contains("the key \(stage.keys.delayed) is a string, not a sorted set (WRONGTYPE)"), "\(result.errors)")
+            #expect(result.errorLines.count == 1)
+        }
+    }
+
+    @Test func `letters without a reason are counted as such`() throws {
+        let stage = try CallStage()
+        try stage.bury(["aa", "bb"], reason: "")
+        #expect(try stage.call("status").lines.contains("dead        2  2 no reason"))
+    }
+
+    @Test func `a Redis that answers with an error for now is not called silent`() throws {
+        let stage = try CallStage()
+        try stage.redis("CONFIG", "SET", "maxmemory", "1")
+        let result = try stage.shell("echo '\(CallStage.job("aa"))' | $G enqueue $S")
+        #expect(result.status == 69)
+        #expect(result.errors.hasPrefix("redis: failed: unix:\(stage.redis.socketPath): OOM "), "\(result.errors)")
     }
 
     @Test(arguments: calls) func `names a key that is no list`(words: [String]) throws {

@@ -7,7 +7,7 @@ import Testing
 struct DialTests {
     private func dialFault(_ fixture: PoolFixture) -> SessionFault? {
         fixture.events.wait { events in events.contains { if case .dialFailed = $0 { true } else { false } } }
-        for case .dialFailed(_, let fault, _) in fixture.events.all { return fault }
+        for case .dialFailed(_, _, let fault, _) in fixture.events.all { return fault }
         return nil
     }
 
@@ -36,10 +36,10 @@ struct DialTests {
         _ = listener.port
     }
 
-    @Test func `an unknown root is a fault of the credential kind`() throws {
+    @Test func `an unknown root is a fault of its own kind`() throws {
         let server = try FakeServer()
         let fixture = try PoolFixture(port: server.port) { $0.extraRootsPath = nil }
-        guard case .dial(let text, isCredential: true) = dialFault(fixture) else {
+        guard case .untrusted(let text) = dialFault(fixture) else {
             Issue.record("\(fixture.events.all)")
             return
         }

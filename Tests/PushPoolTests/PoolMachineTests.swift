@@ -59,13 +59,13 @@ struct PoolMachineTests {
     @Test func `after a failure one at a time, with doubling waits`() {
         var pool = Pool(2)
         _ = pool.plan()
-        #expect(pool.failed(1) == [.tell(.dialFailed(address: "a", fault, retryIn: .seconds(1)))])
+        #expect(pool.failed(1) == [.tell(.dialFailed(SessionID(1), address: "a", fault, retryIn: .seconds(1)))])
         #expect(pool.plan(1) == [])
-        #expect(pool.failed(2) == [.tell(.dialFailed(address: "a", fault, retryIn: .seconds(2)))])
+        #expect(pool.failed(2) == [.tell(.dialFailed(SessionID(2), address: "a", fault, retryIn: .seconds(2)))])
         #expect(pool.plan(1.9) == [])
         #expect(pool.machine.deadline == pool.start + .seconds(2))
         #expect(pool.plan(2) == [3])
-        #expect(pool.failed(3, 2) == [.tell(.dialFailed(address: "a", fault, retryIn: .seconds(4)))])
+        #expect(pool.failed(3, 2) == [.tell(.dialFailed(SessionID(3), address: "a", fault, retryIn: .seconds(4)))])
     }
 
     @Test func `a session that opened after failures lets the others go on when it serves`() {

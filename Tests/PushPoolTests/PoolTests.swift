@@ -58,6 +58,22 @@ struct PoolTests {
         #expect(new.record.requests.load(ordering: .relaxed) >= 100)
     }
 
+    @Test func `a dial that failed before a reload has shown the credential of before, one that failed after it the present one`() throws {
+        let server = try FakeServer()
+        let fixture = try PoolFixture(port: server.port) { $0.extraRootsPath = nil }
+        func failures() -> [SessionID] {
+            fixture.events.all.compactMap { if case .dialFailed(let session, _, .dial(_, isCredential: true), _) = $0 { session } else { nil } }
+        }
+        fixture.events.wait { _ in !failures().isEmpty }
+        let old = failures()
+        #expect(old.allSatisfy(fixture.pool.usesPresentCredential))
+        let settings = fixture.settings(port: server.port) { $0.extraRootsPath = nil }
+        fixture.pool.replace(with: try .init(settings: settings, credential: PoolFixture.signing.get()))
+        // At once: the pool's thread may not have heard of it.
+        #expect(!old.contains(where: fixture.pool.usesPresentCredential))
+        fixture.events.wait { _ in failures().contains(where: fixture.pool.usesPresentCredential) }
+    }
+
     @Test func `a young token is renewed once, for the clock may have been set, and a certificate has none`() throws {
         let server = try FakeServer()
         // A key id of its own: all pools of one key share its token.

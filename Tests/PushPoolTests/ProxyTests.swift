@@ -67,7 +67,7 @@ struct ProxyTests {
 
     private func fault(_ fixture: PoolFixture) -> SessionFault? {
         fixture.events.wait { $0.contains { if case .dialFailed = $0 { true } else { false } } }
-        for case .dialFailed(let address, let fault, _) in fixture.events.all {
+        for case .dialFailed(_, let address, let fault, _) in fixture.events.all {
             #expect(address.hasPrefix("localhost:"))
             return fault
         }
@@ -121,7 +121,7 @@ struct ProxyTests {
         let port = try Listener(port: 0).port
         let fixture = try PoolFixture(port: 1) { $0.proxy = HTTPProxy(host: "127.0.0.1", port: port) }
         fixture.events.wait { $0.contains { if case .dialFailed = $0 { true } else { false } } }
-        guard case .dialFailed(_, let fault, _) = fixture.events.all.last else { return }
+        guard case .dialFailed(_, _, let fault, _) = fixture.events.all.last else { return }
         #expect(fault == .dial("connect: Connection refused", isCredential: false))
     }
 }

@@ -58,7 +58,7 @@ struct ResolverTests {
             $0.dialBackoff = Backoff(first: .milliseconds(1), most: .milliseconds(1))
         }
         fixture.events.wait { $0.count { if case .dialFailed = $0 { true } else { false } } >= 12 }
-        for case .dialFailed(let address, let fault, _) in fixture.events.all {
+        for case .dialFailed(_, let address, let fault, _) in fixture.events.all {
             #expect(address == "localhost:\(server.port)")
             #expect(fault == .dial("looking up localhost: timed out", isCredential: false))
         }

@@ -10,6 +10,8 @@ final class CuttingProxy {
         var tearRequest = 0.0
         /// Takes everything and hands on nothing, either way: the cable is cut, and nobody is told.
         var swallows = false
+        /// The same, but only for what Redis says on the connection that is quiet: of the two, the one whose last word to it was BLMOVE.
+        var swallowsWaiting = false
     }
 
     fileprivate struct Control {
@@ -29,7 +31,7 @@ final class CuttingProxy {
         path = server.directory + "/proxy.sock"
         let listener = try unixSocket(at: path, listening: true)
         let (target, control, bell) = (server.socketPath, control, bell)
-        thread = OwnedThread(name: "proxy") {
+        thread = try OwnedThread(name: "proxy") {
             var relay = Relay(listener: listener, target: target, random: SplitMix(seed))
             while relay.turn(bell, control) {}
         }
@@ -59,6 +61,8 @@ private struct Relay {
         var worker: CInt
         var redis: CInt
         var isDone = false
+        /// The worker's last word on it was the command that blocks.
+        var isWaiting = false
     }
 
     let listener: CInt
@@ -118,7 +122,8 @@ private struct Relay {
             pairs[index].isDone = true
             return
         }
-        if fault.swallows { return }
+        if !isReply { pairs[index].isWaiting = buffer.prefix(count).starts(with: Array("*6\r\n$6\r\nBLMOVE".utf8)) }
+        if fault.swallows || fault.swallowsWaiting && pairs[index].isWaiting { return }
         let chance = Double.random(in: 0..<1, using: &random)
         if chance < (isReply ? fault.loseReply : fault.tearRequest) {
             // Of a request a part arrives; of a reply, nothing or a part.

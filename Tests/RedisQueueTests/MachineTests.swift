@@ -93,11 +93,32 @@ struct QueueMachineTests {
         claim(["a"], asked: 100, drained: 1)
         machine.advance(now: start)
         #expect(effects() == [.report(.claimed([ClaimedJob(id: 1, bytes: bytes("a"))])), .wait])
-        machine.advance(now: start + .seconds(1))
+        machine.advance(now: start + .milliseconds(400))
         #expect(effects().isEmpty)
         machine.answered(.wait, .string(bytes("b")), sentAt: start, now: start) { _ in false }
         machine.advance(now: start)
         #expect(effects() == [.call(.claim(first: 2, count: 99, fromSecond: 32))])
+    }
+
+    @Test mutating func `after half a second of silence it asks how long the list is, and claims when that is news`() {
+        serve()
+        machine.offer(places: 100, now: start)
+        machine.advance(now: start)
+        claim([], asked: 100, drained: 1)
+        machine.advance(now: start)
+        _ = effects()
+        let later = start + .milliseconds(450)
+        #expect(machine.deadline == later)
+        machine.advance(now: later)
+        #expect(effects() == [.call(.look)])
+        machine.answered(.look, .integer(0), sentAt: later, now: later) { _ in false }
+        machine.advance(now: later)
+        #expect(effects().isEmpty)
+        machine.advance(now: later + .milliseconds(450))
+        #expect(effects() == [.call(.look)])
+        machine.answered(.look, .integer(1), sentAt: later, now: later) { _ in false }
+        machine.advance(now: later)
+        #expect(effects() == [.call(.claim(first: 1, count: 100, fromSecond: 32))])
     }
 
     @Test mutating func `a job whose text is a word of the scripts is only a job`() {
@@ -173,16 +194,16 @@ struct QueueMachineTests {
         claim(["a"], asked: 100, drained: 1, urgency: 2)
         machine.advance(now: start)
         _ = effects()
-        machine.advance(now: start + .milliseconds(500))
+        machine.advance(now: start + .milliseconds(400))
         #expect(effects().isEmpty)
-        machine.settle(Settlement(id: 1, effect: .ack), now: start + .milliseconds(500))
-        machine.advance(now: start + .milliseconds(500))
+        machine.settle(Settlement(id: 1, effect: .ack), now: start + .milliseconds(400))
+        machine.advance(now: start + .milliseconds(400))
         guard case .call(.settle(let batch))? = effects().last else {
             Issue.record("no settlement")
             return
         }
-        answer(.settle(batch), [.integer(1), .integer(0), .integer(-2)], at: start + .milliseconds(501))
-        machine.advance(now: start + .milliseconds(501))
+        answer(.settle(batch), [.integer(1), .integer(0), .integer(-2)], at: start + .milliseconds(401))
+        machine.advance(now: start + .milliseconds(401))
         #expect(effects().contains(.call(.claim(first: 2, count: 99, fromSecond: 32))))
     }
 
@@ -363,6 +384,7 @@ struct PartTests {
 
     @Test func `secrets and jobs that Redis repeats are cut out of its errors`() {
         #expect(ServerFault.withoutArguments("ERR unknown command `X`, with args beginning with: `secret`") == "ERR unknown command `X`, …")
+        #expect(ServerFault.withoutArguments("WRONGTYPE Operation script: e508, on @user_script:12.") == "WRONGTYPE Operation")
         #expect(ServerFault("ERR Error running script: @user_script:3: WRONGTYPE Operation") == .refusal)
         #expect(ServerFault("LOADING Redis is loading") == .passing)
         #expect(ServerFault("NOSCRIPT No matching script") == .scriptMissing)

@@ -67,7 +67,7 @@ struct ServerWordsTests {
     mutating func `it keeps what it holds, claims nothing, and comes back after a pause`(text: String, call: Call) {
         serve()
         answer(call, .error(text))
-        #expect(effects() == [.hangUp, .report(.disconnected(text))])
+        #expect(effects() == [.hangUp, .report(.disconnected(ServerFault.withoutArguments(text)))])
         #expect(machine.phase == .resting)
         #expect(machine.held.ids == [1, 2])
         #expect(machine.settlements.unconfirmed.count == 1)

@@ -73,6 +73,37 @@ struct TakeOverTests {
         #expect(try server.status().unexplained == 0)
     }
 
+    @Test(arguments: [[], ["a"]])
+    func `it is struck off also by one that is told to stop before it has begun`(held: [String]) throws {
+        if !held.isEmpty { try server.push(held) }
+        let former = Worker(settings(lease: .seconds(60)), worker: ghost)
+        former.run("connected, and its jobs") { former.connects == 1 && former.texts == held }
+        let next = Worker(settings(lease: .seconds(60)))
+        next.places = 0
+        try next.run("registered") { try server.status().workers.contains { $0.name == next.queue.worker } }
+        next.stop()
+        #expect(try server.status().workers.isEmpty)
+        #expect(try server.list(keys.recovered[0]) == held)
+        #expect(try server.ask("EXISTS", keys.worker(ghost.text), keys.inflight(ghost.text)) == .integer(0))
+    }
+
+    @Test func `what it leaves to one that is leaving is buried and not given back, if it was alone`() throws {
+        try server.ask("RPUSH", keys.recovered[2], "poison")
+        let former = Worker(settings(), worker: ghost)
+        former.run("the job") { former.jobs.count == 1 }
+        let next = Worker(settings())
+        try next.run("registered") { try server.status().workers.contains { $0.name == next.queue.worker } }
+        next.queue.stop()
+        next.run("stopped") {
+            for job in next.suspects { next.settle(job, .deadLetter(record: bytes("suspect"), isExpired: false)) }
+            next.forgetSuspects()
+            return next.hasStopped
+        }
+        #expect(try server.list(keys.dead) == ["suspect"])
+        #expect(try server.status().backlog == 0)
+        #expect(try server.status().unexplained == 0)
+    }
+
     @Test func `recovered jobs come before those that waited`() throws {
         try server.push(["old"])
         let former = Worker(settings(), worker: ghost)
@@ -119,34 +150,92 @@ struct TakeOverTests {
         #expect(status.unexplained == 0)
     }
 
+    @Test func `jobs that were there by chance at three crashes are pushed once more, alone, and none is buried`() throws {
+        let count = 60
+        try server.push((0..<count).map(String.init))
+        // At most 32 of those that were in two crashes are out at a time, and the third crash takes those.
+        for (crash, held) in [count, count, 32].enumerated() {
+            let mortal = Worker(settings(), worker: ghostNumber(crash))
+            mortal.run("\(held) jobs") { mortal.jobs.count == held }
+            for _ in 0..<5 { mortal.step() }
+            #expect(mortal.jobs.count == held)
+        }
+        let heir = Worker(settings())
+        var order: [Int] = []
+        try heir.run("all sent", within: .seconds(60)) {
+            let status = try server.status()
+            let held = heir.jobs.count
+            if status.recovered + status.inFlight > 0 && held == 0 { return false }
+            // What was in three crashes comes last, and one by one.
+            if order.count >= count - 32 { #expect(held <= 1) }
+            order += heir.texts.compactMap { Int($0) }
+            heir.acknowledgeAll()
+            return order.count == count && !heir.queueHasWork
+        }
+        #expect(heir.suspects.isEmpty)
+        #expect(Array(order.suffix(32)) == Array(0..<32))
+        heir.stop()
+        let status = try server.status()
+        #expect(status.counters[.sent] == Int64(count))
+        #expect(status.dead == 0)
+        #expect(status.unexplained == 0)
+    }
+
+    @Test func `whoever gives a job back or retries it ends its row of crashes`() throws {
+        try server.ask("RPUSH", keys.recovered[2], "given back")
+        let first = Worker(settings(), worker: ghostNumber(1))
+        first.run("the job") { first.jobs.count == 1 }
+        first.stop()
+        #expect(try server.list("jobs") == ["given back"])
+        let mortal = Worker(settings(), worker: ghostNumber(2))
+        mortal.run("the job again") { mortal.jobs.count == 1 }
+        let next = Worker(settings())
+        next.places = 0
+        try next.run("one crash") { try server.list(keys.recovered[0]) == ["given back"] }
+        next.stop()
+    }
+
     private func ghostNumber(_ number: Int) -> WorkerName {
         let own = WorkerName.make(instance: 1).text.split(separator: "-")
         return WorkerName(text: "\(own[0])-4194305-\(number + 1)-1", host: "here", pid: 4_194_305)
     }
 
-    @Test func `what it had settled before Redis was put back is counted also when it was taken over there`() throws {
-        try server.push((0..<10).map(String.init))
-        let slow = Worker(settings(lease: .milliseconds(500)), worker: stranger("slow"))
-        slow.run("all jobs") { slow.jobs.count == 10 }
-        slow.settle(slow.jobs[0], .ack)
-        try slow.run("one sent") { try server.status().counters[.sent] == 1 }
+    @Test(arguments: [1, 3])
+    func `what they had settled before Redis was put back is counted also when they were taken over there`(count: Int) throws {
+        try server.push((0..<10 * count).map(String.init))
+        let slow = (0..<count).map { Worker(settings(lease: .milliseconds(500)), worker: stranger("slow\($0)")) }
+        for worker in slow {
+            worker.places = 10
+            worker.run("all jobs") { worker.jobs.count == 10 }
+            worker.places = 0
+            worker.settle(worker.jobs[0], .ack)
+        }
+        func sent(_ wanted: Int) throws {
+            for worker in slow {
+                try worker.run("\(wanted) sent") {
+                    for other in slow { other.step(atMost: .milliseconds(1)) }
+                    return try server.status().counters[.sent] == Int64(wanted)
+                }
+            }
+        }
+        try sent(count)
         try server.ask("SAVE")
         try server.ask("CONFIG", "SET", "save", "")
-        for job in slow.jobs.prefix(4) { slow.settle(job, .ack) }
-        try slow.run("five sent") { try server.status().counters[.sent] == 5 }
+        for worker in slow { for job in worker.jobs.prefix(4) { worker.settle(job, .ack) } }
+        try sent(5 * count)
         server.kill()
         try server.start()
         let heir = Worker(settings(lease: .milliseconds(500)))
-        heir.run("nine jobs") { heir.jobs.count == 9 }
-        slow.forgetEvents()
+        heir.run("nine jobs of each") { heir.jobs.count == 9 * count }
+        for worker in slow { worker.forgetEvents() }
         // The nine that were taken over, and the four that were sent already: no daemon can know that they are among the nine.
-        try slow.run("back, and counted") {
-            heir.step()
-            return try slow.connects == 1 && server.status().counters[.maybeDuplicate] == 13
+        try heir.run("back, and counted") {
+            for worker in slow { worker.step() }
+            return try slow.allSatisfy { $0.connects == 1 } && server.status().counters[.maybeDuplicate] == Int64(13 * count)
         }
         heir.acknowledgeAll()
         heir.stop()
-        slow.stop()
+        for worker in slow { worker.stop() }
         #expect(try server.status().unexplained == 0)
     }
 

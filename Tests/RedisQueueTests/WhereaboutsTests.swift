@@ -31,6 +31,13 @@ struct WhereaboutsTests {
         #expect(fixed.begin() == .dial(tcp("10.0.0.2", 6381), attempt: 1))
     }
 
+    @Test func `ASK names a node as MOVED does, and neither is taken for the other`() {
+        #expect(Endpoint(askedAt: "ASK 3999 10.0.0.2:6381", from: nil) == tcp("10.0.0.2", 6381))
+        #expect(Endpoint(askedAt: "ASK 3999 :6381", from: tcp("here")) == tcp("here", 6381))
+        #expect(Endpoint(askedAt: "MOVED 3999 10.0.0.2:6381", from: nil) == nil)
+        #expect(Endpoint(askedAt: "ASK 3999", from: nil) == nil)
+    }
+
     @Test mutating func `MOVED without a host means the same host, and nonsense is nothing`() {
         _ = fixed.begin()
         #expect(Endpoint(movedTo: "MOVED 1 :7001", from: tcp("here")) == tcp("here", 7001))

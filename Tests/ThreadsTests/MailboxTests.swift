@@ -1,5 +1,7 @@
+import Glibc
 import Testing
-import Threads
+
+@testable import Threads
 
 @Suite("A mailbox")
 struct MailboxTests {
@@ -29,7 +31,7 @@ struct MailboxTests {
         let senders = 4
         let each = 20_000
         func sender(_ number: Int) -> OwnedThread {
-            OwnedThread(name: "sender \(number)") {
+            try! OwnedThread(name: "sender \(number)") {
                 var batch: [Int] = []
                 for value in 0..<each {
                     batch.append(number * each + value)
@@ -101,7 +103,7 @@ struct LockedTests {
     @Test func `is changed by one thread at a time`() {
         let count = Locked(0)
         func counter() -> OwnedThread {
-            OwnedThread(name: "counter") {
+            try! OwnedThread(name: "counter") {
                 for _ in 0..<50_000 { count.withLock { $0 += 1 } }
             }
         }
@@ -112,5 +114,51 @@ struct LockedTests {
         second.join()
         third.join()
         #expect(count.withLock { $0 } == 150_000)
+    }
+}
+
+@Suite("A thread that cannot be had")
+struct ThreadFailureTests {
+    @Test func `is an error that says which and why, and its body is let go`() {
+        final class Load: Sendable {}
+        var load: Load? = Load()
+        weak let watch = load
+        #expect(throws: ThreadFailure(name: "vast", code: EAGAIN)) {
+            // No address space has room for that stack, which pthread_create(3) reports like any other lack.
+            try OwnedThread(name: "vast", stackBytes: 1 << 56) { [load] in withExtendedLifetime(load) {} }.join()
+        }
+        load = nil
+        #expect(watch == nil)
+        let text = ThreadFailure(name: "vast", code: EAGAIN).description
+        #expect(text.hasPrefix("no thread for \"vast\": Resource temporarily unavailable (a limit of threads"))
+    }
+}
+
+@Suite("Descriptors that must stay free")
+struct SpareDescriptorTests {
+    private var limit: Int {
+        var limit = rlimit()
+        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        return Int(limit.rlim_cur)
+    }
+
+    @Test func `are those below the limit that nobody uses`() {
+        #expect(WakeUp.ifAvailable(sparing: 8) != nil)
+        #expect(WakeUp.ifAvailable(sparing: limit) == nil)
+    }
+
+    @Test func `are counted and not taken, for another thread may need the last one at this moment`() throws {
+        let (isOver, failures) = (Locked(false), Locked(0))
+        let limit = limit
+        let other = try OwnedThread(name: "opens") {
+            while !isOver.withLock({ $0 }) {
+                let descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC)
+                if descriptor < 0 { failures.withLock { $0 += 1 } } else { close(descriptor) }
+            }
+        }
+        for _ in 0..<50 { #expect(WakeUp.ifAvailable(sparing: limit) == nil) }
+        isOver.withLock { $0 = true }
+        other.join()
+        #expect(failures.withLock { $0 } == 0)
     }
 }

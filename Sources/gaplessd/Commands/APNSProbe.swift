@@ -12,7 +12,7 @@ enum APNSProbe {
         do {
             pool = try SessionPool(settings: settings, credential: own.credential, deliveries: Mailbox(), events: events)
         } catch {
-            throw .refused(error.description)
+            throw .refused("\(error)")
         }
         defer { _ = pool.close() }
         return try firstWord(events, settings)
@@ -26,7 +26,7 @@ enum APNSProbe {
             for event in events.drain() {
                 switch event {
                 case .opened(_, let address, let streams): return "ok, \(address), \(streams) streams"
-                case .dialFailed(let address, let fault, _), .closed(_, let address, let fault):
+                case .dialFailed(_, let address, let fault, _), .closed(_, let address, let fault):
                     throw ProbeFault(fault, at: address)
                 case .tokens(let news): news.warn()
                 case .capacityChanged: continue
@@ -50,8 +50,9 @@ extension TokenNews {
 extension ProbeFault {
     fileprivate init(_ fault: SessionFault, at address: String) {
         switch fault {
-        case .dial(let why, isCredential: true): self = .refused("\(address): \(why)")
+        case .dial(let why, isCredential: true): self = .failed("\(address): \(why)")
         case .dial(let why, isCredential: false): self = .unavailable("\(address): \(why)")
+        case .untrusted(let why): self = .failed("\(address): \(why); look at apns_ca_path and apns_server")
         case .goAway(_, let reason): self = .refused("\(address): GOAWAY \(reason)")
         case .streamReset(let code): self = .unavailable("\(address): RST_STREAM \(code)")
         case .connectionLost(let why): self = .unavailable("\(address): \(why)")

@@ -27,7 +27,7 @@ struct CheckReport {
 
     private static func lines(_ app: Settings.App, _ own: AppCredential, _ tokenFolder: String?, now: Int64) -> [String] {
         var lines = [
-            "server      \(app.pool.host):\(app.pool.port), \(app.pool.sessions) sessions",
+            "server      \(HostAndPort(app.pool.host, app.pool.port).text), \(app.pool.sessions) sessions",
             "credential  \(own.credential.description.printable)",
         ]
         if let proxy = app.pool.proxy {

@@ -10,22 +10,27 @@ enum RedisAccess {
     static let timeout = Duration.seconds(5)
 
     static func open(_ settings: Settings) throws(ProbeFault) -> RedisClient {
-        var queue = settings.queues[0]
-        queue.timeout = timeout
-        let tls = try tls(settings)
-        var types: [String] = []
-        let client: RedisClient
+        var client = try connect(settings)
+        let wrong: [String]
         do throws(RedisError) {
-            var opened = try RedisClient(settings: queue, tls: tls)
-            for list in settings.lists { types.append(try opened.command(["TYPE", list]).text ?? "none") }
-            client = opened
+            wrong = try KeyTypes(listsOf: settings).faults(&client)
         } catch {
             throw ProbeFault(error, of: settings)
         }
-        for (list, type) in zip(settings.lists, types) where type != "list" && type != "none" {
-            throw .refused("\(settings.redis.server.text): the key \(list) is a \(type), not a list")
-        }
+        guard wrong.isEmpty else { throw .refused("\(settings.redis.server.text): \(wrong.joined(separator: "; "))") }
         return client
+    }
+
+    /// As far as that it lets us in.
+    static func connect(_ settings: Settings) throws(ProbeFault) -> RedisClient {
+        var queue = settings.queues[0]
+        queue.timeout = timeout
+        let tls = try tls(settings)
+        do throws(RedisError) {
+            return try RedisClient(settings: queue, tls: tls)
+        } catch {
+            throw ProbeFault(error, of: settings)
+        }
     }
 
     private static func tls(_ settings: Settings) throws(ProbeFault) -> TLSContext? {
@@ -41,6 +46,9 @@ enum RedisAccess {
         do {
             var client = try open(settings)
             try body(&client)
+        } catch RedisError.reply(let text) where text.firstRange(of: "WRONGTYPE") != nil {
+            let lines = RedisRefusal.lines(text, settings).joined(separator: "; ")
+            throw ProbeFault.refused("\(settings.redis.server.text): \(lines)").told("redis")
         } catch let error as RedisError {
             throw ProbeFault(error, of: settings).told("redis")
         } catch let fault as ProbeFault {
@@ -54,14 +62,16 @@ enum RedisProbe {
     static func run(_ settings: Settings) throws(ProbeFault) -> String {
         var client = try RedisAccess.open(settings)
         let rights: [UserRights]
+        let wrong: [String]
         do throws(RedisError) {
+            wrong = try KeyTypes(allOf: settings).faults(&client)
             var read: [UserRights] = []
             for queue in settings.queues { read.append(try UserRights.read(&client, queue)) }
             rights = read
         } catch {
             throw ProbeFault(error, of: settings)
         }
-        let faults = rights.flatMap(\.faults).unique
+        let faults = wrong + rights.flatMap(\.faults).unique
         guard faults.isEmpty else { throw .refused("\(settings.redis.server.text): \(faults.joined(separator: "; "))") }
         return (["ok, \(settings.redis.server.text)"] + rights.flatMap(\.remarks).unique).joined(separator: "; ")
     }
@@ -69,8 +79,12 @@ enum RedisProbe {
 
 extension ProbeFault {
     init(_ error: RedisError, of settings: Settings) {
-        let text = "\(settings.redis.server.text): \(error)"
-        self = error.isRefusal ? .refused(text) : .unavailable(text)
+        let place = settings.redis.server.text
+        if case .reply(let text) = error {
+            self = error.isRefusal ? .refused("\(place): \(RedisRefusal.fault(text, settings).line)") : .failed("\(place): \(text)")
+        } else {
+            self = error.isRefusal ? .refused("\(place): \(error)") : .unavailable("\(place): \(error)")
+        }
     }
 
     var exitCode: ExitCode { isOurs ? .settingsFault : .serviceUnavailable }

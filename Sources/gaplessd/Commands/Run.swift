@@ -14,15 +14,16 @@ struct Run: ParsableCommand {
         // Before the first thread: the log's has one.
         let signals = SignalInbox()
         let settings = configuration.settings
-        let log = Log(format: settings.log.format, level: settings.log.level)
+        let log = try Log(format: settings.log.format, level: settings.log.level)
+        defer { log.close() }
         for warning in configuration.warnings { log.warning(warning) }
         let path = file.settings
-        let fault = try Daemon.run(configuration, signals: signals, log: log) {
+        let faults = try Daemon.run(configuration, signals: signals, log: log) {
             Result { () throws(SettingsRefusal) in try Configuration.load(SettingsFile(path: path)) }
         }
         log.close()
-        if let fault {
-            StandardStreams.print(["\(path.printable): \(fault.printable)"], to: STDERR_FILENO)
+        if !faults.isEmpty {
+            StandardStreams.print(faults.map { "\(path.printable): \($0.printable)" }, to: STDERR_FILENO)
             throw ExitCode.settingsFault
         }
     }

@@ -60,7 +60,7 @@ struct SingleSend {
             pool = try SessionPool(
                 settings: settings, credential: credential.credential, deliveries: deliveries, events: events)
         } catch {
-            throw Fault(description: error.description)
+            throw Fault(description: "\(error)")
         }
         defer { _ = pool.close() }
         try wait(wakeUp, until: begun + settings.dialTimeout + .seconds(1), for: "session") { try isOpen(events) }
@@ -109,7 +109,7 @@ struct SingleSend {
         for event in events.drain() {
             switch event {
             case .opened: return true
-            case .dialFailed(let address, let fault, _), .closed(_, let address, let fault):
+            case .dialFailed(_, let address, let fault, _), .closed(_, let address, let fault):
                 throw Fault(description: "\(address): no answer: \(fault.logText)")
             case .tokens(let news): news.warn()
             case .capacityChanged: continue

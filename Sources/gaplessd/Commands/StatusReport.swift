@@ -39,7 +39,7 @@ struct StatusReport {
     /// The most frequent ones, and how many letters they were counted from, if not from all.
     private func reasons(_ list: StatusReading.List) -> String {
         if list.reasons.isEmpty { return "" }
-        let shown = list.reasons.prefix(6).map { "\($0.count) \($0.reason.printable)" }
+        let shown = list.reasons.prefix(6).map { "\($0.count) \($0.reason.isEmpty ? "no reason" : $0.reason.printable)" }
         let others = list.reasons.dropFirst(6).reduce(0) { $0 + $1.count }
         let all = shown + (others > 0 ? ["\(others) others"] : [])
         let read = list.reasons.reduce(0) { $0 + $1.count }

@@ -135,7 +135,7 @@ extension HoldReason {
     /// One word of `kinds`.
     var kind: String {
         switch self {
-        case .credential: "credential"
+        case .credential, .untrusted: "credential"
         case .topic: "topic"
         case .suspectTokens: "suspect_tokens"
         case .tokenUpdates: "token_updates"

@@ -55,12 +55,12 @@ final class RedisReadings: Sendable {
     private let finished = WakeUp()
     private let handle = Handle()
 
-    init(_ settings: Settings, tls: TLSContext?) {
+    init(_ settings: Settings, tls: TLSContext?) throws(ThreadFailure) {
         state = Locked(State(tls: tls))
         var queue = settings.queues[0]
         queue.timeout = Self.timeout
         let (lists, source) = (settings.lists, queue)
-        handle.thread = OwnedThread(name: "metrics redis") { [self] in run(source, lists) }
+        handle.thread = try OwnedThread(name: "metrics redis") { [self] in run(source, lists) }
     }
 
     /// What to trust, and to show, from the next connection on.

@@ -1,6 +1,7 @@
 import Glibc
 import Sockets
 import StatusServer
+import Threads
 
 /// Everything behind `metrics_listen`: who listens, and what is where. The dispatcher's thread alone has it.
 ///
@@ -27,7 +28,14 @@ final class WatchPost {
         let address = configuration.settings.metricsListen
         if let post, post.address == address { return post.readings.replace(tls: configuration.redisTLS) }
         guard let address else { return close() }
-        let readings = RedisReadings(configuration.settings, tls: configuration.redisTLS)
+        let readings: RedisReadings
+        do throws(ThreadFailure) {
+            readings = try RedisReadings(configuration.settings, tls: configuration.redisTLS)
+            // SwiftNIO's way of not getting its thread would be to end the process.
+            try OwnedThread(name: "metrics") {}.join()
+        } catch {
+            throw SettingsFault(key: "metrics_listen", problem: "cannot be served: \(error)", remedy: "")
+        }
         let desk = WatchDesk(board: board, readings: readings, log: log, started: started)
         do {
             let server = try StatusServer(host: address.host, port: address.port) { desk.reply(to: $0) }

@@ -49,7 +49,7 @@ final class FakeServer {
         let context = try TLSContext(serverFor: identity, clientRootsPEM: nil)
         let record = record
         let stop = stop
-        thread = OwnedThread(name: "fake server") { serve(listener, scripts, context, record, stop) }
+        thread = try OwnedThread(name: "fake server") { serve(listener, scripts, context, record, stop) }
     }
 
     deinit { close() }
@@ -95,7 +95,7 @@ private func serve(
         let held = HeldSocket(socket)
         threads.append(
             HeldThread(
-                OwnedThread(name: "fake session") {
+                try! OwnedThread(name: "fake session") {
                     guard let socket = held.take(), let stream = try? TLSStream(server: socket, context) else { return }
                     var session = FakeSession(stream, script, record, stop)
                     session.run()

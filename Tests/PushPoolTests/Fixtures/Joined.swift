@@ -4,7 +4,7 @@ import Threads
 final class Joined {
     private var thread: OwnedThread?
 
-    init(_ body: @escaping @Sendable () -> Void) { thread = OwnedThread(name: "test", body: body) }
+    init(_ body: @escaping @Sendable () -> Void) { thread = try! OwnedThread(name: "test", body: body) }
 
     func join() { thread.take()?.join() }
 }

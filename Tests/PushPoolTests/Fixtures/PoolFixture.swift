@@ -24,7 +24,7 @@ final class PoolFixture {
         events = Collector()
         let configuration = try PoolConfiguration(
             settings: settingsFor(port, sessions, directory.path, change), credential: credential ?? PoolFixture.signing.get())
-        pool = SessionPool(configuration, deliveries: deliveries.mailbox, events: events.mailbox, resolver: resolver)
+        pool = try SessionPool(configuration, deliveries: deliveries.mailbox, events: events.mailbox, resolver: resolver)
     }
 
     deinit { _ = pool.close() }

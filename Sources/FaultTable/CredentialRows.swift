@@ -1,0 +1,143 @@
+import APNSSimulator
+import Glibc
+import Harness
+internal import RedisQueue
+
+/// A credential or an environment that is wrong, with a long queue behind it, and another app in the same daemon and list.
+///
+/// Each row goes round several times, with a daemon that knows of no acceptance: first the operator mends a file and sends SIGHUP,
+/// then APNs changes its mind and a probe has to find out.
+extension Fault {
+    static let credentialRows = [wrongCertificate, wrongEnvironment]
+
+    private static let wrongCertificate = Fault(
+        number: 53, name: "wrong-certificate", title: "100,000 jobs with a refused certificate or key", rule: .nothingTwice
+    ) { trial in
+        let jobs = trial.jobs(100_000)
+        try trial.openForTwoApps(
+            """
+            {"certified": {"apns_cert_path": "wrong/client.pem", "apns_key_path": "wrong/client-key.pem"},
+             "keyed": {"apns_auth_key_path": "wrong/AuthKey_SIMKEY0002.p8", "apns_auth_key_id": "SIMKEY0002",
+                       "apns_team_id": "SIMTEAM001", "apns_topic": "com.example.app"}}
+            """)
+        // Of another authority, and a key that is not the one of this id.
+        try Credentials.make(.init(keyID: HostedSimulator.secondKeyID)).write(to: trial.stage.folder.file("wrong"))
+        var daemon = try trial.startRefused(jobs, apps: ["certified", "keyed"])
+        try trial.watch(jobs, at: trial.stage.hosted)
+        try trial.mend(backWithin: .seconds(200)) {
+            for file in ["client.pem", "client-key.pem", "AuthKey_SIMKEY0002.p8"] { try trial.takeGood(file) }
+            daemon.process.kill(SIGHUP)
+        }
+        var faults: [[Behaviour.Refusal]] = [[.init(.certificate, .badCertificate), .init(.key("SIMKEY0002"), .invalidProviderToken)]]
+        if trial.scale == .full { faults.append([.init(.certificate), .init(.key("SIMKEY0002"), .expiredProviderToken)]) }
+        for fault in faults {
+            try trial.terminate(daemon)
+            trial.stage.hosted.behave { $0.refusals = fault }
+            daemon = try trial.startRefused(jobs, apps: ["certified", "keyed"])
+            try trial.watch(jobs, at: trial.stage.hosted)
+            // The next probe, and the next dial, come within a minute and what chance adds.
+            try trial.mend(backWithin: .seconds(300)) { trial.stage.hosted.behave { $0.refusals = [] } }
+        }
+        trial.expectNothingSpent()
+    }
+
+    private static let wrongEnvironment = Fault(
+        number: 54, name: "wrong-environment", title: "100,000 jobs sent to the wrong environment", rule: .nothingTwice
+    ) { trial in
+        let jobs = trial.jobs(100_000)
+        try trial.openForTwoApps("{}")
+        // All devices are of the other environment there.
+        var configuration = Simulator.Configuration(credentials: try Credentials(directory: trial.stage.folder.file("credentials")))
+        configuration.environment = .sandbox
+        configuration.behaviour.devices = [.init(prefix: "", .environment(.production))]
+        configuration.ledgerDetail = .counts
+        let sandbox = try Simulator(configuration)
+        try trial.write(settings: ["apps": strayed(to: sandbox.port)])
+        var daemon = try trial.startRefused(jobs, apps: ["strayed"])
+        try trial.watch(jobs, at: sandbox)
+        try trial.mend(backWithin: .seconds(200)) {
+            try trial.write(settings: ["apps": strayed(to: trial.stage.simulator.port)])
+            daemon.process.kill(SIGHUP)
+        }
+        if sandbox.totals.accepted > 0 { trial.fail("\(sandbox.totals.accepted) accepted where none was welcome") }
+        let foreign = DeviceRule(prefix: Trial.refusedTokens, .environment(.sandbox))
+        var faults: [@Sendable (inout Behaviour) -> Void] = [{ $0.devices = [foreign] }]
+        if trial.scale == .full { faults.append { $0.refusals = [.init(.certificate, .badCertificateEnvironment)] } }
+        for fault in faults {
+            try trial.terminate(daemon)
+            trial.stage.hosted.behave(fault)
+            daemon = try trial.startRefused(jobs, apps: ["strayed"])
+            try trial.watch(jobs, at: trial.stage.hosted)
+            try trial.mend(backWithin: .seconds(300)) { trial.stage.hosted.behave { ($0.devices, $0.refusals) = ([], []) } }
+        }
+        trial.expectNothingSpent()
+    }
+
+    private static func strayed(to port: Int) -> String {
+        """
+        {"strayed": {"apns_server": "localhost:\(port)", "apns_cert_path": "credentials/client.pem",
+                     "apns_key_path": "credentials/client-key.pem"}}
+        """
+    }
+}
+
+extension Trial {
+    /// The app that is well has jobs from this number on, and those that are refused below it.
+    private static let firstOfOthers = 0x10_0000
+    /// What the device tokens of the refused begin with, and no other.
+    fileprivate static let refusedTokens = String(deviceToken(0).dropLast(5))
+
+    /// A simulator that takes certificates and two keys, and an app of the top level that it has nothing against.
+    fileprivate func openForTwoApps(_ apps: String) throws {
+        // Dials wait as they do unless told: a minute of them is counted.
+        try open(
+            hosting: Trial.accepting(after: 1...5),
+            settings: ["apps": apps, "apns_dial_backoff_min": nil, "apns_dial_backoff_max": nil])
+    }
+
+    /// Queues jobs of apps that are refused, in turn, and starts a daemon that has not seen any of them accepted; behind them come
+    /// jobs of the app that is well.
+    fileprivate func startRefused(_ jobs: Int, apps: [String]) throws -> DaemonProcess {
+        try queue(jobs) { number in
+            #"{"token":"\#(deviceToken(number))","app":"\#(apps[number % apps.count])","identifier":\#(number),"data":{"aps":{}}}"#
+        }
+        if producer == nil { produce(from: Trial.firstOfOthers) }
+        return try start()
+    }
+
+    /// Lets a minute pass (seconds, where the counts are small): few requests are refused, no job pays for it, and the other app goes on.
+    ///
+    /// - Parameter service: what refuses them. It tells the apps apart by its reasons: each has one of its own.
+    fileprivate func watch(_ jobs: Int, at service: Simulator) throws {
+        let (length, most) = scale == .full ? (Duration.seconds(60), 40) : (.seconds(3), 22)
+        let (before, start) = (service.totals, ContinuousClock.now)
+        try self.await("the app is held") { complaints("Its jobs stay in the queue until APNs accepts one.") > 0 }
+        _ = waitUntil(atMost: length / 2) { false }
+        let half = (sent: try stage.sentAnyhow(), queued: producer?.acknowledged ?? 0)
+        _ = waitUntil(atMost: start + length - .now) { false }
+        let (sent, queued) = (try stage.sentAnyhow() - half.sent, (producer?.acknowledged ?? 0) - half.queued)
+        // Two seconds of a machine with other work say nothing of a rate.
+        if scale == .full && Double(sent) < 0.9 * Double(queued) { fail("\(queued) jobs of the other app came in, and \(sent) went out") }
+        let totals = service.totals
+        try self.await("jobs of the other app go out", atMost: .seconds(20)) { try stage.sentAnyhow() - half.sent >= queued }
+        for (answer, count) in totals.answers where count - before.answers[answer, default: 0] > most {
+            fail("\(count - before.answers[answer, default: 0]) times \(answer) in \(length), \(most) are allowed")
+        }
+        let dials = totals.failedHandshakes - before.failedHandshakes
+        if dials > most { fail("\(dials) dials were refused in \(length), \(most) are allowed") }
+        let status = try status()
+        if status.backlog + status.inFlight < jobs { fail("\(status) with \(jobs) jobs that nobody may take") }
+    }
+
+    /// Puts the file that APNs accepts in the place of the wrong one.
+    fileprivate func takeGood(_ name: String) throws {
+        try File.write(File.read(stage.folder.file("credentials/\(name)")), to: stage.folder.file("wrong/\(name)"))
+    }
+
+    fileprivate func expectNothingSpent() {
+        afterwards = { [unowned self] status in
+            let spent = status.counter(.retried) + status.dead + status.counter(.expired)
+            if spent > 0 { fail("\(spent) jobs paid for the credential") }
+        }
+    }
+}
