@@ -18,12 +18,16 @@ struct SettingsKey: Sendable, Equatable {
         case apnsServer
         /// `http://[user:pass@]host:port`. Never shown: there may be a password in it.
         case proxy
+        /// `constant`, `incremental:N` or `exponential:F`.
+        case poolScale
         /// `host:port`, `tcp:host:port` or `unix:/path`.
         case netAddress
         /// `off`, or `host:port`; port 0 is any free one.
         case listenAddress
         case integer(ClosedRange<Int>)
         case fraction(ClosedRange<Double>)
+        /// As `fraction`, or 0 for none.
+        case limit(ClosedRange<Double>)
         case seconds(ClosedRange<Double>)
         /// As `seconds`, an array of them with at least one.
         case delays(ClosedRange<Double>)
@@ -39,29 +43,17 @@ struct SettingsKey: Sendable, Equatable {
         case apps
     }
 
-    enum Support: Sendable, Equatable {
-        case now
-        /// The feature comes later: until then nothing but the default is accepted.
-        case later
-        /// As `later`, and the default is the value of another key.
-        case laterUnlessEqual(to: String)
-    }
-
     let name: String
     let kind: Kind
     /// As JSON; `nil` where leaving the key out is a state of its own.
     let fallback: String?
     let isRequired: Bool
-    let support: Support
 
-    init(
-        _ name: String, _ kind: Kind, default fallback: String? = nil, isRequired: Bool = false, support: Support = .now
-    ) {
+    init(_ name: String, _ kind: Kind, default fallback: String? = nil, isRequired: Bool = false) {
         self.name = name
         self.kind = kind
         self.fallback = fallback
         self.isRequired = isRequired
-        self.support = support
     }
 
     /// The key that names the file of this secret.
@@ -101,10 +93,14 @@ extension SettingsKey.Kind {
         case .appleID: "the 10 letters and digits that Apple shows for it would be right"
         case .apnsServer: "\"production\", \"sandbox\" or \"host:port\" would be right"
         case .proxy: "\"http://host:port\" or \"http://user:password@host:port\" would be right"
+        case .poolScale:
+            "\"constant\", \"incremental:N\" with N from 1 to 100, or \"exponential:F\" with F above 1, up to 100, would be right"
         case .netAddress: "\"host:port\", \"tcp:host:port\" or \"unix:/path\" would be right"
         case .listenAddress: "\"host:port\", such as \"127.0.0.1:9464\", or \"off\" would be right"
         case .integer(let range): "an integer from \(range.lowerBound) to \(range.upperBound) would be right"
         case .fraction(let range): "a number from \(range.lowerBound.short) to \(range.upperBound.short) would be right"
+        case .limit(let range):
+            "a number from \(range.lowerBound.short) to \(range.upperBound.short), or 0 for no limit, would be right"
         case .seconds(let range):
             "a number of seconds from \(range.lowerBound.short) to \(range.upperBound.short) would be right"
         case .delays(let range):

@@ -155,7 +155,7 @@ struct ToolTests {
             #expect(help.contains(word))
         }
         let examples = help.split(separator: "\n").filter { $0.hasPrefix("    apns-simulator ") }
-        #expect(examples.count == 4)
+        #expect(examples.count == 5)
         for example in examples {
             let options = example.split(separator: " ").dropFirst().map(String.init)
             // A port that is no port is the last thing wrong with it.

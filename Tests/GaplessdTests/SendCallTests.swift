@@ -135,4 +135,16 @@ struct SendCallTests {
         #expect(result.status == 64 && result.errors.contains("--topic is needed: the settings name none."), "\(result.errors)")
         #expect(try send("--token", "0a", "--alert", "x", "--topic", "com.example.app", settings: path).status == 0)
     }
+
+    @Test func `wants a topic for an app that has none, whatever the top level has`() throws {
+        let bare = #"{"apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001"}"#
+        let path = try CallStage.write(
+            [
+                "apns_server": "\"localhost:\(simulator.port)\"", "apns_ca_path": "\"credentials/ca.pem\"",
+                "apns_auth_key_path": "\"credentials/AuthKey_SIMKEY0001.p8\"", "apps": #"{"bare": \#(bare)}"#,
+            ], to: stage.folder.file("bare.json"))
+        let result = try send("--token", "0a", "--alert", "x", "--app", "bare", settings: path)
+        #expect(result.status == 64 && result.errors.contains("--topic is needed: the settings name none."), "\(result.errors)")
+        #expect(simulator.ledger.entries.isEmpty)
+    }
 }

@@ -76,16 +76,33 @@ struct SettingsFaultTests {
     }
 
     @Test(arguments: [
-        "pool_max_size": "3", "pool_scale": "\"constant\"", "pool_poll_interval": "1", "pool_min_sustain": "1",
-        "pool_settle_period": "1", "max_rate": "100", "max_bandwidth": "100",
+        (#""pool_max_size": 1"#, "pool_max_size: is 1, below pool_size, which is 2; pool_size or more would be right"),
+        (#""pool_size": 5, "pool_max_size": 4"#, "pool_max_size: is 4, below pool_size, which is 5; pool_size or more would be right"),
+        (#""max_rate": -1"#, "max_rate: is -1; a number from 0.001 to 1000000000, or 0 for no limit, would be right"),
+        (#""max_bandwidth": 40959"#, "max_bandwidth: is 40959; a number from 40960 to 1000000000000, or 0 for no limit, would be right"),
     ])
-    func `What a later version will do is refused, never ignored`(key: String, value: String) {
-        let faults = folder.faults(settings("\"\(key)\": \(value)"))
-        #expect(faults.count == 1)
-        #expect(faults.first?.hasPrefix("\(key): not supported yet; leave it out") == true)
+    func `The keys of the pool say what would be right`(members: String, fault: String) {
+        #expect(folder.faults(settings(members)) == [fault])
     }
 
-    @Test func `What a later version will do may be given as it is without`() {
+    @Test(arguments: [
+        "linear", "constant:1", "incremental", "incremental:", "incremental:0", "incremental:-1", "incremental:1.5", "incremental:101",
+        "exponential:1", "exponential:0.5", "exponential:nan", "exponential:inf", "exponential:101", "exponential",
+    ])
+    func `A scale is one of three`(scale: String) {
+        #expect(
+            folder.faults(settings(#""pool_scale": "\#(scale)""#)) == [
+                "pool_scale: is \"\(scale)\", a string; \"constant\", \"incremental:N\" with N from 1 to 100, or \"exponential:F\" with F above 1, up to 100, would be right"
+            ])
+    }
+
+    @Test func `A pool that may grow and must stay constant is worth a word`() throws {
+        let reading = try folder.read(settings(#""pool_max_size": 4, "pool_scale": "constant""#))
+        #expect(reading.warnings.map(\.key) == ["pool_scale"])
+        #expect(try folder.read(settings(#""pool_scale": "constant""#)).warnings.isEmpty)
+    }
+
+    @Test func `What is the default may be said`() {
         let members = """
             "pool_size": 4, "pool_max_size": 4, "pool_scale": "incremental:1", "pool_poll_interval": 0.2, "pool_min_sustain": 2.0, \
             "pool_settle_period": 5, "max_rate": 0, "max_bandwidth": 0.0, "metrics_listen": "off", \
