@@ -46,7 +46,9 @@ struct SingleSend {
         let credentials = configuration.credentials
         if apps.count > 1, let topic = job.topic, let app = credentials.firstIndex(where: { $0.topic == topic }) { return app }
         guard let app = apps.firstIndex(where: { $0.name == nil }) else { return nil }
-        let needsTopic = credentials[app].topic == nil && credentials[app].credential.certificate == nil
+        // That of a broadcast stands in its path: no certificate can stand in for it.
+        let isBroadcast = if case .channel = job.target { true } else { false }
+        let needsTopic = credentials[app].topic == nil && (isBroadcast || credentials[app].credential.certificate == nil)
         return job.topic == nil && needsTopic ? nil : app
     }
 
@@ -81,13 +83,20 @@ struct SingleSend {
     }
 
     private func notification(_ job: Job) throws -> Notification {
-        guard case .token(var token) = job.target else { throw Fault(description: "the push is for several tokens") }
+        var token: Range<Int>
+        let channel: String?
+        switch job.target {
+        case .token(let digits): (token, channel) = (digits, nil)
+        case .channel(let id, let content): (token, channel) = (content, id)
+        case .tokens: throw Fault(description: "the push is for several tokens")
+        }
         var (bytes, payload) = (job.bytes, job.data)
         if let masked {
             bytes = bytes[token] + masked
             (token, payload) = (0..<token.count, token.count..<bytes.count)
         }
-        let headers = SharedHeaders(topic: job.topic ?? credential.topic, pushType: job.pushType, priority: job.priority)
+        let headers = SharedHeaders(
+            topic: job.topic ?? credential.topic, pushType: job.pushType, priority: job.priority, channel: channel)
         return Notification(
             id: 1, bytes: bytes, token: token, payload: payload, headers: headers,
             expiration: job.expiration(now: WallClock.now().unixSeconds), apnsID: job.apnsID, collapseID: job.collapseID)
