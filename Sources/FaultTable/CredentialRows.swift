@@ -101,7 +101,7 @@ extension Trial {
         try queue(jobs) { number in
             #"{"token":"\#(deviceToken(number))","app":"\#(apps[number % apps.count])","identifier":\#(number),"data":{"aps":{}}}"#
         }
-        if producer == nil { produce(from: Trial.firstOfOthers) }
+        if producer == nil { try produce(from: Trial.firstOfOthers) }
         return try start()
     }
 
@@ -125,8 +125,10 @@ extension Trial {
         }
         let dials = totals.failedHandshakes - before.failedHandshakes
         if dials > most { fail("\(dials) dials were refused in \(length), \(most) are allowed") }
-        let status = try status()
-        if status.backlog + status.inFlight < jobs { fail("\(status) with \(jobs) jobs that nobody may take") }
+        try self.await("all \(jobs) are still there", atMost: .seconds(10)) {
+            let status = try self.status()
+            return status.backlog + status.inFlight >= jobs && status.dead + status.delayed == 0
+        }
     }
 
     /// Puts the file that APNs accepts in the place of the wrong one.

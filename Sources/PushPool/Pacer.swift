@@ -1,9 +1,7 @@
+internal import Synchronization
 internal import Threads
 
 /// When the next push may go: so many a second, and so many bits of payload a second, and never more.
-///
-/// Each push moves the time of the next one on by its own share of a second (ITU-T I.371's generic cell rate algorithm). Sessions
-/// wake late by some milliseconds: what they missed in that time, and no more, they may make up for.
 struct Pacer {
     /// 0 is no limit.
     struct Limits: Sendable, Equatable {
@@ -13,78 +11,99 @@ struct Pacer {
         var isNone: Bool { pushesPerSecond <= 0 && bitsPerSecond <= 0 }
     }
 
-    /// The most that may be made up for.
-    private static let slack = Duration.milliseconds(5)
-    /// The slack must not lift any second above the limit: 1.005 x 0.995 is below 1.
-    private static let margin = 0.995
-
-    var limits: Limits
-    private var nextPush: ContinuousClock.Instant
-    private var nextBits: ContinuousClock.Instant
+    private(set) var limits: Limits
+    private var pushes: Meter?
+    private var bits: Meter?
+    /// Of a payload, in bits: at first the most that most push types may have, so that few bits a second do not hold thousands of jobs.
+    private var usualBits = 4096.0 * 8
 
     init(limits: Limits, now: ContinuousClock.Instant) {
         self.limits = limits
-        (nextPush, nextBits) = (now, now)
+        change(limits: limits, now: now)
     }
 
-    /// When the next push may go; past where it may go at once.
-    var opening: ContinuousClock.Instant { max(nextPush, nextBits) }
+    /// Other limits, from the next push on; what went within the last second under a limit counts for the new one.
+    mutating func change(limits: Limits, now: ContinuousClock.Instant) {
+        self.limits = limits
+        Pacer.change(&pushes, to: limits.pushesPerSecond, now: now)
+        Pacer.change(&bits, to: limits.bitsPerSecond, now: now)
+    }
 
-    /// Whether a push may go now; it counts then.
+    private static func change(_ meter: inout Meter?, to limit: Double, now: ContinuousClock.Instant) {
+        if limit <= 0 {
+            meter = nil
+        } else if meter == nil {
+            meter = Meter(limit: limit, now: now)
+        } else {
+            meter?.change(limit: limit, now: now)
+        }
+    }
+
+    /// Lets a push go now and counts it, or says when to ask again.
     ///
     /// - Parameter payload: in bytes.
-    mutating func admit(payload: Int, now: ContinuousClock.Instant) -> Bool {
-        if opening > now { return false }
-        if limits.pushesPerSecond > 0 {
-            nextPush = max(nextPush, now - Pacer.slack) + .seconds(1 / (limits.pushesPerSecond * Pacer.margin))
-        }
-        if limits.bitsPerSecond > 0 {
-            let share = Double(payload * 8) / (limits.bitsPerSecond * Pacer.margin)
-            nextBits = max(nextBits, now - Pacer.slack) + .seconds(share)
-        }
-        return true
+    mutating func admit(payload: Int, now: ContinuousClock.Instant) -> ContinuousClock.Instant? {
+        let size = Double(payload * 8)
+        let opening = max(pushes?.opening(for: 1, now: now) ?? now, bits?.opening(for: size, now: now) ?? now)
+        if opening > now { return opening }
+        pushes?.count(1, now: now)
+        bits?.count(size, now: now)
+        usualBits += (size - usualBits) / 64
+        return nil
     }
 
     /// How many pushes half a second carries, at least one: more need not be claimed.
-    var halfASecond: Int {
-        var pushes = Double(Int.max / 2)
-        if limits.pushesPerSecond > 0 { pushes = limits.pushesPerSecond / 2 }
-        // The largest payloads there are, so that few bits a second do not hold thousands of jobs.
-        if limits.bitsPerSecond > 0 { pushes = min(pushes, limits.bitsPerSecond / 2 / Double(4096 * 8)) }
-        return max(1, Int(pushes))
+    var halfASecond: Int { Int(max(1, min(perSecond / 2, Double(Int32.max)))) }
+
+    /// How long so many pushes take.
+    func duration(of count: Int) -> Duration { .seconds(Double(count) / perSecond) }
+
+    private var perSecond: Double {
+        var rate = Double.infinity
+        if limits.pushesPerSecond > 0 { rate = limits.pushesPerSecond }
+        if limits.bitsPerSecond > 0 { rate = min(rate, limits.bitsPerSecond / max(1, usualBits)) }
+        return rate
     }
 }
 
 /// The pacer of all pools of a daemon: `max_rate` and `max_bandwidth` hold for all of them together.
 public final class SharedPacer: Sendable {
+    /// No session asks sooner than so long after a refusal: several pushes are worth one wake-up, and what is late may be made up for.
+    private static let shortestWait = Duration.milliseconds(2)
+
     private let pacer: Locked<Pacer>
+    /// Whether there is a limit at all: who finds none takes no lock.
+    private let limits = Atomic<Bool>(false)
 
     /// 0 is no limit. Bits of payload.
-    public init(pushesPerSecond: Double, bitsPerSecond: Double) {
+    public init(pushesPerSecond: Double = 0, bitsPerSecond: Double = 0) {
         let limits = Pacer.Limits(pushesPerSecond: pushesPerSecond, bitsPerSecond: bitsPerSecond)
         pacer = Locked(Pacer(limits: limits, now: .now))
+        self.limits.store(!limits.isNone, ordering: .relaxed)
     }
 
-    /// Other limits, from the next push on.
+    /// Other limits, from the next push on. Each pool must then hear `SessionPool.limitsChanged()`.
     public func change(pushesPerSecond: Double, bitsPerSecond: Double) {
-        pacer.withLock { pacer in
-            let limits = Pacer.Limits(pushesPerSecond: pushesPerSecond, bitsPerSecond: bitsPerSecond)
-            // A long wait under the old limits must not outlive them.
-            if limits != pacer.limits { pacer = Pacer(limits: limits, now: .now) }
-        }
+        let limits = Pacer.Limits(pushesPerSecond: pushesPerSecond, bitsPerSecond: bitsPerSecond)
+        pacer.withLock { $0.change(limits: limits, now: .now) }
+        self.limits.store(!limits.isNone, ordering: .relaxed)
     }
 
-    /// How many jobs need to be held at most; `nil` where there is no limit.
-    public var holding: Int? { pacer.withLock { $0.limits.isNone ? nil : $0.halfASecond } }
+    /// How many jobs need to wait in the pools at most; `nil` where there is no limit.
+    public var holding: Int? { isLimiting ? pacer.withLock { $0.halfASecond } : nil }
 
-    /// How many of the first so many payloads may go now, and, when not all may, when to ask again.
+    /// How long so many pushes take under the limits.
+    public func duration(of count: Int) -> Duration { pacer.withLock { $0.duration(of: count) } }
+
+    var isLimiting: Bool { limits.load(ordering: .relaxed) }
+
+    /// Lets a push go now and counts it, or says when to ask again.
     ///
-    /// - Parameter size: of the payload at a place, in bytes.
-    func admit(_ count: Int, now: ContinuousClock.Instant, size: (Int) -> Int) -> (count: Int, again: ContinuousClock.Instant?) {
+    /// - Parameter payload: in bytes.
+    func admit(payload: Int) -> ContinuousClock.Instant? {
         pacer.withLock { pacer in
-            if pacer.limits.isNone { return (count, nil) }
-            for place in 0..<count where !pacer.admit(payload: size(place), now: now) { return (place, pacer.opening) }
-            return (count, nil)
+            let now = ContinuousClock.now
+            return pacer.admit(payload: payload, now: now).map { max($0, now + SharedPacer.shortestWait) }
         }
     }
 }

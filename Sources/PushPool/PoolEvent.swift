@@ -9,5 +9,7 @@ public enum PoolEvent: Sendable, Equatable {
     case dialFailed(SessionID, address: String, SessionFault, retryIn: Duration)
     /// The capacity changed without another event: SETTINGS, or a session that drains.
     case capacityChanged
+    /// The governor wants another number of sessions from now on.
+    case resized(from: Int, to: Int)
     case tokens(TokenNews)
 }

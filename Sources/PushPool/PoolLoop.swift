@@ -21,6 +21,7 @@ struct PoolLoop: ~Copyable {
     private let events: Mailbox<PoolEvent>
     private var configuration: PoolConfiguration
     private var machine: PoolMachine
+    private var governor: Governor
     private var handles: [SessionID: Handle] = [:]
     private var poller = Poller()
 
@@ -30,17 +31,36 @@ struct PoolLoop: ~Copyable {
         self.events = events
         let settings = configuration.settings
         machine = PoolMachine(target: settings.sessions, backoff: settings.dialBackoff, now: .now)
+        governor = Governor(settings)
     }
 
     /// Returns when the pool was closed and every thread is joined.
     mutating func run() {
         while !machine.isDone {
+            govern()
             perform(machine.plan(now: .now, newID: SessionNumbers.next))
             poller.reset()
             poller.add(shared.messages.wakeDescriptor, for: .read)
-            poller.wait(until: machine.deadline)
+            poller.wait(until: [machine.deadline, governor.deadline].compactMap { $0 }.min())
             for message in shared.messages.drain() { perform(handle(message)) }
         }
+    }
+
+    private mutating func govern() {
+        let now = ContinuousClock.now
+        if let deadline = governor.deadline, deadline <= now {
+            let (load, capacity) = (shared.queue.look(), shared.capacity.value)
+            let before = governor.target
+            let seen = Governor.Load(
+                wasBlocked: load.wasBlocked, busy: max(0, capacity - load.free) + load.waiting, capacity: capacity,
+                isComplete: machine.isComplete)
+            if governor.look(seen, now: now) {
+                events.send(.resized(from: before, to: governor.target))
+                perform(machine.resize(to: governor.target))
+            }
+        }
+        // The queue rings when this comes true.
+        if governor.deadline == nil && shared.queue.wasBlocked { governor.woke(now: now) }
     }
 
     private mutating func handle(_ message: PoolMessage) -> [PoolMachine.Effect] {
@@ -57,9 +77,10 @@ struct PoolLoop: ~Copyable {
             return []
         case .tokens(let news):
             return [.tell(.tokens(news))]
-        case .ended(let id, let address, let fault, let hasServed):
+        case .ended(let id, let address, let fault, let hasServed, let unanswered):
             join(id)
-            return machine.ended(id, address: address, fault, hasServed: hasServed, now: .now, random: random)
+            return machine.ended(
+                id, address: address, fault, hasServed: hasServed, unanswered: unanswered, now: .now, random: random)
         case .dialFailed(let id, let address, let fault):
             join(id)
             return machine.dialFailed(id, address: address, fault, now: .now, random: random)
@@ -73,7 +94,8 @@ struct PoolLoop: ~Copyable {
             self.configuration = configuration
             shared.replacement.withLock { $0 = ($0.pending - 1, SessionNumbers.latest) }
             let settings = configuration.settings
-            return machine.replace(target: settings.sessions, backoff: settings.dialBackoff, now: .now)
+            governor.change(Governor.Plan(settings), now: .now)
+            return machine.replace(target: governor.target, backoff: settings.dialBackoff, now: .now)
         case .close:
             return machine.close()
         }
@@ -82,7 +104,7 @@ struct PoolLoop: ~Copyable {
     private mutating func perform(_ effects: [PoolMachine.Effect]) {
         for effect in effects {
             switch effect {
-            case .dial(let id): start(id)
+            case .dial(let id, let startsSlowly): start(id, startsSlowly: startsSlowly)
             case .drain(let id): handles[id]?.orders.send(.drain)
             case .end(let id): handles[id]?.orders.send(.end)
             case .tell(let event): events.send(event)
@@ -93,14 +115,14 @@ struct PoolLoop: ~Copyable {
     /// Descriptors that no session takes: its owner needs some to get back to where its pushes come from.
     private static let spareDescriptors = 8
 
-    private mutating func start(_ id: SessionID) {
+    private mutating func start(_ id: SessionID, startsSlowly: Bool) {
         // Each dial under way is yet to open its socket.
         guard let wakeUp = WakeUp.ifAvailable(sparing: PoolLoop.spareDescriptors + machine.dials) else {
             return cannotDial(id, "too many open files (ulimit -n)")
         }
         let orders = Mailbox<SessionOrder>(wakeUp: wakeUp)
         let context = SessionContext(
-            id: id, configuration: configuration, shared: shared, orders: orders, wakeUp: wakeUp)
+            id: id, startsSlowly: startsSlowly, configuration: configuration, shared: shared, orders: orders, wakeUp: wakeUp)
         do throws(ThreadFailure) {
             handles[id] = Handle(orders, try OwnedThread(name: "apns \(id.number)") { runSession(context) })
         } catch {

@@ -4,7 +4,7 @@
 /// are two brakes: after a failure one dial at a time with growing waits, and a budget for dials that nothing else slows.
 struct PoolMachine {
     enum Effect: Equatable {
-        case dial(SessionID)
+        case dial(SessionID, startsSlowly: Bool)
         case drain(SessionID)
         case end(SessionID)
         case tell(PoolEvent)
@@ -25,6 +25,9 @@ struct PoolMachine {
     /// Dials a second that a pool may go on with, and those it may do at once beside two for each session.
     static let dialsPerSecond = 4.0
     static let spareDials = 8.0
+    /// After a session that broke with requests in flight, those that are dialled within so long start slowly: the next may
+    /// break as well, and everything that is in flight then goes out again.
+    static let wariness: Duration = .seconds(60)
 
     private(set) var target: Int
     private var backoff: Backoff
@@ -38,6 +41,7 @@ struct PoolMachine {
     /// Dials that failed, and sessions that died young, in a row.
     private var failures = 0
     private var nextDial: ContinuousClock.Instant
+    private var brokeAt: ContinuousClock.Instant?
     private var budget: Double
     private var budgetAt: ContinuousClock.Instant
 
@@ -78,10 +82,11 @@ struct PoolMachine {
     }
 
     mutating func ended(
-        _ id: SessionID, address: String, _ fault: SessionFault, hasServed: Bool, now: ContinuousClock.Instant,
-        random: Double
+        _ id: SessionID, address: String, _ fault: SessionFault, hasServed: Bool, unanswered: Int = 0,
+        now: ContinuousClock.Instant, random: Double
     ) -> [Effect] {
         guard let session = sessions[id] else { return [] }
+        if unanswered > 0 { brokeAt = now }
         judge(id, hasServed: hasServed, isOurWish: session.phase == .draining, now: now, random: random)
         sessions[id] = nil
         return [.tell(.closed(id, address: address, fault))]
@@ -142,6 +147,21 @@ struct PoolMachine {
         return letGo { $0.phase == .dialing }
     }
 
+    /// Another number of sessions. Those too many go: first what is being dialled, then the youngest.
+    mutating func resize(to target: Int) -> [Effect] {
+        self.target = target
+        let own = sessions.filter { $0.value.generation == generation && $0.value.phase != .draining }
+        let youngest = own.keys.sorted { left, right in
+            let (leftIsOpen, rightIsOpen) = (own[left]?.phase == .open, own[right]?.phase == .open)
+            return leftIsOpen == rightIsOpen ? left > right : rightIsOpen
+        }
+        return youngest.prefix(max(0, own.count - target)).map { id in
+            if own[id]?.phase == .dialing { return .end(id) }
+            sessions[id]?.phase = .draining
+            return .drain(id)
+        }
+    }
+
     mutating func close() -> [Effect] {
         isClosing = true
         return sessions.keys.sorted().map { .end($0) }
@@ -191,6 +211,11 @@ struct PoolMachine {
         return target - sessions.values.count { $0.generation == generation && $0.phase != .draining }
     }
 
+    /// Whether as many sessions are open as there should be.
+    var isComplete: Bool {
+        sessions.values.count { $0.generation == generation && $0.phase == .open } >= target
+    }
+
     /// How many are being dialled.
     var dials: Int { sessions.values.count { $0.phase == .dialing } }
 
@@ -215,7 +240,7 @@ struct PoolMachine {
             budget -= 1
             let id = newID()
             sessions[id] = Session(generation: generation)
-            effects.append(.dial(id))
+            effects.append(.dial(id, startsSlowly: brokeAt.map { now - $0 < PoolMachine.wariness } ?? false))
         }
         return effects
     }

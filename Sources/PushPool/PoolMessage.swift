@@ -11,8 +11,8 @@ enum PoolMessage: Sendable {
     /// The peer said ENHANCE_YOUR_CALM: dials must wait, whatever the session has served.
     case mustSlowDown(SessionID)
     case tokens(TokenNews)
-    /// Its thread is about to end. Everything was reported.
-    case ended(SessionID, address: String, SessionFault, hasServed: Bool)
+    /// Its thread is about to end. Everything was reported, so many as perhaps processed because it broke.
+    case ended(SessionID, address: String, SessionFault, hasServed: Bool, unanswered: Int)
     case dialFailed(SessionID, address: String, SessionFault)
     /// A dial was given up because we wanted it so.
     case dialAbandoned(SessionID)
@@ -68,7 +68,7 @@ struct PoolConfiguration: Sendable {
 
 /// What all sessions of a pool share.
 final class PoolShared: Sendable {
-    let queue = WorkQueue()
+    let queue: WorkQueue
     let capacity = Capacity()
     let addresses = Locked(AddressBook())
     let resolver: Resolver
@@ -80,18 +80,23 @@ final class PoolShared: Sendable {
     /// How many new credentials the pool's thread has not seen yet, and the youngest session that has an older one.
     let replacement = Locked((pending: 0, lastOld: SessionID(0)))
     let deliveries: Mailbox<Delivery>
+    /// For the pool's own thread, which the queue rings as well when every session is full.
     let messages: Mailbox<PoolMessage>
 
-    init(deliveries: Mailbox<Delivery>, messages: Mailbox<PoolMessage>, resolver: Resolver) {
+    init(deliveries: Mailbox<Delivery>, pacer: SharedPacer, resolver: Resolver) {
         self.resolver = resolver
         self.deliveries = deliveries
-        self.messages = messages
+        let wakeUp = WakeUp()
+        messages = Mailbox(wakeUp: wakeUp)
+        queue = WorkQueue(pacer: pacer, blocked: wakeUp)
     }
 }
 
 /// What one session's thread gets.
 struct SessionContext: Sendable {
     let id: SessionID
+    /// One before it broke (`SessionMachine.Limits.startsSlowly`).
+    let startsSlowly: Bool
     let configuration: PoolConfiguration
     let shared: PoolShared
     let orders: Mailbox<SessionOrder>

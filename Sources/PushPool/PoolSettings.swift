@@ -6,8 +6,15 @@ public struct PoolSettings: Sendable, Equatable {
     public var extraRootsPath: String?
     /// The way to the host, where there is no straight one. The proxy then looks the host's name up.
     public var proxy: HTTPProxy?
-    /// Sessions kept open.
+    /// Sessions kept open, and how many there may be while those are too few; no more where that is the same.
     public var sessions: Int
+    public var mostSessions: Int
+    /// From one number of sessions to the next.
+    public var scale = PoolScale.incremental(1)
+    /// How often the load is looked at, how long it must stay the same for a decision, and how long each one is left alone.
+    public var pollInterval: Duration = .milliseconds(200)
+    public var minSustain: Duration = .seconds(2)
+    public var settlePeriod: Duration = .seconds(5)
     /// TCP, TLS and the peer's SETTINGS together.
     public var dialTimeout: Duration
     public var dialBackoff: Backoff
@@ -36,6 +43,7 @@ public struct PoolSettings: Sendable, Equatable {
         self.extraRootsPath = extraRootsPath
         self.proxy = proxy
         self.sessions = sessions
+        mostSessions = sessions
         self.dialTimeout = dialTimeout
         self.dialBackoff = dialBackoff
         self.requestTimeout = requestTimeout

@@ -36,6 +36,8 @@ struct SessionLoop: ~Copyable {
     private var announced = 0
     private var hasServed = false
     private var token: ProviderToken?
+    /// When the limits may let something go that waits, and this session is the one to take it.
+    private var asksAgain: ContinuousClock.Instant?
     /// Why the connection is to be closed at the end of this turn.
     private var ending: SessionFault?
 
@@ -47,7 +49,9 @@ struct SessionLoop: ~Copyable {
         self.wire = wire
         self.codec = codec
         self.address = address
-        machine = SessionMachine(limits: context.configuration.limits, peerLimit: streams, now: now)
+        var limits = context.configuration.limits
+        limits.startsSlowly = context.startsSlowly
+        machine = SessionMachine(limits: limits, peerLimit: streams, now: now)
     }
 
     mutating func run() {
@@ -81,7 +85,7 @@ struct SessionLoop: ~Copyable {
         poller.reset()
         poller.add(wire.descriptor, for: wire.interestInWriting ? [.read, .write] : .read)
         poller.add(context.wakeUp.descriptor, for: .read)
-        poller.wait(until: machine.deadline)
+        poller.wait(until: asksAgain.map { min($0, machine.deadline ?? $0) } ?? machine.deadline)
         if !poller.readiness(at: 0).isEmpty { wire.becameReady() }
         return poller.readiness(at: 1).contains(.read)
     }
@@ -166,13 +170,16 @@ struct SessionLoop: ~Copyable {
     }
 
     private mutating func deliver() {
+        // Whoever gets these may claim at once for what they have made room for.
+        announceCapacity()
         context.shared.deliveries.send(contentsOf: &outbox)
     }
 
     private mutating func takeWork() {
+        asksAgain = nil
         if machine.phase != .open || ending != nil || codec.isOver { return }
         let free = codec.out.count > SessionLoop.mostBacklog ? 0 : machine.free
-        context.shared.queue.take(into: batch, free: free, for: context.id)
+        asksAgain = context.shared.queue.take(into: batch, free: free, for: context.id)
         if batch.isEmpty { return }
         refreshToken()
         while let notification = batch.popFirst() {
@@ -213,6 +220,7 @@ struct SessionLoop: ~Copyable {
     // MARK: The pool
 
     private mutating func announceCapacity() {
+        if machine.capacity == announced { return }
         context.shared.capacity.change(by: machine.capacity - announced)
         announced = machine.capacity
     }
@@ -236,6 +244,8 @@ struct SessionLoop: ~Copyable {
         context.shared.addresses.withLock { $0.release(address) }
         context.shared.sessionTokens.withLock { $0[context.id] = nil }
         context.shared.messages.send(
-            .ended(context.id, address: context.name(of: address), fault, hasServed: hasServed))
+            .ended(
+                context.id, address: context.name(of: address), fault, hasServed: hasServed,
+                unanswered: machine.unanswered))
     }
 }

@@ -29,7 +29,15 @@ struct SessionMachine {
         var maxConcurrentStreams = 1000
         /// Requests of one session in all (`PoolSettings.requestsPerSession`).
         var maxRequests = (1 << 30) - 2000
+        /// Few streams at first, more with the answers: for a session that comes after one that broke.
+        var startsSlowly = false
     }
+
+    /// Streams of a slow start, and how many answers make it one more. A server that cuts every connection at its 150th request
+    /// then wastes 30 of them and not a thousand, so that no job runs out of its uncounted resends; and a thousand streams are
+    /// 30 round trips away.
+    static let firstWindow = 10
+    static let answersPerStream = 6
 
     /// Answers of 500 in a row that retire a session.
     static let mostServerErrors = 3
@@ -43,6 +51,10 @@ struct SessionMachine {
     private var peerLimit: Int
     private var attempts = AttemptTable()
     private var requests = 0
+    /// Those of a session that starts slowly, while they count.
+    private var answers: Int?
+    /// Requests that its end or GOAWAY left without an answer though the peer may have had them.
+    private(set) var unanswered = 0
     private var serverErrors = 0
     private var lastHeard: ContinuousClock.Instant
     /// When the first of the streams that are open now came onto an idle session.
@@ -57,6 +69,7 @@ struct SessionMachine {
     init(limits: Limits, peerLimit: Int, now: ContinuousClock.Instant) {
         self.limits = limits
         self.peerLimit = peerLimit
+        answers = limits.startsSlowly ? 0 : nil
         lastHeard = now
         busySince = now
     }
@@ -71,7 +84,11 @@ struct SessionMachine {
         phase == .open ? max(0, min(usableLimit - attempts.count, limits.maxRequests - requests)) : 0
     }
 
-    private var usableLimit: Int { max(0, min(peerLimit, limits.maxConcurrentStreams)) }
+    private var usableLimit: Int {
+        let limit = max(0, min(peerLimit, limits.maxConcurrentStreams))
+        guard let answers else { return limit }
+        return min(limit, SessionMachine.firstWindow + answers / SessionMachine.answersPerStream)
+    }
 
     // MARK: Attempts
 
@@ -99,7 +116,14 @@ struct SessionMachine {
         guard attempts.holds(stream, at: slot) else { return }
         if !attempts[slot].isReported { effects.append(.report(attempts[slot].id, outcome)) }
         count(outcome, &effects)
+        widen()
         release(slot, &effects)
+    }
+
+    private mutating func widen() {
+        guard let answers else { return }
+        let isOver = SessionMachine.firstWindow + answers / SessionMachine.answersPerStream >= limits.maxConcurrentStreams
+        self.answers = isOver ? nil : answers + 1
     }
 
     private mutating func count(_ outcome: Outcome, _ effects: inout [Effect]) {
@@ -198,6 +222,7 @@ struct SessionMachine {
         phase = .closed
         for slot in attempts.unreportedSlots {
             let outcome: Outcome = isWritten(slot) ? .maybeProcessed(fault) : .notProcessed(fault)
+            if isWritten(slot) && fault != .closedByUs { unanswered += 1 }
             effects.append(.report(attempts[slot].id, outcome))
             attempts.markReported(at: slot)
         }

@@ -32,18 +32,21 @@ public final class SessionPool: Sendable {
     /// - Parameters:
     ///   - deliveries: gets every attempt's end, in batches.
     ///   - events: gets the pool's other news.
+    ///   - pacer: of all pools of the daemon.
     /// - Throws: `CredentialError`, or `ThreadFailure` where there is no thread for it.
     public convenience init(
-        settings: PoolSettings, credential: Credential, deliveries: Mailbox<Delivery>, events: Mailbox<PoolEvent>
+        settings: PoolSettings, credential: Credential, deliveries: Mailbox<Delivery>, events: Mailbox<PoolEvent>,
+        pacer: SharedPacer = SharedPacer()
     ) throws {
         let configuration = try PoolConfiguration(settings: settings, credential: credential)
-        try self.init(configuration, deliveries: deliveries, events: events, resolver: Resolver())
+        try self.init(configuration, deliveries: deliveries, events: events, pacer: pacer, resolver: Resolver())
     }
 
     init(
-        _ configuration: PoolConfiguration, deliveries: Mailbox<Delivery>, events: Mailbox<PoolEvent>, resolver: Resolver
+        _ configuration: PoolConfiguration, deliveries: Mailbox<Delivery>, events: Mailbox<PoolEvent>,
+        pacer: SharedPacer = SharedPacer(), resolver: Resolver
     ) throws(ThreadFailure) {
-        let shared = PoolShared(deliveries: deliveries, messages: Mailbox(), resolver: resolver)
+        let shared = PoolShared(deliveries: deliveries, pacer: pacer, resolver: resolver)
         self.shared = shared
         tokens = Locked((configuration.tokens, SessionID(0)))
         thread = Joinable(
@@ -69,6 +72,9 @@ public final class SessionPool: Sendable {
 
     /// Takes back what no session has taken yet: certainly not processed, and never reported.
     public func withdraw() -> [UInt64] { shared.queue.withdraw() }
+
+    /// The pacer has other limits: sessions that wait for the old ones ask again at once.
+    public func limitsChanged() { shared.queue.limitsChanged() }
 
     /// As `withdraw()`, of these alone.
     public func withdraw(_ ids: Set<UInt64>) -> [UInt64] { shared.queue.withdraw(ids) }

@@ -23,23 +23,39 @@ final class WorkQueue: Sendable {
         var avoiders = 0
         var seats: [Seat] = []
         var round: UInt64 = 0
+        /// The session that sleeps until the limits let the next one go: nobody else need ask.
+        var timekeeper: SessionID?
+        /// Something has waited since the last look though every session was full.
+        var wasBlocked = false
     }
 
     /// A session is not woken for less than this while another one that is awake could do it: at 1 to 16 pushes a turn
     /// the wake-up costs more than the pushes (measured: 2 x 1 streams 15 us a push, 2 x 100 streams 1.6).
     private static let worthWaking = 16
+    /// A wait under the limits that is worth waking another session for, so that one alone does not get all that goes.
+    private static let worthPassingOn = Duration.milliseconds(10)
 
     private let state = Locked(State())
+    private let pacer: SharedPacer
+    /// Rung when `Load.wasBlocked` comes true.
+    private let blocked: WakeUp
+
+    init(pacer: SharedPacer = SharedPacer(), blocked: WakeUp = WakeUp()) {
+        self.pacer = pacer
+        self.blocked = blocked
+    }
 
     // MARK: The pool's side
 
     /// Queues a batch in order and leaves it empty, with its memory.
     func push(_ batch: inout [Notification]) {
         if batch.isEmpty { return }
-        let toRing = state.withLock { state in
+        let toRing: [WakeUp] = state.withLock { state in
             for index in batch.indices where batch[index].avoiding != nil { state.avoiders += 1 }
             state.waiting.append(contentsOf: &batch)
             state.round &+= 1
+            noteBlocked(&state)
+            if state.timekeeper != nil { return [] }
             return WorkQueue.sleepers(&state, enoughFor: state.waiting.count)
         }
         for wakeUp in toRing { wakeUp.ring() }
@@ -76,6 +92,46 @@ final class WorkQueue: Sendable {
 
     var count: Int { state.withLock { $0.waiting.count } }
 
+    /// The limits are others now: who waits for the old ones asks again at once.
+    func limitsChanged() {
+        let toRing = state.withLock { state in
+            state.timekeeper = nil
+            return WorkQueue.sleepers(&state, enoughFor: state.waiting.count)
+        }
+        for wakeUp in toRing { wakeUp.ring() }
+    }
+
+    /// What the governor looks at.
+    struct Load: Equatable {
+        /// Since the last look something waited though every session was full. Limits make nobody full.
+        var wasBlocked = false
+        var waiting = 0
+        /// Streams that sessions could open when they last looked.
+        var free = 0
+    }
+
+    /// Whether `Load.wasBlocked` would be true.
+    var wasBlocked: Bool { state.withLock { $0.wasBlocked } }
+
+    /// A look at the load, which begins the next one.
+    func look() -> Load {
+        state.withLock { state in
+            defer { state.wasBlocked = WorkQueue.isBlocked(state) }
+            return Load(
+                wasBlocked: state.wasBlocked, waiting: state.waiting.count, free: state.seats.reduce(0) { $0 + $1.free })
+        }
+    }
+
+    private static func isBlocked(_ state: State) -> Bool {
+        !state.waiting.isEmpty && !state.seats.isEmpty && !state.seats.contains { $0.isHungry }
+    }
+
+    private func noteBlocked(_ state: inout State) {
+        if state.wasBlocked || !WorkQueue.isBlocked(state) { return }
+        state.wasBlocked = true
+        blocked.ring()
+    }
+
     // MARK: A session's side
 
     /// The session is open: it will take, and be rung through `wakeUp` when there is something to take.
@@ -87,31 +143,55 @@ final class WorkQueue: Sendable {
     func leave(_ session: SessionID) {
         let toRing = state.withLock { state in
             state.seats.removeAll { $0.session == session }
+            if state.timekeeper == session { state.timekeeper = nil }
             return WorkQueue.sleepers(&state, enoughFor: state.waiting.count)
         }
         for wakeUp in toRing { wakeUp.ring() }
     }
 
-    /// Moves the session's share of what waits to `batch`: never more than `free`, the streams it can open.
+    /// Moves the session's share of what waits to `batch`: never more than `free`, the streams it can open, nor than the limits
+    /// allow. Returns when the session must ask again though nobody rings it, if so.
     ///
     /// A session calls this in every turn, even with nothing free: it is how the queue knows who is hungry. What avoids
     /// this session stays for another, as long as there is one.
-    func take(into batch: Ring<Notification>, free: Int, for session: SessionID) {
-        let toRing: [WakeUp] = state.withLock { state in
-            guard let seat = state.seats.firstIndex(where: { $0.session == session }) else { return [] }
+    func take(into batch: Ring<Notification>, free: Int, for session: SessionID) -> ContinuousClock.Instant? {
+        let (toRing, again): ([WakeUp], ContinuousClock.Instant?) = state.withLock { state in
+            guard let seat = state.seats.firstIndex(where: { $0.session == session }) else { return ([], nil) }
+            if state.timekeeper == session { state.timekeeper = nil }
             state.seats[seat].free = free
-            state.seats[seat].isAsleep = false
+            var opening: ContinuousClock.Instant?
             if free > 0 && !state.waiting.isEmpty {
                 let share = min(free, WorkQueue.share(of: state.waiting.count, for: seat, state))
                 state.seats[seat].lastRound = state.round
-                let taken = WorkQueue.move(share, to: batch, avoiding: session, &state)
+                let taken: Int
+                if pacer.isLimiting {
+                    (taken, opening) = movePaced(share, to: batch, avoiding: session, &state)
+                } else {
+                    taken = WorkQueue.move(share, to: batch, avoiding: session, &state)
+                }
                 state.seats[seat].free = free - taken
             }
             state.seats[seat].isAsleep = true
-            if state.waiting.isEmpty { return [] }
-            return WorkQueue.nextSleeper(after: seat, &state)
+            if state.waiting.isEmpty { return ([], nil) }
+            if let opening { return WorkQueue.wait(until: opening, seat, hasTaken: state.seats[seat].free < free, &state) }
+            noteBlocked(&state)
+            return (WorkQueue.nextSleeper(after: seat, &state), nil)
         }
         for wakeUp in toRing { wakeUp.ring() }
+        return again
+    }
+
+    /// The limits let nothing go before `opening`: one session keeps that time for all, and has something to take then.
+    private static func wait(
+        until opening: ContinuousClock.Instant, _ seat: Int, hasTaken: Bool, _ state: inout State
+    ) -> ([WakeUp], ContinuousClock.Instant?) {
+        if state.timekeeper != nil { return ([], nil) }
+        if hasTaken && opening - .now >= worthPassingOn {
+            let next = nextSleeper(after: seat, &state)
+            if !next.isEmpty { return (next, nil) }
+        }
+        state.timekeeper = state.seats[seat].session
+        return ([], opening)
     }
 
     /// An equal part for each hungry session that had none yet in this round, so that the first to look does not take all.
@@ -148,6 +228,31 @@ final class WorkQueue: Sendable {
         }
         for notification in passed.reversed() { state.waiting.prepend(notification) }
         return taken
+    }
+
+    /// As `move`, but only what the limits let go; and when they let the next one go, where that is why it stopped.
+    private func movePaced(
+        _ share: Int, to batch: Ring<Notification>, avoiding session: SessionID, _ state: inout State
+    ) -> (taken: Int, opening: ContinuousClock.Instant?) {
+        var taken = 0
+        var passed: [Notification] = []
+        var opening: ContinuousClock.Instant?
+        while taken < share, opening == nil, let notification = state.waiting.popFirst() {
+            if notification.avoiding == session && state.seats.count > 1 {
+                passed.append(notification)
+                continue
+            }
+            opening = pacer.admit(payload: notification.payload.count)
+            if opening != nil {
+                state.waiting.prepend(notification)
+            } else {
+                if notification.avoiding != nil { state.avoiders -= 1 }
+                batch.append(notification)
+                taken += 1
+            }
+        }
+        for notification in passed.reversed() { state.waiting.prepend(notification) }
+        return (taken, opening)
     }
 
     /// Wakes as few sessions as can carry the work, each with enough to be worth it.

@@ -43,12 +43,15 @@ enum Daemon {
             return [error.line]
         }
         let deliveries = Mailbox<Delivery>()
+        let pacer = SharedPacer(
+            pushesPerSecond: settings.limits.pushesPerSecond, bitsPerSecond: settings.limits.bitsPerSecond)
         var apps: [PushApp] = []
         var events: [Mailbox<PoolEvent>] = []
         for (app, credential) in zip(settings.apps, configuration.credentials) {
             let mailbox = Mailbox<PoolEvent>()
             let pool = try SessionPool(
-                settings: settings.pool(of: app), credential: credential.credential, deliveries: deliveries, events: mailbox)
+                settings: settings.pool(of: app), credential: credential.credential, deliveries: deliveries, events: mailbox,
+                pacer: pacer)
             apps.append(PushApp(name: app.name, pool: pool, credential))
             events.append(mailbox)
         }
@@ -58,7 +61,7 @@ enum Daemon {
         log.info("gaplessd \(gaplessdVersion) started, list \(settings.lists.joined(separator: ", ")).")
         var dispatcher = Dispatcher(
             configuration, readAnew: readAnew, log: log, watch: watch, apps: apps, lists: lists, deliveries: deliveries,
-            poolEvents: events, signals: signals)
+            poolEvents: events, pacer: pacer, signals: signals)
         return dispatcher.run().map { RedisRefusal.lines($0, settings) } ?? []
     }
 }

@@ -5,13 +5,28 @@ import RedisQueue
 extension Dispatcher {
     /// Tells each list how many jobs could go out now. A list of lower priority is asked while those before it are empty.
     mutating func offerPlaces() {
-        var places = phase == .running ? apps.reduce(0) { $0 + $1.places(now: now) } : 0
+        var places = withinLimits(phase == .running ? apps.reduce(0) { $0 + $1.places(now: now) } : 0)
+        // Whose jobs come next nobody knows: the places of one app must not fill another beyond measure.
+        let most = apps.reduce(Int.max) { min($0, $1.room) }
         for list in lists {
             if let paused = list.pausedUntil, paused <= now { list.pausedUntil = nil }
             let mayClaim = list.pausedUntil == nil && !list.isInDoubt
-            list.queue.offer(places: mayClaim ? list.rounds.places(places) : 0, now: now)
+            list.queue.offer(places: mayClaim ? min(list.rounds.places(places), most) : 0, now: now)
             if mayClaim && lists.count > 1 && list.queue.wantsPlaces(now: now) { places = 0 }
         }
+    }
+
+    /// Under a limit of pushes or bits a second no more jobs wait here than half a second carries: the others stay where LLEN
+    /// counts them.
+    private mutating func withinLimits(_ places: Int) -> Int {
+        nextRefill = nil
+        guard places > 0, let holding = pacer.holding else { return places }
+        let waiting = apps.reduce(0) { $0 + $1.pool.waiting + $1.outgoing.count }
+        let room = max(0, holding - waiting)
+        guard room < places, room < (holding + 1) / 2 else { return min(places, room) }
+        // Nobody says when a session takes something: the limits tell when half of it is gone.
+        nextRefill = now + max(.milliseconds(5), pacer.duration(of: (waiting + 1) / 2))
+        return room
     }
 
     mutating func happened(_ event: QueueEvent, list: Int) {
@@ -88,9 +103,11 @@ extension Dispatcher {
             lists[list].queue.settle(Settlement(id: claim.id, effect: effect))
             return true
         }
-        guard let number = route(job) else {
-            let why = job.topic.map { "no app has the topic \($0)" } ?? "topic is missing, and the settings name none"
-            buryUnreadable(claim, list: list, .structure(why))
+        let number: Int
+        do {
+            number = try route(job)
+        } catch {
+            buryUnreadable(claim, list: list, error)
             return true
         }
         let app = apps[number]
@@ -140,12 +157,21 @@ extension Dispatcher {
         app.outgoing.append(app.notification(held.insert(job), job))
     }
 
-    /// The app that the job names, by `app` or by `topic`, else the one of the top level.
-    private func route(_ job: borrowing Job) -> Int? {
+    /// The app that the job names, by `app` or by `topic`, else the one of the top level. Nothing goes out without a topic.
+    private func route(_ job: borrowing Job) throws(JobFault) -> Int {
+        guard let app = app(of: job) else {
+            if let name = job.app { throw .structure("app \"\(name)\" is unknown") }
+            let topic = job.topic.map { "no app has the topic \($0)" }
+            throw .structure(topic ?? "app and topic are missing, and the settings have no credential at the top level")
+        }
+        if apps[app].lacksTopic(for: job) { throw .structure("topic is missing, and \(apps[app].words) has none") }
+        return app
+    }
+
+    private func app(of job: borrowing Job) -> Int? {
         if let name = job.app { return apps.firstIndex { $0.name == name } }
         if apps.count > 1, let topic = job.topic, let app = apps.firstIndex(where: { $0.topic == topic }) { return app }
-        guard let app = topLevelApp else { return nil }
-        return apps[app].lacksTopic(for: job) ? nil : app
+        return topLevelApp
     }
 
     private mutating func giveBack(_ claim: ClaimedJob, list: Int, toTail: Bool) -> Bool {

@@ -186,6 +186,9 @@ extension Dispatcher {
                 perform(app.gate.faulted(reason, now: now), app: index)
             }
         case .capacityChanged: break
+        case .resized(let before, let count):
+            let why = count > before ? "all were full" : "fewer are enough"
+            log.info("\(app.label)\(count) sessions instead of \(before): \(why).")
         case .tokens(let news):
             if case .notKept = news { log.warning(app.label + news.logText) } else { log.info(app.label + news.logText) }
         }

@@ -55,6 +55,9 @@ extension Dispatcher {
         filter = new.filter
         log.change(format: new.settings.log.format, level: new.settings.log.level)
         for warning in new.warnings { log.warning(warning) }
+        pacer.change(
+            pushesPerSecond: new.settings.limits.pushesPerSecond, bitsPerSecond: new.settings.limits.bitsPerSecond)
+        for app in apps { app.pool.limitsChanged() }
         for list in lists { list.queue.replace(tls: new.redisTLS) }
         for (index, replacement) in replacements.enumerated() {
             apps[index].pool.replace(with: replacement)

@@ -58,6 +58,10 @@ struct Dispatcher: ~Copyable {
     let lists: [List]
     let deliveries: Mailbox<Delivery>
     let poolEvents: [Mailbox<PoolEvent>]
+    /// Of all pools together.
+    let pacer: SharedPacer
+    /// When enough of what waits under the limits will have gone for more to be claimed; `nil` where the limits hold back no claim.
+    var nextRefill: ContinuousClock.Instant?
     var signals: SignalInbox
     var reader: JobReader
     /// `nil` where nothing is filtered.
@@ -83,7 +87,7 @@ struct Dispatcher: ~Copyable {
 
     init(
         _ configuration: Configuration, readAnew: @escaping ReadAnew, log: Log, watch: WatchPost, apps: [PushApp], lists: [List],
-        deliveries: Mailbox<Delivery>, poolEvents: [Mailbox<PoolEvent>], signals: consuming SignalInbox
+        deliveries: Mailbox<Delivery>, poolEvents: [Mailbox<PoolEvent>], pacer: SharedPacer, signals: consuming SignalInbox
     ) {
         settings = configuration.settings
         plan = DaemonPlan(settings)
@@ -97,6 +101,7 @@ struct Dispatcher: ~Copyable {
         self.lists = lists
         self.deliveries = deliveries
         self.poolEvents = poolEvents
+        self.pacer = pacer
         self.signals = signals
         reader = JobReader(retryLimit: plan.policy.limit, appNames: Set(apps.compactMap(\.name)))
     }
@@ -190,6 +195,7 @@ struct Dispatcher: ~Copyable {
             if let probe = app.gate.nextProbe, probe > now { consider(probe) }
             if app.held > 0 { consider(app.unreachableSince.map { $0 + Self.unreachablePatience }) }
         }
+        consider(nextRefill)
         if certificates.wait(now: wallClock.unixSeconds) != nil { consider(nextCertificateCheck) }
         if watch.isOpen { consider(notices.deadline) }
         switch phase {

@@ -8,10 +8,8 @@ final class PushApp {
     /// `nil` is the app of the top level.
     let name: String?
     let pool: SessionPool
-    /// `apns_topic`, or the certificate's own.
+    /// `apns_topic`, or the certificate's own; `nil` where each job must name its own.
     private(set) var topic: String?
-    /// Whether a job without a topic cannot be sent: a signing key has none of its own.
-    private(set) var needsTopic: Bool
     var gate = AppGate()
     /// Notifications of this turn, pushed to the pool together at its end.
     var outgoing: [Notification] = []
@@ -32,22 +30,19 @@ final class PushApp {
         self.pool = pool
         certificateExpires = credential.credential.certificate?.notAfter
         topic = credential.topic
-        needsTopic = credential.topic == nil && credential.credential.certificate == nil
     }
 
     /// Another credential, whose topic may be another, too.
     func adopt(_ credential: AppCredential) {
         certificateExpires = credential.credential.certificate?.notAfter
         topic = credential.topic
-        needsTopic = credential.topic == nil && credential.credential.certificate == nil
     }
 
-    /// Whether nobody says which topic a job is for. That of a broadcast stands in its path: no certificate can stand in for it.
-    func lacksTopic(for job: borrowing Job) -> Bool {
-        if job.topic != nil { return false }
-        if case .channel = job.target { return topic == nil }
-        return needsTopic
-    }
+    /// Whether nobody says which topic a job is for: not the job, not the settings, not the certificate.
+    func lacksTopic(for job: borrowing Job) -> Bool { job.topic == nil && topic == nil }
+
+    /// In a sentence.
+    var words: String { name.map { "app \"\($0)\"" } ?? "the top level" }
 
     /// `app "beta": `, or nothing for the top level: the beginning of a log line.
     var label: String { name.map { "app \"\($0)\": " } ?? "" }
@@ -57,6 +52,14 @@ final class PushApp {
         let streams = pool.capacity
         guard streams > 0 else { return 0 }
         return max(0, min(gate.allowance(now: now) - held, streams + min(streams, 250) - (held - heldSuspects)))
+    }
+
+    /// How many more of its jobs may be claimed for places of other apps: twice what it claims for its own is the most that it holds.
+    /// An app that sends nothing gives back what it gets, and an app without answers lets go of it in time.
+    var room: Int {
+        let streams = pool.capacity
+        guard gate.isOpen, streams > 0 else { return Int.max }
+        return max(0, 2 * (streams + min(streams, 250)) - (held - heldSuspects))
     }
 
     /// Whether a job that was claimed may go out.

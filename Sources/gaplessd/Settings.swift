@@ -14,6 +14,8 @@ struct Settings: Sendable, Equatable {
     var retryLimit: Int
     /// Before the first, second, third … resend; the last one repeats. Never empty.
     var retryDelays: [Duration]
+    /// Of all apps together.
+    var limits = Limits()
     var log: Logging
     /// How long a stop waits for what is on the wire.
     var drainTimeout: Duration
@@ -55,6 +57,13 @@ struct Settings: Sendable, Equatable {
         var resultsKey: String?
         var resultsMax: Int
         var deadLetterMax: Int
+    }
+
+    /// 0 is no limit.
+    struct Limits: Sendable, Equatable {
+        var pushesPerSecond = 0.0
+        /// Of payload.
+        var bitsPerSecond = 0.0
     }
 
     struct Logging: Sendable, Equatable {

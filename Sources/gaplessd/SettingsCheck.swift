@@ -21,13 +21,16 @@ extension SettingsKey.Kind {
         case .apnsServer: value.stringValue.map { APNSServer($0) != nil } ?? false
         case .proxy: value.stringValue.map { HTTPProxy(url: $0) != nil } ?? false
         case .listenAddress: value.stringValue.map { $0 == "off" || HostAndPort(listening: $0) != nil } ?? false
+        case .poolScale: value.stringValue.map { PoolScale($0) != nil } ?? false
         case .netAddress: value.stringValue.map { QueueSettings.Server(netAddress: $0) != nil } ?? false
         case .integer(let range): value.integerValue.map { range.contains(Int($0)) } ?? false
         case .fraction(let range), .seconds(let range): value.doubleValue.map(range.contains) ?? false
+        case .limit(let range): value.doubleValue.map { $0 == 0 || range.contains($0) } ?? false
         case .delays(let range): isRight(value) { $0.doubleValue.map(range.contains) ?? false }
         case .flag: value.boolValue != nil
         case .choice(let choices): value.stringValue.map(choices.contains) ?? false
         case .names: value.stringValue.map { !$0.isEmpty } ?? areDifferentNames(value)
+        case .words: value.stringValue.map { !$0.isEmpty } ?? areStrings(value)
         case .addresses:
             isRight(value) { $0.stringValue.map { HostAndPort($0) != nil } ?? false } && areDifferentNames(value)
         case .apps: isApps(value)
@@ -37,6 +40,11 @@ extension SettingsKey.Kind {
     private func isRight(_ value: JSONValue, each: (JSONValue) -> Bool) -> Bool {
         guard case .array(let elements) = value else { return false }
         return !elements.isEmpty && elements.allSatisfy(each)
+    }
+
+    private func areStrings(_ value: JSONValue) -> Bool {
+        guard case .array(let elements) = value else { return false }
+        return elements.allSatisfy { $0.stringValue.map { !$0.isEmpty } ?? false }
     }
 
     private func areDifferentNames(_ value: JSONValue) -> Bool {
@@ -75,11 +83,22 @@ extension JSONValue {
             "an array" + (elements.isEmpty ? " without elements" : " of \(elements.map(\.shown).joined(separator: ", "))".cut(to: 100))
         }
     }
+}
 
-    /// Whether both say the same, however they write it: `0` and `0.0` do.
-    func means(_ other: JSONValue) -> Bool {
-        if let left = doubleValue, let right = other.doubleValue { return left == right }
-        return self == other
+extension PoolScale {
+    /// As the settings have it; nothing where a number is out of its bounds.
+    init?(_ text: String) {
+        let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        switch (parts.first, parts.dropFirst().first) {
+        case ("constant", nil): self = .constant
+        case ("incremental", let step?):
+            guard let step = Int(step), (1...100).contains(step) else { return nil }
+            self = .incremental(step)
+        case ("exponential", let factor?):
+            guard let factor = Double(factor), factor > 1, factor <= 100 else { return nil }
+            self = .exponential(factor)
+        default: return nil
+        }
     }
 }
 

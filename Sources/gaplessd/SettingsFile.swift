@@ -17,6 +17,9 @@ struct SettingsFile: Sendable {
         } catch {
             throw refusal("cannot be read: \(error)", "a readable file of settings would be right")
         }
+        if bytes.starts(with: [0xEF, 0xBB, 0xBF]) {
+            throw refusal("begins with a byte order mark, which JSON has not", "the same in UTF-8 without it would be right")
+        }
         let value: JSONValue
         do {
             value = try JSONValue.parse(bytes)

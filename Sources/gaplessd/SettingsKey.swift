@@ -18,12 +18,16 @@ struct SettingsKey: Sendable, Equatable {
         case apnsServer
         /// `http://[user:pass@]host:port`. Never shown: there may be a password in it.
         case proxy
+        /// `constant`, `incremental:N` or `exponential:F`.
+        case poolScale
         /// `host:port`, `tcp:host:port` or `unix:/path`.
         case netAddress
         /// `off`, or `host:port`; port 0 is any free one.
         case listenAddress
         case integer(ClosedRange<Int>)
         case fraction(ClosedRange<Double>)
+        /// As `fraction`, or 0 for none.
+        case limit(ClosedRange<Double>)
         case seconds(ClosedRange<Double>)
         /// As `seconds`, an array of them with at least one.
         case delays(ClosedRange<Double>)
@@ -31,18 +35,12 @@ struct SettingsKey: Sendable, Equatable {
         case choice([String])
         /// A string, or an array of different ones.
         case names
+        /// A string, or an array of strings; none of them is empty, and there may be none.
+        case words
         /// An array of different `host:port`.
         case addresses
         /// App name to object of `apns_*` keys.
         case apps
-    }
-
-    enum Support: Sendable, Equatable {
-        case now
-        /// The feature comes later: until then nothing but the default is accepted.
-        case later
-        /// As `later`, and the default is the value of another key.
-        case laterUnlessEqual(to: String)
     }
 
     let name: String
@@ -50,16 +48,12 @@ struct SettingsKey: Sendable, Equatable {
     /// As JSON; `nil` where leaving the key out is a state of its own.
     let fallback: String?
     let isRequired: Bool
-    let support: Support
 
-    init(
-        _ name: String, _ kind: Kind, default fallback: String? = nil, isRequired: Bool = false, support: Support = .now
-    ) {
+    init(_ name: String, _ kind: Kind, default fallback: String? = nil, isRequired: Bool = false) {
         self.name = name
         self.kind = kind
         self.fallback = fallback
         self.isRequired = isRequired
-        self.support = support
     }
 
     /// The key that names the file of this secret.
@@ -99,10 +93,14 @@ extension SettingsKey.Kind {
         case .appleID: "the 10 letters and digits that Apple shows for it would be right"
         case .apnsServer: "\"production\", \"sandbox\" or \"host:port\" would be right"
         case .proxy: "\"http://host:port\" or \"http://user:password@host:port\" would be right"
+        case .poolScale:
+            "\"constant\", \"incremental:N\" with N from 1 to 100, or \"exponential:F\" with F above 1, up to 100, would be right"
         case .netAddress: "\"host:port\", \"tcp:host:port\" or \"unix:/path\" would be right"
         case .listenAddress: "\"host:port\", such as \"127.0.0.1:9464\", or \"off\" would be right"
         case .integer(let range): "an integer from \(range.lowerBound) to \(range.upperBound) would be right"
         case .fraction(let range): "a number from \(range.lowerBound.short) to \(range.upperBound.short) would be right"
+        case .limit(let range):
+            "a number from \(range.lowerBound.short) to \(range.upperBound.short), or 0 for no limit, would be right"
         case .seconds(let range):
             "a number of seconds from \(range.lowerBound.short) to \(range.upperBound.short) would be right"
         case .delays(let range):
@@ -110,6 +108,7 @@ extension SettingsKey.Kind {
         case .flag: "true or false would be right"
         case .choice(let choices): choices.map { "\"\($0)\"" }.joined(separator: " or ") + " would be right"
         case .names: "a string, or an array of different strings with at least one, would be right"
+        case .words: "a string, or an array of strings, would be right"
         case .addresses: "an array of different \"host:port\" with at least one would be right"
         case .apps: "an object of objects, such as {\"beta\": {\"apns_server\": \"sandbox\", …}}, would be right"
         }

@@ -43,13 +43,35 @@ extension SettingsReader {
         guard faults.count == found, let credential, let server = scope.text("apns_server").flatMap(APNSServer.init) else {
             return []
         }
-        let pool = PoolSettings(
+        var pool = PoolSettings(
             host: server.address.host, port: server.address.port, extraRootsPath: scope.text("apns_ca_path"),
             proxy: scope.text("apns_proxy").flatMap { HTTPProxy(url: $0) }, sessions: top.integer("pool_size"), dialTimeout: scope.seconds("apns_dial_timeout"), dialBackoff: backoff,
             requestTimeout: scope.seconds("apns_request_timeout"), keepAlive: scope.seconds("apns_keepalive"),
             maxConcurrentStreams: scope.integer("apns_max_concurrent_streams"),
             collectsAPNSIDs: top.text("redis_results_key") != nil)
+        govern(&pool, top)
         return [Settings.App(name: name, pool: pool, credential: credential, topic: scope.text("apns_topic"))]
+    }
+
+    /// The governor's part, the same for all apps.
+    private func govern(_ pool: inout PoolSettings, _ top: SettingsScope) {
+        if top.values["pool_max_size"] != nil { pool.mostSessions = top.integer("pool_max_size") }
+        pool.scale = top.text("pool_scale").flatMap(PoolScale.init) ?? pool.scale
+        pool.pollInterval = top.seconds("pool_poll_interval")
+        pool.minSustain = top.seconds("pool_min_sustain")
+        pool.settlePeriod = top.seconds("pool_settle_period")
+    }
+
+    /// What the keys of the governor must say together.
+    mutating func checkGovernor(_ top: SettingsScope) {
+        guard top.values["pool_max_size"] != nil else { return }
+        let (least, most) = (top.integer("pool_size"), top.integer("pool_max_size"))
+        if most < least {
+            fault("pool_max_size", "is \(most), below pool_size, which is \(least)", "pool_size or more would be right")
+        }
+        if most > least, top.text("pool_scale") == "constant" {
+            warn("pool_scale", "is \"constant\"", "pool_max_size says nothing then; \"incremental:1\" would use it")
+        }
     }
 
     private mutating func backoff(_ scope: SettingsScope, own: SettingsScope) -> Backoff {

@@ -14,7 +14,7 @@ extension SettingsReader {
             if let secret = SettingsTable.secretFiles[member.key], mayStand(secret, in: scope) {
                 readSecret(secret, from: member, into: &scope)
             } else if let key = SettingsTable.byName[member.key], mayStand(key, in: scope) {
-                read(member.value, of: key, among: members, into: &scope)
+                read(member.value, of: key, into: &scope)
             } else {
                 unknown(member.key, in: scope)
             }
@@ -41,15 +41,8 @@ extension SettingsReader {
         }
     }
 
-    private mutating func read(
-        _ value: JSONValue, of key: SettingsKey, among members: [JSONMember], into scope: inout SettingsScope
-    ) {
+    private mutating func read(_ value: JSONValue, of key: SettingsKey, into scope: inout SettingsScope) {
         let name = scope.prefix + key.name
-        guard isSupported(key, value, among: members) else {
-            let remedy = key.acceptedText.map { "leave it out, or give \($0)" } ?? "leave it out"
-            return fault(name, "not supported yet", remedy)
-        }
-        if key.support != .now { return }
         if let problem = key.kind.problem(with: value) { return fault(name, problem, key.kind.words) }
         switch key.kind {
         case .path:
@@ -66,17 +59,6 @@ extension SettingsReader {
                 name, "is \"\(value.stringValue ?? "")\", a binary gateway that Apple has switched off",
                 "taken as \(server.address.host):\(server.address.port); "
                     + "\"\(value.stringValue?.contains("sandbox") == true ? "sandbox" : "production")\" would be right")
-        }
-    }
-
-    /// Until its feature comes, a key may only say what is so without it.
-    private func isSupported(_ key: SettingsKey, _ value: JSONValue, among members: [JSONMember]) -> Bool {
-        switch key.support {
-        case .now: return true
-        case .later: return key.fallbackValue.map { $0.means(value) } ?? false
-        case .laterUnlessEqual(let other):
-            let same = members.last { $0.key == other }?.value ?? SettingsTable.byName[other]?.fallbackValue
-            return same.map { $0.means(value) } ?? false
         }
     }
 
@@ -116,13 +98,5 @@ extension SettingsReader {
     private mutating func resolveNetAddress(_ text: String, at name: String) -> String? {
         guard case .unix(let path) = QueueSettings.Server(netAddress: text) else { return text }
         return resolve(path, at: name).map { "unix:\($0)" }
-    }
-}
-
-extension SettingsKey {
-    /// What may be given though the feature is not there yet.
-    fileprivate var acceptedText: String? {
-        if case .laterUnlessEqual(let other) = support { return "the value of \(other)" }
-        return fallback.map { "its default, \($0)" }
     }
 }

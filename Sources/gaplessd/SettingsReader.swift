@@ -47,6 +47,7 @@ struct SettingsReader {
         for key in SettingsTable.keys where key.isRequired && !key.isPerApp && !top.present.contains(key.name) {
             fault(key.name, "is missing", key.kind.words)
         }
+        checkGovernor(top)
         let redis = redis(top)
         let filter = filter(top)
         guard faults.isEmpty, let format = Log.Format(rawValue: top.text("log_format") ?? ""),
@@ -55,6 +56,7 @@ struct SettingsReader {
         return Settings(
             apps: soundApps, lists: top.names("redis_queue_key"), redis: redis, retryLimit: top.integer("retry_limit"),
             retryDelays: top.delays("retry_delays"),
+            limits: Settings.Limits(pushesPerSecond: top.fraction("max_rate"), bitsPerSecond: top.fraction("max_bandwidth")),
             log: Settings.Logging(
                 successes: top.flag("log_successes"), format: format, level: level, redacts: top.flag("log_redact")),
             drainTimeout: top.seconds("drain_timeout"),

@@ -1,4 +1,4 @@
-/// Every key of the settings file, in the order of the README's table. Whoever enables a feature strikes its `support`.
+/// Every key of the settings file, in the order of the README's table.
 enum SettingsTable {
     static let keys: [SettingsKey] = apns + pool + retries + redis + watching
 
@@ -10,6 +10,9 @@ enum SettingsTable {
 
     /// Seconds: a millisecond is the least that can be meant, an hour more than anybody waits.
     private static let wait = 0.001...3600.0
+
+    /// The largest payload in one second: with less, a single push would be above the limit.
+    private static let leastBandwidth = Double(JobReader.longestPayloadOfAll * 8)
 
     private static let apns: [SettingsKey] = [
         SettingsKey("apns_server", .apnsServer, isRequired: true),
@@ -36,18 +39,18 @@ enum SettingsTable {
 
     private static let pool: [SettingsKey] = [
         SettingsKey("pool_size", .integer(1...100), default: "2"),
-        SettingsKey("pool_max_size", .integer(1...100), support: .laterUnlessEqual(to: "pool_size")),
-        SettingsKey("pool_scale", .text, default: "\"incremental:1\"", support: .later),
-        SettingsKey("pool_poll_interval", .seconds(wait), default: "0.2", support: .later),
-        SettingsKey("pool_min_sustain", .seconds(wait), default: "2", support: .later),
-        SettingsKey("pool_settle_period", .seconds(wait), default: "5", support: .later),
-        SettingsKey("max_rate", .fraction(0...1e9), default: "0", support: .later),
-        SettingsKey("max_bandwidth", .fraction(0...1e12), default: "0", support: .later),
+        SettingsKey("pool_max_size", .integer(1...100)),
+        SettingsKey("pool_scale", .poolScale, default: "\"incremental:1\""),
+        SettingsKey("pool_poll_interval", .seconds(wait), default: "0.2"),
+        SettingsKey("pool_min_sustain", .seconds(wait), default: "2"),
+        SettingsKey("pool_settle_period", .seconds(wait), default: "5"),
+        SettingsKey("max_rate", .limit(0.001...1e9), default: "0"),
+        SettingsKey("max_bandwidth", .limit(leastBandwidth...1e12), default: "0"),
     ]
 
     private static let retries: [SettingsKey] = [
         SettingsKey("retry_limit", .integer(0...1000), default: "3"),
-        SettingsKey("retry_delays", .delays(0.001...2_592_000), default: "[1, 60, 900]"),
+        SettingsKey("retry_delays", .delays(0...2_592_000), default: "[1, 60, 900]"),
     ]
 
     private static let redis: [SettingsKey] = [
@@ -79,7 +82,7 @@ enum SettingsTable {
         SettingsKey("log_redact", .flag, default: "false"),
         SettingsKey("metrics_listen", .listenAddress, default: "\"off\""),
         SettingsKey("drain_timeout", .seconds(0...3600), default: "20"),
-        SettingsKey("filter_words", .names),
+        SettingsKey("filter_words", .words),
         SettingsKey("filter_words_path", .path),
         SettingsKey("filter_action", .choice(["drop", "mask"]), default: "\"drop\""),
     ]

@@ -34,6 +34,16 @@ struct DaemonRetryTests {
                 == (1...3).map { "[Gapless W] STAMP SendPayload Error (ID 154): 503 ServiceUnavailable. Retrying count (\($0))." })
     }
 
+    @Test func `a delay of nothing is at once, as the original program had it`() throws {
+        let stage = try DaemonStage()
+        stage.simulator.plan(token: "0a", answers: [.usual(503), .usual(500), .usual(503)])
+        let daemon = try stage.start(["retry_delays": "[0]"])
+        try stage.push(pushJob("0a"))
+        #expect(stage.accepts(1, atMost: .seconds(5)))
+        #expect(stage.simulator.totals.requests == 4)
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test(arguments: [(503, "ServiceUnavailable"), (500, "InternalServerError"), (429, "TooManyRequests"), (502, "")])
     func `after the last resend the job is a dead letter as it last stood`(status: Int, reason: String) throws {
         let stage = try DaemonStage()

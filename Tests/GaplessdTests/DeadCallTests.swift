@@ -107,7 +107,7 @@ struct DeadCallTests {
         #expect(try stage.call("dead", "list", "--list", "third").status == 64)
     }
 
-    @Test(arguments: [["burn"], ["list", "--limit", "0"], ["list", "--limit", "x"], []])
+    @Test(arguments: [["burn"], ["list", "--limit", "0"], ["list", "--limit", "-1"], ["list", "--limit", "x"], []])
     func `wrong usage ends with 64`(arguments: [String]) throws {
         let stage = try CallStage()
         let (process, _, _) = try stage.start("dead", arguments)

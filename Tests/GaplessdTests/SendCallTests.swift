@@ -87,6 +87,13 @@ struct SendCallTests {
         #expect(entry.isBroadcast && entry.topic == "com.example.app" && entry.expiration != "0")
     }
 
+    @Test func `takes a text that begins with a dash, and says what is wrong with a negative number`() throws {
+        #expect(try send("--token", "0a", "--alert", "-20 % today").status == 0)
+        let result = try send("--token", "0a", "--alert", "x", "--expiry", "-1")
+        #expect(result.status == 64)
+        #expect(result.errors.hasPrefix("Error: expiry is negative.\n"), "\(result.errors)")
+    }
+
     @Test(arguments: [("410", "Unregistered"), ("400", "BadDeviceToken"), ("503", "ServiceUnavailable"), ("429", "TooManyRequests")])
     func `prints APNs' reason for a refused push, with 1`(status: String, reason: String) throws {
         simulator.plan(token: "0a", answers: [try Answer(status)])
@@ -163,5 +170,17 @@ struct SendCallTests {
         let result = try send("--token", "0a", "--alert", "x", settings: path)
         #expect(result.status == 64 && result.errors.contains("--topic is needed: the settings name none."), "\(result.errors)")
         #expect(try send("--token", "0a", "--alert", "x", "--topic", "com.example.app", settings: path).status == 0)
+    }
+
+    @Test func `wants a topic for an app that has none, whatever the top level has`() throws {
+        let bare = #"{"apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001"}"#
+        let path = try CallStage.write(
+            [
+                "apns_server": "\"localhost:\(simulator.port)\"", "apns_ca_path": "\"credentials/ca.pem\"",
+                "apns_auth_key_path": "\"credentials/AuthKey_SIMKEY0001.p8\"", "apps": #"{"bare": \#(bare)}"#,
+            ], to: stage.folder.file("bare.json"))
+        let result = try send("--token", "0a", "--alert", "x", "--app", "bare", settings: path)
+        #expect(result.status == 64 && result.errors.contains("--topic is needed: the settings name none."), "\(result.errors)")
+        #expect(simulator.ledger.entries.isEmpty)
     }
 }

@@ -22,9 +22,9 @@ struct SettingsFaultTests {
         (#""apns_dial_timeout": 0"#, "apns_dial_timeout: is 0; a number of seconds from 0.001 to 3600 would be right"),
         (#""apns_dial_timeout": 1e999"#, "apns_dial_timeout: is 1e999; a number of seconds from 0.001 to 3600 would be right"),
         (#""apns_dial_backoff_jitter": 1.5"#, "apns_dial_backoff_jitter: is 1.5; a number from 0 to 1 would be right"),
-        (#""retry_delays": []"#, "retry_delays: is an array without elements; an array of at least one number of seconds, each from 0.001 to 2592000, would be right"),
-        (#""retry_delays": [1, 0]"#, "retry_delays: is an array of 1, 0; an array of at least one number of seconds, each from 0.001 to 2592000, would be right"),
-        (#""retry_delays": 5"#, "retry_delays: is 5; an array of at least one number of seconds, each from 0.001 to 2592000, would be right"),
+        (#""retry_delays": []"#, "retry_delays: is an array without elements; an array of at least one number of seconds, each from 0 to 2592000, would be right"),
+        (#""retry_delays": [1, -1]"#, "retry_delays: is an array of 1, -1; an array of at least one number of seconds, each from 0 to 2592000, would be right"),
+        (#""retry_delays": 5"#, "retry_delays: is 5; an array of at least one number of seconds, each from 0 to 2592000, would be right"),
         (#""redis_host": """#, "redis_host: is an empty string; a string of printable ASCII without spaces would be right"),
         (#""redis_results_key": """#, "redis_results_key: is an empty string; a string would be right"),
         (#""redis_password": 12345"#, "redis_password: is a number; a string would be right"),
@@ -76,16 +76,33 @@ struct SettingsFaultTests {
     }
 
     @Test(arguments: [
-        "pool_max_size": "3", "pool_scale": "\"constant\"", "pool_poll_interval": "1", "pool_min_sustain": "1",
-        "pool_settle_period": "1", "max_rate": "100", "max_bandwidth": "100",
+        (#""pool_max_size": 1"#, "pool_max_size: is 1, below pool_size, which is 2; pool_size or more would be right"),
+        (#""pool_size": 5, "pool_max_size": 4"#, "pool_max_size: is 4, below pool_size, which is 5; pool_size or more would be right"),
+        (#""max_rate": -1"#, "max_rate: is -1; a number from 0.001 to 1000000000, or 0 for no limit, would be right"),
+        (#""max_bandwidth": 40959"#, "max_bandwidth: is 40959; a number from 40960 to 1000000000000, or 0 for no limit, would be right"),
     ])
-    func `What a later version will do is refused, never ignored`(key: String, value: String) {
-        let faults = folder.faults(settings("\"\(key)\": \(value)"))
-        #expect(faults.count == 1)
-        #expect(faults.first?.hasPrefix("\(key): not supported yet; leave it out") == true)
+    func `The keys of the pool say what would be right`(members: String, fault: String) {
+        #expect(folder.faults(settings(members)) == [fault])
     }
 
-    @Test func `What a later version will do may be given as it is without`() {
+    @Test(arguments: [
+        "linear", "constant:1", "incremental", "incremental:", "incremental:0", "incremental:-1", "incremental:1.5", "incremental:101",
+        "exponential:1", "exponential:0.5", "exponential:nan", "exponential:inf", "exponential:101", "exponential",
+    ])
+    func `A scale is one of three`(scale: String) {
+        #expect(
+            folder.faults(settings(#""pool_scale": "\#(scale)""#)) == [
+                "pool_scale: is \"\(scale)\", a string; \"constant\", \"incremental:N\" with N from 1 to 100, or \"exponential:F\" with F above 1, up to 100, would be right"
+            ])
+    }
+
+    @Test func `A pool that may grow and must stay constant is worth a word`() throws {
+        let reading = try folder.read(settings(#""pool_max_size": 4, "pool_scale": "constant""#))
+        #expect(reading.warnings.map(\.key) == ["pool_scale"])
+        #expect(try folder.read(settings(#""pool_scale": "constant""#)).warnings.isEmpty)
+    }
+
+    @Test func `What is the default may be said`() {
         let members = """
             "pool_size": 4, "pool_max_size": 4, "pool_scale": "incremental:1", "pool_poll_interval": 0.2, "pool_min_sustain": 2.0, \
             "pool_settle_period": 5, "max_rate": 0, "max_bandwidth": 0.0, "metrics_listen": "off", \
@@ -148,6 +165,8 @@ struct SettingsFileTests {
 
     @Test func `Where JSON ends is told by byte, line and column`() {
         #expect(folder.faults("{\n  \"pool_size\": 2\n  \"redis_db\": 0\n}") == ["is no JSON at byte 21, line 3, column 3; expected ','"])
+        #expect(
+            folder.faults("\u{FEFF}{}") == ["begins with a byte order mark, which JSON has not; the same in UTF-8 without it would be right"])
         #expect(folder.faults("") == ["is no JSON at byte 0, line 1, column 1; expected a value"])
     }
 

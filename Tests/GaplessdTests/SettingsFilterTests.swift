@@ -12,7 +12,9 @@ struct SettingsFilterTests {
         #expect(read.settings.filter == Settings.Filter(words: ["first", "second", "third word", "c#"], action: .mask))
         #expect(read.warnings.isEmpty)
         #expect(try folder.read(settings(#""filter_words": "one""#)).settings.filter == Settings.Filter(words: ["one"], action: .drop))
+        #expect(try folder.read(settings(#""filter_words": ["one", "one"]"#)).settings.filter != nil)
         #expect(try folder.read(settings()).settings.filter == nil)
+        #expect(try folder.read(settings(#""filter_words": []"#)).settings.filter == nil)
     }
 
     @Test func `A word in which there is nothing to find is a fault, and so is a file that is none`() {

@@ -41,7 +41,8 @@ struct SettingsReadingTests {
             """
             "apns_topic": "com.example.app", "apns_ca_path": "/ca.pem", "apns_dial_timeout": 1.5, "apns_dial_backoff_min": 0.25, \
             "apns_dial_backoff_max": 8, "apns_dial_backoff_jitter": 0.1, "apns_request_timeout": 2, "apns_keepalive": 3, \
-            "apns_max_concurrent_streams": 7, "pool_size": 5, "retry_limit": 0, "retry_delays": [0.5], "redis_lease": 30, \
+            "apns_max_concurrent_streams": 7, "pool_size": 5, "pool_max_size": 9, "pool_scale": "exponential:1.5", \
+            "pool_poll_interval": 0.1, "pool_min_sustain": 1, "pool_settle_period": 3, "max_rate": 12.5, "max_bandwidth": 80000, "retry_limit": 0, "retry_delays": [0.5], "redis_lease": 30, \
             "redis_host": "redis", "redis_port": 7000, "redis_db": 3, "redis_username": "u", "redis_password": "p", \
             "redis_delivery": "at_most_once", "redis_results_key": "r", "redis_results_max": 10, "redis_dead_letter_max": 11, \
             "log_successes": true, "log_format": "journal", "log_level": "error", "log_redact": true, "drain_timeout": 0, \
@@ -49,12 +50,14 @@ struct SettingsReadingTests {
             """)
         let app = try #require(read.apps.first)
         #expect(app.topic == "com.example.app")
-        #expect(
-            app.pool
-                == PoolSettings(
-                    host: "api.sandbox.push.apple.com", port: 443, extraRootsPath: "/ca.pem", sessions: 5,
-                    dialTimeout: .milliseconds(1500), dialBackoff: Backoff(first: .milliseconds(250), most: .seconds(8), jitter: 0.1),
-                    requestTimeout: .seconds(2), keepAlive: .seconds(3), maxConcurrentStreams: 7, collectsAPNSIDs: true))
+        var pool = PoolSettings(
+            host: "api.sandbox.push.apple.com", port: 443, extraRootsPath: "/ca.pem", sessions: 5,
+            dialTimeout: .milliseconds(1500), dialBackoff: Backoff(first: .milliseconds(250), most: .seconds(8), jitter: 0.1),
+            requestTimeout: .seconds(2), keepAlive: .seconds(3), maxConcurrentStreams: 7, collectsAPNSIDs: true)
+        (pool.mostSessions, pool.scale) = (9, .exponential(1.5))
+        (pool.pollInterval, pool.minSustain, pool.settlePeriod) = (.milliseconds(100), .seconds(1), .seconds(3))
+        #expect(app.pool == pool)
+        #expect(read.limits == Settings.Limits(pushesPerSecond: 12.5, bitsPerSecond: 80_000))
         #expect(read.retryLimit == 0)
         #expect(read.retryDelays == [.milliseconds(500)])
         #expect(

@@ -7,6 +7,8 @@ private struct Pool {
     let start = ContinuousClock.now
     var machine: PoolMachine
     var nextID: UInt64 = 1
+    /// Those that start slowly.
+    var slow: Set<UInt64> = []
 
     init(_ target: Int) {
         let backoff = Backoff(first: .seconds(1), most: .seconds(60), jitter: 0)
@@ -20,7 +22,11 @@ private struct Pool {
             return SessionID(next)
         }
         nextID = next
-        return effects.compactMap { if case .dial(let id) = $0 { id.number } else { nil } }
+        return effects.compactMap {
+            guard case .dial(let id, let startsSlowly) = $0 else { return nil }
+            if startsSlowly { slow.insert(id.number) }
+            return id.number
+        }
     }
 
     mutating func opened(_ id: UInt64, _ seconds: Double = 0) -> [Effect] {
@@ -31,9 +37,10 @@ private struct Pool {
         machine.dialFailed(SessionID(id), address: "a", fault, now: start + .seconds(seconds), random: 0.5)
     }
 
-    mutating func ended(_ id: UInt64, _ seconds: Double = 0, hasServed: Bool = true) -> [Effect] {
+    mutating func ended(_ id: UInt64, _ seconds: Double = 0, hasServed: Bool = true, unanswered: Int = 0) -> [Effect] {
         machine.ended(
-            SessionID(id), address: "a", fault, hasServed: hasServed, now: start + .seconds(seconds), random: 0.5)
+            SessionID(id), address: "a", fault, hasServed: hasServed, unanswered: unanswered, now: start + .seconds(seconds),
+            random: 0.5)
     }
 
     mutating func retired(_ id: UInt64, _ seconds: Double = 0, hasServed: Bool = true) -> [Effect] {
@@ -133,6 +140,45 @@ struct PoolMachineTests {
         }
         // 10 to begin with and 4 a second for 10 seconds.
         #expect((45...51).contains(dials), "\(dials)")
+    }
+
+    @Test func `after one that broke with requests in flight, those of the next minute start slowly`() {
+        var pool = Pool(2)
+        _ = pool.plan()
+        for id in [1, 2] as [UInt64] { _ = pool.opened(id) }
+        _ = pool.ended(1, 5)
+        #expect(pool.plan(5) == [3])
+        _ = pool.opened(3, 5)
+        _ = pool.ended(2, 10, unanswered: 1)
+        #expect(pool.plan(10) == [4])
+        #expect(pool.slow == [4])
+        _ = pool.opened(4, 10)
+        _ = pool.ended(4, 69)
+        #expect(pool.plan(69) == [5])
+        _ = pool.opened(5, 69)
+        _ = pool.ended(5, 71)
+        #expect(pool.plan(71) == [6])
+        #expect(pool.slow == [4, 5])
+    }
+
+    @Test func `growing dials what is missing, shrinking drains the youngest`() {
+        var pool = Pool(1)
+        _ = pool.plan()
+        #expect(!pool.machine.isComplete)
+        _ = pool.opened(1)
+        #expect(pool.machine.isComplete)
+        #expect(pool.machine.resize(to: 4) == [])
+        #expect(!pool.machine.isComplete)
+        #expect(pool.plan() == [2, 3, 4])
+        for id in [2, 3] as [UInt64] { _ = pool.opened(id) }
+        #expect(pool.machine.resize(to: 2) == [end(4), drain(3)])
+        #expect(pool.plan() == [])
+        #expect(pool.machine.isComplete)
+        _ = pool.retired(3)
+        _ = pool.ended(3)
+        pool.machine.dialAbandoned(SessionID(4))
+        #expect(pool.plan() == [])
+        #expect(pool.machine.resize(to: 1) == [drain(2)])
     }
 
     @Test func `reconnecting drains what is open and dials without waiting`() {

@@ -7,6 +7,7 @@ private typealias Effect = SessionMachine.Effect
 private struct Session {
     var machine: SessionMachine
     var effects: [Effect] = []
+    var answers = 0
     let start = ContinuousClock.now
 
     init(inFlight ids: [UInt64] = [], limit: Int = 10, limits: SessionMachine.Limits = .init()) {
@@ -68,6 +69,32 @@ struct OpenSessionTests {
         #expect(session.answer(0) == [.report(7, delivered)])
         #expect(session.machine.free == 1)
         #expect(session.answer(0) == [])
+    }
+
+    @Test func `a slow start has few streams, and one more for every six answers, up to the limit`() {
+        var limits = SessionMachine.Limits(startsSlowly: true)
+        limits.maxConcurrentStreams = 12
+        var session = Session(limit: 1000, limits: limits)
+        #expect(session.machine.free == 10)
+        #expect(session.machine.capacity == 10)
+        for (answers, capacity) in [(5, 10), (6, 11), (11, 11), (12, 12), (30, 12)] {
+            while session.answers < answers {
+                session.push(UInt64(session.answers))
+                _ = session.answer(0)
+                session.answers += 1
+            }
+            #expect(session.machine.capacity == capacity, "after \(answers)")
+        }
+        #expect(Session(limit: 3, limits: limits).machine.capacity == 3)
+    }
+
+    @Test func `what a break leaves open and the peer may have had is counted, what we close ourselves is not`() {
+        var broken = Session(inFlight: [1, 2, 3])
+        _ = broken.close(lost, written: [0, 2])
+        #expect(broken.machine.unanswered == 2)
+        var closed = Session(inFlight: [1, 2, 3])
+        _ = closed.close(.closedByUs, written: [0, 2])
+        #expect(closed.machine.unanswered == 0)
     }
 
     @Test func `an answer on a stream that is not there is nothing`() {

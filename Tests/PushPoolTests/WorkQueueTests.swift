@@ -15,12 +15,15 @@ private struct Taker {
         if free > 0 { _ = take(free) }
     }
 
-    func take(_ free: Int) -> [UInt64] {
+    func take(_ free: Int) -> [UInt64] { takePaced(free).ids }
+
+    /// And when it was told to ask again.
+    func takePaced(_ free: Int) -> (ids: [UInt64], again: ContinuousClock.Instant?) {
         let batch = Ring<PushPool.Notification>()
-        queue.take(into: batch, free: free, for: id)
+        let again = queue.take(into: batch, free: free, for: id)
         var ids: [UInt64] = []
         while let notification = batch.popFirst() { ids.append(notification.id) }
-        return ids
+        return (ids, again)
     }
 
     /// Whether somebody has rung since the last look.
@@ -169,6 +172,127 @@ struct WorkQueueTests {
     @Test func `a session that joins later finds what waited`() {
         push(1...3, to: queue)
         #expect(Taker(1, queue).take(10) == [1, 2, 3])
+    }
+}
+
+@Suite("The queue that sessions share, under limits")
+struct PacedQueueTests {
+    private let pacer = SharedPacer(pushesPerSecond: 2)
+    private let queue: WorkQueue
+
+    init() { queue = WorkQueue(pacer: pacer) }
+
+    @Test func `a session takes what the limits let go, and is told when to ask again`() throws {
+        let taker = Taker(1, queue, free: 10)
+        push(1...3, to: queue)
+        let (ids, again) = taker.takePaced(10)
+        #expect(ids == [1])
+        #expect(try #require(again) > .now + .milliseconds(300))
+        let next = taker.takePaced(10)
+        #expect(next.ids == [])
+        #expect(next.again != nil)
+    }
+
+    @Test func `one session keeps the time for all, and pushes ring nobody meanwhile`() {
+        let takers = [Taker(1, queue, free: 10), Taker(2, queue, free: 10)]
+        push(1...5, to: queue)
+        #expect(!takers[0].wasRung && takers[1].wasRung)
+        #expect(takers[1].take(10) == [1])
+        // The wait is long: the other one takes the next.
+        #expect(takers[0].wasRung)
+        #expect(takers[0].takePaced(10).again != nil)
+        #expect(takers[1].takePaced(10).again == nil)
+        push(6...50, to: queue)
+        #expect(!takers[0].wasRung && !takers[1].wasRung)
+        // It goes: another must keep the time.
+        queue.leave(takers[0].id)
+        #expect(takers[1].wasRung)
+        #expect(takers[1].takePaced(10).again != nil)
+    }
+
+    @Test func `a timekeeper that is full by then leaves it to another`() {
+        let takers = [Taker(1, queue, free: 10), Taker(2, queue)]
+        push(1...5, to: queue)
+        #expect(takers[0].take(10) == [1])
+        #expect(takers[0].takePaced(10).again != nil)
+        _ = takers[1].takePaced(10)
+        #expect(takers[0].takePaced(0).again == nil)
+        #expect(takers[1].wasRung)
+        #expect(takers[1].takePaced(10).again != nil)
+    }
+
+    @Test func `nobody asks again when nothing waits`() {
+        let taker = Taker(1, queue, free: 10)
+        push(1...2, to: queue)
+        #expect(taker.takePaced(10).again != nil)
+        _ = queue.withdraw()
+        #expect(taker.takePaced(10).again == nil)
+    }
+
+    @Test func `other limits ring whoever waited for the old ones`() {
+        let taker = Taker(1, queue, free: 10)
+        push(1...3, to: queue)
+        _ = taker.wasRung
+        #expect(taker.takePaced(10).again != nil)
+        pacer.change(pushesPerSecond: 0, bitsPerSecond: 0)
+        queue.limitsChanged()
+        #expect(taker.wasRung)
+        #expect(taker.take(10) == [2, 3])
+    }
+
+    @Test func `what avoids a session costs it nothing of the limits`() {
+        let takers = [Taker(1, queue, free: 10), Taker(2, queue, free: 10)]
+        push(1...1, to: queue, avoiding: takers[0].id)
+        push(2...3, to: queue)
+        #expect(takers[0].take(10) == [2])
+        #expect(queue.count == 2)
+        #expect(takers[1].takePaced(10).ids == [])
+        #expect(queue.withdraw() == [1, 3])
+    }
+}
+
+@Suite("What the governor sees of the queue")
+struct QueueLoadTests {
+    private let bell = WakeUp()
+    private let queue: WorkQueue
+
+    init() { queue = WorkQueue(blocked: bell) }
+
+    private var hasRung: Bool {
+        var poller = Poller()
+        poller.add(bell.descriptor, for: .read)
+        poller.wait(until: .now)
+        defer { bell.listen() }
+        return poller.readiness(at: 0).contains(.read)
+    }
+
+    @Test func `it is blocked while something waits and all sessions are full`() {
+        let taker = Taker(1, queue, free: 2)
+        push(1...2, to: queue)
+        #expect(taker.take(2) == [1, 2])
+        #expect(!hasRung)
+        push(3...3, to: queue)
+        #expect(hasRung)
+        #expect(queue.look() == WorkQueue.Load(wasBlocked: true, waiting: 1, free: 0))
+        #expect(taker.take(1) == [3])
+        // It was blocked when the last look began, and is no more.
+        #expect(queue.look() == WorkQueue.Load(wasBlocked: true, waiting: 0, free: 0))
+        #expect(queue.look() == WorkQueue.Load(wasBlocked: false, waiting: 0, free: 0))
+        #expect(!hasRung)
+    }
+
+    @Test func `without a session it is not blocked but alone`() {
+        push(1...3, to: queue)
+        #expect(!queue.look().wasBlocked)
+        #expect(!hasRung)
+    }
+
+    @Test func `a session that takes less than there is blocks it`() {
+        push(1...3, to: queue)
+        let taker = Taker(1, queue)
+        #expect(taker.take(2) == [1, 2])
+        #expect(hasRung)
+        #expect(queue.look() == WorkQueue.Load(wasBlocked: true, waiting: 1, free: 0))
     }
 }
 

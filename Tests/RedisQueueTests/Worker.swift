@@ -47,7 +47,7 @@ final class Worker {
     }
 
     /// Gives turns until `condition` holds, or fails the test.
-    func run(_ what: Comment, within limit: Duration = .seconds(10), until condition: () throws -> Bool) rethrows {
+    func run(_ what: Comment, within limit: Duration = .seconds(60), until condition: () throws -> Bool) rethrows {
         let deadline = ContinuousClock.now + limit
         while ContinuousClock.now < deadline {
             if try condition() { return }

@@ -6,7 +6,7 @@ import Threads
 enum APNSProbe {
     static func run(_ app: Settings.App, _ own: AppCredential) throws(ProbeFault) -> String {
         var settings = app.pool
-        settings.sessions = 1
+        (settings.sessions, settings.mostSessions) = (1, 1)
         let events = Mailbox<PoolEvent>()
         let pool: SessionPool
         do {
@@ -29,7 +29,7 @@ enum APNSProbe {
                 case .dialFailed(_, let address, let fault, _), .closed(_, let address, let fault):
                     throw ProbeFault(fault, at: address)
                 case .tokens(let news): news.warn()
-                case .capacityChanged: continue
+                case .capacityChanged, .resized: continue
                 }
             }
             poller.reset()

@@ -27,7 +27,7 @@ struct CheckReport {
 
     private static func lines(_ app: Settings.App, _ own: AppCredential, _ tokenFolder: String?, now: Int64) -> [String] {
         var lines = [
-            "server      \(HostAndPort(app.pool.host, app.pool.port).text), \(app.pool.sessions) sessions",
+            "server      \(HostAndPort(app.pool.host, app.pool.port).text), \(app.pool.sessionsText)",
             "credential  \(own.credential.description.printable)",
         ]
         if let proxy = app.pool.proxy {
@@ -73,5 +73,12 @@ extension Duration {
     fileprivate var secondsText: String {
         let seconds = self / .seconds(1)
         return seconds == seconds.rounded() ? String(Int64(seconds)) : String(seconds)
+    }
+}
+
+extension PoolSettings {
+    /// For people.
+    fileprivate var sessionsText: String {
+        mostSessions > sessions && scale != .constant ? "\(sessions) to \(mostSessions) sessions" : "\(sessions) sessions"
     }
 }

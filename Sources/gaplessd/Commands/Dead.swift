@@ -35,10 +35,10 @@ struct Dead: ParsableCommand {
     @Argument(help: ArgumentHelp("What to do: list, requeue or purge.", valueName: "list|requeue|purge"))
     var action: Action
 
-    @Option(help: ArgumentHelp("Only letters with this reason.", valueName: "R"))
+    @Option(parsing: .unconditional, help: ArgumentHelp("Only letters with this reason.", valueName: "R"))
     var reason: String?
 
-    @Option(help: ArgumentHelp("At most so many, the oldest first.", valueName: "N"))
+    @Option(parsing: .unconditional, help: ArgumentHelp("At most so many, the oldest first.", valueName: "N"))
     var limit: Int?
 
     @OptionGroup var which: ListOption

@@ -61,40 +61,40 @@ struct Send: ParsableCommand {
 
 /// What the push is made of.
 struct PushOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Device token, hex digits.", valueName: "T"))
+    @Option(parsing: .unconditional, help: ArgumentHelp("Device token, hex digits.", valueName: "T"))
     var token: String?
 
-    @Option(help: ArgumentHelp("In its place a broadcast channel, base64; with --data, since a broadcast is more than a text.", valueName: "ID"))
+    @Option(parsing: .unconditional, help: ArgumentHelp("In its place a broadcast channel, base64; with --data, since a broadcast is more than a text.", valueName: "ID"))
     var channel: String?
 
-    @Option(help: ArgumentHelp("A payload that shows this text.", valueName: "TEXT"))
+    @Option(parsing: .unconditional, help: ArgumentHelp("A payload that shows this text.", valueName: "TEXT"))
     var alert: String?
 
-    @Option(help: ArgumentHelp("The whole payload.", valueName: "JSON"))
+    @Option(parsing: .unconditional, help: ArgumentHelp("The whole payload.", valueName: "JSON"))
     var data: String?
 
-    @Option(help: "apns-topic; that of the settings or the certificate unless given.")
+    @Option(parsing: .unconditional, help: "apns-topic; that of the settings or the certificate unless given.")
     var topic: String?
 
-    @Option(help: ArgumentHelp("apns-push-type; worked out from the payload unless given.", valueName: "type"))
+    @Option(parsing: .unconditional, help: ArgumentHelp("apns-push-type; worked out from the payload unless given.", valueName: "type"))
     var pushType: String?
 
-    @Option(help: "apns-priority: 1, 5 or 10.")
+    @Option(parsing: .unconditional, help: "apns-priority: 1, 5 or 10.")
     var priority: Int?
 
-    @Option(help: ArgumentHelp("Seconds that APNs keeps it for a device that is away; 0: it tries once.", valueName: "seconds"))
+    @Option(parsing: .unconditional, help: ArgumentHelp("Seconds that APNs keeps it for a device that is away; 0: it tries once.", valueName: "seconds"))
     var expiry: Int64?
 
-    @Option(help: ArgumentHelp("The same as a Unix time.", valueName: "time"))
+    @Option(parsing: .unconditional, help: ArgumentHelp("The same as a Unix time.", valueName: "time"))
     var expiresAt: Int64?
 
-    @Option(name: .customLong("collapse-id"), help: ArgumentHelp("apns-collapse-id, at most 64 bytes.", valueName: "id"))
+    @Option(name: .customLong("collapse-id"), parsing: .unconditional, help: ArgumentHelp("apns-collapse-id, at most 64 bytes.", valueName: "id"))
     var collapseID: String?
 
-    @Option(name: .customLong("apns-id"), help: ArgumentHelp("apns-id, a UUID; APNs makes one unless given.", valueName: "uuid"))
+    @Option(name: .customLong("apns-id"), parsing: .unconditional, help: ArgumentHelp("apns-id, a UUID; APNs makes one unless given.", valueName: "uuid"))
     var apnsID: String?
 
-    @Option(help: ArgumentHelp("Which of the settings' apps.", valueName: "name"))
+    @Option(parsing: .unconditional, help: ArgumentHelp("Which of the settings' apps.", valueName: "name"))
     var app: String?
 
     func validate() throws {

@@ -29,7 +29,7 @@ struct SettingsArgument: ParsableArguments {
 
 /// One of the lists of the settings, where a call means only one.
 struct ListOption: ParsableArguments {
-    @Option(help: ArgumentHelp("Of several lists in redis_queue_key, this one.", valueName: "NAME"))
+    @Option(parsing: .unconditional, help: ArgumentHelp("Of several lists in redis_queue_key, this one.", valueName: "NAME"))
     var list: String?
 
     /// The lists that are meant: the one that was named, or all.

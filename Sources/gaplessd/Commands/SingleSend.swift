@@ -33,23 +33,25 @@ struct SingleSend {
     init(_ configuration: Configuration, app: Int, masked: [UInt8]? = nil) {
         self.masked = masked
         var settings = configuration.settings.apps[app].pool
-        settings.sessions = 1
+        (settings.sessions, settings.mostSessions) = (1, 1)
         settings.collectsAPNSIDs = true
         self.settings = settings
         credential = configuration.credentials[app]
     }
 
-    /// The app that the daemon would choose: by `app`, else by `topic`, else the top level.
+    /// The app that the daemon would choose: by `app`, else by `topic`, else the top level. None where nobody names a topic.
     static func route(_ job: Job, _ configuration: Configuration) -> Int? {
-        let apps = configuration.settings.apps
-        if let name = job.app { return apps.firstIndex { $0.name == name } }
-        let credentials = configuration.credentials
-        if apps.count > 1, let topic = job.topic, let app = credentials.firstIndex(where: { $0.topic == topic }) { return app }
-        guard let app = apps.firstIndex(where: { $0.name == nil }) else { return nil }
-        // That of a broadcast stands in its path: no certificate can stand in for it.
-        let isBroadcast = if case .channel = job.target { true } else { false }
-        let needsTopic = credentials[app].topic == nil && (isBroadcast || credentials[app].credential.certificate == nil)
-        return job.topic == nil && needsTopic ? nil : app
+        let (apps, credentials) = (configuration.settings.apps, configuration.credentials)
+        let number: Int?
+        if let name = job.app {
+            number = apps.firstIndex { $0.name == name }
+        } else if apps.count > 1, let topic = job.topic, let app = credentials.firstIndex(where: { $0.topic == topic }) {
+            number = app
+        } else {
+            number = apps.firstIndex { $0.name == nil }
+        }
+        guard let number, job.topic ?? credentials[number].topic != nil else { return nil }
+        return number
     }
 
     func run(_ job: Job) throws -> Answer {
@@ -121,7 +123,7 @@ struct SingleSend {
             case .dialFailed(_, let address, let fault, _), .closed(_, let address, let fault):
                 throw Fault(description: "\(address): no answer: \(fault.logText)")
             case .tokens(let news): news.warn()
-            case .capacityChanged: continue
+            case .capacityChanged, .resized: continue
             }
         }
         return false
