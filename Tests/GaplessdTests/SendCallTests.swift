@@ -7,6 +7,8 @@ import Testing
 
 @Suite("The call send")
 struct SendCallTests {
+    private static let channel = "dHN0LXNyY2gtY2hubA=="
+
     private let stage: CallStage
     private let simulator: Simulator
     private let settings: String
@@ -15,7 +17,9 @@ struct SendCallTests {
         stage = try CallStage()
         let credentials = try Credentials.make(Credentials.Request(topics: ["com.example.app", "com.example.other"]))
         try credentials.write(to: stage.folder.file("credentials"))
-        simulator = try Simulator(Simulator.Configuration(credentials: credentials))
+        var configuration = Simulator.Configuration(credentials: credentials)
+        configuration.channels = [.init(app: "com.example.app", id: Self.channel)]
+        simulator = try Simulator(configuration)
         // No Redis is needed, and none is there.
         settings = try CallStage.write(
             [
@@ -54,6 +58,33 @@ struct SendCallTests {
         _ = try send("--token", "0b", "--alert", "x", "--push-type", "voip", "--expiry", "0", "--app", "other")
         let other = try #require(simulator.ledger.requests(for: "0b").first)
         #expect(other.topic == "com.example.other" && other.pushType == "voip" && other.expiration == "0")
+    }
+
+    @Test func `sends a broadcast to a channel, and says when there is none`() throws {
+        let data = #"{"aps": {"timestamp": 1795300000, "event": "update", "content-state": {}}}"#
+        let result = try send("--channel", Self.channel, "--data", data)
+        #expect(result.status == 0 && result.errors == "", "\(result.errors)")
+        let entry = try #require(simulator.ledger.requests(for: Self.channel).first)
+        #expect(entry.isBroadcast && entry.topic == "com.example.app" && entry.pushType == "liveactivity")
+        #expect(entry.priority == "10" && entry.expiration == "0")
+        #expect(try #/200, apns-id (.*), \d+\.\d ms\n/#.wholeMatch(in: result.output)?.1 == Substring(entry.apnsID))
+        let unknown = try send("--channel", "AAAA", "--data", data)
+        #expect(unknown.status == 1 && unknown.output.hasPrefix("400 ChannelNotRegistered, apns-id "), "\(unknown.output)")
+        let other = try send("--channel", Self.channel, "--data", data, "--app", "other")
+        #expect(other.status == 1 && other.output.hasPrefix("400 ChannelNotRegistered, "), "\(other.output)")
+    }
+
+    @Test func `a broadcast by certificate goes to the certificate's own app`() throws {
+        let path = try CallStage.write(
+            [
+                "apns_server": "\"localhost:\(simulator.port)\"", "apns_ca_path": "\"credentials/ca.pem\"",
+                "apns_cert_path": "\"credentials/client.pem\"", "apns_key_path": "\"credentials/client-key.pem\"",
+                "apns_auth_key_path": nil, "apns_auth_key_id": nil, "apns_team_id": nil, "apns_topic": nil,
+            ], to: stage.folder.file("certificate.json"))
+        let result = try send("--channel", Self.channel, "--data", "{}", "--expiry", "60", settings: path)
+        #expect(result.status == 0, "\(result.errors)\(result.output)")
+        let entry = try #require(simulator.ledger.requests(for: Self.channel).first)
+        #expect(entry.isBroadcast && entry.topic == "com.example.app" && entry.expiration != "0")
     }
 
     @Test func `takes a text that begins with a dash, and says what is wrong with a negative number`() throws {
@@ -101,7 +132,12 @@ struct SendCallTests {
     @Test(arguments: [
         (["--token", "0a"], "Either --alert or --data is needed."),
         (["--token", "0a", "--alert", "x", "--data", "{}"], "Either --alert or --data is needed."),
-        (["--alert", "x"], "Missing expected argument '--token <T>'"),
+        (["--alert", "x"], "Either --token or --channel is needed."),
+        (["--token", "0a", "--channel", "AAAA", "--data", "{}"], "Either --token or --channel is needed."),
+        (["--channel", "AAAA", "--alert", "x"], "--alert is for a device: a broadcast is given by --data."),
+        (["--channel", "a b", "--data", "{}"], "channel is not base64."),
+        (["--channel", "AAAA", "--data", "{}", "--collapse-id", "x"], "collapse_id is for tokens, not for a channel."),
+        (["--channel", "AAAA", "--data", "{}", "--topic", "com.example.app/.."], "topic is no bundle id, and a channel belongs to one."),
         (["--token", "xyz", "--alert", "x"], "token is not hex."),
         (["--token", "", "--alert", "x"], "token is empty."),
         (["--token", "0a", "--data", "[]"], "data is not an object."),

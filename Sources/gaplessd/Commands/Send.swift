@@ -8,7 +8,8 @@ struct Send: ParsableCommand {
         commandName: "send",
         abstract: "Sends one push straight to APNs, without Redis.",
         discussion: """
-            The push obeys the rules of a job in the queue: what is not given is worked out as there.
+            The push obeys the rules of a job in the queue: what is not given is worked out as there. With --channel it is a \
+            broadcast to all who subscribed to that channel.
 
             Prints one line: status, reason, apns-id, milliseconds from the request to its answer. --json prints an object with \
             "status", "reason", "apns_id", "timestamp" (of a 410), "milliseconds" and "connect_milliseconds".
@@ -61,7 +62,10 @@ struct Send: ParsableCommand {
 /// What the push is made of.
 struct PushOptions: ParsableArguments {
     @Option(parsing: .unconditional, help: ArgumentHelp("Device token, hex digits.", valueName: "T"))
-    var token: String
+    var token: String?
+
+    @Option(parsing: .unconditional, help: ArgumentHelp("In its place a broadcast channel, base64; with --data, since a broadcast is more than a text.", valueName: "ID"))
+    var channel: String?
 
     @Option(parsing: .unconditional, help: ArgumentHelp("A payload that shows this text.", valueName: "TEXT"))
     var alert: String?
@@ -94,6 +98,8 @@ struct PushOptions: ParsableArguments {
     var app: String?
 
     func validate() throws {
+        guard (token == nil) != (channel == nil) else { throw ValidationError("Either --token or --channel is needed.") }
+        if channel != nil && alert != nil { throw ValidationError("--alert is for a device: a broadcast is given by --data.") }
         guard (alert == nil) != (data == nil) else { throw ValidationError("Either --alert or --data is needed.") }
         if let data {
             // By itself, so that nothing but a value can come of it.
@@ -111,7 +117,7 @@ struct PushOptions: ParsableArguments {
     /// As a producer would write it.
     var job: [UInt8] {
         let strings = [
-            ("token", token), ("topic", topic), ("push_type", pushType), ("collapse_id", collapseID), ("apns_id", apnsID),
+            ("token", token), ("channel", channel), ("topic", topic), ("push_type", pushType), ("collapse_id", collapseID), ("apns_id", apnsID),
             ("app", app),
         ]
         let numbers = [("priority", priority.map(Int64.init)), ("expiry", expiry), ("expires_at", expiresAt)]

@@ -85,13 +85,20 @@ struct SingleSend {
     }
 
     private func notification(_ job: Job) throws -> Notification {
-        guard case .token(var token) = job.target else { throw Fault(description: "the push is for several tokens") }
+        var token: Range<Int>
+        let channel: String?
+        switch job.target {
+        case .token(let digits): (token, channel) = (digits, nil)
+        case .channel(let id, let content): (token, channel) = (content, id)
+        case .tokens: throw Fault(description: "the push is for several tokens")
+        }
         var (bytes, payload) = (job.bytes, job.data)
         if let masked {
             bytes = bytes[token] + masked
             (token, payload) = (0..<token.count, token.count..<bytes.count)
         }
-        let headers = SharedHeaders(topic: job.topic ?? credential.topic, pushType: job.pushType, priority: job.priority)
+        let headers = SharedHeaders(
+            topic: job.topic ?? credential.topic, pushType: job.pushType, priority: job.priority, channel: channel)
         return Notification(
             id: 1, bytes: bytes, token: token, payload: payload, headers: headers,
             expiration: job.expiration(now: WallClock.now().unixSeconds), apnsID: job.apnsID, collapseID: job.collapseID)
