@@ -71,7 +71,7 @@ private struct Onslaught {
         for index in daemons.indices {
             guard let exit = daemons[index].process.poll() else { continue }
             trial.forget(daemons[index])
-            let wasYoung = exit.signal == SIGTERM && !daemons[index].standardOutput.contains(" started, list ")
+            let wasYoung = exit.signal == SIGTERM && !daemons[index].hasStarted
             if exit.signal != SIGKILL && exit.status != 0 && !wasYoung { trial.fail("gaplessd ended by itself: \(exit)") }
             daemons[index] = try trial.start("daemon\(index)")
         }
