@@ -62,7 +62,7 @@ struct PoolTests {
         let server = try FakeServer()
         let fixture = try PoolFixture(port: server.port) { $0.extraRootsPath = nil }
         func failures() -> [SessionID] {
-            fixture.events.all.compactMap { if case .dialFailed(let session, _, .dial(_, isCredential: true), _) = $0 { session } else { nil } }
+            fixture.events.all.compactMap { if case .dialFailed(let session, _, .untrusted, _) = $0 { session } else { nil } }
         }
         fixture.events.wait { _ in !failures().isEmpty }
         let old = failures()
