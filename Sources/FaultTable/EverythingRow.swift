@@ -65,12 +65,14 @@ private struct Onslaught {
         if let server = redisToRestart, instant >= server { try restartRedis() }
     }
 
-    /// Starts again what has ended. By itself none may end but with SIGKILL or, after SIGTERM, with 0.
+    /// Starts again what has ended. By itself none may end but with SIGKILL or, after SIGTERM, with 0. A SIGTERM that comes before a new
+    /// process listens to signals ends it as it ends any process; it has claimed nothing then.
     private mutating func supervise() throws {
         for index in daemons.indices {
             guard let exit = daemons[index].process.poll() else { continue }
             trial.forget(daemons[index])
-            if exit.signal != SIGKILL && exit.status != 0 { trial.fail("gaplessd ended by itself: \(exit)") }
+            let wasYoung = exit.signal == SIGTERM && !daemons[index].hasStarted
+            if exit.signal != SIGKILL && exit.status != 0 && !wasYoung { trial.fail("gaplessd ended by itself: \(exit)") }
             daemons[index] = try trial.start("daemon\(index)")
         }
     }

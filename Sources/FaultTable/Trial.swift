@@ -55,11 +55,11 @@ public final class Trial {
     /// The numbers of jobs that were queued without a producer.
     private(set) var queued = 0
     private(set) var times = 0
-    private var bound = 0
-    private var recovery: Duration?
-    private var failures: [String] = []
+    private(set) var bound = 0
+    private(set) var recovery: Duration?
+    private(set) var failures: [String] = []
     private var wantedRate = Trial.rate
-    private var excused: Set<Int> = []
+    private(set) var excused: Set<Int> = []
     /// What the simulator has accepted, as far as a row has looked.
     var tail = LedgerTail("")
     private var settings: [String: String?] = [
@@ -244,76 +244,6 @@ public final class Trial {
             last = (sent, pushed, now)
             let wanted = Double(wantedRate) * ((now - before.at) / .seconds(1))
             return Double(sent - before.sent) >= 0.9 * min(wanted, max(Double(pushed - before.pushed), wanted / 2))
-        }
-    }
-}
-
-extension Trial {
-    /// Waits until all is settled, ends what runs, and balances the books.
-    func close() throws -> Result {
-        let books = producer?.stop() ?? Producer.Books()
-        guard waitUntil(atMost: .seconds(120), { (try? stage.statusAnyhow().isDrained) ?? false }) else {
-            throw TrialFailure(description: "not drained after two minutes: \(try stage.statusAnyhow())\n" + logs)
-        }
-        // One that was started a moment ago may not even listen to signals yet.
-        _ = waitUntil(atMost: .seconds(30)) { (try? daemons.allSatisfy { try isRegistered($0) }) ?? false }
-        endDaemons()
-        let status = try stage.statusAnyhow()
-        _ = stage.simulator.stop()
-        if rule == .survival { excuse(Set(0..<queued).union(books.acknowledged)) }
-        try afterwards?(status)
-        let queued = Set(0..<queued).union(books.acknowledged).subtracting(excused)
-        let maybe = books.unknown.union(excused)
-        let ledger = stage.simulator.ledger
-        let dead = countsDeadLettersOnly ? [] : try stage.deadLetters().tokens
-        var balance = Balance(
-            queued: Set(queued.map(deviceToken)), maybe: Set(maybe.map(deviceToken)), ledger: ledger,
-            dead: dead)
-        balance.dead = status.dead
-        balance.countAlike(alike)
-        judge(balance, status)
-        if diesOnlyByAnswers { judgeDeaths(dead, ledger) }
-        return Result(
-            times: times, balance: balance, bound: bound, counted: status.counter(.maybeDuplicate), recovery: recovery,
-            gone: Set(excused.map(deviceToken)).subtracting(ledger.accepted.keys).subtracting(dead).count, failures: failures)
-    }
-
-    private func endDaemons() {
-        for daemon in daemons {
-            if let exit = daemon.process.poll() { fail("gaplessd ended by itself: \(exit)") }
-            let peak = daemon.peakBytes
-            if peak > memoryCap { fail("gaplessd had \(peak >> 20) MB resident, \(memoryCap >> 20) are allowed") }
-            let exit = daemon.stop()
-            if exit?.status != 0 { fail("gaplessd exited with \(String(describing: exit))") }
-        }
-    }
-
-    private func judgeDeaths(_ dead: [String], _ ledger: Harness.Ledger) {
-        let answers = ledger.entries.reduce(into: [String: [Int]]()) { $0[$1.token, default: []].append($1.status) }
-        for token in dead {
-            let statuses = answers[token, default: []]
-            if !statuses.contains(410) && statuses.count(where: { $0 == 503 }) < 4 {
-                fail("\(token) is a dead letter after the answers \(statuses)")
-            }
-        }
-    }
-
-    private func judge(_ balance: Balance, _ status: QueueStatus) {
-        if rule == .survival { return }
-        if balance.lost > 0 || balance.unexpected > 0 { fail("\(balance)") }
-        let allowed = rule == .nothingTwice ? 0 : bound
-        if balance.extra > allowed { fail("\(balance.extra) delivered again, at most \(allowed) may be") }
-        let counted = status.counter(.maybeDuplicate)
-        if balance.extra > counted { fail("\(balance.extra) delivered again, and maybe_duplicate is \(counted)") }
-        if status.unexplained != 0 {
-            let counters = status.counters.map { "\($0.key.rawValue) \($0.value)" }.sorted().joined(separator: ", ")
-            fail("\(status.unexplained) claimed jobs that no counter explains: \(counters)")
-        }
-        do {
-            let left = try stage.leftoverKeys()
-            if !left.isEmpty { fail("left in Redis: \(left.joined(separator: " "))") }
-        } catch {
-            fail("cannot look for keys left in Redis: \(error)")
         }
     }
 }

@@ -56,6 +56,8 @@ public final class DaemonProcess {
     public let process: ChildProcess
     private let folder: TemporaryFolder
     private let name: String
+    /// Bytes that an earlier one of the same name has left in `NAME.out`.
+    private let outputBefore: Int
 
     /// - Parameters:
     ///   - settings: the path of its settings file.
@@ -68,6 +70,7 @@ public final class DaemonProcess {
         log: ChildProcess.Output? = nil
     ) throws {
         (self.folder, self.name) = (folder, name)
+        outputBefore = File.read(folder.file("\(name).out")).utf8.count
         let command = wrapper + [BuiltProducts.path("gaplessd"), settings]
         process = try ChildProcess(
             command[0], Array(command.dropFirst()), environment: ["STATE_DIRECTORY": stateFolder ?? folder.file("state")],
@@ -76,6 +79,11 @@ public final class DaemonProcess {
 
     public var standardOutput: String { File.read(folder.file("\(name).out")) }
     public var standardError: String { File.read(folder.file("\(name).err")) }
+
+    /// Whether it has got as far as to listen to signals, and to say that it started.
+    public var hasStarted: Bool {
+        String(decoding: standardOutput.utf8.dropFirst(outputBefore), as: UTF8.self).contains(" started, list ")
+    }
 
     /// SIGTERM, and its exit.
     public func stop(atMost limit: Duration = .seconds(30)) -> ChildProcess.Exit? {

@@ -118,7 +118,7 @@ extension QueueMachine {
         if places > 0 { offeredAt = now }
     }
 
-    private mutating func hand(_ jobs: [ClaimedJob]) {
+    mutating func hand(_ jobs: [ClaimedJob]) {
         places = max(0, places - jobs.count)
         // When we are leaving they go straight back.
         if !jobs.isEmpty && !isStopping { effects.append(.report(.claimed(jobs))) }
@@ -179,12 +179,12 @@ extension QueueMachine {
         return true
     }
 
-    private mutating func hear(urgency: Int64, now: ContinuousClock.Instant) {
+    mutating func hear(urgency: Int64, now: ContinuousClock.Instant) {
         self.urgency = urgency
         if urgency > 0 && places > 0 && offeredAt == nil { offeredAt = now }
     }
 
-    private mutating func look(at items: ArraySlice<RedisReply>, now: ContinuousClock.Instant, isGone: (String) -> Bool) {
+    mutating func look(at items: ArraySlice<RedisReply>, now: ContinuousClock.Instant, isGone: (String) -> Bool) {
         var counters: [(worker: String, counter: Int64)] = []
         var rest = items
         while let worker = rest.popFirst()?.text, let score = rest.popFirst()?.text {
@@ -224,129 +224,6 @@ extension QueueMachine {
             startReconciling()
             expect(.fields)
         }
-        return true
-    }
-
-    // MARK: After a (re)connect
-
-    private mutating func registered(
-        _ items: [RedisReply], sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant, isGone: (String) -> Bool
-    ) -> Bool {
-        if items.count == 2, items[0].text == "NUMBER" {
-            guard let taken = items[1].text.flatMap({ Int64($0) }) else { return false }
-            numberTaken(taken)
-            return true
-        }
-        guard items.count >= 5, let stored = items[1].text.flatMap({ Int64($0) }), let born = items[2].text,
-            let urgency = items[3].integer, let due = items[4].integer
-        else { return false }
-        lease.beatConfirmed(sentAt: sentAt)
-        startReconciling()
-        if let before = self.born, before != born {
-            adoptAgain()
-        } else if isRegistered, stored >= 0, UInt64(stored) < settlements.confirmed {
-            settlements.addMaybeDuplicates(settlements.forgotten(after: UInt64(stored)), now: now)
-            warnings.append("Redis was put back to an earlier state: what it has again is pushed again")
-        }
-        bornSeen = born
-        isRegistered = true
-        hear(urgency: urgency, now: now)
-        learned(due: due, now: now)
-        look(at: items.dropFirst(5), now: now, isGone: isGone)
-        sendSettlements()
-        if isCluster { expect(.nodes) }
-        if !hasWarned { expect(.info) }
-        if mode == .atLeastOnce { expect(.fields) }
-        finishReconciling(now: now)
-        return true
-    }
-
-    /// Redis was emptied, or is another one: what we hold is nowhere else any more.
-    private mutating func adoptAgain() {
-        if mode == .atMostOnce { return warnings.append("Redis was emptied") }
-        warnings.append("Redis was emptied: \(held.count) jobs that this worker holds were put back")
-        var chunk: [Call.Adopted] = []
-        var bytes = 0
-        for id in held.ids {
-            let job = held.bytes(of: id) ?? []
-            chunk.append(.init(field: held.field(of: id), job: job))
-            bytes += job.count
-            if chunk.count == QueueMachine.mostClaimed || bytes > SettleBatch.mostBytes {
-                call(.adopt(chunk))
-                (chunk, bytes) = ([], 0)
-            }
-        }
-        if !chunk.isEmpty { call(.adopt(chunk)) }
-    }
-
-    private mutating func expect(_ call: Call) {
-        answersMissing += 1
-        effects.append(.call(call))
-    }
-
-    private mutating func finishReconciling(now: ContinuousClock.Instant) {
-        if answersMissing == 0 && phase == .reconciling { startServing(now: now) }
-    }
-
-    /// Redis' list of what we hold against our own.
-    private mutating func compared(_ items: [RedisReply], now: ContinuousClock.Instant) -> Bool {
-        answersMissing -= 1
-        var known: Set<UInt64> = []
-        var unknown: [(id: UInt64, field: String)] = []
-        for field in items.compactMap(\.text) {
-            guard let (id, _) = HeldJobs.parse(field: field), id < nextID else { continue }  // Not written by us.
-            if held.contains(id) { known.insert(id) } else { unknown.append((id, field)) }
-        }
-        disown(allBut: known)
-        let fields = unknown.sorted { $0.id < $1.id }.map(\.field)
-        for start in stride(from: 0, to: fields.count, by: QueueMachine.mostClaimed) {
-            expect(.fetch(Array(fields[start..<min(start + QueueMachine.mostClaimed, fields.count)])))
-        }
-        finishReconciling(now: now)
-        return true
-    }
-
-    private mutating func disown(allBut known: Set<UInt64>) {
-        if known.count == held.count { return }
-        let settling = settlements.settlingIDs
-        let gone = held.ids.filter { !known.contains($0) && !settling.contains($0) }
-        if gone.isEmpty { return }
-        for id in gone { held.remove(id) }
-        effects.append(.report(.disowned(gone)))
-    }
-
-    private mutating func fetched(_ items: [RedisReply], fields: [String], now: ContinuousClock.Instant) -> Bool {
-        answersMissing -= 1
-        var jobs: [ClaimedJob] = []
-        var suspects: [ClaimedJob] = []
-        for (field, item) in zip(fields, items) {
-            guard let bytes = item.bytes, let (id, level) = HeldJobs.parse(field: field) else { continue }
-            held.insert(id, bytes: bytes, level: level)
-            if level >= HeldJobs.suspect { suspects.append(.init(id: id, bytes: bytes)) } else { jobs.append(.init(id: id, bytes: bytes)) }
-        }
-        hand(jobs)
-        if !suspects.isEmpty { effects.append(.report(.suspects(suspects))) }
-        finishReconciling(now: now)
-        return true
-    }
-
-    private mutating func informed(_ reply: RedisReply, now: ContinuousClock.Instant) -> Bool {
-        answersMissing -= 1
-        hasWarned = true
-        let info = ServerInfo(reply.text ?? "")
-        warnings += info.warnings
-        if info.isCluster && !isCluster {
-            isCluster = true
-            expect(.nodes)
-        }
-        finishReconciling(now: now)
-        return true
-    }
-
-    private mutating func told(_ nodes: [RedisReply], now: ContinuousClock.Instant) -> Bool {
-        answersMissing -= 1
-        effects.append(.learn(nodes))
-        finishReconciling(now: now)
         return true
     }
 }

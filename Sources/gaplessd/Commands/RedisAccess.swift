@@ -82,6 +82,8 @@ extension ProbeFault {
         let place = settings.redis.server.text
         if case .reply(let text) = error {
             self = error.isRefusal ? .refused("\(place): \(RedisRefusal.fault(text, settings).line)") : .failed("\(place): \(text)")
+        } else if case .socket(.tls) = error {
+            self = .failed("\(place): \(error)")
         } else {
             self = error.isRefusal ? .refused("\(place): \(error)") : .unavailable("\(place): \(error)")
         }
