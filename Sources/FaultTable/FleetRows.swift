@@ -23,6 +23,12 @@ extension Fault {
             trial.pause(50...500)
             let victim = trial.draw(0...fleet.daemons.count - 1)
             try trial.strike { fleet.replace(victim, by: try trial.killAndRestart(fleet.daemons[victim], "daemon\(victim)")) }
+            // A job that is in three crashes becomes a dead letter, and rightly so: what this one held goes out before the next kill.
+            try trial.await("its jobs are taken over") {
+                let status = try trial.status()
+                return status.recovered == 0 && status.workers.count == fleet.daemons.count
+            }
+            try trial.awaitSent(try trial.stage.sentAnyhow() + 100)
         } while kills < trial.times(20) || .now - start < trial.duration ?? .zero
         if !fleet.isOpen(within: .seconds(60)) { trial.fail("some never had a session") }
         trial.afterwards = { status in
