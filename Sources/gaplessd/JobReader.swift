@@ -16,8 +16,6 @@ struct JobReader: Sendable {
     static func longestPayload(pushType: String) -> Int { pushType == "voip" ? 5120 : 4096 }
     /// Bytes of a broadcast's payload, whatever its push type ("Sending broadcast push notification requests to APNs").
     static let longestBroadcast = 5120
-    /// Bytes of any payload there is.
-    static let longestPayloadOfAll = max(longestPayload(pushType: "voip"), longestBroadcast)
     /// Characters of a channel id. Apple does not say how long one can be; theirs have 24.
     static let longestChannel = 1000
     /// Seconds on either side of 1970 whose milliseconds a `Double`, and so a score of Redis, holds exactly.

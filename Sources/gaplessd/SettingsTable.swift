@@ -11,9 +11,6 @@ enum SettingsTable {
     /// Seconds: a millisecond is the least that can be meant, an hour more than anybody waits.
     private static let wait = 0.001...3600.0
 
-    /// The largest payload in one second: with less, a single push would be above the limit.
-    private static let leastBandwidth = Double(JobReader.longestPayloadOfAll * 8)
-
     private static let apns: [SettingsKey] = [
         SettingsKey("apns_server", .apnsServer, isRequired: true),
         SettingsKey("apns_cert_path", .path),
@@ -45,7 +42,7 @@ enum SettingsTable {
         SettingsKey("pool_min_sustain", .seconds(wait), default: "2"),
         SettingsKey("pool_settle_period", .seconds(wait), default: "5"),
         SettingsKey("max_rate", .limit(0.001...1e9), default: "0"),
-        SettingsKey("max_bandwidth", .limit(leastBandwidth...1e12), default: "0"),
+        SettingsKey("max_bandwidth", .limit(1...1e12), default: "0"),
     ]
 
     private static let retries: [SettingsKey] = [

@@ -79,7 +79,7 @@ struct SettingsFaultTests {
         (#""pool_max_size": 1"#, "pool_max_size: is 1, below pool_size, which is 2; pool_size or more would be right"),
         (#""pool_size": 5, "pool_max_size": 4"#, "pool_max_size: is 4, below pool_size, which is 5; pool_size or more would be right"),
         (#""max_rate": -1"#, "max_rate: is -1; a number from 0.001 to 1000000000, or 0 for no limit, would be right"),
-        (#""max_bandwidth": 40959"#, "max_bandwidth: is 40959; a number from 40960 to 1000000000000, or 0 for no limit, would be right"),
+        (#""max_bandwidth": 0.5"#, "max_bandwidth: is 0.5; a number from 1 to 1000000000000, or 0 for no limit, would be right"),
     ])
     func `The keys of the pool say what would be right`(members: String, fault: String) {
         #expect(folder.faults(settings(members)) == [fault])
