@@ -64,7 +64,9 @@ struct AnswerTableTests {
         stage.simulator.behave { $0.script.failures = [.init(.status(row.status, row.reason), 1)] }
         let jobs = (0..<10).map { pushJob(deviceToken($0)) }
         try stage.push(jobs)
-        #expect(daemon.says("Its jobs stay in the queue until APNs accepts one."), "\(row)")
+        #expect(
+            daemon.says("Its jobs stay in the queue until APNs accepts one."),
+            "\(row): \(daemon.standardError.suffix(2000)) \(stage.simulator.totals)")
         #expect(try waitUntil { try stage.status().backlog == 10 && stage.status().inFlight == 0 }, "\(row)")
         #expect(try Set(stage.backlog()) == Set(jobs))
         stage.simulator.behave { $0.script.failures = [] }
