@@ -66,7 +66,7 @@ struct DaemonLegacyTests {
         let job = #"{"token": "\#(deviceToken(1))", "identifier": 154, "expiry": 3600, "data": {"aps": {"alert": "Hi"}}}"#
         try stage.push([job, pushJob(deviceToken(2))])
         #expect(stage.accepts(2))
-        #expect(stage.simulator.totals.connections == 2, "pool_size")
+        #expect(waitUntil { stage.simulator.totals.connections == 2 }, "pool_size")
         #expect(stage.simulator.ledger.entries.allSatisfy { $0.topic == nil || $0.topic == "com.example.beta" })
         #expect(try stage.drains())
         #expect(daemon.stop()?.status == 0)
