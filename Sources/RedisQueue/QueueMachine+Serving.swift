@@ -3,7 +3,7 @@ extension QueueMachine {
     private static let claimPatience = Duration.milliseconds(2)
     /// Silence after which Redis is asked whether it is there: with the patience for an answer (`QueueSettings.timeout`) a dead
     /// connection is noticed within 3 s, also by a worker that has nothing to do.
-    static let lookInterval = Duration.milliseconds(450)
+    static let lookInterval = Duration.milliseconds(900)
     private static let promoteInterval = Duration.milliseconds(100)
     /// How long the claims of others wait for a job that must be alone, before they go on in spite of it.
     private static let lonelyPatience = Duration.seconds(30)

@@ -31,7 +31,7 @@ public struct QueueSettings: Sendable, Equatable {
     /// Dead letters kept; 0 keeps all.
     public var deadLetterMax: Int
     /// How long a dial, and a reply, may take before the connection counts as lost.
-    public var timeout: Duration = .milliseconds(2500)
+    public var timeout: Duration = .milliseconds(2100)
 
     public init(
         list: String, server: Server, database: Int = 0, username: String? = nil, password: String? = nil,

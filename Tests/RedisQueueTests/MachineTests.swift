@@ -107,14 +107,14 @@ struct QueueMachineTests {
         claim([], asked: 100, drained: 1)
         machine.advance(now: start)
         _ = effects()
-        let later = start + .milliseconds(450)
+        let later = start + .milliseconds(900)
         #expect(machine.deadline == later)
         machine.advance(now: later)
         #expect(effects() == [.call(.look)])
         machine.answered(.look, .integer(0), sentAt: later, now: later) { _ in false }
         machine.advance(now: later)
         #expect(effects().isEmpty)
-        machine.advance(now: later + .milliseconds(450))
+        machine.advance(now: later + .milliseconds(900))
         #expect(effects() == [.call(.look)])
         machine.answered(.look, .integer(1), sentAt: later, now: later) { _ in false }
         machine.advance(now: later)
