@@ -32,14 +32,19 @@ final class RedisPair {
     }
 
     func awaitEqual() throws {
+        var text = ""
         let isEqual = waitUntil(atMost: .seconds(30)) {
-            guard let text = try? replica.command(["INFO", "replication"]).text, text.contains("master_link_status:up"),
+            text = (try? replica.command(["INFO", "replication"]).text) ?? ""
+            guard text.contains("master_link_status:up"),
                 let there = offset("slave_repl_offset", text),
                 let mine = (try? master.command(["INFO", "replication"]).text).flatMap({ offset("master_repl_offset", $0) })
             else { return false }
             return there >= mine
         }
-        if !isEqual { throw TrialFailure(description: "the replica does not follow") }
+        if !isEqual {
+            let own = (try? master.command(["INFO", "replication"]).text) ?? "no answer"
+            throw TrialFailure(description: "the replica does not follow: \(text)\nand its master says: \(own)")
+        }
     }
 
     private func offset(_ name: String, _ text: String) -> Int? {
