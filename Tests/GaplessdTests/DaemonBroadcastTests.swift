@@ -36,7 +36,7 @@ struct DaemonBroadcastTests {
         #expect(entry.isBroadcast && entry.topic == DaemonStage.topic && entry.pushType == "liveactivity")
         #expect(entry.apnsID == id && entry.priority == "5" && entry.expiration == "\(expiration)" && entry.collapseID == nil)
         #expect(entry.body == Array(data.utf8))
-        #expect(stage.simulator.totals.connections == 2)
+        #expect(waitUntil { stage.simulator.totals.connections == 2 })
         #expect(daemon.says("Sent: \(mine)."))
         let results = try stage.redis("XRANGE", "results", "-", "+").items ?? []
         let fields = results.map { ($0.items?[1].items ?? []).compactMap(\.text) }

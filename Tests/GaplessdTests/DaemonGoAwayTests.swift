@@ -122,7 +122,7 @@ struct DaemonConnectionTests {
         #expect(try stage.drains())
         #expect(try stage.feedback().count == 20)
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
-        #expect(stage.simulator.totals.connections == 2)
+        #expect(waitUntil { stage.simulator.totals.connections == 2 })
         #expect(daemon.stop()?.status == 0)
     }
 
