@@ -5,7 +5,7 @@ import Testing
 
 @testable import gaplessd
 
-@Suite("gaplessd check", .timeLimit(.minutes(5)))
+@Suite("gaplessd check", .timeLimit(.minutes(30)))
 struct CommandCheckTests {
     private let folder = TemporaryFolder()
 

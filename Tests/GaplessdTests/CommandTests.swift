@@ -3,7 +3,7 @@ import Testing
 
 @testable import gaplessd
 
-@Suite("The command line", .timeLimit(.minutes(5)))
+@Suite("The command line", .timeLimit(.minutes(30)))
 struct CommandTests {
     private let folder = SettingsFolder()
 

@@ -6,7 +6,7 @@ import Testing
 
 @testable import gaplessd
 
-@Suite("Redis Cluster", .timeLimit(.minutes(10)))
+@Suite("Redis Cluster", .timeLimit(.minutes(30)))
 struct DaemonClusterTests {
     private func settings(_ cluster: ClusterStage, _ lists: [String], seed: Int = 0, _ changes: [String: String?] = [:]) -> [String: String?] {
         [

@@ -3,7 +3,7 @@ import Harness
 import RedisQueue
 import Testing
 
-@Suite("A server that cuts connection after connection", .timeLimit(.minutes(5)))
+@Suite("A server that cuts connection after connection", .timeLimit(.minutes(30)))
 struct DaemonCutTests {
     @Test(arguments: ["cut", "cut-after", "goaway:abrupt"])
     func `every 150th request costs the streams of a slow start, not a thousand`(answer: String) throws {

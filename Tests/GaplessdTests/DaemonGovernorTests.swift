@@ -3,7 +3,7 @@ import Harness
 import RedisQueue
 import Testing
 
-@Suite("The governor", .timeLimit(.minutes(5)))
+@Suite("The governor", .timeLimit(.minutes(30)))
 struct DaemonGovernorTests {
     @Test func `sessions come while all are full, and go when fewer are enough`() throws {
         let stage = try DaemonStage {

@@ -4,7 +4,7 @@ import Harness
 import RedisQueue
 import Testing
 
-@Suite("Jobs for very many devices", .timeLimit(.minutes(5)))
+@Suite("Jobs for very many devices", .timeLimit(.minutes(30)))
 struct DaemonManyDevicesTests {
     /// A million parts, each with a payload of its own, would be more than half a gigabyte.
     @Test(arguments: ["Hello", String(repeating: "x", count: 3000)])
@@ -24,7 +24,7 @@ struct DaemonManyDevicesTests {
     }
 }
 
-@Suite("A Redis that is old, or loses its memory", .timeLimit(.minutes(5)))
+@Suite("A Redis that is old, or loses its memory", .timeLimit(.minutes(30)))
 struct DaemonMemoryTests {
     @Test(arguments: [["--rename-command", "BLMOVE", ""], []])
     func `without BLMOVE the list is asked again and again, which is said once`(options: [String]) throws {

@@ -4,7 +4,7 @@ import Harness
 import RedisQueue
 import Testing
 
-@Suite("max_rate and max_bandwidth", .timeLimit(.minutes(5)))
+@Suite("max_rate and max_bandwidth", .timeLimit(.minutes(30)))
 struct DaemonPacingTests {
     /// What the machine may delay a push on its way, so that it falls into another second than the one it was sent in: within a
     /// second less that much there are never more than the limit.

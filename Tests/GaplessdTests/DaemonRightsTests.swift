@@ -10,7 +10,7 @@ import Testing
 private let page = File.read(
     #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/") + "/docs/redis.md")
 
-@Suite("The rights that docs/redis.md names", .timeLimit(.minutes(5)))
+@Suite("The rights that docs/redis.md names", .timeLimit(.minutes(30)))
 struct DaemonRightsTests {
     /// The words of the line, for the stage's list.
     private func line(user: String) throws -> [String] {

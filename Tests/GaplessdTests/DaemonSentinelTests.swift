@@ -6,7 +6,7 @@ import Testing
 
 @testable import gaplessd
 
-@Suite("Redis by Sentinel", .timeLimit(.minutes(10)))
+@Suite("Redis by Sentinel", .timeLimit(.minutes(30)))
 struct DaemonSentinelTests {
     /// A master, which is the stage's own Redis, and its replica.
     private struct Pair {

@@ -6,7 +6,7 @@ import Testing
 
 @testable import gaplessd
 
-@Suite("Redis by TLS", .timeLimit(.minutes(5)))
+@Suite("Redis by TLS", .timeLimit(.minutes(30)))
 struct DaemonTLSTests {
     @Test func `jobs come and go by TLS with a client's certificate, and a Redis that was away is found again`() throws {
         let secure = try SecureRedis()

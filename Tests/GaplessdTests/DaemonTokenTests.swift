@@ -6,7 +6,7 @@ import Testing
 
 @testable import gaplessd
 
-@Suite("Provider tokens of a fleet", .timeLimit(.minutes(10)))
+@Suite("Provider tokens of a fleet", .timeLimit(.minutes(30)))
 struct DaemonTokenTests {
     /// FLEET=50 is the full size; a dozen shows the same, and leaves the machine to the other tests.
     private static let fleet = getenv("FLEET").flatMap { Int(String(cString: $0)) } ?? 12

@@ -4,7 +4,7 @@ import Harness
 import RedisQueue
 import Testing
 
-@Suite("A Redis that cannot serve for a while", .timeLimit(.minutes(5)))
+@Suite("A Redis that cannot serve for a while", .timeLimit(.minutes(30)))
 struct DaemonTroubleTests {
     enum Trouble: CaseIterable {
         case noReplicas, busy, replica, masterDown, clusterDown

@@ -17,7 +17,7 @@ struct LostConnectionTests {
         QueueSettings(list: "jobs", server: .unix(path: proxy.path))
     }
 
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(30)))
     func `replies that are lost lose nothing and double nothing`() throws {
         print("seed \(seed)")
         let count = 4000
@@ -152,7 +152,7 @@ struct LostConnectionTests {
         worker.stop()
     }
 
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(30)))
     func `workers that die one after the other, on a bad line, lose nothing`() throws {
         print("seed \(seed)")
         var random = SplitMix(seed)
