@@ -72,6 +72,11 @@ struct CallEncoder {
         case .claim(let first, let count, let fromSecond):
             for number in [Int(clamping: first), count, CallEncoder.mostClaimedBytes, fromSecond] { rest.append(number) }
             run(Scripts.claim, mine + [keys.stats] + keys.recovered + [keys.list], identity, rest, to: &out)
+        case .ride(let first, let count, let fromSecond, let after):
+            for number in [Int(clamping: first), count, CallEncoder.mostClaimedBytes, fromSecond, Int(clamping: after)] {
+                rest.append(number)
+            }
+            run(Scripts.claim, mine + [keys.stats] + keys.recovered + [keys.list], identity, rest, to: &out)
         case .settle(let batch):
             settle(batch, identity, mine, to: &out)
         case .beat(let counter):
@@ -97,6 +102,7 @@ struct CallEncoder {
         case .pop(let count):
             out.appendCommand(Arguments(count == 1 ? ["LPOP", keys.list] : ["LPOP", keys.list, String(count)]))
         case .look: out.appendCommand(Arguments(["LLEN", keys.list]))
+        case .countHeld: out.appendCommand(Arguments(["HLEN", inflight]))
         case .wait: out.appendCommand(Arguments(waitCommand))
         }
     }
@@ -116,7 +122,7 @@ struct CallEncoder {
         }
     }
 
-    static let waitSeconds = 5
+    static let waitSeconds = 20
 
     private var results: String { settings.resultsKey ?? keys.nothing }
 

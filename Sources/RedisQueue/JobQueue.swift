@@ -73,23 +73,32 @@ public struct JobQueue: ~Copyable {
         }
     }
 
-    /// Reads what came, decides, and writes all that this makes necessary with one write. Appends what the owner must know.
+    /// Reads what came and decides. Appends what the owner must know. `write` belongs to each turn too, after the owner has handed on
+    /// what is urgent: the system call that wakes Redis costs a job that was just claimed more than all that is done here.
     ///
     /// - Parameter poller: the one that `addInterests` was last called with.
     public mutating func turn(_ poller: borrowing Poller, now: ContinuousClock.Instant, events: inout [QueueEvent]) {
         self.now = now
         receive(poller)
         machine.advance(now: now)
-        repeat {
+        perform(&events)
+    }
+
+    /// Writes all that the turn made necessary, with one write for each connection.
+    public mutating func write(events: inout [QueueEvent]) {
+        flushConnections()
+        // A connection that broke has its own consequences.
+        while !machine.effects.isEmpty {
             perform(&events)
-            write()
-        } while !machine.effects.isEmpty
+            flushConnections()
+        }
     }
 
     /// How many more jobs the owner could take right now. The queue claims up to that, at most 250 at a time, when
     /// it is worth a round trip (cadence of delivery.md section 5). 0 claims nothing.
     ///
-    /// More than that can come after a reconnect: jobs whose claim was answered into a lost connection.
+    /// More than that can come after a reconnect, jobs whose claim was answered into a lost connection; and when the places are taken
+    /// back while an empty list is waited for: up to 32 jobs, which the owner releases.
     public mutating func offer(places: Int, now: ContinuousClock.Instant) {
         machine.offer(places: places, now: now)
     }
@@ -191,10 +200,12 @@ public struct JobQueue: ~Copyable {
             case .call(let call):
                 let number = machine.number
                 control?.send(call, now: now) { encoder.write(call, number: number, to: &$0) }
-            case .wait:
+            case .wait(let ride):
                 let number = machine.number
-                waiter?.send(.wait, patience: .seconds(CallEncoder.waitSeconds), now: now) {
-                    encoder.write(.wait, number: number, to: &$0)
+                for call in [.wait, ride].compactMap(\.self) {
+                    waiter?.send(call, patience: .seconds(CallEncoder.waitSeconds), now: now) {
+                        encoder.write(call, number: number, to: &$0)
+                    }
                 }
             case .report(let event):
                 if case .connected = event { search.whereabouts.confirmed() }
@@ -228,7 +239,7 @@ public struct JobQueue: ~Copyable {
         return connection
     }
 
-    private mutating func write() {
+    private mutating func flushConnections() {
         do throws(RedisError) {
             try control?.flush()
             try waiter?.flush()

@@ -5,7 +5,8 @@ extension QueueMachine {
         isGone: (String) -> Bool
     ) {
         // The second connection's word says nothing of the first.
-        if call != .wait { nextLook = now + QueueMachine.lookInterval }
+        if !call.isOnSecond { nextLook = now + QueueMachine.lookInterval }
+        if case .ride = call, phase == .leaving { return }
         if case .error(let text) = reply { return failed(call, ServerFault.withoutArguments(text), now: now) }
         switch call.isFenced ? reply.text : nil {
         case "FENCED": return fenced(now: now)
@@ -19,7 +20,10 @@ extension QueueMachine {
         let isUnderstood =
             switch call {
             case .register: registered(items, sentAt: sentAt, now: now, isGone: isGone)
-            case .claim(let first, let count, _): claimed(items, first: first, asked: count, now: now)
+            case .claim(let first, let count, _):
+                claimed(items, first: first, asked: count, now: now) { $0.claimOut = 0 }
+            case .ride(let first, let count, _, _):
+                claimed(items, first: first, asked: count, now: now) { $0.rideArrived() }
             case .pop(let count): popped(reply, asked: count, now: now)
             case .settle(let batch): settled(batch, items, now: now)
             case .beat: beaten(items, sentAt: sentAt, now: now, isGone: isGone)
@@ -32,6 +36,7 @@ extension QueueMachine {
             case .nodes: told(items, now: now)
             case .wait: waited(reply, now: now)
             case .look: looked(reply)
+            case .countHeld: counted(reply, now: now)
             case .adopt, .merge, .greeting: true
             }
         if !isUnderstood { lost("an answer that makes no sense", now: now) }
@@ -69,7 +74,9 @@ extension QueueMachine {
 
     // MARK: Jobs
 
-    private mutating func claimed(_ items: [RedisReply], first: UInt64, asked: Int, now: ContinuousClock.Instant) -> Bool {
+    private mutating func claimed(
+        _ items: [RedisReply], first: UInt64, asked: Int, now: ContinuousClock.Instant, arrived: (inout Self) -> Void
+    ) -> Bool {
         guard items.count >= 5, let drained = items[0].integer, let once = items[1].integer, let twice = items[2].integer,
             let thrice = items[3].integer, let urgency = items[4].integer
         else { return false }
@@ -87,6 +94,7 @@ extension QueueMachine {
         }
         // What was not needed of the ids is free again, unless ids behind them are taken.
         if nextID == first + UInt64(asked) { nextID = first + UInt64(count) }
+        arrived(&self)
         received(jobs, drained: drained == 1, now: now)
         return true
     }
@@ -99,6 +107,7 @@ extension QueueMachine {
         case .array(let items): jobs = items.compactMap(\.bytes)
         default: return false
         }
+        claimOut = 0
         receivedUnguarded(jobs, drained: jobs.count < asked, now: now)
         return true
     }
@@ -111,7 +120,6 @@ extension QueueMachine {
     }
 
     private mutating func received(_ jobs: [ClaimedJob], drained: Bool, now: ContinuousClock.Instant) {
-        claimOut = 0
         isClaimFresh = !jobs.isEmpty
         waiting.claimed(drained: drained, count: jobs.count, now: now)
         hand(jobs)

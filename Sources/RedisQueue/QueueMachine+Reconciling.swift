@@ -68,6 +68,7 @@ extension QueueMachine {
             guard let (id, _) = HeldJobs.parse(field: field), id < nextID else { continue }  // Not written by us.
             if held.contains(id) { known.insert(id) } else { unknown.append((id, field)) }
         }
+        foreignFields = items.count - known.count - unknown.count
         disown(allBut: known)
         let fields = unknown.sorted { $0.id < $1.id }.map(\.field)
         for start in stride(from: 0, to: fields.count, by: QueueMachine.mostClaimed) {

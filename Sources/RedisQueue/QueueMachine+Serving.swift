@@ -8,7 +8,7 @@ extension QueueMachine {
     /// How long the claims of others wait for a job that must be alone, before they go on in spite of it.
     private static let lonelyPatience = Duration.seconds(30)
     /// So few jobs are no batch: their settlement goes out at once, if none is on its way.
-    private static let few = 32
+    static let few = 32
 
     /// The steady state: beat, bury, promote, settle, claim, wait, each when it is due.
     mutating func serve(now: ContinuousClock.Instant) {
@@ -20,7 +20,7 @@ extension QueueMachine {
         }
         if now >= nextLook && !isLookOut && !isBeatOut {
             isLookOut = true
-            call(.look)
+            call(nextLookCall())
         }
         if !isReapOut, let dead = toReap.popLast() {
             isReapOut = true
@@ -40,7 +40,7 @@ extension QueueMachine {
     // MARK: Settling
 
     private var settlesAt: ContinuousClock.Instant? {
-        let gathering = [settlements.gatheringSince, claimOut == 0 ? settlements.headsSince : nil].compactMap(\.self)
+        let gathering = [settlements.gatheringSince, isClaimOut ? nil : settlements.headsSince].compactMap(\.self)
         guard let since = gathering.min() else { return nil }
         if isFlushWanted || held.count <= QueueMachine.few && settlements.unconfirmed.isEmpty { return since }
         return since + QueueMachine.settleInterval
@@ -48,7 +48,7 @@ extension QueueMachine {
 
     private mutating func settleIfDue(now: ContinuousClock.Instant) {
         // Jobs go back to the head of the list together with those of a claim that is out: they stood behind them.
-        if let settlesAt, now >= settlesAt { settlements.seal(includingHeads: claimOut == 0 && !isClaimFresh) }
+        if let settlesAt, now >= settlesAt { settlements.seal(includingHeads: !isClaimOut && !isClaimFresh) }
         isFlushWanted = false
         sendSettlements()
     }
@@ -58,6 +58,8 @@ extension QueueMachine {
     }
 
     // MARK: Claiming
+
+    private var isClaimOut: Bool { claimOut > 0 || isRideArriving }
 
     /// Whether a job that must be alone waits, and others are still held.
     private var isKeepingAlone: Bool { urgency == 2 && !held.isEmpty && mode == .atLeastOnce }
@@ -78,7 +80,7 @@ extension QueueMachine {
     }
 
     private func mayFindJobs(at now: ContinuousClock.Instant) -> Bool {
-        if isDoubted || held.hasSuspect { return false }
+        if isDoubted || held.hasSuspect || isRideArriving { return false }
         if case .awaited(let until) = solitude, isKeepingAlone, now < until { return false }
         return urgency == 1 || urgency == 2 && held.isEmpty || waiting.isWorthClaiming(at: now)
     }
@@ -124,10 +126,10 @@ extension QueueMachine {
     }
 
     private mutating func waitIfEmpty() {
-        guard waiting.state == .empty, claimOut == 0, !isWaitOut, places > 0, !isDoubted else { return }
+        guard waiting.state == .empty, !isClaimOut, !isWaitOut, places > 0, !isDoubted else { return }
         waiting.arm()
         isWaitOut = true
-        effects.append(.wait)
+        effects.append(.wait(rideBehindWait()))
     }
 
     // MARK: Leaving
@@ -136,7 +138,7 @@ extension QueueMachine {
     /// the last worker for a long time. Suspects are the owner's to bury.
     private mutating func leave(now: ContinuousClock.Instant) {
         let isPopping = isWaitOut && mode == .atMostOnce
-        if claimOut == 0 && !isPopping && !held.isEmpty {
+        if !isClaimOut && !isPopping && !held.isEmpty {
             let settling = settlements.settlingIDs
             if settling.count < held.count {
                 for id in held.ids where !settling.contains(id) && held.level(of: id) < HeldJobs.suspect {
@@ -144,10 +146,10 @@ extension QueueMachine {
                 }
             }
         }
-        settlements.seal(includingHeads: claimOut == 0)
+        settlements.seal(includingHeads: !isClaimOut)
         sendSettlements()
         let isBurying = isReapOut || !toReap.isEmpty
-        if held.isEmpty && settlements.isEmpty && claimOut == 0 && !isPopping && !isBurying { startLeaving() }
+        if held.isEmpty && settlements.isEmpty && !isClaimOut && !isPopping && !isBurying { startLeaving() }
     }
 
     // MARK: Time

@@ -20,8 +20,8 @@ struct QueueMachine {
         case dial
         case hangUp
         case call(Call)
-        /// The blocking command, on the second connection.
-        case wait
+        /// The blocking command, on the second connection, and the claim that rides behind it.
+        case wait(Call?)
         /// The list is at another node of the cluster: what its error said.
         case follow(String)
         /// The nodes of the cluster, as it told them.
@@ -67,6 +67,13 @@ struct QueueMachine {
     var isPromoteOut = false
     var isWaitOut = false
     var isLookOut = false
+    /// A claim rides behind the wait that is out, or was.
+    var isRideOut = false
+    /// Looks in a row that found more jobs under this worker's name than it knows.
+    var missedRides = 0
+    var countsHeld = false
+    /// Fields of the in-flight hash that are none of ours.
+    var foreignFields = 0
     var answersMissing = 0
     var toReap: [LeaseMachine.Dead] = []
 
@@ -168,6 +175,7 @@ struct QueueMachine {
         settlements.connectionLost()
         (claimOut, answersMissing) = (0, 0)
         (isBeatOut, isReapOut, isPromoteOut, isWaitOut, isLookOut) = (false, false, false, false, false)
+        (isRideOut, missedRides) = (false, 0)
         toReap = []
         waiting.reset()
     }

@@ -25,7 +25,7 @@ package enum Scripts {
     /// Lua shared by the calls of a registered worker: KEYS[1] nothing, [2] workers, [3] worker:W; ARGV[1] W, [2] number.
     private static let fence = """
         if not redis.call('ZSCORE', KEYS[2], ARGV[1]) then return 'FENCED' end
-        local state = redis.call('HMGET', KEYS[3], 'number', 'settled', 'alone')
+        local state = redis.call('HMGET', KEYS[3], 'number', 'settled', 'alone', 'returned')
         if state[1] ~= ARGV[2] then return 'STALE' end
 
         """
@@ -93,7 +93,8 @@ package enum Scripts {
     /// when the worker holds nothing else, or from Q.
     ///
     /// KEYS: nothing, workers, worker:W, inflight:W, stats, recovered:1, :2, :3, Q.
-    /// ARGV: W, number, first id, most jobs, most bytes (one job may exceed them), most from recovered:2.
+    /// ARGV: W, number, first id, most jobs, most bytes (one job may exceed them), most from recovered:2, and for a claim that rides behind a
+    /// wait the last settlement that was confirmed when it began: what W has given back since is not for W.
     ///
     /// It reads a list piece by piece, so that a few jobs of megabytes do not become gigabytes here. What runs for each job is kept
     /// short: 250 jobs cost Redis 1.3 us each instead of 1.5, most of it Lua's hashing of every byte that it sees.
@@ -103,6 +104,7 @@ package enum Scripts {
     package static let claim = Script(
         waiting + fence + """
             if state[3] and redis.call('HEXISTS', KEYS[4], state[3]) == 1 then return {0, 0, 0, 0, 0} end
+            if ARGV[7] and state[4] and tonumber(state[4]) > tonumber(ARGV[7]) then return {0, 0, 0, 0, 0} end
             redis.call('LLEN', KEYS[9])
             local held = redis.call('HLEN', KEYS[4])
             redis.call('DEL', KEYS[1])

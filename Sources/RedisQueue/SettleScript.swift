@@ -109,6 +109,7 @@ extension Scripts {
           end
         end
         redis.call('HSET', KEYS[3], 'settled', ARGV[3])
+        if count.h > 0 then redis.call('HSET', KEYS[3], 'returned', ARGV[3]) end
         local function add(key, name, by)
           if by > 0 then redis.pcall('HINCRBY', key, name, by) end
         end

@@ -76,6 +76,8 @@ struct Dispatcher: ~Copyable {
     /// Why a list was refused before it was ever connected: the daemon ends with it.
     var startFault: String?
     var hasConnected = false
+    /// When what only the start needed is let go of.
+    var forgetsStartAt: ContinuousClock.Instant?
 
     // This turn's clocks, read once.
     var now = ContinuousClock.Instant.now
@@ -125,7 +127,8 @@ struct Dispatcher: ~Copyable {
         poller.wait(until: deadline)
     }
 
-    /// What came back goes before what goes out, so that a claim knows the places that were just freed.
+    /// What came back goes before what goes out, so that a claim knows the places that were just freed; and a job that was claimed
+    /// goes to its session before Redis is told anything else.
     private mutating func turn() {
         now = .now
         wallClock = WallClock.now()
@@ -138,6 +141,7 @@ struct Dispatcher: ~Copyable {
         // A list that was found empty a moment ago makes room for the next one.
         if lists.count > 1 { offerPlaces() }
         sendOutgoing()
+        for list in lists.indices { writeQueue(list) }
         noticeStopped()
         tellWatchers()
     }
@@ -164,6 +168,12 @@ struct Dispatcher: ~Copyable {
     private mutating func turnQueue(_ list: Int) {
         queueEvents.removeAll(keepingCapacity: true)
         lists[list].queue.turn(poller, now: now, events: &queueEvents)
+        for event in queueEvents { happened(event, list: list) }
+    }
+
+    private mutating func writeQueue(_ list: Int) {
+        queueEvents.removeAll(keepingCapacity: true)
+        lists[list].queue.write(events: &queueEvents)
         for event in queueEvents { happened(event, list: list) }
     }
 
@@ -196,6 +206,7 @@ struct Dispatcher: ~Copyable {
             if app.held > 0 { consider(app.unreachableSince.map { $0 + Self.unreachablePatience }) }
         }
         consider(nextRefill)
+        consider(forgetsStartAt)
         if certificates.wait(now: wallClock.unixSeconds) != nil { consider(nextCertificateCheck) }
         if watch.isOpen { consider(notices.deadline) }
         switch phase {
@@ -217,6 +228,10 @@ struct Dispatcher: ~Copyable {
             }
             // Whatever way a probe went (a broken session, an expiry, another worker): once nothing is out, no verdict will come.
             if app.gate.isProbing && app.held == 0 { perform(app.gate.probeWasInconclusive(now: now), app: index) }
+        }
+        if let due = forgetsStartAt, due <= now {
+            ProgramPages.release()
+            forgetsStartAt = nil
         }
         watchCertificates()
         keepShutdownTime()

@@ -92,12 +92,100 @@ struct QueueMachineTests {
         #expect(effects() == [.call(.claim(first: 1, count: 100, fromSecond: 32))])
         claim(["a"], asked: 100, drained: 1)
         machine.advance(now: start)
-        #expect(effects() == [.report(.claimed([ClaimedJob(id: 1, bytes: bytes("a"))])), .wait])
+        let ride = Call.ride(first: 2, count: 32, fromSecond: 32, after: 0)
+        #expect(effects() == [.report(.claimed([ClaimedJob(id: 1, bytes: bytes("a"))])), .wait(ride)])
         machine.advance(now: start + .milliseconds(400))
         #expect(effects().isEmpty)
-        machine.answered(.wait, .string(bytes("b")), sentAt: start, now: start) { _ in false }
+        answerWait("b")
+        // What rode behind the wait is answered next: another claim now would want the same places.
         machine.advance(now: start)
-        #expect(effects() == [.call(.claim(first: 2, count: 99, fromSecond: 32))])
+        #expect(effects().isEmpty)
+        arrive(["b"], first: 2, drained: 0)
+        machine.advance(now: start)
+        let more = Call.claim(first: 3, count: 98, fromSecond: 32)
+        #expect(effects() == [.report(.claimed([ClaimedJob(id: 2, bytes: bytes("b"))])), .call(more)])
+    }
+
+    /// The answer of a claim that rode behind a wait.
+    private mutating func arrive(_ jobs: [String], first: UInt64, drained: Int64) {
+        let head: [RedisReply] = [.integer(drained), .integer(0), .integer(0), .integer(0), .integer(0)]
+        answer(.ride(first: first, count: 32, fromSecond: 32, after: 0), head + jobs.map { .string(bytes($0)) })
+    }
+
+    private mutating func answerWait(_ job: String?, at now: ContinuousClock.Instant = start) {
+        machine.answered(.wait, job.map { .string(bytes($0)) } ?? .null, sentAt: now, now: now) { _ in false }
+    }
+
+    private mutating func waitsEmptyHanded() {
+        serve()
+        machine.offer(places: 100, now: start)
+        machine.advance(now: start)
+        claim([], asked: 100, drained: 1)
+        machine.advance(now: start)
+        machine.effects = []
+    }
+
+    @Test mutating func `a wait in vain is followed by a claim in vain, and by the next wait`() {
+        waitsEmptyHanded()
+        answerWait(nil)
+        machine.advance(now: start)
+        #expect(effects().isEmpty)
+        arrive([], first: 1, drained: 1)
+        machine.advance(now: start)
+        #expect(effects() == [.wait(.ride(first: 1, count: 32, fromSecond: 32, after: 0))])
+    }
+
+    @Test mutating func `a wait begins without a claim while a job that is cut is on its way back`() {
+        serve()
+        machine.offer(places: 100, now: start)
+        machine.advance(now: start)
+        _ = effects()
+        claim(["many"], asked: 100, drained: 1)
+        machine.settle(Settlement(id: 1, effect: .split(into: [bytes("a"), bytes("b")])), now: start)
+        machine.advance(now: start)
+        #expect(effects().contains(.wait(nil)))
+    }
+
+    @Test mutating func `jobs that were claimed behind a wait and do not come mean a new connection, others' fields do not`() {
+        serve()
+        machine.foreignFields = 1
+        machine.offer(places: 100, now: start)
+        machine.advance(now: start)
+        claim([], asked: 100, drained: 1)
+        machine.advance(now: start)
+        machine.effects = []
+        var now = start
+        /// The answers to all looks until one of them counts.
+        func look(_ machine: inout QueueMachine, held: Int64) {
+            while machine.phase == .serving {
+                now += .milliseconds(100)
+                machine.advance(now: now)
+                for case .call(let call) in machine.effects {
+                    let reply: RedisReply = if case .beat = call { .array([.integer(0), .integer(-1)]) } else { .integer(call == .countHeld ? held : 0) }
+                    machine.answered(call, reply, sentAt: now, now: now) { _ in false }
+                    if call == .countHeld { return machine.effects = [] }
+                }
+                machine.effects = []
+            }
+        }
+        for held: Int64 in [1, 2, 1] { look(&machine, held: held) }
+        #expect(machine.phase == .serving)
+        look(&machine, held: 2)
+        #expect(machine.phase == .serving)
+        look(&machine, held: 2)
+        #expect(machine.phase == .resting)
+    }
+
+    @Test mutating func `a claim behind a wait that meets a worker who has left means nothing`() {
+        waitsEmptyHanded()
+        machine.stop()
+        machine.advance(now: start)
+        #expect(effects() == [.call(.unregister)])
+        answerWait("a")
+        machine.answered(.ride(first: 1, count: 32, fromSecond: 32, after: 0), .string(bytes("FENCED")), sentAt: start, now: start) { _ in false }
+        #expect(effects().isEmpty)
+        machine.answered(.unregister, .integer(0), sentAt: start, now: start) { _ in false }
+        #expect(effects() == [.hangUp, .report(.stopped)])
     }
 
     @Test mutating func `after half a second of silence it asks how long the list is, and claims when that is news`() {
@@ -107,18 +195,21 @@ struct QueueMachineTests {
         claim([], asked: 100, drained: 1)
         machine.advance(now: start)
         _ = effects()
-        let later = start + .milliseconds(900)
-        #expect(machine.deadline == later)
+        var later = start
+        // How much it holds by Redis' word, it asks between: the claim behind the wait may have been answered into nothing.
+        for (call, length): (Call, Int64) in [(.look, 0), (.countHeld, 0), (.look, 1)] {
+            later += .milliseconds(900)
+            #expect(machine.deadline == later)
+            machine.advance(now: later)
+            #expect(effects() == [.call(call)])
+            machine.answered(call, .integer(length), sentAt: later, now: later) { _ in false }
+            if length == 0 {
+                machine.advance(now: later)
+                #expect(effects().isEmpty)
+            }
+        }
         machine.advance(now: later)
-        #expect(effects() == [.call(.look)])
-        machine.answered(.look, .integer(0), sentAt: later, now: later) { _ in false }
-        machine.advance(now: later)
-        #expect(effects().isEmpty)
-        machine.advance(now: later + .milliseconds(900))
-        #expect(effects() == [.call(.look)])
-        machine.answered(.look, .integer(1), sentAt: later, now: later) { _ in false }
-        machine.advance(now: later)
-        #expect(effects() == [.call(.claim(first: 1, count: 100, fromSecond: 32))])
+        #expect(effects() == [.call(.claim(first: 33, count: 100, fromSecond: 32))])
     }
 
     @Test mutating func `a job whose text is a word of the scripts is only a job`() {

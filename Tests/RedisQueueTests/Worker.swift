@@ -42,6 +42,7 @@ final class Worker {
         poller.wait(until: queue.deadline.map { min($0, limit) } ?? limit)
         var new: [QueueEvent] = []
         queue.turn(poller, now: .now, events: &new)
+        queue.write(events: &new)
         events += new
         for event in new { take(event) }
     }
