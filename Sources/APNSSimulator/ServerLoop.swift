@@ -184,6 +184,7 @@ final class ServerLoop {
     private func obey(_ order: Simulator.Order) {
         switch order {
         case .stop: isStopped = true
+        case .confirm(let mailbox): mailbox.send(())
         case .behave(let behaviour): adopt(behaviour, before: desk.behaviour)
         case .plan(let token, let answers): desk.plan(token: token, answers)
         case .advanceClock(let seconds): desk.advanceClock(seconds: seconds)

@@ -48,6 +48,8 @@ public final class Simulator: Sendable {
 
     enum Order: Sendable {
         case stop
+        /// All orders before this one are carried out.
+        case confirm(Mailbox<Void>)
         case behave(Behaviour)
         case plan(token: String, [Answer])
         case goAway(GoAway, then: GoAway?)
@@ -113,11 +115,32 @@ public final class Simulator: Sendable {
             change(&behaviour)
             orders.send(.behave(behaviour))
         }
+        waitForOrders()
     }
 
     /// The next valid requests for `token`, a device's or a channel's id, get these answers in turn, then what the script says. Replaces what was left
     /// of an earlier plan.
-    public func plan(token: String, answers: [Answer]) { orders.send(.plan(token: token, answers)) }
+    public func plan(token: String, answers: [Answer]) {
+        orders.send(.plan(token: token, answers))
+        waitForOrders()
+    }
+
+    /// The thread may be in the middle of a turn, and answer requests that reach it after an order was sent as if there were none. One
+    /// that is stopped carries out nothing more, and is not waited for.
+    private func waitForOrders() {
+        let confirmed = Mailbox<Void>()
+        orders.send(.confirm(confirmed))
+        var poller = Poller()
+        let latest = ContinuousClock.now + Simulator.orderPatience
+        while confirmed.drain().isEmpty && !thread.isJoined && ContinuousClock.now < latest {
+            poller.reset()
+            poller.add(confirmed.wakeDescriptor, for: .read)
+            poller.wait(until: latest)
+        }
+    }
+
+    /// A thread that does not get round to its orders for so long was stopped meanwhile.
+    private static let orderPatience = Duration.seconds(10)
 
     /// Says GOAWAY on every open connection. `belowThis` means all that were begun.
     ///
@@ -138,6 +161,10 @@ public final class Simulator: Sendable {
 final class JoinOnce: @unchecked Sendable {  // `thread` is touched by whoever holds `lock`.
     private var thread: OwnedThread?
     private let lock = Locked(())
+    private let joined = Locked(false)
+
+    /// Whether somebody has joined it.
+    var isJoined: Bool { joined.withLock { $0 } }
 
     init(_ thread: consuming OwnedThread) { self.thread = consume thread }
 
@@ -145,6 +172,7 @@ final class JoinOnce: @unchecked Sendable {  // `thread` is touched by whoever h
         lock.withLock { _ in
             guard let thread = thread.take() else { return }
             thread.join()
+            joined.withLock { $0 = true }
         }
     }
 }

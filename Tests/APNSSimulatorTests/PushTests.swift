@@ -6,6 +6,25 @@ import Testing
 /// Seen by nghttp, which knows nothing of this project.
 @Suite("Pushes as another client sees them")
 struct PushTests {
+    /// The server's thread is in the middle of a turn when it hears of the change.
+    @Test func `a change of behaviour holds for every request that is sent after it`() throws {
+        let fixture = try Fixture()
+        let client = try RawClient(fixture)
+        for round in 0..<1000 {
+            let stream = UInt32(2 * round + 1)
+            try client.sendHeaders(stream: stream, client.headers())
+            fixture.simulator.behave { $0.script.failures = round % 2 == 0 ? [] : [.init(.usual(503), 1)] }
+            let totals = fixture.simulator.totals
+            try client.sendBody(stream: stream)
+            _ = try client.next(RawClient.Frame.headers)
+            let isAccepted = fixture.simulator.totals.accepted > totals.accepted
+            guard isAccepted == (round % 2 == 0) else {
+                Issue.record("round \(round) was \(isAccepted ? "accepted" : "refused")")
+                return
+            }
+        }
+    }
+
     @Test func `the first SETTINGS of a token connection allow one stream, and the first push a thousand`() throws {
         let seen = try Fixture().nghttp()
         let order = [
