@@ -9,7 +9,6 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <netinet/tcp.h>
 #include <time.h>
@@ -18,5 +17,4 @@
 extern int ppoll(struct pollfd *descriptors, nfds_t count, const struct timespec *timeout, const sigset_t *mask);
 extern int pthread_setname_np(pthread_t thread, const char *name);
 extern int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *actions, int first);
-extern ssize_t pwritev2(int descriptor, const struct iovec *parts, int count, off_t offset, int flags);
 extern int accept4(int descriptor, struct sockaddr *address, socklen_t *length, int flags);

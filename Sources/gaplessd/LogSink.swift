@@ -7,37 +7,29 @@ import Glibc
 /// before each write, and a write is no larger than what then cannot block.
 struct LogSink: ~Copyable {
     private enum Kind {
-        case file, socket, pipe, other
+        case file, socket, other
 
         init(mode: mode_t) {
             switch mode & S_IFMT {
             case S_IFREG: self = .file
             case S_IFSOCK: self = .socket
-            case S_IFIFO: self = .pipe
             default: self = .other
             }
         }
     }
 
-    /// `RWF_NOWAIT` of pwritev2(2): this one write does not wait. Pipes know it from Linux 6.4 on.
-    private static let noWait: CInt = 8
-    /// What says that this pipe, this kernel or a filter of system calls does not.
-    private static let unknown = [EOPNOTSUPP, EINVAL, ENOSYS, ESPIPE, EPERM]
-
     let descriptor: CInt
-    private var kind: Kind
+    private let kind: Kind
     private var lines: [UInt8] = []
     private var written = 0
     /// Whether the last line was cut off in its middle: the next one must not continue it.
     private var isMidLine = false
 
-    /// - Parameter pipesKnowNoWait: `false` as with an older kernel.
-    init(descriptor: CInt, pipesKnowNoWait: Bool = true) {
+    init(descriptor: CInt) {
         self.descriptor = descriptor
         var status = stat()
         // What is no descriptor at all is written to, and fails, like a file; poll(2) would be silent about it.
-        let found = fstat(descriptor, &status) != 0 ? Kind.file : Kind(mode: status.st_mode)
-        kind = found == .pipe && !pipesKnowNoWait ? .other : found
+        kind = fstat(descriptor, &status) != 0 ? .file : Kind(mode: status.st_mode)
     }
 
     /// Whether everything taken is written, or dropped.
@@ -59,8 +51,6 @@ struct LogSink: ~Copyable {
             let count = writeSome()
             if count > 0 {
                 written += count
-            } else if kind == .pipe, Self.unknown.contains(errno) {
-                kind = .other
             } else if errno != EINTR {
                 return errno == EAGAIN ? 0 : drop()
             }
@@ -83,7 +73,7 @@ struct LogSink: ~Copyable {
     }
 
     private func isWritable() -> Bool {
-        if kind == .file || kind == .pipe { return true }
+        if kind == .file { return true }
         var one = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
         return poll(&one, 1, 0) > 0
     }
@@ -94,9 +84,6 @@ struct LogSink: ~Copyable {
             switch kind {
             case .file: return Glibc.write(descriptor, rest.baseAddress, min(rest.count, 1 << 20))
             case .socket: return send(descriptor, rest.baseAddress, rest.count, CInt(MSG_DONTWAIT) | CInt(MSG_NOSIGNAL))
-            case .pipe:
-                var part = iovec(iov_base: UnsafeMutableRawPointer(mutating: rest.baseAddress), iov_len: rest.count)
-                return pwritev2(descriptor, &part, 1, -1, Self.noWait)
             // A pipe that is ready has room for PIPE_BUF bytes (pipe(7), poll(2)); a terminal for less, and passes on what it gets.
             case .other: return Glibc.write(descriptor, rest.baseAddress, min(rest.count, 4096))
             }

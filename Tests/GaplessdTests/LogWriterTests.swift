@@ -71,10 +71,9 @@ struct LogWriterTests {
         #expect(log.droppedLines == dropped + 2)
     }
 
-    @Test(arguments: [true, false])
-    func `A pipe is filled without waiting, by a kernel that knows how and by an older one`(knowsNoWait: Bool) {
+    @Test func `A pipe is filled without waiting, and what is left follows once there is room`() {
         let pipe = TestPipe()
-        var sink = LogSink(descriptor: pipe.writer, pipesKnowNoWait: knowsNoWait)
+        var sink = LogSink(descriptor: pipe.writer)
         var lines: [UInt8] = []
         for number in 0..<many { lines += Array("\(number)\n".utf8) }
         let all = lines
