@@ -37,12 +37,14 @@ struct PoolConfiguration: Sendable {
     /// `nil` where a client certificate speaks for us.
     let tokens: ProviderTokenSource?
 
-    init(settings: PoolSettings, credential: Credential) throws(CredentialError) {
+    /// - Parameter roots: read already from `settings.extraRootsPath`; `nil` reads them.
+    init(settings: PoolSettings, credential: Credential, roots: TLSRoots? = nil) throws(CredentialError) {
         self.settings = settings
         tokens = credential.tokens
         do throws(TLSFailure) {
-            tls = try TLSContext(
-                clientTrusting: settings.extraRootsPath, identity: credential.identity, protocols: ["h2"])
+            let trusted: TLSRoots
+            if let roots { trusted = roots } else { trusted = try TLSRoots(bundle: settings.extraRootsPath) }
+            tls = try TLSContext(clientTrusting: trusted, identity: credential.identity, protocols: ["h2"])
         } catch { throw CredentialError(error.description) }
     }
 

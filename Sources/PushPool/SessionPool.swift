@@ -1,3 +1,4 @@
+package import Sockets
 internal import Synchronization
 public import Threads
 
@@ -38,8 +39,14 @@ public final class SessionPool: Sendable {
         settings: PoolSettings, credential: Credential, deliveries: Mailbox<Delivery>, events: Mailbox<PoolEvent>,
         pacer: SharedPacer = SharedPacer()
     ) throws {
-        let configuration = try PoolConfiguration(settings: settings, credential: credential)
-        try self.init(configuration, deliveries: deliveries, events: events, pacer: pacer, resolver: Resolver())
+        try self.init(Setup(settings: settings, credential: credential), deliveries: deliveries, events: events, pacer: pacer)
+    }
+
+    /// As above, with a setup that was made before.
+    public convenience init(
+        _ setup: Setup, deliveries: Mailbox<Delivery>, events: Mailbox<PoolEvent>, pacer: SharedPacer = SharedPacer()
+    ) throws(ThreadFailure) {
+        try self.init(setup.configuration, deliveries: deliveries, events: events, pacer: pacer, resolver: Resolver())
     }
 
     init(
@@ -85,17 +92,22 @@ public final class SessionPool: Sendable {
     public func reconnect() { shared.messages.send(.reconnect) }
 
     /// Settings and credential, found to fit together: what remains to do with them cannot fail.
-    public struct Replacement: Sendable {
+    public struct Setup: Sendable {
         fileprivate let configuration: PoolConfiguration
 
         public init(settings: PoolSettings, credential: Credential) throws(CredentialError) {
             configuration = try PoolConfiguration(settings: settings, credential: credential)
         }
+
+        /// - Parameter roots: read already from `settings.extraRootsPath`, to be shared with other pools; `nil` reads them.
+        package init(settings: PoolSettings, credential: Credential, roots: TLSRoots?) throws(CredentialError) {
+            configuration = try PoolConfiguration(settings: settings, credential: credential, roots: roots)
+        }
     }
 
     /// New settings and credential: new sessions come up before the old ones drain. The settings' host may differ.
-    public func replace(with replacement: Replacement) {
-        let configuration = replacement.configuration
+    public func replace(with setup: Setup) {
+        let configuration = setup.configuration
         tokens.withLock { $0.source = configuration.tokens }
         shared.replacement.withLock { $0.pending += 1 }
         shared.messages.send(.replace(configuration))

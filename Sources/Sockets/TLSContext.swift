@@ -20,24 +20,21 @@ public final class TLSContext: @unchecked Sendable {  // Nothing is written to `
         }
     }
 
-    /// For a client: trusts the system's roots and those of `rootsPath`.
-    ///
-    /// - Parameters:
-    ///   - rootsPath: a PEM bundle.
-    ///   - onlyThose: trust nothing beside the bundle, where one is given.
-    ///   - protocols: ALPN names to offer, best first; a handshake that does not end in one of them fails. Empty: no ALPN.
-    public init(
+    /// For a client that trusts the system's roots and those of `rootsPath`, or only the latter.
+    public convenience init(
         clientTrusting rootsPath: String?, onlyThose: Bool = false, identity: Identity?, protocols: [String]
     ) throws(TLSFailure) {
+        try self.init(
+            clientTrusting: TLSRoots(bundle: rootsPath, onlyThose: onlyThose), identity: identity, protocols: protocols)
+    }
+
+    /// For a client.
+    ///
+    /// - Parameter protocols: ALPN names to offer, best first; a handshake that does not end in one of them fails. Empty: no ALPN.
+    public init(clientTrusting roots: TLSRoots, identity: Identity?, protocols: [String]) throws(TLSFailure) {
         context = try TLSContext.make(TLS_client_method())
         SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nil)
-        if rootsPath == nil || !onlyThose { SSL_CTX_set_default_verify_paths(context) }
-        if let rootsPath {
-            ERR_clear_error()
-            guard SSL_CTX_load_verify_locations(context, rootsPath, nil) == 1 else {
-                throw .other("cannot read the CA bundle \(rootsPath): \(takeOpenSSLError().text)")
-            }
-        }
+        SSL_CTX_set1_cert_store(context, roots.store)
         if let identity { try use(identity) }
         let offer = protocols.flatMap { [UInt8($0.utf8.count)] + Array($0.utf8) }
         if !offer.isEmpty { SSL_CTX_set_alpn_protos(context, offer, UInt32(offer.count)) }

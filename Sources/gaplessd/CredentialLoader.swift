@@ -7,6 +7,8 @@ struct AppCredential: Sendable {
     var credential: Credential
     /// For jobs that name none: `apns_topic`, else the certificate's own.
     var topic: String?
+    /// What a pool needs to begin, or to go on with it: the files are read once for check and use.
+    var setup: SessionPool.Setup
 }
 
 /// Reads the key files of apps and checks all that can be checked without asking Apple. Collects every fault on the way.
@@ -20,6 +22,8 @@ struct CredentialLoader {
     let stateFolder: String?
     private(set) var faults: [SettingsFault] = []
     private(set) var warnings: [SettingsFault] = []
+    /// By the path of `apns_ca_path`: to read roots is most of what a start takes, and apps share them as a rule.
+    private(set) var roots: [String?: TLSRoots] = [:]
 
     init(now: Int64, stateFolder: String?) {
         self.now = now
@@ -40,20 +44,19 @@ struct CredentialLoader {
 
     private mutating func load(_ app: Settings.App) -> AppCredential? {
         let before = faults.count
-        checkRoots(app)
+        let roots = roots(app)
         let credential = credential(app)
         if let facts = credential?.certificate {
             checkTopic(app, facts)
             checkEnvironment(app, facts)
             checkEnd(app, facts)
         }
-        if faults.count == before, let credential { checkTLS(app, credential) }
-        guard faults.count == before, let credential else { return nil }
+        guard faults.count == before, let credential, let setup = setup(app, credential, roots) else { return nil }
         let topic = app.topic ?? credential.certificate?.defaultTopic
         if topic == nil {
             warn(app, "apns_topic", "is missing", "each job must then name its topic")
         }
-        return AppCredential(credential: credential, topic: topic)
+        return AppCredential(credential: credential, topic: topic, setup: setup)
     }
 
     private mutating func credential(_ app: Settings.App) -> Credential? {
@@ -100,21 +103,28 @@ struct CredentialLoader {
         }
     }
 
-    private mutating func checkRoots(_ app: Settings.App) {
-        guard let path = app.pool.extraRootsPath, read(path, app, "apns_ca_path") != nil else { return }
+    /// `nil` where there is a fault.
+    private mutating func roots(_ app: Settings.App) -> TLSRoots? {
+        let path = app.pool.extraRootsPath
+        if let known = roots[path] { return known }
+        if let path, read(path, app, "apns_ca_path") == nil { return nil }
         do {
-            _ = try TLSContext(clientTrusting: path, identity: nil, protocols: [])
+            let new = try TLSRoots(bundle: path)
+            roots[path] = new
+            return new
         } catch {
-            fault(app, "apns_ca_path", "\(path) holds no certificates", "a PEM bundle of roots would be right")
+            fault(app, "apns_ca_path", "\(path ?? "the system's bundle") holds no certificates", "a PEM bundle of roots would be right")
+            return nil
         }
     }
 
     /// TLS has demands of its own, on the size of keys for one.
-    private mutating func checkTLS(_ app: Settings.App, _ credential: Credential) {
+    private mutating func setup(_ app: Settings.App, _ credential: Credential, _ roots: TLSRoots?) -> SessionPool.Setup? {
         do {
-            _ = try SessionPool.Replacement(settings: app.pool, credential: credential)
+            return try SessionPool.Setup(settings: app.pool, credential: credential, roots: roots)
         } catch {
             fault(app, app.credential.certificateKey, "cannot be used: \(error)", "another one would be right")
+            return nil
         }
     }
 

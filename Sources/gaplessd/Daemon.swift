@@ -30,10 +30,10 @@ enum Daemon {
     ///   - signals: made before any thread.
     ///   - readAnew: reads the settings file and its credentials again, for SIGHUP.
     /// - Returns: the faults because of which it could not start, if so: then nothing was claimed.
-    /// - Throws: `CredentialError`, or `ThreadFailure` where the system gives no threads; nothing was claimed either.
+    /// - Throws: where the system gives no threads; nothing was claimed either.
     static func run(
         _ configuration: Configuration, signals: consuming SignalInbox, log: Log, readAnew: @escaping Dispatcher.ReadAnew
-    ) throws -> [String] {
+    ) throws(ThreadFailure) -> [String] {
         let settings = configuration.settings
         let watch = WatchPost(log: log)
         defer { watch.close() }
@@ -49,9 +49,7 @@ enum Daemon {
         var events: [Mailbox<PoolEvent>] = []
         for (app, credential) in zip(settings.apps, configuration.credentials) {
             let mailbox = Mailbox<PoolEvent>()
-            let pool = try SessionPool(
-                settings: settings.pool(of: app), credential: credential.credential, deliveries: deliveries, events: mailbox,
-                pacer: pacer)
+            let pool = try SessionPool(credential.setup, deliveries: deliveries, events: mailbox, pacer: pacer)
             apps.append(PushApp(name: app.name, pool: pool, credential))
             events.append(mailbox)
         }
@@ -63,14 +61,5 @@ enum Daemon {
             configuration, readAnew: readAnew, log: log, watch: watch, apps: apps, lists: lists, deliveries: deliveries,
             poolEvents: events, pacer: pacer, signals: signals)
         return dispatcher.run().map { RedisRefusal.lines($0, settings) } ?? []
-    }
-}
-
-extension Settings {
-    /// An app's pool as the daemon runs it: the ids of delivered pushes are wanted only for the results.
-    func pool(of app: App) -> PoolSettings {
-        var pool = app.pool
-        pool.collectsAPNSIDs = redis.resultsKey != nil
-        return pool
     }
 }

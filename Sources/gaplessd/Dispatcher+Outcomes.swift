@@ -6,6 +6,8 @@ extension Dispatcher {
     /// An attempt ended.
     mutating func ended(_ delivery: Delivery) {
         if case .delivered(let apnsID) = delivery.outcome { return delivered(delivery.id, apnsID: apnsID) }
+        // Lines keep the order in which answers came.
+        logSent()
         guard let job = held[delivery.id] else { return }
         // Its owner pushes it again, counts it and says so.
         if job.isDisowned { return forget(delivery.id) }
@@ -36,13 +38,20 @@ extension Dispatcher {
         }
     }
 
+    /// The log gets the `Sent:` lines of a turn together: a lock and a look at the clock for each would cost more than the lines.
+    mutating func logSent() {
+        if sent.isEmpty { return }
+        log.sent(sent)
+        sent.removeAll(keepingCapacity: true)
+    }
+
     private mutating func delivered(_ number: UInt64, apnsID: String?) {
         guard let job = held.remove(number) else { return }
         let app = apps[job.app]
         app.noLongerHolds(job)
         counters.sent += 1
         if !app.gate.isOpen { perform(app.gate.accepted(), app: job.app) }
-        if plan.logsSuccesses { log.sent(forLog(job)) }
+        if plan.logsSuccesses { sent.append(forSent(job)) }
         if !plan.keepsResults && job.resends == 0 && job.maybeDuplicates == 0 {
             return lists[job.list].queue.acknowledge(job.claim)
         }
@@ -260,8 +269,11 @@ extension Dispatcher {
     private func worker(of list: Int) -> String { lists[list].queue.worker }
 
     /// The job as a log line shows it.
-    private func forLog(_ job: HeldJob) -> [UInt8] {
-        plan.redacts ? Job.redacted(job.job.bytes) : Job.onOneLine(job.job.bytes)
+    private func forLog(_ job: HeldJob) -> [UInt8] { Job.onOneLine(forSent(job)) }
+
+    /// The same before its line breaks are taken out.
+    private func forSent(_ job: HeldJob) -> [UInt8] {
+        plan.redacts ? Job.redacted(job.job.bytes) : job.job.bytes
     }
 
     private mutating func settle(

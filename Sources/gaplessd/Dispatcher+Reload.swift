@@ -15,30 +15,12 @@ extension Dispatcher {
                 return refuse(fixed.map { "\($0): cannot change while gaplessd runs; restart it, or put the old value back" })
             }
             do {
-                let replacements = try replacements(for: new)
-                do {
-                    try watch.follow(new)
-                } catch {
-                    return refuse([error.line(file: new.file)])
-                }
-                adopt(new, replacements)
+                try watch.follow(new)
             } catch {
-                refuse([error.description])
+                return refuse([error.line(file: new.file)])
             }
+            adopt(new)
         }
-    }
-
-    /// What every pool will be given. All of it is made before any of it is used: no app gets the new while another must keep the old.
-    private func replacements(for new: Configuration) throws(CredentialError) -> [SessionPool.Replacement] {
-        var replacements: [SessionPool.Replacement] = []
-        for (app, own) in zip(new.settings.apps, new.credentials) {
-            do {
-                replacements.append(try .init(settings: new.settings.pool(of: app), credential: own.credential))
-            } catch {
-                throw CredentialError("\(app.keyPrefix)\(app.credential.certificateKey): \(error)")
-            }
-        }
-        return replacements
     }
 
     private mutating func refuse(_ lines: [String]) {
@@ -46,7 +28,8 @@ extension Dispatcher {
         log.error("Reload refused: the settings and credentials of before stay in use.")
     }
 
-    private mutating func adopt(_ new: Configuration, _ replacements: [SessionPool.Replacement]) {
+    /// No app gets the new while another must keep the old: what could fail has been made with the configuration.
+    private mutating func adopt(_ new: Configuration) {
         settings = new.settings
         plan = DaemonPlan(new.settings)
         reader = JobReader(retryLimit: plan.policy.limit, appNames: Set(apps.compactMap(\.name)))
@@ -59,9 +42,9 @@ extension Dispatcher {
             pushesPerSecond: new.settings.limits.pushesPerSecond, bitsPerSecond: new.settings.limits.bitsPerSecond)
         for app in apps { app.pool.limitsChanged() }
         for list in lists { list.queue.replace(tls: new.redisTLS) }
-        for (index, replacement) in replacements.enumerated() {
-            apps[index].pool.replace(with: replacement)
-            apps[index].adopt(new.credentials[index])
+        for (index, credential) in new.credentials.enumerated() {
+            apps[index].pool.replace(with: credential.setup)
+            apps[index].adopt(credential)
             // The environment may be another one now: what the old one said of their tokens means nothing.
             giveBackSuspects(app: index)
             let effects = apps[index].gate.reloaded()

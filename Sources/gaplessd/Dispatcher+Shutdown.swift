@@ -42,6 +42,7 @@ extension Dispatcher {
         }
         phase = .stopping(until: now + Self.stoppingTimeout)
         for delivery in deliveries.drain() { ended(delivery) }
+        logSent()
         for number in held.numbers(where: { _ in true }) { release(number) }
         for list in lists { list.queue.stop() }
     }

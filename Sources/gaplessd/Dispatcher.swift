@@ -83,6 +83,8 @@ struct Dispatcher: ~Copyable {
     var now = ContinuousClock.Instant.now
     var wallClock = WallClock.now()
 
+    /// Jobs of this turn that APNs has, as the log shows them: until `logSent()`.
+    var sent: [[UInt8]] = []
     private var poller = Poller()
     private var arrived: [Delivery] = []
     private var queueEvents: [QueueEvent] = []
@@ -152,6 +154,7 @@ struct Dispatcher: ~Copyable {
         if poller.readiness(at: 1).isEmpty { return }
         deliveries.drain(into: &arrived)
         for index in arrived.indices { ended(arrived[index]) }
+        logSent()
     }
 
     private mutating func takeSignals() {

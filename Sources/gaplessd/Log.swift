@@ -3,7 +3,7 @@ import Threads
 
 /// The lines of gaplessd, and the one place that knows their wording (contract, section 6).
 ///
-/// Any thread may call it. A call costs a lock and a copy and never waits for a disk, a pipe or a reader: `LogWriter` has a
+/// Any thread may call it. A call costs a lock and a copy, of one line or of a batch of `Sent:`, and never waits for a disk, a pipe or a reader: `LogWriter` has a
 /// thread for that. Lines that find no room are dropped and counted.
 final class Log: Sendable {
     enum Format: String, Sendable, CaseIterable {
@@ -60,15 +60,10 @@ final class Log: Sendable {
 
     // MARK: What happened to a job
 
-    /// APNs has it. `job` is valid JSON without line breaks, redacted where that is wanted.
-    func sent(_ job: [UInt8]) {
+    /// APNs has these. Each job is valid JSON, redacted where that is wanted.
+    func sent(_ jobs: [[UInt8]]) {
         if level > .info { return }
-        writer.append(.info) { line in
-            line.message("Sent")
-            line.text(": ")
-            line.validJob(job)
-            line.text(".")
-        }
+        writer.append(sent: jobs)
     }
 
     /// It goes out again later; `count` is how often it will then have been resent.
@@ -82,7 +77,7 @@ final class Log: Sendable {
         }
     }
 
-    /// It is a dead letter. `job` as with `sent`.
+    /// It is a dead letter. `job` is valid JSON without line breaks, redacted where that is wanted.
     func final(identifier: String, _ reason: String, job: [UInt8]) {
         writer.append(.error) { line in
             line.message("Final SendPayload Error")

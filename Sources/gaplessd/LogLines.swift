@@ -1,3 +1,5 @@
+import Glibc
+
 /// Lines of the log, one after the other in one buffer.
 ///
 /// The same calls make the text for people and the object for programs: a `text` is there for people alone, a `field` for
@@ -7,6 +9,8 @@ struct LogLines: Sendable {
     private var stamps = LogStamps()
     /// What a line begins with, for each level; as old as the stamps, and made with them.
     private var beginnings: [[UInt8]] = []
+    /// The same of `Sent:`, up to the job.
+    private var sentBeginning: [UInt8] = []
     /// Whoever writes them takes them from here.
     var bytes: [UInt8] = []
 
@@ -21,8 +25,58 @@ struct LogLines: Sendable {
     }
 
     mutating func begin(_ level: Log.Level) {
-        if stamps.refresh() { beginnings = Log.Level.allCases.map(beginning) }
+        refresh()
         add(beginnings[level.rawValue])
+    }
+
+    /// Looks at the clock.
+    mutating func refresh() {
+        guard stamps.refresh() else { return }
+        beginnings = Log.Level.allCases.map(beginning)
+        let before = bytes.count
+        add(beginnings[Log.Level.info.rawValue])
+        message("Sent")
+        text(": ")
+        if format == .json { addName("job") }
+        sentBeginning = Array(bytes[before...])
+        bytes.removeLast(sentBeginning.count)
+    }
+
+    /// A whole line, as of the last `refresh`: APNs has this job. It may come 200,000 times a second, so what all share is one piece, and
+    /// the job, which the processor's cache has forgotten since it was claimed, is read once.
+    mutating func sent(_ job: [UInt8]) {
+        if job.count > Log.mostJobBytes { return sentInPart(job) }
+        add(sentBeginning)
+        let start = bytes.count
+        add(job)
+        joinLines(from: start)
+        add(format == .json ? "}\n" : ".\n")
+    }
+
+    /// Each line break becomes a space. memchr(3) looks at 32 bytes at once.
+    private mutating func joinLines(from start: Int) {
+        replace(UInt8(ascii: "\n"), from: start)
+        replace(UInt8(ascii: "\r"), from: start)
+    }
+
+    private mutating func replace(_ lineBreak: UInt8, from start: Int) {
+        bytes.withUnsafeMutableBytes { raw in
+            guard let base = raw.baseAddress else { return }
+            var at = start
+            while let found = memchr(base + at, CInt(lineBreak), raw.count - at) {
+                found.storeBytes(of: UInt8(ascii: " "), as: UInt8.self)
+                at = found - base + 1
+            }
+        }
+    }
+
+    private mutating func sentInPart(_ job: [UInt8]) {
+        begin(.info)
+        message("Sent")
+        text(": ")
+        validJob(Job.onOneLine(job))
+        text(".")
+        end()
     }
 
     mutating func end() {

@@ -4,12 +4,16 @@ import Threads
 /// Carries lines to two descriptors on a thread of its own, so that whoever logs never waits.
 ///
 /// Each stream has a buffer with a bound; what finds it full is dropped, counted, and told once the stream works again.
-/// Information waits up to 10 ms for company; a warning or an error goes at once, after the information before it.
+/// Information waits up to 10 ms for company, or until there is plenty of it; a warning or an error goes at once, after the
+/// information before it.
 final class LogWriter: Sendable {
     /// Where a stream takes no more lines. What its writer holds besides is no more than this and one line.
     static let mostBytes = 4 << 20
     /// How long information waits for more of it: at most 100 wake-ups a second for any number of lines.
     static let patience = Duration.milliseconds(10)
+    /// So much goes at once: what is written while it is still in the processor's cache costs less, and each write is large enough
+    /// for the call itself to cost nothing.
+    static let plenty = 256 << 10
     /// How long `close` waits for a stream that takes nothing.
     static let closingTimeout = Duration.seconds(2)
 
@@ -23,15 +27,31 @@ final class LogWriter: Sendable {
         /// True if the writer's thread must be told.
         @inline(__always)
         mutating func add(_ level: Log.Level, _ body: (inout LogLines) -> Void) -> Bool {
-            guard lines.bytes.count < LogWriter.mostBytes else {
+            let before = lines.bytes.count
+            guard before < LogWriter.mostBytes else {
                 dropped += 1
                 return false
             }
-            let wasEmpty = lines.isEmpty
             lines.begin(level)
             body(&lines)
             lines.end()
-            return wasEmpty
+            return isNews(before)
+        }
+
+        /// As above, for a batch.
+        mutating func add(sent jobs: [[UInt8]]) -> Bool {
+            let before = lines.bytes.count
+            lines.refresh()
+            for job in jobs {
+                if lines.bytes.count < LogWriter.mostBytes { lines.sent(job) } else { dropped += 1 }
+            }
+            return isNews(before)
+        }
+
+        /// Whether there was nothing before, or is plenty only now.
+        private func isNews(_ before: Int) -> Bool {
+            let count = lines.bytes.count
+            return (before == 0 && count > 0) || (before < LogWriter.plenty && count >= LogWriter.plenty)
         }
     }
 
@@ -63,17 +83,30 @@ final class LogWriter: Sendable {
 
     var droppedLines: Int { state.withLock { $0.output.dropped + $0.errors.dropped } }
 
-    /// Adds a line. Never blocks longer than another line's copy takes.
+    /// Adds a line. Never blocks longer than others' lines are copied.
     @inline(__always)
     func append(_ level: Log.Level, _ body: (inout LogLines) -> Void) {
-        let wasEmpty = state.withLock { state in
+        let isNews = state.withLock { state in
             if state.isClosed {
                 state.errors.dropped += 1
                 return false
             }
             return level < .warning ? state.output.add(level, body) : state.errors.add(level, body)
         }
-        if wasEmpty { wakeUp.ring() }
+        if isNews { wakeUp.ring() }
+    }
+
+    /// Adds a `Sent:` line for each, with one lock and one look at the clock.
+    func append(sent jobs: [[UInt8]]) {
+        if jobs.isEmpty { return }
+        let isNews = state.withLock { state in
+            if state.isClosed {
+                state.errors.dropped += jobs.count
+                return false
+            }
+            return state.output.add(sent: jobs)
+        }
+        if isNews { wakeUp.ring() }
     }
 
     /// Of the lines from now on.

@@ -54,6 +54,21 @@ struct ConfigurationTests {
             ])
     }
 
+    @Test func `Roots are read once for all apps that trust the same`() throws {
+        try make()
+        try File.write(File.read(folder.file("ca.pem")), to: folder.file("other.pem"))
+        let file = folder.file("settings.json")
+        let app = { (name: String, ca: String) in #""\#(name)": {\#(certificate), "apns_ca_path": "\#(ca)"}"# }
+        try File.write(
+            """
+            {"redis_queue_key": "q", "apns_server": "127.0.0.1:1", \(certificate), "apns_ca_path": "ca.pem",
+             "apps": {\(app("a", "ca.pem")), \(app("b", "other.pem")), \(app("c", "ca.pem"))}}
+            """, to: file)
+        var loader = CredentialLoader(now: now, stateFolder: nil)
+        #expect(loader.load(try Settings.read(SettingsFile(path: file)).settings.apps).count == 4)
+        #expect(Set(loader.roots.keys) == [folder.file("ca.pem"), folder.file("other.pem")])
+    }
+
     @Test func `One file may hold certificate and key`() throws {
         try make()
         let both = File.read(folder.file("client.pem")) + File.read(folder.file("client-key.pem"))

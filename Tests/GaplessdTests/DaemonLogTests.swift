@@ -64,6 +64,22 @@ struct DaemonLogTests {
         #expect(try stage.deadLetters().contains { $0.text("job") == pushJob(deviceToken(3)) }, "Redis keeps the job whole")
     }
 
+    @Test func `a job on several lines is one line of the log, redacted or not`() throws {
+        for redacts in ["false", "true"] {
+            let stage = try DaemonStage()
+            stage.simulator.plan(token: deviceToken(3), answers: [.usual(410)])
+            let daemon = try stage.start(["log_successes": "true", "log_redact": redacts])
+            try stage.push([Self.spread, Self.spread.replacing("\"0a\"", with: "\"\(deviceToken(3))\"")])
+            #expect(stage.accepts(1))
+            #expect(try stage.drains())
+            #expect(daemon.stop()?.status == 0)
+            #expect(daemon.reports.count { $0.contains(" Sent: ") } == 1)
+            #expect(daemon.reports.allSatisfy { $0.hasPrefix("[Gapless I] STAMP ") })
+            #expect(daemon.complaints.count { $0.contains(" 410 Unregistered | {") } == 1)
+            #expect(daemon.complaints.allSatisfy { $0.hasPrefix("[Gapless W] STAMP ") || $0.hasPrefix("[Gapless E] STAMP ") })
+        }
+    }
+
     @Test func `log_format json is one object a line`() throws {
         let daemon = try run(DaemonStage(), ["log_successes": "true", "log_format": "\"json\""])
         for (text, levels) in [(daemon.standardOutput, ["info"]), (daemon.standardError, ["warning", "error"])] {

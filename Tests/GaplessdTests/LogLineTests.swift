@@ -10,7 +10,7 @@ struct LogLineTests {
 
     @Test func `Each line is as the contract has it, byte for byte`() {
         let fixture = LogFixture()
-        fixture.log.sent(job)
+        fixture.log.sent([job])
         fixture.log.retrying(identifier: "154", "503 ServiceUnavailable", count: 1)
         fixture.log.final(identifier: "154", "410 Unregistered", job: job)
         fixture.log.unmarshalError(job: Array(#"{"token": "071c" "data":1}"#.utf8), "expected ',' at byte 17", redacts: false)
@@ -25,6 +25,17 @@ struct LogLineTests {
                 [Gapless E] STAMP Parsing apns structure error ({}): token is missing.
 
                 """)
+    }
+
+    @Test func `Line breaks between the tokens of a sent job become spaces, wherever they stand`() {
+        for format in Log.Format.allCases {
+            let fixture = LogFixture(format: format)
+            fixture.log.sent([Array("\n{\r\n\"a\":\n1}\r".utf8), job, Array("\n\n".utf8)])
+            let lines = fixture.finish().output.split(separator: "\n")
+            #expect(lines.count == 3)
+            #expect(lines.first?.contains(" {  \"a\": 1} ") == true)
+            #expect(!lines.contains { $0.contains("\r") })
+        }
     }
 
     @Test func `Debug and information go to the first stream, warnings and errors to the second`() {
@@ -45,7 +56,7 @@ struct LogLineTests {
         fixture.log.info("b")
         fixture.log.warning("c")
         fixture.log.error("d")
-        fixture.log.sent(job)
+        fixture.log.sent([job])
         fixture.log.retrying(identifier: "1", "500", count: 1)
         let lines = fixture.finish()
         let sentences = (lines.output + lines.errors).split(separator: "\n").compactMap(\.last).filter("abcd".contains)
@@ -57,7 +68,7 @@ struct LogLineTests {
     @Test func `The journal gets a priority before the same text`() {
         let fixture = LogFixture(format: .journal)
         fixture.log.debug("a")
-        fixture.log.sent(job)
+        fixture.log.sent([job])
         fixture.log.warning("c")
         fixture.log.error("d")
         let lines = fixture.finish()
@@ -98,8 +109,8 @@ struct LogLineTests {
 
     @Test func `A valid job past a megabyte is cut, too`() {
         let fixture = LogFixture()
-        fixture.log.sent([UInt8](repeating: UInt8(ascii: "1"), count: Log.mostJobBytes))
-        fixture.log.sent([UInt8](repeating: UInt8(ascii: "1"), count: Log.mostJobBytes + 1))
+        fixture.log.sent([[UInt8](repeating: UInt8(ascii: "1"), count: Log.mostJobBytes)])
+        fixture.log.sent([[UInt8](repeating: UInt8(ascii: "1"), count: Log.mostJobBytes + 1)])
         let lines = fixture.finish().output.split(separator: "\n")
         #expect(lines.first?.hasSuffix("1.") == true)
         #expect(lines.last?.hasSuffix("1… (1048577 bytes).") == true)
@@ -161,7 +172,7 @@ struct LogJSONTests {
     @Test func `What happened to a job is in fields, the job as it is`() throws {
         let job = Array(#"{"token":"07","data":{"n":1.50}}"#.utf8)
         let values = try values { log in
-            log.sent(job)
+            log.sent([job])
             log.retrying(identifier: "154", "503 ServiceUnavailable", count: 2)
             log.final(identifier: #""a\"b""#, "410 Unregistered", job: job)
         }

@@ -30,8 +30,8 @@ struct LogWriterTests {
     @Test func `Threads may log at once, and each line stays whole`() {
         let fixture = LogFixture()
         let log = fixture.log
-        let one = try! OwnedThread(name: "a") { for _ in 0..<5000 { log.sent(Array("aaaaaaaaaa".utf8)) } }
-        let two = try! OwnedThread(name: "b") { for _ in 0..<5000 { log.sent(Array("bbbbbbbbbb".utf8)) } }
+        let one = try! OwnedThread(name: "a") { for _ in 0..<5000 { log.sent([Array("aaaaaaaaaa".utf8)]) } }
+        let two = try! OwnedThread(name: "b") { for _ in 0..<5000 { log.sent([Array("bbbbbbbbbb".utf8)]) } }
         one.join()
         two.join()
         let lines = fixture.finish().output.split(separator: "\n")
@@ -45,7 +45,7 @@ struct LogWriterTests {
     @Test func `A reader that sleeps costs lines, which are counted and told once it wakes`() {
         let (output, errors) = (TestPipe(), TestPipe())
         let log = try! Log(output: output.writer, errors: errors.writer)
-        for _ in 0..<many { log.sent(job) }
+        for _ in 0..<many { log.sent([job]) }
         let dropped = log.droppedLines
         #expect(dropped > 0)
         let kept = many - dropped
@@ -59,10 +59,45 @@ struct LogWriterTests {
         log.close()
     }
 
+    @Test func `Of a batch that finds no room as a whole, what fits is written and the rest counted`() {
+        let (output, errors) = (TestPipe(), TestPipe())
+        let log = try! Log(output: output.writer, errors: errors.writer)
+        log.sent([[UInt8]](repeating: job, count: many))
+        let dropped = log.droppedLines
+        #expect(dropped > 0)
+        #expect(output.read(lines: many - dropped).count == many - dropped)
+        log.close()
+        log.sent([job, job])
+        #expect(log.droppedLines == dropped + 2)
+    }
+
+    @Test func `A pipe is filled without waiting, and what is left follows once there is room`() {
+        let pipe = TestPipe()
+        var sink = LogSink(descriptor: pipe.writer)
+        var lines: [UInt8] = []
+        for number in 0..<many { lines += Array("\(number)\n".utf8) }
+        let all = lines
+        sink.take(&lines)
+        var dropped = sink.write()
+        let isStuck = !sink.isEmpty
+        #expect(isStuck)
+        var seen: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 64 << 10)
+        // There is something to read whenever this is asked: the pipe was filled right before.
+        while seen.count < all.count {
+            let count = read(pipe.reader, &buffer, buffer.count)
+            if count <= 0 { break }
+            seen += buffer[..<count]
+            dropped += sink.write()
+        }
+        #expect(dropped == 0)
+        #expect(seen == all)
+    }
+
     @Test func `A sleeping reader of one stream does not stop the other`() {
         let (output, errors) = (TestPipe(), TestPipe())
         let log = try! Log(output: output.writer, errors: errors.writer)
-        for _ in 0..<many { log.sent(job) }
+        for _ in 0..<many { log.sent([job]) }
         log.error("still here")
         #expect(errors.read(lines: 1).last?.hasSuffix("still here") == true)
         let started = ContinuousClock.Instant.now
@@ -74,7 +109,7 @@ struct LogWriterTests {
         let (output, errors) = (TestPipe(), TestPipe())
         output.closeReader()
         let log = try! Log(output: output.writer, errors: errors.writer)
-        for _ in 0..<100 { log.sent(job) }
+        for _ in 0..<100 { log.sent([job]) }
         #expect(eventually { log.droppedLines == 100 })
         log.error("still here")
         #expect(errors.read(lines: 1).first?.hasSuffix("still here") == true)
@@ -85,7 +120,7 @@ struct LogWriterTests {
         let full = open("/dev/full", O_WRONLY)
         let errors = TestPipe()
         let log = try! Log(output: full, errors: errors.writer)
-        for _ in 0..<100 { log.sent(job) }
+        for _ in 0..<100 { log.sent([job]) }
         #expect(eventually { log.droppedLines == 100 })
         log.close()
         close(full)
@@ -102,7 +137,7 @@ struct LogWriterTests {
     @Test func `A socket takes lines, as under systemd`() {
         let journal = TestPipe(socket: true)
         let log = try! Log(output: journal.writer, errors: journal.writer)
-        for _ in 0..<1000 { log.sent(job) }
+        for _ in 0..<1000 { log.sent([job]) }
         #expect(journal.read(lines: 1000).count == 1000)
         log.close()
         #expect(log.droppedLines == 0)

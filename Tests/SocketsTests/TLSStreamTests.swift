@@ -96,6 +96,18 @@ struct TLSStreamTests {
         #expect(buffer.prefix(5).elementsEqual("hello".utf8))
     }
 
+    @Test func `contexts share roots, which are trusted for as long as one of them lives`() throws {
+        try credentials.write(to: folder)
+        defer { removeFolder() }
+        var roots: TLSRoots? = try TLSRoots(bundle: "\(folder)/ca.pem")
+        let contexts = try (0..<2).map { _ in try TLSContext(clientTrusting: roots!, identity: nil, protocols: ["h2"]) }
+        roots = nil
+        for context in contexts {
+            var pair = try Pair.make(host: "localhost", context, try server())
+            #expect(pair.handshake() == .done(0))
+        }
+    }
+
     @Test func `refuses a chain whose root is not trusted here`() throws {
         let systemOnly = try TLSContext(clientTrusting: nil, identity: nil, protocols: ["h2"])
         var pair = try Pair.make(host: "localhost", systemOnly, try server())

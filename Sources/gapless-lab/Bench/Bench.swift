@@ -28,6 +28,9 @@ struct Bench: ParsableCommand {
     @Flag(help: "Also measure latencies, and what the daemon does while idle.")
     var latency = false
 
+    @Flag(help: "Also measure several daemons on one queue: jobs per second of 1, 2, 4 and 8, and what limits them.")
+    var fleet = false
+
     @Option(help: "Write all figures to this file as JSON.")
     var json: String?
 
@@ -53,6 +56,7 @@ struct Bench: ParsableCommand {
         var sections = ["  \"rows\": [\n" + records.joined(separator: ",\n") + "\n  ]"]
         say("")
         sections.append(try ScannerBench().measure())
+        if fleet { sections.append(try FleetBench().measure()) }
         if million { sections.append(try Backlog().measure()) }
         if latency { sections += try LatencyBench().measure() }
         guard let json else { return }

@@ -10,8 +10,8 @@ struct BenchRow {
         /// Our session pool alone against the simulator, without Redis and without JSON.
         case pool
         case poolToNghttpd
-        /// So many daemons on one queue.
-        case daemons(Int, settings: [String: String] = [:], simulator: [String] = [], bodyBytes: Int = 200)
+        /// The daemon.
+        case daemon(settings: [String: String] = [:], simulator: [String] = [], bodyBytes: Int = 200)
     }
 
     let name: String
@@ -27,19 +27,18 @@ struct BenchRow {
     static let all = [
         BenchRow("h2load", "h2load, bare requests", .h2load(bodyBytes: 200), against: nil),
         BenchRow("pool", "our HTTP/2 alone", .pool),
-        BenchRow("whole", "gaplessd, at least once", .daemons(1)),
-        BenchRow("at-most-once", "gaplessd, at most once", .daemons(1, settings: ["redis_delivery": "\"at_most_once\""])),
-        BenchRow("log", "gaplessd, log_successes", .daemons(1, settings: ["log_successes": "true"])),
+        BenchRow("whole", "gaplessd, at least once", .daemon()),
+        BenchRow("at-most-once", "gaplessd, at most once", .daemon(settings: ["redis_delivery": "\"at_most_once\""])),
+        BenchRow("log", "gaplessd, log_successes", .daemon(settings: ["log_successes": "true"])),
         BenchRow("h2load-4k", "h2load, 4 KiB bodies", .h2load(bodyBytes: 4000), against: nil),
-        BenchRow("4k", "gaplessd, 4 KiB payloads", .daemons(1, bodyBytes: 4000), against: "h2load-4k"),
-        BenchRow("1-session", "gaplessd, 1 session", .daemons(1, settings: ["pool_size": "1"])),
-        BenchRow("10-sessions", "gaplessd, 10 sessions", .daemons(1, settings: ["pool_size": "10"])),
-        BenchRow("20ms", "gaplessd, answers after 20 ms", .daemons(1, simulator: ["--latency", "20ms"])),
-        BenchRow("100ms", "gaplessd, answers after 100 ms", .daemons(1, simulator: ["--latency", "100ms"])),
+        BenchRow("4k", "gaplessd, 4 KiB payloads", .daemon(bodyBytes: 4000), against: "h2load-4k"),
+        BenchRow("1-session", "gaplessd, 1 session", .daemon(settings: ["pool_size": "1"])),
+        BenchRow("10-sessions", "gaplessd, 10 sessions", .daemon(settings: ["pool_size": "10"])),
+        BenchRow("20ms", "gaplessd, answers after 20 ms", .daemon(simulator: ["--latency", "20ms"])),
+        BenchRow("100ms", "gaplessd, answers after 100 ms", .daemon(simulator: ["--latency", "100ms"])),
         BenchRow(
             "errors", "gaplessd, 5 % errors",
-            .daemons(1, settings: ["retry_delays": "[0.1]"], simulator: ["--fail", "503:3%", "--dead", "2%"])),
-        BenchRow("two", "two gaplessd, one queue", .daemons(2)),
+            .daemon(settings: ["retry_delays": "[0.1]"], simulator: ["--fail", "503:3%", "--dead", "2%"])),
         BenchRow("h2load-nghttpd", "h2load to nghttpd", .h2loadToNghttpd, against: nil),
         BenchRow("pool-nghttpd", "our HTTP/2 to nghttpd", .poolToNghttpd, against: "h2load-nghttpd"),
     ]
@@ -47,7 +46,7 @@ struct BenchRow {
 
 /// What one run of a row cost.
 struct Measurement {
-    /// Processor time of what is measured, user and system: the daemons, the pool or h2load.
+    /// Processor time of what is measured, user and system: the daemon, the pool or h2load.
     var cpu: Duration
     var seconds: Double
     /// Processor time of Redis.

@@ -23,8 +23,8 @@ struct BenchRun {
             let stage = try Stage(simulator: BenchRun.server, ledger: false, pinned: 1)
             let nghttpd = try Nghttpd(stage)
             return try pool(stage, port: nghttpd.port)
-        case .daemons(let count, let settings, let simulator, let bodyBytes):
-            return try daemons(count, settings, simulator, bodyBytes)
+        case .daemon(let settings, let simulator, let bodyBytes):
+            return try daemon(settings, simulator, bodyBytes)
         }
     }
 
@@ -72,26 +72,21 @@ struct BenchRun {
         return Measurement(cpu: exit.processorTime, seconds: (.now - start) / .seconds(1), peak: peak)
     }
 
-    private func daemons(
-        _ count: Int, _ changes: [String: String], _ simulator: [String], _ bodyBytes: Int
-    ) throws -> Measurement {
+    private func daemon(_ changes: [String: String], _ simulator: [String], _ bodyBytes: Int) throws -> Measurement {
         let stage = try Stage(simulator: BenchRun.server + simulator, ledger: false, pinned: 1)
         try stage.push((0..<jobs).lazy.map { BenchJob.text($0, bodyBytes: bodyBytes) })
         let settings = try stage.settings(changes.merging(["apns_max_concurrent_streams": "500"]) { ours, _ in ours })
         let redisBefore = processorTime(stage.redis.process.pid)
         let start = ContinuousClock.now
-        // A second daemon shares the processor of Redis and the server: there are no more than two.
-        let daemons = try (0..<count).map { try stage.start(settings, name: "daemon\($0)", pinned: $0 % 2) }
+        let daemon = try stage.start(settings, pinned: 0)
         let isDone = try waitUntil(atMost: .seconds(180), every: .milliseconds(10)) { try stage.settled() >= jobs }
         let seconds = (.now - start) / .seconds(1)
         let redis = processorTime(stage.redis.process.pid) - redisBefore
-        let peak = daemons.map(\.peakBytes).max() ?? 0
-        let exits = daemons.map { $0.stop() }
-        guard isDone, exits.allSatisfy({ $0?.status == 0 }) else {
+        let peak = daemon.peakBytes
+        guard isDone, let exit = daemon.stop(), exit.status == 0 else {
             throw LabFailure(description: "gaplessd did not send all:\n" + stage.standardErrors.suffix(3000))
         }
-        let cpu = exits.compactMap { $0?.processorTime }.reduce(.zero, +)
-        return Measurement(cpu: cpu, seconds: seconds, redis: redis, peak: peak)
+        return Measurement(cpu: exit.processorTime, seconds: seconds, redis: redis, peak: peak)
     }
 }
 

@@ -114,13 +114,15 @@ struct LatencyBench {
 }
 
 extension DaemonProcess {
-    /// User and system time so far, finer than the kernel's ticks: the sum over its threads of /proc/PID/task/TID/schedstat.
-    var preciseProcessorTime: Duration {
-        var total = 0
-        for thread in folderEntries("/proc/\(process.pid)/task") {
-            let first = File.read("/proc/\(process.pid)/task/\(thread)/schedstat").split(separator: " ").first
-            total += first.flatMap { Int($0) } ?? 0
-        }
-        return .nanoseconds(total)
+    var preciseProcessorTime: Duration { gapless_lab.preciseProcessorTime(of: process.pid) }
+}
+
+/// User and system time so far, finer than the kernel's ticks: the sum over its threads of /proc/PID/task/TID/schedstat.
+func preciseProcessorTime(of pid: CInt) -> Duration {
+    var total = 0
+    for thread in folderEntries("/proc/\(pid)/task") {
+        let first = File.read("/proc/\(pid)/task/\(thread)/schedstat").split(separator: " ").first
+        total += first.flatMap { Int($0) } ?? 0
     }
+    return .nanoseconds(total)
 }
