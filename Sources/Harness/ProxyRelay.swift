@@ -73,7 +73,8 @@ struct ProxyRelay {
         guard count > 0 else { return }
         let behaviour = now.behaviour
         if pair.isDead { return }
-        if isReply ? behaviour.swallowsReplies : behaviour.swallowsRequests { return }
+        if isReply ? behaviour.swallowsReplies : behaviour.swallowsRequests { pair.stop(isReply: isReply) }
+        if pair.isStopped(isReply: isReply) { return }
         let springs = isReply ? nil : spring(count, control)
         if let springs, springs.moment != .afterForwarding { springs.action() }
         var passes = springs?.moment == .insteadOfForwarding ? 0 : count
@@ -124,6 +125,9 @@ private final class Pair {
     /// Takes whatever comes from either end, and passes nothing on.
     var isDead = false
     private(set) var isOver = false
+    /// A stream that has lost bytes never goes on: TCP delivers all in order or none (RFC 9293, 3.4), and a peer that was given the rest
+    /// would take one answer for another.
+    private var stopped = (requests: false, replies: false)
     private var waiting: (requests: [Chunk], replies: [Chunk]) = ([], [])
 
     init(daemon: consuming Socket, server: consuming Socket, allowance: Int?) {
@@ -157,6 +161,12 @@ private final class Pair {
             return 0
         }
     }
+
+    func stop(isReply: Bool) {
+        if isReply { stopped.replies = true } else { stopped.requests = true }
+    }
+
+    func isStopped(isReply: Bool) -> Bool { isReply ? stopped.replies : stopped.requests }
 
     func append(_ bytes: ArraySlice<UInt8>, isReply: Bool, after delay: Duration) {
         if bytes.isEmpty { return }

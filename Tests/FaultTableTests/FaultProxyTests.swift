@@ -1,0 +1,48 @@
+import Glibc
+import Harness
+import Testing
+
+@Suite("The proxy between a daemon and its server")
+struct FaultProxyTests {
+    /// TCP delivers everything in order or nothing: whoever got the rest would take one answer for another.
+    @Test(arguments: [true, false])
+    func `a connection that lost bytes never goes on, also when the fault is over`(losesReplies: Bool) throws {
+        let redis = try RedisServer()
+        let proxy = try FaultProxy(toUnixSocket: redis.socketPath, seed: 1)
+        let old = try connect(to: proxy.port)
+        defer { close(old) }
+        #expect(ask(old, "PING") == "+PONG\r\n")
+        if losesReplies { proxy.behaviour.swallowsReplies = true } else { proxy.behaviour.swallowsRequests = true }
+        #expect(ask(old, "PING", within: 300) == "")
+        proxy.behaviour = .init()
+        #expect(ask(old, "ECHO second", within: 300) == "")
+        let new = try connect(to: proxy.port)
+        defer { close(new) }
+        #expect(ask(new, "PING") == "+PONG\r\n")
+    }
+
+    private func connect(to port: Int) throws -> CInt {
+        let descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = in_port_t(port).bigEndian
+        address.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
+        let size = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let result = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { Glibc.connect(descriptor, $0, size) }
+        }
+        try #require(result == 0)
+        return descriptor
+    }
+
+    /// The answer to an inline command, or nothing after so many milliseconds.
+    private func ask(_ descriptor: CInt, _ command: String, within milliseconds: CInt = 10_000) -> String {
+        let line = Array((command + "\r\n").utf8)
+        guard send(descriptor, line, line.count, CInt(MSG_NOSIGNAL)) == line.count else { return "" }
+        var waited = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        guard poll(&waited, 1, milliseconds) == 1 else { return "" }
+        var buffer = [UInt8](repeating: 0, count: 4096)
+        let count = recv(descriptor, &buffer, buffer.count, 0)
+        return String(decoding: buffer.prefix(max(0, count)), as: UTF8.self)
+    }
+}
