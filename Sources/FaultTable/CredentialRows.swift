@@ -22,6 +22,7 @@ extension Fault {
         // Of another authority, and a key that is not the one of this id.
         try Credentials.make(.init(keyID: HostedSimulator.secondKeyID)).write(to: trial.stage.folder.file("wrong"))
         for wrong in trial.share(of: WrongCertificate.allCases) {
+            try trial.endRound()
             if wrong != .files { try trial.takeGoodFiles() }
             trial.stage.hosted.behave { $0.refusals = wrong.refusals }
             let daemon = try trial.hold(at: trial.stage.hosted, apps: ["certified", "keyed"])
@@ -46,6 +47,7 @@ extension Fault {
         configuration.ledgerDetail = .counts
         let sandbox = try Simulator(configuration)
         for wrong in trial.share(of: WrongEnvironment.allCases) {
+            try trial.endRound()
             try trial.write(settings: ["apps": strayed(to: wrong == .server ? sandbox.port : trial.stage.simulator.port)])
             trial.stage.hosted.behave { ($0.devices, $0.refusals) = (wrong.devices, wrong.refusals) }
             let daemon = try trial.hold(at: wrong == .server ? sandbox : trial.stage.hosted, apps: ["strayed"])
@@ -112,12 +114,16 @@ extension Trial {
     /// What of these this trial is to try: one, where others try the rest, and all of them else.
     fileprivate func share<Kind>(of kinds: [Kind]) -> [Kind] { stages == 1 ? kinds : [kinds[place % kinds.count]] }
 
+    /// Before anything is refused again: a daemon that knows of an acceptance judges otherwise.
+    fileprivate func endRound() throws {
+        for daemon in daemons { try terminate(daemon) }
+    }
+
     /// Queues jobs of apps that are refused, in turn, and starts a daemon that has not seen any of them accepted; behind them come
     /// jobs of the app that is well. A minute later it returns the daemon.
     ///
     /// - Parameter service: what refuses them.
     fileprivate func hold(at service: Simulator, apps: [String]) throws -> DaemonProcess {
-        for daemon in daemons { try terminate(daemon) }
         let jobs = self.jobs(100_000)
         try queue(jobs) { number in
             #"{"token":"\#(deviceToken(number))","app":"\#(apps[number % apps.count])","identifier":\#(number),"data":{"aps":{}}}"#

@@ -23,7 +23,9 @@ extension Fault {
             throw TrialFailure(description: "\(error)\nSentinel says of it:\n\(sentinel.lastLines)")
         }
         let turns = sentinel.turns
-        if turns != trial.times { trial.fail("\(trial.times) deaths, and Sentinel named another master \(turns) times:\n\(sentinel.lastLines)") }
+        if turns != trial.times {
+            trial.fail("\(trial.times) deaths, and Sentinel named another master \(turns) times:\n\(sentinel.lastLines)")
+        }
     }
 
     /// The first Sentinel that is asked calls the replica the master; the second is right; and then none answers.
