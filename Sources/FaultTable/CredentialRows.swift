@@ -6,12 +6,12 @@ internal import RedisQueue
 /// A credential or an environment that is wrong, with a long queue behind it, and another app in the same daemon and list.
 ///
 /// Each daemon knows of no acceptance. Either the operator mends a file and sends SIGHUP, or APNs changes its mind and a probe has to
-/// find out. A minute has to pass each time: so the full table has ten stages at once, each with one way of being wrong.
+/// find out. A minute has to pass each time: so the full table has five stages at once, each with two ways of being wrong.
 extension Fault {
     static let credentialRows = [wrongCertificate, wrongEnvironment]
 
     private static let wrongCertificate = Fault(
-        number: 53, name: "wrong-certificate", title: "100,000 jobs with a refused certificate or key", rule: .nothingTwice, stages: 10
+        number: 53, name: "wrong-certificate", title: "100,000 jobs with a refused certificate or key", rule: .nothingTwice, stages: 5
     ) { trial in
         try trial.openForTwoApps(
             """
@@ -37,7 +37,7 @@ extension Fault {
     }
 
     private static let wrongEnvironment = Fault(
-        number: 54, name: "wrong-environment", title: "100,000 jobs sent to the wrong environment", rule: .nothingTwice, stages: 10
+        number: 54, name: "wrong-environment", title: "100,000 jobs sent to the wrong environment", rule: .nothingTwice, stages: 5
     ) { trial in
         try trial.openForTwoApps("{}")
         // All devices are of the other environment there.
@@ -111,8 +111,11 @@ extension Trial {
             settings: ["apps": apps, "apns_dial_backoff_min": nil, "apns_dial_backoff_max": nil])
     }
 
-    /// What of these this trial is to try: one, where others try the rest, and all of them else.
-    fileprivate func share<Kind>(of kinds: [Kind]) -> [Kind] { stages == 1 ? kinds : [kinds[place % kinds.count]] }
+    /// What of these this trial is to try, in their order: two, where others try the rest, and all of them else.
+    fileprivate func share<Kind>(of kinds: [Kind]) -> [Kind] {
+        if stages == 1 { return kinds }
+        return [place % kinds.count, (place + 1) % kinds.count].sorted().map { kinds[$0] }
+    }
 
     /// Before anything is refused again: a daemon that knows of an acceptance judges otherwise.
     fileprivate func endRound() throws {
