@@ -97,7 +97,7 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "FaultTableTests",
-            dependencies: ["FaultTable", "Harness", "gaplessd", "apns-simulator"], swiftSettings: strict),
+            dependencies: ["FaultTable", "Harness", "Threads", "gaplessd", "apns-simulator"], swiftSettings: strict),
         .testTarget(
             name: "GaplessdTests",
             dependencies: ["gaplessd", "APNSSimulator", "Harness", "PushPool", "RedisQueue", "JSONBytes"],

@@ -5,15 +5,14 @@ internal import RedisQueue
 
 /// A credential or an environment that is wrong, with a long queue behind it, and another app in the same daemon and list.
 ///
-/// Each row goes round several times, with a daemon that knows of no acceptance: first the operator mends a file and sends SIGHUP,
-/// then APNs changes its mind and a probe has to find out.
+/// Each daemon knows of no acceptance. Either the operator mends a file and sends SIGHUP, or APNs changes its mind and a probe has to
+/// find out. A minute has to pass each time: so the full table has five stages at once, each with two ways of being wrong.
 extension Fault {
     static let credentialRows = [wrongCertificate, wrongEnvironment]
 
     private static let wrongCertificate = Fault(
-        number: 53, name: "wrong-certificate", title: "100,000 jobs with a refused certificate or key", rule: .nothingTwice
+        number: 53, name: "wrong-certificate", title: "100,000 jobs with a refused certificate or key", rule: .nothingTwice, stages: 5
     ) { trial in
-        let jobs = trial.jobs(100_000)
         try trial.openForTwoApps(
             """
             {"certified": {"apns_cert_path": "wrong/client.pem", "apns_key_path": "wrong/client-key.pem"},
@@ -22,29 +21,24 @@ extension Fault {
             """)
         // Of another authority, and a key that is not the one of this id.
         try Credentials.make(.init(keyID: HostedSimulator.secondKeyID)).write(to: trial.stage.folder.file("wrong"))
-        var daemon = try trial.startRefused(jobs, apps: ["certified", "keyed"])
-        try trial.watch(jobs, at: trial.stage.hosted)
-        try trial.mend(backWithin: .seconds(200)) {
-            for file in ["client.pem", "client-key.pem", "AuthKey_SIMKEY0002.p8"] { try trial.takeGood(file) }
-            daemon.process.kill(SIGHUP)
-        }
-        var faults: [[Behaviour.Refusal]] = [[.init(.certificate, .badCertificate), .init(.key("SIMKEY0002"), .invalidProviderToken)]]
-        if trial.scale == .full { faults.append([.init(.certificate), .init(.key("SIMKEY0002"), .expiredProviderToken)]) }
-        for fault in faults {
-            try trial.terminate(daemon)
-            trial.stage.hosted.behave { $0.refusals = fault }
-            daemon = try trial.startRefused(jobs, apps: ["certified", "keyed"])
-            try trial.watch(jobs, at: trial.stage.hosted)
+        for wrong in trial.share(of: WrongCertificate.allCases) {
+            try trial.endRound()
+            if wrong != .files { try trial.takeGoodFiles() }
+            trial.stage.hosted.behave { $0.refusals = wrong.refusals }
+            let daemon = try trial.hold(at: trial.stage.hosted, apps: ["certified", "keyed"])
             // The next probe, and the next dial, come within a minute and what chance adds.
-            try trial.mend(backWithin: .seconds(300)) { trial.stage.hosted.behave { $0.refusals = [] } }
+            try trial.mend(backWithin: .seconds(300)) {
+                if wrong == .files { try trial.takeGoodFiles() }
+                trial.stage.hosted.behave { $0.refusals = [] }
+                if wrong == .files { daemon.process.kill(SIGHUP) }
+            }
         }
         trial.expectNothingSpent()
     }
 
     private static let wrongEnvironment = Fault(
-        number: 54, name: "wrong-environment", title: "100,000 jobs sent to the wrong environment", rule: .nothingTwice
+        number: 54, name: "wrong-environment", title: "100,000 jobs sent to the wrong environment", rule: .nothingTwice, stages: 5
     ) { trial in
-        let jobs = trial.jobs(100_000)
         try trial.openForTwoApps("{}")
         // All devices are of the other environment there.
         var configuration = Simulator.Configuration(credentials: try Credentials(directory: trial.stage.folder.file("credentials")))
@@ -52,24 +46,18 @@ extension Fault {
         configuration.behaviour.devices = [.init(prefix: "", .environment(.production))]
         configuration.ledgerDetail = .counts
         let sandbox = try Simulator(configuration)
-        try trial.write(settings: ["apps": strayed(to: sandbox.port)])
-        var daemon = try trial.startRefused(jobs, apps: ["strayed"])
-        try trial.watch(jobs, at: sandbox)
-        try trial.mend(backWithin: .seconds(200)) {
-            try trial.write(settings: ["apps": strayed(to: trial.stage.simulator.port)])
-            daemon.process.kill(SIGHUP)
+        for wrong in trial.share(of: WrongEnvironment.allCases) {
+            try trial.endRound()
+            try trial.write(settings: ["apps": strayed(to: wrong == .server ? sandbox.port : trial.stage.simulator.port)])
+            trial.stage.hosted.behave { ($0.devices, $0.refusals) = (wrong.devices, wrong.refusals) }
+            let daemon = try trial.hold(at: wrong == .server ? sandbox : trial.stage.hosted, apps: ["strayed"])
+            try trial.mend(backWithin: .seconds(300)) {
+                if wrong == .server { try trial.write(settings: ["apps": strayed(to: trial.stage.simulator.port)]) }
+                trial.stage.hosted.behave { ($0.devices, $0.refusals) = ([], []) }
+                if wrong == .server { daemon.process.kill(SIGHUP) }
+            }
         }
         if sandbox.totals.accepted > 0 { trial.fail("\(sandbox.totals.accepted) accepted where none was welcome") }
-        let foreign = DeviceRule(prefix: Trial.refusedTokens, .environment(.sandbox))
-        var faults: [@Sendable (inout Behaviour) -> Void] = [{ $0.devices = [foreign] }]
-        if trial.scale == .full { faults.append { $0.refusals = [.init(.certificate, .badCertificateEnvironment)] } }
-        for fault in faults {
-            try trial.terminate(daemon)
-            trial.stage.hosted.behave(fault)
-            daemon = try trial.startRefused(jobs, apps: ["strayed"])
-            try trial.watch(jobs, at: trial.stage.hosted)
-            try trial.mend(backWithin: .seconds(300)) { trial.stage.hosted.behave { ($0.devices, $0.refusals) = ([], []) } }
-        }
         trial.expectNothingSpent()
     }
 
@@ -79,6 +67,34 @@ extension Fault {
                      "apns_key_path": "credentials/client-key.pem"}}
         """
     }
+}
+
+/// What is wrong with a certificate, and with the key of another app.
+private enum WrongCertificate: CaseIterable {
+    /// The operator's files.
+    case files
+    /// What APNs thinks of good files.
+    case refused, expired
+
+    var refusals: [Behaviour.Refusal] {
+        switch self {
+        case .files: []
+        case .refused: [.init(.certificate, .badCertificate), .init(.key("SIMKEY0002"), .invalidProviderToken)]
+        case .expired: [.init(.certificate), .init(.key("SIMKEY0002"), .expiredProviderToken)]
+        }
+    }
+}
+
+/// In which way an environment is the wrong one.
+private enum WrongEnvironment: CaseIterable {
+    /// The operator's settings name the other one.
+    case server
+    /// APNs says so of the devices, or of the certificate.
+    case devices, certificate
+
+    var devices: [DeviceRule] { self == .devices ? [.init(prefix: Trial.refusedTokens, .environment(.sandbox))] : [] }
+
+    var refusals: [Behaviour.Refusal] { self == .certificate ? [.init(.certificate, .badCertificateEnvironment)] : [] }
 }
 
 extension Trial {
@@ -95,20 +111,37 @@ extension Trial {
             settings: ["apps": apps, "apns_dial_backoff_min": nil, "apns_dial_backoff_max": nil])
     }
 
+    /// What of these this trial is to try, in their order: two, where others try the rest, and all of them else.
+    fileprivate func share<Kind>(of kinds: [Kind]) -> [Kind] {
+        if stages == 1 { return kinds }
+        return [place % kinds.count, (place + 1) % kinds.count].sorted().map { kinds[$0] }
+    }
+
+    /// Before anything is refused again: a daemon that knows of an acceptance judges otherwise.
+    fileprivate func endRound() throws {
+        for daemon in daemons { try terminate(daemon) }
+    }
+
     /// Queues jobs of apps that are refused, in turn, and starts a daemon that has not seen any of them accepted; behind them come
-    /// jobs of the app that is well.
-    fileprivate func startRefused(_ jobs: Int, apps: [String]) throws -> DaemonProcess {
+    /// jobs of the app that is well. A minute later it returns the daemon.
+    ///
+    /// - Parameter service: what refuses them.
+    fileprivate func hold(at service: Simulator, apps: [String]) throws -> DaemonProcess {
+        let jobs = self.jobs(100_000)
         try queue(jobs) { number in
             #"{"token":"\#(deviceToken(number))","app":"\#(apps[number % apps.count])","identifier":\#(number),"data":{"aps":{}}}"#
         }
-        if producer == nil { try produce(from: Trial.firstOfOthers) }
-        return try start()
+        // The machine has as much to do with all of them as with one.
+        if producer == nil { try produce(perSecond: Trial.rate / stages, from: Trial.firstOfOthers) }
+        let daemon = try start()
+        try watch(jobs, at: service)
+        return daemon
     }
 
     /// Lets a minute pass (seconds, where the counts are small): few requests are refused, no job pays for it, and the other app goes on.
     ///
     /// - Parameter service: what refuses them. It tells the apps apart by its reasons: each has one of its own.
-    fileprivate func watch(_ jobs: Int, at service: Simulator) throws {
+    private func watch(_ jobs: Int, at service: Simulator) throws {
         let (length, most) = scale == .full ? (Duration.seconds(60), 40) : (.seconds(3), 22)
         let (before, start) = (service.totals, ContinuousClock.now)
         try self.await("the app is held") { complaints("Its jobs stay in the queue until APNs accepts one.") > 0 }
@@ -131,9 +164,11 @@ extension Trial {
         }
     }
 
-    /// Puts the file that APNs accepts in the place of the wrong one.
-    fileprivate func takeGood(_ name: String) throws {
-        try File.write(File.read(stage.folder.file("credentials/\(name)")), to: stage.folder.file("wrong/\(name)"))
+    /// Puts the files that APNs accepts in the place of the wrong ones.
+    fileprivate func takeGoodFiles() throws {
+        for name in ["client.pem", "client-key.pem", "AuthKey_SIMKEY0002.p8"] {
+            try File.write(File.read(stage.folder.file("credentials/\(name)")), to: stage.folder.file("wrong/\(name)"))
+        }
     }
 
     fileprivate func expectNothingSpent() {

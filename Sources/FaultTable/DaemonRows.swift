@@ -75,7 +75,7 @@ extension Fault {
         number: 6, name: "poison", title: "jobs that kill the daemon each time", rule: .onlyWhatWasInFlight, isQuick: true
     ) { trial in
         let jobs = trial.jobs(6000)
-        let poisons = trial.scale == .full ? 8 : 1
+        let poisons = trial.scale == .full ? 10 : 1
         let tokens = Set((1...poisons).map { deviceToken($0 * jobs / (poisons + 1)) })
         try trial.open(simulator: ["--latency", "5ms"] + tokens.flatMap { ["--token", "\($0)=silent*99"] })
         try trial.queue(jobs)

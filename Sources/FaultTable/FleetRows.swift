@@ -45,10 +45,10 @@ extension Fault {
     /// A job is cut into jobs of 250 and these into jobs of one, each step at once in Redis. So a kill costs what any kill costs:
     /// the pushes in flight, and never a part of a job.
     private static let manyDevices = Fault(
-        number: 56, name: "many-devices", title: "jobs for 10,000 devices each, kill -9 five times", rule: .onlyWhatWasInFlight,
+        number: 56, name: "many-devices", title: "jobs for 10,000 devices each, kill -9 ten times", rule: .onlyWhatWasInFlight,
         isQuick: true
     ) { trial in
-        let (jobs, devices, kills) = (trial.scale == .full ? 100 : 2, 10_000, 5)
+        let (jobs, devices, kills) = trial.scale == .full ? (100, 10_000, 10) : (2, 10_000, 5)
         try trial.open(simulator: ["--dead", "0.1%", "--seed", String(trial.draw(1...9999))])
         for _ in 0..<jobs { try trial.queueTogether(devices) }
         var daemon = try trial.start()

@@ -9,9 +9,10 @@ final class RedisPair {
     private(set) var link: FaultProxy
     private let seed: UInt64
 
-    init(seed: UInt64) throws {
+    /// - Parameter options: of both.
+    init(seed: UInt64, options: [String] = []) throws {
         self.seed = seed
-        let options = ["--repl-diskless-sync-delay", "0"]
+        let options = ["--repl-diskless-sync-delay", "0"] + options
         master = try RedisServer(options: options, hasPort: true)
         replica = try RedisServer(options: options, hasPort: true)
         link = try FaultProxy(toPort: master.port!, seed: seed)
@@ -33,7 +34,7 @@ final class RedisPair {
 
     func awaitEqual() throws {
         var text = ""
-        let isEqual = waitUntil(atMost: .seconds(30)) {
+        let isEqual = waitUntil(atMost: .seconds(30), every: .milliseconds(10)) {
             text = (try? replica.command(["INFO", "replication"]).text) ?? ""
             guard text.contains("master_link_status:up"),
                 let there = offset("slave_repl_offset", text),
@@ -90,27 +91,6 @@ extension Trial {
         try pair.join()
     }
 
-    /// The master dies while the replica has everything, and Sentinel makes the replica the master.
-    func failOverBySentinel(_ pair: RedisPair, _ sentinel: SentinelServer) throws {
-        try pair.master.command(["CLIENT", "PAUSE", "20000", "WRITE"])
-        try pair.awaitEqual()
-        pair.master.kill()
-        // Should the old master come back before Sentinel has done with it, Sentinel would turn all round again.
-        try self.await("Sentinel has made the replica the master", atMost: .seconds(60)) {
-            sentinel.namedPort == pair.replica.port && pair.isMaster(pair.replica)
-        }
-        try turn(to: pair.replica)
-        try pair.swap()
-        try pair.replica.restart()
-        try pair.join(past: true)
-    }
-
-    /// Of a daemon that finds its Redis by these Sentinels.
-    static func settings(of sentinels: [SentinelServer]) -> [String: String?] {
-        let addresses = sentinels.map { "\"127.0.0.1:\($0.port)\"" }.joined(separator: ", ")
-        return ["redis_socket_path": nil, "redis_sentinels": "[\(addresses)]", "redis_sentinel_master": "\"main\""]
-    }
-
     /// What is acknowledged by now; the replica has all of it when this returns.
     private func sealReplica() throws -> Set<Int> {
         let certain = acknowledged()
@@ -157,23 +137,4 @@ extension Trial {
 extension DaemonProcess {
     /// How often it has connected to Redis, by its log.
     var connections: Int { standardOutput.split(separator: "\n").count { $0.contains("Connected to Redis") } }
-}
-
-extension SentinelServer {
-    private func ask(_ question: String) -> [RedisReply] {
-        let settings = QueueSettings(list: "none", server: .tcp(host: "127.0.0.1", port: port))
-        guard var client = try? RedisClient(settings: settings) else { return [] }
-        return (try? client.command(["SENTINEL", question, "main"]).items) ?? []
-    }
-
-    /// Where it says that the master is.
-    var namedPort: Int? { ask("get-master-addr-by-name").last?.text.flatMap { Int($0) } }
-
-    /// How many replicas of the master it knows that are connected.
-    var replicasInService: Int {
-        ask("replicas").count { replica in
-            let texts = replica.items?.compactMap(\.text) ?? []
-            return zip(texts, texts.dropFirst()).contains { $0 == ("master-link-status", "ok") }
-        }
-    }
 }

@@ -66,7 +66,8 @@ extension Fault {
 
     /// Out of contact, a daemon ceases to send at 60 % of its lease; only then another takes its jobs.
     private static let fenced = Fault(
-        number: 22, name: "redis-fence", title: "Redis half-open for longer than the lease", rule: .onlyWhatWasInFlight, isQuick: false
+        number: 22, name: "redis-fence", title: "Redis half-open for longer than the lease", rule: .onlyWhatWasInFlight, isQuick: false,
+        stages: 5
     ) { trial in
         try trial.open(
             simulator: ["--latency", "2s", "--max-streams", "50", "--token-streams", "50"], proxies: true,

@@ -27,6 +27,19 @@ public final class Trial {
         public var gone: Int
         /// What was not as it must be.
         public var failures: [String]
+
+        /// The books of two trials of one row in one.
+        static func + (one: Result, other: Result) -> Result {
+            var sum = one
+            sum.times += other.times
+            sum.balance += other.balance
+            sum.bound += other.bound
+            sum.counted += other.counted
+            sum.recovery = [one.recovery, other.recovery].compactMap(\.self).max()
+            sum.gone += other.gone
+            sum.failures += other.failures
+            return sum
+        }
     }
 
     /// A daemon has no more resident than this, whatever happens, unless the row says otherwise.
@@ -43,6 +56,8 @@ public final class Trial {
     let duration: Duration?
     /// Jobs whose token another job has as well: that many deliveries of it are no second ones.
     var alike = 0
+    /// Which of how many trials of this row this is, where several run at the same time.
+    var (place, stages) = (0, 1)
     /// Looks at the counters once all is settled.
     var afterwards: ((QueueStatus) throws -> Void)?
     /// The dead letters are no jobs of ours: the row itself has judged them.
@@ -189,7 +204,8 @@ public final class Trial {
         let start = ContinuousClock.now
         try body()
         times += 1
-        try self.await("what waited is sent", atMost: limit) { try status().backlog < wantedRate }
+        // Seldom, for others may be at work on stages of their own.
+        try self.await("what waited is sent", atMost: limit, every: .milliseconds(50)) { try status().backlog < wantedRate }
         recovery = max(recovery ?? .zero, .now - start)
     }
 
@@ -214,8 +230,10 @@ public final class Trial {
     }
 
     /// Waits for a condition that the row needs before it goes on.
-    func await(_ what: String, atMost limit: Duration = .seconds(30), _ condition: () throws -> Bool) throws {
-        guard try waitUntil(atMost: limit, condition) else {
+    func await(
+        _ what: String, atMost limit: Duration = .seconds(30), every interval: Duration = .milliseconds(2), _ condition: () throws -> Bool
+    ) throws {
+        guard try waitUntil(atMost: limit, every: interval, condition) else {
             throw TrialFailure(description: "waited in vain until \(what):\n" + logs)
         }
     }

@@ -63,6 +63,16 @@ public struct Balance: Sendable, CustomStringConvertible {
         lost += jobs - found
     }
 
+    /// Adds the books of another run, whose tokens are its own.
+    public static func += (books: inout Balance, other: Balance) {
+        books.queued += other.queued
+        books.delivered += other.delivered
+        books.extra += other.extra
+        books.dead += other.dead
+        books.unexpected += other.unexpected
+        books.lost += other.lost
+    }
+
     public var description: String {
         "queued \(queued) = delivered \(delivered) + dead letters \(dead), lost \(lost), unexpected \(unexpected), "
             + "delivered again \(extra)"

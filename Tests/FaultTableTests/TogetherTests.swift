@@ -1,0 +1,53 @@
+import Harness
+import Testing
+import Threads
+
+@testable import FaultTable
+
+@Suite("Trials at the same time")
+struct TogetherTests {
+    /// One job queued and delivered, one queued and lost for each place, and one that nobody queued.
+    private static func books(_ place: Int) -> Trial.Result {
+        let ledger = Ledger("200 good id hash\n200 good id hash\n200 strange id hash\n")
+        let lost = (0..<place).map { "lost \($0)" }
+        return Trial.Result(
+            times: 1 + place, balance: Balance(queued: Set(lost + ["good", "dead"]), ledger: ledger, dead: ["dead"]), bound: 10, counted: 20,
+            recovery: place == 0 ? nil : .seconds(place), gone: 3, failures: place == 1 ? ["of one"] : [])
+    }
+
+    @Test func `their books are one`() throws {
+        let sum = try together(3, Self.books)
+        #expect(sum.times == 6)
+        #expect(sum.balance.queued == 9)
+        #expect(sum.balance.delivered == 6)
+        #expect(sum.balance.extra == 3)
+        #expect(sum.balance.dead == 3)
+        #expect(sum.balance.unexpected == 3)
+        #expect(sum.balance.lost == 3)
+        #expect((sum.bound, sum.counted, sum.gone) == (30, 60, 9))
+        #expect(sum.recovery == .seconds(2))
+        #expect(sum.failures == ["of one"])
+    }
+
+    @Test func `one that fails is told, and the others come to their end`() {
+        let ended = Locked(0)
+        #expect(throws: TrialFailure.self) {
+            _ = try together(4) { place in
+                if place == 2 { throw TrialFailure(description: "not back") }
+                ended.withLock { $0 += 1 }
+                return Self.books(place)
+            }
+        }
+        #expect(ended.withLock { $0 } == 3)
+    }
+
+    @Test func `they do run at the same time`() throws {
+        let present = Locked(0)
+        let sum = try together(3) { place in
+            present.withLock { $0 += 1 }
+            guard waitUntil(atMost: .seconds(30), { present.withLock { $0 } == 3 }) else { throw TrialFailure(description: "alone") }
+            return Self.books(place)
+        }
+        #expect(sum.times == 6)
+    }
+}
