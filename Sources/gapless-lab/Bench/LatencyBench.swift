@@ -38,18 +38,25 @@ struct LatencyBench {
             + "\"resident_bytes\": \(resident)}"
     }
 
-    /// One job at a time, each onto an empty queue.
+    /// One job at a time, each onto an empty queue, by turns with one for a client that does nothing but BLPOP: what two sleeping
+    /// processes cost on this machine, of the four that a push has to wake.
     private func measureIdle(_ stage: LatencyStage) throws -> String {
-        var times = Figures()
+        let popper = try ListPopper(stage.redis)
+        defer { popper.stop() }
+        var (times, yardstick) = (Figures(), Figures())
         for number in 1...idleJobs {
             // Off any beat of the daemon's own.
-            _ = waitUntil(atMost: .microseconds(Int.random(in: 3000...13_000))) { false }
+            let pause = { _ = waitUntil(atMost: .microseconds(Int.random(in: 3000...13_000))) { false } }
+            pause()
             let start = ContinuousClock.now
             try stage.push([BenchJob.text(number)])
             times.values.append((try stage.arrival(of: deviceToken(number)) - start) / .microseconds(1))
+            pause()
+            yardstick.values.append(try popper.time { try stage.push([BenchJob.text(number)], to: ListPopper.list) } / .microseconds(1))
         }
+        say("idle, RPUSH to BLPOP's answer at a bare client: \(line(yardstick)) us")
         say("idle, RPUSH to request at the server: \(line(times)) us (\(idleJobs) jobs)")
-        return "  \"idle_latency_us\": \(json(times))"
+        return "  \"idle_blpop_us\": \(json(yardstick)),\n  \"idle_latency_us\": \(json(times))"
     }
 
     /// Jobs at shares of the top rate. Each is timed from the moment it was due, so that a stall counts for all that wait in it.

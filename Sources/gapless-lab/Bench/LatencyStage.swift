@@ -40,10 +40,10 @@ final class LatencyStage {
     }
 
     /// One RPUSH.
-    func push(_ jobs: [String]) throws { try LatencyStage.push(jobs, &client) }
+    func push(_ jobs: [String], to list: String = Stage.list) throws { try LatencyStage.push(jobs, to: list, &client) }
 
-    private static func push(_ jobs: [String], _ client: inout RedisClient) throws {
-        _ = try client.command(["RPUSH", Stage.list] + jobs)
+    private static func push(_ jobs: [String], to list: String = Stage.list, _ client: inout RedisClient) throws {
+        _ = try client.command(["RPUSH", list] + jobs)
     }
 
     /// When the first request for a token was at the simulator; waits for it.
