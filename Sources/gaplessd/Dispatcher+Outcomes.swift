@@ -26,7 +26,7 @@ extension Dispatcher {
         case .bury(let verdict):
             perform(delivery.outcome.isAnswerAboutTheJob ? app.gate.answered() : app.gate.probeWasInconclusive(now: now), app: job.app)
             bury(delivery.id, delivery.outcome, verdict)
-        case .burySuspect(let verdict): burySuspect(delivery.id, delivery.outcome, verdict)
+        case .burySuspect(let verdict): burySuspect(delivery, verdict)
         case .hold(let reason):
             if reason == .tokenUpdates { app.pool.keepToken() }
             if case .maybeProcessed = delivery.outcome { job.maybeDuplicates += 1 }
@@ -107,10 +107,14 @@ extension Dispatcher {
             result: plan.keepsResults ? job.result(end, at: wallClock) : nil)
     }
 
-    /// Before the app's first acceptance a suspect answer waits; after it the token is simply wrong.
-    private mutating func burySuspect(_ number: UInt64, _ outcome: Outcome, _ verdict: RetryPolicy.Verdict?) {
+    /// Before the app's first acceptance a suspect answer waits; after it the token is simply wrong. What a session from before a reload says
+    /// buries nobody while a present one can be asked.
+    private mutating func burySuspect(_ delivery: Delivery, _ verdict: RetryPolicy.Verdict?) {
+        let (number, outcome) = (delivery.id, delivery.outcome)
         guard let job = held[number], case .rejected(let rejection) = outcome else { return }
         let app = apps[job.app]
+        let isStale = !app.pool.usesPresentCredential(delivery.session)
+        if isStale && app.gate.isOpen && job.resends < RetryPolicy.uncountedResends { return resend(delivery, mayDuplicate: false) }
         let isProbe = if case .held = app.gate.phase { true } else { false }
         let (mayBury, effects) = app.gate.suspected(now: now)
         if mayBury {
@@ -119,7 +123,7 @@ extension Dispatcher {
             // On the way out there is no time to wait for a first acceptance.
             release(number, toTail: isProbe)
         } else {
-            job.suspectAnswer = SuspectAnswer(rejection: rejection, verdict: verdict)
+            job.suspectAnswer = SuspectAnswer(rejection: rejection, verdict: verdict, isStale: isStale)
             app.heldSuspects += 1
         }
         perform(effects, app: job.app)
@@ -162,6 +166,10 @@ extension Dispatcher {
     private mutating func settleSuspects(app index: Int) {
         for number in held.numbers(where: { $0.app == index && $0.suspectAnswer != nil }) {
             guard let answer = held[number]?.suspectAnswer else { continue }
+            if answer.isStale {
+                release(number, toTail: true)
+                continue
+            }
             bury(number, .rejected(answer.rejection), answer.verdict)
         }
     }

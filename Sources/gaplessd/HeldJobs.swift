@@ -38,6 +38,8 @@ final class HeldJob {
 struct SuspectAnswer {
     var rejection: Rejection
     var verdict: FeedbackRecord.Verdict?
+    /// From a session of the settings before a reload, whose environment may have been another one.
+    var isStale = false
 }
 
 /// The jobs held, by the number that a notification carries: a slot and how often the slot was used, so that a late

@@ -15,6 +15,30 @@ struct DaemonReloadTests {
         "apns_auth_key_path": "\"credentials/AuthKey_SIMKEY0002.p8\"", "apns_auth_key_id": "\"SIMKEY0002\"",
     ]
 
+    @Test func `what the environment of before said of tokens is not believed after a reload`() throws {
+        let stage = try DaemonStage()
+        var configuration = Simulator.Configuration(credentials: stage.credentials)
+        configuration.behaviour.script.failures = [.init(.delay(.milliseconds(1500), then: .usual(400)), 1)]
+        configuration.behaviour.tokenStreamLimit = 1000
+        let wrong = try Simulator(configuration)
+        let daemon = try stage.start(["apns_server": "\"localhost:\(wrong.port)\"", "pool_size": "1"])
+        #expect(daemon.says("is open"))
+        try stage.push((0..<10).map { pushJob(deviceToken($0)) })
+        #expect(try waitUntil { try stage.status().inFlight == 10 })
+        try stage.write(["pool_size": "1"])
+        daemon.signal(SIGHUP)
+        #expect(daemon.says("Reloaded"))
+        #expect(waitUntil { stage.simulator.totals.openConnections == 1 })
+        // Accepted by the right one, while the wrong one has yet to refuse the others.
+        try stage.push((10..<30).map { pushJob(deviceToken($0)) })
+        #expect(stage.accepts(30), "\(daemon.standardError)")
+        #expect(try stage.drains())
+        #expect(wrong.totals.requests == 10)
+        #expect(try stage.status().dead == 0)
+        #expect(try stage.status().feedback == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `a good new key is used from then on, under load`() throws {
         let second = try Credentials.make(.init(keyID: "SIMKEY0002")).providerKey
         let stage = try DaemonStage { $0.providerKeys.append(second) }
