@@ -10,12 +10,12 @@ struct Gate: ParsableCommand {
         discussion: """
             The daemon runs under valgrind's callgrind twice, with a smaller and a larger queue; the difference of \
             instructions is divided by the difference of jobs, so that what start and stop cost falls out. The figure is the \
-            same from run to run within about half a percent, whatever else the machine does.
+            same from run to run within about half a percent on a quiet machine, and lower where other work makes batches larger.
             """)
 
     /// Measured by this very command, release build, Swift 6.3.1, Debian 12 (nghttp2 1.52, OpenSSL 3.0, x86-64). Whoever makes the
     /// daemon cheaper lowers it in the same commit.
-    static let stored = 17_500.0
+    static let stored = 17_900.0
     /// Share of `stored` that a change may cost.
     static let tolerance = 0.03
 
