@@ -6,7 +6,8 @@ extension QueueMachine {
     ) {
         // The second connection's word says nothing of the first.
         if !call.isOnSecond { nextLook = now + QueueMachine.lookInterval }
-        if case .ride = call, phase == .leaving { return }
+        // A job that it may have brought is counted by the goodbye that is out, and then fetched and given back.
+        if case .ride = call, phase == .leaving { return rideArrived() }
         if case .error(let text) = reply { return failed(call, ServerFault.withoutArguments(text), now: now) }
         switch call.isFenced ? reply.text : nil {
         case "FENCED": return fenced(now: now)

@@ -2,23 +2,23 @@ import Testing
 
 @testable import RedisQueue
 
-private let start = ContinuousClock.now
+let start = ContinuousClock.now
 
 @Suite("What the queue says next")
 struct QueueMachineTests {
     var machine = QueueMachine(
         settings: QueueSettings(list: "q", server: .unix(path: "/nowhere")), worker: "me", seed: 7, now: start)
 
-    private mutating func effects() -> [QueueMachine.Effect] {
+    mutating func effects() -> [QueueMachine.Effect] {
         defer { machine.effects = [] }
         return machine.effects
     }
 
-    private mutating func answer(_ call: Call, _ items: [RedisReply], at now: ContinuousClock.Instant = start) {
+    mutating func answer(_ call: Call, _ items: [RedisReply], at now: ContinuousClock.Instant = start) {
         machine.answered(call, .array(items), sentAt: now, now: now) { _ in false }
     }
 
-    private mutating func serve() {
+    mutating func serve() {
         machine.advance(now: start)
         machine.connected()
         let registration = Call.register(.init(counter: machine.counter, confirmed: 0, isExpected: machine.isRegistered))
@@ -28,7 +28,7 @@ struct QueueMachineTests {
         machine.effects = []
     }
 
-    private mutating func claim(_ jobs: [String], first: UInt64 = 1, asked: Int, drained: Int64, urgency: Int64 = 0) {
+    mutating func claim(_ jobs: [String], first: UInt64 = 1, asked: Int, drained: Int64, urgency: Int64 = 0) {
         let head: [RedisReply] = [.integer(drained), .integer(0), .integer(0), .integer(0), .integer(urgency)]
         answer(.claim(first: first, count: asked, fromSecond: 32), head + jobs.map { .string(bytes($0)) })
     }
@@ -104,88 +104,6 @@ struct QueueMachineTests {
         machine.advance(now: start)
         let more = Call.claim(first: 3, count: 98, fromSecond: 32)
         #expect(effects() == [.report(.claimed([ClaimedJob(id: 2, bytes: bytes("b"))])), .call(more)])
-    }
-
-    /// The answer of a claim that rode behind a wait.
-    private mutating func arrive(_ jobs: [String], first: UInt64, drained: Int64) {
-        let head: [RedisReply] = [.integer(drained), .integer(0), .integer(0), .integer(0), .integer(0)]
-        answer(.ride(first: first, count: 32, fromSecond: 32, after: 0), head + jobs.map { .string(bytes($0)) })
-    }
-
-    private mutating func answerWait(_ job: String?, at now: ContinuousClock.Instant = start) {
-        machine.answered(.wait, job.map { .string(bytes($0)) } ?? .null, sentAt: now, now: now) { _ in false }
-    }
-
-    private mutating func waitsEmptyHanded() {
-        serve()
-        machine.offer(places: 100, now: start)
-        machine.advance(now: start)
-        claim([], asked: 100, drained: 1)
-        machine.advance(now: start)
-        machine.effects = []
-    }
-
-    @Test mutating func `a wait in vain is followed by a claim in vain, and by the next wait`() {
-        waitsEmptyHanded()
-        answerWait(nil)
-        machine.advance(now: start)
-        #expect(effects().isEmpty)
-        arrive([], first: 1, drained: 1)
-        machine.advance(now: start)
-        #expect(effects() == [.wait(.ride(first: 1, count: 32, fromSecond: 32, after: 0))])
-    }
-
-    @Test mutating func `a wait begins without a claim while a job that is cut is on its way back`() {
-        serve()
-        machine.offer(places: 100, now: start)
-        machine.advance(now: start)
-        _ = effects()
-        claim(["many"], asked: 100, drained: 1)
-        machine.settle(Settlement(id: 1, effect: .split(into: [bytes("a"), bytes("b")])), now: start)
-        machine.advance(now: start)
-        #expect(effects().contains(.wait(nil)))
-    }
-
-    @Test mutating func `jobs that were claimed behind a wait and do not come mean a new connection, others' fields do not`() {
-        serve()
-        machine.foreignFields = 1
-        machine.offer(places: 100, now: start)
-        machine.advance(now: start)
-        claim([], asked: 100, drained: 1)
-        machine.advance(now: start)
-        machine.effects = []
-        var now = start
-        /// The answers to all looks until one of them counts.
-        func look(_ machine: inout QueueMachine, held: Int64) {
-            while machine.phase == .serving {
-                now += .milliseconds(100)
-                machine.advance(now: now)
-                for case .call(let call) in machine.effects {
-                    let reply: RedisReply = if case .beat = call { .array([.integer(0), .integer(-1)]) } else { .integer(call == .countHeld ? held : 0) }
-                    machine.answered(call, reply, sentAt: now, now: now) { _ in false }
-                    if call == .countHeld { return machine.effects = [] }
-                }
-                machine.effects = []
-            }
-        }
-        for held: Int64 in [1, 2, 1] { look(&machine, held: held) }
-        #expect(machine.phase == .serving)
-        look(&machine, held: 2)
-        #expect(machine.phase == .serving)
-        look(&machine, held: 2)
-        #expect(machine.phase == .resting)
-    }
-
-    @Test mutating func `a claim behind a wait that meets a worker who has left means nothing`() {
-        waitsEmptyHanded()
-        machine.stop()
-        machine.advance(now: start)
-        #expect(effects() == [.call(.unregister)])
-        answerWait("a")
-        machine.answered(.ride(first: 1, count: 32, fromSecond: 32, after: 0), .string(bytes("FENCED")), sentAt: start, now: start) { _ in false }
-        #expect(effects().isEmpty)
-        machine.answered(.unregister, .integer(0), sentAt: start, now: start) { _ in false }
-        #expect(effects() == [.hangUp, .report(.stopped)])
     }
 
     @Test mutating func `after half a second of silence it asks how long the list is, and claims when that is news`() {

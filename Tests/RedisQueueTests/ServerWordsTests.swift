@@ -2,8 +2,6 @@ import Testing
 
 @testable import RedisQueue
 
-private let start = ContinuousClock.now
-
 @Suite("What the queue makes of Redis' words")
 struct ServerWordsTests {
     private static let passing = [
