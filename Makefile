@@ -35,7 +35,7 @@ test-tsan: packages ## The test suite under Thread Sanitizer
 	@SWIFT_BACKTRACE=enable=no TSAN_OPTIONS=halt_on_error=0 $(SWIFT) test --sanitize=thread --scratch-path .build-tsan
 
 bench: build ## CPU per push, pushes per second and latencies, beside h2load in the same run
-	@$(RELEASE)/gapless-lab bench --fleet --million --latency --json .build/bench.json
+	@$(RELEASE)/gapless-lab bench --delivery --fleet --million --latency --json .build/bench.json
 
 bench-gate: build ## Instructions per push by callgrind, against the figure in the code
 	@scripts/install-packages $(PACKAGES_GATE)

@@ -31,6 +31,9 @@ struct Bench: ParsableCommand {
     @Flag(help: "Also measure several daemons on one queue: jobs per second of 1, 2, 4 and 8, and what limits them.")
     var fleet = false
 
+    @Flag(help: "Also compare at least once with at most once where Redis has a processor of its own.")
+    var delivery = false
+
     @Option(help: "Write all figures to this file as JSON.")
     var json: String?
 
@@ -57,6 +60,7 @@ struct Bench: ParsableCommand {
         say("")
         sections.append(try ScannerBench().measure())
         if fleet { sections.append(try FleetBench().measure()) }
+        if delivery { sections.append(try DeliveryBench().measure()) }
         if million { sections.append(try Backlog().measure()) }
         if latency { sections += try LatencyBench().measure() }
         guard let json else { return }

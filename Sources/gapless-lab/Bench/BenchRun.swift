@@ -2,9 +2,17 @@ import Glibc
 import Harness
 import RedisQueue
 
-/// One run of one row: the load on processor 0, everything else on processor 1.
+/// One run of one row.
 struct BenchRun {
+    enum Layout {
+        /// The load on processor 0, Redis and the server on processor 1.
+        case serverBesideRedis
+        /// Redis on processor 1, daemon and server on processor 0.
+        case redisAlone
+    }
+
     let jobs: Int
+    var layout = Layout.serverBesideRedis
     private static let server = ["--token-streams", "1000"]
 
     func measure(_ load: BenchRow.Load) throws -> Measurement {
@@ -74,6 +82,7 @@ struct BenchRun {
 
     private func daemon(_ changes: [String: String], _ simulator: [String], _ bodyBytes: Int) throws -> Measurement {
         let stage = try Stage(simulator: BenchRun.server + simulator, ledger: false, pinned: 1)
+        if layout == .redisAlone, let simulator = stage.simulator as? SimulatorProcess { pin(simulator.process.pid, to: 0) }
         try stage.push((0..<jobs).lazy.map { BenchJob.text($0, bodyBytes: bodyBytes) })
         let settings = try stage.settings(changes.merging(["apns_max_concurrent_streams": "500"]) { ours, _ in ours })
         let redisBefore = processorTime(stage.redis.process.pid)

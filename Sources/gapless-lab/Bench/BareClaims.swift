@@ -1,0 +1,47 @@
+import Harness
+import RedisQueue
+
+/// The yardstick of what Redis pays: a client that does nothing but move 250 jobs at a time into a hash, read them, and remove them
+/// from it. No fence, no lists of the recovered, no bound of bytes, no books.
+struct BareClaims {
+    var jobs: Int
+
+    private static let batch = 250
+    private static let claim = """
+        local jobs = redis.call('LRANGE', KEYS[1], 0, ARGV[2] - 1)
+        local fields, first = {}, tonumber(ARGV[1])
+        for i = 1, #jobs do
+          fields[2 * i - 1] = first + i
+          fields[2 * i] = jobs[i]
+        end
+        if #jobs > 0 then
+          redis.call('HSET', KEYS[2], unpack(fields))
+          redis.call('LTRIM', KEYS[1], #jobs, -1)
+        end
+        return jobs
+        """
+
+    /// Processor time of Redis for all jobs.
+    func measure() throws -> Duration {
+        let redis = try RedisServer()
+        pin(redis.process.pid, to: 1)
+        var settings = QueueSettings(list: Stage.list, server: .unix(path: redis.socketPath))
+        settings.timeout = .seconds(30)
+        var client = try RedisClient(settings: settings)
+        for first in stride(from: 0, to: jobs, by: 500) {
+            _ = try client.command(["RPUSH", Stage.list] + (first..<min(jobs, first + 500)).map { BenchJob.text($0) })
+        }
+        guard let script = try client.command(["SCRIPT", "LOAD", BareClaims.claim]).text else { throw LabFailure(description: "no script") }
+        let start = preciseProcessorTime(of: redis.process.pid)
+        var done = 0
+        while done < jobs {
+            let claim = ["EVALSHA", script, "2", Stage.list, "held", String(done), String(BareClaims.batch)]
+            let claimed = try client.command(claim).items?.count ?? 0
+            guard claimed > 0 else { throw LabFailure(description: "the list was empty after \(done) of \(jobs) jobs") }
+            let fields = (1...claimed).map { String(done + $0) }
+            _ = try client.command(["HDEL", "held"] + fields)
+            done += claimed
+        }
+        return preciseProcessorTime(of: redis.process.pid) - start
+    }
+}
