@@ -1,0 +1,47 @@
+import Testing
+
+@testable import RedisQueue
+
+@Suite("Leases")
+struct LeaseTests {
+    var lease = LeaseMachine(lease: .seconds(15), own: "me")
+
+    private mutating func look(_ counter: Int64, after seconds: Double, isGone: Bool = false) -> [LeaseMachine.Dead] {
+        lease.looked([("me", 1), ("other", counter)], at: start + .seconds(seconds)) { _ in isGone }
+    }
+
+    @Test mutating func `a counter that stands still for a lease is dead, and not before`() {
+        for second in stride(from: 0.0, to: 15, by: 3) { #expect(look(5, after: second).isEmpty) }
+        #expect(look(5, after: 15) == [.init(worker: "other", counter: 5)])
+    }
+
+    @Test mutating func `a counter that moves, even backwards, is alive`() {
+        for (index, counter) in [5, 6, 5, 6, 5, 6, 7, 3, 2].enumerated() {
+            #expect(look(Int64(counter), after: Double(index) * 3).isEmpty)
+        }
+    }
+
+    @Test mutating func `a gap in the looking begins every observation anew`() {
+        for second in stride(from: 0.0, to: 12, by: 3) { #expect(look(5, after: second).isEmpty) }
+        #expect(look(5, after: 100).isEmpty)
+        for second in stride(from: 103.0, to: 115, by: 3) { #expect(look(5, after: second).isEmpty) }
+        #expect(look(5, after: 115) == [.init(worker: "other", counter: 5)])
+    }
+
+    @Test mutating func `a process that is certainly gone need not be waited for`() {
+        #expect(look(5, after: 0, isGone: true) == [.init(worker: "other", counter: 5)])
+        #expect(look(5, after: 1, isGone: true) == [.init(worker: "other", counter: 5)])
+    }
+
+    @Test func `about this very process, and about other places, nothing is concluded`() {
+        let own = WorkerName.make(instance: 3)
+        #expect(!WorkerName.isGone(own.text))
+        let parts = own.text.split(separator: "-")
+        #expect(WorkerName.isGone("\(parts[0])-4194305-1-1"))
+        #expect(WorkerName.isGone("\(parts[0])-\(parts[1])-1-1"))
+        #expect(!WorkerName.isGone("0123456789abcdef-4194305-1-1"))
+        #expect(!WorkerName.isGone("\(parts[0])-0-1-1"))
+        #expect(!WorkerName.isGone("\(parts[0])--1-1-1"))
+        #expect(!WorkerName.isGone("anything"))
+    }
+}

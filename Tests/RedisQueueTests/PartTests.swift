@@ -1,0 +1,101 @@
+import Testing
+
+@testable import RedisQueue
+
+@Suite("The parts of the queue")
+struct PartTests {
+    @Test(arguments: [UInt64(1), 2, 3])
+    func `held jobs are what was put in and not taken out`(seed: UInt64) {
+        var random = SplitMix(seed)
+        var held = HeldJobs()
+        var model: [UInt64: [UInt8]] = [:]
+        var next: UInt64 = 1
+        for _ in 0..<20_000 {
+            if Bool.random(using: &random) || model.isEmpty {
+                next += UInt64.random(in: 1...(Int.random(in: 0..<50, using: &random) == 0 ? 2000 : 2), using: &random)
+                held.insert(next, bytes: [UInt8(truncatingIfNeeded: next)], level: next % 97 == 0 ? 2 : 0)
+                model[next] = [UInt8(truncatingIfNeeded: next)]
+            } else if let id = model.keys.randomElement(using: &random) {
+                #expect(held.bytes(of: id) == model[id])
+                let (first, second) = (held.remove(id), held.remove(id))
+                #expect(first && !second)
+                model[id] = nil
+            }
+        }
+        #expect(held.count == model.count)
+        #expect(held.ids == model.keys.sorted())
+        #expect(held.countOfLevel(2) == model.keys.count { $0 % 97 == 0 })
+    }
+
+    @Test func `numbers are written as Redis reads them`() {
+        for number in [UInt64(0), 9, 10, 99, 12_345, 999_999_999_999_999_999, 9_999_999_999_999_999_999, .max] {
+            var arguments = Arguments()
+            arguments.append(number)
+            let text = String(number)
+            #expect(String(decoding: arguments.bytes, as: UTF8.self) == "$\(text.utf8.count)\r\n\(text)\r\n")
+        }
+    }
+
+    @Test func `keys stay in the slot of their list`() {
+        #expect(Keys(list: "q").dead == "{q}:gapless:dead")
+        #expect(Keys(list: "a{tag}b").dead == "a{tag}b:gapless:dead")
+        #expect(Keys(list: "a{}b").dead == "{a{}b}:gapless:dead")
+    }
+
+    @Test func `SHA-1 is SHA-1`() {
+        #expect(sha1Hex("") == "da39a3ee5e6b4b0d3255bfef95601890afd80709")
+        #expect(sha1Hex("abc") == "a9993e364706816aba3e25717850c26c9cd0d89d")
+        #expect(sha1Hex(String(repeating: "a", count: 64)) == "0098ba824b5c16427bd7a1122a5a442a25ec644d")
+    }
+
+    @Test(arguments: 1...9)
+    func `replies are understood however they are cut`(step: Int) throws {
+        let text = "*4\r\n$3\r\na\r\n\r\n*-1\r\n*2\r\n:-7\r\n*0\r\n:5\r\n+OK\r\n-ERR no\r\n$-1\r\n$0\r\n\r\n"
+        var reader = ReplyReader()
+        var replies: [RedisReply] = []
+        let all = Array(text.utf8)
+        for start in stride(from: 0, to: all.count, by: step) {
+            let part = Array(all[start..<min(start + step, all.count)])
+            reader.feed(part, count: part.count)
+            while let reply = try reader.next() { replies.append(reply) }
+        }
+        #expect(
+            replies == [
+                .array([.string(bytes("a\r\n")), .null, .array([.integer(-7), .array([])]), .integer(5)]),
+                .status("OK"), .error("ERR no"), .null, .string([]),
+            ])
+    }
+
+    @Test func `what is not the protocol is refused`() {
+        var reader = ReplyReader()
+        let rubbish = bytes("HTTP/1.1 400 Bad Request\r\n\r\n")
+        reader.feed(rubbish, count: rubbish.count)
+        #expect(throws: RedisError.self) { try reader.next() }
+    }
+
+    @Test func `a refused blocking command is polled for, and tried again where that can help`() {
+        var waiting = Waiting()
+        waiting.claimed(drained: true, count: 0, now: start)
+        waiting.arm()
+        waiting.refused("OOM command not allowed", now: start)
+        #expect(!waiting.isWorthClaiming(at: start + .milliseconds(19)))
+        #expect(waiting.isWorthClaiming(at: start + .milliseconds(20)))
+        waiting.claimed(drained: true, count: 0, now: start + .milliseconds(20))
+        #expect(waiting.isWorthClaiming(at: start + .milliseconds(40)))
+        waiting.claimed(drained: true, count: 0, now: start + .seconds(1))
+        #expect(waiting.state == .empty)
+        waiting.arm()
+        waiting.refused("ERR unknown command `BLMOVE`, with args", now: start)
+        for _ in 0..<10 { waiting.claimed(drained: true, count: 0, now: start + .seconds(60)) }
+        #expect(waiting.isWorthClaiming(at: start + .seconds(60) + .milliseconds(50)))
+        #expect(waiting.state != .empty)
+    }
+
+    @Test func `secrets and jobs that Redis repeats are cut out of its errors`() {
+        #expect(ServerFault.withoutArguments("ERR unknown command `X`, with args beginning with: `secret`") == "ERR unknown command `X`, …")
+        #expect(ServerFault.withoutArguments("WRONGTYPE Operation script: e508, on @user_script:12.") == "WRONGTYPE Operation")
+        #expect(ServerFault("ERR Error running script: @user_script:3: WRONGTYPE Operation") == .refusal)
+        #expect(ServerFault("LOADING Redis is loading") == .passing)
+        #expect(ServerFault("NOSCRIPT No matching script") == .scriptMissing)
+    }
+}
