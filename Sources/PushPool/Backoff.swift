@@ -1,4 +1,4 @@
-/// How long to wait before the next dial: doubling from `first` to `most`, each with jitter both ways.
+/// How long to wait before the next dial: doubling from `first` to `most`, each with jitter both ways, and never more than `most`.
 public struct Backoff: Sendable, Equatable {
     public var first: Duration
     public var most: Duration
@@ -17,6 +17,6 @@ public struct Backoff: Sendable, Equatable {
     public func wait(afterFailures failures: Int, random: Double) -> Duration {
         var wait = first
         for _ in 1..<max(1, min(failures, 64)) where wait < most { wait *= 2 }
-        return min(wait, most) * (1 + jitter * (2 * random - 1))
+        return min(most, min(wait, most) * (1 + jitter * (2 * random - 1)))
     }
 }

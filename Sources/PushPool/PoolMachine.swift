@@ -15,6 +15,8 @@ struct PoolMachine {
     private struct Session {
         var phase = Phase.dialing
         var generation: Int
+        /// In which round of dials it began: those of one round meet the same outage, which is one failure.
+        var round: Int
         var openedAt: ContinuousClock.Instant?
         /// Its early end has been counted.
         var isCounted = false
@@ -38,8 +40,10 @@ struct PoolMachine {
     private var isReplacing = false
     private var isClosing = false
 
-    /// Dials that failed, and sessions that died young, in a row.
+    /// Rounds of dials that failed, or whose sessions died young, in a row.
     private var failures = 0
+    /// Ends with the first failure of a dial that belongs to it.
+    private var round = 0
     private var nextDial: ContinuousClock.Instant
     private var brokeAt: ContinuousClock.Instant?
     private var budget: Double
@@ -97,7 +101,7 @@ struct PoolMachine {
     ) -> [Effect] {
         guard let session = sessions.removeValue(forKey: id) else { return [] }
         if isClosing || session.generation != generation { return [] }
-        fail(now: now, random: random)
+        fail(session, now: now, random: random)
         return [.tell(.dialFailed(id, address: address, fault, retryIn: nextDial - now))]
     }
 
@@ -109,7 +113,7 @@ struct PoolMachine {
     mutating func mustSlowDown(_ id: SessionID, now: ContinuousClock.Instant, random: Double) {
         guard let session = sessions[id], !session.isCounted, session.generation == generation else { return }
         sessions[id]?.isCounted = true
-        fail(now: now, random: random)
+        fail(session, now: now, random: random)
     }
 
     /// A session that dies young without an answer counts as a failure; one that served, or lived, ends the row of them.
@@ -122,12 +126,18 @@ struct PoolMachine {
             failures = 0
             nextDial = now
         } else if session.generation == generation {
-            fail(now: now, random: random)
+            fail(session, now: now, random: random)
         }
     }
 
-    private mutating func fail(now: ContinuousClock.Instant, random: Double) {
-        failures = min(failures + 1, 1000)
+    private mutating func fail(_ session: Session, now: ContinuousClock.Instant, random: Double) {
+        let isCounted = session.round < round && failures > 0
+        // What the others of its round have said holds for it, too.
+        if isCounted && now < nextDial { return }
+        if !isCounted {
+            round += 1
+            failures = min(failures + 1, 1000)
+        }
         nextDial = now + backoff.wait(afterFailures: failures, random: random)
     }
 
@@ -239,7 +249,7 @@ struct PoolMachine {
         while missing > 0, now >= nextDial, budget >= 0.999, failures == 0 || !isDialing {
             budget -= 1
             let id = newID()
-            sessions[id] = Session(generation: generation)
+            sessions[id] = Session(generation: generation, round: round)
             effects.append(.dial(id, startsSlowly: brokeAt.map { now - $0 < PoolMachine.wariness } ?? false))
         }
         return effects

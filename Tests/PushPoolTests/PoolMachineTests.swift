@@ -114,6 +114,39 @@ struct PoolMachineTests {
         #expect(pool.plan(20) == [4])
     }
 
+    @Test func `dials that begin together and fail together are one failure`() {
+        var pool = Pool(8)
+        #expect(pool.plan().count == 8)
+        for id in 1...8 { _ = pool.failed(UInt64(id), 0.1 * Double(id) / 8) }
+        #expect(pool.plan(1) == [])
+        #expect(pool.plan(1.1) == [9])
+        _ = pool.failed(9, 1.2)
+        // A second failure in a row: two seconds.
+        #expect(pool.plan(3.1) == [])
+        #expect(pool.plan(3.2) == [10])
+        _ = pool.opened(10, 3.3)
+        #expect(pool.plan(3.3) == [11])
+    }
+
+    @Test func `a late failure of a round that was counted delays the next dial by no more than the first did`() {
+        var pool = Pool(2)
+        _ = pool.plan()
+        _ = pool.failed(1)
+        // Its time-out came when the next dial was due.
+        _ = pool.failed(2, 1.5)
+        #expect(pool.plan(2.4) == [])
+        #expect(pool.plan(2.5) == [3])
+    }
+
+    @Test func `sessions that serve and break together are dialled again together, and then fail as one`() {
+        var pool = Pool(4)
+        for id in pool.plan() { _ = pool.opened(id) }
+        for id in 1...4 { _ = pool.ended(UInt64(id), 20) }
+        #expect(pool.plan(20) == [5, 6, 7, 8])
+        for id in 5...8 { _ = pool.failed(UInt64(id), 20) }
+        #expect(pool.plan(21) == [9])
+    }
+
     @Test func `a session that was told to calm down delays the next dial, however well it served`() {
         var pool = Pool(2)
         _ = pool.plan()
@@ -268,6 +301,8 @@ struct BackoffTests {
         #expect(backoff.wait(afterFailures: 1, random: 0.5) == .seconds(1))
         #expect(backoff.wait(afterFailures: 4, random: 0.5) == .seconds(8))
         #expect(backoff.wait(afterFailures: 1000, random: 0.5) == .seconds(60))
+        #expect(backoff.wait(afterFailures: 1000, random: 0) == .seconds(48))
+        #expect(backoff.wait(afterFailures: 1000, random: 1) == .seconds(60))
         #expect(backoff.wait(afterFailures: 1, random: 0) == .milliseconds(800))
         #expect(backoff.wait(afterFailures: 0, random: 1) == .milliseconds(1200))
     }
