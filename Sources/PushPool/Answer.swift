@@ -1,9 +1,11 @@
+import Glibc
+
 /// The answer on one stream, as far as it has come.
 struct Answer {
     /// Of the final header block, or of an interim one (1xx) before it came; 0 for what is no status.
     private(set) var status = 0
     private(set) var apnsID: String?
-    /// `retry-after` in seconds, 0 to a million.
+    /// `retry-after` in seconds, 0 to a million; of a date (RFC 9110, 10.2.3) the seconds until then, by this machine's clock.
     private(set) var retryAfter: Int?
     /// At most `ResponseBody.mostBytes`.
     private(set) var body: [UInt8] = []
@@ -27,10 +29,14 @@ struct Answer {
             noteID(value)
         case 15 where Answer.isEqual(name, "apns-request-id"): noteID(value)
         case 11 where Answer.isEqual(name, "retry-after"):
-            let seconds = Int(String(decoding: Answer.copy(value, most: 20), as: UTF8.self))
-            retryAfter = seconds.flatMap { $0 < 0 ? nil : min($0, 1_000_000) }
+            retryAfter = Answer.seconds(String(decoding: Answer.copy(value, most: 40), as: UTF8.self))
         default: return
         }
+    }
+
+    private static func seconds(_ text: String) -> Int? {
+        let count = Int(text) ?? HTTPDate.unixSeconds(text).map { max(0, $0 - time(nil)) }
+        return count.flatMap { $0 < 0 ? nil : min($0, 1_000_000) }
     }
 
     private mutating func noteID(_ value: Span<UInt8>) {
