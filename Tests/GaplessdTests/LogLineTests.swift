@@ -91,11 +91,11 @@ struct LogLineTests {
 
     @Test func `A job of twenty megabytes is cut, not in the middle of a character`() {
         let fixture = LogFixture()
-        // 4095 bytes, and the two of an ü lie on the border.
+        // 65,535 bytes, and the two of an ü lie on the border.
         var bytes = [UInt8](repeating: UInt8(ascii: "x"), count: 20 << 20)
-        bytes.replaceSubrange(4095...4096, with: Array("ü".utf8))
+        bytes.replaceSubrange(65_535...65_536, with: Array("ü".utf8))
         fixture.log.structureError(job: bytes, "token is missing", redacts: false)
-        let text = String(repeating: "x", count: 4095)
+        let text = String(repeating: "x", count: 65_535)
         #expect(
             fixture.finish().errors
                 == "[Gapless E] STAMP Parsing apns structure error (\(text)… (20971520 bytes)): token is missing.\n")
@@ -103,8 +103,8 @@ struct LogLineTests {
 
     @Test func `Bytes that never begin a character are cut where they are`() {
         let fixture = LogFixture()
-        fixture.log.unmarshalError(job: [UInt8](repeating: 0x80, count: 5000), "bad", redacts: false)
-        #expect(fixture.finish().errors.hasSuffix("\\x80… (5000 bytes)): bad.\n"))
+        fixture.log.unmarshalError(job: [UInt8](repeating: 0x80, count: 70_000), "bad", redacts: false)
+        #expect(fixture.finish().errors.hasSuffix("\\x80… (70000 bytes)): bad.\n"))
     }
 
     @Test func `A valid job past a megabyte is cut, too`() {
@@ -188,13 +188,13 @@ struct LogJSONTests {
     @Test func `Bytes that are no job are a string, cut and counted`() throws {
         let values = try values { log in
             log.unmarshalError(job: Array("{\"a\\\n\0".utf8) + [0xFF], "bad", redacts: false)
-            log.structureError(job: [UInt8](repeating: UInt8(ascii: "y"), count: 5000), "bad", redacts: false)
+            log.structureError(job: [UInt8](repeating: UInt8(ascii: "y"), count: 70_000), "bad", redacts: false)
             log.structureError(job: Array("{}".utf8), "bad", redacts: true)
         }
         #expect(values[0]["job_text"]?.stringValue == "{\"a\\\n\0\u{FF}")
         #expect(values[0]["job_bytes"] == nil)
-        #expect(values[1]["job_text"]?.stringValue?.count == 4096)
-        #expect(values[1]["job_bytes"]?.integerValue == 5000)
+        #expect(values[1]["job_text"]?.stringValue?.count == 64 << 10)
+        #expect(values[1]["job_bytes"]?.integerValue == 70_000)
         #expect(values[2]["job_text"] == nil)
         #expect(values[2]["job_bytes"]?.integerValue == 2)
     }
