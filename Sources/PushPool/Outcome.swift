@@ -22,7 +22,7 @@ public struct Rejection: Sendable, Equatable {
     public var apnsID: String?
     /// Milliseconds since 1970: with 410, when APNs last knew the token to be invalid.
     public var timestamp: Int64?
-    /// `retry-after`, seconds, where the server sent one (an HTTP date is left out).
+    /// `retry-after`, seconds, where the server sent one; of a date the seconds until then.
     public var retryAfter: Duration?
 
     public init(
@@ -64,6 +64,8 @@ public enum Retirement: Sendable, Equatable {
     case serverErrors
     /// It has had as many requests as HTTP/2 has stream identifiers.
     case usedUp
+    /// An answer said so, as GOAWAY would: 400 `IdleTimeout`, 503 `Shutdown`.
+    case farewell
 }
 
 /// One attempt's end.

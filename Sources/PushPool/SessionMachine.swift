@@ -127,12 +127,22 @@ struct SessionMachine {
     }
 
     private mutating func count(_ outcome: Outcome, _ effects: inout [Effect]) {
-        guard case .rejected(let rejection) = outcome, rejection.status == 500 else {
+        guard case .rejected(let rejection) = outcome else {
+            serverErrors = 0
+            return
+        }
+        if Self.isFarewell(rejection) { retire(because: .retired(.farewell), &effects) }
+        guard rejection.status == 500 else {
             serverErrors = 0
             return
         }
         serverErrors += 1
         if serverErrors == Self.mostServerErrors { retire(because: .retired(.serverErrors), &effects) }
+    }
+
+    /// The server is about to close the connection ("Handling notification responses from APNs").
+    private static func isFarewell(_ rejection: Rejection) -> Bool {
+        (rejection.status, rejection.reason) == (400, "IdleTimeout") || (rejection.status, rejection.reason) == (503, "Shutdown")
     }
 
     /// The stream ended without an answer.
