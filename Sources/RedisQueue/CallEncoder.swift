@@ -1,7 +1,7 @@
 /// Writes calls as commands of Redis.
 struct CallEncoder {
     private let keys: Keys
-    private let settings: QueueSettings
+    private var settings: QueueSettings
     private let worker: WorkerName
     private let information: [String]
     private let inflight: String
@@ -23,6 +23,9 @@ struct CallEncoder {
         inflight = keys.inflight(worker.text)
         workerHash = keys.worker(worker.text)
     }
+
+    /// See `QueueSettings.adopt`.
+    mutating func adopt(_ new: QueueSettings) { settings.adopt(new) }
 
     /// A server's script cache may be another one's from here on.
     mutating func forgetScripts() { loaded = [] }

@@ -54,8 +54,12 @@ public struct JobQueue: ~Copyable {
         waiter?.addInterest(to: &poller)
     }
 
-    /// What to trust, and to show, from the next connection on.
-    public mutating func replace(tls: TLSContext?) { search.tls = tls }
+    /// Takes over what may change while the queue runs: what to trust and to show and the user, from the next connection on; where
+    /// results go and how many of them and of the dead letters are kept. All else stays.
+    public mutating func adopt(_ settings: QueueSettings, tls: TLSContext?) {
+        search.tls = tls
+        encoder.adopt(settings)
+    }
 
     /// When it wants its next turn at the latest.
     public var deadline: ContinuousClock.Instant? {

@@ -49,4 +49,11 @@ public struct QueueSettings: Sendable, Equatable {
         self.resultsMax = resultsMax
         self.deadLetterMax = deadLetterMax
     }
+
+    /// Takes over what a queue may change while it runs: the user, from the next connection on; results and the bound of the dead letters,
+    /// from the next settlement on.
+    mutating func adopt(_ new: QueueSettings) {
+        (username, password) = (new.username, new.password)
+        (resultsKey, resultsMax, deadLetterMax) = (new.resultsKey, new.resultsMax, new.deadLetterMax)
+    }
 }

@@ -41,7 +41,7 @@ extension Dispatcher {
         pacer.change(
             pushesPerSecond: new.settings.limits.pushesPerSecond, bitsPerSecond: new.settings.limits.bitsPerSecond)
         for app in apps { app.pool.limitsChanged() }
-        for list in lists { list.queue.replace(tls: new.redisTLS) }
+        for list in lists { list.queue.adopt(new.settings.queue(list.name), tls: new.redisTLS) }
         for (index, credential) in new.credentials.enumerated() {
             apps[index].pool.replace(with: credential.setup)
             apps[index].adopt(credential)
@@ -57,7 +57,7 @@ extension Dispatcher {
 }
 
 extension Settings {
-    /// What a running daemon cannot change: its place in Redis, the set of its apps.
+    /// What a running daemon cannot change: its place in Redis, how it keeps its jobs there, the set of its apps.
     func differencesThatNeedARestart(from old: Settings) -> [String] {
         var keys = redis.differences(from: old.redis)
         if lists != old.lists { keys.append("redis_queue_key") }
@@ -71,10 +71,7 @@ extension Settings.Redis {
     fileprivate func differences(from old: Settings.Redis) -> [String] {
         let all: [(key: String, isSame: Bool)] = [
             (placeKey, server == old.server), ("redis_db", database == old.database),
-            ("redis_username", username == old.username), ("redis_password", password == old.password),
             ("redis_tls and its files", tls == old.tls), ("redis_delivery", delivery == old.delivery), ("redis_lease", lease == old.lease),
-            ("redis_results_key", resultsKey == old.resultsKey), ("redis_results_max", resultsMax == old.resultsMax),
-            ("redis_dead_letter_max", deadLetterMax == old.deadLetterMax),
         ]
         return all.filter { !$0.isSame }.map(\.key)
     }

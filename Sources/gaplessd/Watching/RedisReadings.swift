@@ -41,6 +41,7 @@ final class RedisReadings: Sendable {
     private struct State {
         var last: RedisReading?
         var waiting: [Receiver] = []
+        var settings: QueueSettings
         var tls: TLSContext?
         var isStopped = false
     }
@@ -56,15 +57,22 @@ final class RedisReadings: Sendable {
     private let handle = Handle()
 
     init(_ settings: Settings, tls: TLSContext?) throws(ThreadFailure) {
-        state = Locked(State(tls: tls))
-        var queue = settings.queues[0]
-        queue.timeout = Self.timeout
-        let (lists, source) = (settings.lists, queue)
-        handle.thread = try OwnedThread(name: "metrics redis") { [self] in run(source, lists) }
+        state = Locked(State(settings: Self.queue(settings), tls: tls))
+        let lists = settings.lists
+        handle.thread = try OwnedThread(name: "metrics redis") { [self] in run(lists) }
     }
 
-    /// What to trust, and to show, from the next connection on.
-    func replace(tls: TLSContext?) { state.withLock { $0.tls = tls } }
+    private static func queue(_ settings: Settings) -> QueueSettings {
+        var queue = settings.queues[0]
+        queue.timeout = timeout
+        return queue
+    }
+
+    /// Who we are, what to trust and what to show, from the next connection on.
+    func adopt(_ settings: Settings, tls: TLSContext?) {
+        let queue = Self.queue(settings)
+        state.withLock { ($0.settings, $0.tls) = (queue, tls) }
+    }
 
     /// Hands a reading that is not older than a second to `receiver`, at once or later, from any thread.
     func read(_ receiver: @escaping Receiver) {
@@ -96,17 +104,17 @@ final class RedisReadings: Sendable {
 
     // MARK: The thread
 
-    private func run(_ settings: QueueSettings, _ lists: [String]) {
-        var source = RedisSource(settings, lists)
+    private func run(_ lists: [String]) {
+        var source = RedisSource(lists)
         var poller = Poller()
         poller.add(wakeUp.descriptor, for: .read)
         while true {
             poller.wait(until: nil)
             wakeUp.listen()
-            let (isStopped, isWanted, tls) = state.withLock { ($0.isStopped, !$0.waiting.isEmpty, $0.tls) }
+            let (isStopped, isWanted, settings, tls) = state.withLock { ($0.isStopped, !$0.waiting.isEmpty, $0.settings, $0.tls) }
             if isStopped { break }
             if !isWanted { continue }
-            var reading = source.read(tls)
+            var reading = source.read(settings, tls)
             let receivers = state.withLock { state in
                 reading.measure(since: state.last)
                 state.last = reading
@@ -122,15 +130,12 @@ final class RedisReadings: Sendable {
 
 /// A connection that is kept between readings, for as long as Redis keeps it.
 private struct RedisSource: ~Copyable {
-    private let settings: QueueSettings
     private let lists: [String]
     private var client: RedisClient?
 
-    init(_ settings: QueueSettings, _ lists: [String]) {
-        (self.settings, self.lists) = (settings, lists)
-    }
+    init(_ lists: [String]) { self.lists = lists }
 
-    mutating func read(_ tls: TLSContext?) -> RedisReading {
+    mutating func read(_ settings: QueueSettings, _ tls: TLSContext?) -> RedisReading {
         // One that lay idle may have been closed long ago: that alone is no fault.
         if let old = client.take(), let reading = try? read(old) { return reading }
         do throws(RedisError) {

@@ -26,7 +26,7 @@ final class WatchPost {
     /// Listens where the settings say: the old place is left once the new one is had, so that a fault changes nothing.
     func follow(_ configuration: Configuration) throws(SettingsFault) {
         let address = configuration.settings.metricsListen
-        if let post, post.address == address { return post.readings.replace(tls: configuration.redisTLS) }
+        if let post, post.address == address { return post.readings.adopt(configuration.settings, tls: configuration.redisTLS) }
         guard let address else { return close() }
         let readings: RedisReadings
         do throws(ThreadFailure) {
