@@ -1,5 +1,6 @@
 import Glibc
 import JSONBytes
+import Threads
 
 /// Where settings come from: their path, and the environment that their paths may name.
 struct SettingsFile: Sendable {
@@ -77,13 +78,19 @@ enum FileBytes {
         static func system(_ code: CInt) -> Fault { Fault(description: String(cString: strerror(code))) }
     }
 
+    /// How long a pipe may take: a daemon that reads its settings anew sends nothing meanwhile.
+    static let patience = Duration.seconds(2)
+
     static func read(_ path: String, atMost most: Int) throws(Fault) -> [UInt8] {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        // Without O_NONBLOCK a named pipe that nobody writes to would never be open (fifo(7)).
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
         guard descriptor >= 0 else { throw .system(errno) }
         defer { close(descriptor) }
+        let deadline = ContinuousClock.now + patience
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 16 << 10)
         while true {
+            guard isReady(descriptor, by: deadline) else { throw Fault(description: "nothing came out of it within \(patience)") }
             let count = Glibc.read(descriptor, &buffer, buffer.count)
             if count == 0 { return bytes }
             if count < 0 {
@@ -93,5 +100,13 @@ enum FileBytes {
             bytes += buffer[..<count]
             guard bytes.count <= most else { throw Fault(description: "more than \(most) bytes") }
         }
+    }
+
+    /// Files always are; a pipe is when somebody has written to it, or has closed it.
+    private static func isReady(_ descriptor: CInt, by deadline: ContinuousClock.Instant) -> Bool {
+        var poller = Poller()
+        poller.add(descriptor, for: .read)
+        poller.wait(until: deadline)
+        return !poller.readiness(at: 0).isEmpty
     }
 }

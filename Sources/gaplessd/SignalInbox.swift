@@ -9,11 +9,20 @@ struct SignalInbox: ~Copyable {
 
     let descriptor: CInt
 
+    /// For the time before there is one: nothing is held yet, so a stop may end the process at once, and what asks for a reload or for
+    /// counters comes too early to mean anything.
+    static func answerEarly() {
+        for number in [SIGTERM, SIGINT] { signal(number) { _ in _exit(0) } }
+        for number in [SIGHUP, SIGUSR1] { signal(number, SIG_IGN) }
+    }
+
     init() {
         var set = sigset_t()
         sigemptyset(&set)
         for signal in [SIGTERM, SIGINT, SIGHUP, SIGUSR1] { sigaddset(&set, signal) }
         pthread_sigmask(SIG_BLOCK, &set, nil)
+        // What is ignored does not even wait to be read (signal(7)).
+        for number in [SIGTERM, SIGINT, SIGHUP, SIGUSR1] { signal(number, SIG_DFL) }
         descriptor = signalfd(-1, &set, CInt(SFD_NONBLOCK) | CInt(SFD_CLOEXEC))
         precondition(descriptor >= 0, "no signalfd: errno \(errno)")
     }

@@ -10,6 +10,7 @@ struct Run: ParsableCommand {
     @OptionGroup var file: SettingsArgument
 
     func run() throws {
+        SignalInbox.answerEarly()
         let configuration = try file.load()
         // Before the first thread: the log's has one.
         let signals = SignalInbox()
