@@ -1,5 +1,6 @@
 import ArgumentParser
 import Glibc
+import Synchronization
 
 /// Picks the call and turns its end into an exit status (sysexits.h): 64 for wrong usage, 78 for a fault in the settings.
 @main
@@ -28,7 +29,17 @@ struct Gaplessd: ParsableCommand {
             exit(withError: ValidationError("There is no call '\(call.printable)'."))
         }
         if let fault = misspelling(of: Array(words)) { exit(withError: ValidationError(fault)) }
-        main(nil)
+        do {
+            var command = try parseAsRoot()
+            try command.run()
+            if command is Run { exit() }
+        } catch where !exitCode(for: error).isSuccess {
+            exit(withError: error)
+        } catch {
+            // Help, or the version.
+            StandardStreams.print([fullMessage(for: error)])
+        }
+        exit(withError: StandardStreams.lostOutput())
     }
 
     /// Where the first word is nothing that gaplessd knows, the parser would speak of the settings file that it takes it for.
@@ -65,6 +76,9 @@ extension ExitCode {
 
 /// Descriptors 0, 1 and 2 of this process, and the signal that comes with broken ones.
 enum StandardStreams {
+    /// Why standard output could not be written, as of errno(3); 0 so far.
+    private static let outputFault = Atomic<CInt>(0)
+
     /// The first thing of all: a reader that goes away, or a file at its size limit (`ulimit -f`), is an error of write(2), not
     /// the end of the process; and a stream that was closed before us becomes /dev/null, so that no connection gets its number and log lines with it.
     static func prepare() {
@@ -72,13 +86,23 @@ enum StandardStreams {
         signal(SIGXFSZ, SIG_IGN)
         while true {
             let descriptor = open("/dev/null", O_RDWR)
+            if descriptor == STDOUT_FILENO { outputFault.store(EBADF, ordering: .relaxed) }
             if 0...2 ~= descriptor { continue }
             if descriptor > 2 { close(descriptor) }
             return
         }
     }
 
-    /// Writes lines for people. A stream that cannot be written is nobody's fault worth telling: the exit status says the rest.
+    /// How a call ends that has something to say: with 1 if not all of it could be written, and a word about it unless the reader had
+    /// enough.
+    static func lostOutput() -> ExitCode? {
+        let fault = outputFault.load(ordering: .relaxed)
+        if fault == 0 { return nil }
+        if fault != EPIPE { print(["Error: standard output cannot be written: \(String(cString: strerror(fault)))"], to: STDERR_FILENO) }
+        return .failure
+    }
+
+    /// Writes lines for people. What standard output did not take is remembered for the exit status.
     ///
     /// - Returns: whether it could; a call with more to say stops where its reader is gone.
     @discardableResult
@@ -95,6 +119,7 @@ enum StandardStreams {
             if count > 0 {
                 written += count
             } else if errno != EINTR {
+                if descriptor == STDOUT_FILENO { outputFault.store(errno, ordering: .relaxed) }
                 return false
             }
         }
