@@ -189,7 +189,7 @@ struct Dispatcher: ~Copyable {
     private mutating func received(_ signal: SignalInbox.Signal) {
         switch signal {
         case .stop: beginDrainOrLeave()
-        case .report: log.info("Counters: \(counters), in flight \(held.count).")
+        case .report: log.answer("Counters: \(counters), in flight \(held.count).")
         case .reload: reload()
         }
     }
