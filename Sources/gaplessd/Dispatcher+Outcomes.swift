@@ -13,11 +13,11 @@ extension Dispatcher {
         if job.isDisowned { return forget(delivery.id) }
         let app = apps[job.app]
         let standing = RetryPolicy.Standing(
-            attempts: job.job.attempts, resends: job.resends, topicIsOurs: job.job.topic == nil)
+            attempts: job.job.attempts, resends: job.resends, doubtful: job.doubtful, topicIsOurs: job.job.topic == nil)
         switch plan.policy.decide(delivery.outcome, standing, random: .random(in: 0..<1)) {
         case .settleDelivered: delivered(delivery.id, apnsID: nil)
         case .resend(let mayDuplicate): resend(delivery, mayDuplicate: mayDuplicate)
-        case .giveBack: release(delivery.id)
+        case .postpone(let pause): postpone(delivery.id, by: pause)
         case .retryLater(let delay, let pausesToken):
             perform(app.gate.probeWasInconclusive(now: now), app: job.app)
             let key = TokenMemory.Key(app: job.app, token: job.token)
@@ -90,7 +90,7 @@ extension Dispatcher {
         counters.retried += 1
         log.retrying(identifier: job.identifier, outcome.logText, count: job.job.attempts + 1)
         let marked = job.job.markedForRetry(
-            attempts: job.job.attempts + 1, deadline: job.job.keepsDeadline ? job.expiration : nil)
+            attempts: job.job.attempts + 1, deadline: job.deadlineToKeep, doubtful: job.doubtful)
         settle(job, .delay(job: marked, .after(delay), isRetry: true))
     }
 
@@ -217,11 +217,23 @@ extension Dispatcher {
         return job
     }
 
-    /// Back to its list, as it was.
+    /// Back to its list: as it was, but that sends which APNs may have had stay known.
     mutating func release(_ number: UInt64, toTail: Bool = false) {
         guard let job = remove(number) else { return }
         counters.released += 1
-        settle(job, .release(toTail: toTail || apps.count > 1))
+        let isAsItWas = job.maybeDuplicates == 0
+        settle(job, isAsItWas ? .release(toTail: toTail || apps.count > 1) : .split(into: [forReturn(job)]))
+    }
+
+    /// Waits in Redis, uncounted. On the way out it goes back at once: the next process has other sessions.
+    private mutating func postpone(_ number: UInt64, by pause: Duration) {
+        guard phase == .running else { return release(number) }
+        guard let job = remove(number) else { return }
+        settle(job, .delay(job: forReturn(job), .after(pause), isRetry: false))
+    }
+
+    private func forReturn(_ job: HeldJob) -> [UInt8] {
+        job.maybeDuplicates == 0 ? job.job.bytes : job.job.markedAsDoubtful(job.doubtful, deadline: job.deadlineToKeep)
     }
 
     mutating func buryExpired(_ job: HeldJob, wasSent: Bool) {

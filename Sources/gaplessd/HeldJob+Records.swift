@@ -31,7 +31,13 @@ struct JobEnd: Equatable {
 
 extension HeldJob {
     /// Sends so far: the first, the counted resends and the uncounted ones.
-    private var sends: Int { job.attempts + 1 + resends }
+    private var sends: Int { job.attempts + 1 + job.doubtful + resends }
+
+    /// Uncounted resends so far after which APNs may have it twice.
+    var doubtful: Int { job.doubtful + maybeDuplicates }
+
+    /// What a resend must be told, so that the deadline of the first send stays.
+    var deadlineToKeep: Int64? { job.keepsDeadline ? expiration : nil }
 
     /// As the log shows it: the number, or the string with its quotes.
     var identifier: String { String(decoding: job.identifierJSON, as: UTF8.self) }

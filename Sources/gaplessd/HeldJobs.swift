@@ -13,7 +13,7 @@ final class HeldJob {
     let app: Int
     /// `apns-expiration`, fixed at the first send; 0 is one attempt, and no deadline.
     let expiration: Int64
-    /// Uncounted resends, and those of them after which APNs may have it twice.
+    /// Uncounted resends since its claim, and those of them after which APNs may have it twice.
     var resends = 0
     var maybeDuplicates = 0
     /// What is sent instead of `data`, where the filter has masked words in it.

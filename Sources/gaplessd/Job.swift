@@ -72,14 +72,18 @@ struct Job: Sendable {
         let collapseID: String?
         let apnsID: String?
         let notBefore: Double?
+        let doubtful: Int
         let frame: Frame?
 
-        init(app: String?, topic: String?, collapseID: String?, apnsID: String?, notBefore: Double?, frame: Frame?) {
+        init(
+            app: String?, topic: String?, collapseID: String?, apnsID: String?, notBefore: Double?, doubtful: Int, frame: Frame?
+        ) {
             self.app = app
             self.topic = topic
             self.collapseID = collapseID
             self.apnsID = apnsID
             self.notBefore = notBefore
+            self.doubtful = doubtful
             self.frame = frame
         }
     }
@@ -94,6 +98,8 @@ struct Job: Sendable {
     var apnsID: String? { rare?.apnsID }
     /// Unix seconds, at most 2^53 milliseconds either way.
     var notBefore: Double? { rare?.notBefore }
+    /// `_gapless_doubtful`: uncounted resends so far of a request that APNs may have had, 0 to `RetryPolicy.uncountedResends`.
+    var doubtful: Int { rare?.doubtful ?? 0 }
     /// What surrounds the member `tokens`; only with `Target.tokens`.
     var frame: Frame? { rare?.frame }
 

@@ -48,8 +48,14 @@ extension JobMembers {
     }
 
     /// The retry marker. What no daemon of ours would write counts as the nearest that it would.
-    func attempts(limit: Int) -> Int {
-        switch self[.retrying]?.integer(in: bytes.span) {
+    func attempts(limit: Int) -> Int { mark(.retrying, limit: limit) }
+
+    /// The same of the sends after which APNs may have it.
+    func doubtful() -> Int { mark(.doubtful, limit: RetryPolicy.uncountedResends) }
+
+    @inline(__always)
+    private func mark(_ key: JobKey, limit: Int) -> Int {
+        switch self[key]?.integer(in: bytes.span) {
         case .exact(let count): Int(min(max(count, 0), Int64(limit)))
         case .outOfRange(isNegative: false): limit
         case .outOfRange, nil: 0

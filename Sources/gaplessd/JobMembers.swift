@@ -3,7 +3,7 @@ internal import JSONBytes
 /// The members of a job that mean something to the daemon.
 enum JobKey: Int, Sendable, CaseIterable {
     case token, tokens, data, identifier, expiry, expiresAt, app, topic, pushType, priority, collapseID, apnsID, notBefore
-    case retrying, deadline, channel
+    case retrying, deadline, channel, doubtful
 
     var name: StaticString {
         switch self {
@@ -23,6 +23,7 @@ enum JobKey: Int, Sendable, CaseIterable {
         case .retrying: "_gapless_RETRYING"
         case .deadline: "_gapless_deadline"
         case .channel: "channel"
+        case .doubtful: "_gapless_doubtful"
         }
     }
 
@@ -51,6 +52,7 @@ enum JobKey: Int, Sendable, CaseIterable {
         case 11 where key.equals("collapse_id", in: bytes): self = .collapseID
         case 17 where key.equals("_gapless_RETRYING", in: bytes): self = .retrying
         case 17 where key.equals("_gapless_deadline", in: bytes): self = .deadline
+        case 17 where key.equals("_gapless_doubtful", in: bytes): self = .doubtful
         default: return nil
         }
     }
@@ -61,7 +63,7 @@ enum JobKey: Int, Sendable, CaseIterable {
 /// Not copyable, since it is read on the hot path and is half a kilobyte large.
 struct JobMembers: ~Copyable {
     let bytes: [UInt8]
-    private var values = InlineArray<16, JSONSlice?>(repeating: nil)
+    private var values = InlineArray<17, JSONSlice?>(repeating: nil)
     /// The last member `tokens` with its key, and how many members are named `token` or `tokens`, `null` or not.
     private(set) var tokensMember: Range<Int>?
     private(set) var tokenMembers = 0

@@ -57,10 +57,11 @@ struct JobReader: Sendable {
         let collapseID = try members.name(.collapseID, most: Self.longestCollapseID)
         let apnsID = try members.apnsID()
         let notBefore = try members.notBefore()
+        let doubtful = members.doubtful()
         let frame = Job.Frame(of: members)
-        if app == nil, topic == nil, collapseID == nil, apnsID == nil, notBefore == nil, frame == nil { return nil }
+        if app == nil, topic == nil, collapseID == nil, apnsID == nil, notBefore == nil, doubtful == 0, frame == nil { return nil }
         return Job.Rare(
-            app: app, topic: topic, collapseID: collapseID, apnsID: apnsID, notBefore: notBefore, frame: frame)
+            app: app, topic: topic, collapseID: collapseID, apnsID: apnsID, notBefore: notBefore, doubtful: doubtful, frame: frame)
     }
 
     private static func members(of bytes: [UInt8]) throws(JobFault) -> JobMembers {

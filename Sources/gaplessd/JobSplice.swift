@@ -6,12 +6,21 @@ extension Job {
     /// - Parameters:
     ///   - attempts: the retry marker from now on.
     ///   - deadline: Unix seconds; `nil` leaves the mark as it is, there or not.
+    ///   - doubtful: uncounted resends so far that APNs may have had; 0 leaves the mark as it is.
     ///   - index: of a job with `tokens`, the one that the resend is for: the job is then in its single-token form. `nil` marks the
     ///     job as a whole.
-    func markedForRetry(attempts: Int, deadline: Int64?, tokenAt index: Int? = nil) -> [UInt8] {
+    func markedForRetry(attempts: Int, deadline: Int64?, doubtful: Int = 0, tokenAt index: Int? = nil) -> [UInt8] {
         var marks = [(key: JobKey.retrying, number: Int64(attempts))]
         if let deadline { marks.append((.deadline, deadline)) }
+        if doubtful > 0 { marks.append((.doubtful, Int64(doubtful))) }
         return Self.setting(marks, in: index.map { single(tokenAt: $0) } ?? bytes)
+    }
+
+    /// The job as it goes back uncounted after sends that APNs may have had: neither their number nor the first deadline is forgotten.
+    func markedAsDoubtful(_ count: Int, deadline: Int64?) -> [UInt8] {
+        var marks = [(key: JobKey.doubtful, number: Int64(count))]
+        if let deadline { marks.append((.deadline, deadline)) }
+        return Self.setting(marks, in: bytes)
     }
 
     /// The job without the daemon's marks.
@@ -20,7 +29,7 @@ extension Job {
     /// As above, of any bytes: those that are no JSON object come back as they are.
     static func unmarked(_ bytes: [UInt8]) -> [UInt8] {
         guard let object = JobObject(bytes) else { return bytes }
-        return object.removing { $0.key == .retrying || $0.key == .deadline }
+        return object.removing { [.retrying, .deadline, .doubtful].contains($0.key) }
     }
 
     /// The job in its single-token form: the member `tokens` is replaced by a `token`, with the bytes that the element has.

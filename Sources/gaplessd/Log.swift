@@ -30,7 +30,7 @@ final class Log: Sendable {
     /// A valid job is repeated up to here, so that no line outgrows the writer's buffer.
     static let mostJobBytes = 1 << 20
     /// Of bytes that are no job, so many show which producer to ask.
-    static let mostBadBytes = 4096
+    static let mostBadBytes = 64 << 10
 
     /// The raw value of `level`: any thread may log while a reload changes it.
     private let threshold: Atomic<Int>
@@ -123,6 +123,9 @@ final class Log: Sendable {
     }
 
     func error(_ message: String) { sentence(.error, message) }
+
+    /// What an operator has asked for: at any level.
+    func answer(_ message: String) { sentence(.info, message) }
 
     private func sentence(_ level: Level, _ message: String) {
         writer.append(level) { $0.sentence(message) }

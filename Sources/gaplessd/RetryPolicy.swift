@@ -14,13 +14,18 @@ struct RetryPolicy: Sendable, Equatable {
     static let longestRetryAfter = Duration.seconds(900)
     /// How often a request that may have been processed goes out again without being counted.
     static let uncountedResends = 10
+    /// How often in a row one that certainly was not goes out again at once, and how long it then waits.
+    static let resendsAtOnce = 10
+    static let pauseBetweenRefusals = Duration.seconds(1)
 
     /// What the policy must know of the job beside the outcome.
     struct Standing: Equatable {
         /// Resends counted so far (`_gapless_RETRYING`).
         var attempts: Int
-        /// Uncounted resends so far in this process.
+        /// Uncounted resends so far since its claim.
         var resends: Int
+        /// Uncounted resends so far after which APNs may have it twice.
+        var doubtful = 0
         /// Whether the topic came from the settings or the certificate: then a refused topic is not the job's fault.
         var topicIsOurs: Bool
     }
@@ -30,8 +35,8 @@ struct RetryPolicy: Sendable, Equatable {
         case settleDelivered
         /// Out again at once on another session, uncounted.
         case resend(mayDuplicate: Bool)
-        /// Back to its list at once, uncounted: too many sessions refused it to try in memory for ever.
-        case giveBack
+        /// Out again after this long, uncounted: so many sessions have refused it that at once again would only keep them busy.
+        case postpone(Duration)
         /// Out again after `delay`, and the marker goes up by one. `pausesToken`: newer jobs of the same device token wait behind it.
         case retryLater(Duration, pausesToken: Bool = false)
         /// Dead letter.
@@ -52,10 +57,11 @@ struct RetryPolicy: Sendable, Equatable {
         case .delivered: return .settleDelivered
         case .notProcessed(let fault):
             if let reason = HoldReason(fault) { return .hold(reason) }
-            return (job.resends + 1) % Self.uncountedResends == 0 ? .giveBack : .resend(mayDuplicate: false)
+            return (job.resends + 1) % Self.resendsAtOnce == 0
+                ? .postpone(Self.pauseBetweenRefusals) : .resend(mayDuplicate: false)
         case .maybeProcessed(let fault):
             if let reason = HoldReason(fault) { return .hold(reason) }
-            return job.resends < Self.uncountedResends
+            return job.doubtful < Self.uncountedResends
                 ? .resend(mayDuplicate: true) : countedRetry(job, after: nil, random: random)
         case .timedOut: return countedRetry(job, after: nil, random: random)
         case .rejected(let rejection): return decide(rejection, job, random: random)
