@@ -50,12 +50,30 @@ struct DaemonSessionTests {
         #expect(held <= limit, "\(held) were held")
         let entries = Array(stage.simulator.ledger.entries.dropFirst(401))
         // A push may be a little late on its way.
-        for (place, entry) in entries.enumerated().dropFirst(limit) {
-            #expect(entry.time - entries[place - limit].time >= .milliseconds(900), "\(limit) a second")
-        }
+        let isHalf = zip(entries.dropFirst(limit), entries).allSatisfy { $0.time - $1.time >= .milliseconds(900) }
+        #expect(isHalf, "more than \(limit) in a second")
         #expect(try stage.drains())
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
         #expect(daemon.complaints.count { $0.contains("APNs asks for calm") } == 1)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `what waits for sessions when APNs asks for calm goes back to the list, and out in its time`() throws {
+        let stage = try DaemonStage { $0.behaviour.streamLimit = 10 }
+        stage.simulator.behave { $0.script.latency = .seconds(1)...(.seconds(1)) }
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        try stage.push((0..<60).map { pushJob(deviceToken($0)) })
+        // Two sessions of ten streams, and as many jobs more.
+        #expect(try waitUntil { try stage.status().inFlight == 40 })
+        #expect(try stage.counter(.released) == 0)
+        stage.simulator.goAway(GoAway(code: 11))
+        #expect(try waitUntil { try stage.counter(.released) > 0 })
+        #expect(daemon.calmLimit != nil)
+        #expect(stage.accepts(61))
+        #expect(try stage.drains())
+        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
+        #expect(try stage.counter(.retried) == 0)
         #expect(daemon.stop()?.status == 0)
     }
 

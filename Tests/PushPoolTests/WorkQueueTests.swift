@@ -285,7 +285,7 @@ struct BrakedQueueTests {
         push(1...500, to: queue)
         let all = takeAll(by: taker)
         #expect(all.map(\.id) == Array(1...500))
-        for place in all.indices.dropFirst(200) { #expect(all[place].had - all[place - 200].asked >= .seconds(1)) }
+        #expect(zip(all.dropFirst(200), all).allSatisfy { $0.had - $1.asked >= .seconds(1) })
     }
 
     @Test func `the tighter of brake and limits holds`() {
@@ -296,7 +296,7 @@ struct BrakedQueueTests {
             push(1...70, to: queue)
             let all = takeAll(by: taker)
             #expect(all.map(\.id) == Array(1...70))
-            for place in all.indices.dropFirst(50) { #expect(all[place].had - all[place - 50].asked >= .seconds(1)) }
+            #expect(zip(all.dropFirst(50), all).allSatisfy { $0.had - $1.asked >= .seconds(1) })
         }
     }
 
