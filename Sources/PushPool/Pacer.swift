@@ -69,7 +69,7 @@ struct Pacer {
 /// The pacer of all pools of a daemon: `max_rate` and `max_bandwidth` hold for all of them together.
 public final class SharedPacer: Sendable {
     /// No session asks sooner than so long after a refusal: several pushes are worth one wake-up, and what is late may be made up for.
-    private static let shortestWait = Duration.milliseconds(2)
+    static let shortestWait = Duration.milliseconds(2)
 
     private let pacer: Locked<Pacer>
     /// Whether there is a limit at all: who finds none takes no lock.

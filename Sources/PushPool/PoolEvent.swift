@@ -11,5 +11,9 @@ public enum PoolEvent: Sendable, Equatable {
     case capacityChanged
     /// The governor wants another number of sessions from now on.
     case resized(from: Int, to: Int)
+    /// The peer said ENHANCE_YOUR_CALM: no more pushes a second than these from now on, half of what there were.
+    case braked(pushesPerSecond: Int)
+    /// It has not said so again for long enough: that limit, which has grown meanwhile, is gone.
+    case brakeLifted
     case tokens(TokenNews)
 }

@@ -1,3 +1,4 @@
+internal import Synchronization
 internal import Threads
 
 /// The body of a pool's own thread: starts sessions' threads as its machine says, joins them, and tells the owner.
@@ -22,6 +23,7 @@ struct PoolLoop: ~Copyable {
     private var configuration: PoolConfiguration
     private var machine: PoolMachine
     private var governor: Governor
+    private var brake: CalmBrake
     private var handles: [SessionID: Handle] = [:]
     private var poller = Poller()
 
@@ -32,16 +34,18 @@ struct PoolLoop: ~Copyable {
         let settings = configuration.settings
         machine = PoolMachine(target: settings.sessions, backoff: settings.dialBackoff, now: .now)
         governor = Governor(settings)
+        brake = CalmBrake(quietTime: settings.quietTime)
     }
 
     /// Returns when the pool was closed and every thread is joined.
     mutating func run() {
         while !machine.isDone {
             govern()
+            if brake.tick(now: .now) { obeyBrake() }
             perform(machine.plan(now: .now, newID: SessionNumbers.next))
             poller.reset()
             poller.add(shared.messages.wakeDescriptor, for: .read)
-            poller.wait(until: [machine.deadline, governor.deadline].compactMap { $0 }.min())
+            poller.wait(until: [machine.deadline, governor.deadline, brake.deadline].compactMap { $0 }.min())
             for message in shared.messages.drain() { perform(handle(message)) }
         }
     }
@@ -63,6 +67,19 @@ struct PoolLoop: ~Copyable {
         if governor.deadline == nil && shared.queue.wasBlocked { governor.woke(now: now) }
     }
 
+    private mutating func calmDown() {
+        let now = ContinuousClock.now
+        guard brake.told(rate: shared.queue.rate(now: now), now: now), let limit = brake.limit else { return }
+        obeyBrake()
+        events.send(.braked(pushesPerSecond: limit))
+    }
+
+    private func obeyBrake() {
+        shared.queue.limit(to: brake.limit)
+        shared.brake.store(brake.limit ?? 0, ordering: .relaxed)
+        if brake.limit == nil { events.send(.brakeLifted) }
+    }
+
     private mutating func handle(_ message: PoolMessage) -> [PoolMachine.Effect] {
         let random = Double.random(in: 0..<1)
         switch message {
@@ -73,6 +90,7 @@ struct PoolLoop: ~Copyable {
         case .capacityChanged:
             return [.tell(.capacityChanged)]
         case .mustSlowDown(let id):
+            calmDown()
             machine.mustSlowDown(id, now: .now, random: random)
             return []
         case .tokens(let news):

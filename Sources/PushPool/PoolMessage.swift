@@ -8,7 +8,8 @@ enum PoolMessage: Sendable {
     /// It takes no more; `hasServed`: at least one answer below 500 came over it.
     case retired(SessionID, hasServed: Bool)
     case capacityChanged
-    /// The peer said ENHANCE_YOUR_CALM: dials must wait, whatever the session has served.
+    /// The peer said ENHANCE_YOUR_CALM, for the first time on this session: pushes become fewer, and dials must wait, whatever it
+    /// has served.
     case mustSlowDown(SessionID)
     case tokens(TokenNews)
     /// Its thread is about to end. Everything was reported, so many as perhaps processed because it broke.
@@ -72,6 +73,8 @@ struct PoolConfiguration: Sendable {
 final class PoolShared: Sendable {
     let queue: WorkQueue
     let capacity = Capacity()
+    /// Pushes a second that ENHANCE_YOUR_CALM has left the pool; 0 where it was not told so.
+    let brake = Atomic<Int>(0)
     let addresses = Locked(AddressBook())
     let resolver: Resolver
     /// The provider token that the youngest session opened with.

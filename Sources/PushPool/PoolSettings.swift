@@ -28,6 +28,8 @@ public struct PoolSettings: Sendable, Equatable {
     public var pingTimeout: Duration = .seconds(10)
     /// Stream identifiers run out after 2^30 requests (RFC 9113, 5.1.1); a session retires a little before.
     var requestsPerSession = (1 << 30) - 2000
+    /// From ENHANCE_YOUR_CALM to twice the pushes a second that it has left us.
+    var quietTime: Duration = .seconds(60)
     /// Our own ceiling on open streams of one session, under the peer's SETTINGS.
     public var maxConcurrentStreams: Int
     /// Whether `Outcome.delivered` carries `apns-id`: costs a String for each push.

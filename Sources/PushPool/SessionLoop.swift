@@ -35,6 +35,7 @@ struct SessionLoop: ~Copyable {
     /// What this session has added to the pool's capacity.
     private var announced = 0
     private var hasServed = false
+    private var wasToldToCalmDown = false
     private var token: ProviderToken?
     /// When the limits may let something go that waits, and this session is the one to take it.
     private var asksAgain: ContinuousClock.Instant?
@@ -138,18 +139,25 @@ struct SessionLoop: ~Copyable {
             machine.answered(.rejected(response.rejection), stream: stream, at: slot, &effects)
         case .reset(let slot, let stream, let code, let wasSent):
             if code == SessionMachine.enhanceYourCalm {
-                context.shared.messages.send(.mustSlowDown(context.id))
+                mustSlowDown()
                 machine.retire(because: .streamReset(code: code), &effects)
             }
             machine.streamReset(code: code, wasSent: wasSent, stream: stream, at: slot, &effects)
         case .settings(let limit):
             machine.limitChanged(to: limit, &effects)
         case .goAway(let last, let code, let debugData):
-            if code == SessionMachine.enhanceYourCalm { context.shared.messages.send(.mustSlowDown(context.id)) }
+            if code == SessionMachine.enhanceYourCalm { mustSlowDown() }
             machine.receivedGoAway(last: last, code: code, reason: ResponseBody(debugData).reason, &effects)
         case .pingAnswered(let number):
             machine.pingAnswered(number, now: now, &effects)
         }
+    }
+
+    /// Many streams may say the same: one word counts.
+    private mutating func mustSlowDown() {
+        if wasToldToCalmDown { return }
+        wasToldToCalmDown = true
+        context.shared.messages.send(.mustSlowDown(context.id))
     }
 
     private mutating func perform() {
@@ -179,7 +187,7 @@ struct SessionLoop: ~Copyable {
         asksAgain = nil
         if machine.phase != .open || ending != nil || codec.isOver { return }
         let free = codec.out.count > SessionLoop.mostBacklog ? 0 : machine.free
-        asksAgain = context.shared.queue.take(into: batch, free: free, for: context.id)
+        asksAgain = context.shared.queue.take(into: batch, free: free, for: context.id, now: now)
         if batch.isEmpty { return }
         refreshToken()
         while let notification = batch.popFirst() {

@@ -68,6 +68,12 @@ public final class SessionPool: Sendable {
     /// Streams that the open sessions can have open in all, from the peers' SETTINGS. 0 while none is open. Any thread.
     public var capacity: Int { shared.capacity.value }
 
+    /// Pushes a second that APNs has left this pool by ENHANCE_YOUR_CALM; `nil` where it was not told so. Any thread.
+    public var brake: Int? {
+        let limit = shared.brake.load(ordering: .relaxed)
+        return limit > 0 ? limit : nil
+    }
+
     /// Notifications that no session has taken yet. Any thread.
     public var waiting: Int { shared.queue.count }
 

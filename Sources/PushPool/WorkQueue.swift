@@ -4,7 +4,7 @@ internal import Threads
 ///
 /// Work goes to whoever has room, when it has room. One lock for a batch; nobody is rung who is awake or full.
 final class WorkQueue: Sendable {
-    private struct Seat {
+    struct Seat {
         let session: SessionID
         let wakeUp: WakeUp
         /// Streams it could open when it last looked.
@@ -17,7 +17,7 @@ final class WorkQueue: Sendable {
         var isHungry: Bool { free > 0 }
     }
 
-    private struct State {
+    struct State {
         let waiting = Ring<Notification>()
         /// How many of those avoid a session: while there are none, nobody looks for any.
         var avoiders = 0
@@ -27,16 +27,17 @@ final class WorkQueue: Sendable {
         var timekeeper: SessionID?
         /// Something has waited since the last look though every session was full.
         var wasBlocked = false
+        /// This pool's own limit of pushes a second, while APNs wants calm.
+        var brake: Meter?
+        var tally = PushTally(now: .now)
     }
 
     /// A session is not woken for less than this while another one that is awake could do it: at 1 to 16 pushes a turn
     /// the wake-up costs more than the pushes (measured: 2 x 1 streams 15 us a push, 2 x 100 streams 1.6).
     private static let worthWaking = 16
-    /// A wait under the limits that is worth waking another session for, so that one alone does not get all that goes.
-    private static let worthPassingOn = Duration.milliseconds(10)
 
-    private let state = Locked(State())
-    private let pacer: SharedPacer
+    let state = Locked(State())
+    let pacer: SharedPacer
     /// Rung when `Load.wasBlocked` comes true.
     private let blocked: WakeUp
 
@@ -92,15 +93,6 @@ final class WorkQueue: Sendable {
 
     var count: Int { state.withLock { $0.waiting.count } }
 
-    /// The limits are others now: who waits for the old ones asks again at once.
-    func limitsChanged() {
-        let toRing = state.withLock { state in
-            state.timekeeper = nil
-            return WorkQueue.sleepers(&state, enoughFor: state.waiting.count)
-        }
-        for wakeUp in toRing { wakeUp.ring() }
-    }
-
     /// What the governor looks at.
     struct Load: Equatable {
         /// Since the last look something waited though every session was full. Limits make nobody full.
@@ -154,7 +146,11 @@ final class WorkQueue: Sendable {
     ///
     /// A session calls this in every turn, even with nothing free: it is how the queue knows who is hungry. What avoids
     /// this session stays for another, as long as there is one.
-    func take(into batch: Ring<Notification>, free: Int, for session: SessionID) -> ContinuousClock.Instant? {
+    ///
+    /// - Parameter now: of the session's turn; a little late is early enough.
+    func take(
+        into batch: Ring<Notification>, free: Int, for session: SessionID, now: ContinuousClock.Instant
+    ) -> ContinuousClock.Instant? {
         let (toRing, again): ([WakeUp], ContinuousClock.Instant?) = state.withLock { state in
             guard let seat = state.seats.firstIndex(where: { $0.session == session }) else { return ([], nil) }
             if state.timekeeper == session { state.timekeeper = nil }
@@ -164,12 +160,13 @@ final class WorkQueue: Sendable {
                 let share = min(free, WorkQueue.share(of: state.waiting.count, for: seat, state))
                 state.seats[seat].lastRound = state.round
                 let taken: Int
-                if pacer.isLimiting {
+                if state.brake != nil || pacer.isLimiting {
                     (taken, opening) = movePaced(share, to: batch, avoiding: session, &state)
                 } else {
                     taken = WorkQueue.move(share, to: batch, avoiding: session, &state)
                 }
                 state.seats[seat].free = free - taken
+                if taken > 0 { state.tally.count(taken, now: now) }
             }
             state.seats[seat].isAsleep = true
             if state.waiting.isEmpty { return ([], nil) }
@@ -179,19 +176,6 @@ final class WorkQueue: Sendable {
         }
         for wakeUp in toRing { wakeUp.ring() }
         return again
-    }
-
-    /// The limits let nothing go before `opening`: one session keeps that time for all, and has something to take then.
-    private static func wait(
-        until opening: ContinuousClock.Instant, _ seat: Int, hasTaken: Bool, _ state: inout State
-    ) -> ([WakeUp], ContinuousClock.Instant?) {
-        if state.timekeeper != nil { return ([], nil) }
-        if hasTaken && opening - .now >= worthPassingOn {
-            let next = nextSleeper(after: seat, &state)
-            if !next.isEmpty { return (next, nil) }
-        }
-        state.timekeeper = state.seats[seat].session
-        return ([], opening)
     }
 
     /// An equal part for each hungry session that had none yet in this round, so that the first to look does not take all.
@@ -230,33 +214,8 @@ final class WorkQueue: Sendable {
         return taken
     }
 
-    /// As `move`, but only what the limits let go; and when they let the next one go, where that is why it stopped.
-    private func movePaced(
-        _ share: Int, to batch: Ring<Notification>, avoiding session: SessionID, _ state: inout State
-    ) -> (taken: Int, opening: ContinuousClock.Instant?) {
-        var taken = 0
-        var passed: [Notification] = []
-        var opening: ContinuousClock.Instant?
-        while taken < share, opening == nil, let notification = state.waiting.popFirst() {
-            if notification.avoiding == session && state.seats.count > 1 {
-                passed.append(notification)
-                continue
-            }
-            opening = pacer.admit(payload: notification.payload.count)
-            if opening != nil {
-                state.waiting.prepend(notification)
-            } else {
-                if notification.avoiding != nil { state.avoiders -= 1 }
-                batch.append(notification)
-                taken += 1
-            }
-        }
-        for notification in passed.reversed() { state.waiting.prepend(notification) }
-        return (taken, opening)
-    }
-
     /// Wakes as few sessions as can carry the work, each with enough to be worth it.
-    private static func sleepers(_ state: inout State, enoughFor waiting: Int) -> [WakeUp] {
+    static func sleepers(_ state: inout State, enoughFor waiting: Int) -> [WakeUp] {
         let hungry = state.seats.count { $0.isHungry }
         if waiting == 0 || hungry == 0 { return [] }
         let portion = max(worthWaking, (waiting + hungry - 1) / hungry)
@@ -276,7 +235,7 @@ final class WorkQueue: Sendable {
     }
 
     /// Something was left that this session would not or could not take: one other hungry sleeper has a look.
-    private static func nextSleeper(after seat: Int, _ state: inout State) -> [WakeUp] {
+    static func nextSleeper(after seat: Int, _ state: inout State) -> [WakeUp] {
         let count = state.seats.count
         for step in 1..<max(count, 1) {
             let other = (seat + step) % count

@@ -5,7 +5,10 @@ import RedisQueue
 extension Dispatcher {
     /// Tells each list how many jobs could go out now. A list of lower priority is asked while those before it are empty.
     mutating func offerPlaces() {
-        var places = withinLimits(phase == .running ? apps.reduce(0) { $0 + $1.places(now: now) } : 0)
+        nextRefill = nil
+        var places = 0
+        if phase == .running { for app in apps { places += withinBrake(app.places(now: now), of: app) } }
+        places = withinLimits(places)
         // Whose jobs come next nobody knows: the places of one app must not fill another beyond measure.
         let most = apps.reduce(Int.max) { min($0, $1.room) }
         for list in lists {
@@ -19,13 +22,25 @@ extension Dispatcher {
     /// Under a limit of pushes or bits a second no more jobs wait here than half a second carries: the others stay where LLEN
     /// counts them.
     private mutating func withinLimits(_ places: Int) -> Int {
-        nextRefill = nil
         guard places > 0, let holding = pacer.holding else { return places }
-        let waiting = apps.reduce(0) { $0 + $1.pool.waiting + $1.outgoing.count }
+        let waiting = apps.reduce(0) { $0 + $1.waiting }
+        return refill(places, holding: holding, waiting: waiting, halfGoneIn: pacer.duration(of: (waiting + 1) / 2))
+    }
+
+    /// The same for one app that APNs has asked for calm.
+    private mutating func withinBrake(_ places: Int, of app: PushApp) -> Int {
+        guard places > 0, let brake = app.pool.brake else { return places }
+        let waiting = app.waiting
+        let half = Duration.seconds(Double((waiting + 1) / 2) / Double(brake))
+        return refill(places, holding: max(1, brake / 2), waiting: waiting, halfGoneIn: half)
+    }
+
+    /// Nobody says when a session takes something: it is asked again when half of what waits is gone.
+    private mutating func refill(_ places: Int, holding: Int, waiting: Int, halfGoneIn half: Duration) -> Int {
         let room = max(0, holding - waiting)
         guard room < places, room < (holding + 1) / 2 else { return min(places, room) }
-        // Nobody says when a session takes something: the limits tell when half of it is gone.
-        nextRefill = now + max(.milliseconds(5), pacer.duration(of: (waiting + 1) / 2))
+        let again = now + max(.milliseconds(5), half)
+        nextRefill = min(nextRefill ?? again, again)
         return room
     }
 

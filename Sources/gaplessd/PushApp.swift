@@ -47,6 +47,9 @@ final class PushApp {
     /// `app "beta": `, or nothing for the top level: the beginning of a log line.
     var label: String { name.map { "app \"\($0)\": " } ?? "" }
 
+    /// Jobs that no session has taken yet.
+    var waiting: Int { pool.waiting + outgoing.count }
+
     /// How many more of this app's jobs may be claimed. One batch more than the streams keeps sessions busy between claims.
     func places(now: ContinuousClock.Instant) -> Int {
         let streams = pool.capacity

@@ -28,6 +28,55 @@ struct DaemonSessionTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    @Test func `after ENHANCE_YOUR_CALM half as many go out, said once, and what that holds back is counted by LLEN`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        try stage.push((0..<400).map { pushJob(deviceToken($0)) })
+        #expect(stage.accepts(401))
+        #expect(try stage.drains())
+        stage.simulator.goAway(GoAway(code: 11, debugData: "too much"))
+        #expect(waitUntil { daemon.calmLimit != nil })
+        let limit = try #require(daemon.calmLimit)
+        #expect((10...201).contains(limit))
+        try stage.push((1000..<1000 + 3 * limit).map { pushJob(deviceToken($0)) })
+        var held = 0
+        let isDone = try waitUntil(every: .milliseconds(20)) {
+            held = max(held, try stage.status().inFlight)
+            return stage.simulator.totals.accepted == 401 + 3 * limit
+        }
+        #expect(isDone)
+        // Half a second's worth waits, and some are on their way or answered and not yet settled.
+        #expect(held <= limit, "\(held) were held")
+        let entries = Array(stage.simulator.ledger.entries.dropFirst(401))
+        // A push may be a little late on its way.
+        let isHalf = zip(entries.dropFirst(limit), entries).allSatisfy { $0.time - $1.time >= .milliseconds(900) }
+        #expect(isHalf, "more than \(limit) in a second")
+        #expect(try stage.drains())
+        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
+        #expect(daemon.complaints.count { $0.contains("APNs asks for calm") } == 1)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `what waits for sessions when APNs asks for calm goes back to the list, and out in its time`() throws {
+        let stage = try DaemonStage { $0.behaviour.streamLimit = 10 }
+        stage.simulator.behave { $0.script.latency = .seconds(1)...(.seconds(1)) }
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        try stage.push((0..<60).map { pushJob(deviceToken($0)) })
+        // Two sessions of ten streams, and as many jobs more.
+        #expect(try waitUntil { try stage.status().inFlight == 40 })
+        #expect(try stage.counter(.released) == 0)
+        stage.simulator.goAway(GoAway(code: 11))
+        #expect(try waitUntil { try stage.counter(.released) > 0 })
+        #expect(daemon.calmLimit != nil)
+        #expect(stage.accepts(61))
+        #expect(try stage.drains())
+        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
+        #expect(try stage.counter(.retried) == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `what APNs certainly did not process goes out again at once and counts for nothing`() throws {
         let stage = try DaemonStage()
         stage.simulator.plan(token: "0a", answers: [.resetStream(code: 7), .resetStream(code: 7)])
@@ -148,5 +197,13 @@ struct DaemonSessionTests {
         stage.simulator.behave { $0.greeting = .settings }
         #expect(stage.accepts(1))
         #expect(daemon.stop()?.status == 0)
+    }
+}
+
+extension DaemonProcess {
+    /// Pushes a second that it says APNs has left it.
+    fileprivate var calmLimit: Int? {
+        let words = standardError.split(separator: "APNs asks for calm (ENHANCE_YOUR_CALM): at most ").dropFirst().first
+        return words?.split(separator: " pushes a second from now on.").first.flatMap { Int($0) }
     }
 }

@@ -201,6 +201,57 @@ struct SessionFaultTests {
         #expect(.now - begin >= .milliseconds(400))
     }
 
+    @Test func `after a GOAWAY for the sake of calm no second has more than half the pushes, on any session`() throws {
+        let angry = FakeServer.Script(
+            answers: Array(repeating: .status(200), count: 100) + [.goAway(last: 199, code: 11)])
+        let server = try FakeServer([angry, .init()])
+        let fixture = try PoolFixture(port: server.port)
+        fixture.waitUntilOpened()
+        fixture.push(100)
+        fixture.waitForDeliveries(100)
+        #expect(fixture.pool.brake == nil)
+        fixture.push(1)
+        let limit = try #require(fixture.waitUntilBraked())
+        // Of all in one second, or in two where the machine is slow.
+        #expect((1...50).contains(limit))
+        #expect(fixture.pool.brake == limit)
+        fixture.waitUntilOpened(2)
+        fixture.waitForDeliveries(101)
+        let begin = ContinuousClock.now
+        fixture.push(3 * limit)
+        fixture.waitForDeliveries(101 + limit + 1)
+        #expect(.now - begin >= .seconds(1), "\(limit) a second")
+        #expect(fixture.waitForDeliveries(101 + 2 * limit).count <= 101 + 3 * limit)
+        #expect(.now - begin >= .milliseconds(1900), "\(limit) a second")
+    }
+
+    @Test func `many streams that are reset for the sake of calm brake once, and in time the brake is lifted`() throws {
+        let angry = FakeServer.Script(answers: Array(repeating: .status(200), count: 60) + [.reset(11)])
+        let server = try FakeServer([angry, .init()])
+        let fixture = try PoolFixture(port: server.port) { $0.quietTime = .milliseconds(300) }
+        fixture.waitUntilOpened()
+        fixture.push(60)
+        fixture.waitForDeliveries(60)
+        let begin = ContinuousClock.now
+        fixture.push(40)
+        fixture.waitForDeliveries(100)
+        let limit = try #require(fixture.waitUntilBraked())
+        fixture.events.wait { $0.contains(.brakeLifted) }
+        #expect(.now - begin >= .milliseconds(600), "it doubles once, to what was measured or less, before it goes")
+        #expect(fixture.events.all.count { if case .braked = $0 { true } else { false } } == 1)
+        #expect(fixture.pool.brake == nil)
+        let then = fixture.push(10 * limit)
+        #expect(fixture.waitForDeliveries(100 + then.count).count == 100 + then.count)
+    }
+
+    @Test func `a stream that is reset for another reason brakes nothing`() throws {
+        let server = try FakeServer([.init(answers: [.reset(7), .reset(2), .status(200)])])
+        let fixture = try PoolFixture(port: server.port)
+        fixture.push(3)
+        fixture.waitForDeliveries(3)
+        #expect(fixture.pool.brake == nil)
+    }
+
     @Test func `the kernel gives a dead connection up after 20 seconds`() throws {
         let server = try FakeServer()
         let fixture = try PoolFixture(port: server.port)

@@ -18,9 +18,9 @@ private struct Taker {
     func take(_ free: Int) -> [UInt64] { takePaced(free).ids }
 
     /// And when it was told to ask again.
-    func takePaced(_ free: Int) -> (ids: [UInt64], again: ContinuousClock.Instant?) {
+    func takePaced(_ free: Int, now: ContinuousClock.Instant = .now) -> (ids: [UInt64], again: ContinuousClock.Instant?) {
         let batch = Ring<PushPool.Notification>()
-        let again = queue.take(into: batch, free: free, for: id)
+        let again = queue.take(into: batch, free: free, for: id, now: now)
         var ids: [UInt64] = []
         while let notification = batch.popFirst() { ids.append(notification.id) }
         return (ids, again)
@@ -248,6 +248,85 @@ struct PacedQueueTests {
         #expect(queue.count == 2)
         #expect(takers[1].takePaced(10).ids == [])
         #expect(queue.withdraw() == [1, 3])
+    }
+}
+
+@Suite("The queue that sessions share, under a brake of its own")
+struct BrakedQueueTests {
+    private let queue = WorkQueue()
+
+    /// What one session gets when it asks as often as it is told to, until nothing waits: when it asked for each, and when it had it.
+    private func takeAll(by taker: Taker) -> [(id: UInt64, asked: ContinuousClock.Instant, had: ContinuousClock.Instant)] {
+        var all: [(id: UInt64, asked: ContinuousClock.Instant, had: ContinuousClock.Instant)] = []
+        var poller = Poller()
+        while true {
+            let asked = ContinuousClock.now
+            let (ids, again) = taker.takePaced(1000)
+            all += ids.map { ($0, asked, .now) }
+            guard let again else { return all }
+            poller.reset()
+            poller.wait(until: again)
+        }
+    }
+
+    @Test func `a session takes what the brake lets go, and is told when to ask again`() throws {
+        let taker = Taker(1, queue, free: 10)
+        queue.limit(to: 1)
+        push(1...3, to: queue)
+        let begin = ContinuousClock.now
+        let (ids, again) = taker.takePaced(10)
+        #expect(ids == [1])
+        #expect(try #require(again) > begin + .milliseconds(900))
+    }
+
+    @Test func `no second has more than the brake lets go`() {
+        let taker = Taker(1, queue, free: 1000)
+        queue.limit(to: 200)
+        push(1...500, to: queue)
+        let all = takeAll(by: taker)
+        #expect(all.map(\.id) == Array(1...500))
+        #expect(zip(all.dropFirst(200), all).allSatisfy { $0.had - $1.asked >= .seconds(1) })
+    }
+
+    @Test func `the tighter of brake and limits holds`() {
+        for (brake, limit) in [(50, 100_000.0), (100_000, 50.0)] {
+            let queue = WorkQueue(pacer: SharedPacer(pushesPerSecond: limit))
+            let taker = Taker(1, queue, free: 1000)
+            queue.limit(to: brake)
+            push(1...70, to: queue)
+            let all = takeAll(by: taker)
+            #expect(all.map(\.id) == Array(1...70))
+            #expect(zip(all.dropFirst(50), all).allSatisfy { $0.had - $1.asked >= .seconds(1) })
+        }
+    }
+
+    @Test func `who waits is rung when the brake lets more go, and when it is gone`() {
+        let taker = Taker(1, queue, free: 10)
+        queue.limit(to: 1)
+        push(1...9, to: queue)
+        var (ids, again) = taker.takePaced(10)
+        #expect(again != nil)
+        for limit in [4, nil] {
+            _ = taker.wasRung
+            queue.limit(to: limit)
+            #expect(taker.wasRung)
+            let more = taker.takePaced(10)
+            ids += more.ids
+            again = more.again
+        }
+        #expect(ids == Array(1...9))
+        #expect(again == nil)
+    }
+
+    @Test func `it knows how many were taken in a second`() {
+        let start = ContinuousClock.now
+        let takers = [Taker(1, queue), Taker(2, queue)]
+        #expect(queue.rate(now: start) == 0)
+        push(1...50, to: queue)
+        #expect(takers[0].takePaced(20, now: start).ids.count == 20)
+        #expect(takers[1].takePaced(20, now: start + .milliseconds(500)).ids.count == 20)
+        #expect(takers[0].takePaced(20, now: start + .milliseconds(1500)).ids.count == 10)
+        #expect(queue.rate(now: start + .seconds(2)) == 40)
     }
 }
 

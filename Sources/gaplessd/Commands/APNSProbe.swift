@@ -29,7 +29,7 @@ enum APNSProbe {
                 case .dialFailed(_, let address, let fault, _), .closed(_, let address, let fault):
                     throw ProbeFault(fault, at: address)
                 case .tokens(let news): news.warn()
-                case .capacityChanged, .resized: continue
+                case .capacityChanged, .resized, .braked, .brakeLifted: continue
                 }
             }
             poller.reset()

@@ -123,7 +123,7 @@ struct SingleSend {
             case .dialFailed(_, let address, let fault, _), .closed(_, let address, let fault):
                 throw Fault(description: "\(address): no answer: \(fault.logText)")
             case .tokens(let news): news.warn()
-            case .capacityChanged, .resized: continue
+            case .capacityChanged, .resized, .braked, .brakeLifted: continue
             }
         }
         return false

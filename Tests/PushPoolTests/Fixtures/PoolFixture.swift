@@ -51,6 +51,15 @@ final class PoolFixture {
         return deliveries.all
     }
 
+    /// Waits until APNs' wish for calm is heard; the pushes a second that it leaves.
+    func waitUntilBraked() -> Int? {
+        func limits(_ events: [PoolEvent]) -> [Int] {
+            events.compactMap { if case .braked(let limit) = $0 { limit } else { nil } }
+        }
+        events.wait { !limits($0).isEmpty }
+        return limits(events.all).first
+    }
+
     /// Waits until so many sessions have opened.
     func waitUntilOpened(_ count: Int = 1) {
         events.wait { events in

@@ -1,0 +1,73 @@
+/// How many pushes a second a pool may make after its peer said ENHANCE_YOUR_CALM (RFC 9113, 7): half of what it made, and with each
+/// quiet minute twice as many, until that is more than it made before. Knows no thread and no clock.
+struct CalmBrake {
+    /// Who is told so soon after a halving is told of the pushes before it: a rate is counted over a second.
+    static let echo = Duration.seconds(1)
+
+    /// Without another word for so long, the limit doubles.
+    let quietTime: Duration
+    /// Pushes a second, 1 or more; `nil` where nothing brakes.
+    private(set) var limit: Int?
+    /// When the limit doubles, or goes.
+    private(set) var deadline: ContinuousClock.Instant?
+    /// The rate at the first word.
+    private var measured = 0
+    private var halvedAt: ContinuousClock.Instant?
+
+    init(quietTime: Duration) {
+        self.quietTime = quietTime
+    }
+
+    /// A session was told to calm down. Returns whether the limit has become less.
+    ///
+    /// - Parameter rate: pushes a second that the pool has made lately. Where there were none, there is nothing to halve.
+    mutating func told(rate: Int, now: ContinuousClock.Instant) -> Bool {
+        let before = limit ?? rate
+        if before == 0 { return false }
+        deadline = now + quietTime
+        if let limit {
+            if limit == 1 || halvedAt.map({ now - $0 < CalmBrake.echo }) ?? false { return false }
+        } else {
+            measured = rate
+        }
+        limit = max(1, before / 2)
+        halvedAt = now
+        return true
+    }
+
+    /// Time has passed. Returns whether the limit is higher now, or gone.
+    mutating func tick(now: ContinuousClock.Instant) -> Bool {
+        guard let limit, let due = deadline, due <= now else { return false }
+        let larger = limit * 2
+        self.limit = larger > measured ? nil : larger
+        deadline = self.limit == nil ? nil : now + quietTime
+        return true
+    }
+}
+
+/// How many pushes a pool makes in a second, for an addition a batch. Who counts need not agree on the time to the millisecond.
+struct PushTally {
+    /// A word that comes so much later is not about these pushes any more.
+    static let memory = Duration.seconds(10)
+
+    /// The end of the second that is being counted. The next one begins with the first push after it.
+    private var end: ContinuousClock.Instant
+    private var pushes = 0
+    /// In the second right before.
+    private var pushesBefore = 0
+
+    init(now: ContinuousClock.Instant) { end = now }
+
+    mutating func count(_ pushes: Int, now: ContinuousClock.Instant) {
+        if now < end {
+            self.pushes += pushes
+        } else {
+            pushesBefore = now < end + .seconds(1) ? self.pushes : 0
+            self.pushes = pushes
+            end = now + .seconds(1)
+        }
+    }
+
+    /// Pushes in the last second that had any, or in the one that is not over yet, should those be more already.
+    func rate(now: ContinuousClock.Instant) -> Int { now < end + PushTally.memory ? max(pushes, pushesBefore) : 0 }
+}
