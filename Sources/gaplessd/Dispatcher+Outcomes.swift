@@ -188,11 +188,11 @@ extension Dispatcher {
         return job
     }
 
-    /// Back to its list: as it was, but that sends which APNs may have had stay known.
+    /// Back to its list: as it was, but that sends which APNs may have had stay known. Who stops the daemon finds every job as it came.
     mutating func release(_ number: UInt64, toTail: Bool = false) {
         guard let job = remove(number) else { return }
         counters.released += 1
-        let isAsItWas = job.maybeDuplicates == 0
+        let isAsItWas = job.maybeDuplicates == 0 || phase != .running
         settle(job, isAsItWas ? .release(toTail: toTail || apps.count > 1) : .split(into: [forReturn(job)]))
     }
 

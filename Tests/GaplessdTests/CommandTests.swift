@@ -30,6 +30,20 @@ struct CommandTests {
         #expect(call.errors.contains("Error: "))
     }
 
+    @Test(arguments: [["--version"], ["help"], ["help", "dead"]])
+    func `What cannot be written is told, and is no success`(arguments: [String]) throws {
+        for (output, fault) in [("/dev/full", "No space left on device"), ("&-", "Bad file descriptor")] {
+            let call = try Call(arguments, under: ["sh", "-c", "exec \"$0\" \"$@\" >\(output)"])
+            #expect(call.status == 1)
+            #expect(call.errors == "Error: standard output cannot be written: \(fault)\n")
+        }
+    }
+
+    @Test func `A reader that has seen enough needs no word of it`() throws {
+        let call = try Call(["help"], under: ["sh", "-c", "\"$0\" \"$@\" | true"])
+        #expect(call.errors == "")
+    }
+
     @Test func `A word that is neither call nor file is named, and so is an option that nobody knows`() throws {
         let call = try Call(["statsu", "x.json"])
         #expect(call.status == 64)

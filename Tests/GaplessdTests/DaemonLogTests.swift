@@ -108,10 +108,11 @@ struct DaemonLogTests {
         #expect(daemon.complaints.count { $0.contains("[Gapless E]") } == 3)
     }
 
-    @Test func `SIGUSR1 is one line of counters`() throws {
+    @Test(arguments: ["info", "error"]) func `SIGUSR1 is one line of counters, at any level`(level: String) throws {
         let stage = try DaemonStage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let daemon = try stage.start(["log_level": "\"\(level)\""])
+        try stage.push(pushJob("0f"))
+        #expect(try waitUntil { try stage.counter(.sent) == 1 })
         daemon.signal(SIGUSR1)
         #expect(daemon.says("Counters: "))
         let line = try #require(daemon.reports.first { $0.contains("Counters: ") })

@@ -105,6 +105,36 @@ struct DaemonReloadTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    @Test func `another password of Redis, and how many dead letters it keeps`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(["metrics_listen": "\"127.0.0.1:0\""])
+        try stage.open(daemon)
+        try stage.redis("CONFIG", "SET", "requirepass", "new-9172")
+        try stage.write(["redis_password": "\"new-9172\"", "redis_dead_letter_max": "1", "metrics_listen": "\"127.0.0.1:0\""])
+        daemon.signal(SIGHUP)
+        #expect(daemon.says("Reloaded: "), "\(daemon.standardError)")
+        try stage.redis("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        try stage.push([pushJob("0a"), "no job", "none either"])
+        #expect(stage.accepts(2))
+        #expect(try waitUntil { try stage.counter(.dead) == 2 })
+        #expect(try waitUntil { try stage.status().dead == 1 })
+        #expect(!daemon.standardError.contains("NOAUTH") && !daemon.standardError.contains("new-9172"))
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a key file that is a pipe which nobody writes to is refused, and stops nothing`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        #expect(mkfifo(stage.folder.file("key.fifo"), 0o600) == 0)
+        try stage.write(["apns_auth_key_path": "\"key.fifo\""])
+        daemon.signal(SIGHUP)
+        #expect(daemon.says("nothing came out of it within 2.0 seconds"), "\(daemon.standardError)")
+        try stage.push(pushJob("0a"))
+        #expect(stage.accepts(2))
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `other settings hold from then on`() throws {
         let stage = try DaemonStage()
         let daemon = try stage.start()

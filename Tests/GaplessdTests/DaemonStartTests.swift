@@ -87,6 +87,31 @@ struct DaemonStartTests {
         #expect(daemon.wait(atMost: .seconds(10))?.status == 0)
     }
 
+    @Test func `signals are answered from the first moment`() throws {
+        let settings = folder.file("settings.fifo")
+        #expect(mkfifo(settings, 0o600) == 0)
+        let daemon = try ChildProcess(BuiltProducts.path("gaplessd"), [settings])
+        // Opened only when the other end is: by the daemon, which then waits for what is written.
+        let pipe = open(settings, O_WRONLY)
+        defer { close(pipe) }
+        for signal in [SIGHUP, SIGUSR1, SIGTERM] { daemon.kill(signal) }
+        #expect(daemon.wait(atMost: .seconds(10))?.status == 0)
+    }
+
+    @Test func `settings may come through a pipe, and one that nobody writes to is a fault`() throws {
+        let settings = folder.file("settings.fifo")
+        #expect(mkfifo(settings, 0o600) == 0)
+        let fault = try call("check", "--offline", settings)
+        #expect(fault.status == 78)
+        #expect(fault.errors.first?.contains("nothing came out of it within 2.0 seconds") == true, "\(fault.errors)")
+        let stage = try DaemonStage()
+        let process = try ChildProcess(
+            "sh", ["-c", "cat \"$1\" > \"$2\" & exec \"$0\" check --offline \"$2\"", BuiltProducts.path("gaplessd"), stage.write(), settings],
+            standardOutput: .file(folder.file("out")), standardError: .file(folder.file("err")))
+        #expect(process.wait(atMost: .seconds(20))?.status == 78)
+        #expect(File.read(folder.file("err")).contains("apns_auth_key_path"))
+    }
+
     @Test func `what runs is to be seen in Redis`() throws {
         let stage = try DaemonStage()
         let daemon = try stage.start()

@@ -24,6 +24,20 @@ struct JobMarkTests {
         #expect(string(try read(before).markedForRetry(attempts: 1, deadline: 99)) == after)
     }
 
+    @Test func `as doubtful it keeps its count and its deadline, whatever its retries`() throws {
+        let job = try read(#"{"token":"ab","data":{},"_gapless_RETRYING":2}"#)
+        let marked = try read(string(job.markedAsDoubtful(3, deadline: 99)))
+        #expect(string(marked.bytes) == #"{"token":"ab","data":{},"_gapless_RETRYING":2,"_gapless_doubtful":3,"_gapless_deadline":99}"#)
+        #expect((marked.attempts, marked.doubtful, marked.deadline) == (2, 3, 99))
+        #expect(try read(string(marked.markedForRetry(attempts: 3, deadline: nil, doubtful: 5))).doubtful == 5)
+        #expect(string(marked.unmarked()) == #"{"token":"ab","data":{}}"#)
+    }
+
+    @Test(arguments: [("-1", 0), ("11", 10), ("10", 10), ("\"3\"", 0), ("2.5", 0), ("99999999999999999999", 10), ("null", 0)])
+    func `a count of doubtful sends that no daemon wrote is the nearest that one would write`(text: String, count: Int) throws {
+        #expect(try read("{\"token\":\"ab\",\"data\":{},\"_gapless_doubtful\":\(text)}").doubtful == count)
+    }
+
     @Test func `keeps a deadline that it is not given anew`() throws {
         #expect(string(try read(#"{"token":"ab","data":{},"_gapless_deadline":5}"#).markedForRetry(attempts: 2, deadline: nil))
             == #"{"token":"ab","data":{},"_gapless_deadline":5,"_gapless_RETRYING":2}"#)

@@ -68,11 +68,14 @@ struct PoolMachineTests {
         _ = pool.plan()
         #expect(pool.failed(1) == [.tell(.dialFailed(SessionID(1), address: "a", fault, retryIn: .seconds(1)))])
         #expect(pool.plan(1) == [])
-        #expect(pool.failed(2) == [.tell(.dialFailed(SessionID(2), address: "a", fault, retryIn: .seconds(2)))])
-        #expect(pool.plan(1.9) == [])
-        #expect(pool.machine.deadline == pool.start + .seconds(2))
-        #expect(pool.plan(2) == [3])
-        #expect(pool.failed(3, 2) == [.tell(.dialFailed(SessionID(3), address: "a", fault, retryIn: .seconds(4)))])
+        // Begun together with the first: the same failure.
+        #expect(pool.failed(2) == [.tell(.dialFailed(SessionID(2), address: "a", fault, retryIn: .seconds(1)))])
+        #expect(pool.plan(0.9) == [])
+        #expect(pool.machine.deadline == pool.start + .seconds(1))
+        #expect(pool.plan(1) == [3])
+        #expect(pool.failed(3, 1) == [.tell(.dialFailed(SessionID(3), address: "a", fault, retryIn: .seconds(2)))])
+        #expect(pool.plan(3) == [4])
+        #expect(pool.failed(4, 3) == [.tell(.dialFailed(SessionID(4), address: "a", fault, retryIn: .seconds(4)))])
     }
 
     @Test func `a session that opened after failures lets the others go on when it serves`() {

@@ -146,6 +146,14 @@ struct OpenSessionTests {
         #expect(session.answer(1) == [.report(2, delivered), .disconnect(.retired(.usedUp))])
     }
 
+    @Test(arguments: [(400, "IdleTimeout"), (503, "Shutdown")])
+    func `an answer that says goodbye retires it, as GOAWAY would`(status: Int, reason: String) {
+        var session = Session(inFlight: [1, 2])
+        let farewell = Outcome.rejected(Rejection(status: status, reason: reason))
+        #expect(session.tell { $0.answered(farewell, stream: 1, at: 0, &$1) } == [.report(1, farewell), .retire])
+        #expect(session.answer(1) == [.report(2, delivered), .disconnect(.retired(.farewell))])
+    }
+
     @Test func `three answers of 500 in a row retire it, and any other answer begins the row anew`() {
         var session = Session(inFlight: [1, 2, 3, 4, 5, 6, 7])
         let error = Outcome.rejected(Rejection(status: 500, reason: "InternalServerError"))

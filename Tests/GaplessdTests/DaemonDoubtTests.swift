@@ -1,0 +1,56 @@
+import APNSSimulator
+import Glibc
+import Harness
+import RedisQueue
+import Testing
+
+@Suite("A job that APNs may have had, again and again", .timeLimit(.minutes(30)))
+struct DaemonDoubtTests {
+    @Test func `goes out ten times uncounted and then three times counted, however its retries go`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(["retry_delays": "[0.1]"])
+        try stage.open(daemon)
+        stage.simulator.plan(token: "0a", answers: Array(repeating: .resetStream(code: 2), count: 100))
+        try stage.push(pushJob("0a"))
+        #expect(try waitUntil { try stage.status().dead == 1 })
+        #expect(stage.simulator.ledger.requests(for: "0a").count == 14)
+        #expect(Set(stage.simulator.ledger.requests(for: "0a").map(\.expiration)).count == 1)
+        let letter = try stage.redis("LINDEX", stage.keys.dead, "0").text ?? ""
+        #expect(letter.contains(#""attempts": 14"#) || letter.contains(#""attempts":14"#), "\(letter)")
+        #expect(try stage.counter(.retried) == 3)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    /// Each cut leaves no session for a while, so that the job goes back to the list.
+    @Test func `is counted over give-backs as well, and keeps its first deadline`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start([
+            "pool_size": "1", "retry_delays": "[0.1]", "retry_limit": "0", "apns_dial_backoff_min": "1.5", "apns_dial_backoff_max": "1.5",
+            "apns_dial_backoff_jitter": "0",
+        ])
+        try stage.open(daemon)
+        stage.simulator.plan(token: "0a", answers: Array(repeating: .closeConnection(recorded: false), count: 100))
+        try stage.push(pushJob("0a"))
+        #expect(try waitUntil(atMost: .seconds(60)) { try stage.status().dead == 1 }, "\(daemon.standardError)")
+        #expect(stage.simulator.ledger.requests(for: "0a").count == 11)
+        #expect(Set(stage.simulator.ledger.requests(for: "0a").map(\.expiration)).count == 1)
+        #expect(try stage.counter(.released) > 0, "it was never given back")
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `one that APNs certainly refused rests a second after ten times, and costs no retry`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(["pool_size": "1"])
+        try stage.open(daemon)
+        stage.simulator.plan(token: "0a", answers: Array(repeating: .resetStream(code: 7), count: 25))
+        let start = ContinuousClock.now
+        try stage.push(pushJob("0a"))
+        #expect(stage.accepts(2))
+        #expect(.now - start >= .seconds(2))
+        #expect(stage.simulator.ledger.requests(for: "0a").count == 26)
+        #expect(try stage.counter(.postponed) == 2)
+        #expect(try stage.counter(.retried) == 0)
+        #expect(try stage.counter(.maybeDuplicate) == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+}
