@@ -69,7 +69,7 @@ struct DaemonSessionTests {
         #expect(try stage.counter(.released) == 0)
         stage.simulator.goAway(GoAway(code: 11))
         #expect(try waitUntil { try stage.counter(.released) > 0 })
-        #expect(daemon.calmLimit != nil)
+        #expect(waitUntil { daemon.calmLimit != nil })
         #expect(stage.accepts(61))
         #expect(try stage.drains())
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
