@@ -53,10 +53,8 @@ extension SettingsKey.Kind {
         return !names.isEmpty && names.count == elements.count && Set(names).count == names.count
     }
 
-    private func isApps(_ value: JSONValue) -> Bool {
-        guard case .object(let apps) = value else { return false }
-        return apps.allSatisfy { if case .object = $0.value { !$0.key.isEmpty } else { false } }
-    }
+    /// What stands in it is told app by app.
+    private func isApps(_ value: JSONValue) -> Bool { if case .object = value { true } else { false } }
 }
 
 extension JSONValue {
@@ -83,6 +81,19 @@ extension JSONValue {
             "an array" + (elements.isEmpty ? " without elements" : " of \(elements.map(\.shown).joined(separator: ", "))".cut(to: 100))
         }
     }
+}
+
+extension JSONMember {
+    /// Its name begins with `_` or `//`.
+    var isComment: Bool { key.hasPrefix("_") || key.hasPrefix("//") }
+}
+
+extension String {
+    /// What has the form `user:password@host` or `redis://:password@host`, rightly or wrongly.
+    var mayHoldSecret: Bool { contains("@") || firstRange(of: "://") != nil }
+
+    /// As the key of a fault, where an empty one would name the whole file.
+    var orQuotes: String { isEmpty ? "\"\"" : self }
 }
 
 extension PoolScale {

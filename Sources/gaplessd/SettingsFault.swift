@@ -19,8 +19,10 @@ struct SettingsFault: Error, Sendable, Equatable {
 struct SettingsRefusal: Error, Sendable, Equatable {
     var file: String
     var faults: [SettingsFault]
-    /// The apps in whose own part nothing is wrong.
+    /// The apps whose credentials are all there, whatever else is wrong.
     var soundApps: [Settings.App] = []
+    /// What the others have of theirs.
+    var looseFiles: [Settings.LooseFiles] = []
 
     var lines: [String] { faults.map { $0.line(file: file) } }
 }

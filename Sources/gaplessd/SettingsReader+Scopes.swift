@@ -5,7 +5,7 @@ import RedisQueue
 extension SettingsReader {
     mutating func scope(_ members: [JSONMember], prefix: String) -> SettingsScope {
         var scope = SettingsScope(prefix: prefix)
-        for member in members where !member.key.hasPrefix("_") && !member.key.hasPrefix("//") {
+        for member in members where !member.isComment {
             if scope.present.contains(member.key) {
                 fault(prefix + member.key, "is there more than once", "once would be right")
                 continue
