@@ -7,7 +7,7 @@ extension SettingsReader {
         var scope = SettingsScope(prefix: prefix)
         for member in members where !member.isComment {
             if scope.present.contains(member.key) {
-                fault(prefix + member.key, "is there more than once", "once would be right")
+                fault(prefix + member.key.orQuotes, "is there more than once", "once would be right")
                 continue
             }
             scope.note(member.key)
@@ -35,9 +35,8 @@ extension SettingsReader {
         if SettingsTable.byName[name] != nil || SettingsTable.secretFiles[name] != nil {
             fault(scope.prefix + name, "is a key of the whole daemon, not of one app", "it would be right at the top level")
         } else if let hint = name.nearest(among: known) {
-            fault(scope.prefix + name, "is no known key", "did you mean \(hint)?")
-        } else {
-            fault(scope.prefix + name, "is no known key", "a comment's name begins with _ or //")
+            let right = hint.isLikely ? "did you mean \(hint.name)?" : "the nearest is \(hint.name); a comment's name begins with _ or //"
+            fault(scope.prefix + name.orQuotes, "is no known key", right)
         }
     }
 

@@ -40,11 +40,21 @@ struct SettingsFaultTests {
     @Test(arguments: [
         ("pool_sise", "did you mean pool_size?"), ("redis_hots", "did you mean redis_host?"),
         ("log_sucesses", "did you mean log_successes?"), ("apns_certpath", "did you mean apns_cert_path?"),
-        ("redis_pasword_file", "did you mean redis_password_file?"), ("APNS_TOPIC", "a comment's name begins with _ or //"),
-        ("colour", "a comment's name begins with _ or //"),
+        ("redis_pasword_file", "did you mean redis_password_file?"), ("APNS_TOPIC", "did you mean apns_topic?"),
+        ("apns_cert", "did you mean apns_cert_path?"), ("apns_key", "did you mean apns_key_path?"), ("redis_pass", "did you mean redis_password?"),
+        ("redis_queue", "did you mean redis_queue_key?"), ("metrics", "did you mean metrics_listen?"), ("retry", "did you mean retry_limit?"),
+        ("pool", "did you mean pool_size?"), ("drain", "did you mean drain_timeout?"), ("REDIS_HOST", "did you mean redis_host?"),
+        ("redis_host_file", "did you mean redis_host?"), ("redis_url", "the nearest is redis_db; a comment's name begins with _ or //"),
+        ("redis_timeout", "the nearest is drain_timeout; a comment's name begins with _ or //"),
+        ("foo", "the nearest is apps; a comment's name begins with _ or //"),
     ])
-    func `An unknown key is a fault, with the nearest known one where a slip explains it`(key: String, remedy: String) {
+    func `An unknown key is a fault, with the nearest known one`(key: String, remedy: String) {
         #expect(folder.faults(settings("\"\(key)\": 1")) == ["\(key): is no known key; \(remedy)"])
+    }
+
+    @Test func `The empty key is shown as two quotes`() {
+        #expect(folder.faults(settings(#""": 1"#)) == ["\"\": is no known key; the nearest is apps; a comment's name begins with _ or //"])
+        #expect(folder.faults(settings(#""": 1, "": 2"#)).last == "\"\": is there more than once; once would be right")
     }
 
     @Test func `A key whose name begins with an underscore or slashes is a comment`() {
@@ -155,7 +165,7 @@ struct SettingsFaultTests {
 
     @Test func `A fault stays on its line, whatever stands in the file`() {
         let faults = folder.faults(settings(#""a\nb\u001b[31m": 1"#))
-        #expect(faults == ["a\\x0ab\\x1b[31m: is no known key; a comment's name begins with _ or //"])
+        #expect(faults == ["a\\x0ab\\x1b[31m: is no known key; the nearest is apps; a comment's name begins with _ or //"])
     }
 }
 
