@@ -88,6 +88,9 @@ extension SettingsReader {
             case .unset(let variable):
                 fault(
                     name, "names ${\(variable)}, which is not set in the environment", "a variable that is set would be right")
+            case .empty(let variable):
+                fault(
+                    name, "names ${\(variable)}, which is empty in the environment", "a variable that is not empty would be right")
             case .unclosed: fault(name, "has a ${ without its }", "${NAME} would be right")
             }
             return nil
