@@ -6,12 +6,28 @@ import RedisQueue
 extension SettingsKey.Kind {
     /// What is wrong with it, or `nil`.
     func problem(with value: JSONValue) -> String? {
-        isRight(value) ? nil : "is \(self == .secret || self == .proxy ? value.kindName : value.shown)"
+        if isRight(value) { return nil }
+        guard let text = value.stringValue, !text.isEmpty else {
+            return "is \(self == .secret || self == .proxy ? value.kindName : value.shown)"
+        }
+        switch self {
+        case .proxy: return "is a string that \(HTTPProxy.lack(in: text))"
+        case .host: return Self.portProblem(text) ?? "is \(value.shown)"
+        case .secret: return "is a string"
+        default: return "is \(value.shown)"
+        }
+    }
+
+    /// A host with its port, as other programs have it in one.
+    private static func portProblem(_ text: String) -> String? {
+        guard !text.mayHoldSecret, let address = HostAndPort(text) else { return nil }
+        return "is \"\(text)\": the host is \"\(address.host)\", and the port belongs in redis_port, which would be \(address.port)"
     }
 
     private func isRight(_ value: JSONValue) -> Bool {
         switch self {
         case .word: value.stringValue?.isWord ?? false
+        case .host: value.stringValue.map { $0.bareHost != nil } ?? false
         case .text: value.stringValue.map { !$0.isEmpty } ?? false
         // A PKCS#12 file may well have the empty password.
         case .secret: value.stringValue != nil
@@ -74,6 +90,7 @@ extension JSONValue {
     var shown: String {
         switch self {
         case .string(""), .object, .null: kindName
+        case .string(let text) where text.mayHoldSecret: "a string with \"@\" or \"://\" in it, which is not shown, since it may hold a password"
         case .string(let text): "\"\(text.cut(to: 60))\", a string"
         case .number(let digits): digits.cut(to: 30)
         case .bool(let flag): "\(flag)"

@@ -35,7 +35,7 @@ extension SettingsReader {
             return unixServer(path, "redis_netaddress")
         }
         if let path = top.text("redis_socket_path") { return unixServer(path, "redis_socket_path") }
-        return .tcp(host: top.text("redis_host") ?? "", port: top.integer("redis_port"))
+        return .tcp(host: top.text("redis_host")?.bareHost ?? "", port: top.integer("redis_port"))
     }
 
     private mutating func sentinels(_ top: SettingsScope) -> QueueSettings.Server? {
