@@ -17,7 +17,9 @@ public struct UserRights: Sendable, Equatable {
     public var faults: [String] {
         var faults: [String] = []
         if !missingCommands.isEmpty { faults.append("this user may not run \(missingCommands.joined(separator: ", "))") }
-        for key in missingKeys { faults.append("this user may not read and write the key \(key)") }
+        if !missingKeys.isEmpty {
+            faults.append("this user may not read and write the key\(missingKeys.count > 1 ? "s" : "") \(missingKeys.joined(separator: ", "))")
+        }
         if let crossing { faults.append(crossing) }
         return faults
     }
