@@ -23,6 +23,14 @@ enum RedisRefusal {
         }
         if has("CROSSSLOT") { return SettingsFault(key: "redis_results_key", problem: text, remedy: "") }
         if has("WRONGTYPE") { return SettingsFault(key: "redis_queue_key", problem: text, remedy: KeyTypes.remedy) }
+        if has("knows no master of this name") {
+            return SettingsFault(
+                key: "redis_sentinel_master", problem: text, remedy: "the name that Sentinel's own settings give the master would be right")
+        }
+        if has("is no Sentinel") {
+            return SettingsFault(
+                key: "redis_sentinels", problem: text, remedy: "the addresses of Sentinels, usually with port 26379, would be right")
+        }
         if lacksRight(text) { return SettingsFault(key: "redis_username", problem: text, remedy: Self.rightsRemedy) }
         return SettingsFault(key: "", problem: text, remedy: "")
     }
