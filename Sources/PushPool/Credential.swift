@@ -39,6 +39,38 @@ public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringCo
         return try Credential(certificates, key, now: now ?? Int64(time(nil)))
     }
 
+    /// What is wrong with the certificates of a PEM text by themselves; `nil` where nothing is.
+    public static func fault(ofCertificates pem: [UInt8]) -> CredentialError? {
+        do {
+            _ = try Certificate.all(pem: pem)
+            return nil
+        } catch { return error }
+    }
+
+    /// What is wrong with the private key of a PEM text by itself; `nil` where nothing is.
+    public static func fault(ofKey pem: [UInt8], passphrase: String?) -> CredentialError? {
+        do {
+            _ = try PrivateKey(pem: pem, passphrase: passphrase)
+            return nil
+        } catch { return error }
+    }
+
+    /// What is wrong with a PKCS#12 file by itself; `nil` where nothing is.
+    public static func fault(ofPKCS12 bytes: [UInt8], password: String) -> CredentialError? {
+        do {
+            _ = try PKCS12File.open(bytes, password: password)
+            return nil
+        } catch { return error }
+    }
+
+    /// What is wrong with a signing key by itself, whatever its names are; `nil` where nothing is.
+    public static func fault(ofSigningKey p8PEM: [UInt8]) -> CredentialError? {
+        do {
+            _ = try SigningKey(p8PEM: p8PEM, keyID: "0000000000", teamID: "0000000000")
+            return nil
+        } catch { return error }
+    }
+
     /// A PKCS#12 file's bytes, as the Keychain exports it; RC2-40 and 3DES ones too.
     public static func pkcs12(
         _ bytes: [UInt8], password: String, now: Int64? = nil

@@ -13,7 +13,7 @@ enum PKCS12File {
     static func open(_ bytes: [UInt8], password: String) throws(CredentialError) -> Content {
         switch parse(bytes, password, in: nil) {
         case .content(let content): return content
-        case .notPKCS12: throw CredentialError("this is no PKCS#12 file, or it is damaged")
+        case .notPKCS12: throw CredentialError("this is no PKCS#12 file, or it is damaged; a .p12 file as the Keychain exports it is wanted")
         case .wrongPassword: throw CredentialError("the PKCS#12 file's password is wrong", in: .password)
         case .incomplete: throw incomplete
         case .unsupported: break
@@ -35,7 +35,8 @@ enum PKCS12File {
         case .wrongPassword: throw CredentialError("the PKCS#12 file's password is wrong", in: .password)
         case .incomplete: throw incomplete
         case .notPKCS12, .unsupported:
-            throw CredentialError("the PKCS#12 file is encrypted in a way that OpenSSL does not know, not even the legacy ones")
+            throw CredentialError(
+                "the PKCS#12 file is encrypted in a way that OpenSSL does not know, not even the legacy ones; export it anew, or as PEM")
         }
     }
 

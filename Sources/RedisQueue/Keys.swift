@@ -28,6 +28,12 @@ public struct Keys: Sendable, Equatable {
         nothing = prefix + "nothing"
     }
 
+    /// Whether a key is beside the list, by its name: it is ours, or may become ours.
+    public func own(_ key: String) -> Bool { key.utf8.starts(with: prefix.utf8) }
+
+    /// Whether another list has the very same keys beside it: `q` and `{q}` do.
+    public func areBeside(_ other: Keys) -> Bool { prefix == other.prefix }
+
     /// Hash: id -> job, for each job that a worker has claimed and not settled. A job that came from `recovered:N` stands
     /// under `<id>:N`, and one that was in a fourth crash, when it was alone, under `<id>:4`.
     public func inflight(_ worker: String) -> String { "\(prefix)inflight:\(worker)" }

@@ -27,6 +27,7 @@ struct Configuration: Sendable {
         } catch {
             // Files that the sound part names are looked at all the same: one run shows everything.
             _ = loader.load(error.soundApps)
+            loader.look(at: error.looseFiles)
             throw SettingsRefusal(file: file.path, faults: error.faults + loader.faults)
         }
         let credentials = loader.load(reading.settings.apps)

@@ -42,6 +42,17 @@ struct CredentialLoader {
         return loaded
     }
 
+    /// The key files of apps in whose settings something is wrong: each is looked at by itself.
+    mutating func look(at files: [Settings.LooseFiles]) {
+        for loose in files {
+            for (key, path) in loose.paths {
+                guard let bytes = read(path, loose.keyPrefix + key) else { continue }
+                guard let error = loose.fault(of: bytes, at: key) else { continue }
+                faults.append(SettingsFault(key: loose.keyPrefix + key, problem: "\(path): \(error)", remedy: ""))
+            }
+        }
+    }
+
     private mutating func load(_ app: Settings.App) -> AppCredential? {
         let before = faults.count
         let roots = roots(app)
@@ -63,9 +74,7 @@ struct CredentialLoader {
         let (now, stateFolder) = (now, stateFolder)
         switch app.credential {
         case .certificate(let path, let keyPath, let password):
-            let certificate = read(path, app, "apns_cert_path")
-            let key = keyPath == nil || keyPath == path ? certificate : read(keyPath ?? path, app, "apns_key_path")
-            guard let certificate, let key else { return nil }
+            guard let (certificate, key) = pair(app, path, keyPath, password) else { return nil }
             return make(app, "apns_cert_path", path) { () throws(CredentialError) in
                 try .certificate(certPEM: certificate, keyPEM: key, passphrase: password?.text, now: now)
             }
@@ -82,23 +91,45 @@ struct CredentialLoader {
         }
     }
 
+    /// Both files, each looked at by itself so that neither's fault hides the other's; `nil` where there is one.
+    private mutating func pair(
+        _ app: Settings.App, _ path: String, _ keyPath: String?, _ password: Secret?
+    ) -> (certificate: [UInt8], key: [UInt8])? {
+        let found = faults.count
+        let certificate = read(path, app, "apns_cert_path")
+        if let certificate, let error = Credential.fault(ofCertificates: certificate) { tell(error, app, "apns_cert_path", path) }
+        let key = keyPath == nil || keyPath == path ? certificate : read(keyPath ?? path, app, "apns_key_path")
+        if let key, let error = Credential.fault(ofKey: key, passphrase: password?.text) { tell(error, app, "apns_key_path", path) }
+        guard faults.count == found, let certificate, let key else { return nil }
+        return (certificate, key)
+    }
+
     private mutating func make(
         _ app: Settings.App, _ key: String, _ path: String, _ body: () throws(CredentialError) -> Credential
     ) -> Credential? {
         do {
             return try body()
         } catch {
-            let at = app.credential.place(of: error.part) ?? (key: key, path: path, remedy: "")
-            fault(app, at.key, "\(at.path): \(error)", at.remedy)
+            tell(error, app, key, path)
             return nil
         }
     }
 
+    private mutating func tell(_ error: CredentialError, _ app: Settings.App, _ key: String, _ path: String) {
+        let at = app.credential.place(of: error.part) ?? (key: key, path: path, remedy: "")
+        fault(app, at.key, "\(at.path): \(error)", at.remedy)
+    }
+
     private mutating func read(_ path: String, _ app: Settings.App, _ key: String) -> [UInt8]? {
+        read(path, app.keyPrefix + key)
+    }
+
+    private mutating func read(_ path: String, _ key: String) -> [UInt8]? {
         do {
             return try FileBytes.read(path, atMost: Self.mostBytes)
         } catch {
-            fault(app, key, "\(path) cannot be read: \(error)", "a file that this user may read would be right")
+            let problem = "\(path) cannot be read: \(error)"
+            faults.append(SettingsFault(key: key, problem: problem, remedy: "a file that this user may read would be right"))
             return nil
         }
     }

@@ -79,8 +79,8 @@ extension Dispatcher {
 
     private mutating func refused(_ why: String, list: Int) {
         if hasConnected {
-            let remedy = RedisRefusal.fault(why, settings).remedy
-            let hint = remedy.isEmpty ? "" : " (\(remedy))"
+            let remedies = [RedisRefusal.fault(why, settings).remedy, RedisRefusal.checkHint(why)].filter { !$0.isEmpty }
+            let hint = remedies.isEmpty ? "" : " (\(remedies.joined(separator: "; ")))"
             log.error("Redis refuses: \(why)\(hint). Jobs stay in the queue; trying again every 5 s.")
         } else {
             startFault = why

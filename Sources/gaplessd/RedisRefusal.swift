@@ -22,32 +22,64 @@ enum RedisRefusal {
                 remedy: has("DB index") ? "a number below redis.conf's 'databases', usually 16, would be right" : "0 would be right")
         }
         if has("CROSSSLOT") { return SettingsFault(key: "redis_results_key", problem: text, remedy: "") }
-        if has("WRONGTYPE") {
+        if has("WRONGTYPE") { return SettingsFault(key: "redis_queue_key", problem: text, remedy: KeyTypes.remedy) }
+        if has("knows no master of this name") {
             return SettingsFault(
-                key: "", problem: text, remedy: "'gaplessd check' names the key; another one in the settings, or none there in Redis, would be right")
+                key: "redis_sentinel_master", problem: text, remedy: "the name that Sentinel's own settings give the master would be right")
         }
-        if has("NOPERM") {
-            return SettingsFault(key: "redis_username", problem: text, remedy: "'gaplessd check' names every right that is missing")
+        if has("is no Sentinel") {
+            return SettingsFault(
+                key: "redis_sentinels", problem: text, remedy: "the addresses of Sentinels, usually with port 26379, would be right")
         }
+        if lacksRight(text) { return SettingsFault(key: "redis_username", problem: text, remedy: Self.rightsRemedy) }
         return SettingsFault(key: "", problem: text, remedy: "")
     }
 
-    /// The same, and for a key of a wrong type its name: that is asked of Redis on a connection of its own.
+    private static let rightsRemedy = "a user with the rights that docs/redis.md names would be right"
+
+    /// Redis words it in its own way where a script meets it.
+    static func lacksRight(_ text: String) -> Bool {
+        ["NOPERM", "can't run this command", "can't access at least one"].contains { text.firstRange(of: $0) != nil }
+    }
+
+    /// For who has the text alone, where `check` would ask Redis for more; empty where there is no more.
+    static func checkHint(_ text: String) -> String {
+        if text.firstRange(of: "WRONGTYPE") != nil { return "'gaplessd check' names the key" }
+        return lacksRight(text) ? "'gaplessd check' names every right that is missing" : ""
+    }
+
+    /// The same, and the names of keys of a wrong type and of rights that are missing: they are asked of Redis on a connection of
+    /// their own.
     static func lines(_ text: String, _ settings: Settings) -> [String] {
-        guard text.firstRange(of: "WRONGTYPE") != nil, var client = try? RedisAccess.connect(settings),
-            let wrong = try? KeyTypes(allOf: settings).faults(&client), !wrong.isEmpty
-        else { return [fault(text, settings).line] }
-        return wrong.map { "\($0) (WRONGTYPE); another key in the settings, or none there in Redis, would be right" }
+        var faults: [SettingsFault] = []
+        if text.firstRange(of: "WRONGTYPE") != nil, var client = try? RedisAccess.connect(settings) {
+            faults = (try? KeyTypes(allOf: settings).faults(&client)) ?? []
+            for index in faults.indices { faults[index].problem += " (WRONGTYPE)" }
+        }
+        if lacksRight(text), var client = try? RedisAccess.connect(settings) {
+            let rights = (try? rights(&client, settings)) ?? []
+            faults = rights.flatMap(\.faults).unique.map { SettingsFault(key: "redis_username", problem: $0, remedy: rightsRemedy) }
+        }
+        return faults.isEmpty ? [fault(text, settings).line] : faults.map(\.line)
+    }
+
+    /// One for each list.
+    static func rights(_ client: inout RedisClient, _ settings: Settings) throws(RedisError) -> [UserRights] {
+        var rights: [UserRights] = []
+        for queue in settings.queues { rights.append(try UserRights.read(&client, queue)) }
+        return rights
     }
 }
 
 /// Whether keys hold what gaplessd keeps there.
 struct KeyTypes {
-    private var kinds: [(key: String, kind: String)]
+    static let remedy = "another key in the settings, or none there in Redis, would be right"
+
+    private var kinds: [(key: String, kind: String, setting: String)]
 
     /// The lists of jobs alone: all that a producer needs, and may be allowed to look at.
     init(listsOf settings: Settings) {
-        kinds = settings.lists.map { ($0, "list") }
+        kinds = settings.lists.map { ($0, "list", "redis_queue_key") }
     }
 
     /// Every key that the daemon uses.
@@ -55,18 +87,19 @@ struct KeyTypes {
         self.init(listsOf: settings)
         for list in settings.lists {
             let keys = Keys(list: list)
-            kinds += [(keys.delayed, "zset"), (keys.dead, "list"), (keys.feedback, "list"), (keys.stats, "hash")]
-            kinds += [(keys.workers, "zset")] + keys.recovered.map { ($0, "list") }
+            let beside = [(keys.delayed, "zset"), (keys.dead, "list"), (keys.feedback, "list"), (keys.stats, "hash"), (keys.workers, "zset")]
+            kinds += (beside + keys.recovered.map { ($0, "list") }).map { ($0, $1, "redis_queue_key") }
         }
-        if let results = settings.redis.resultsKey { kinds.append((results, "stream")) }
+        if let results = settings.redis.resultsKey { kinds.append((results, "stream", "redis_results_key")) }
     }
 
-    /// What is of another type: a sentence for each.
-    func faults(_ client: inout RedisClient) throws(RedisError) -> [String] {
-        var faults: [String] = []
-        for (key, kind) in kinds {
-            guard let type = try type(of: key, &client) else { continue }
-            if type != kind && type != "none" { faults.append("the key \(key.printable) is a \(words(type)), not a \(words(kind))") }
+    /// What is of another type, each with the setting that it comes of.
+    func faults(_ client: inout RedisClient) throws(RedisError) -> [SettingsFault] {
+        var faults: [SettingsFault] = []
+        for (key, kind, setting) in kinds {
+            guard let type = try type(of: key, &client), type != kind, type != "none" else { continue }
+            let problem = "the key \(key.printable) is a \(words(type)), not a \(words(kind))"
+            faults.append(SettingsFault(key: setting, problem: problem, remedy: Self.remedy))
         }
         return faults
     }

@@ -1,3 +1,4 @@
+import PushPool
 import Sockets
 
 extension Settings.Redis {
@@ -34,10 +35,14 @@ struct RedisTLSLoader {
     /// `nil` only where faults were found.
     mutating func context(_ files: Settings.Redis.TLS) -> TLSContext? {
         checkRoots(files.rootsPath)
+        let areRootsRight = faults.isEmpty
         let identity = identity(files)
-        guard faults.isEmpty else { return nil }
+        guard areRootsRight || identity != nil else { return nil }
         do {
-            return try TLSContext(clientTrusting: files.rootsPath, onlyThose: true, identity: identity, protocols: [])
+            // Faulty roots hide nothing of the rest.
+            let context = try TLSContext(
+                clientTrusting: areRootsRight ? files.rootsPath : nil, onlyThose: areRootsRight, identity: identity, protocols: [])
+            return faults.isEmpty ? context : nil
         } catch {
             let paths = [files.certificatePath, files.keyPath].compactMap(\.self).joined(separator: " and ")
             fault("redis_cert_path", "\(paths): \(error)", "a certificate and its own key, both PEM, would be right")
@@ -55,20 +60,29 @@ struct RedisTLSLoader {
     }
 
     private mutating func identity(_ files: Settings.Redis.TLS) -> TLSContext.Identity? {
-        guard let path = files.certificatePath, let certificate = read(path, "redis_cert_path") else { return nil }
+        guard let path = files.certificatePath else { return nil }
+        let found = faults.count
         let keyPath = files.keyPath ?? path
-        guard let key = keyPath == path ? certificate : read(keyPath, "redis_key_path") else { return nil }
-        return checked(TLSContext.Identity(certificatesPEM: certificate, keyPEM: key), keyPath)
+        let certificate = read(path, "redis_cert_path")
+        if let certificate, let error = Credential.fault(ofCertificates: certificate) {
+            fault("redis_cert_path", "\(path): \(error)", "")
+        }
+        let key = keyPath == path ? certificate : read(keyPath, "redis_key_path")
+        if let key { checkKey(key, keyPath) }
+        guard faults.count == found, let certificate, let key else { return nil }
+        return TLSContext.Identity(certificatesPEM: certificate, keyPEM: key)
     }
 
-    private mutating func checked(_ identity: TLSContext.Identity, _ keyPath: String) -> TLSContext.Identity? {
-        let text = String(decoding: identity.keyPEM, as: UTF8.self)
-        let isEncrypted = text.split(whereSeparator: \.isNewline).contains {
+    private mutating func checkKey(_ pem: [UInt8], _ path: String) {
+        guard let error = Credential.fault(ofKey: pem, passphrase: nil) else { return }
+        let isEncrypted = String(decoding: pem, as: UTF8.self).split(whereSeparator: \.isNewline).contains {
             $0.hasPrefix("-----BEGIN ENCRYPTED") || $0.hasPrefix("Proc-Type: 4,ENCRYPTED")
         }
-        if !isEncrypted { return identity }
-        fault("redis_key_path", "\(keyPath) holds an encrypted key", "a key without a password would be right")
-        return nil
+        if isEncrypted {
+            fault("redis_key_path", "\(path) holds an encrypted key", "a key without a password would be right")
+        } else {
+            fault("redis_key_path", "\(path): \(error)", "")
+        }
     }
 
     private mutating func read(_ path: String, _ key: String) -> [UInt8]? {

@@ -39,6 +39,23 @@ extension String {
     var isWord: Bool { !isEmpty && utf8.allSatisfy { 0x21...0x7E ~= $0 } }
 }
 
+extension String {
+    /// A host's name or address, an IPv6 address without its brackets; `nil` where there is a port or anything else beside.
+    var bareHost: String? {
+        // A colon stands in IPv6 addresses alone, and there at least twice; behind a percent sign is the interface (RFC 4007).
+        func isIPv6(_ text: Substring) -> Bool {
+            let address = text.prefix { $0 != "%" }
+            return address.count { $0 == ":" } >= 2 && address.allSatisfy { $0.isHexDigit || $0 == ":" || $0 == "." }
+        }
+        guard isWord else { return nil }
+        if hasPrefix("["), hasSuffix("]") {
+            let address = dropFirst().dropLast()
+            return isIPv6(address) ? String(address) : nil
+        }
+        return contains { ":[]/@".contains($0) } && !isIPv6(self[...]) ? nil : self
+    }
+}
+
 /// What `apns_server` means.
 struct APNSServer: Sendable, Equatable {
     var address: HostAndPort
@@ -77,6 +94,14 @@ extension QueueSettings.Server {
 }
 
 extension HTTPProxy {
+    /// What an address lacks that `init(url:)` does not take, without a word of it.
+    static func lack(in text: String) -> String {
+        if !text.lowercased().hasPrefix("http://") { return "does not begin with http://" }
+        if !text.isWord { return "has a space or another character that no address has" }
+        if text.contains("@") { return "has no host and port behind the @, or no user before it (%40 stands for an @ in a password)" }
+        return "has no host and port behind http://"
+    }
+
     /// `http://[user:pass@]host:port`, with `%40` and the like for what has a meaning of its own in an address (RFC 3986).
     init?(url text: String) {
         let scheme = "http://"

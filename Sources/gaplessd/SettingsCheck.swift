@@ -6,12 +6,28 @@ import RedisQueue
 extension SettingsKey.Kind {
     /// What is wrong with it, or `nil`.
     func problem(with value: JSONValue) -> String? {
-        isRight(value) ? nil : "is \(self == .secret || self == .proxy ? value.kindName : value.shown)"
+        if isRight(value) { return nil }
+        guard let text = value.stringValue, !text.isEmpty else {
+            return "is \(self == .secret || self == .proxy ? value.kindName : value.shown)"
+        }
+        switch self {
+        case .proxy: return "is a string that \(HTTPProxy.lack(in: text))"
+        case .host: return Self.portProblem(text) ?? "is \(value.shown)"
+        case .secret: return "is a string"
+        default: return "is \(value.shown)"
+        }
+    }
+
+    /// A host with its port, as other programs have it in one.
+    private static func portProblem(_ text: String) -> String? {
+        guard !text.mayHoldSecret, let address = HostAndPort(text) else { return nil }
+        return "is \"\(text)\": the host is \"\(address.host)\", and the port belongs in redis_port, which would be \(address.port)"
     }
 
     private func isRight(_ value: JSONValue) -> Bool {
         switch self {
         case .word: value.stringValue?.isWord ?? false
+        case .host: value.stringValue.map { $0.bareHost != nil } ?? false
         case .text: value.stringValue.map { !$0.isEmpty } ?? false
         // A PKCS#12 file may well have the empty password.
         case .secret: value.stringValue != nil
@@ -53,10 +69,8 @@ extension SettingsKey.Kind {
         return !names.isEmpty && names.count == elements.count && Set(names).count == names.count
     }
 
-    private func isApps(_ value: JSONValue) -> Bool {
-        guard case .object(let apps) = value else { return false }
-        return apps.allSatisfy { if case .object = $0.value { !$0.key.isEmpty } else { false } }
-    }
+    /// What stands in it is told app by app.
+    private func isApps(_ value: JSONValue) -> Bool { if case .object = value { true } else { false } }
 }
 
 extension JSONValue {
@@ -76,6 +90,7 @@ extension JSONValue {
     var shown: String {
         switch self {
         case .string(""), .object, .null: kindName
+        case .string(let text) where text.mayHoldSecret: "a string with \"@\" or \"://\" in it, which is not shown, since it may hold a password"
         case .string(let text): "\"\(text.cut(to: 60))\", a string"
         case .number(let digits): digits.cut(to: 30)
         case .bool(let flag): "\(flag)"
@@ -83,6 +98,19 @@ extension JSONValue {
             "an array" + (elements.isEmpty ? " without elements" : " of \(elements.map(\.shown).joined(separator: ", "))".cut(to: 100))
         }
     }
+}
+
+extension JSONMember {
+    /// Its name begins with `_` or `//`.
+    var isComment: Bool { key.hasPrefix("_") || key.hasPrefix("//") }
+}
+
+extension String {
+    /// What has the form `user:password@host` or `redis://:password@host`, rightly or wrongly.
+    var mayHoldSecret: Bool { contains("@") || firstRange(of: "://") != nil }
+
+    /// As the key of a fault, where an empty one would name the whole file.
+    var orQuotes: String { isEmpty ? "\"\"" : self }
 }
 
 extension PoolScale {

@@ -19,8 +19,10 @@ struct SettingsFault: Error, Sendable, Equatable {
 struct SettingsRefusal: Error, Sendable, Equatable {
     var file: String
     var faults: [SettingsFault]
-    /// The apps in whose own part nothing is wrong.
+    /// The apps whose credentials are all there, whatever else is wrong.
     var soundApps: [Settings.App] = []
+    /// What the others have of theirs.
+    var looseFiles: [Settings.LooseFiles] = []
 
     var lines: [String] { faults.map { $0.line(file: file) } }
 }
@@ -41,18 +43,23 @@ extension String {
         return text
     }
 
-    /// The candidate that is fewest edits away, if so few that a slip of the finger explains them.
-    func nearest(among candidates: some Sequence<String>) -> String? {
-        let most = max(2, count / 4)
-        return candidates.map { (name: $0, edits: edits(to: $0)) }
-            .filter { $0.edits <= most }
-            .min { ($0.edits, $0.name) < ($1.edits, $1.name) }?.name
+    /// The candidate that is most like it, the case of letters aside: the one with the most in common where one begins with the
+    /// other, else that which is fewest edits away.
+    ///
+    /// - Returns: also whether a slip of the finger, or a word left out, explains the difference.
+    func nearest(among candidates: some Sequence<String>) -> (name: String, isLikely: Bool)? {
+        let own = String(lowercased().prefix(100))
+        func length(_ name: String) -> Int { abs(name.utf8.count - own.utf8.count) }
+        let kin = candidates.filter { min($0.utf8.count, own.utf8.count) >= 3 && ($0.hasPrefix(own) || own.hasPrefix($0)) }
+        if let name = kin.min(by: { (length($0), $0) < (length($1), $1) }) { return (name, true) }
+        return candidates.map { (name: $0, edits: own.edits(to: $0)) }
+            .min { ($0.edits, $0.name) < ($1.edits, $1.name) }
+            .map { ($0.name, $0.edits <= max(2, own.count / 4)) }
     }
 
     /// Insertions, deletions, replacements and swaps of neighbours that turn one into the other (optimal string alignment).
     private func edits(to other: String) -> Int {
         let (left, right) = (Array(utf8), Array(other.utf8))
-        if left.count > 100 { return .max }
         var rows = [Array(0...right.count)]
         for (row, byte) in left.enumerated() {
             var next = [row + 1]

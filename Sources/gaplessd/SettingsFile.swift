@@ -48,6 +48,7 @@ struct SettingsFile: Sendable {
     /// Why a path of the settings names no file.
     enum PathFault: Error, Equatable {
         case unset(String)
+        case empty(String)
         case unclosed
     }
 
@@ -58,7 +59,8 @@ struct SettingsFile: Sendable {
         while let start = rest.firstRange(of: "${") {
             guard let end = rest[start.upperBound...].firstIndex(of: "}") else { throw .unclosed }
             let name = String(rest[start.upperBound..<end])
-            guard let value = environment(name), !value.isEmpty else { throw .unset(name) }
+            guard let value = environment(name) else { throw .unset(name) }
+            if value.isEmpty { throw .empty(name) }
             expanded += rest[..<start.lowerBound] + value
             rest = rest[rest.index(after: end)...]
         }

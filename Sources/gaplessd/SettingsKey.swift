@@ -6,6 +6,8 @@ struct SettingsKey: Sendable, Equatable {
     enum Kind: Sendable, Equatable {
         /// Becomes a header or a name: printable ASCII without spaces.
         case word
+        /// A name or an address without a port; an IPv6 address may stand in brackets.
+        case host
         /// Any string but an empty one.
         case text
         /// A file. `${NAME}` is expanded, and a relative path starts from the settings file's folder.
@@ -87,6 +89,7 @@ extension SettingsKey.Kind {
     var words: String {
         switch self {
         case .word: "a string of printable ASCII without spaces would be right"
+        case .host: "a host's name or address alone, such as \"127.0.0.1\", would be right"
         case .text: "a string would be right"
         case .path: "the path of a file, as a string, would be right"
         case .secret: "a string would be right"

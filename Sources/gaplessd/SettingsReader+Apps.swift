@@ -3,10 +3,11 @@ import PushPool
 
 /// The top level and `apps`, each with its server, its credential and its topic.
 extension SettingsReader {
-    mutating func apps(_ members: [JSONMember], top: SettingsScope) -> [Settings.App] {
+    mutating func apps(top: SettingsScope) -> [Settings.App] {
         var apps: [Settings.App] = []
-        let named = namedApps(members, top: top)
-        if named.isEmpty || top.mentionsCredential {
+        let named = namedApps(top: top)
+        // Where each of apps is faulty, that has been told: the top level need be none.
+        if !top.hasApps || top.mentionsCredential {
             apps += app(name: nil, top, top: top)
         } else if top.present.contains("apns_topic") {
             fault("apns_topic", "is given without a credential", "a credential beside it, or a topic in each of apps, would be right")
@@ -15,36 +16,43 @@ extension SettingsReader {
         return apps
     }
 
-    private mutating func namedApps(
-        _ members: [JSONMember], top: SettingsScope
-    ) -> [(name: String, scope: SettingsScope)] {
+    private mutating func namedApps(top: SettingsScope) -> [(name: String, scope: SettingsScope)] {
         guard case .object(let apps) = top.values["apps"] else { return [] }
         var named: [(name: String, scope: SettingsScope)] = []
-        for app in apps where !app.key.hasPrefix("_") && !app.key.hasPrefix("//") {
-            guard case .object(let members) = app.value else { continue }
+        for app in apps where !app.isComment {
+            guard case .object(let members) = app.value else {
+                let right = "an object, such as {\"apns_server\": \"sandbox\", …}, would be right"
+                fault("apps.\(app.key.orQuotes)", "is \(app.value.shown)", right)
+                continue
+            }
+            if app.key.isEmpty {
+                fault("apps.\"\"", "is an app without a name", "a name that jobs give as \"app\" would be right")
+            }
             if named.contains(where: { $0.name == app.key }) {
-                fault("apps.\(app.key)", "is there more than once", "a name of its own for each app would be right")
+                fault("apps.\(app.key.orQuotes)", "is there more than once", "a name of its own for each app would be right")
             } else {
-                named.append((app.key, scope(members, prefix: "apps.\(app.key).")))
+                named.append((app.key, scope(members, prefix: "apps.\(app.key.orQuotes).")))
             }
         }
         return named
     }
 
-    /// Nothing where a fault was found.
+    /// Nothing where the credential is not all there.
     private mutating func app(name: String?, _ own: SettingsScope, top: SettingsScope) -> [Settings.App] {
         let scope = name == nil ? own : own.inheriting(from: top)
-        let found = faults.count
         if !scope.present.contains("apns_server") {
             fault(scope.prefix + "apns_server", "is missing", SettingsKey.Kind.apnsServer.words)
         }
         let backoff = backoff(scope, own: own)
         let credential = credential(scope)
-        guard faults.count == found, let credential, let server = scope.text("apns_server").flatMap(APNSServer.init) else {
+        guard let credential else {
+            leave(scope.looseFiles(own: own))
             return []
         }
+        // Without a server there are no settings, but there are files to look at.
+        let address = scope.text("apns_server").flatMap(APNSServer.init)?.address ?? HostAndPort("", 0)
         var pool = PoolSettings(
-            host: server.address.host, port: server.address.port, extraRootsPath: scope.text("apns_ca_path"),
+            host: address.host, port: address.port, extraRootsPath: scope.text("apns_ca_path"),
             proxy: scope.text("apns_proxy").flatMap { HTTPProxy(url: $0) }, sessions: top.integer("pool_size"), dialTimeout: scope.seconds("apns_dial_timeout"), dialBackoff: backoff,
             requestTimeout: scope.seconds("apns_request_timeout"), keepAlive: scope.seconds("apns_keepalive"),
             maxConcurrentStreams: scope.integer("apns_max_concurrent_streams"),
@@ -105,7 +113,8 @@ extension SettingsReader {
         for key in missing {
             fault(scope.prefix + key, "is missing", "\(kind.words) would be right")
         }
-        guard missing.isEmpty else { return nil }
+        let areRight = kind.mentions.filter(scope.present.contains).allSatisfy { scope.hasValue(at: $0) }
+        guard missing.isEmpty, areRight else { return nil }
         return source(kind, scope)
     }
 
@@ -160,6 +169,25 @@ private enum CredentialKind: CaseIterable {
 }
 
 extension SettingsScope {
+    /// Whether there is any app beside the top level, be it a faulty one.
+    fileprivate var hasApps: Bool {
+        guard case .object(let apps) = values["apps"] else { return present.contains("apps") }
+        return apps.contains { !$0.isComment }
+    }
+
+    /// Whether what stands there is right; for `NAME_file`, whether it could be read.
+    fileprivate func hasValue(at key: String) -> Bool {
+        let suffix = "_file"
+        return values[key.hasSuffix(suffix) ? String(key.dropLast(suffix.count)) : key] != nil
+    }
+
+    /// - Parameter own: without what is inherited, which is looked at where it stands.
+    fileprivate func looseFiles(own: SettingsScope) -> Settings.LooseFiles {
+        let paths = Settings.LooseFiles.keys.compactMap { key in own.text(key).map { (key: key, path: $0) } }
+        return Settings.LooseFiles(keyPrefix: prefix, paths: paths, 
+            keyPassword: secret("apns_key_password"), pkcs12Password: secret("apns_p12_password"))
+    }
+
     /// Whether any key of a credential stands here.
     fileprivate var mentionsCredential: Bool {
         CredentialKind.allCases.contains { !present.isDisjoint(with: $0.mentions) }

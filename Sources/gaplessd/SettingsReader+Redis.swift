@@ -11,6 +11,7 @@ extension SettingsReader {
         if top.secret("redis_password")?.text.isEmpty == true {
             fault("redis_password", "is an empty string", "leave it out where Redis asks for none")
         }
+        checkKeys(top)
         let server = redisServer(top)
         return Settings.Redis(
             server: server, tls: redisTLS(top, server), database: top.integer("redis_db"), username: top.text("redis_username"),
@@ -18,6 +19,33 @@ extension SettingsReader {
             delivery: top.text("redis_delivery") == "at_most_once" ? .atMostOnce : .atLeastOnce,
             lease: top.seconds("redis_lease"), resultsKey: top.text("redis_results_key"),
             resultsMax: top.integer("redis_results_max"), deadLetterMax: top.integer("redis_dead_letter_max"))
+    }
+
+    /// No key may serve two ends: the queue would stand still, or eat its own records.
+    mutating func checkKeys(_ top: SettingsScope) {
+        let lists = top.names("redis_queue_key").map(Keys.init)
+        let results = top.text("redis_results_key")
+        for (index, keys) in lists.enumerated() {
+            for other in lists where other.own(keys.list) {
+                fault(
+                    "redis_queue_key", "has \"\(keys.list)\", a key that gaplessd keeps beside the list \"\(other.list)\"",
+                    "a list of another name would be right")
+            }
+            if let twin = lists[..<index].first(where: keys.areBeside) {
+                fault(
+                    "redis_queue_key", "has \"\(twin.list)\" and \"\(keys.list)\", which would have the same keys beside them",
+                    "lists whose names differ in more than {} would be right")
+            }
+        }
+        guard let results else { return }
+        if lists.contains(where: { $0.list == results }) {
+            fault("redis_results_key", "is \"\(results)\", as a list of redis_queue_key is", "a key of its own would be right")
+        }
+        if let keys = lists.first(where: { $0.own(results) }) {
+            fault(
+                "redis_results_key", "is \"\(results)\", a key that gaplessd keeps beside the list \"\(keys.list)\"",
+                "a key of its own would be right")
+        }
     }
 
     /// One way to say where Redis is, not two that may differ.
@@ -35,7 +63,7 @@ extension SettingsReader {
             return unixServer(path, "redis_netaddress")
         }
         if let path = top.text("redis_socket_path") { return unixServer(path, "redis_socket_path") }
-        return .tcp(host: top.text("redis_host") ?? "", port: top.integer("redis_port"))
+        return .tcp(host: top.text("redis_host")?.bareHost ?? "", port: top.integer("redis_port"))
     }
 
     private mutating func sentinels(_ top: SettingsScope) -> QueueSettings.Server? {

@@ -5,9 +5,9 @@ import RedisQueue
 extension SettingsReader {
     mutating func scope(_ members: [JSONMember], prefix: String) -> SettingsScope {
         var scope = SettingsScope(prefix: prefix)
-        for member in members where !member.key.hasPrefix("_") && !member.key.hasPrefix("//") {
+        for member in members where !member.isComment {
             if scope.present.contains(member.key) {
-                fault(prefix + member.key, "is there more than once", "once would be right")
+                fault(prefix + member.key.orQuotes, "is there more than once", "once would be right")
                 continue
             }
             scope.note(member.key)
@@ -35,9 +35,8 @@ extension SettingsReader {
         if SettingsTable.byName[name] != nil || SettingsTable.secretFiles[name] != nil {
             fault(scope.prefix + name, "is a key of the whole daemon, not of one app", "it would be right at the top level")
         } else if let hint = name.nearest(among: known) {
-            fault(scope.prefix + name, "is no known key", "did you mean \(hint)?")
-        } else {
-            fault(scope.prefix + name, "is no known key", "a comment's name begins with _ or //")
+            let right = hint.isLikely ? "did you mean \(hint.name)?" : "the nearest is \(hint.name); a comment's name begins with _ or //"
+            fault(scope.prefix + name.orQuotes, "is no known key", right)
         }
     }
 
@@ -89,6 +88,9 @@ extension SettingsReader {
             case .unset(let variable):
                 fault(
                     name, "names ${\(variable)}, which is not set in the environment", "a variable that is set would be right")
+            case .empty(let variable):
+                fault(
+                    name, "names ${\(variable)}, which is empty in the environment", "a variable that is not empty would be right")
             case .unclosed: fault(name, "has a ${ without its }", "${NAME} would be right")
             }
             return nil

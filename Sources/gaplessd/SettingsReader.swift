@@ -14,7 +14,7 @@ extension Settings {
         var reader = SettingsReader(file: file)
         let settings = reader.settings(members)
         guard reader.faults.isEmpty, let settings else {
-            throw SettingsRefusal(file: file.path, faults: reader.faults, soundApps: reader.soundApps)
+            throw SettingsRefusal(file: file.path, faults: reader.faults, soundApps: reader.soundApps, looseFiles: reader.looseFiles)
         }
         return Reading(settings: settings, warnings: reader.warnings)
     }
@@ -29,6 +29,7 @@ struct SettingsReader {
     private(set) var faults: [SettingsFault] = []
     private(set) var warnings: [SettingsFault] = []
     private(set) var soundApps: [Settings.App] = []
+    private(set) var looseFiles: [Settings.LooseFiles] = []
 
     init(file: SettingsFile) { self.file = file }
 
@@ -40,10 +41,13 @@ struct SettingsReader {
         warnings.append(SettingsFault(key: key, problem: problem, remedy: remedy))
     }
 
+    /// Files of an app with a fault, for who looks at them by themselves.
+    mutating func leave(_ files: Settings.LooseFiles) { looseFiles.append(files) }
+
     /// `nil` only where faults were found.
     mutating func settings(_ members: [JSONMember]) -> Settings? {
         let top = scope(members, prefix: "")
-        soundApps = apps(members, top: top)
+        soundApps = apps(top: top)
         for key in SettingsTable.keys where key.isRequired && !key.isPerApp && !top.present.contains(key.name) {
             fault(key.name, "is missing", key.kind.words)
         }

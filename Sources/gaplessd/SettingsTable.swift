@@ -53,7 +53,7 @@ enum SettingsTable {
     private static let redis: [SettingsKey] = [
         SettingsKey("redis_queue_key", .names, isRequired: true),
         SettingsKey("redis_lease", .seconds(1...3600), default: "15"),
-        SettingsKey("redis_host", .word, default: "\"127.0.0.1\""),
+        SettingsKey("redis_host", .host, default: "\"127.0.0.1\""),
         SettingsKey("redis_port", .integer(1...65535), default: "6379"),
         SettingsKey("redis_db", .integer(0...Int(Int32.max)), default: "0"),
         SettingsKey("redis_socket_path", .path),

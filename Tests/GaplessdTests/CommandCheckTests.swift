@@ -1,6 +1,7 @@
 import APNSSimulator
 import Harness
 import RedisQueue
+import Sockets
 import Testing
 
 @testable import gaplessd
@@ -95,7 +96,7 @@ struct CommandCheckTests {
     }
 
     @Test(arguments: ["delayed", "dead", "feedback", "stats", "workers", "recovered:2"])
-    func `A key beside the list that is of another type is 78, and named`(name: String) throws {
+    func `A key beside the list that is of another type is 78, and named with its setting`(name: String) throws {
         let simulator = try simulator()
         defer { simulator.stop() }
         let redis = try RedisServer()
@@ -103,7 +104,7 @@ struct CommandCheckTests {
         _ = try client.command(["SET", "{low}:gapless:\(name)", "x"])
         let call = try Call(["check", try write(server: "localhost:\(simulator.port)", redis: redis.socketPath)])
         #expect(call.status == 78)
-        #expect(call.errors.contains("redis: refused: unix:\(redis.socketPath): the key {low}:gapless:\(name) is a string, not a "), "\(call.errors)")
+        #expect(call.errors.contains("redis: refused: unix:\(redis.socketPath): redis_queue_key: the key {low}:gapless:\(name) is a string, not a "), "\(call.errors)")
     }
 
     @Test func `A key that is no list is 78`() throws {
@@ -114,6 +115,49 @@ struct CommandCheckTests {
         _ = try client.command(["SET", "low", "x"])
         let call = try Call(["check", try write(server: "localhost:\(simulator.port)", redis: redis.socketPath)])
         #expect(call.status == 78)
-        #expect(call.errors.contains("redis: refused: unix:\(redis.socketPath): the key low is a string, not a list"))
+        #expect(call.errors.contains("redis: refused: unix:\(redis.socketPath): redis_queue_key: the key low is a string, not a list; another key "))
+    }
+
+    @Test func `A full Redis that evicts nothing is 69, for no producer can push`() throws {
+        let simulator = try simulator()
+        defer { simulator.stop() }
+        let redis = try RedisServer()
+        var client = try RedisClient(settings: QueueSettings(list: "q", server: .unix(path: redis.socketPath)))
+        _ = try client.command(["CONFIG", "SET", "maxmemory", "1mb"])
+        let file = try write(server: "localhost:\(simulator.port)", redis: redis.socketPath)
+        for right in ["+multi", "-multi"] {
+            _ = try client.command(["ACL", "SETUSER", "default", right])
+            let call = try Call(["check", file])
+            #expect(call.status == 69)
+            #expect(call.errors.contains("redis: failed: unix:\(redis.socketPath): OOM command not allowed"), "\(call.errors)")
+            #expect(call.errors.contains("No producer can push: more maxmemory would be right\n"), "\(call.errors)")
+        }
+    }
+
+    @Test(arguments: [
+        ("192.0.2.1:9464", "Cannot assign requested address"), ("nowhere.invalid:9464", "cannot resolve nowhere.invalid: "),
+    ])
+    func `An address that cannot be listened at is 78, as it is for the daemon`(address: String, why: String) throws {
+        let (simulator, redis) = (try simulator(), try RedisServer())
+        defer { simulator.stop() }
+        let file = try write(server: "localhost:\(simulator.port)", redis: redis.socketPath, #""metrics_listen": "\#(address)","#)
+        let call = try Call(["check", file])
+        #expect(call.status == 78)
+        #expect(call.errors.contains("metrics: refused: metrics_listen: cannot listen at \(address): \(why)"), "\(call.errors)")
+        #expect(call.errors.contains("; an address of this machine with a free port, or port 0 for any, would be right\n"))
+        let daemon = try Call([file])
+        #expect(daemon.status == 78)
+        #expect(daemon.errors.contains("metrics_listen: cannot listen at \(address): "), "\(daemon.errors)")
+        #expect(try Call(["check", "--offline", file]).status == 0)
+    }
+
+    @Test func `A port that is in use is only a remark: the running daemon may have it`() throws {
+        let (simulator, redis) = (try simulator(), try RedisServer())
+        defer { simulator.stop() }
+        let listener = try Listener(port: 0)
+        let members = #""metrics_listen": "127.0.0.1:\#(listener.port)","#
+        let call = try Call(["check", try write(server: "localhost:\(simulator.port)", redis: redis.socketPath, members)])
+        #expect(call.status == 0, "\(call.errors)")
+        #expect(call.output.contains("\nmetrics: ok, 127.0.0.1:\(listener.port); the port is in use, "), "\(call.output)")
     }
 }

@@ -114,6 +114,63 @@ struct ConfigurationTests {
                 == ["pool_size", "apns_p12_path"])
     }
 
+    private let noCertificate = "there is no certificate in it; a PEM text with BEGIN CERTIFICATE is wanted"
+    private let noKey = "there is no private key in it; a PEM text with BEGIN PRIVATE KEY is wanted"
+
+    @Test func `A faulty certificate hides no faulty key, and the other way round`() throws {
+        try make()
+        let rubbish = folder.file("rubbish")
+        try File.write("rubbish", to: rubbish)
+        func missing(_ name: String) -> String {
+            "\(folder.file(name)) cannot be read: No such file or directory; a file that this user may read would be right"
+        }
+        let wrong = ["apns_cert_path: \(rubbish): \(noCertificate)", "apns_key_path: \(rubbish): \(noKey)"]
+        #expect(try faults(#""apns_cert_path": "rubbish", "apns_key_path": "rubbish""#) == wrong)
+        #expect(try faults(#""apns_cert_path": "client.pem", "apns_key_path": "rubbish""#) == [wrong[1]])
+        #expect(try faults(#""apns_cert_path": "rubbish", "apns_key_path": "client-key.pem""#) == [wrong[0]])
+        #expect(try faults(#""apns_cert_path": "none", "apns_key_path": "rubbish""#) == ["apns_cert_path: \(missing("none"))", wrong[1]])
+        #expect(try faults(#""apns_cert_path": "rubbish", "apns_key_path": "none""#) == [wrong[0], "apns_key_path: \(missing("none"))"])
+    }
+
+    @Test(arguments: [
+        #""apns_auth_key_path": "rubbish", "apns_auth_key_id": "short", "apns_team_id": "SIMTEAM001""#,
+        #""apns_auth_key_path": "rubbish", "apns_team_id": "SIMTEAM001""#, #""apns_auth_key_path": "rubbish", "apns_p12_password": "x""#,
+        #""apns_auth_key_path": "none", "apns_auth_key_id": "short", "apns_team_id": "SIMTEAM001""#,
+        #""apns_key_path": "rubbish", "pool_size": 0"#, #""apns_p12_path": "rubbish", "apns_keepalive": 0"#,
+        #""apns_p12_path": "rubbish", "apns_p12_password_file": "none""#, #""apns_cert_path": "rubbish", "apns_key_path": 5"#,
+    ])
+    func `Half a credential, or a faulty one, does not hide what is wrong with its files`(members: String) throws {
+        try File.write("rubbish", to: folder.file("rubbish"))
+        let faults = try faults(members)
+        #expect(faults.count >= 2, "\(faults)")
+        let key = members.split(separator: "\"")[0]
+        let name = folder.file(members.contains("\": \"rubbish\"") ? "rubbish" : "none")
+        #expect(faults.count { $0.hasPrefix("\(key): \(name)") } == 1, "\(faults)")
+        #expect(try self.faults(members, server: "x").count >= 2)
+    }
+
+    @Test func `Files of an app without a server, and of one beside it, are looked at`() throws {
+        try File.write("rubbish", to: folder.file("rubbish"))
+        let file = folder.file("settings.json")
+        try File.write(
+            #"{"redis_queue_key": "q", "apps": {"a": {"apns_cert_path": "rubbish", "apns_key_path": "rubbish"}, "b": {"apns_p12_path": "rubbish", "apns_p12_path": 1}}}"#,
+            to: file)
+        let refusal = #expect(throws: SettingsRefusal.self) { try Configuration.load(SettingsFile(path: file)) }
+        #expect(
+            refusal?.faults.map(\.key) == [
+                "apps.b.apns_p12_path", "apps.a.apns_server", "apps.b.apns_server", "apps.a.apns_cert_path", "apps.a.apns_key_path",
+                "apps.b.apns_p12_path",
+            ])
+    }
+
+    @Test func `A PKCS#12 file that is none says what is wanted`() throws {
+        try File.write("rubbish", to: folder.file("rubbish"))
+        #expect(
+            try faults(#""apns_p12_path": "rubbish""#) == [
+                "apns_p12_path: \(folder.file("rubbish")): this is no PKCS#12 file, or it is damaged; a .p12 file as the Keychain exports it is wanted"
+            ])
+    }
+
     @Test func `A topic that is not among the certificate's is a fault that names them`() throws {
         try make()
         #expect(

@@ -105,9 +105,10 @@ struct ProxySettingTests {
         "http://u:hush%4@p:1", "http://u:hush%0a@p:1", "http://u%3Ahush:x@p:1", "http://u:hu sh@p:1", "http://u:hush@p:1/path",
     ])
     func `is refused where it is none, without a word of what may be a password`(text: String) {
-        #expect(
-            folder.faults(settings("\"apns_proxy\": \"\(text)\"")) == [
-                "apns_proxy: is a string; \"http://host:port\" or \"http://user:password@host:port\" would be right"
-            ])
+        let faults = folder.faults(settings("\"apns_proxy\": \"\(text)\""))
+        #expect(faults.count == 1)
+        #expect(faults.first?.hasPrefix("apns_proxy: is a string that ") == true, "\(faults)")
+        #expect(faults.first?.hasSuffix("; \"http://host:port\" or \"http://user:password@host:port\" would be right") == true, "\(faults)")
+        #expect(!faults.joined().contains("hush") && !faults.joined().contains("hu sh"))
     }
 }

@@ -64,7 +64,7 @@ struct DaemonRedisTests {
         #expect(daemon.process.wait(atMost: .seconds(10))?.status == 78)
         let lines = daemon.standardError.split(separator: "\n")
         #expect(lines.count == 1, "\(lines)")
-        #expect(lines.first?.contains("the key \(key) is a string, not a ") == true, "\(lines)")
+        #expect(lines.first?.contains("settings.json: redis_queue_key: the key \(key) is a string, not a ") == true, "\(lines)")
         #expect(lines.first?.contains("WRONGTYPE") == true, "\(lines)")
     }
 

@@ -121,12 +121,12 @@ struct DaemonRightsTests {
         for right in ours {
             try run(stage, ["ACL", "SETUSER", "gaplessd", "-\(right)"])
             switch right {
-            case "ping", "type":
+            case "ping":
                 let error = #expect(throws: RedisError.self) { try rights() }
                 #expect(error?.description.contains(right) == true && error?.isRefusal == true)
-            case "multi": #expect(try rights().remarks.first?.contains("may not run MULTI") == true)
+            case "multi": #expect(try rights().faults.isEmpty && rights().remarks.isEmpty)
             case "discard": break  // Redis lets a client out of a transaction in any case, or we hang up.
-            case "info", "blmove": #expect(try rights().remarks.first?.hasPrefix("this user may not run \(right): ") == true)
+            case "info", "blmove", "type": #expect(try rights().remarks.first?.hasPrefix("this user may not run \(right): ") == true)
             default: #expect(try rights().faults == ["this user may not run \(right)"])
             }
             try run(stage, ["ACL", "SETUSER", "gaplessd", "+\(right)"])
@@ -138,7 +138,56 @@ struct DaemonRightsTests {
         try run(stage, ["ACL", "SETUSER", "gaplessd", "-ltrim", "-zadd"])
         let check = try Call(["check", try stage.write(user)])
         #expect(check.status == 78)
-        #expect(check.errors.contains("redis: refused: unix:\(stage.redis.socketPath): this user may not run ltrim, zadd; this user may not read and write the key "), "\(check.errors)")
+        #expect(check.errors.contains("redis: refused: unix:\(stage.redis.socketPath): this user may not run ltrim, zadd; this user may not read and write the keys {\(DaemonStage.list)}:gapless:workers, "), "\(check.errors)")
+    }
+
+    @Test func `a user that may not run MULTI is looked at all the same`() throws {
+        let stage = try DaemonStage()
+        try run(stage, try line(user: "gaplessd") + ["-multi"])
+        let settings = QueueSettings(list: DaemonStage.list, server: .unix(path: stage.redis.socketPath), username: "gaplessd", password: "pw-5417")
+        func rights() throws -> UserRights {
+            var client = try RedisClient(settings: settings)
+            return try UserRights.read(&client, settings)
+        }
+        for right in ["eval", "evalsha", "rpush", "ltrim", "zrangebyscore", "time"] {
+            try run(stage, ["ACL", "SETUSER", "gaplessd", "-\(right)"])
+            #expect(try rights().faults == ["this user may not run \(right)"])
+            try run(stage, ["ACL", "SETUSER", "gaplessd", "+\(right)"])
+        }
+        try run(stage, ["ACL", "SETUSER", "gaplessd", "-info"])
+        #expect(try rights().remarks == ["this user may not run info: dangerous settings of Redis are not warned of"])
+        #expect(try rights().faults == [])
+        try run(stage, ["ACL", "SETUSER", "gaplessd", "resetkeys", "~\(stage.keys.dead)", "-zadd"])
+        #expect(try rights().missingKeys.contains(DaemonStage.list))
+        #expect(try !rights().missingKeys.contains(stage.keys.dead))
+        #expect(try rights().missingCommands == ["zadd"])
+        #expect(try stage.redis("KEYS", "*").items?.isEmpty == true)
+    }
+
+    @Test(arguments: [["-multi", "-eval"], ["-@write"], ["-multi", "-@write"]])
+    func `check and the daemon say the same of a user that lacks rights`(lacks: [String]) throws {
+        let stage = try DaemonStage()
+        try run(stage, try line(user: "gaplessd") + lacks)
+        let daemon = try stage.start(user)
+        #expect(daemon.process.wait(atMost: .seconds(15))?.status == 78)
+        let check = try Call(["check", stage.folder.file("settings.json")])
+        #expect(check.status == 78)
+        let right = lacks.last == "-@write" ? "del, hdel, hincrby, hset, lpush, ltrim, rpush, zadd, zrem" : String(lacks[1].dropFirst())
+        #expect(check.errors.contains(": this user may not run \(right)\n"), "\(check.errors)")
+        #expect(
+            daemon.standardError.hasSuffix(
+                "settings.json: redis_username: this user may not run \(right); a user with the rights that docs/redis.md names would be right\n"),
+            "\(daemon.standardError)")
+    }
+
+    @Test(arguments: [["-ping"], ["resetkeys", "~other"], ["-multi", "-eval", "resetkeys"]])
+    func `check does not send anybody to check`(lacks: [String]) throws {
+        let stage = try DaemonStage()
+        try run(stage, try line(user: "gaplessd") + lacks)
+        let check = try Call(["check", try stage.write(user)])
+        #expect(check.status == 78)
+        #expect(!check.errors.contains("gaplessd check"), "\(check.errors)")
+        #expect(["'ping'", "the keys \(DaemonStage.list), ", "run eval"].contains { check.errors.firstRange(of: $0) != nil }, "\(check.errors)")
     }
 
     @Test func `nothing is carried out for the asking`() throws {
@@ -152,7 +201,8 @@ struct DaemonRightsTests {
         // Without MULTI, or where it is refused, the commands behind it would run.
         try run(stage, ["ACL", "SETUSER", "default", "-multi"])
         let settings = QueueSettings(list: DaemonStage.list, server: .unix(path: stage.redis.socketPath))
-        #expect(try UserRights.read(&client, settings).remarks.count == 1)
+        let rights = try UserRights.read(&client, settings)
+        #expect(rights.faults.isEmpty && rights.remarks.isEmpty)
         #expect(try stage.redis("KEYS", "*").items?.compactMap(\.text) == [DaemonStage.list])
         #expect(try stage.backlog() == ["job"])
     }

@@ -131,9 +131,9 @@ struct SendCallTests {
 
     @Test(arguments: [
         (["--token", "0a"], "Either --alert or --data is needed."),
-        (["--token", "0a", "--alert", "x", "--data", "{}"], "Either --alert or --data is needed."),
+        (["--token", "0a", "--alert", "x", "--data", "{}"], "Only one of --alert and --data may be given."),
         (["--alert", "x"], "Either --token or --channel is needed."),
-        (["--token", "0a", "--channel", "AAAA", "--data", "{}"], "Either --token or --channel is needed."),
+        (["--token", "0a", "--channel", "AAAA", "--data", "{}"], "Only one of --token and --channel may be given."),
         (["--channel", "AAAA", "--alert", "x"], "--alert is for a device: a broadcast is given by --data."),
         (["--channel", "a b", "--data", "{}"], "channel is not base64."),
         (["--channel", "AAAA", "--data", "{}", "--collapse-id", "x"], "collapse_id is for tokens, not for a channel."),

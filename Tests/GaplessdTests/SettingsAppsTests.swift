@@ -101,6 +101,26 @@ struct SettingsAppsTests {
             ])
     }
 
+    @Test func `An app that is no object is named, and hides nothing of the others`() {
+        let choice = "apps.d.apns_auth_key_path: is missing, and so is every other credential; "
+        let faults = faults(#""apps": {"b": 1, "_c": 2, "d": {"apns_server": "xx"}}"#)
+        #expect(
+            faults.prefix(2) == [
+                "apps.b: is 1; an object, such as {\"apns_server\": \"sandbox\", …}, would be right",
+                "apps.d.apns_server: is \"xx\", a string; \"production\", \"sandbox\" or \"host:port\" would be right",
+            ])
+        #expect(faults.count == 3 && faults.last?.hasPrefix(choice) == true, "\(faults)")
+    }
+
+    @Test func `Faulty apps do not make the top level one`() {
+        #expect(self.faults(#""apps": {"b": 1}"#).map { $0.prefix { $0 != ":" } } == ["apps.b"])
+        #expect(self.faults(#""apps": 1"#).map { $0.prefix { $0 != ":" } } == ["apps"])
+        #expect(
+            faults(#""apps": {"": {"apns_server": "sandbox", \#(key)}}"#) == [
+                "apps.\"\": is an app without a name; a name that jobs give as \"app\" would be right"
+            ])
+    }
+
     @Test func `A fault that is inherited is told once`() {
         #expect(
             faults(#""apns_server": "nowhere", \#(key), "apps": {"a": {\#(key)}}"#) == [

@@ -25,7 +25,14 @@ struct SettingsFaultTests {
         (#""retry_delays": []"#, "retry_delays: is an array without elements; an array of at least one number of seconds, each from 0 to 2592000, would be right"),
         (#""retry_delays": [1, -1]"#, "retry_delays: is an array of 1, -1; an array of at least one number of seconds, each from 0 to 2592000, would be right"),
         (#""retry_delays": 5"#, "retry_delays: is 5; an array of at least one number of seconds, each from 0 to 2592000, would be right"),
-        (#""redis_host": """#, "redis_host: is an empty string; a string of printable ASCII without spaces would be right"),
+        (#""redis_host": """#, "redis_host: is an empty string; a host's name or address alone, such as \"127.0.0.1\", would be right"),
+        (#""redis_host": "127.0.0.1:6379""#, "redis_host: is \"127.0.0.1:6379\": the host is \"127.0.0.1\", and the port belongs in redis_port, which would be 6379; a host's name or address alone, such as \"127.0.0.1\", would be right"),
+        (#""redis_host": "[::1]:7000""#, "redis_host: is \"[::1]:7000\": the host is \"::1\", and the port belongs in redis_port, which would be 7000; a host's name or address alone, such as \"127.0.0.1\", would be right"),
+        (#""redis_host": "unix:/r""#, "redis_host: is \"unix:/r\", a string; a host's name or address alone, such as \"127.0.0.1\", would be right"),
+        (#""apns_proxy": "https://h:1""#, "apns_proxy: is a string that does not begin with http://; \"http://host:port\" or \"http://user:password@host:port\" would be right"),
+        (#""apns_proxy": "http://u:pw@h""#, "apns_proxy: is a string that has no host and port behind the @, or no user before it (%40 stands for an @ in a password); \"http://host:port\" or \"http://user:password@host:port\" would be right"),
+        (#""apns_proxy": "http://h""#, "apns_proxy: is a string that has no host and port behind http://; \"http://host:port\" or \"http://user:password@host:port\" would be right"),
+        (#""apns_proxy": 5"#, "apns_proxy: is a number; \"http://host:port\" or \"http://user:password@host:port\" would be right"),
         (#""redis_results_key": """#, "redis_results_key: is an empty string; a string would be right"),
         (#""redis_password": 12345"#, "redis_password: is a number; a string would be right"),
         (#""apps": []"#, "apps: is an array without elements; an object of objects, such as {\"beta\": {\"apns_server\": \"sandbox\", …}}, would be right"),
@@ -40,11 +47,21 @@ struct SettingsFaultTests {
     @Test(arguments: [
         ("pool_sise", "did you mean pool_size?"), ("redis_hots", "did you mean redis_host?"),
         ("log_sucesses", "did you mean log_successes?"), ("apns_certpath", "did you mean apns_cert_path?"),
-        ("redis_pasword_file", "did you mean redis_password_file?"), ("APNS_TOPIC", "a comment's name begins with _ or //"),
-        ("colour", "a comment's name begins with _ or //"),
+        ("redis_pasword_file", "did you mean redis_password_file?"), ("APNS_TOPIC", "did you mean apns_topic?"),
+        ("apns_cert", "did you mean apns_cert_path?"), ("apns_key", "did you mean apns_key_path?"), ("redis_pass", "did you mean redis_password?"),
+        ("redis_queue", "did you mean redis_queue_key?"), ("metrics", "did you mean metrics_listen?"), ("retry", "did you mean retry_limit?"),
+        ("pool", "did you mean pool_size?"), ("drain", "did you mean drain_timeout?"), ("REDIS_HOST", "did you mean redis_host?"),
+        ("redis_host_file", "did you mean redis_host?"), ("redis_url", "the nearest is redis_db; a comment's name begins with _ or //"),
+        ("redis_timeout", "the nearest is drain_timeout; a comment's name begins with _ or //"),
+        ("foo", "the nearest is apps; a comment's name begins with _ or //"),
     ])
-    func `An unknown key is a fault, with the nearest known one where a slip explains it`(key: String, remedy: String) {
+    func `An unknown key is a fault, with the nearest known one`(key: String, remedy: String) {
         #expect(folder.faults(settings("\"\(key)\": 1")) == ["\(key): is no known key; \(remedy)"])
+    }
+
+    @Test func `The empty key is shown as two quotes`() {
+        #expect(folder.faults(settings(#""": 1"#)) == ["\"\": is no known key; the nearest is apps; a comment's name begins with _ or //"])
+        #expect(folder.faults(settings(#""": 1, "": 2"#)).last == "\"\": is there more than once; once would be right")
     }
 
     @Test func `A key whose name begins with an underscore or slashes is a comment`() {
@@ -155,7 +172,7 @@ struct SettingsFaultTests {
 
     @Test func `A fault stays on its line, whatever stands in the file`() {
         let faults = folder.faults(settings(#""a\nb\u001b[31m": 1"#))
-        #expect(faults == ["a\\x0ab\\x1b[31m: is no known key; a comment's name begins with _ or //"])
+        #expect(faults == ["a\\x0ab\\x1b[31m: is no known key; the nearest is apps; a comment's name begins with _ or //"])
     }
 }
 

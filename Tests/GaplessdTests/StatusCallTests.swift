@@ -182,7 +182,7 @@ struct CallFaultTests {
         for call in ["status", "audit"] {
             let result = try stage.call(call)
             #expect(result.status == 78)
-            #expect(result.errors.contains("the key \(stage.keys.delayed) is a string, not a sorted set (WRONGTYPE)"), "\(result.errors)")
+            #expect(result.errors.contains("redis_queue_key: the key \(stage.keys.delayed) is a string, not a sorted set (WRONGTYPE)"), "\(result.errors)")
             #expect(result.errorLines.count == 1)
         }
     }
@@ -206,7 +206,7 @@ struct CallFaultTests {
         try stage.redis("SET", "calls", "a text")
         let result = try call(stage, words)
         #expect(result.status == 78)
-        #expect(result.errors == "redis: refused: unix:\(stage.redis.socketPath): the key calls is a string, not a list\n")
+        #expect(result.errors == "redis: refused: unix:\(stage.redis.socketPath): redis_queue_key: the key calls is a string, not a list; another key in the settings, or none there in Redis, would be right\n")
     }
 
     @Test func `tries every address of a host`() throws {

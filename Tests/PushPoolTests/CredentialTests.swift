@@ -183,8 +183,8 @@ struct PKCS12Tests {
         #expect(material.credentialFault { try .pkcs12(file, password: "open") } == "the PKCS#12 file's password is wrong")
         #expect(
             material.credentialFault { try .pkcs12(Array(file.prefix(100)), password: "sesame") }
-                == "this is no PKCS#12 file, or it is damaged")
-        #expect(material.credentialFault { try .pkcs12([], password: "") } == "this is no PKCS#12 file, or it is damaged")
+                == "this is no PKCS#12 file, or it is damaged; a .p12 file as the Keychain exports it is wanted")
+        #expect(material.credentialFault { try .pkcs12([], password: "") } == "this is no PKCS#12 file, or it is damaged; a .p12 file as the Keychain exports it is wanted")
         #expect(
             material.credentialFault { try .pkcs12(try export("-nokeys"), password: "sesame") }?.contains("lacks") == true)
     }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Glibc
+import Sockets
 
 /// Finds what is wrong before the daemon would.
 struct Check: ParsableCommand {
@@ -30,6 +31,9 @@ struct Check: ParsableCommand {
                 faults.append(error)
             }
         }
+        if let address = configuration.settings.metricsListen {
+            probe("metrics") { () throws(ProbeFault) in try ListenProbe.run(address) }
+        }
         probe("redis") { () throws(ProbeFault) in try RedisProbe.run(configuration.settings) }
         for (app, credential) in zip(configuration.settings.apps, configuration.credentials) {
             probe("apns" + (app.name.map { " \($0.printable)" } ?? "")) { () throws(ProbeFault) in
@@ -38,6 +42,37 @@ struct Check: ParsableCommand {
         }
         if faults.contains(where: \.isOurs) { throw ExitCode.settingsFault }
         if !faults.isEmpty { throw ExitCode.serviceUnavailable }
+    }
+}
+
+/// Whether `metrics_listen` can be listened at: for a moment.
+enum ListenProbe {
+    static func run(_ address: HostAndPort) throws(ProbeFault) -> String {
+        do throws(SocketError) {
+            _ = try Listener(host: address.host, port: address.port)
+            return "ok, \(address.text)"
+        } catch .system(_, errno: EADDRINUSE) {
+            // Most likely by the daemon whose settings these are.
+            return "ok, \(address.text); the port is in use, which is right only if a running gaplessd has it"
+        } catch {
+            throw .refused(SettingsFault(cannotListenAt: address, error.reason).line)
+        }
+    }
+}
+
+extension SettingsFault {
+    /// `metrics_listen` leads nowhere.
+    init(cannotListenAt address: HostAndPort, _ why: String) {
+        self.init(
+            key: "metrics_listen", problem: "cannot listen at \(address.text): \(why)",
+            remedy: "an address of this machine with a free port, or port 0 for any, would be right")
+    }
+}
+
+extension SocketError {
+    /// Without the place, where that has been said.
+    fileprivate var reason: String {
+        if case .system(_, let code) = self { String(cString: strerror(code)) } else { description }
     }
 }
 

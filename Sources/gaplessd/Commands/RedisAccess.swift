@@ -11,13 +11,13 @@ enum RedisAccess {
 
     static func open(_ settings: Settings) throws(ProbeFault) -> RedisClient {
         var client = try connect(settings)
-        let wrong: [String]
+        let wrong: [SettingsFault]
         do throws(RedisError) {
             wrong = try KeyTypes(listsOf: settings).faults(&client)
         } catch {
             throw ProbeFault(error, of: settings)
         }
-        guard wrong.isEmpty else { throw .refused("\(settings.redis.server.text): \(wrong.joined(separator: "; "))") }
+        guard wrong.isEmpty else { throw .refused(settings, wrong.map(\.line)) }
         return client
     }
 
@@ -47,8 +47,7 @@ enum RedisAccess {
             var client = try open(settings)
             try body(&client)
         } catch RedisError.reply(let text) where text.firstRange(of: "WRONGTYPE") != nil {
-            let lines = RedisRefusal.lines(text, settings).joined(separator: "; ")
-            throw ProbeFault.refused("\(settings.redis.server.text): \(lines)").told("redis")
+            throw ProbeFault.refused(settings, RedisRefusal.lines(text, settings)).told("redis")
         } catch let error as RedisError {
             throw ProbeFault(error, of: settings).told("redis")
         } catch let fault as ProbeFault {
@@ -62,17 +61,17 @@ enum RedisProbe {
     static func run(_ settings: Settings) throws(ProbeFault) -> String {
         var client = try RedisAccess.open(settings)
         let rights: [UserRights]
-        let wrong: [String]
+        let wrong: [SettingsFault]
         do throws(RedisError) {
             wrong = try KeyTypes(allOf: settings).faults(&client)
-            var read: [UserRights] = []
-            for queue in settings.queues { read.append(try UserRights.read(&client, queue)) }
-            rights = read
+            rights = try RedisRefusal.rights(&client, settings)
         } catch {
             throw ProbeFault(error, of: settings)
         }
-        let faults = wrong + rights.flatMap(\.faults).unique
-        guard faults.isEmpty else { throw .refused("\(settings.redis.server.text): \(faults.joined(separator: "; "))") }
+        let faults = wrong.map(\.line) + rights.flatMap(\.faults).unique
+        let shortage = rights.lazy.compactMap(\.shortage).first.map { "\($0) No producer can push: more maxmemory would be right" }
+        guard faults.isEmpty else { throw .refused(settings, faults + [shortage].compactMap(\.self)) }
+        if let shortage { throw .failed("\(settings.redis.server.text): \(shortage)") }
         return (["ok, \(settings.redis.server.text)"] + rights.flatMap(\.remarks).unique).joined(separator: "; ")
     }
 }
@@ -89,6 +88,10 @@ extension ProbeFault {
         }
     }
 
+    fileprivate static func refused(_ settings: Settings, _ faults: [String]) -> ProbeFault {
+        .refused("\(settings.redis.server.text): \(faults.joined(separator: "; "))")
+    }
+
     var exitCode: ExitCode { isOurs ? .settingsFault : .serviceUnavailable }
 
     /// Says it on stderr; what is returned ends the call.
@@ -100,5 +103,5 @@ extension ProbeFault {
 
 extension [String] {
     /// Each once, in the order of the first of each.
-    fileprivate var unique: [String] { reduce(into: []) { if !$0.contains($1) { $0.append($1) } } }
+    var unique: [String] { reduce(into: []) { if !$0.contains($1) { $0.append($1) } } }
 }

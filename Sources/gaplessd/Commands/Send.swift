@@ -98,9 +98,11 @@ struct PushOptions: ParsableArguments {
     var app: String?
 
     func validate() throws {
-        guard (token == nil) != (channel == nil) else { throw ValidationError("Either --token or --channel is needed.") }
+        if token != nil && channel != nil { throw ValidationError("Only one of --token and --channel may be given.") }
+        if token == nil && channel == nil { throw ValidationError("Either --token or --channel is needed.") }
         if channel != nil && alert != nil { throw ValidationError("--alert is for a device: a broadcast is given by --data.") }
-        guard (alert == nil) != (data == nil) else { throw ValidationError("Either --alert or --data is needed.") }
+        if alert != nil && data != nil { throw ValidationError("Only one of --alert and --data may be given.") }
+        if alert == nil && data == nil { throw ValidationError("Either --alert or --data is needed.") }
         if let data {
             // By itself, so that nothing but a value can come of it.
             let bytes = Array(data.utf8)

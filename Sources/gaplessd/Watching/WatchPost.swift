@@ -44,9 +44,7 @@ final class WatchPost {
             log.info("Metrics are at http://\(HostAndPort(address.host, server.port).text)/metrics.")
         } catch {
             readings.stop()
-            throw SettingsFault(
-                key: "metrics_listen", problem: "cannot listen at \(address.text): \(error.description)",
-                remedy: "an address of this machine with a free port, or port 0 for any, would be right")
+            throw SettingsFault(cannotListenAt: address, error.description)
         }
     }
 
