@@ -93,12 +93,11 @@ enum StandardStreams {
         }
     }
 
-    /// How a call ends that has something to say: with 1 if not all of it could be written, and a word about it unless the reader had
-    /// enough.
+    /// How a call ends that has something to say: with 1 if not all of it could be written. A reader that has seen enough is no fault.
     static func lostOutput() -> ExitCode? {
         let fault = outputFault.load(ordering: .relaxed)
         if fault == 0 { return nil }
-        if fault != EPIPE { print(["Error: standard output cannot be written: \(String(cString: strerror(fault)))"], to: STDERR_FILENO) }
+        print(["Error: standard output cannot be written: \(String(cString: strerror(fault)))"], to: STDERR_FILENO)
         return .failure
     }
 
@@ -119,7 +118,7 @@ enum StandardStreams {
             if count > 0 {
                 written += count
             } else if errno != EINTR {
-                if descriptor == STDOUT_FILENO { outputFault.store(errno, ordering: .relaxed) }
+                if descriptor == STDOUT_FILENO, errno != EPIPE { outputFault.store(errno, ordering: .relaxed) }
                 return false
             }
         }

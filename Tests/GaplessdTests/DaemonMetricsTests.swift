@@ -168,21 +168,20 @@ struct DaemonMetricsTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    /// What holds the loop up is a settings file that nobody writes: a pipe.
+    /// What holds the loop up are key files that nobody writes: pipes, two seconds each.
     @Test func `a main loop that is stuck is neither healthy nor ready, and says so itself`() throws {
         let stage = try DaemonStage()
         let daemon = try stage.start(Self.listens.merging(["redis_lease": "60"]) { $1 })
         let port = try #require(daemon.metricsPort())
         #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.status == 200 })
-        let path = stage.folder.file("settings.json")
-        let settings = File.read(path)
-        try #require(unlink(path) == 0 && mkfifo(path, 0o600) == 0)
+        try #require(mkfifo(stage.folder.file("key.fifo"), 0o600) == 0)
+        let apps = (1...10).map { "\"app\($0)\": {\"apns_auth_key_path\": \"key.fifo\"}" }
+        try stage.write(Self.listens.merging(["redis_lease": "60", "apps": "{\(apps.joined(separator: ", "))}"]) { $1 })
         daemon.signal(SIGHUP)
         #expect(waitUntil(atMost: .seconds(30)) { HTTPTalk.get("/healthz", port: port)?.status == 503 })
         #expect(HTTPTalk.get("/readyz", port: port)?.body.hasPrefix("the dispatcher has not turned for 1") == true)
         #expect(value("gapless_dispatcher_idle_seconds", at: port).map { $0 >= 10 } == true)
-        try File.write(settings, to: path)
-        #expect(waitUntil { HTTPTalk.get("/healthz", port: port)?.status == 200 })
+        #expect(waitUntil(atMost: .seconds(60)) { HTTPTalk.get("/healthz", port: port)?.status == 200 })
         #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.status == 200 })
         #expect(daemon.stop()?.status == 0)
     }
