@@ -18,7 +18,7 @@ struct DaemonReloadTests {
     @Test func `what the environment of before said of tokens is not believed after a reload`() throws {
         let stage = try DaemonStage()
         var configuration = Simulator.Configuration(credentials: stage.credentials)
-        configuration.behaviour.script.failures = [.init(.delay(.milliseconds(1500), then: .usual(400)), 1)]
+        configuration.behaviour.script.failures = [.init(.delay(.seconds(4), then: .usual(400)), 1)]
         configuration.behaviour.tokenStreamLimit = 1000
         let wrong = try Simulator(configuration)
         let daemon = try stage.start(["apns_server": "\"localhost:\(wrong.port)\"", "pool_size": "1"])
