@@ -184,8 +184,8 @@ extension SettingsScope {
     /// - Parameter own: without what is inherited, which is looked at where it stands.
     fileprivate func looseFiles(own: SettingsScope) -> Settings.LooseFiles {
         let paths = Settings.LooseFiles.keys.compactMap { key in own.text(key).map { (key: key, path: $0) } }
-        return Settings.LooseFiles(keyPrefix: prefix, paths: paths, 
-            keyPassword: secret("apns_key_password"), pkcs12Password: secret("apns_p12_password"))
+        return Settings.LooseFiles(
+            keyPrefix: prefix, paths: paths, keyPassword: secret("apns_key_password"), pkcs12Password: secret("apns_p12_password"))
     }
 
     /// Whether any key of a credential stands here.

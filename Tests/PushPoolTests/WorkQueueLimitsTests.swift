@@ -1,0 +1,158 @@
+@testable import PushPool
+import Testing
+import Threads
+
+@Suite("The queue that sessions share, under limits")
+struct PacedQueueTests {
+    private let pacer = SharedPacer(pushesPerSecond: 2)
+    private let queue: WorkQueue
+
+    init() { queue = WorkQueue(pacer: pacer) }
+
+    @Test func `a session takes what the limits let go, and is told when to ask again`() throws {
+        let taker = Taker(1, queue, free: 10)
+        push(1...3, to: queue)
+        let (ids, again) = taker.takePaced(10)
+        #expect(ids == [1])
+        #expect(try #require(again) > .now + .milliseconds(300))
+        let next = taker.takePaced(10)
+        #expect(next.ids == [])
+        #expect(next.again != nil)
+    }
+
+    @Test func `one session keeps the time for all, and pushes ring nobody meanwhile`() {
+        let takers = [Taker(1, queue, free: 10), Taker(2, queue, free: 10)]
+        push(1...5, to: queue)
+        #expect(!takers[0].wasRung && takers[1].wasRung)
+        #expect(takers[1].take(10) == [1])
+        // The wait is long: the other one takes the next.
+        #expect(takers[0].wasRung)
+        #expect(takers[0].takePaced(10).again != nil)
+        #expect(takers[1].takePaced(10).again == nil)
+        push(6...50, to: queue)
+        #expect(!takers[0].wasRung && !takers[1].wasRung)
+        // It goes: another must keep the time.
+        queue.leave(takers[0].id)
+        #expect(takers[1].wasRung)
+        #expect(takers[1].takePaced(10).again != nil)
+    }
+
+    @Test func `a timekeeper that is full by then leaves it to another`() {
+        let takers = [Taker(1, queue, free: 10), Taker(2, queue)]
+        push(1...5, to: queue)
+        #expect(takers[0].take(10) == [1])
+        #expect(takers[0].takePaced(10).again != nil)
+        _ = takers[1].takePaced(10)
+        #expect(takers[0].takePaced(0).again == nil)
+        #expect(takers[1].wasRung)
+        #expect(takers[1].takePaced(10).again != nil)
+    }
+
+    @Test func `nobody asks again when nothing waits`() {
+        let taker = Taker(1, queue, free: 10)
+        push(1...2, to: queue)
+        #expect(taker.takePaced(10).again != nil)
+        _ = queue.withdraw()
+        #expect(taker.takePaced(10).again == nil)
+    }
+
+    @Test func `other limits ring whoever waited for the old ones`() {
+        let taker = Taker(1, queue, free: 10)
+        push(1...3, to: queue)
+        _ = taker.wasRung
+        #expect(taker.takePaced(10).again != nil)
+        pacer.change(pushesPerSecond: 0, bitsPerSecond: 0)
+        queue.limitsChanged()
+        #expect(taker.wasRung)
+        #expect(taker.take(10) == [2, 3])
+    }
+
+    @Test func `what avoids a session costs it nothing of the limits`() {
+        let takers = [Taker(1, queue, free: 10), Taker(2, queue, free: 10)]
+        push(1...1, to: queue, avoiding: takers[0].id)
+        push(2...3, to: queue)
+        #expect(takers[0].take(10) == [2])
+        #expect(queue.count == 2)
+        #expect(takers[1].takePaced(10).ids == [])
+        #expect(queue.withdraw() == [1, 3])
+    }
+}
+
+@Suite("The queue that sessions share, under a brake of its own")
+struct BrakedQueueTests {
+    private let queue = WorkQueue()
+
+    /// What one session gets when it asks as often as it is told to, until nothing waits: when it asked for each, and when it had it.
+    private func takeAll(by taker: Taker) -> [(id: UInt64, asked: ContinuousClock.Instant, had: ContinuousClock.Instant)] {
+        var all: [(id: UInt64, asked: ContinuousClock.Instant, had: ContinuousClock.Instant)] = []
+        var poller = Poller()
+        while true {
+            let asked = ContinuousClock.now
+            let (ids, again) = taker.takePaced(1000)
+            all += ids.map { ($0, asked, .now) }
+            guard let again else { return all }
+            poller.reset()
+            poller.wait(until: again)
+        }
+    }
+
+    @Test func `a session takes what the brake lets go, and is told when to ask again`() throws {
+        let taker = Taker(1, queue, free: 10)
+        queue.limit(to: 1)
+        push(1...3, to: queue)
+        let begin = ContinuousClock.now
+        let (ids, again) = taker.takePaced(10)
+        #expect(ids == [1])
+        #expect(try #require(again) > begin + .milliseconds(900))
+    }
+
+    @Test func `no second has more than the brake lets go`() {
+        let taker = Taker(1, queue, free: 1000)
+        queue.limit(to: 200)
+        push(1...500, to: queue)
+        let all = takeAll(by: taker)
+        #expect(all.map(\.id) == Array(1...500))
+        #expect(zip(all.dropFirst(200), all).allSatisfy { $0.had - $1.asked >= .seconds(1) })
+    }
+
+    @Test func `the tighter of brake and limits holds`() {
+        for (brake, limit) in [(50, 100_000.0), (100_000, 50.0)] {
+            let queue = WorkQueue(pacer: SharedPacer(pushesPerSecond: limit))
+            let taker = Taker(1, queue, free: 1000)
+            queue.limit(to: brake)
+            push(1...70, to: queue)
+            let all = takeAll(by: taker)
+            #expect(all.map(\.id) == Array(1...70))
+            #expect(zip(all.dropFirst(50), all).allSatisfy { $0.had - $1.asked >= .seconds(1) })
+        }
+    }
+
+    @Test func `who waits is rung when the brake lets more go, and when it is gone`() {
+        let taker = Taker(1, queue, free: 10)
+        queue.limit(to: 1)
+        push(1...9, to: queue)
+        var (ids, again) = taker.takePaced(10)
+        #expect(again != nil)
+        for limit in [4, nil] {
+            _ = taker.wasRung
+            queue.limit(to: limit)
+            #expect(taker.wasRung)
+            let more = taker.takePaced(10)
+            ids += more.ids
+            again = more.again
+        }
+        #expect(ids == Array(1...9))
+        #expect(again == nil)
+    }
+
+    @Test func `it knows how many were taken in a second`() {
+        let start = ContinuousClock.now
+        let takers = [Taker(1, queue), Taker(2, queue)]
+        #expect(queue.rate(now: start) == 0)
+        push(1...50, to: queue)
+        #expect(takers[0].takePaced(20, now: start).ids.count == 20)
+        #expect(takers[1].takePaced(20, now: start + .milliseconds(500)).ids.count == 20)
+        #expect(takers[0].takePaced(20, now: start + .milliseconds(1500)).ids.count == 10)
+        #expect(queue.rate(now: start + .seconds(2)) == 40)
+    }
+}
