@@ -33,15 +33,16 @@ let package = Package(
         .systemLibrary(name: "CLinux"),
 
         // Tools that know neither APNs nor Redis.
-        .target(name: "Threads", dependencies: ["CLinux"], swiftSettings: strict),
+        .target(name: "Clocks", swiftSettings: strict),
+        .target(name: "Threads", dependencies: ["CLinux", "Clocks"], swiftSettings: strict),
         .target(name: "Sockets", dependencies: ["CLinux", "COpenSSL"], swiftSettings: strict),
         .target(name: "JSONBytes", swiftSettings: strict),
 
         // The two sides, which never meet, and the daemon that knows both.
         .target(
-            name: "PushPool", dependencies: ["Threads", "Sockets", "JSONBytes", "CNghttp2", "COpenSSL"],
+            name: "PushPool", dependencies: ["Clocks", "Threads", "Sockets", "JSONBytes", "CNghttp2", "COpenSSL"],
             swiftSettings: strict),
-        .target(name: "RedisQueue", dependencies: ["Threads", "Sockets", "CHiredis"], swiftSettings: strict),
+        .target(name: "RedisQueue", dependencies: ["Clocks", "Threads", "Sockets", "CHiredis"], swiftSettings: strict),
         // Small HTTP answers in a thread of its own; knows nothing of what it says.
         .target(
             name: "StatusServer",
@@ -53,7 +54,7 @@ let package = Package(
         .executableTarget(
             name: "gaplessd",
             dependencies: [
-                "PushPool", "RedisQueue", "StatusServer", "Threads", "Sockets", "JSONBytes", "CLinux", argumentParser,
+                "PushPool", "RedisQueue", "StatusServer", "Clocks", "Threads", "Sockets", "JSONBytes", "CLinux", argumentParser,
             ],
             swiftSettings: strict,
             // SwiftNIO's debug information is larger than all of gaplessd, and its C part is in a form (DWARF 5) that valgrind 3.19
@@ -62,7 +63,7 @@ let package = Package(
 
         // APNs, simulated.
         .target(
-            name: "APNSSimulator", dependencies: ["Threads", "Sockets", "CLinux", "CNghttp2", "COpenSSL"],
+            name: "APNSSimulator", dependencies: ["Clocks", "Threads", "Sockets", "CLinux", "CNghttp2", "COpenSSL"],
             swiftSettings: strict),
         .executableTarget(
             name: "apns-simulator", dependencies: ["APNSSimulator", argumentParser], swiftSettings: strict),
@@ -74,33 +75,34 @@ let package = Package(
         // What demo, bench, chaos and the tests of the whole daemon share: processes, a Redis, a simulator, ledgers.
         .target(
             name: "Harness",
-            dependencies: ["APNSSimulator", "CLinux", "RedisQueue", "Sockets", "Threads", "JSONBytes"], swiftSettings: strict),
+            dependencies: ["APNSSimulator", "CLinux", "Clocks", "RedisQueue", "Sockets", "Threads", "JSONBytes"], swiftSettings: strict),
         // The faults that lose nothing, one row each.
         .target(
-            name: "FaultTable", dependencies: ["APNSSimulator", "Harness", "RedisQueue", "Threads"], swiftSettings: strict),
+            name: "FaultTable", dependencies: ["APNSSimulator", "Clocks", "Harness", "RedisQueue", "Threads"], swiftSettings: strict),
         .executableTarget(
             name: "gapless-lab",
-            dependencies: ["Harness", "FaultTable", "RedisQueue", "PushPool", "Threads", "JSONBytes", "APNSSimulator", argumentParser],
+            dependencies: ["Clocks", "Harness", "FaultTable", "RedisQueue", "PushPool", "Threads", "JSONBytes", "APNSSimulator", argumentParser],
             swiftSettings: strict),
 
-        .testTarget(name: "ThreadsTests", dependencies: ["Threads"], swiftSettings: strict),
+        .testTarget(name: "ClocksTests", dependencies: ["Clocks"], swiftSettings: strict),
+        .testTarget(name: "ThreadsTests", dependencies: ["Clocks", "Threads"], swiftSettings: strict),
         .testTarget(
-            name: "SocketsTests", dependencies: ["Sockets", "Threads", "APNSSimulator"], swiftSettings: strict),
+            name: "SocketsTests", dependencies: ["Clocks", "Sockets", "Threads", "APNSSimulator"], swiftSettings: strict),
         .testTarget(
-            name: "StatusServerTests", dependencies: ["StatusServer", "Harness", "Threads"], swiftSettings: strict),
+            name: "StatusServerTests", dependencies: ["Clocks", "StatusServer", "Harness", "Threads"], swiftSettings: strict),
         .testTarget(name: "JSONBytesTests", dependencies: ["JSONBytes"], swiftSettings: strict),
         .testTarget(
-            name: "PushPoolTests", dependencies: ["PushPool", "APNSSimulator", "Harness"], swiftSettings: strict),
-        .testTarget(name: "RedisQueueTests", dependencies: ["RedisQueue"], swiftSettings: strict),
+            name: "PushPoolTests", dependencies: ["Clocks", "PushPool", "APNSSimulator", "Harness"], swiftSettings: strict),
+        .testTarget(name: "RedisQueueTests", dependencies: ["Clocks", "RedisQueue"], swiftSettings: strict),
         .testTarget(
-            name: "APNSSimulatorTests", dependencies: ["APNSSimulator", "Sockets", "Threads", "apns-simulator"],
+            name: "APNSSimulatorTests", dependencies: ["APNSSimulator", "Clocks", "Sockets", "Threads", "apns-simulator"],
             swiftSettings: strict),
         .testTarget(
             name: "FaultTableTests",
-            dependencies: ["FaultTable", "Harness", "Threads", "gaplessd", "apns-simulator"], swiftSettings: strict),
+            dependencies: ["Clocks", "FaultTable", "Harness", "Threads", "gaplessd", "apns-simulator"], swiftSettings: strict),
         .testTarget(
             name: "GaplessdTests",
-            dependencies: ["gaplessd", "APNSSimulator", "Harness", "PushPool", "RedisQueue", "JSONBytes"],
+            dependencies: ["gaplessd", "APNSSimulator", "Clocks", "Harness", "PushPool", "RedisQueue", "JSONBytes"],
             swiftSettings: strict),
     ]
 )

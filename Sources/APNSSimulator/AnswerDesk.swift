@@ -1,3 +1,4 @@
+import Clocks
 import Glibc
 
 /// What all connections share: the rules, the script, the ledger and the clock. One loop owns it.
@@ -26,7 +27,7 @@ final class AnswerDesk {
     /// Limits that wander come from here, the same for the same seed.
     private var walkRandom: SeededRandom
     /// Monotonic, of this turn of the loop.
-    private(set) var now = ContinuousClock.now
+    private(set) var now = Instant.now
     /// Unix seconds of this turn, with what tests added.
     private(set) var unixTime: Int64 = 0
     private var clockOffset: Int64 = 0

@@ -1,7 +1,9 @@
+import Clocks
+
 /// What is due when: a binary heap, the earliest on top; equal times come out in the order they went in.
 struct Deadlines<Element> {
     private struct Entry {
-        var due: ContinuousClock.Instant
+        var due: Instant
         var number: UInt64
         var element: Element
 
@@ -11,9 +13,9 @@ struct Deadlines<Element> {
     private var heap: [Entry] = []
     private var nextNumber: UInt64 = 0
 
-    var first: ContinuousClock.Instant? { heap.first?.due }
+    var first: Instant? { heap.first?.due }
 
-    mutating func add(_ element: Element, at due: ContinuousClock.Instant) {
+    mutating func add(_ element: Element, at due: Instant) {
         heap.append(Entry(due: due, number: nextNumber, element: element))
         nextNumber += 1
         var child = heap.count - 1
@@ -24,7 +26,7 @@ struct Deadlines<Element> {
     }
 
     /// The earliest, if it is due.
-    mutating func popDue(_ now: ContinuousClock.Instant) -> Element? {
+    mutating func popDue(_ now: Instant) -> Element? {
         guard let top = heap.first, top.due <= now else { return nil }
         let last = heap.removeLast()
         if heap.isEmpty { return top.element }

@@ -1,3 +1,5 @@
+import Clocks
+
 /// What the simulator knows of the devices whose tokens begin alike.
 public struct DeviceRule: Sendable, Equatable {
     public enum State: Sendable, Equatable {
@@ -62,11 +64,11 @@ extension DeviceRule {
 /// Applies device rules: remembers when the tokens of a limited rule were last pushed to.
 struct DeviceDesk {
     var rules: [DeviceRule] = []
-    private var pushed: [[UInt8]: [ContinuousClock.Instant]] = [:]
+    private var pushed: [[UInt8]: [Instant]] = [:]
 
     /// `nil` where no rule says anything against the push.
     mutating func answer(
-        token: [UInt8], topic: ArraySlice<UInt8>?, _ environment: PushEnvironment, now: ContinuousClock.Instant
+        token: [UInt8], topic: ArraySlice<UInt8>?, _ environment: PushEnvironment, now: Instant
     ) -> Answer? {
         guard let rule = rules.first(where: { token.starts(with: $0.prefix.utf8) }) else { return nil }
         switch rule.state {

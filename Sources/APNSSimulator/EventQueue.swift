@@ -1,4 +1,5 @@
 import CLinux
+import Clocks
 import Glibc
 
 /// epoll(7): sleeps until one of hundreds of descriptors is ready. Level-triggered; each descriptor has a number of the
@@ -30,14 +31,14 @@ struct EventQueue: ~Copyable {
     func remove(_ other: CInt) { control(EPOLL_CTL_DEL, other, 0, []) }
 
     /// Fills `ready` with the numbers of what is ready. Returns at `deadline` at the latest; `nil` waits for ever.
-    mutating func wait(until deadline: ContinuousClock.Instant?, _ ready: inout [Int]) {
+    mutating func wait(until deadline: Instant?, _ ready: inout [Int]) {
         ready.removeAll(keepingCapacity: true)
         let count = epoll_wait(descriptor, &events, CInt(events.count), EventQueue.milliseconds(until: deadline))
         for index in 0..<max(0, Int(count)) { ready.append(Int(truncatingIfNeeded: events[index].data.u64)) }
     }
 
     /// Rounded up, so that a sleeper does not wake just before its deadline; -1 is for ever.
-    private static func milliseconds(until deadline: ContinuousClock.Instant?) -> CInt {
+    private static func milliseconds(until deadline: Instant?) -> CInt {
         guard let deadline else { return -1 }
         let (seconds, attoseconds) = max(.zero, deadline - .now).components
         if seconds >= 3600 { return 3_600_000 }

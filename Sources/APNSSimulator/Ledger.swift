@@ -1,3 +1,4 @@
+public import Clocks
 import Threads
 
 /// What came of one request, as the simulator sees it.
@@ -58,7 +59,7 @@ public struct LedgerEntry: Sendable, Equatable {
     /// HTTP/2 stream id.
     public var stream: Int32
     /// When the verdict was given.
-    public var time: ContinuousClock.Instant
+    public var time: Instant
 }
 
 /// How much a simulator remembers.

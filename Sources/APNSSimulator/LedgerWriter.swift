@@ -1,3 +1,5 @@
+import Clocks
+
 /// The loop's side of the ledger: gathers during one turn, publishes before the turn's answers are written.
 final class LedgerWriter {
     let ledger: Ledger
@@ -12,7 +14,7 @@ final class LedgerWriter {
         if let filePath { file = try LedgerFile(path: filePath) }
     }
 
-    func record(_ verdict: Verdict, _ request: Request, connection: Int, time: ContinuousClock.Instant) {
+    func record(_ verdict: Verdict, _ request: Request, connection: Int, time: Instant) {
         totals.requests += 1
         if case .accepted = verdict { totals.accepted += 1 } else { totals.answers[verdict.label, default: 0] += 1 }
         if detail == .counts && file == nil { return }
@@ -38,9 +40,9 @@ final class LedgerWriter {
     }
 
     /// When the file wants to be flushed.
-    var deadline: ContinuousClock.Instant? { file?.deadline }
+    var deadline: Instant? { file?.deadline }
 
-    func flushFile(now: ContinuousClock.Instant, isLast: Bool = false) {
+    func flushFile(now: Instant, isLast: Bool = false) {
         guard let due = file?.deadline, isLast || due <= now else { return }
         do throws(SimulatorError) {
             try file?.flush()
@@ -61,7 +63,7 @@ struct LedgerFile: ~Copyable {
     private let path: String
     private let descriptor: CInt
     private var buffer: [UInt8] = []
-    private(set) var deadline: ContinuousClock.Instant?
+    private(set) var deadline: Instant?
 
     init(path: String) throws(SimulatorError) {
         self.path = path
@@ -71,7 +73,7 @@ struct LedgerFile: ~Copyable {
     deinit { Files.close(descriptor) }
 
     mutating func add(_ status: Int, _ request: Request, _ hash: String) {
-        let now = ContinuousClock.now
+        let now = Instant.now
         if buffer.isEmpty { deadline = now + LedgerFile.flushInterval }
         let digits = [UInt8(48 + status / 100 % 10), UInt8(48 + status / 10 % 10), UInt8(48 + status % 10)]
         buffer += digits

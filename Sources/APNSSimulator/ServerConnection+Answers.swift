@@ -1,3 +1,5 @@
+import Clocks
+
 /// What a connection does about requests, and what becomes due.
 extension ServerConnection {
     func answer(_ slot: Int, _ http: HTTP2Server, _ desk: AnswerDesk) {

@@ -1,3 +1,4 @@
+import Clocks
 import Sockets
 
 /// One client: its TLS stream, its HTTP/2 session and what it has shown of itself. Made, used and freed by the loop.
@@ -33,7 +34,7 @@ final class ServerConnection {
     private var events: [HTTP2Server.Event] = []
     var requestCount = 0
     /// When something was last asked.
-    var lastRequest = ContinuousClock.now
+    var lastRequest = Instant.now
     /// It was idle for too long, and every answer says so.
     var isStale = false
     var hasIdleCheck = false

@@ -1,3 +1,4 @@
+import Clocks
 import Sockets
 import Threads
 
@@ -22,8 +23,8 @@ final class ServerLoop {
     private let mailbox: Mailbox<Simulator.Order>
     private var queue: EventQueue
     private var listener: Listener?
-    private var listenAgain: ContinuousClock.Instant?
-    private var acceptAgain: ContinuousClock.Instant?
+    private var listenAgain: Instant?
+    private var acceptAgain: Instant?
     private var connectGate = ConnectGate()
     private var connections: [Int: ServerConnection] = [:]
     private var nextNumber = 1
@@ -85,7 +86,7 @@ final class ServerLoop {
         desk.writer.publish()
     }
 
-    private var deadline: ContinuousClock.Instant? {
+    private var deadline: Instant? {
         let answers = desk.behaviour.isFrozen ? nil : desk.due.first
         return [answers, desk.writer.deadline, listenAgain, acceptAgain].compactMap { $0 }.min()
     }
@@ -250,10 +251,10 @@ final class ServerLoop {
 
 /// Counts new connections, and shuts the door for a while when there are too many.
 struct ConnectGate {
-    private var recent: [ContinuousClock.Instant] = []
-    private var shutUntil: ContinuousClock.Instant?
+    private var recent: [Instant] = []
+    private var shutUntil: Instant?
 
-    mutating func admits(_ limit: Behaviour.ConnectLimit, now: ContinuousClock.Instant) -> Bool {
+    mutating func admits(_ limit: Behaviour.ConnectLimit, now: Instant) -> Bool {
         if let shutUntil, now < shutUntil { return false }
         shutUntil = nil
         recent.removeAll { now - $0 >= limit.window }

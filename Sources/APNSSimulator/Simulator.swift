@@ -1,3 +1,4 @@
+import Clocks
 import Threads
 
 /// APNs, simulated: real TLS and HTTP/2, Apple's rules and reasons, scripted answers, and a ledger of what was accepted.
@@ -131,8 +132,8 @@ public final class Simulator: Sendable {
         let confirmed = Mailbox<Void>()
         orders.send(.confirm(confirmed))
         var poller = Poller()
-        let latest = ContinuousClock.now + Simulator.orderPatience
-        while confirmed.drain().isEmpty && !thread.isJoined && ContinuousClock.now < latest {
+        let latest = Instant.now + Simulator.orderPatience
+        while confirmed.drain().isEmpty && !thread.isJoined && Instant.now < latest {
             poller.reset()
             poller.add(confirmed.wakeDescriptor, for: .read)
             poller.wait(until: latest)

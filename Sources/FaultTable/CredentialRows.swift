@@ -1,4 +1,5 @@
 import APNSSimulator
+import Clocks
 import Glibc
 import Harness
 internal import RedisQueue
@@ -143,7 +144,7 @@ extension Trial {
     /// - Parameter service: what refuses them. It tells the apps apart by its reasons: each has one of its own.
     private func watch(_ jobs: Int, at service: Simulator) throws {
         let (length, most) = scale == .full ? (Duration.seconds(60), 40) : (.seconds(3), 22)
-        let (before, start) = (service.totals, ContinuousClock.now)
+        let (before, start) = (service.totals, Instant.now)
         try self.await("the app is held") { complaints("Its jobs stay in the queue until APNs accepts one.") > 0 }
         _ = waitUntil(atMost: length / 2) { false }
         let half = (sent: try stage.sentAnyhow(), queued: producer?.acknowledged ?? 0)

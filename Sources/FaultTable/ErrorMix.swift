@@ -1,4 +1,5 @@
 import APNSSimulator
+import Clocks
 import Harness
 internal import RedisQueue
 
@@ -94,7 +95,7 @@ struct ErrorWatch {
 
     init(_ trial: Trial, _ daemon: DaemonProcess) throws {
         self.trial = trial
-        var last = (requests: 0, at: ContinuousClock.now)
+        var last = (requests: 0, at: Instant.now)
         var (errors, memory) = (0, memory)
         try trial.await("all are settled", atMost: .seconds(300)) {
             let seen = trial.stage.hosted.totals

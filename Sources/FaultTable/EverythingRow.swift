@@ -1,4 +1,5 @@
 import APNSSimulator
+import Clocks
 import Glibc
 import Harness
 internal import RedisQueue
@@ -24,8 +25,8 @@ private struct Onslaught {
 
     private let trial: Trial
     private var daemons: [DaemonProcess] = []
-    private var redisToRestart: ContinuousClock.Instant?
-    private var heals: [(due: ContinuousClock.Instant, body: () throws -> Void)] = []
+    private var redisToRestart: Instant?
+    private var heals: [(due: Instant, body: () throws -> Void)] = []
 
     init(_ trial: Trial) throws {
         self.trial = trial
@@ -41,8 +42,8 @@ private struct Onslaught {
     }
 
     mutating func rage(for duration: Duration) throws {
-        let end = ContinuousClock.now + duration
-        while ContinuousClock.now < end {
+        let end = Instant.now + duration
+        while Instant.now < end {
             let blow = Blow.allCases.randomElement(using: &trial.random)!
             let victim = trial.draw(0...1)
             let lasts = Duration.milliseconds(trial.draw(5...1500))
@@ -58,7 +59,7 @@ private struct Onslaught {
         try supervise()
     }
 
-    private mutating func heal(until instant: ContinuousClock.Instant) throws {
+    private mutating func heal(until instant: Instant) throws {
         let due = heals.filter { $0.due <= instant }
         heals.removeAll { $0.due <= instant }
         for heal in due { try heal.body() }

@@ -1,4 +1,5 @@
 import APNSSimulator
+import Clocks
 import Glibc
 import Harness
 internal import RedisQueue
@@ -12,7 +13,7 @@ extension Fault {
     private static let fleet = Fault(
         number: 55, name: "fleet", title: "a fleet of one key, some killed as they start", rule: .onlyWhatWasInFlight, isQuick: true
     ) { trial in
-        let start = ContinuousClock.now
+        let start = Instant.now
         try trial.open(
             hosting: Trial.accepting(after: 5...15), settings: ["pool_size": "1", "apns_max_concurrent_streams": "50"])
         try trial.produce(perSecond: 500)

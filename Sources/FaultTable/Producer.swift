@@ -1,3 +1,4 @@
+import Clocks
 import Harness
 internal import RedisQueue
 internal import Threads
@@ -32,7 +33,7 @@ final class Producer {
         let control = Locked(Control(server: server, next: first))
         self.control = control
         thread = try OwnedThread(name: "producer") {
-            var due = ContinuousClock.now
+            var due = Instant.now
             var client = Producer.connect(control)
             while !control.withLock({ $0.isOver }) {
                 control.withLock { $0.rounds += 1 }

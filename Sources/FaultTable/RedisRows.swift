@@ -1,3 +1,4 @@
+import Clocks
 import Harness
 internal import RedisQueue
 
@@ -109,7 +110,7 @@ extension Trial {
             proxy.behaviour = FaultProxy.Behaviour()
             proxy.cutAll()
         }
-        let start = ContinuousClock.now
+        let start = Instant.now
         try self.await("the daemon notices the silence", atMost: .seconds(15)) { linesSaying("no answer in time") > before }
         return .now - start
     }
@@ -123,7 +124,7 @@ extension Trial {
     fileprivate func outliveLease(of lonely: DaemonProcess, round: Int) throws {
         guard let proxy = stage.redisProxy else { preconditionFailure("this strike needs a proxy") }
         proxy.behaviour = .halfOpen
-        let cut = ContinuousClock.now
+        let cut = Instant.now
         let deadline = { (milliseconds: Int) in
             _ = waitUntil(atMost: cut + .milliseconds(milliseconds) - .now) { false }
             _ = self.tail.read()

@@ -1,4 +1,5 @@
 internal import APNSSimulator
+import Clocks
 import Glibc
 public import Harness
 internal import RedisQueue
@@ -191,7 +192,7 @@ public final class Trial {
         try body()
         times += 1
         guard producer != nil else { return }
-        let start = ContinuousClock.now
+        let start = Instant.now
         guard awaitRate(atMost: limit) else {
             throw TrialFailure(description: "not back \(limit) after fault \(times):\n" + logs)
         }
@@ -201,7 +202,7 @@ public final class Trial {
 
     /// Mends what kept jobs in the list, and waits until they are gone from it. How long it took is in the result.
     func mend(backWithin limit: Duration, _ body: () throws -> Void) throws {
-        let start = ContinuousClock.now
+        let start = Instant.now
         try body()
         times += 1
         // Seldom, for others may be at work on stages of their own.
@@ -249,10 +250,10 @@ public final class Trial {
     /// Until nine of ten jobs that come in go out. On a loaded machine fewer come in than were wanted; but less than half of them
     /// would be a producer that has not found its Redis yet.
     private func awaitRate(atMost limit: Duration) -> Bool {
-        var last: (sent: Int, pushed: Int, at: ContinuousClock.Instant)?
+        var last: (sent: Int, pushed: Int, at: Instant)?
         return waitUntil(atMost: limit, every: .milliseconds(20)) {
             guard let sent = try? stage.sentAnyhow() else { return false }
-            let (pushed, now) = (producer?.acknowledged ?? 0, ContinuousClock.now)
+            let (pushed, now) = (producer?.acknowledged ?? 0, Instant.now)
             guard let before = last else {
                 last = (sent, pushed, now)
                 return false

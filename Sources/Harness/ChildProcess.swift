@@ -1,4 +1,5 @@
 internal import CLinux
+import Clocks
 import Glibc
 internal import Threads
 
@@ -165,10 +166,10 @@ public final class ChildProcess: Sendable {
 public func waitUntil(
     atMost limit: Duration = .seconds(10), every interval: Duration = .milliseconds(2), _ condition: () throws -> Bool
 ) rethrows -> Bool {
-    let deadline = ContinuousClock.now + limit
+    let deadline = Instant.now + limit
     while true {
         if try condition() { return true }
-        if ContinuousClock.now >= deadline { return false }
+        if Instant.now >= deadline { return false }
         var pause = timespec(tv_sec: 0, tv_nsec: Int(interval / .nanoseconds(1)))
         nanosleep(&pause, nil)
     }

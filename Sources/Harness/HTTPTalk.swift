@@ -1,4 +1,5 @@
 import CLinux
+import Clocks
 import Glibc
 
 /// One connection to an HTTP server on this machine, byte for byte as a test wants it.
@@ -61,7 +62,7 @@ public final class HTTPTalk {
 
     /// All that comes until the peer closes; `nil` if it does not within the limit.
     public func readToEnd(atMost limit: Duration = .seconds(15)) -> String? {
-        let deadline = ContinuousClock.Instant.now + limit
+        let deadline = Instant.now + limit
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 64 << 10)
         while true {

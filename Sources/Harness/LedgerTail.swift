@@ -1,3 +1,4 @@
+import Clocks
 import Glibc
 
 /// Reads a ledger file while it grows, each line once.
@@ -30,7 +31,7 @@ public struct LedgerTail {
 
     /// Reads until nothing came for so long: the ledger is at most 100 ms behind the answers.
     public mutating func readUntilSilent(for silence: Duration = .milliseconds(300), atMost limit: Duration = .seconds(30)) {
-        var last = ContinuousClock.now
+        var last = Instant.now
         _ = waitUntil(atMost: limit, every: .milliseconds(10)) {
             if read() { last = .now }
             return .now - last >= silence

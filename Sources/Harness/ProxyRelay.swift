@@ -1,3 +1,4 @@
+import Clocks
 import Glibc
 internal import Sockets
 internal import Threads
@@ -46,7 +47,7 @@ struct ProxyRelay {
         poller.reset()
         poller.add(bell.descriptor, for: .read)
         poller.add(door.listener.descriptor, for: .read)
-        var deadline: ContinuousClock.Instant?
+        var deadline: Instant?
         for pair in pairs {
             poller.add(pair.daemon.descriptor, for: pair.interest(isReply: false))
             poller.add(pair.server.descriptor, for: pair.interest(isReply: true))
@@ -110,7 +111,7 @@ struct ProxyRelay {
 /// One connection of the daemon and ours to the server.
 private final class Pair {
     private struct Chunk {
-        var due: ContinuousClock.Instant
+        var due: Instant
         var bytes: ArraySlice<UInt8>
     }
 
@@ -146,7 +147,7 @@ private final class Pair {
     }
 
     /// When the next chunk is due that still has to wait.
-    var due: ContinuousClock.Instant? {
+    var due: Instant? {
         [waiting.requests.first?.due, waiting.replies.first?.due].compactMap { $0 }.filter { $0 > .now }.min()
     }
 

@@ -1,3 +1,4 @@
+import Clocks
 internal import Sockets
 
 /// Which of a host's addresses the next dial goes to. One for all sessions of a pool.
@@ -7,14 +8,14 @@ internal import Sockets
 struct AddressBook: Sendable {
     static let badFor: Duration = .seconds(60)
 
-    private var badUntil: [SocketAddress: ContinuousClock.Instant] = [:]
+    private var badUntil: [SocketAddress: Instant] = [:]
     private var sessions: [SocketAddress: Int] = [:]
 
     /// Chooses among `candidates`, and counts a session on the one it returns until `release`.
     ///
     /// The good ones first, of these the least used, of these any.
     mutating func choose(
-        from candidates: [SocketAddress], now: ContinuousClock.Instant, using generator: inout some RandomNumberGenerator
+        from candidates: [SocketAddress], now: Instant, using generator: inout some RandomNumberGenerator
     ) -> SocketAddress? {
         badUntil = badUntil.filter { $0.value > now }
         let best = candidates.shuffled(using: &generator).min { left, right in
@@ -34,7 +35,7 @@ struct AddressBook: Sendable {
     }
 
     /// No session came of this address.
-    mutating func failed(_ address: SocketAddress, now: ContinuousClock.Instant) {
+    mutating func failed(_ address: SocketAddress, now: Instant) {
         badUntil[address] = now + AddressBook.badFor
         release(address)
     }

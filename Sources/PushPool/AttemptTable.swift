@@ -1,3 +1,5 @@
+import Clocks
+
 /// HTTP/2 stream identifier: odd for what a client opens, 31 bits (RFC 9113, 5.1.1).
 typealias StreamID = Int32
 
@@ -10,7 +12,7 @@ struct AttemptTable {
         /// The notification's id.
         var id: UInt64
         var stream: StreamID = 0
-        var deadline: ContinuousClock.Instant
+        var deadline: Instant
         /// Nothing more will be said of it; its slot waits for HTTP/2 to be through with the stream.
         var isReported = false
         fileprivate var older = AttemptTable.none
@@ -37,7 +39,7 @@ struct AttemptTable {
         attempts.indices.contains(slot) && attempts[slot].stream == stream && stream != 0
     }
 
-    mutating func add(_ id: UInt64, deadline: ContinuousClock.Instant) -> Int {
+    mutating func add(_ id: UInt64, deadline: Instant) -> Int {
         let slot: Int32
         if let free = freeSlots.popLast() {
             slot = free

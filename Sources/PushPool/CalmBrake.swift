@@ -1,3 +1,5 @@
+import Clocks
+
 /// How many pushes a second a pool may make after its peer said ENHANCE_YOUR_CALM (RFC 9113, 7): half of what it made, and with each
 /// quiet minute twice as many, until that is more than it made before. Knows no thread and no clock.
 struct CalmBrake {
@@ -9,10 +11,10 @@ struct CalmBrake {
     /// Pushes a second, 1 or more; `nil` where nothing brakes.
     private(set) var limit: Int?
     /// When the limit doubles, or goes.
-    private(set) var deadline: ContinuousClock.Instant?
+    private(set) var deadline: Instant?
     /// The rate at the first word.
     private var measured = 0
-    private var halvedAt: ContinuousClock.Instant?
+    private var halvedAt: Instant?
 
     init(quietTime: Duration) {
         self.quietTime = quietTime
@@ -21,7 +23,7 @@ struct CalmBrake {
     /// A session was told to calm down. Returns whether the limit has become less.
     ///
     /// - Parameter rate: pushes a second that the pool has made lately. Where there were none, there is nothing to halve.
-    mutating func told(rate: Int, now: ContinuousClock.Instant) -> Bool {
+    mutating func told(rate: Int, now: Instant) -> Bool {
         let before = limit ?? rate
         if before == 0 { return false }
         deadline = now + quietTime
@@ -36,7 +38,7 @@ struct CalmBrake {
     }
 
     /// Time has passed. Returns whether the limit is higher now, or gone.
-    mutating func tick(now: ContinuousClock.Instant) -> Bool {
+    mutating func tick(now: Instant) -> Bool {
         guard let limit, let due = deadline, due <= now else { return false }
         let larger = limit * 2
         self.limit = larger > measured ? nil : larger
@@ -51,14 +53,14 @@ struct PushTally {
     static let memory = Duration.seconds(10)
 
     /// The end of the second that is being counted. The next one begins with the first push after it.
-    private var end: ContinuousClock.Instant
+    private var end: Instant
     private var pushes = 0
     /// In the second right before.
     private var pushesBefore = 0
 
-    init(now: ContinuousClock.Instant) { end = now }
+    init(now: Instant) { end = now }
 
-    mutating func count(_ pushes: Int, now: ContinuousClock.Instant) {
+    mutating func count(_ pushes: Int, now: Instant) {
         if now < end {
             self.pushes += pushes
         } else {
@@ -69,5 +71,5 @@ struct PushTally {
     }
 
     /// Pushes in the last second that had any, or in the one that is not over yet, should those be more already.
-    func rate(now: ContinuousClock.Instant) -> Int { now < end + PushTally.memory ? max(pushes, pushesBefore) : 0 }
+    func rate(now: Instant) -> Int { now < end + PushTally.memory ? max(pushes, pushesBefore) : 0 }
 }

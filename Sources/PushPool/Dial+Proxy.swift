@@ -1,3 +1,4 @@
+import Clocks
 internal import Sockets
 internal import Threads
 
@@ -5,7 +6,7 @@ internal import Threads
 extension Dial {
     /// CONNECT and its answer; `false` when the pool wants this dial no more.
     func openWay(
-        _ socket: borrowing Socket, through proxy: HTTPProxy, until deadline: ContinuousClock.Instant
+        _ socket: borrowing Socket, through proxy: HTTPProxy, until deadline: Instant
     ) throws(SocketError) -> Bool {
         var request = proxy.request(host: host, port: port)[...]
         while !request.isEmpty {

@@ -1,3 +1,4 @@
+import Clocks
 import Glibc
 internal import Sockets
 internal import Synchronization
@@ -18,7 +19,7 @@ struct Dial {
     static let mostAddresses = 4
 
     let context: SessionContext
-    let deadline: ContinuousClock.Instant
+    let deadline: Instant
 
     init(_ context: SessionContext) {
         self.context = context
@@ -102,12 +103,12 @@ struct Dial {
 
     /// Half of what is left for an address that another one follows: one that swallows packets must not cost the dial.
     static func deadline(
-        of whole: ContinuousClock.Instant, isLast: Bool, now: ContinuousClock.Instant
-    ) -> ContinuousClock.Instant {
+        of whole: Instant, isLast: Bool, now: Instant
+    ) -> Instant {
         isLast ? whole : now + (whole - now) / 2
     }
 
-    private func connect(to address: SocketAddress, until deadline: ContinuousClock.Instant) -> Result {
+    private func connect(to address: SocketAddress, until deadline: Instant) -> Result {
         let name = context.name(of: address)
         do throws(SocketError) {
             let socket = try Socket(connectingTo: address)
@@ -141,7 +142,7 @@ struct Dial {
         } catch { throw .tls(error) }
     }
 
-    private func handshake(_ wire: inout Wire, until deadline: ContinuousClock.Instant) throws(SocketError) -> Bool {
+    private func handshake(_ wire: inout Wire, until deadline: Instant) throws(SocketError) -> Bool {
         while true {
             let interest: Poller.Readiness
             switch wire.handshake() {
@@ -159,7 +160,7 @@ struct Dial {
     /// (jchambers/pushy#831).
     private func firstSettings(
         _ wire: consuming Wire, _ codec: consuming HTTP2Codec, _ address: SocketAddress, _ name: String,
-        until deadline: ContinuousClock.Instant
+        until deadline: Instant
     ) throws(SocketError) -> Result {
         var events: [HTTP2Event] = []
         while true {
@@ -189,7 +190,7 @@ struct Dial {
 
     /// Sleeps until the descriptor is ready; `false` when the pool wants this dial no more.
     func wait(
-        _ descriptor: CInt, for interest: Poller.Readiness, until deadline: ContinuousClock.Instant, _ what: String
+        _ descriptor: CInt, for interest: Poller.Readiness, until deadline: Instant, _ what: String
     ) throws(SocketError) -> Bool {
         var poller = Poller()
         while true {

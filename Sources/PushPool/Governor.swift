@@ -1,3 +1,5 @@
+import Clocks
+
 /// How many sessions a pool keeps open: more when its sessions are what everything waits for, fewer again when fewer would do.
 ///
 /// Its timing is that of baobabus/go-apns: the load is looked at every `pollInterval`; what `minSustain` worth of looks agree on is
@@ -56,8 +58,8 @@ struct Governor: Sendable {
     /// Sessions that there should be.
     private(set) var target: Int
     /// The next look; `nil` while there is nothing to decide.
-    private(set) var deadline: ContinuousClock.Instant?
-    private var settlesUntil: ContinuousClock.Instant?
+    private(set) var deadline: Instant?
+    private var settlesUntil: Instant?
     private var blockedLooks = 0
     private var idleLooks = 0
 
@@ -69,7 +71,7 @@ struct Governor: Sendable {
     init(_ settings: PoolSettings) { self.init(Plan(settings)) }
 
     /// Other settings: the number of sessions stays, as far as they allow it.
-    mutating func change(_ plan: Plan, now: ContinuousClock.Instant) {
+    mutating func change(_ plan: Plan, now: Instant) {
         self.plan = plan
         target = plan.isGoverning ? min(max(target, plan.least), plan.most) : plan.least
         (blockedLooks, idleLooks) = (0, 0)
@@ -77,12 +79,12 @@ struct Governor: Sendable {
     }
 
     /// Something waits though all sessions are full: it may be time to look.
-    mutating func woke(now: ContinuousClock.Instant) {
+    mutating func woke(now: Instant) {
         if deadline == nil && plan.isGoverning { deadline = now + plan.pollInterval }
     }
 
     /// A look at the load. Returns whether the target has changed.
-    mutating func look(_ load: Load, now: ContinuousClock.Instant) -> Bool {
+    mutating func look(_ load: Load, now: Instant) -> Bool {
         count(load)
         let before = target
         if settlesUntil.map({ $0 <= now }) ?? true {

@@ -1,3 +1,5 @@
+import Clocks
+
 /// One limit: so many units within any second, spread evenly over it.
 ///
 /// Each unit moves the time of the next one on by its own share of a second (ITU-T I.371's generic cell rate algorithm), so that
@@ -12,26 +14,26 @@ struct Meter {
     private static let grain = Duration.milliseconds(1)
 
     private struct Mark {
-        var first: ContinuousClock.Instant
-        var last: ContinuousClock.Instant
+        var first: Instant
+        var last: Instant
         var units: Double
     }
 
     /// Units a second, above 0.
     private(set) var limit: Double
-    private var next: ContinuousClock.Instant
+    private var next: Instant
     /// What went within the last second, oldest first, from `first` on.
     private var marks: [Mark] = []
     private var first = 0
     private var sum = 0.0
 
-    init(limit: Double, now: ContinuousClock.Instant) {
+    init(limit: Double, now: Instant) {
         self.limit = limit
         next = now
     }
 
     /// When so many units may go: past or now if at once. More than the limit go alone, into a second with nothing else in it.
-    mutating func opening(for units: Double, now: ContinuousClock.Instant) -> ContinuousClock.Instant {
+    mutating func opening(for units: Double, now: Instant) -> Instant {
         forget(before: now)
         var left = sum
         for mark in marks[first...] where left + units > limit {
@@ -42,7 +44,7 @@ struct Meter {
     }
 
     /// So many units go.
-    mutating func count(_ units: Double, now: ContinuousClock.Instant) {
+    mutating func count(_ units: Double, now: Instant) {
         next = max(next, now - Meter.slack) + share(of: units)
         sum += units
         if first < marks.count, now - marks[marks.count - 1].first < Meter.grain {
@@ -54,14 +56,14 @@ struct Meter {
     }
 
     /// Another limit. What went counts, but a long wait under the old one does not outlive it.
-    mutating func change(limit: Double, now: ContinuousClock.Instant) {
+    mutating func change(limit: Double, now: Instant) {
         self.limit = limit
         next = min(next, now + share(of: 1))
     }
 
     private func share(of units: Double) -> Duration { .seconds(units / (limit * Meter.margin)) }
 
-    private mutating func forget(before now: ContinuousClock.Instant) {
+    private mutating func forget(before now: Instant) {
         while first < marks.count, marks[first].last + .seconds(1) <= now {
             sum -= marks[first].units
             first += 1

@@ -1,3 +1,4 @@
+import Clocks
 internal import Synchronization
 internal import Threads
 
@@ -17,19 +18,19 @@ struct Pacer {
     /// Of a payload, in bits: at first the most that most push types may have, so that few bits a second do not hold thousands of jobs.
     private var usualBits = 4096.0 * 8
 
-    init(limits: Limits, now: ContinuousClock.Instant) {
+    init(limits: Limits, now: Instant) {
         self.limits = limits
         change(limits: limits, now: now)
     }
 
     /// Other limits, from the next push on; what went within the last second under a limit counts for the new one.
-    mutating func change(limits: Limits, now: ContinuousClock.Instant) {
+    mutating func change(limits: Limits, now: Instant) {
         self.limits = limits
         Pacer.change(&pushes, to: limits.pushesPerSecond, now: now)
         Pacer.change(&bits, to: limits.bitsPerSecond, now: now)
     }
 
-    private static func change(_ meter: inout Meter?, to limit: Double, now: ContinuousClock.Instant) {
+    private static func change(_ meter: inout Meter?, to limit: Double, now: Instant) {
         if limit <= 0 {
             meter = nil
         } else if meter == nil {
@@ -42,7 +43,7 @@ struct Pacer {
     /// Lets a push go now and counts it, or says when to ask again.
     ///
     /// - Parameter payload: in bytes.
-    mutating func admit(payload: Int, now: ContinuousClock.Instant) -> ContinuousClock.Instant? {
+    mutating func admit(payload: Int, now: Instant) -> Instant? {
         let size = Double(payload * 8)
         let opening = max(pushes?.opening(for: 1, now: now) ?? now, bits?.opening(for: size, now: now) ?? now)
         if opening > now { return opening }
@@ -100,9 +101,9 @@ public final class SharedPacer: Sendable {
     /// Lets a push go now and counts it, or says when to ask again.
     ///
     /// - Parameter payload: in bytes.
-    func admit(payload: Int) -> ContinuousClock.Instant? {
+    func admit(payload: Int) -> Instant? {
         pacer.withLock { pacer in
-            let now = ContinuousClock.now
+            let now = Instant.now
             return pacer.admit(payload: payload, now: now).map { max($0, now + SharedPacer.shortestWait) }
         }
     }

@@ -1,3 +1,4 @@
+import Clocks
 internal import Synchronization
 internal import Threads
 
@@ -51,7 +52,7 @@ struct PoolLoop: ~Copyable {
     }
 
     private mutating func govern() {
-        let now = ContinuousClock.now
+        let now = Instant.now
         if let deadline = governor.deadline, deadline <= now {
             let (load, capacity) = (shared.queue.look(), shared.capacity.value)
             let before = governor.target
@@ -68,7 +69,7 @@ struct PoolLoop: ~Copyable {
     }
 
     private mutating func calmDown() {
-        let now = ContinuousClock.now
+        let now = Instant.now
         guard brake.told(rate: shared.queue.rate(now: now), now: now), let limit = brake.limit else { return }
         obeyBrake()
         events.send(.braked(pushesPerSecond: limit))

@@ -1,3 +1,5 @@
+import Clocks
+
 /// Which sessions a pool dials, keeps and lets go. Knows no thread, no socket and no clock.
 ///
 /// Apple takes many connections opened and closed in a row for an attack ("Establishing a connection to APNs"), so there
@@ -17,7 +19,7 @@ struct PoolMachine {
         var generation: Int
         /// In which round of dials it began: those of one round meet the same outage, which is one failure.
         var round: Int
-        var openedAt: ContinuousClock.Instant?
+        var openedAt: Instant?
         /// Its early end has been counted.
         var isCounted = false
     }
@@ -44,12 +46,12 @@ struct PoolMachine {
     private var failures = 0
     /// Ends with the first failure of a dial that belongs to it.
     private var round = 0
-    private var nextDial: ContinuousClock.Instant
-    private var brokeAt: ContinuousClock.Instant?
+    private var nextDial: Instant
+    private var brokeAt: Instant?
     private var budget: Double
-    private var budgetAt: ContinuousClock.Instant
+    private var budgetAt: Instant
 
-    init(target: Int, backoff: Backoff, now: ContinuousClock.Instant) {
+    init(target: Int, backoff: Backoff, now: Instant) {
         self.target = target
         self.backoff = backoff
         nextDial = now
@@ -62,7 +64,7 @@ struct PoolMachine {
 
     // MARK: What sessions say
 
-    mutating func opened(_ id: SessionID, address: String, streams: Int, now: ContinuousClock.Instant) -> [Effect] {
+    mutating func opened(_ id: SessionID, address: String, streams: Int, now: Instant) -> [Effect] {
         guard let session = sessions[id] else { return [] }
         sessions[id]?.phase = .open
         sessions[id]?.openedAt = now
@@ -77,7 +79,7 @@ struct PoolMachine {
 
     /// It takes no more and hears out what is in flight.
     mutating func retired(
-        _ id: SessionID, hasServed: Bool, now: ContinuousClock.Instant, random: Double
+        _ id: SessionID, hasServed: Bool, now: Instant, random: Double
     ) -> [Effect] {
         guard let session = sessions[id] else { return [] }
         judge(id, hasServed: hasServed, isOurWish: session.phase == .draining, now: now, random: random)
@@ -87,7 +89,7 @@ struct PoolMachine {
 
     mutating func ended(
         _ id: SessionID, address: String, _ fault: SessionFault, hasServed: Bool, unanswered: Int = 0,
-        now: ContinuousClock.Instant, random: Double
+        now: Instant, random: Double
     ) -> [Effect] {
         guard let session = sessions[id] else { return [] }
         if unanswered > 0 { brokeAt = now }
@@ -97,7 +99,7 @@ struct PoolMachine {
     }
 
     mutating func dialFailed(
-        _ id: SessionID, address: String, _ fault: SessionFault, now: ContinuousClock.Instant, random: Double
+        _ id: SessionID, address: String, _ fault: SessionFault, now: Instant, random: Double
     ) -> [Effect] {
         guard let session = sessions.removeValue(forKey: id) else { return [] }
         if isClosing || session.generation != generation { return [] }
@@ -110,7 +112,7 @@ struct PoolMachine {
     }
 
     /// A session was told to calm down (RFC 9113, 7): it goes, and however well it served, its end counts as a failed dial.
-    mutating func mustSlowDown(_ id: SessionID, now: ContinuousClock.Instant, random: Double) {
+    mutating func mustSlowDown(_ id: SessionID, now: Instant, random: Double) {
         guard let session = sessions[id], !session.isCounted, session.generation == generation else { return }
         sessions[id]?.isCounted = true
         fail(session, now: now, random: random)
@@ -118,7 +120,7 @@ struct PoolMachine {
 
     /// A session that dies young without an answer counts as a failure; one that served, or lived, ends the row of them.
     private mutating func judge(
-        _ id: SessionID, hasServed: Bool, isOurWish: Bool, now: ContinuousClock.Instant, random: Double
+        _ id: SessionID, hasServed: Bool, isOurWish: Bool, now: Instant, random: Double
     ) {
         guard let session = sessions[id], let openedAt = session.openedAt, !session.isCounted, !isOurWish else { return }
         sessions[id]?.isCounted = true
@@ -130,7 +132,7 @@ struct PoolMachine {
         }
     }
 
-    private mutating func fail(_ session: Session, now: ContinuousClock.Instant, random: Double) {
+    private mutating func fail(_ session: Session, now: Instant, random: Double) {
         let isCounted = session.round < round && failures > 0
         // What the others of its round have said holds for it, too.
         if isCounted && now < nextDial { return }
@@ -143,13 +145,13 @@ struct PoolMachine {
 
     // MARK: What the owner says
 
-    mutating func reconnect(now: ContinuousClock.Instant) -> [Effect] {
+    mutating func reconnect(now: Instant) -> [Effect] {
         beginGeneration(now: now)
         isReplacing = false
         return letGo { _ in true }
     }
 
-    mutating func replace(target: Int, backoff: Backoff, now: ContinuousClock.Instant) -> [Effect] {
+    mutating func replace(target: Int, backoff: Backoff, now: Instant) -> [Effect] {
         self.target = target
         self.backoff = backoff
         beginGeneration(now: now)
@@ -177,7 +179,7 @@ struct PoolMachine {
         return sessions.keys.sorted().map { .end($0) }
     }
 
-    private mutating func beginGeneration(now: ContinuousClock.Instant) {
+    private mutating func beginGeneration(now: Instant) {
         generation += 1
         failures = 0
         nextDial = now
@@ -234,14 +236,14 @@ struct PoolMachine {
     }
 
     /// When `plan` has something to do that no message announces.
-    var deadline: ContinuousClock.Instant? {
+    var deadline: Instant? {
         if missing <= 0 || (failures > 0 && isDialing) { return nil }
         let paid = budgetAt + .seconds(max(0, 1 - budget) / PoolMachine.dialsPerSecond)
         return max(nextDial, paid)
     }
 
     /// The dials that are due now.
-    mutating func plan(now: ContinuousClock.Instant, newID: () -> SessionID) -> [Effect] {
+    mutating func plan(now: Instant, newID: () -> SessionID) -> [Effect] {
         let seconds = (now - budgetAt) / .seconds(1)
         budget = min(Double(2 * target) + PoolMachine.spareDials, budget + seconds * PoolMachine.dialsPerSecond)
         budgetAt = now

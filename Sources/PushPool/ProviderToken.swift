@@ -1,3 +1,5 @@
+import Clocks
+
 /// A provider token: a JWT that says which team we are ("Establishing a token-based connection to APNs").
 struct ProviderToken: Sendable, Equatable {
     /// `header.claims.signature`, ASCII. A secret for as long as APNs takes it: an hour.
@@ -7,7 +9,7 @@ struct ProviderToken: Sendable, Equatable {
     /// Its `iat`, Unix seconds.
     let issuedAt: Int64
     /// By this process's clock, which nobody sets.
-    let mintedAt: ContinuousClock.Instant
+    let mintedAt: Instant
 
     /// Signs a new one.
     ///
@@ -15,7 +17,7 @@ struct ProviderToken: Sendable, Equatable {
     ///   - issuedAt: Unix seconds.
     ///   - sign: ES256 over the bytes, in JOSE's form.
     init?(
-        keyID: String, teamID: String, issuedAt: Int64, generation: UInt64, mintedAt: ContinuousClock.Instant = .now,
+        keyID: String, teamID: String, issuedAt: Int64, generation: UInt64, mintedAt: Instant = .now,
         sign: ([UInt8]) -> [UInt8]?
     ) {
         let signed = ProviderToken.signedPart(keyID: keyID, teamID: teamID, issuedAt: issuedAt)
@@ -26,7 +28,7 @@ struct ProviderToken: Sendable, Equatable {
     }
 
     /// One that is there already.
-    init(bytes: [UInt8], issuedAt: Int64, generation: UInt64, mintedAt: ContinuousClock.Instant) {
+    init(bytes: [UInt8], issuedAt: Int64, generation: UInt64, mintedAt: Instant) {
         self.bytes = bytes
         self.issuedAt = issuedAt
         self.generation = generation

@@ -1,3 +1,4 @@
+import Clocks
 internal import Glibc
 internal import Threads
 
@@ -90,7 +91,7 @@ final class ProviderTokenSource: Sendable {
     }
 
     /// How old the token is; `nil` before the first.
-    func age(now: ContinuousClock.Instant) -> Duration? {
+    func age(now: Instant) -> Duration? {
         state.withLock { state in state.schedule.mintedAt.map { now - $0 } }
     }
 
@@ -112,7 +113,7 @@ final class ProviderTokenSource: Sendable {
             return mint(&state, moment)
         }
         do throws(ProviderTokenFile.Fault) {
-            let deadline = ContinuousClock.now + Self.lockPatience
+            let deadline = Instant.now + Self.lockPatience
             while true {
                 // A reader needs no lock, and most find here what they want.
                 take(try file.read(), &state, moment)

@@ -1,3 +1,4 @@
+import Clocks
 internal import Sockets
 internal import Threads
 
@@ -24,7 +25,7 @@ struct SessionLoop: ~Copyable {
     private var codec: HTTP2Codec
     private var wire: Wire
     private var machine: SessionMachine
-    private var now = ContinuousClock.Instant.now
+    private var now = Instant.now
     private var poller = Poller()
 
     private var effects: [SessionMachine.Effect] = []
@@ -38,7 +39,7 @@ struct SessionLoop: ~Copyable {
     private var wasToldToCalmDown = false
     private var token: ProviderToken?
     /// When the limits may let something go that waits, and this session is the one to take it.
-    private var asksAgain: ContinuousClock.Instant?
+    private var asksAgain: Instant?
     /// Why the connection is to be closed at the end of this turn.
     private var ending: SessionFault?
 

@@ -1,3 +1,5 @@
+import Clocks
+
 /// What one session does next, from the peer's first SETTINGS to its end. Knows no socket, no clock and no C.
 ///
 /// A slot is where HTTP/2 keeps an attempt's bytes: this machine hands slots out, and takes one back only when HTTP/2 is
@@ -56,17 +58,17 @@ struct SessionMachine {
     /// Requests that its end or GOAWAY left without an answer though the peer may have had them.
     private(set) var unanswered = 0
     private var serverErrors = 0
-    private var lastHeard: ContinuousClock.Instant
+    private var lastHeard: Instant
     /// When the first of the streams that are open now came onto an idle session.
-    private var busySince: ContinuousClock.Instant
-    private var pingSentAt: ContinuousClock.Instant?
+    private var busySince: Instant
+    private var pingSentAt: Instant?
     private var pingNumber: UInt64 = 0
     /// Why the session drains.
     private var retirement = SessionFault.closedByUs
     private var isDisconnecting = false
 
     /// - Parameter peerLimit: MAX_CONCURRENT_STREAMS of the peer's first SETTINGS.
-    init(limits: Limits, peerLimit: Int, now: ContinuousClock.Instant) {
+    init(limits: Limits, peerLimit: Int, now: Instant) {
         self.limits = limits
         self.peerLimit = peerLimit
         answers = limits.startsSlowly ? 0 : nil
@@ -93,7 +95,7 @@ struct SessionMachine {
     // MARK: Attempts
 
     /// An attempt begins; returns the slot it has until its stream is closed. Only while `free` is above 0.
-    mutating func accepted(_ id: UInt64, now: ContinuousClock.Instant) -> Int {
+    mutating func accepted(_ id: UInt64, now: Instant) -> Int {
         precondition(free > 0, "a session in phase \(phase) with \(attempts.count) of \(usableLimit) streams took one more")
         if attempts.count == 0 { busySince = now }
         requests += 1
@@ -168,7 +170,7 @@ struct SessionMachine {
     // MARK: The connection
 
     /// Bytes came in.
-    mutating func heard(now: ContinuousClock.Instant) {
+    mutating func heard(now: Instant) {
         lastHeard = now
     }
 
@@ -193,7 +195,7 @@ struct SessionMachine {
     }
 
     /// The answer to the PING with this number. A request past its time limit has now been ignored by a peer that lives.
-    mutating func pingAnswered(_ number: UInt64, now: ContinuousClock.Instant, _ effects: inout [Effect]) {
+    mutating func pingAnswered(_ number: UInt64, now: Instant, _ effects: inout [Effect]) {
         guard phase != .closed, pingSentAt != nil, number == pingNumber else { return }
         pingSentAt = nil
         var isFirst = true
@@ -258,14 +260,14 @@ struct SessionMachine {
     // MARK: Time
 
     /// When `tick` has something to do.
-    var deadline: ContinuousClock.Instant? {
+    var deadline: Instant? {
         if phase == .closed { return nil }
         if let pingSentAt { return pingSentAt + limits.pingTimeout }
         guard let slot = attempts.oldestSlot else { return silenceDeadline }
         return min(attempts[slot].deadline, silenceDeadline)
     }
 
-    private var silenceDeadline: ContinuousClock.Instant {
+    private var silenceDeadline: Instant {
         if attempts.count == 0 { return lastHeard + limits.keepAlive }
         return max(lastHeard, busySince) + limits.busyKeepAlive
     }
@@ -274,7 +276,7 @@ struct SessionMachine {
     ///
     /// A request past its limit asks for a PING first: its answer tells a peer that ignores one request from a connection
     /// that is dead for all of them.
-    mutating func tick(now: ContinuousClock.Instant, _ effects: inout [Effect]) {
+    mutating func tick(now: Instant, _ effects: inout [Effect]) {
         if phase == .closed { return }
         if phase == .open && requests >= limits.maxRequests { retire(because: .retired(.usedUp), &effects) }
         guard let deadline, deadline <= now else { return }

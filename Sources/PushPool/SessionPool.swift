@@ -1,3 +1,4 @@
+public import Clocks
 package import Sockets
 internal import Synchronization
 public import Threads
@@ -78,7 +79,7 @@ public final class SessionPool: Sendable {
     public var waiting: Int { shared.queue.count }
 
     /// How old the provider token is that new requests carry; `nil` with a certificate, and before the first one. Any thread.
-    public func providerTokenAge(now: ContinuousClock.Instant) -> Duration? { tokens.withLock { $0.source?.age(now: now) } }
+    public func providerTokenAge(now: Instant) -> Duration? { tokens.withLock { $0.source?.age(now: now) } }
 
     /// Queues notifications in order and leaves `batch` empty. Never blocks. Any thread.
     public func push(_ batch: inout [Notification]) { shared.queue.push(&batch) }

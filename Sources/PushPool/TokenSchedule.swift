@@ -1,12 +1,13 @@
+import Clocks
 internal import Glibc
 
 /// Now, by the clock that nobody sets and by the one that APNs reads.
 struct Moment {
-    var now: ContinuousClock.Instant
+    var now: Instant
     /// Unix seconds.
     var unixTime: Int64
 
-    init(now: ContinuousClock.Instant = .now, unixTime: Int64 = Int64(time(nil))) {
+    init(now: Instant = .now, unixTime: Int64 = Int64(time(nil))) {
         self.now = now
         self.unixTime = unixTime
     }
@@ -24,14 +25,14 @@ struct TokenSchedule: Sendable, Equatable {
     /// How far ahead of our clock a saved token may be dated: clocks are set by little, too.
     static let mostAhead: Int64 = 60
 
-    private(set) var mintedAt: ContinuousClock.Instant?
+    private(set) var mintedAt: Instant?
     /// The last time that a token was replaced within 20 minutes.
-    private(set) var hurriedAt: ContinuousClock.Instant?
+    private(set) var hurriedAt: Instant?
     /// Until then APNs wants no other token.
-    private(set) var keptUntil: ContinuousClock.Instant?
+    private(set) var keptUntil: Instant?
 
     /// - Parameter mintedAt: of a token that is there already.
-    init(mintedAt: ContinuousClock.Instant? = nil) { self.mintedAt = mintedAt }
+    init(mintedAt: Instant? = nil) { self.mintedAt = mintedAt }
 
     /// Of a token that another process left. `nil` if it is dated in the future, since nobody knows its age then, or too old.
     init?(_ saved: SavedToken, at moment: Moment) {
@@ -55,14 +56,14 @@ struct TokenSchedule: Sendable, Equatable {
 
     /// What the next process is told.
     func saved(_ token: ProviderToken, at moment: Moment) -> SavedToken {
-        func unixTime(_ instant: ContinuousClock.Instant?) -> Int64? {
+        func unixTime(_ instant: Instant?) -> Int64? {
             instant.map { moment.unixTime + ($0 - moment.now).components.seconds }
         }
         return SavedToken(
             bytes: token.bytes, issuedAt: token.issuedAt, hurriedAt: unixTime(hurriedAt), keptUntil: unixTime(keptUntil))
     }
 
-    func isDue(forNewSession: Bool, now: ContinuousClock.Instant) -> Bool {
+    func isDue(forNewSession: Bool, now: Instant) -> Bool {
         guard let mintedAt else { return true }
         guard !isKept(now: now) else { return false }
         return now - mintedAt >= (forNewSession ? TokenSchedule.oldestForNewSession : TokenSchedule.oldest)
@@ -71,22 +72,22 @@ struct TokenSchedule: Sendable, Equatable {
     /// Whether a token that APNs calls expired may be replaced.
     ///
     /// Within 20 minutes only once: a young token can be too old because the clock was set meanwhile; a second one would be no better.
-    func mayRenew(now: ContinuousClock.Instant) -> Bool {
+    func mayRenew(now: Instant) -> Bool {
         guard let mintedAt else { return true }
         guard !isKept(now: now) else { return false }
         if now - mintedAt >= TokenSchedule.between { return true }
         return hurriedAt.map { now - $0 >= TokenSchedule.between } ?? true
     }
 
-    mutating func minted(now: ContinuousClock.Instant) {
+    mutating func minted(now: Instant) {
         if let mintedAt, now - mintedAt < TokenSchedule.between { hurriedAt = now }
         mintedAt = now
     }
 
     /// APNs has seen too many tokens: this one is kept for 20 minutes, however old it gets.
-    mutating func updatesRefused(now: ContinuousClock.Instant) {
+    mutating func updatesRefused(now: Instant) {
         if !isKept(now: now) { keptUntil = now + TokenSchedule.between }
     }
 
-    func isKept(now: ContinuousClock.Instant) -> Bool { keptUntil.map { now < $0 } ?? false }
+    func isKept(now: Instant) -> Bool { keptUntil.map { now < $0 } ?? false }
 }

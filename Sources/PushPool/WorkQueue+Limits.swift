@@ -1,3 +1,4 @@
+import Clocks
 internal import Threads
 
 /// What the limits let go: those of all pools together, and this pool's own while APNs wants calm.
@@ -26,12 +27,12 @@ extension WorkQueue {
     }
 
     /// Pushes a second that sessions have taken lately.
-    func rate(now: ContinuousClock.Instant) -> Int { state.withLock { $0.tally.rate(now: now) } }
+    func rate(now: Instant) -> Int { state.withLock { $0.tally.rate(now: now) } }
 
     /// The limits let nothing go before `opening`: one session keeps that time for all, and has something to take then.
     static func wait(
-        until opening: ContinuousClock.Instant, _ seat: Int, hasTaken: Bool, _ state: inout State
-    ) -> ([WakeUp], ContinuousClock.Instant?) {
+        until opening: Instant, _ seat: Int, hasTaken: Bool, _ state: inout State
+    ) -> ([WakeUp], Instant?) {
         if state.timekeeper != nil { return ([], nil) }
         if hasTaken && opening - .now >= worthPassingOn {
             let next = nextSleeper(after: seat, &state)
@@ -44,10 +45,10 @@ extension WorkQueue {
     /// As `move`, but only what the limits let go; and when they let the next one go, where that is why it stopped.
     func movePaced(
         _ share: Int, to batch: Ring<Notification>, avoiding session: SessionID, _ state: inout State
-    ) -> (taken: Int, opening: ContinuousClock.Instant?) {
+    ) -> (taken: Int, opening: Instant?) {
         var taken = 0
         var passed: [Notification] = []
-        var opening: ContinuousClock.Instant?
+        var opening: Instant?
         while taken < share, opening == nil, let notification = state.waiting.popFirst() {
             if notification.avoiding == session && state.seats.count > 1 {
                 passed.append(notification)
@@ -67,9 +68,9 @@ extension WorkQueue {
     }
 
     /// Lets a push go now and counts it, or says when to ask again.
-    private func admit(payload: Int, _ state: inout State) -> ContinuousClock.Instant? {
+    private func admit(payload: Int, _ state: inout State) -> Instant? {
         guard state.brake != nil else { return pacer.admit(payload: payload) }
-        let now = ContinuousClock.now
+        let now = Instant.now
         if let opening = state.brake?.opening(for: 1, now: now), opening > now {
             return max(opening, now + SharedPacer.shortestWait)
         }

@@ -1,3 +1,4 @@
+import Clocks
 internal import Threads
 
 /// What a pool's sessions share: notifications that no session has taken yet, and who could take them.
@@ -149,13 +150,13 @@ final class WorkQueue: Sendable {
     ///
     /// - Parameter now: of the session's turn; a little late is early enough.
     func take(
-        into batch: Ring<Notification>, free: Int, for session: SessionID, now: ContinuousClock.Instant
-    ) -> ContinuousClock.Instant? {
-        let (toRing, again): ([WakeUp], ContinuousClock.Instant?) = state.withLock { state in
+        into batch: Ring<Notification>, free: Int, for session: SessionID, now: Instant
+    ) -> Instant? {
+        let (toRing, again): ([WakeUp], Instant?) = state.withLock { state in
             guard let seat = state.seats.firstIndex(where: { $0.session == session }) else { return ([], nil) }
             if state.timekeeper == session { state.timekeeper = nil }
             state.seats[seat].free = free
-            var opening: ContinuousClock.Instant?
+            var opening: Instant?
             if free > 0 && !state.waiting.isEmpty {
                 let share = min(free, WorkQueue.share(of: state.waiting.count, for: seat, state))
                 state.seats[seat].lastRound = state.round

@@ -1,3 +1,4 @@
+public import Clocks
 public import Sockets
 public import Threads
 import Glibc
@@ -17,7 +18,7 @@ public struct JobQueue: ~Copyable {
     private var waiter: RedisConnection<Call>?
     private var greetingsMissing = 0
     private var incoming: [RedisConnection<Call>.Incoming] = []
-    private var now = ContinuousClock.now
+    private var now = Instant.now
 
     private static let instances = Locked(0)
 
@@ -62,7 +63,7 @@ public struct JobQueue: ~Copyable {
     }
 
     /// When it wants its next turn at the latest.
-    public var deadline: ContinuousClock.Instant? {
+    public var deadline: Instant? {
         var next = machine.deadline
         for due in [search.deadline, JobQueue.deadline(of: control), JobQueue.deadline(of: waiter)] {
             if let due { next = next.map { min($0, due) } ?? due }
@@ -70,7 +71,7 @@ public struct JobQueue: ~Copyable {
         return next
     }
 
-    private static func deadline(of connection: borrowing RedisConnection<Call>?) -> ContinuousClock.Instant? {
+    private static func deadline(of connection: borrowing RedisConnection<Call>?) -> Instant? {
         switch connection {
         case .some(let connection): connection.deadline
         case .none: nil
@@ -81,7 +82,7 @@ public struct JobQueue: ~Copyable {
     /// what is urgent: the system call that wakes Redis costs a job that was just claimed more than all that is done here.
     ///
     /// - Parameter poller: the one that `addInterests` was last called with.
-    public mutating func turn(_ poller: borrowing Poller, now: ContinuousClock.Instant, events: inout [QueueEvent]) {
+    public mutating func turn(_ poller: borrowing Poller, now: Instant, events: inout [QueueEvent]) {
         self.now = now
         receive(poller)
         machine.advance(now: now)
@@ -103,13 +104,13 @@ public struct JobQueue: ~Copyable {
     ///
     /// More than that can come after a reconnect, jobs whose claim was answered into a lost connection; and when the places are taken
     /// back while an empty list is waited for: up to 32 jobs, which the owner releases.
-    public mutating func offer(places: Int, now: ContinuousClock.Instant) {
+    public mutating func offer(places: Int, now: Instant) {
         machine.offer(places: places, now: now)
     }
 
     /// Whether the list may hold jobs for which this worker only lacks places: as far as it knows, for a list is known to be empty
     /// when a claim has found nothing and nobody has pushed since.
-    public func wantsPlaces(now: ContinuousClock.Instant) -> Bool { machine.wantsPlaces(at: now) }
+    public func wantsPlaces(now: Instant) -> Bool { machine.wantsPlaces(at: now) }
 
     /// Hands over that APNs took a job at the first try, and nothing else: the way of nearly all jobs.
     public mutating func acknowledge(_ id: UInt64) {
@@ -138,7 +139,7 @@ public struct JobQueue: ~Copyable {
     public var discoveredServer: Endpoint? { search.whereabouts.discovered }
 
     /// When the last beat was sent that Redis has confirmed; `nil` before the first.
-    public var lastContact: ContinuousClock.Instant? { machine.lease.lastContact }
+    public var lastContact: Instant? { machine.lease.lastContact }
 
     /// Whether Redis has confirmed every settlement that was handed over.
     public var isSettled: Bool { machine.settlements.isEmpty }

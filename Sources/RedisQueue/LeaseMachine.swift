@@ -1,3 +1,5 @@
+import Clocks
+
 /// Who is dead, and whether others may think so of us. Knows no clock but the instants it is told, and never a time of day.
 ///
 /// Each worker raises a counter in Redis with every beat. One whose counter stood still for a whole lease, all the while that we
@@ -6,7 +8,7 @@
 struct LeaseMachine {
     private struct Sighting {
         var counter: Int64
-        var since: ContinuousClock.Instant
+        var since: Instant
     }
 
     struct Dead: Equatable {
@@ -18,8 +20,8 @@ struct LeaseMachine {
     let lease: Duration
     private let own: String
     private var sightings: [String: Sighting] = [:]
-    private var lastLook: ContinuousClock.Instant?
-    private(set) var lastContact: ContinuousClock.Instant?
+    private var lastLook: Instant?
+    private(set) var lastContact: Instant?
 
     init(lease: Duration, own: String) {
         self.lease = lease
@@ -33,7 +35,7 @@ struct LeaseMachine {
     ///
     /// - Parameter isGone: whether a worker's process is certainly gone, by its name alone.
     mutating func looked(
-        _ counters: [(worker: String, counter: Int64)], at now: ContinuousClock.Instant, isGone: (String) -> Bool
+        _ counters: [(worker: String, counter: Int64)], at now: Instant, isGone: (String) -> Bool
     ) -> [Dead] {
         let isGap = lastLook.map { now - $0 > beatInterval * 3 } ?? true
         lastLook = now
@@ -51,12 +53,12 @@ struct LeaseMachine {
     }
 
     /// Redis has our beat, which was sent at this instant: from then on the others wait a whole lease.
-    mutating func beatConfirmed(sentAt: ContinuousClock.Instant) {
+    mutating func beatConfirmed(sentAt: Instant) {
         lastContact = lastContact.map { max($0, sentAt) } ?? sentAt
     }
 
     /// From when on nothing more may be put on the wire: 60 % of a lease after the last contact. `nil` before the first.
-    var doubtAt: ContinuousClock.Instant? {
+    var doubtAt: Instant? {
         lastContact.map { $0 + lease * 3 / 5 }
     }
 }

@@ -1,7 +1,9 @@
+import Clocks
+
 extension QueueMachine {
     /// An answer to a call. `sentAt` is when the call went out: what Redis says was true no earlier.
     mutating func answered(
-        _ call: Call, _ reply: RedisReply, sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant,
+        _ call: Call, _ reply: RedisReply, sentAt: Instant, now: Instant,
         isGone: (String) -> Bool
     ) {
         // The second connection's word says nothing of the first.
@@ -43,7 +45,7 @@ extension QueueMachine {
         if !isUnderstood { lost("an answer that makes no sense", now: now) }
     }
 
-    private mutating func failed(_ call: Call, _ text: String, now: ContinuousClock.Instant) {
+    private mutating func failed(_ call: Call, _ text: String, now: Instant) {
         switch call {
         case _ where ServerFault(text) == .moved: moved(text, now: now)
         case .wait where !text.hasPrefix("NOAUTH"):
@@ -76,7 +78,7 @@ extension QueueMachine {
     // MARK: Jobs
 
     private mutating func claimed(
-        _ items: [RedisReply], first: UInt64, asked: Int, now: ContinuousClock.Instant, arrived: (inout Self) -> Void
+        _ items: [RedisReply], first: UInt64, asked: Int, now: Instant, arrived: (inout Self) -> Void
     ) -> Bool {
         guard items.count >= 5, let drained = items[0].integer, let once = items[1].integer, let twice = items[2].integer,
             let thrice = items[3].integer, let urgency = items[4].integer
@@ -100,7 +102,7 @@ extension QueueMachine {
         return true
     }
 
-    private mutating func popped(_ reply: RedisReply, asked: Int, now: ContinuousClock.Instant) -> Bool {
+    private mutating func popped(_ reply: RedisReply, asked: Int, now: Instant) -> Bool {
         let jobs: [[UInt8]]
         switch reply {
         case .null: jobs = []
@@ -113,14 +115,14 @@ extension QueueMachine {
         return true
     }
 
-    private mutating func receivedUnguarded(_ bytes: [[UInt8]], drained: Bool, now: ContinuousClock.Instant) {
+    private mutating func receivedUnguarded(_ bytes: [[UInt8]], drained: Bool, now: Instant) {
         let jobs = bytes.enumerated().map { ClaimedJob(id: nextID + UInt64($0.offset), bytes: $0.element) }
         nextID += UInt64(jobs.count)
         for job in jobs { held.insert(job.id, bytes: job.bytes) }
         received(jobs, drained: drained, now: now)
     }
 
-    private mutating func received(_ jobs: [ClaimedJob], drained: Bool, now: ContinuousClock.Instant) {
+    private mutating func received(_ jobs: [ClaimedJob], drained: Bool, now: Instant) {
         isClaimFresh = !jobs.isEmpty
         waiting.claimed(drained: drained, count: jobs.count, now: now)
         hand(jobs)
@@ -133,7 +135,7 @@ extension QueueMachine {
         if !jobs.isEmpty && !isStopping { effects.append(.report(.claimed(jobs))) }
     }
 
-    private mutating func settled(_ batch: SettleBatch, _ items: [RedisReply], now: ContinuousClock.Instant) -> Bool {
+    private mutating func settled(_ batch: SettleBatch, _ items: [RedisReply], now: Instant) -> Bool {
         guard items.count >= 3, let trimmed = items[1].integer, let due = items[2].integer else { return false }
         for id in settlements.confirm(batch.sequence) { held.remove(id) }
         if trimmed > 0 { effects.append(.report(.deadLettersTrimmed(Int(trimmed)))) }
@@ -150,13 +152,13 @@ extension QueueMachine {
         deadLettersToSay = (count / step + 1) * step
     }
 
-    private mutating func promoted(_ items: [RedisReply], now: ContinuousClock.Instant) -> Bool {
+    private mutating func promoted(_ items: [RedisReply], now: Instant) -> Bool {
         guard items.count == 2, let count = items[0].integer, let due = items[1].integer else { return false }
         promoted(count, due: due, now: now)
         return true
     }
 
-    private mutating func waited(_ reply: RedisReply, now: ContinuousClock.Instant) -> Bool {
+    private mutating func waited(_ reply: RedisReply, now: Instant) -> Bool {
         isWaitOut = false
         waiting.woke(somethingCame: reply != .null)
         if reply != .null { claimsAtOnce = true }
@@ -176,7 +178,7 @@ extension QueueMachine {
     // MARK: Workers
 
     private mutating func beaten(
-        _ items: [RedisReply], sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant, isGone: (String) -> Bool
+        _ items: [RedisReply], sentAt: Instant, now: Instant, isGone: (String) -> Bool
     ) -> Bool {
         guard items.count >= 2, let urgency = items[0].integer, let due = items[1].integer else { return false }
         isBeatOut = false
@@ -188,12 +190,12 @@ extension QueueMachine {
         return true
     }
 
-    mutating func hear(urgency: Int64, now: ContinuousClock.Instant) {
+    mutating func hear(urgency: Int64, now: Instant) {
         self.urgency = urgency
         if urgency > 0 && places > 0 && offeredAt == nil { offeredAt = now }
     }
 
-    mutating func look(at items: ArraySlice<RedisReply>, now: ContinuousClock.Instant, isGone: (String) -> Bool) {
+    mutating func look(at items: ArraySlice<RedisReply>, now: Instant, isGone: (String) -> Bool) {
         var counters: [(worker: String, counter: Int64)] = []
         var rest = items
         while let worker = rest.popFirst()?.text, let score = rest.popFirst()?.text {
@@ -204,7 +206,7 @@ extension QueueMachine {
     }
 
     private mutating func reaped(
-        _ dead: LeaseMachine.Dead, _ items: [RedisReply], first: UInt64, now: ContinuousClock.Instant
+        _ dead: LeaseMachine.Dead, _ items: [RedisReply], first: UInt64, now: Instant
     ) -> Bool {
         guard items.count >= 2, let moved = items[0].integer, let urgency = items[1].integer else { return false }
         isReapOut = false

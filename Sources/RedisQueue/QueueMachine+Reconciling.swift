@@ -1,7 +1,9 @@
+import Clocks
+
 /// After a (re)connect: what Redis knows of this worker, against what the worker knows of itself.
 extension QueueMachine {
     mutating func registered(
-        _ items: [RedisReply], sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant, isGone: (String) -> Bool
+        _ items: [RedisReply], sentAt: Instant, now: Instant, isGone: (String) -> Bool
     ) -> Bool {
         if items.count == 2, items[0].text == "NUMBER" {
             guard let taken = items[1].text.flatMap({ Int64($0) }) else { return false }
@@ -55,12 +57,12 @@ extension QueueMachine {
         effects.append(.call(call))
     }
 
-    mutating func finishReconciling(now: ContinuousClock.Instant) {
+    mutating func finishReconciling(now: Instant) {
         if answersMissing == 0 && phase == .reconciling { startServing(now: now) }
     }
 
     /// Redis' list of what we hold against our own.
-    mutating func compared(_ items: [RedisReply], now: ContinuousClock.Instant) -> Bool {
+    mutating func compared(_ items: [RedisReply], now: Instant) -> Bool {
         answersMissing -= 1
         var known: Set<UInt64> = []
         var unknown: [(id: UInt64, field: String)] = []
@@ -87,7 +89,7 @@ extension QueueMachine {
         effects.append(.report(.disowned(gone)))
     }
 
-    mutating func fetched(_ items: [RedisReply], fields: [String], now: ContinuousClock.Instant) -> Bool {
+    mutating func fetched(_ items: [RedisReply], fields: [String], now: Instant) -> Bool {
         answersMissing -= 1
         var jobs: [ClaimedJob] = []
         var suspects: [ClaimedJob] = []
@@ -102,7 +104,7 @@ extension QueueMachine {
         return true
     }
 
-    mutating func informed(_ reply: RedisReply, now: ContinuousClock.Instant) -> Bool {
+    mutating func informed(_ reply: RedisReply, now: Instant) -> Bool {
         answersMissing -= 1
         hasWarned = true
         let info = ServerInfo(reply.text ?? "")
@@ -115,7 +117,7 @@ extension QueueMachine {
         return true
     }
 
-    mutating func told(_ nodes: [RedisReply], now: ContinuousClock.Instant) -> Bool {
+    mutating func told(_ nodes: [RedisReply], now: Instant) -> Bool {
         answersMissing -= 1
         effects.append(.learn(nodes))
         finishReconciling(now: now)

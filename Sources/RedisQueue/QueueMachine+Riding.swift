@@ -1,3 +1,5 @@
+import Clocks
+
 /// The claim that rides behind the wait.
 ///
 /// Redis leaves what follows a blocking command in its buffer until that ends, and then runs it before it writes any answer
@@ -39,7 +41,7 @@ extension QueueMachine {
 
     /// What stands there and is not known is on its way; and lost when it still is not known a while later. The new connection compares
     /// and fetches it.
-    mutating func counted(_ reply: RedisReply, now: ContinuousClock.Instant) -> Bool {
+    mutating func counted(_ reply: RedisReply, now: Instant) -> Bool {
         guard let count = reply.integer else { return false }
         isLookOut = false
         guard isRideOut, claimOut == 0, count > Int64(held.count + foreignFields) else {

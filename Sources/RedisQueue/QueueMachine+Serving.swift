@@ -1,3 +1,5 @@
+import Clocks
+
 extension QueueMachine {
     private static let settleInterval = Duration.milliseconds(5)
     private static let claimPatience = Duration.milliseconds(2)
@@ -11,7 +13,7 @@ extension QueueMachine {
     static let few = 32
 
     /// The steady state: beat, bury, promote, settle, claim, wait, each when it is due.
-    mutating func serve(now: ContinuousClock.Instant) {
+    mutating func serve(now: Instant) {
         if now >= nextBeat && !isBeatOut {
             counter += 1
             isBeatOut = true
@@ -39,14 +41,14 @@ extension QueueMachine {
 
     // MARK: Settling
 
-    private var settlesAt: ContinuousClock.Instant? {
+    private var settlesAt: Instant? {
         let gathering = [settlements.gatheringSince, isClaimOut ? nil : settlements.headsSince].compactMap(\.self)
         guard let since = gathering.min() else { return nil }
         if isFlushWanted || held.count <= QueueMachine.few && settlements.unconfirmed.isEmpty { return since }
         return since + QueueMachine.settleInterval
     }
 
-    private mutating func settleIfDue(now: ContinuousClock.Instant) {
+    private mutating func settleIfDue(now: Instant) {
         // Jobs go back to the head of the list together with those of a claim that is out: they stood behind them.
         if let settlesAt, now >= settlesAt { settlements.seal(includingHeads: !isClaimOut && !isClaimFresh) }
         isFlushWanted = false
@@ -65,7 +67,7 @@ extension QueueMachine {
     private var isKeepingAlone: Bool { urgency == 2 && !held.isEmpty && mode == .atLeastOnce }
 
     /// Whether this list may hold jobs that could be claimed if there were places; a list of lower priority waits for it.
-    func wantsPlaces(at now: ContinuousClock.Instant) -> Bool {
+    func wantsPlaces(at now: Instant) -> Bool {
         switch phase {
         case .dialing, .registering, .reconciling: true
         case .serving: claimOut > 0 || mayFindJobs(at: now)
@@ -75,25 +77,25 @@ extension QueueMachine {
 
     /// The parts of a job that is cut go before what stands behind it. Who claimed on meanwhile would cut the next job, and so on:
     /// a list of jobs for thousands of devices would be in memory as a whole.
-    private func isWorthClaiming(at now: ContinuousClock.Instant) -> Bool {
+    private func isWorthClaiming(at now: Instant) -> Bool {
         claimOut == 0 && places > 0 && !settlements.isCutting && mayFindJobs(at: now)
     }
 
-    private func mayFindJobs(at now: ContinuousClock.Instant) -> Bool {
+    private func mayFindJobs(at now: Instant) -> Bool {
         if isDoubted || held.hasSuspect || isRideArriving { return false }
         if case .awaited(let until) = solitude, isKeepingAlone, now < until { return false }
         return urgency == 1 || urgency == 2 && held.isEmpty || waiting.isWorthClaiming(at: now)
     }
 
     /// The first instant at which the places are worth a round trip.
-    private func claimsAt(_ now: ContinuousClock.Instant) -> ContinuousClock.Instant? {
+    private func claimsAt(_ now: Instant) -> Instant? {
         guard isWorthClaiming(at: now), let offeredAt else { return nil }
         let enough = min(QueueMachine.mostClaimed, max(25, (places + held.count) / 8))
         let isPolling = if case .polling = waiting.state { true } else { false }
         return claimsAtOnce || isPolling || urgency > 0 || places >= enough ? offeredAt : offeredAt + QueueMachine.claimPatience
     }
 
-    private mutating func claimIfWorthIt(now: ContinuousClock.Instant) {
+    private mutating func claimIfWorthIt(now: Instant) {
         updateSolitude(now: now)
         guard let claimsAt = claimsAt(now), now >= claimsAt else { return }
         claimsAtOnce = false
@@ -115,7 +117,7 @@ extension QueueMachine {
         }
     }
 
-    private mutating func updateSolitude(now: ContinuousClock.Instant) {
+    private mutating func updateSolitude(now: Instant) {
         let next = now + QueueMachine.lonelyPatience
         switch solitude {
         case _ where !isKeepingAlone: solitude = .unneeded
@@ -136,7 +138,7 @@ extension QueueMachine {
 
     /// Gives back what is held, has everything confirmed and the dead struck off that it knows of, and then takes leave: it may be
     /// the last worker for a long time. Suspects are the owner's to bury.
-    private mutating func leave(now: ContinuousClock.Instant) {
+    private mutating func leave(now: Instant) {
         let isPopping = isWaitOut && mode == .atMostOnce
         if !isClaimOut && !isPopping && !held.isEmpty {
             let settling = settlements.settlingIDs
@@ -154,7 +156,7 @@ extension QueueMachine {
 
     // MARK: Time
 
-    var servingDeadlines: [ContinuousClock.Instant?] {
+    var servingDeadlines: [Instant?] {
         var deadlines = [isBeatOut ? nil : nextBeat, isLookOut || isBeatOut ? nil : nextLook, isPromoteOut ? nil : promoteAt, settlesAt]
         switch solitude {
         case .unneeded: break
@@ -168,7 +170,7 @@ extension QueueMachine {
     }
 
     /// `delayed` has its first job due in so many milliseconds; -1: it is empty; below: not looked at.
-    mutating func learned(due milliseconds: Int64, now: ContinuousClock.Instant) {
+    mutating func learned(due milliseconds: Int64, now: Instant) {
         if milliseconds == -1 {
             promoteAt = nil
         } else if milliseconds >= 0 {
@@ -177,7 +179,7 @@ extension QueueMachine {
     }
 
     /// What a promotion found. The next comes no sooner than its interval unless more was due than one could move.
-    mutating func promoted(_ count: Int64, due milliseconds: Int64, now: ContinuousClock.Instant) {
+    mutating func promoted(_ count: Int64, due milliseconds: Int64, now: Instant) {
         isPromoteOut = false
         learned(due: milliseconds, now: now)
         if count < 100, let next = promoteAt { promoteAt = max(next, now + QueueMachine.promoteInterval) }

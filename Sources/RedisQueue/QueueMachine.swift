@@ -1,3 +1,5 @@
+import Clocks
+
 /// What the queue says next, and what the answers mean. Knows no socket, no clock and no C.
 ///
 /// Facts are told by its methods, and each turn ends with `advance`, which does all that is due. Effects gather in
@@ -33,8 +35,8 @@ struct QueueMachine {
     /// claiming for that; but not for ever, when what it holds does not get settled.
     enum Solitude: Equatable {
         case unneeded
-        case awaited(until: ContinuousClock.Instant)
-        case waived(until: ContinuousClock.Instant)
+        case awaited(until: Instant)
+        case waived(until: Instant)
     }
 
     /// Most jobs of one claim, and most of those that have been in two crashes.
@@ -79,7 +81,7 @@ struct QueueMachine {
 
     // What is wanted.
     var places = 0
-    var offeredAt: ContinuousClock.Instant?
+    var offeredAt: Instant?
     var claimsAtOnce = false
     var isFlushWanted = false
     private(set) var isStopping = false
@@ -88,10 +90,10 @@ struct QueueMachine {
     var waiting = Waiting()
     var lease: LeaseMachine
     var counter: Int64 = 0
-    var nextBeat: ContinuousClock.Instant
+    var nextBeat: Instant
     /// Unless Redis has said something until then, it is asked.
-    var nextLook: ContinuousClock.Instant
-    var promoteAt: ContinuousClock.Instant?
+    var nextLook: Instant
+    var promoteAt: Instant?
     /// 0 nothing recovered waits, 1 something does, 2 only jobs that must be alone.
     var urgency: Int64 = 0
     var solitude = Solitude.unneeded
@@ -110,10 +112,10 @@ struct QueueMachine {
     private var redirects = 0
 
     private var redial: Redial
-    private var redialAt: ContinuousClock.Instant
+    private var redialAt: Instant
     private var lastSaid: QueueEvent?
 
-    init(settings: QueueSettings, worker: String, seed: UInt64, now: ContinuousClock.Instant) {
+    init(settings: QueueSettings, worker: String, seed: UInt64, now: Instant) {
         mode = settings.mode
         lease = LeaseMachine(lease: settings.lease, own: worker)
         redial = Redial(seed: seed)
@@ -139,14 +141,14 @@ struct QueueMachine {
     }
 
     /// No connection, or none that serves. State is kept, and after a pause the dial begins again.
-    mutating func lost(_ reason: String, now: ContinuousClock.Instant) {
+    mutating func lost(_ reason: String, now: Instant) {
         if phase == .resting || phase == .stopped { return }
         rest(until: now + redial.nextPause())
         say(.disconnected(reason))
     }
 
     /// Another node of the cluster has the list. It is dialled at once, unless the nodes keep pointing at each other.
-    mutating func moved(_ text: String, now: ContinuousClock.Instant) {
+    mutating func moved(_ text: String, now: Instant) {
         isCluster = true
         redirects += 1
         let isEndless = redirects > QueueMachine.mostRedirects
@@ -156,18 +158,18 @@ struct QueueMachine {
     }
 
     /// The server answers, and refuses what only its operator can allow.
-    mutating func refused(_ reason: String, now: ContinuousClock.Instant) {
+    mutating func refused(_ reason: String, now: Instant) {
         rest(until: now + .seconds(5))
         say(.refused(reason))
     }
 
     /// Redis takes us for dead: others may have our jobs already.
-    mutating func fenced(now: ContinuousClock.Instant) {
+    mutating func fenced(now: Instant) {
         doubt()
         lost("this worker was taken for dead and registers anew", now: now)
     }
 
-    private mutating func rest(until instant: ContinuousClock.Instant) {
+    private mutating func rest(until instant: Instant) {
         if phase == .stopped { return }
         if phase != .resting { effects.append(.hangUp) }
         phase = .resting
@@ -188,7 +190,7 @@ struct QueueMachine {
     }
 
     /// Everything agrees: from here on jobs come in.
-    mutating func startServing(now: ContinuousClock.Instant) {
+    mutating func startServing(now: Instant) {
         // Only now: had the connection broken before, what we hold would have to be put back once more.
         born = bornSeen
         phase = .serving
@@ -218,7 +220,7 @@ struct QueueMachine {
 
     // MARK: The owner's word
 
-    mutating func offer(places: Int, now: ContinuousClock.Instant) {
+    mutating func offer(places: Int, now: Instant) {
         isClaimFresh = false
         self.places = max(0, places)
         if self.places == 0 {
@@ -228,13 +230,13 @@ struct QueueMachine {
         }
     }
 
-    mutating func acknowledge(_ id: UInt64, now: ContinuousClock.Instant) {
+    mutating func acknowledge(_ id: UInt64, now: Instant) {
         if held.level(of: id) > 0 { return settle(Settlement(id: id, effect: .ack), now: now) }
         isClaimFresh = false
         settlements.addAcknowledgement(id, now: now)
     }
 
-    mutating func settle(_ settlement: Settlement, now: ContinuousClock.Instant) {
+    mutating func settle(_ settlement: Settlement, now: Instant) {
         isClaimFresh = false
         let job = mode == .atMostOnce ? held.bytes(of: settlement.id) : nil
         settlements.add(settlement, field: held.field(of: settlement.id), job: job, now: now)
@@ -247,7 +249,7 @@ struct QueueMachine {
     // MARK: Time
 
     /// Does everything that is due. Each turn ends with it.
-    mutating func advance(now: ContinuousClock.Instant) {
+    mutating func advance(now: Instant) {
         if let doubtAt = lease.doubtAt, now >= doubtAt, phase != .stopped { doubt() }
         switch phase {
         case .resting:
@@ -270,9 +272,9 @@ struct QueueMachine {
     }
 
     /// When `advance` has something to do, at the latest.
-    var deadline: ContinuousClock.Instant? {
-        var next: ContinuousClock.Instant?
-        func consider(_ instant: ContinuousClock.Instant?) {
+    var deadline: Instant? {
+        var next: Instant?
+        func consider(_ instant: Instant?) {
             if let instant { next = next.map { min($0, instant) } ?? instant }
         }
         if phase != .stopped && !isDoubted && mode == .atLeastOnce { consider(lease.doubtAt) }

@@ -1,3 +1,4 @@
+import Clocks
 import Glibc
 public import Sockets
 internal import Threads
@@ -117,7 +118,7 @@ public struct RedisClient: ~Copyable {
     }
 
     private mutating func run(_ command: Arguments) throws(RedisError) -> RedisReply {
-        let patience = ContinuousClock.now + settings.timeout
+        let patience = Instant.now + settings.timeout
         var redirects = 0
         while true {
             let reply = try RedisClient.exchange([command], on: &connection)[0]

@@ -1,3 +1,4 @@
+import Clocks
 internal import Sockets
 internal import Threads
 
@@ -11,13 +12,13 @@ struct RedisConnection<Tag>: ~Copyable {
         var tag: Tag
         var reply: RedisReply
         /// When its command was handed over.
-        var sentAt: ContinuousClock.Instant
+        var sentAt: Instant
     }
 
     private struct Expected {
         var tag: Tag
-        var sentAt: ContinuousClock.Instant
-        var due: ContinuousClock.Instant
+        var sentAt: Instant
+        var due: Instant
     }
 
     private enum Stage { case dialing, securing, open }
@@ -30,7 +31,7 @@ struct RedisConnection<Tag>: ~Copyable {
     private var hasHeard = false
     private let tls: (context: TLSContext, host: String)?
     private let timeout: Duration
-    private let dialDue: ContinuousClock.Instant
+    private let dialDue: Instant
     private var reader = ReplyReader()
     private var inbox = [UInt8](repeating: 0, count: 64 << 10)
     private var outbox: [UInt8] = []
@@ -44,7 +45,7 @@ struct RedisConnection<Tag>: ~Copyable {
     ///   - attempt: rises from dial to dial: a host with several addresses is tried at each in turn.
     ///   - timeout: for the dial and for each reply.
     init(
-        to endpoint: Endpoint, attempt: Int, tls: TLSContext?, timeout: Duration, now: ContinuousClock.Instant
+        to endpoint: Endpoint, attempt: Int, tls: TLSContext?, timeout: Duration, now: Instant
     ) throws(RedisError) {
         let socket = try Self.dial(endpoint, attempt: attempt)
         socket.setUserTimeout(timeout)
@@ -53,7 +54,7 @@ struct RedisConnection<Tag>: ~Copyable {
     }
 
     private init(
-        _ socket: consuming Socket, tls: (TLSContext, String)?, timeout: Duration, dialDue: ContinuousClock.Instant
+        _ socket: consuming Socket, tls: (TLSContext, String)?, timeout: Duration, dialDue: Instant
     ) {
         transport = .plain(socket)
         self.tls = tls
@@ -79,7 +80,7 @@ struct RedisConnection<Tag>: ~Copyable {
     ///
     /// - Parameter patience: what a blocking command may take beyond the usual timeout.
     mutating func send(
-        _ tag: Tag, patience: Duration = .zero, now: ContinuousClock.Instant, _ write: (inout [UInt8]) -> Void
+        _ tag: Tag, patience: Duration = .zero, now: Instant, _ write: (inout [UInt8]) -> Void
     ) {
         write(&outbox)
         expected.append(Expected(tag: tag, sentAt: now, due: now + timeout + patience))
@@ -98,11 +99,11 @@ struct RedisConnection<Tag>: ~Copyable {
     }
 
     /// When it is to be given a turn at the latest: the dial or the oldest reply is overdue then.
-    var deadline: ContinuousClock.Instant? { stage == .open ? expected.first?.due : dialDue }
+    var deadline: Instant? { stage == .open ? expected.first?.due : dialDue }
 
     /// Reads everything that came. Throws when the connection is of no use any more.
     mutating func receive(
-        _ poller: borrowing Poller, now: ContinuousClock.Instant, into replies: inout [Incoming]
+        _ poller: borrowing Poller, now: Instant, into replies: inout [Incoming]
     ) throws(RedisError) {
         let isOverdue = deadline.map { now >= $0 } ?? false
         // Without a place the descriptor was not in this round of polling.

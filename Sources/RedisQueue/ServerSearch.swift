@@ -1,3 +1,4 @@
+import Clocks
 internal import Sockets
 internal import Threads
 
@@ -27,7 +28,7 @@ struct ServerSearch: ~Copyable {
     }
 
     /// Begins anew. `nil` while Sentinels are being asked: then turns are needed.
-    mutating func begin(now: ContinuousClock.Instant) -> Result? {
+    mutating func begin(now: Instant) -> Result? {
         follow(whereabouts.begin(), now: now)
     }
 
@@ -42,7 +43,7 @@ struct ServerSearch: ~Copyable {
 
     mutating func addInterest(to poller: inout Poller) { sentinel?.addInterest(to: &poller) }
 
-    var deadline: ContinuousClock.Instant? {
+    var deadline: Instant? {
         switch sentinel {
         case .some(let sentinel): sentinel.deadline
         case .none: nil
@@ -50,7 +51,7 @@ struct ServerSearch: ~Copyable {
     }
 
     /// - Parameter poller: the one that `addInterest` was last called with.
-    mutating func turn(_ poller: borrowing Poller, now: ContinuousClock.Instant) -> Result? {
+    mutating func turn(_ poller: borrowing Poller, now: Instant) -> Result? {
         if !isAsking { return nil }
         do throws(RedisError) {
             try sentinel?.receive(poller, now: now, into: &incoming)
@@ -70,7 +71,7 @@ struct ServerSearch: ~Copyable {
         }
     }
 
-    private mutating func follow(_ first: Whereabouts.Step, now: ContinuousClock.Instant) -> Result? {
+    private mutating func follow(_ first: Whereabouts.Step, now: Instant) -> Result? {
         var step = first
         while true {
             sentinel = nil
@@ -92,14 +93,14 @@ struct ServerSearch: ~Copyable {
         }
     }
 
-    private mutating func ask(now: ContinuousClock.Instant) {
+    private mutating func ask(now: Instant) {
         let question = Arguments(["SENTINEL", "get-master-addr-by-name", whereabouts.masterName])
         sentinel?.send(.master, now: now) { $0.appendCommand(question) }
     }
 
     /// The master, once it is told.
     private mutating func understand(
-        _ answer: RedisConnection<Question>.Incoming, now: ContinuousClock.Instant
+        _ answer: RedisConnection<Question>.Incoming, now: Instant
     ) throws(RedisError) -> Endpoint? {
         switch (answer.tag, answer.reply) {
         case (.master, .array(let parts)):

@@ -1,3 +1,5 @@
+import Clocks
+
 /// All settlements of one worker that Redis has not confirmed: those that gather, and the batches on their way.
 struct Settlements {
     /// Something that goes to the head of the list. It is written at the end and backwards, so that of all that gathered
@@ -13,8 +15,8 @@ struct Settlements {
     /// Those of them that are replaced by their parts.
     private var headCuts = 0
     /// When the first that still gathers came in; those that go to the head of the list have their own.
-    private(set) var gatheringSince: ContinuousClock.Instant?
-    private(set) var headsSince: ContinuousClock.Instant?
+    private(set) var gatheringSince: Instant?
+    private(set) var headsSince: Instant?
     /// Sealed, oldest first.
     private(set) var unconfirmed: [SettleBatch] = []
     /// The number of the last batch that is known to be applied.
@@ -33,13 +35,13 @@ struct Settlements {
     var isCutting: Bool { headCuts > 0 || unconfirmed.contains { $0.cuts > 0 } }
 
     /// The way of nearly all jobs: see `SettleBatch.addAcknowledgement`.
-    mutating func addAcknowledgement(_ id: UInt64, now: ContinuousClock.Instant) {
+    mutating func addAcknowledgement(_ id: UInt64, now: Instant) {
         if pending.isEmpty { gatheringSince = now }
         pending.addAcknowledgement(id)
         if pending.isFull { sealPending() }
     }
 
-    mutating func add(_ settlement: Settlement, field: String, job: [UInt8]?, now: ContinuousClock.Instant) {
+    mutating func add(_ settlement: Settlement, field: String, job: [UInt8]?, now: Instant) {
         switch settlement.effect {
         case .release(toTail: false), .split:
             if headsSince == nil { headsSince = now }
@@ -53,7 +55,7 @@ struct Settlements {
     }
 
     /// Counts pushes that may be doubled and belong to no settlement of ours.
-    mutating func addMaybeDuplicates(_ count: Int, now: ContinuousClock.Instant) {
+    mutating func addMaybeDuplicates(_ count: Int, now: Instant) {
         if count <= 0 { return }
         if pending.isEmpty { gatheringSince = now }
         pending.maybeDuplicates += count

@@ -1,3 +1,5 @@
+import Clocks
+
 /// When to look for jobs, and how to sleep until there are some.
 ///
 /// While the list has jobs, claims follow the cadence of their own. Once a claim has shown it to be empty, the second connection
@@ -13,13 +15,13 @@ struct Waiting {
         /// The same, and the list was seen to have jobs all the same.
         case passed
         /// The blocking command is refused: claim again at `next`, and try to block again at `retry` (`nil`: never).
-        case polling(next: ContinuousClock.Instant, pause: Duration, retry: ContinuousClock.Instant?)
+        case polling(next: Instant, pause: Duration, retry: Instant?)
     }
 
     private(set) var state = State.busy
 
     /// A claim has shown whether the list is empty now.
-    mutating func claimed(drained: Bool, count: Int, now: ContinuousClock.Instant) {
+    mutating func claimed(drained: Bool, count: Int, now: Instant) {
         switch state {
         case .armed: break
         case .passed: if drained { state = .armed }
@@ -43,7 +45,7 @@ struct Waiting {
     mutating func woke(somethingCame: Bool) { state = somethingCame ? .busy : .empty }
 
     /// The wait was refused with this error.
-    mutating func refused(_ error: String, now: ContinuousClock.Instant) {
+    mutating func refused(_ error: String, now: Instant) {
         if error.hasPrefix("UNBLOCKED") {
             state = .busy
         } else if error.hasPrefix("OOM") {
@@ -78,7 +80,7 @@ struct Waiting {
     mutating func reset() { state = .busy }
 
     /// Whether a claim makes sense now.
-    func isWorthClaiming(at now: ContinuousClock.Instant) -> Bool {
+    func isWorthClaiming(at now: Instant) -> Bool {
         switch state {
         case .busy, .passed: true
         case .empty, .armed: false

@@ -1,4 +1,5 @@
 import CLinux
+public import Clocks
 import Glibc
 
 /// Sleeps until a descriptor is ready or a deadline passes: poll(2), for the handful of descriptors a thread here has.
@@ -31,7 +32,7 @@ public struct Poller {
     }
 
     /// Returns as soon as a descriptor is ready, at `deadline`, or when a signal came in. `nil` waits for ever.
-    public mutating func wait(until deadline: ContinuousClock.Instant?) {
+    public mutating func wait(until deadline: Instant?) {
         var timeout = timespec()
         let status: CInt
         if let deadline {

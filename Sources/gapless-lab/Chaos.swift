@@ -1,4 +1,5 @@
 import ArgumentParser
+import Clocks
 import FaultTable
 import Glibc
 import Harness
@@ -72,10 +73,10 @@ struct Chaos: ParsableCommand {
 
     /// Runs one row and prints its line; returns what was not as it must be.
     private func run(_ row: Fault, noting table: inout ChaosTable) -> [String] {
-        let start = ContinuousClock.now
+        let start = Instant.now
         do {
             let result = try row.run(scale: small ? .small : .full, seed: seed, duration: minutes.map { .seconds($0 * 60) })
-            say(table.add(row, result, seconds: (ContinuousClock.now - start) / .seconds(1)))
+            say(table.add(row, result, seconds: (Instant.now - start) / .seconds(1)))
             return result.failures.map { "\(row.name): \($0)" }
         } catch let error as TrialNotPossible {
             say(pad(row.number, 3) + "  " + padRight(row.title, 55) + "  not run: \(error)")

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Clocks
 import Glibc
 import Harness
 import RedisQueue
@@ -48,11 +49,11 @@ struct Demo: ParsableCommand {
 
     /// Shows the queue until so many are sent, or until all is settled.
     private func watch(_ stage: Stage, until sent: Int?) throws {
-        var next = ContinuousClock.now
+        var next = Instant.now
         let isDone = try waitUntil(atMost: .seconds(60)) {
             let status = try stage.status()
             let isOver = sent.map { status.counter(.sent) >= $0 } ?? status.isDrained
-            if ContinuousClock.now >= next || isOver {
+            if Instant.now >= next || isOver {
                 next = .now + .milliseconds(250)
                 say(
                     "  LLEN \(pad(status.backlog))   in flight \(pad(status.inFlight))   delayed \(pad(status.delayed))"

@@ -1,3 +1,5 @@
+import Clocks
+
 /// Whether one app's jobs may go out: all, a cautious few, or one probe at a time.
 ///
 /// Until APNs has accepted something, at most 20 jobs are out and answers that look like a wrong environment bury
@@ -33,14 +35,14 @@ struct AppGate {
     private(set) var phase = Phase.proving
     private var suspectsInARow = 0
     private var probeWait = AppGate.firstProbeWait
-    private(set) var nextProbe: ContinuousClock.Instant?
+    private(set) var nextProbe: Instant?
     /// A probe is out and has not been answered.
     private(set) var isProbing = false
 
     var isOpen: Bool { if case .open = phase { true } else { false } }
 
     /// How many of this app's jobs may be out at once.
-    func allowance(now: ContinuousClock.Instant) -> Int {
+    func allowance(now: Instant) -> Int {
         switch phase {
         case .open: Int.max
         case .proving: Self.caution
@@ -65,7 +67,7 @@ struct AppGate {
     }
 
     /// APNs has answered in a way that a wrong environment or topic would explain. Whether the job may be buried at once.
-    mutating func suspected(now: ContinuousClock.Instant) -> (mayBury: Bool, effects: [Effect]) {
+    mutating func suspected(now: Instant) -> (mayBury: Bool, effects: [Effect]) {
         switch phase {
         case .open: return (true, [])
         case .held(.credential), .held(.untrusted), .held(.tokenUpdates):
@@ -91,7 +93,7 @@ struct AppGate {
     }
 
     /// A fault of the credential, the topic of the settings, or the provider token.
-    mutating func faulted(_ reason: HoldReason, now: ContinuousClock.Instant) -> [Effect] {
+    mutating func faulted(_ reason: HoldReason, now: Instant) -> [Effect] {
         if case .held(let known) = phase {
             phase = .held(reason)
             // Answers to what was already out when the hold began say nothing new.
@@ -110,7 +112,7 @@ struct AppGate {
     }
 
     /// A probe ended in a way that says nothing about the credential (a time-out, a 503, a lost session).
-    mutating func probeWasInconclusive(now: ContinuousClock.Instant) -> [Effect] {
+    mutating func probeWasInconclusive(now: Instant) -> [Effect] {
         guard case .held = phase, isProbing else { return [] }
         return postponeProbe(now: now)
     }
@@ -122,7 +124,7 @@ struct AppGate {
         return wasHeld ? [.resume] : []
     }
 
-    private mutating func hold(_ reason: HoldReason, now: ContinuousClock.Instant) -> [Effect] {
+    private mutating func hold(_ reason: HoldReason, now: Instant) -> [Effect] {
         phase = .held(reason)
         suspectsInARow = 0
         probeWait = Self.firstProbeWait
@@ -130,7 +132,7 @@ struct AppGate {
         return reason == .suspectTokens ? [.hold(reason)] : [.hold(reason), .reconnect]
     }
 
-    private mutating func postponeProbe(now: ContinuousClock.Instant) -> [Effect] {
+    private mutating func postponeProbe(now: Instant) -> [Effect] {
         isProbing = false
         guard case .held(let reason) = phase else { return [] }
         if reason == .suspectTokens {

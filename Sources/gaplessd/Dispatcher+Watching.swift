@@ -1,3 +1,4 @@
+import Clocks
 import PushPool
 import RedisQueue
 
@@ -22,7 +23,7 @@ extension Dispatcher {
 }
 
 extension PushApp {
-    func snapshot(now: ContinuousClock.Instant) -> ProcessSnapshot.App {
+    func snapshot(now: Instant) -> ProcessSnapshot.App {
         let hold: HoldReason? = if case .held(let reason) = gate.phase { reason } else { nil }
         return ProcessSnapshot.App(
             name: name, sessions: sessions.count, capacity: pool.capacity, held: held,

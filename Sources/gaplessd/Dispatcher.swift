@@ -1,3 +1,4 @@
+import Clocks
 import Glibc
 import PushPool
 import RedisQueue
@@ -11,9 +12,9 @@ struct Dispatcher: ~Copyable {
     enum Phase: Equatable {
         case running
         /// Nothing new is claimed or sent; what is on the wire has until then.
-        case draining(until: ContinuousClock.Instant)
+        case draining(until: Instant)
         /// The pools are closed; the lists confirm the last settlements, at most until then.
-        case stopping(until: ContinuousClock.Instant)
+        case stopping(until: Instant)
         case stopped
     }
 
@@ -27,7 +28,7 @@ struct Dispatcher: ~Copyable {
         /// Whether this worker's lease may have run out: then nothing of it goes on the wire.
         var isInDoubt = false
         /// Claims wait until then, since the last one found jobs of apps that cannot send.
-        var pausedUntil: ContinuousClock.Instant?
+        var pausedUntil: Instant?
         /// What the jobs of the last claim were cut into, in bytes.
         var cutBytes = 0
         /// No job is cut beyond this. Parts are larger than what they are cut from by up to the payload, each, and stand in
@@ -51,7 +52,7 @@ struct Dispatcher: ~Copyable {
     let readAnew: ReadAnew
     let log: Log
     var certificates: CertificateWatch
-    var nextCertificateCheck = ContinuousClock.Instant.now
+    var nextCertificateCheck = Instant.now
     let apps: [PushApp]
     /// The app without a name, if the settings have one.
     let topLevelApp: Int?
@@ -61,7 +62,7 @@ struct Dispatcher: ~Copyable {
     /// Of all pools together.
     let pacer: SharedPacer
     /// When enough of what waits under the limits will have gone for more to be claimed; `nil` where the limits hold back no claim.
-    var nextRefill: ContinuousClock.Instant?
+    var nextRefill: Instant?
     var signals: SignalInbox
     var reader: JobReader
     /// `nil` where nothing is filtered.
@@ -77,10 +78,10 @@ struct Dispatcher: ~Copyable {
     var startFault: String?
     var hasConnected = false
     /// When what only the start needed is let go of.
-    var forgetsStartAt: ContinuousClock.Instant?
+    var forgetsStartAt: Instant?
 
     // This turn's clocks, read once.
-    var now = ContinuousClock.Instant.now
+    var now = Instant.now
     var wallClock = WallClock.now()
 
     /// Jobs of this turn that APNs has, as the log shows them: until `logSent()`.
@@ -195,9 +196,9 @@ struct Dispatcher: ~Copyable {
     }
 
     /// The next moment at which something is due without anybody's word.
-    private var deadline: ContinuousClock.Instant? {
-        var earliest: ContinuousClock.Instant?
-        func consider(_ instant: ContinuousClock.Instant?) {
+    private var deadline: Instant? {
+        var earliest: Instant?
+        func consider(_ instant: Instant?) {
             if let instant { earliest = min(earliest ?? instant, instant) }
         }
         for list in lists {

@@ -1,3 +1,4 @@
+import Clocks
 import RedisQueue
 
 /// How long a list rests between claims while the jobs of a held app go round in it, from its head to its tail.
@@ -14,7 +15,7 @@ struct HeldRounds {
     static let look = 250
 
     /// The first job of a round in which no other was placed so far, and when it began.
-    private var mark: (job: [UInt8], since: ContinuousClock.Instant)?
+    private var mark: (job: [UInt8], since: Instant)?
 
     /// How many jobs to claim for so many places.
     func places(_ places: Int) -> Int { mark == nil || places == 0 ? places : max(places, Self.look) }
@@ -22,7 +23,7 @@ struct HeldRounds {
     /// A claim was looked at: so many of its jobs found their place, and these were given back.
     ///
     /// - Returns: how long to wait with the next claim; `nil` is not at all.
-    mutating func claimed(placed: Int, givenBack: [ClaimedJob], now: ContinuousClock.Instant) -> Duration? {
+    mutating func claimed(placed: Int, givenBack: [ClaimedJob], now: Instant) -> Duration? {
         guard let first = givenBack.first else { return nil }
         let pause = Self.perJob * givenBack.count
         if placed > 0 {

@@ -1,3 +1,4 @@
+import Clocks
 import Glibc
 import Threads
 
@@ -127,7 +128,7 @@ final class LogWriter: Sendable {
         var poller = Poller()
         let place = poller.add(finished.descriptor, for: .read)
         // The writer's own limit and some: should it hang in a write(2) that promised not to, the process leaves without it.
-        let deadline = ContinuousClock.Instant.now + Self.closingTimeout * 1.5
+        let deadline = Instant.now + Self.closingTimeout * 1.5
         repeat { poller.wait(until: deadline) } while !poller.readiness(at: place).contains(.read) && .now < deadline
         if poller.readiness(at: place).contains(.read), let thread = handle.thread.take() { thread.join() }
     }
@@ -138,7 +139,7 @@ final class LogWriter: Sendable {
         var output = LogSink(descriptor: output)
         var errors = LogSink(descriptor: errors)
         var poller = Poller()
-        var closing: ContinuousClock.Instant?
+        var closing: Instant?
         while true {
             pump(&output, \.output)
             pump(&errors, \.errors)
@@ -187,7 +188,7 @@ final class LogWriter: Sendable {
 
     private func sleep(
         _ poller: inout Poller, _ output: borrowing LogSink, _ errors: borrowing LogSink, _ work: Work,
-        until closing: ContinuousClock.Instant?
+        until closing: Instant?
     ) {
         var work = work
         if !work.output && !work.errors {
@@ -201,7 +202,7 @@ final class LogWriter: Sendable {
 
     private func wait(
         _ poller: inout Poller, _ output: borrowing LogSink, _ errors: borrowing LogSink,
-        until deadline: ContinuousClock.Instant?
+        until deadline: Instant?
     ) {
         poller.reset()
         poller.add(wakeUp.descriptor, for: .read)

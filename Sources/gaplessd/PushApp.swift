@@ -1,3 +1,4 @@
+import Clocks
 import PushPool
 
 /// One app on its way out: its pool, its gate, and what this turn has ready for it.
@@ -22,7 +23,7 @@ final class PushApp {
     /// Unix seconds; `nil` for a signing key.
     private(set) var certificateExpires: Int64?
     /// Since when no session is open; `nil` while one is.
-    var unreachableSince: ContinuousClock.Instant?
+    var unreachableSince: Instant?
     private var headers = SharedHeadersCache()
 
     init(name: String?, pool: SessionPool, _ credential: AppCredential) {
@@ -51,7 +52,7 @@ final class PushApp {
     var waiting: Int { pool.waiting + outgoing.count }
 
     /// How many more of this app's jobs may be claimed. One batch more than the streams keeps sessions busy between claims.
-    func places(now: ContinuousClock.Instant) -> Int {
+    func places(now: Instant) -> Int {
         let streams = pool.capacity
         guard streams > 0 else { return 0 }
         return max(0, min(gate.allowance(now: now) - held, streams + min(streams, 250) - (held - heldSuspects)))
@@ -66,7 +67,7 @@ final class PushApp {
     }
 
     /// Whether a job that was claimed may go out.
-    func takesOne(now: ContinuousClock.Instant) -> Bool {
+    func takesOne(now: Instant) -> Bool {
         pool.capacity > 0 && (gate.isOpen || held < gate.allowance(now: now))
     }
 

@@ -1,3 +1,4 @@
+import Clocks
 import Glibc
 import JSONBytes
 import Threads
@@ -88,7 +89,7 @@ enum FileBytes {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
         guard descriptor >= 0 else { throw .system(errno) }
         defer { close(descriptor) }
-        let deadline = ContinuousClock.now + patience
+        let deadline = Instant.now + patience
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 16 << 10)
         while true {
@@ -105,7 +106,7 @@ enum FileBytes {
     }
 
     /// Files always are; a pipe is when somebody has written to it, or has closed it.
-    private static func isReady(_ descriptor: CInt, by deadline: ContinuousClock.Instant) -> Bool {
+    private static func isReady(_ descriptor: CInt, by deadline: Instant) -> Bool {
         var poller = Poller()
         poller.add(descriptor, for: .read)
         poller.wait(until: deadline)

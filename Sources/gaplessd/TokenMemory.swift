@@ -1,3 +1,4 @@
+import Clocks
 import PushPool
 
 /// What APNs has lately said of single device tokens: which to leave alone for a while, and which session failed them.
@@ -19,11 +20,11 @@ struct TokenMemory {
     private struct Entry {
         var number: UInt64
         /// Newer jobs of the token wait until then.
-        var pausedUntil: ContinuousClock.Instant?
+        var pausedUntil: Instant?
         /// The session that failed it last.
         var session: SessionID
         /// Nobody asks any more.
-        var end: ContinuousClock.Instant
+        var end: Instant
     }
 
     static let most = 10_000
@@ -40,16 +41,16 @@ struct TokenMemory {
     private var lastNumber: UInt64 = 0
 
     /// When the last pause ends.
-    private var pausedUntil: ContinuousClock.Instant?
+    private var pausedUntil: Instant?
 
     var count: Int { entries.count }
 
     /// Whether any token is paused: while none is, nobody need ask for one.
-    func hasPauses(now: ContinuousClock.Instant) -> Bool { pausedUntil.map { $0 > now } ?? false }
+    func hasPauses(now: Instant) -> Bool { pausedUntil.map { $0 > now } ?? false }
 
     /// A push to `key` failed on `session`, and goes out again after `delay`.
     mutating func failed(
-        _ key: Key, on session: SessionID, delay: Duration, pauses: Bool, now: ContinuousClock.Instant
+        _ key: Key, on session: SessionID, delay: Duration, pauses: Bool, now: Instant
     ) {
         var pause = entries[key]?.pausedUntil
         if pauses {
@@ -65,7 +66,7 @@ struct TokenMemory {
     }
 
     /// How long a newer job of this token has to wait; `nil` if it need not.
-    func pause(_ key: Key, now: ContinuousClock.Instant) -> Duration? {
+    func pause(_ key: Key, now: Instant) -> Duration? {
         guard let until = entries[key]?.pausedUntil, until > now else { return nil }
         return until - now + Self.distance
     }
@@ -74,7 +75,7 @@ struct TokenMemory {
     func session(toAvoid key: Key) -> SessionID? { entries[key]?.session }
 
     /// Forgets what nobody will ask for any more, and the oldest where there is too much.
-    private mutating func trim(now: ContinuousClock.Instant) {
+    private mutating func trim(now: Instant) {
         while first < order.count {
             let (key, number) = order[first]
             if let entry = entries[key], entry.number == number {

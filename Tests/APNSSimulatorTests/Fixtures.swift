@@ -1,4 +1,5 @@
 import APNSSimulator
+import Clocks
 import Foundation
 import Testing
 
@@ -89,9 +90,9 @@ struct Fixture {
 
 /// Waits for a condition, ten seconds at most.
 func eventually(_ what: Comment, sourceLocation: SourceLocation = #_sourceLocation, _ condition: () -> Bool) {
-    let deadline = ContinuousClock.now + .seconds(10)
+    let deadline = Instant.now + .seconds(10)
     while !condition() {
-        guard ContinuousClock.now < deadline else {
+        guard Instant.now < deadline else {
             Issue.record(what, sourceLocation: sourceLocation)
             return
         }

@@ -1,3 +1,4 @@
+import Clocks
 import Testing
 
 @testable import APNSSimulator
@@ -123,7 +124,7 @@ struct TurnTests {
     @Test func `a token gets so many pushes in a time, each on its own`() throws {
         var desk = DeviceDesk()
         desk.rules = [try DeviceRule("=limited:2/10s")]
-        let start = ContinuousClock.now
+        let start = Instant.now
         func isLimited(_ token: String, _ second: Int) -> Bool {
             desk.answer(token: Array(token.utf8), topic: nil, .production, now: start + .seconds(second)) != nil
         }

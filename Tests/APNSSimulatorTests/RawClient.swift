@@ -1,4 +1,5 @@
 import APNSSimulator
+import Clocks
 import Foundation
 import Sockets
 import Threads
@@ -59,7 +60,7 @@ final class RawClient {
         }
     }
 
-    private static func wait(_ descriptor: CInt, _ readiness: Poller.Readiness, until deadline: ContinuousClock.Instant) {
+    private static func wait(_ descriptor: CInt, _ readiness: Poller.Readiness, until deadline: Instant) {
         var poller = Poller()
         poller.add(descriptor, for: readiness)
         poller.wait(until: deadline)
@@ -111,7 +112,7 @@ final class RawClient {
 
     /// The next frame, or the next of a type, the others being dropped.
     func next(_ type: UInt8? = nil, within limit: Duration = .seconds(5)) throws -> Frame {
-        let deadline = ContinuousClock.now + limit
+        let deadline = Instant.now + limit
         while true {
             if let frame = takeFrame() {
                 if type == nil || frame.type == type { return frame }
@@ -139,12 +140,12 @@ final class RawClient {
         return Frame(type: received[3], flags: received[4], stream: stream, payload: Array(received[9..<9 + length]))
     }
 
-    private func read(until deadline: ContinuousClock.Instant) throws {
+    private func read(until deadline: Instant) throws {
         var buffer = [UInt8](repeating: 0, count: 16384)
         switch buffer.withUnsafeMutableBytes({ tls.read(into: $0) }) {
         case .done(let count): received += buffer[..<count]
         case .needsRead, .needsWrite:
-            guard ContinuousClock.now < deadline else { throw TimedOut() }
+            guard Instant.now < deadline else { throw TimedOut() }
             RawClient.wait(tls.descriptor, .read, until: deadline)
         case .closed: throw Closed()
         case .failed(let error): throw error

@@ -1,3 +1,4 @@
+import Clocks
 import Testing
 
 @testable import APNSSimulator
@@ -100,7 +101,7 @@ struct ScriptTests {
     @Test func `what is due comes out by time, equals in their order`() {
         var random = SeededRandom(seed: 11)
         var deadlines = Deadlines<Int>()
-        let start = ContinuousClock.now
+        let start = Instant.now
         let times = (0..<500).map { _ in Int(random.next() % 50) }
         for (number, time) in times.enumerated() { deadlines.add(number, at: start + .seconds(time)) }
         #expect(deadlines.popDue(start - .seconds(1)) == nil)

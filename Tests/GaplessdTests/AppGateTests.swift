@@ -1,3 +1,4 @@
+import Clocks
 import Testing
 
 @testable import gaplessd
@@ -5,9 +6,9 @@ import Testing
 @Suite("The gate of an app")
 struct AppGateTests {
     private var gate = AppGate()
-    private let start = ContinuousClock.now
+    private let start = Instant.now
 
-    private func later(_ seconds: Int) -> ContinuousClock.Instant { start + .seconds(seconds) }
+    private func later(_ seconds: Int) -> Instant { start + .seconds(seconds) }
 
     @Test func `lets twenty jobs out before the first acceptance`() {
         #expect(gate.allowance(now: start) == 20)

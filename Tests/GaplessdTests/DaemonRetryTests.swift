@@ -1,4 +1,5 @@
 import APNSSimulator
+import Clocks
 import Harness
 import JSONBytes
 import RedisQueue

@@ -1,3 +1,4 @@
+import Clocks
 import RedisQueue
 import Testing
 
@@ -6,7 +7,7 @@ import Testing
 @Suite("How fast jobs of a held app go round")
 struct HeldRoundsTests {
     private var rounds = HeldRounds()
-    private let start = ContinuousClock.now
+    private let start = Instant.now
 
     private func jobs(_ numbers: Range<Int>) -> [ClaimedJob] {
         numbers.map { ClaimedJob(id: UInt64($0), bytes: Array("job \($0)".utf8)) }

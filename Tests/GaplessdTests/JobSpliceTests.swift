@@ -1,3 +1,4 @@
+import Clocks
 import JSONBytes
 import Testing
 

@@ -1,4 +1,5 @@
 import CLinux
+import Clocks
 import Glibc
 import JSONBytes
 
@@ -68,7 +69,7 @@ final class TestPipe {
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 64 << 10)
         var seen = 0
-        let deadline = ContinuousClock.Instant.now + .seconds(10)
+        let deadline = Instant.now + .seconds(10)
         while seen < wanted, .now < deadline {
             var one = pollfd(fd: reader, events: Int16(POLLIN), revents: 0)
             guard poll(&one, 1, 100) > 0 else { continue }
@@ -83,7 +84,7 @@ final class TestPipe {
 
 /// Looks again and again, for ten seconds at most.
 func eventually(_ condition: () -> Bool) -> Bool {
-    let deadline = ContinuousClock.Instant.now + .seconds(10)
+    let deadline = Instant.now + .seconds(10)
     while .now < deadline {
         if condition() { return true }
         poll(nil, 0, 1)

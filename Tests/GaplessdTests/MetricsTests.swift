@@ -1,3 +1,4 @@
+import Clocks
 import Harness
 import PushPool
 import RedisQueue
@@ -16,7 +17,7 @@ private func healthy() -> ProcessSnapshot {
         lists: [.init(name: "q", isConnected: true, sinceContact: .seconds(2))])
 }
 
-private let now = ContinuousClock.Instant.now
+private let now = Instant.now
 
 private func reading(_ name: String = "q") -> RedisReading {
     var status = QueueStatus()

@@ -1,3 +1,4 @@
+import Clocks
 import PushPool
 import Testing
 
@@ -5,7 +6,7 @@ import Testing
 
 @Suite("What APNs said of single device tokens")
 struct TokenMemoryTests {
-    private let now = ContinuousClock.now
+    private let now = Instant.now
     private let key = TokenMemory.Key(app: 0, token: "0A1b")
     private var memory = TokenMemory()
 

@@ -1,22 +1,23 @@
+import Clocks
 import Testing
 
 @testable import PushPool
 
 @Suite("Half the rate after ENHANCE_YOUR_CALM")
 struct CalmBrakeTests {
-    private let start = ContinuousClock.now
+    private let start = Instant.now
     private let brake = Brake()
 
     /// What `#expect` may ask though it changes.
     private final class Brake {
         private var value = CalmBrake(quietTime: .seconds(60))
         var limit: Int? { value.limit }
-        var deadline: ContinuousClock.Instant? { value.deadline }
-        func told(rate: Int, now: ContinuousClock.Instant) -> Bool { value.told(rate: rate, now: now) }
-        func tick(now: ContinuousClock.Instant) -> Bool { value.tick(now: now) }
+        var deadline: Instant? { value.deadline }
+        func told(rate: Int, now: Instant) -> Bool { value.told(rate: rate, now: now) }
+        func tick(now: Instant) -> Bool { value.tick(now: now) }
     }
 
-    private func after(_ seconds: Double) -> ContinuousClock.Instant { start + .seconds(seconds) }
+    private func after(_ seconds: Double) -> Instant { start + .seconds(seconds) }
 
     @Test func `nothing brakes who was told nothing`() {
         #expect(brake.limit == nil)
@@ -91,9 +92,9 @@ struct CalmBrakeTests {
 
 @Suite("What a pool pushes in a second")
 struct PushTallyTests {
-    private let start = ContinuousClock.now
+    private let start = Instant.now
 
-    private func after(_ seconds: Double) -> ContinuousClock.Instant { start + .seconds(seconds) }
+    private func after(_ seconds: Double) -> Instant { start + .seconds(seconds) }
 
     private func tally(_ batches: [(at: Double, pushes: Int)]) -> PushTally {
         var tally = PushTally(now: start)

@@ -1,3 +1,4 @@
+import Clocks
 @testable import PushPool
 import Testing
 
@@ -5,7 +6,7 @@ import Testing
 private struct Pool {
     var governor: Governor
     private(set) var now: Double = 0
-    private let start = ContinuousClock.now
+    private let start = Instant.now
 
     init(least: Int = 2, most: Int = 8, scale: PoolScale = .incremental(1)) {
         governor = Governor(Governor.Plan(least: least, most: most, scale: scale))
@@ -114,7 +115,7 @@ struct GovernorTests {
         pool.woke()
         _ = pool.look(until: 13, blocked: true)
         #expect(pool.governor.target == 5)
-        let now = ContinuousClock.now
+        let now = Instant.now
         pool.governor.change(.init(least: 2, most: 4), now: now)
         #expect(pool.governor.target == 4)
         #expect(pool.governor.deadline != nil)

@@ -1,10 +1,11 @@
+import Clocks
 import Testing
 
 @testable import PushPool
 
 @Suite("Pushes a second")
 struct PacerTests {
-    private let start = ContinuousClock.now
+    private let start = Instant.now
 
     /// Asks at random moments, now and then late; returns when each push went.
     private func run(_ limits: Pacer.Limits, payload: Int = 100, seconds: Double, seed: UInt64) -> [Double] {

@@ -1,10 +1,11 @@
+import Clocks
 @testable import PushPool
 import Testing
 
 private typealias Effect = PoolMachine.Effect
 
 private struct Pool {
-    let start = ContinuousClock.now
+    let start = Instant.now
     var machine: PoolMachine
     var nextID: UInt64 = 1
     /// Those that start slowly.

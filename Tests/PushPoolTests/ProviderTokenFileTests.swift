@@ -1,8 +1,9 @@
+import Clocks
 import Glibc
 @testable import PushPool
 import Testing
 
-private let start = ContinuousClock.now
+private let start = Instant.now
 private let birth: Int64 = 1_700_000_000
 
 /// So many minutes after the first moment of a test, by both clocks.

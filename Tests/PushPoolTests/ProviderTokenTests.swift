@@ -1,9 +1,10 @@
+import Clocks
 import COpenSSL
 @testable import PushPool
 import Testing
 
-private let start = ContinuousClock.now
-private func minutes(_ count: Double) -> ContinuousClock.Instant { start + .seconds(count * 60) }
+private let start = Instant.now
+private func minutes(_ count: Double) -> Instant { start + .seconds(count * 60) }
 
 private func signingKey() throws -> SigningKey {
     try SigningKey(p8PEM: Certificates.shared.signingKeyPEM, keyID: "ABCDE12345", teamID: "TEAM567890")

@@ -1,3 +1,4 @@
+import Clocks
 @testable import PushPool
 import Testing
 
@@ -8,7 +9,7 @@ private struct Session {
     var machine: SessionMachine
     var effects: [Effect] = []
     var answers = 0
-    let start = ContinuousClock.now
+    let start = Instant.now
 
     init(inFlight ids: [UInt64] = [], limit: Int = 10, limits: SessionMachine.Limits = .init()) {
         machine = SessionMachine(limits: limits, peerLimit: limit, now: start)

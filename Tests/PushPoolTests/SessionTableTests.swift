@@ -1,3 +1,4 @@
+import Clocks
 import Testing
 
 @testable import PushPool
@@ -6,7 +7,7 @@ import Testing
 struct SessionTableTests {
     /// Complaint 13 of docs/complaints.md: a client that never took its entries out.
     @Test func `after thousands of errors a session's table is empty`() {
-        let now = ContinuousClock.now
+        let now = Instant.now
         var table = AttemptTable()
         var highest = 0
         var stream: StreamID = 1

@@ -1,3 +1,4 @@
+import Clocks
 @testable import PushPool
 import Testing
 import Threads
@@ -83,11 +84,11 @@ struct BrakedQueueTests {
     private let queue = WorkQueue()
 
     /// What one session gets when it asks as often as it is told to, until nothing waits: when it asked for each, and when it had it.
-    private func takeAll(by taker: Taker) -> [(id: UInt64, asked: ContinuousClock.Instant, had: ContinuousClock.Instant)] {
-        var all: [(id: UInt64, asked: ContinuousClock.Instant, had: ContinuousClock.Instant)] = []
+    private func takeAll(by taker: Taker) -> [(id: UInt64, asked: Instant, had: Instant)] {
+        var all: [(id: UInt64, asked: Instant, had: Instant)] = []
         var poller = Poller()
         while true {
-            let asked = ContinuousClock.now
+            let asked = Instant.now
             let (ids, again) = taker.takePaced(1000)
             all += ids.map { ($0, asked, .now) }
             guard let again else { return all }
@@ -100,7 +101,7 @@ struct BrakedQueueTests {
         let taker = Taker(1, queue, free: 10)
         queue.limit(to: 1)
         push(1...3, to: queue)
-        let begin = ContinuousClock.now
+        let begin = Instant.now
         let (ids, again) = taker.takePaced(10)
         #expect(ids == [1])
         #expect(try #require(again) > begin + .milliseconds(900))
@@ -146,7 +147,7 @@ struct BrakedQueueTests {
     }
 
     @Test func `it knows how many were taken in a second`() {
-        let start = ContinuousClock.now
+        let start = Instant.now
         let takers = [Taker(1, queue), Taker(2, queue)]
         #expect(queue.rate(now: start) == 0)
         push(1...50, to: queue)

@@ -1,3 +1,4 @@
+import Clocks
 @testable import PushPool
 import Testing
 import Threads

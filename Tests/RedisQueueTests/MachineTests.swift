@@ -1,8 +1,9 @@
+import Clocks
 import Testing
 
 @testable import RedisQueue
 
-let start = ContinuousClock.now
+let start = Instant.now
 
 @Suite("What the queue says next")
 struct QueueMachineTests {
@@ -14,7 +15,7 @@ struct QueueMachineTests {
         return machine.effects
     }
 
-    mutating func answer(_ call: Call, _ items: [RedisReply], at now: ContinuousClock.Instant = start) {
+    mutating func answer(_ call: Call, _ items: [RedisReply], at now: Instant = start) {
         machine.answered(call, .array(items), sentAt: now, now: now) { _ in false }
     }
 

@@ -1,3 +1,4 @@
+import Clocks
 import Testing
 
 @testable import RedisQueue
@@ -10,7 +11,7 @@ extension QueueMachineTests {
         answer(.ride(first: first, count: 32, fromSecond: 32, after: 0), head + jobs.map { .string(bytes($0)) })
     }
 
-    mutating func answerWait(_ job: String?, at now: ContinuousClock.Instant = start) {
+    mutating func answerWait(_ job: String?, at now: Instant = start) {
         machine.answered(.wait, job.map { .string(bytes($0)) } ?? .null, sentAt: now, now: now) { _ in false }
     }
 

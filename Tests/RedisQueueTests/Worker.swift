@@ -1,3 +1,4 @@
+import Clocks
 import Testing
 import Threads
 
@@ -38,7 +39,7 @@ final class Worker {
         queue.offer(places: max(0, places - jobs.count), now: .now)
         poller.reset()
         queue.addInterests(to: &poller)
-        let limit = ContinuousClock.now + pause
+        let limit = Instant.now + pause
         poller.wait(until: queue.deadline.map { min($0, limit) } ?? limit)
         var new: [QueueEvent] = []
         queue.turn(poller, now: .now, events: &new)
@@ -49,8 +50,8 @@ final class Worker {
 
     /// Gives turns until `condition` holds, or fails the test.
     func run(_ what: Comment, within limit: Duration = .seconds(60), until condition: () throws -> Bool) rethrows {
-        let deadline = ContinuousClock.now + limit
-        while ContinuousClock.now < deadline {
+        let deadline = Instant.now + limit
+        while Instant.now < deadline {
             if try condition() { return }
             step()
         }

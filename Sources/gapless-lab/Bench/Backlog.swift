@@ -1,3 +1,4 @@
+import Clocks
 import Harness
 
 /// Resident memory of the daemon while a million jobs wait: the queue is Redis, not the daemon.
@@ -8,14 +9,14 @@ struct Backlog {
     func measure() throws -> String {
         let stage = try Stage(simulator: ["--token-streams", "1000"], ledger: false, pinned: 1)
         try stage.push((0..<jobs).lazy.map { BenchJob.text($0) })
-        let start = ContinuousClock.now
+        let start = Instant.now
         let daemon = try stage.start(try stage.settings(), pinned: 0)
         var memory: [Int] = []
         let isDone = try waitUntil(atMost: .seconds(180), every: .milliseconds(20)) {
             memory.append(daemon.residentBytes)
             return try stage.sent() >= jobs
         }
-        let rate = Double(jobs) / ((ContinuousClock.now - start) / .seconds(1))
+        let rate = Double(jobs) / ((Instant.now - start) / .seconds(1))
         let settled = memory.dropFirst(memory.count / 5)
         let peak = daemon.peakBytes
         guard isDone, let low = settled.min(), let high = settled.max(), daemon.stop()?.status == 0 else {

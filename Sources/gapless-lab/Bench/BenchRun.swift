@@ -1,3 +1,4 @@
+import Clocks
 import Glibc
 import Harness
 import RedisQueue
@@ -69,7 +70,7 @@ struct BenchRun {
 
     /// A program that does it all and ends.
     private func measure(_ process: ChildProcess) -> Measurement {
-        let start = ContinuousClock.now
+        let start = Instant.now
         var peak = 0
         _ = waitUntil(atMost: .seconds(180), every: .milliseconds(10)) {
             peak = max(peak, peakMemory(process.pid))
@@ -86,7 +87,7 @@ struct BenchRun {
         try stage.push((0..<jobs).lazy.map { BenchJob.text($0, bodyBytes: bodyBytes) })
         let settings = try stage.settings(changes.merging(["apns_max_concurrent_streams": "500"]) { ours, _ in ours })
         let redisBefore = processorTime(stage.redis.process.pid)
-        let start = ContinuousClock.now
+        let start = Instant.now
         let daemon = try stage.start(settings, pinned: 0)
         let isDone = try waitUntil(atMost: .seconds(180), every: .milliseconds(10)) { try stage.settled() >= jobs }
         let seconds = (.now - start) / .seconds(1)

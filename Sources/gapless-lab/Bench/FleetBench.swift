@@ -1,3 +1,4 @@
+import Clocks
 import Glibc
 import Harness
 import RedisQueue
@@ -61,7 +62,7 @@ struct FleetBench {
 
 /// What all have done up to one moment.
 private struct FleetLook {
-    let time = ContinuousClock.now
+    let time = Instant.now
     /// By daemon.
     let sent: [Int]
     let daemons: [Duration]

@@ -1,4 +1,5 @@
 import APNSSimulator
+import Clocks
 import Glibc
 import Harness
 import RedisQueue
@@ -25,7 +26,7 @@ struct LatencyBench {
     private func measureQuiet(_ stage: LatencyStage) throws -> String {
         // The first beats and the lease scan after the start are over by then.
         _ = waitUntil(atMost: .seconds(1)) { false }
-        let (commands, cpu, start) = (try stage.commands(), stage.daemon.preciseProcessorTime, ContinuousClock.now)
+        let (commands, cpu, start) = (try stage.commands(), stage.daemon.preciseProcessorTime, Instant.now)
         _ = waitUntil(atMost: idleWatch) { false }
         let seconds = (.now - start) / .seconds(1)
         let perSecond = Double(try stage.commands() - commands - 1) / seconds
@@ -48,7 +49,7 @@ struct LatencyBench {
             // Off any beat of the daemon's own.
             let pause = { _ = waitUntil(atMost: .microseconds(Int.random(in: 3000...13_000))) { false } }
             pause()
-            let start = ContinuousClock.now
+            let start = Instant.now
             try stage.push([BenchJob.text(number)])
             times.values.append((try stage.arrival(of: deviceToken(number)) - start) / .microseconds(1))
             pause()
@@ -76,7 +77,7 @@ struct LatencyBench {
     private func topRate() throws -> Double {
         let stage = try LatencyStage()
         let count = 50_000
-        let start = ContinuousClock.now
+        let start = Instant.now
         for first in stride(from: 1, through: count, by: 500) { try stage.push((first..<first + 500).map { BenchJob.text($0) }) }
         _ = try stage.arrival(of: deviceToken(count))
         return Double(count) / ((.now - start) / .seconds(1))
@@ -87,7 +88,7 @@ struct LatencyBench {
         let tick = Duration.milliseconds(2)
         let perTick = max(1, Int(rate * (tick / .seconds(1))))
         let ticks = Int(loadSeconds / (tick / .seconds(1)))
-        let start = ContinuousClock.now
+        let start = Instant.now
         for number in 0..<ticks {
             let due = start + tick * number
             _ = waitUntil(atMost: due - .now, every: .microseconds(100)) { false }

@@ -1,4 +1,5 @@
 import APNSSimulator
+import Clocks
 import Glibc
 import Harness
 import RedisQueue
@@ -33,7 +34,7 @@ final class LatencyStage {
         let path = folder.file("settings.json")
         try File.write("{" + values.map { "\"\($0.key)\": \($0.value)" }.joined(separator: ",\n") + "}", to: path)
         try LatencyStage.push([BenchJob.text(0)], &client)
-        let start = ContinuousClock.now
+        let start = Instant.now
         daemon = try DaemonProcess(settings: path, folder: folder)
         let first = try arrival(of: deviceToken(0))
         startToFirstPush = first - start
@@ -47,8 +48,8 @@ final class LatencyStage {
     }
 
     /// When the first request for a token was at the simulator; waits for it.
-    func arrival(of token: String) throws -> ContinuousClock.Instant {
-        guard waitUntil(every: .microseconds(100), { !simulator.ledger.requests(for: token).isEmpty }) else {
+    func arrival(of token: String) throws -> Instant {
+        guard waitUntil({ !simulator.ledger.requests(for: token).isEmpty }) else {
             throw LabFailure(description: "no push of \(token):\n" + daemon.standardError)
         }
         return simulator.ledger.requests(for: token)[0].time

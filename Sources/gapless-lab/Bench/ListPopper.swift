@@ -1,3 +1,4 @@
+import Clocks
 import Harness
 import RedisQueue
 import Threads
@@ -7,7 +8,7 @@ final class ListPopper {
     static let list = "yardstick"
     private static let lastWord = "stop"
 
-    private let arrivals = Mailbox<ContinuousClock.Instant>()
+    private let arrivals = Mailbox<Instant>()
     private let settings: QueueSettings
     private var thread: OwnedThread?
 
@@ -26,7 +27,7 @@ final class ListPopper {
 
     /// From before `push`, which puts one element onto the list, until it is there.
     func time(_ push: () throws -> Void) throws -> Duration {
-        let start = ContinuousClock.now
+        let start = Instant.now
         try push()
         var poller = Poller()
         poller.add(arrivals.wakeDescriptor, for: .read)

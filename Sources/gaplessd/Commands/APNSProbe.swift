@@ -1,3 +1,4 @@
+import Clocks
 import Glibc
 import PushPool
 import Threads
@@ -20,7 +21,7 @@ enum APNSProbe {
 
     private static func firstWord(_ events: Mailbox<PoolEvent>, _ settings: PoolSettings) throws(ProbeFault) -> String {
         // The dial has its own limit; some more for the names and the news of it.
-        let deadline = ContinuousClock.Instant.now + settings.dialTimeout + .seconds(1)
+        let deadline = Instant.now + settings.dialTimeout + .seconds(1)
         var poller = Poller()
         while .now < deadline {
             for event in events.drain() {

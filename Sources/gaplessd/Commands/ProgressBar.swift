@@ -1,3 +1,4 @@
+import Clocks
 import Glibc
 
 /// One line on a terminal's stderr that is written over and over; nothing at all anywhere else.
@@ -6,7 +7,7 @@ struct ProgressBar {
     private static let width = 30
 
     private let isShown = StandardStreams.isTerminal(STDERR_FILENO)
-    private var due = ContinuousClock.Instant.now + interval
+    private var due = Instant.now + interval
     private var isDrawn = false
 
     /// - Parameters:

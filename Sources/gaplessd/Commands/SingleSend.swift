@@ -1,3 +1,4 @@
+import Clocks
 import JSONBytes
 import PushPool
 import Threads
@@ -58,7 +59,7 @@ struct SingleSend {
         let wakeUp = WakeUp()
         let deliveries = Mailbox<Delivery>(wakeUp: wakeUp)
         let events = Mailbox<PoolEvent>(wakeUp: wakeUp)
-        let begun = ContinuousClock.Instant.now
+        let begun = Instant.now
         let pool: SessionPool
         do {
             pool = try SessionPool(
@@ -68,7 +69,7 @@ struct SingleSend {
         }
         defer { _ = pool.close() }
         try wait(wakeUp, until: begun + settings.dialTimeout + .seconds(1), for: "session") { try isOpen(events) }
-        let opened = ContinuousClock.Instant.now
+        let opened = Instant.now
         var batch = [try notification(job)]
         pool.push(&batch)
         var outcome: Outcome?
@@ -105,7 +106,7 @@ struct SingleSend {
     }
 
     private func wait(
-        _ wakeUp: WakeUp, until deadline: ContinuousClock.Instant, for what: String, _ isDone: () throws -> Bool
+        _ wakeUp: WakeUp, until deadline: Instant, for what: String, _ isDone: () throws -> Bool
     ) throws {
         var poller = Poller()
         while try !isDone() {

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Clocks
 import Glibc
 import RedisQueue
 import Threads
@@ -95,7 +96,7 @@ private struct StatusWatch: ~Copyable {
     }
 
     /// Sleeps; whether a signal came that ends it.
-    private mutating func rests(until due: ContinuousClock.Instant) -> Bool {
+    private mutating func rests(until due: Instant) -> Bool {
         var poller = Poller()
         while .now < due {
             poller.reset()
@@ -108,7 +109,7 @@ private struct StatusWatch: ~Copyable {
 }
 
 extension Poller {
-    static func sleep(until due: ContinuousClock.Instant) {
+    static func sleep(until due: Instant) {
         var poller = Poller()
         while .now < due { poller.wait(until: due) }
     }

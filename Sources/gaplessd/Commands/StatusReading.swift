@@ -1,3 +1,4 @@
+import Clocks
 import JSONBytes
 import RedisQueue
 
@@ -23,7 +24,7 @@ struct StatusReading {
         var interval: Duration
     }
 
-    var taken: ContinuousClock.Instant
+    var taken: Instant
     var lists: [List]
 
     /// - Parameter before: an earlier reading, which the rates are counted from.

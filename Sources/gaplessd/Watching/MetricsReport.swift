@@ -1,3 +1,4 @@
+import Clocks
 import RedisQueue
 
 /// What `/metrics` says, in docs/metrics.md's order: what Redis knows of each list, then what this process knows of itself.
@@ -9,7 +10,7 @@ struct MetricsReport {
     ///   - now: for what changed since that notice.
     init(
         _ reading: RedisReading, _ notice: ProcessBoard.Notice?, _ system: SystemFacts, droppedLines: Int,
-        now: ContinuousClock.Instant, wallClock: WallClock
+        now: Instant, wallClock: WallClock
     ) {
         addQueues(reading)
         metrics.add("gapless_redis_up", .gauge, "Whether Redis told this scrape of the lists.", [.init(reading.fault == nil ? 1 : 0)])
@@ -50,7 +51,7 @@ struct MetricsReport {
 
     // MARK: From this process
 
-    private mutating func addConnections(_ notice: ProcessBoard.Notice, _ now: ContinuousClock.Instant, _ wallClock: WallClock) {
+    private mutating func addConnections(_ notice: ProcessBoard.Notice, _ now: Instant, _ wallClock: WallClock) {
         let lists = notice.snapshot.lists
         metrics.add(
             "gapless_redis_connected", .gauge, "Whether this worker's own connections to Redis are up.",

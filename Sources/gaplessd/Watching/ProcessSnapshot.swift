@@ -1,3 +1,4 @@
+import Clocks
 import Threads
 
 /// What the daemon knows of itself at one moment.
@@ -43,12 +44,12 @@ struct ProcessSnapshot: Sendable, Equatable {
 final class ProcessBoard: Sendable {
     struct Notice: Sendable {
         var snapshot: ProcessSnapshot
-        var at: ContinuousClock.Instant
+        var at: Instant
     }
 
     private let notice = Locked<Notice?>(nil)
 
-    func publish(_ snapshot: ProcessSnapshot, at now: ContinuousClock.Instant) {
+    func publish(_ snapshot: ProcessSnapshot, at now: Instant) {
         notice.withLock { $0 = Notice(snapshot: snapshot, at: now) }
     }
 
@@ -61,11 +62,11 @@ struct NoticeSchedule: Equatable {
     static let least = Duration.milliseconds(100)
     static let most = Duration.seconds(1)
 
-    private var last: ContinuousClock.Instant?
+    private var last: Instant?
     private var hasMore = false
 
     /// The dispatcher has turned. Whether it is to tell.
-    mutating func turned(now: ContinuousClock.Instant) -> Bool {
+    mutating func turned(now: Instant) -> Bool {
         if let last, now - last < Self.least {
             hasMore = true
             return false
@@ -76,7 +77,7 @@ struct NoticeSchedule: Equatable {
     }
 
     /// When it wants another turn.
-    var deadline: ContinuousClock.Instant? { last.map { $0 + (hasMore ? Self.least : Self.most) } }
+    var deadline: Instant? { last.map { $0 + (hasMore ? Self.least : Self.most) } }
 }
 
 /// Whether this process lives, and whether it can do its work: `/healthz` and `/readyz`.
@@ -85,12 +86,12 @@ enum Readiness {
     static let patience = Duration.seconds(10)
 
     /// - Parameter started: since when there is to be a first notice.
-    static func isAlive(_ notice: ProcessBoard.Notice?, started: ContinuousClock.Instant, now: ContinuousClock.Instant) -> Bool {
+    static func isAlive(_ notice: ProcessBoard.Notice?, started: Instant, now: Instant) -> Bool {
         now - (notice?.at ?? started) < patience
     }
 
     /// Why pushes do not go out, one sentence each; empty where all is well.
-    static func faults(_ notice: ProcessBoard.Notice?, now: ContinuousClock.Instant) -> [String] {
+    static func faults(_ notice: ProcessBoard.Notice?, now: Instant) -> [String] {
         guard let notice else { return ["starting"] }
         let snapshot = notice.snapshot
         var faults: [String] = []

@@ -1,3 +1,4 @@
+import Clocks
 import RedisQueue
 import Sockets
 import Threads
@@ -11,7 +12,7 @@ struct RedisReading: Sendable {
         var sentPerSecond: Double?
     }
 
-    var taken: ContinuousClock.Instant
+    var taken: Instant
     var lists: [List] = []
     /// Why there are no lists; `nil` where there are.
     var fault: String?
@@ -97,7 +98,7 @@ final class RedisReadings: Sendable {
         wakeUp.ring()
         var poller = Poller()
         let place = poller.add(finished.descriptor, for: .read)
-        let deadline = ContinuousClock.Instant.now + .milliseconds(100)
+        let deadline = Instant.now + .milliseconds(100)
         repeat { poller.wait(until: deadline) } while !poller.readiness(at: place).contains(.read) && .now < deadline
         if poller.readiness(at: place).contains(.read), let thread = handle.thread.take() { thread.join() }
     }

@@ -1,3 +1,4 @@
+import Clocks
 import RedisQueue
 
 /// The page for people: the same figures as `/metrics`, to be looked at.
@@ -11,7 +12,7 @@ struct StatusPage {
 
     init(
         _ reading: RedisReading, _ notice: ProcessBoard.Notice?, _ system: SystemFacts, droppedLines: Int,
-        now: ContinuousClock.Instant, wallClock: WallClock
+        now: Instant, wallClock: WallClock
     ) {
         self.reading = reading
         self.notice = notice

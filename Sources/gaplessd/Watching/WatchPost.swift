@@ -1,3 +1,4 @@
+import Clocks
 import Glibc
 import Sockets
 import StatusServer
@@ -65,7 +66,7 @@ struct WatchDesk: Sendable {
     private let readings: RedisReadings
     private let log: Log
     private let started: WallClock
-    private let opened = ContinuousClock.Instant.now
+    private let opened = Instant.now
 
     init(board: ProcessBoard, readings: RedisReadings, log: Log, started: WallClock) {
         (self.board, self.readings, self.log, self.started) = (board, readings, log, started)

@@ -1,3 +1,4 @@
+import Clocks
 @testable import PushPool
 import Testing
 import Threads
@@ -18,7 +19,7 @@ struct Taker {
     func take(_ free: Int) -> [UInt64] { takePaced(free).ids }
 
     /// And when it was told to ask again.
-    func takePaced(_ free: Int, now: ContinuousClock.Instant = .now) -> (ids: [UInt64], again: ContinuousClock.Instant?) {
+    func takePaced(_ free: Int, now: Instant = .now) -> (ids: [UInt64], again: Instant?) {
         let batch = Ring<PushPool.Notification>()
         let again = queue.take(into: batch, free: free, for: id, now: now)
         var ids: [UInt64] = []

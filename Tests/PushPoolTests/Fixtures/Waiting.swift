@@ -1,3 +1,4 @@
+import Clocks
 import PushPool
 import Testing
 import Threads
@@ -13,7 +14,7 @@ final class Collector<Element: Sendable> {
         _ limit: Duration = .seconds(20), sourceLocation: SourceLocation = #_sourceLocation,
         until isEnough: ([Element]) -> Bool
     ) -> Bool {
-        let deadline = ContinuousClock.now + limit
+        let deadline = Instant.now + limit
         var poller = Poller()
         while true {
             all += mailbox.drain()
