@@ -2,47 +2,58 @@ import Glibc
 
 /// A moment on a clock that no one can set and that goes on while the machine is suspended: CLOCK_BOOTTIME, clock_gettime(2).
 ///
-/// Not `ContinuousClock.Instant`, which reads the same clock: the standard library keeps its layout to itself, so that every type with one in
-/// it is copied, compared and destroyed by calls at run time; and it counts attoseconds, in 128 bits. This is one
-/// integer, and sums that leave its 292 years stay at their end.
+/// Not `ContinuousClock.Instant`, which reads the same clock: the standard library keeps its layout to itself, so that every type
+/// with one in it is copied, compared and destroyed by calls at run time. This is one integer. A sum that leaves its range,
+/// five million million years, stays at its end.
 public struct Instant: Sendable, Hashable, Comparable {
-    /// Since the machine started.
-    private var nanoseconds: Int64
+    /// Since the machine started; the unit of `Duration`, so that nothing is divided.
+    @usableFromInline let attoseconds: Int128
 
-    private init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
+    @inlinable
+    init(attoseconds: Int128) { self.attoseconds = attoseconds }
 
     public static var now: Instant {
         var time = timespec()
         clock_gettime(CLOCK_BOOTTIME, &time)
-        return Instant(nanoseconds: Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))
+        return Instant(attoseconds: (Int128(time.tv_sec) * 1_000_000_000 + Int128(time.tv_nsec)) * 1_000_000_000)
     }
 
-    @inline(__always)
-    public static func < (left: Instant, right: Instant) -> Bool { left.nanoseconds < right.nanoseconds }
+    @inlinable
+    public static func < (left: Instant, right: Instant) -> Bool { left.attoseconds < right.attoseconds }
 
-    /// Parts of a nanosecond are dropped.
+    @inlinable
     public static func + (instant: Instant, duration: Duration) -> Instant {
-        Instant(nanoseconds: sum(instant.nanoseconds, nanosecondsOf(duration)))
+        let (sum, isOverflow) = instant.attoseconds.addingReportingOverflow(duration.attoseconds)
+        return Instant(attoseconds: isOverflow ? (duration < .zero ? .min : .max) : sum)
     }
 
+    @inlinable
     public static func - (instant: Instant, duration: Duration) -> Instant {
-        Instant(nanoseconds: sum(instant.nanoseconds, -nanosecondsOf(duration)))
+        let (difference, isOverflow) = instant.attoseconds.subtractingReportingOverflow(duration.attoseconds)
+        return Instant(attoseconds: isOverflow ? (duration < .zero ? .max : .min) : difference)
     }
 
+    @inlinable
     public static func += (instant: inout Instant, duration: Duration) { instant = instant + duration }
 
-    public static func - (left: Instant, right: Instant) -> Duration { .nanoseconds(sum(left.nanoseconds, -right.nanoseconds)) }
-
-    private static func sum(_ left: Int64, _ right: Int64) -> Int64 {
-        let (sum, isOverflow) = left.addingReportingOverflow(right)
-        return isOverflow ? (right < 0 ? -.max : .max) : sum
+    @inlinable
+    public static func - (left: Instant, right: Instant) -> Duration {
+        let (difference, isOverflow) = left.attoseconds.subtractingReportingOverflow(right.attoseconds)
+        return Duration(attoseconds: isOverflow ? (left < right ? .min : .max) : difference)
     }
+}
 
-    /// At most `Int64.max` either way, so that it can be negated.
-    private static func nanosecondsOf(_ duration: Duration) -> Int64 {
-        let (seconds, attoseconds) = duration.components
-        let (whole, isOverflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
-        if isOverflow { return seconds < 0 ? -.max : .max }
-        return sum(whole, attoseconds / 1_000_000_000)
+/// The first of several moments, of which some may never come.
+public struct Earliest {
+    public var instant: Instant?
+
+    @inlinable
+    public init(_ instant: Instant? = nil) { self.instant = instant }
+
+    @inlinable
+    public mutating func consider(_ other: Instant?) {
+        guard let other else { return }
+        if let instant, instant <= other { return }
+        instant = other
     }
 }

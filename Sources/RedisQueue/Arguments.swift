@@ -8,71 +8,6 @@ struct Arguments: Equatable {
 
     var isEmpty: Bool { count == 0 }
 
-    mutating func append(_ argument: [UInt8]) {
-        start(length: argument.count)
-        bytes.append(contentsOf: argument)
-        end()
-    }
-
-    mutating func append(_ argument: String) {
-        start(length: argument.utf8.count)
-        bytes.append(contentsOf: argument.utf8)
-        end()
-    }
-
-    mutating func append(_ number: Int) {
-        append(String(number))
-    }
-
-    /// Without a `String` in between and with one copy: this is written once for every job that is acknowledged.
-    mutating func append(_ number: UInt64) {
-        var text = InlineArray<27, UInt8>(repeating: 0)  // `$20`, 20 digits and two line ends
-        text[26] = UInt8(ascii: "\n")
-        text[25] = UInt8(ascii: "\r")
-        var start = Arguments.writeDigits(of: number, into: &text, before: 25)
-        let count = 25 - start
-        text[start - 1] = UInt8(ascii: "\n")
-        text[start - 2] = UInt8(ascii: "\r")
-        start = Arguments.writeDigits(of: UInt64(count), into: &text, before: start - 2) - 1
-        text[start] = UInt8(ascii: "$")
-        text.span.extracting(start..<27).withUnsafeBufferPointer { bytes.append(contentsOf: $0) }
-        self.count += 1
-    }
-
-    /// Returns where they begin.
-    @inline(__always)
-    private static func writeDigits(of number: UInt64, into text: inout InlineArray<27, UInt8>, before end: Int) -> Int {
-        var rest = number
-        var start = end
-        repeat {
-            start -= 1
-            text[start] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
-            rest /= 10
-        } while rest > 0
-        return start
-    }
-
-    mutating func append(contentsOf other: Arguments) {
-        bytes.append(contentsOf: other.bytes)
-        count += other.count
-    }
-
-    private mutating func start(length: Int) {
-        bytes.append(UInt8(ascii: "$"))
-        if length < 10 {
-            bytes.append(UInt8(ascii: "0") + UInt8(length))
-        } else {
-            bytes.append(contentsOf: String(length).utf8)
-        }
-        end()
-        count += 1
-    }
-
-    private mutating func end() {
-        bytes.append(UInt8(ascii: "\r"))
-        bytes.append(UInt8(ascii: "\n"))
-    }
-
     init() {}
 
     init(_ arguments: [String]) {
@@ -82,18 +17,119 @@ struct Arguments: Equatable {
     init(_ arguments: [[UInt8]]) {
         for argument in arguments { append(argument) }
     }
+
+    mutating func append(_ argument: [UInt8]) {
+        bytes.appendArgument(argument)
+        count += 1
+    }
+
+    mutating func append(_ argument: String) {
+        bytes.appendArgument(argument)
+        count += 1
+    }
+
+    mutating func append(_ number: Int) {
+        bytes.appendArgument(number)
+        count += 1
+    }
+
+    mutating func append(_ number: UInt64) {
+        bytes.appendArgument(number)
+        count += 1
+    }
+
+    mutating func append(contentsOf other: Arguments) {
+        bytes.append(contentsOf: other.bytes)
+        count += other.count
+    }
 }
 
+/// What goes to Redis: an array of bulk strings for each command, `*2 $4 LLEN $1 q` with a line end behind each part.
 extension [UInt8] {
-    /// Writes one whole command: the head, then the parts, one after the other.
-    mutating func appendCommand(_ head: Arguments, _ parts: [Arguments] = []) {
-        var count = head.count
-        for index in parts.indices { count += parts[index].count }
-        append(UInt8(ascii: "*"))
-        append(contentsOf: String(count).utf8)
+    /// Writes one whole command.
+    mutating func appendCommand(_ arguments: Arguments) {
+        appendCommandHead(of: arguments.count)
+        append(contentsOf: arguments.bytes)
+    }
+
+    /// The line that counts a command's arguments, its name among them.
+    mutating func appendCommandHead(of count: Int) { appendLine(UInt8(ascii: "*"), UInt64(count)) }
+
+    mutating func appendArgument(_ argument: [UInt8]) {
+        appendLine(UInt8(ascii: "$"), UInt64(argument.count))
+        append(contentsOf: argument)
+        appendLineEnd()
+    }
+
+    mutating func appendArgument(_ argument: String) {
+        var argument = argument
+        argument.withUTF8 { utf8 in
+            appendLine(UInt8(ascii: "$"), UInt64(utf8.count))
+            append(contentsOf: utf8)
+        }
+        appendLineEnd()
+    }
+
+    mutating func appendArgument(_ number: Int) {
+        if number < 0 { appendArgument(String(number)) } else { appendArgument(UInt64(number)) }
+    }
+
+    /// Without a `String` in between and with one copy: this is written once for every job that is acknowledged.
+    mutating func appendArgument(_ number: UInt64) {
+        var text = NumberText()
+        text.put(lineEnd: ())
+        let count = text.put(number)
+        text.put(lineEnd: ())
+        text.put(UInt64(count))
+        text.put(UInt8(ascii: "$"))
+        text.append(to: &self)
+    }
+
+    private mutating func appendLine(_ kind: UInt8, _ number: UInt64) {
+        var text = NumberText()
+        text.put(lineEnd: ())
+        text.put(number)
+        text.put(kind)
+        text.append(to: &self)
+    }
+
+    private mutating func appendLineEnd() {
         append(UInt8(ascii: "\r"))
         append(UInt8(ascii: "\n"))
-        append(contentsOf: head.bytes)
-        for index in parts.indices { append(contentsOf: parts[index].bytes) }
+    }
+}
+
+/// A few characters, filled from the end.
+private struct NumberText {
+    private var text = InlineArray<27, UInt8>(repeating: 0)  // `$20`, 20 digits and two line ends
+    private var start = 27
+
+    @inline(__always)
+    mutating func put(_ character: UInt8) {
+        start -= 1
+        text[start] = character
+    }
+
+    @inline(__always)
+    mutating func put(lineEnd: Void) {
+        put(UInt8(ascii: "\n"))
+        put(UInt8(ascii: "\r"))
+    }
+
+    /// Returns how many digits it has.
+    @inline(__always) @discardableResult
+    mutating func put(_ number: UInt64) -> Int {
+        let end = start
+        var rest = number
+        repeat {
+            put(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10))
+            rest /= 10
+        } while rest > 0
+        return end - start
+    }
+
+    @inline(__always)
+    func append(to bytes: inout [UInt8]) {
+        text.span.extracting(start..<27).withUnsafeBufferPointer { bytes.append(contentsOf: $0) }
     }
 }

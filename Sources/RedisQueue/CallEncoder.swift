@@ -1,14 +1,13 @@
-/// Writes calls as commands of Redis.
+/// Writes calls as commands of Redis. What no call changes is put together once: an idle daemon that gets a job waits for little else.
 struct CallEncoder {
     private let keys: Keys
     private var settings: QueueSettings
     private let worker: WorkerName
     private let information: [String]
-    private let inflight: String
-    private let workerHash: String
     private let birthMark: Int64
-    /// Scripts that this connection has sent in full, by the index of their hash.
-    private var loaded: Set<String> = []
+    private let inflight: String
+    private let wait: Arguments
+    private var scripts: WorkerScripts
 
     /// One claim's jobs together; a single job may be larger.
     private static let mostClaimedBytes = 512 << 10
@@ -21,14 +20,18 @@ struct CallEncoder {
         self.information = information
         self.birthMark = birthMark
         inflight = keys.inflight(worker.text)
-        workerHash = keys.worker(worker.text)
+        wait = CallEncoder.wait(on: keys.list, settings.mode)
+        scripts = WorkerScripts(keys, worker, settings)
     }
 
     /// See `QueueSettings.adopt`.
-    mutating func adopt(_ new: QueueSettings) { settings.adopt(new) }
+    mutating func adopt(_ new: QueueSettings) {
+        settings.adopt(new)
+        forgetScripts()
+    }
 
     /// A server's script cache may be another one's from here on.
-    mutating func forgetScripts() { loaded = [] }
+    mutating func forgetScripts() { scripts = WorkerScripts(keys, worker, settings) }
 
     /// What a new connection begins with.
     func greeting() -> [(Call, Arguments)] {
@@ -59,45 +62,31 @@ struct CallEncoder {
 
     /// - Parameter number: of the connection.
     mutating func write(_ call: Call, number: Int64, to out: inout [UInt8]) {
-        let fence = [keys.nothing, keys.workers, workerHash]
-        let mine = fence + [inflight]
-        let identity = Arguments([worker.text, String(number)])
-        var rest = Arguments()
         switch call {
         case .greeting: preconditionFailure("greetings are written when a connection is made")
-        case .register(let registration):
-            rest = Arguments([
-                String(registration.counter), String(registration.confirmed), registration.isExpected ? "1" : "0",
-                String(birthMark &+ number),  // Another each time: the same worker may see Redis emptied twice.
-            ] + information)
-            let others = [keys.stats] + keys.recovered + [keys.list, keys.delayed, keys.dead, keys.feedback, results]
-            run(Scripts.register, mine + others, identity, rest, to: &out)
+        case .register(let registration): scripts.register.write(facts(of: registration, number), to: &out)
         case .claim(let first, let count, let fromSecond):
-            for number in [Int(clamping: first), count, CallEncoder.mostClaimedBytes, fromSecond] { rest.append(number) }
-            run(Scripts.claim, mine + [keys.stats] + keys.recovered + [keys.list], identity, rest, to: &out)
+            scripts.claim.begin(with: 5, to: &out)
+            claim(first, count, fromSecond, number, to: &out)
         case .ride(let first, let count, let fromSecond, let after):
-            for number in [Int(clamping: first), count, CallEncoder.mostClaimedBytes, fromSecond, Int(clamping: after)] {
-                rest.append(number)
-            }
-            run(Scripts.claim, mine + [keys.stats] + keys.recovered + [keys.list], identity, rest, to: &out)
-        case .settle(let batch):
-            settle(batch, identity, mine, to: &out)
-        case .beat(let counter):
-            rest.append(String(counter))
-            run(Scripts.beat, fence + keys.recovered + [keys.delayed], identity, rest, to: &out)
-        case .promote: run(Scripts.promote, [keys.nothing, keys.delayed, keys.list], rest, rest, to: &out)
+            scripts.claim.begin(with: 6, to: &out)
+            claim(first, count, fromSecond, number, to: &out)
+            out.appendArgument(after)
+        case .settle(let batch): settle(batch, number, to: &out)
+        case .beat(let counter): scripts.beat.write(Arguments([String(number), String(counter)]), to: &out)
+        case .promote: scripts.promote.begin(with: 0, to: &out)
         case .reap(let dead, let first):
-            rest = Arguments([dead.worker, String(dead.counter), String(first)])
-            let theirs = [keys.worker(dead.worker), keys.inflight(dead.worker), keys.stats]
-            run(Scripts.reap, mine + theirs + keys.recovered, identity, rest, to: &out)
+            var reap = scripts.reap(dead.worker)
+            reap.write(Arguments([String(number), dead.worker, String(dead.counter), String(first)]), to: &out)
         case .adopt(let jobs):
+            var rest = Arguments([String(number)])
             for job in jobs {
                 rest.append(job.field)
                 rest.append(job.job)
             }
-            run(Scripts.adopt, mine + [keys.stats], identity, rest, to: &out)
-        case .merge: run(Scripts.merge, [keys.nothing, keys.list] + keys.recovered, rest, rest, to: &out)
-        case .unregister: run(Scripts.unregister, mine, identity, rest, to: &out)
+            scripts.adopt.write(rest, to: &out)
+        case .merge: scripts.merge.begin(with: 0, to: &out)
+        case .unregister: scripts.unregister.write(Arguments([String(number)]), to: &out)
         case .info: out.appendCommand(Arguments(["INFO"]))
         case .nodes: out.appendCommand(Arguments(["CLUSTER", "SLOTS"]))
         case .fields: out.appendCommand(Arguments(["HKEYS", inflight]))
@@ -106,50 +95,54 @@ struct CallEncoder {
             out.appendCommand(Arguments(count == 1 ? ["LPOP", keys.list] : ["LPOP", keys.list, String(count)]))
         case .look: out.appendCommand(Arguments(["LLEN", keys.list]))
         case .countHeld: out.appendCommand(Arguments(["HLEN", inflight]))
-        case .wait: out.appendCommand(Arguments(waitCommand))
+        case .wait: out.appendCommand(wait)
         }
     }
 
     /// The same call once more, with its script in full: the server has lost it.
     mutating func writeInFull(_ call: Call, number: Int64, to out: inout [UInt8]) {
-        loaded = []
+        forgetScripts()
         write(call, number: number, to: &out)
-    }
-
-    /// A blocking peek that takes nothing: the head of the list moves onto itself. `at_most_once` takes, and for that waits
-    /// only one second, so that an orderly stop need not wait longer.
-    private var waitCommand: [String] {
-        switch settings.mode {
-        case .atLeastOnce: ["BLMOVE", keys.list, keys.list, "LEFT", "LEFT", String(CallEncoder.waitSeconds)]
-        case .atMostOnce: ["BLPOP", keys.list, "1"]
-        }
     }
 
     static let waitSeconds = 20
 
-    private var results: String { settings.resultsKey ?? keys.nothing }
-
-    private mutating func settle(_ batch: SettleBatch, _ identity: Arguments, _ mine: [String], to out: inout [UInt8]) {
-        var rest = Arguments([
-            String(batch.sequence), settings.mode == .atLeastOnce ? "1" : "0", String(max(0, settings.deadLetterMax)),
-            String(max(0, settings.resultsMax)), String(batch.resent), String(batch.maybeDuplicates),
-        ])
-        rest.append(batch.acknowledged.count)
-        let others = [keys.stats, keys.delayed, keys.dead, keys.feedback, keys.list, results]
-        run(Scripts.settle, mine + others, identity, rest, batch.acknowledged, batch.steps, to: &out)
+    /// A blocking peek that takes nothing: the head of the list moves onto itself. `at_most_once` takes, and for that waits
+    /// only one second, so that an orderly stop need not wait longer.
+    private static func wait(on list: String, _ mode: QueueSettings.DeliveryMode) -> Arguments {
+        switch mode {
+        case .atLeastOnce: Arguments(["BLMOVE", list, list, "LEFT", "LEFT", String(waitSeconds)])
+        case .atMostOnce: Arguments(["BLPOP", list, "1"])
+        }
     }
 
-    private mutating func run(_ script: Script, _ keys: [String], _ parts: Arguments..., to out: inout [UInt8]) {
-        var head = Arguments()
-        if loaded.insert(script.sha).inserted {
-            head.append("EVAL")
-            head.append(script.text)
-        } else {
-            head.append("EVALSHA")
-            head.append(script.sha)
-        }
-        head.append(keys.count)
-        for key in keys { head.append(key) }
-        out.appendCommand(head, parts)
+    private func facts(of registration: Call.Registration, _ number: Int64) -> Arguments {
+        Arguments(
+            [
+                String(number), String(registration.counter), String(registration.confirmed), registration.isExpected ? "1" : "0",
+                String(birthMark &+ number),  // Another each time: the same worker may see Redis emptied twice.
+            ] + information)
+    }
+
+    private func claim(_ first: UInt64, _ count: Int, _ fromSecond: Int, _ number: Int64, to out: inout [UInt8]) {
+        out.appendArgument(Int(number))
+        out.appendArgument(first)
+        out.appendArgument(count)
+        out.appendArgument(CallEncoder.mostClaimedBytes)
+        out.appendArgument(fromSecond)
+    }
+
+    private mutating func settle(_ batch: SettleBatch, _ number: Int64, to out: inout [UInt8]) {
+        scripts.settle.begin(with: 8 + batch.acknowledged.count + batch.steps.count, to: &out)
+        out.appendArgument(Int(number))
+        out.appendArgument(batch.sequence)
+        out.appendArgument(settings.mode == .atLeastOnce ? 1 : 0)
+        out.appendArgument(max(0, settings.deadLetterMax))
+        out.appendArgument(max(0, settings.resultsMax))
+        out.appendArgument(batch.resent)
+        out.appendArgument(batch.maybeDuplicates)
+        out.appendArgument(batch.acknowledged.count)
+        out.append(contentsOf: batch.acknowledged.bytes)
+        out.append(contentsOf: batch.steps.bytes)
     }
 }

@@ -64,11 +64,11 @@ public struct JobQueue: ~Copyable {
 
     /// When it wants its next turn at the latest.
     public var deadline: Instant? {
-        var next = machine.deadline
-        for due in [search.deadline, JobQueue.deadline(of: control), JobQueue.deadline(of: waiter)] {
-            if let due { next = next.map { min($0, due) } ?? due }
-        }
-        return next
+        var next = Earliest(machine.deadline)
+        next.consider(search.deadline)
+        next.consider(JobQueue.deadline(of: control))
+        next.consider(JobQueue.deadline(of: waiter))
+        return next.instant
     }
 
     private static func deadline(of connection: borrowing RedisConnection<Call>?) -> Instant? {
@@ -206,17 +206,18 @@ public struct JobQueue: ~Copyable {
                 let number = machine.number
                 control?.send(call, now: now) { encoder.write(call, number: number, to: &$0) }
             case .wait(let ride):
-                let number = machine.number
-                for call in [.wait, ride].compactMap(\.self) {
-                    waiter?.send(call, patience: .seconds(CallEncoder.waitSeconds), now: now) {
-                        encoder.write(call, number: number, to: &$0)
-                    }
-                }
+                wait(.wait)
+                if let ride { wait(ride) }
             case .report(let event):
                 if case .connected = event { search.whereabouts.confirmed() }
                 events.append(event)
             }
         }
+    }
+
+    private mutating func wait(_ call: Call) {
+        let number = machine.number
+        waiter?.send(call, patience: .seconds(CallEncoder.waitSeconds), now: now) { encoder.write(call, number: number, to: &$0) }
     }
 
     private mutating func dial(_ result: ServerSearch.Result) {

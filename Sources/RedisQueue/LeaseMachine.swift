@@ -18,6 +18,10 @@ struct LeaseMachine {
     }
 
     let lease: Duration
+    /// Between two beats; each beat is also a look at the others.
+    let beatInterval: Duration
+    /// So long after the last contact the others may soon take us for dead: 60 % of a lease.
+    private let patience: Duration
     private let own: String
     private var sightings: [String: Sighting] = [:]
     private var lastLook: Instant?
@@ -25,11 +29,10 @@ struct LeaseMachine {
 
     init(lease: Duration, own: String) {
         self.lease = lease
+        beatInterval = lease / 5
+        patience = lease * 3 / 5
         self.own = own
     }
-
-    /// Between two beats; each beat is also a look at the others.
-    var beatInterval: Duration { lease / 5 }
 
     /// Takes in all workers' counters and returns those that are to be reaped.
     ///
@@ -57,8 +60,6 @@ struct LeaseMachine {
         lastContact = lastContact.map { max($0, sentAt) } ?? sentAt
     }
 
-    /// From when on nothing more may be put on the wire: 60 % of a lease after the last contact. `nil` before the first.
-    var doubtAt: Instant? {
-        lastContact.map { $0 + lease * 3 / 5 }
-    }
+    /// From when on nothing more may be put on the wire. `nil` before the first contact.
+    var doubtAt: Instant? { lastContact.map { $0 + patience } }
 }

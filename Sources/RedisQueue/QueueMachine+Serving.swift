@@ -42,8 +42,9 @@ extension QueueMachine {
     // MARK: Settling
 
     private var settlesAt: Instant? {
-        let gathering = [settlements.gatheringSince, isClaimOut ? nil : settlements.headsSince].compactMap(\.self)
-        guard let since = gathering.min() else { return nil }
+        var first = Earliest(settlements.gatheringSince)
+        if !isClaimOut { first.consider(settlements.headsSince) }
+        guard let since = first.instant else { return nil }
         if isFlushWanted || held.count <= QueueMachine.few && settlements.unconfirmed.isEmpty { return since }
         return since + QueueMachine.settleInterval
     }
@@ -156,17 +157,20 @@ extension QueueMachine {
 
     // MARK: Time
 
-    var servingDeadlines: [Instant?] {
-        var deadlines = [isBeatOut ? nil : nextBeat, isLookOut || isBeatOut ? nil : nextLook, isPromoteOut ? nil : promoteAt, settlesAt]
+    /// Adds when `serve` has something to do.
+    func considerServing(_ next: inout Earliest) {
+        if !isBeatOut { next.consider(nextBeat) }
+        if !isLookOut && !isBeatOut { next.consider(nextLook) }
+        if !isPromoteOut { next.consider(promoteAt) }
+        next.consider(settlesAt)
         switch solitude {
         case .unneeded: break
-        case .awaited(let until), .waived(let until): deadlines.append(until)
+        case .awaited(let until), .waived(let until): next.consider(until)
         }
         if claimOut == 0 && places > 0 {
-            if case .polling(let next, _, _) = waiting.state, isWorthClaiming(at: next) { deadlines.append(next) }
-            if let offeredAt { deadlines.append(claimsAt(offeredAt + QueueMachine.claimPatience)) }
+            if case .polling(let poll, _, _) = waiting.state, isWorthClaiming(at: poll) { next.consider(poll) }
+            if let offeredAt { next.consider(claimsAt(offeredAt + QueueMachine.claimPatience)) }
         }
-        return deadlines
     }
 
     /// `delayed` has its first job due in so many milliseconds; -1: it is empty; below: not looked at.

@@ -273,16 +273,13 @@ struct QueueMachine {
 
     /// When `advance` has something to do, at the latest.
     var deadline: Instant? {
-        var next: Instant?
-        func consider(_ instant: Instant?) {
-            if let instant { next = next.map { min($0, instant) } ?? instant }
-        }
-        if phase != .stopped && !isDoubted && mode == .atLeastOnce { consider(lease.doubtAt) }
+        var next = Earliest()
+        if phase != .stopped && !isDoubted && mode == .atLeastOnce { next.consider(lease.doubtAt) }
         switch phase {
-        case .resting: consider(redialAt)
-        case .serving: servingDeadlines.forEach(consider)
+        case .resting: next.consider(redialAt)
+        case .serving: considerServing(&next)
         case .dialing, .registering, .reconciling, .leaving, .stopped: break
         }
-        return next
+        return next.instant
     }
 }

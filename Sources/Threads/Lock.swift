@@ -1,12 +1,14 @@
-import Glibc
+public import Glibc
 
 /// A mutual exclusion lock around one value.
+///
+/// What is inlinable here and in `Mailbox` is made for its type where it is used: unspecialised, each call looks that type up at run time.
 ///
 /// A `pthread_mutex` and not `Synchronization.Mutex`: on Linux the latter makes Thread Sanitizer report races that are
 /// none (futex calls it does not know).
 public final class Locked<Value: Sendable>: @unchecked Sendable {  // Every access to `value` holds `mutex`.
-    private var value: Value
-    private let mutex: UnsafeMutablePointer<pthread_mutex_t>
+    @usableFromInline var value: Value
+    @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
 
     public init(_ value: Value) {
         self.value = value
@@ -22,7 +24,7 @@ public final class Locked<Value: Sendable>: @unchecked Sendable {  // Every acce
     }
 
     /// Runs `body` with the value. Keep it short: every other thread that wants the value waits.
-    @inline(__always)
+    @inlinable
     public func withLock<Result, Failure: Error>(
         _ body: (inout Value) throws(Failure) -> Result
     ) throws(Failure) -> Result {

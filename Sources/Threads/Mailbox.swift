@@ -3,8 +3,8 @@
 /// It has no bound of its own; whoever sends keeps one (a pool never holds more than its credit), so that nothing ever
 /// blocks inside a send.
 public final class Mailbox<Element: Sendable>: Sendable {
-    private let waiting = Locked<[Element]>([])
-    private let wakeUp: WakeUp
+    @usableFromInline let waiting = Locked<[Element]>([])
+    @usableFromInline let wakeUp: WakeUp
 
     /// - Parameter wakeUp: shared with other mailboxes of the same thread, if it has several.
     public init(wakeUp: WakeUp = WakeUp()) {
@@ -14,6 +14,7 @@ public final class Mailbox<Element: Sendable>: Sendable {
     /// Readable while something waits. The receiver sleeps on it.
     public var wakeDescriptor: CInt { wakeUp.descriptor }
 
+    @inlinable
     public func send(_ element: Element) {
         let wasEmpty = waiting.withLock { waiting in
             waiting.append(element)
@@ -23,6 +24,7 @@ public final class Mailbox<Element: Sendable>: Sendable {
     }
 
     /// Hands over `batch` in order and leaves it empty, with its memory, for the next one.
+    @inlinable
     public func send(contentsOf batch: inout [Element]) {
         if batch.isEmpty { return }
         let wasEmpty = waiting.withLock { waiting in
@@ -38,12 +40,14 @@ public final class Mailbox<Element: Sendable>: Sendable {
     }
 
     /// Everything that waits, oldest first, in `batch`, whose former content is dropped and whose memory is used again.
+    @inlinable
     public func drain(into batch: inout [Element]) {
         batch.removeAll(keepingCapacity: true)
         wakeUp.listen()
         waiting.withLock { swap(&$0, &batch) }
     }
 
+    @inlinable
     public func drain() -> [Element] {
         var batch: [Element] = []
         drain(into: &batch)

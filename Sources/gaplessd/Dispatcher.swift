@@ -197,27 +197,24 @@ struct Dispatcher: ~Copyable {
 
     /// The next moment at which something is due without anybody's word.
     private var deadline: Instant? {
-        var earliest: Instant?
-        func consider(_ instant: Instant?) {
-            if let instant { earliest = min(earliest ?? instant, instant) }
-        }
+        var next = Earliest()
         for list in lists {
-            consider(list.queue.deadline)
-            consider(list.pausedUntil)
+            next.consider(list.queue.deadline)
+            next.consider(list.pausedUntil)
         }
         for app in apps {
-            if let probe = app.gate.nextProbe, probe > now { consider(probe) }
-            if app.held > 0 { consider(app.unreachableSince.map { $0 + Self.unreachablePatience }) }
+            if let probe = app.gate.nextProbe, probe > now { next.consider(probe) }
+            if app.held > 0 { next.consider(app.unreachableSince.map { $0 + Self.unreachablePatience }) }
         }
-        consider(nextRefill)
-        consider(forgetsStartAt)
-        if certificates.wait(now: wallClock.unixSeconds) != nil { consider(nextCertificateCheck) }
-        if watch.isOpen { consider(notices.deadline) }
+        next.consider(nextRefill)
+        next.consider(forgetsStartAt)
+        if certificates.wait(now: wallClock.unixSeconds) != nil { next.consider(nextCertificateCheck) }
+        if watch.isOpen { next.consider(notices.deadline) }
         switch phase {
-        case .draining(let until), .stopping(let until): consider(until)
+        case .draining(let until), .stopping(let until): next.consider(until)
         case .running, .stopped: break
         }
-        return earliest
+        return next.instant
     }
 
     /// What the clock alone brings about.

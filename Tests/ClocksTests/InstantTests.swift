@@ -14,29 +14,40 @@ struct InstantTests {
         #expect(both.1 - both.0 < .seconds(1))
     }
 
-    @Test("sums and differences undo each other to the nanosecond", arguments: [0, 1, 999_999_999, 86_400_000_000_000, -1, -3_000_000_001])
-    func undoesEachOther(nanoseconds: Int64) {
-        let step = Duration.nanoseconds(nanoseconds)
+    @Test(
+        "sums and differences undo each other",
+        arguments: [.zero, .nanoseconds(1), .nanoseconds(-1), .seconds(86_400), .milliseconds(-3001), Duration(attoseconds: 1)])
+    func undoesEachOther(step: Duration) {
         #expect(start + step - step == start)
         #expect(start + step - start == step)
         #expect(start - (start + step) == .zero - step)
         var moved = start
         moved += step
         #expect(moved == start + step)
-        #expect((start < start + step) == (nanoseconds > 0))
+        #expect((start < start + step) == (step > .zero))
+        #expect((start > start + step) == (step < .zero))
     }
 
-    @Test("drops parts of a nanosecond")
-    func dropsParts() {
-        let parts = Duration(secondsComponent: 1, attosecondsComponent: 1_999_999_999)
-        #expect(start + parts - start == Duration.seconds(1) + .nanoseconds(1))
-    }
-
-    @Test("stays at its end where a sum would leave it", arguments: [Duration.seconds(1e12), .seconds(Int64.max), .seconds(Int64.min)])
+    @Test("stays at its end where a sum would leave it", arguments: [Duration(attoseconds: .max), Duration(attoseconds: .min)])
     func staysAtItsEnd(step: Duration) {
-        let end = start + step
+        let (end, other) = (start + step + step, start - step - step)
         #expect(end + step == end)
+        #expect(other - step == other)
         #expect((end > start) == (step > .zero))
-        #expect((start - step < start) == (step > .zero))
+        #expect((other < start) == (step > .zero))
+        #expect((end - other > .zero) == (step > .zero))
+    }
+
+    @Test("the earliest of several is kept, and nothing of nothing")
+    func keepsTheEarliest() {
+        var earliest = Earliest()
+        earliest.consider(nil)
+        #expect(earliest.instant == nil)
+        for step in [3, 1, 2] {
+            earliest.consider(start + .seconds(step))
+            earliest.consider(nil)
+        }
+        #expect(earliest.instant == start + .seconds(1))
+        #expect(Earliest(start).instant == start)
     }
 }
