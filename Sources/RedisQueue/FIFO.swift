@@ -5,7 +5,9 @@ struct FIFO<Element> {
 
     var count: Int { items.count - head }
     var isEmpty: Bool { head == items.count }
-    var first: Element? { isEmpty ? nil : items[head] }
+    /// What one wants to know of the oldest, without a copy of it.
+    @inline(__always)
+    func first<Value>(_ read: (borrowing Element) -> Value) -> Value? { isEmpty ? nil : read(items[head]) }
 
     mutating func append(_ element: Element) {
         items.append(element)

@@ -99,7 +99,7 @@ struct RedisConnection<Tag>: ~Copyable {
     }
 
     /// When it is to be given a turn at the latest: the dial or the oldest reply is overdue then.
-    var deadline: Instant? { stage == .open ? expected.first?.due : dialDue }
+    var deadline: Instant? { stage == .open ? expected.first { $0.due } : dialDue }
 
     /// Reads everything that came. Throws when the connection is of no use any more.
     mutating func receive(
