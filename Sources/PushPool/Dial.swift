@@ -49,7 +49,7 @@ struct Dial {
 
     /// The token that a session begins with. `false` if none can be had.
     private func prepareToken() -> Bool {
-        // A token that grows old soon is renewed now, not while the session is young (apns.md 4).
+        // A token that grows old soon is renewed now, not while the session is young (docs/design.md, "Provider tokens").
         guard let tokens = context.configuration.tokens else { return true }
         let token = tokens.token(forNewSession: true)
         context.report(tokens)

@@ -8,7 +8,7 @@ public struct Notification: Sendable {
     public var bytes: [UInt8]
     /// Hex digits, 1 to 1000 of them, checked by the caller: they go into `:path` as they are. Of a broadcast nobody looks at it.
     public var token: Range<Int>
-    /// JSON, at most 4096 bytes (`voip`: 5120), checked by the caller.
+    /// JSON, at most 4096 bytes (`voip` and broadcasts: 5120), checked by the caller.
     public var payload: Range<Int>
     /// The headers that many notifications share.
     public var headers: SharedHeaders

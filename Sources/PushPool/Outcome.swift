@@ -60,7 +60,7 @@ public indirect enum SessionFault: Sendable, Equatable {
 public enum Retirement: Sendable, Equatable {
     /// The server ignored a request, though it lives (jchambers/pushy#773).
     case requestIgnored
-    /// Three answers of 500 in a row: a server that has lost its way is left until it is replaced (apns.md 7.11).
+    /// Three answers of 500 in a row: a server that has lost its way is left until it is replaced (docs/design.md, "Sessions").
     case serverErrors
     /// It has had as many requests as HTTP/2 has stream identifiers.
     case usedUp

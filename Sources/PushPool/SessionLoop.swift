@@ -214,7 +214,7 @@ struct SessionLoop: ~Copyable {
     }
 
     /// A session keeps its token until that is old, also when there is a younger one: so none sees it change within 20
-    /// minutes of its first push (apns.md 4).
+    /// minutes of its first push (docs/design.md, "Provider tokens").
     private mutating func refreshToken() {
         guard let tokens = context.configuration.tokens else { return }
         if let token, now - token.mintedAt < TokenSchedule.oldest { return }

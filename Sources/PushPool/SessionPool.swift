@@ -3,7 +3,7 @@ package import Sockets
 internal import Synchronization
 public import Threads
 
-/// A fixed number of HTTP/2 sessions to APNs for one app, each on its own thread.
+/// HTTP/2 sessions to APNs for one app, each on its own thread: a fixed number, or as many as the governor finds useful.
 ///
 /// Notifications go into one queue from which every session takes as many as it has free streams: work reaches whichever
 /// session can carry it, and what no session has taken can be withdrawn. The queue has no bound of its own: its one owner

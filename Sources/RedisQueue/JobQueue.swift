@@ -100,7 +100,7 @@ public struct JobQueue: ~Copyable {
     }
 
     /// How many more jobs the owner could take right now. The queue claims up to that, at most 250 at a time, when
-    /// it is worth a round trip (cadence of delivery.md section 5). 0 claims nothing.
+    /// it is worth a round trip (`QueueMachine+Serving.swift` has the cadence). 0 claims nothing.
     ///
     /// More than that can come after a reconnect, jobs whose claim was answered into a lost connection; and when the places are taken
     /// back while an empty list is waited for: up to 32 jobs, which the owner releases.

@@ -7,7 +7,7 @@ import Threads
 /// The daemon's heart, on one thread: claims jobs, sends them to the pools, and settles what comes back.
 ///
 /// It decides nothing itself: `JobReader` says what a job is, `AppGate` whether it may go, `RetryPolicy` what an answer
-/// means. The other files of this type hold its three businesses: claims, outcomes, shutdown.
+/// means. The other files of this type hold a business each: claims, outcomes, sessions, the filter, reload, watching, shutdown.
 struct Dispatcher: ~Copyable {
     enum Phase: Equatable {
         case running

@@ -112,6 +112,8 @@ enum StandardStreams {
     /// As above, any bytes.
     @discardableResult
     static func write(_ bytes: [UInt8], to descriptor: CInt = STDOUT_FILENO) -> Bool {
+        // The /dev/null in its place would take all of it for ever, and `status --watch` would go on for nobody.
+        if descriptor == STDOUT_FILENO, outputFault.load(ordering: .relaxed) == EBADF { return false }
         var written = 0
         while written < bytes.count {
             let count = bytes[written...].withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }

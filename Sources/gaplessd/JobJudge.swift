@@ -1,6 +1,6 @@
 internal import JSONBytes
 
-// What each member of a job must be (contract.md, section 3). The bytes are JSON by now; only their meaning is in question.
+// What each member of a job must be (README.md, "The job"). The bytes are JSON by now; only their meaning is in question.
 extension JobMembers {
     /// What the push type is where the job does not say.
     var usualPushType: String {

@@ -1,6 +1,6 @@
 internal import JSONBytes
 
-/// What is kept of a job that will not be sent: one element of the list `dead` (contract.md, section 4).
+/// What is kept of a job that will not be sent: one element of the list `dead`.
 struct DeadLetter: Sendable, Equatable {
     /// APNs' reason, or ours.
     var reason: String
@@ -72,7 +72,7 @@ extension DeadLetter {
     }
 }
 
-/// What APNs says against a token: one element of the list `feedback` (contract.md, section 4).
+/// What APNs says against a token: one element of the list `feedback`.
 struct FeedbackRecord: Sendable, Equatable {
     enum Verdict: String, Sendable {
         /// 410: APNs knows that the token is gone.

@@ -1,5 +1,5 @@
-/// What APNs' answers other than 200 mean (apns.md, section 10, as contract.md, section 5, settles it; docs/design.md quotes
-/// it): the first row that fits counts.
+/// What APNs' answers other than 200 mean (docs/answers.md has them one by one, docs/design.md in short):
+/// the first row that fits counts.
 enum RetryTable {
     enum Meaning: Sendable, Equatable {
         /// The job is at fault: dead letter.

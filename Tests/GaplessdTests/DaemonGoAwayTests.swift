@@ -204,7 +204,7 @@ struct DaemonConnectionTests {
         let totals = stage.simulator.totals
         #expect(totals.providerTokens == ["SIMKEY0001": 1])
         #expect(totals.priorityFrames == 0 && totals.violations == 0)
-        // 161 bytes of them are the JWT where it is sent each time (apns.md measured 261.5 in all).
+        // 161 bytes of them are the JWT where it is sent each time (so 261.5 in all were measured).
         #expect(totals.headerBytes / totals.requests < 280, "\(totals.headerBytes / totals.requests) bytes a request")
         #expect(daemon.stop()?.status == 0)
     }

@@ -21,7 +21,7 @@ struct RetryPolicyTests {
             outcome, .init(attempts: attempts, resends: resends, doubtful: doubtful, topicIsOurs: false), random: 0.5)
     }
 
-    /// One case for each row of apns.md, section 10, in its order.
+    /// One case for each row of the table of answers, in its order.
     static let cases: [(status: Int, reason: String, decision: RetryPolicy.Decision)] = [
         (400, "BadDeviceToken", .burySuspect(.suspect)),
         (400, "DeviceTokenNotForTopic", .burySuspect(.suspect)),

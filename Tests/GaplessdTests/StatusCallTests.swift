@@ -110,6 +110,13 @@ struct StatusCallTests {
         for line in result.lines { #expect(throws: Never.self) { try JSONValue.parse(Array(line.utf8)) } }
     }
 
+    @Test(arguments: ["/dev/full", "&-"]) func `--watch ends with 1 where standard output takes nothing`(output: String) throws {
+        let stage = try CallStage()
+        let result = try stage.shell("timeout 20 $G status $S --watch >\(output)")
+        #expect(result.status == 1)
+        #expect(result.errors.hasPrefix("Error: standard output cannot be written: "), "\(result.errors)")
+    }
+
     @Test func `--watch draws the page anew on a terminal`() throws {
         let stage = try CallStage()
         let result = try stage.shell(#"timeout -s INT 2.5 script -qec "$G status $S --watch" /dev/null < /dev/null"#)
@@ -232,7 +239,7 @@ struct CallFaultTests {
         #expect(try stage.call(call, "--bogus").status == 64)
     }
 
-    @Test(arguments: ["status", "audit", "dead", "enqueue", "send"]) func `has a page of help`(call: String) throws {
+    @Test(arguments: ["check", "status", "audit", "dead", "enqueue", "send"]) func `has a page of help`(call: String) throws {
         let stage = try CallStage()
         let result = try stage.shell("$G help \(call)")
         #expect(result.status == 0)

@@ -6,11 +6,20 @@ import Sockets
 struct Check: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
-        abstract: "Reads settings and credentials, reports every fault, and connects to Redis and to APNs.")
+        abstract: "Reads settings and credentials, reports every fault, and connects to Redis and to APNs.",
+        discussion: """
+            Faults of settings and credentials are told all at once, and nothing is connected to then. Else it listens at \
+            metrics_listen for a moment, asks Redis for the rights that the daemon needs, and opens a session to each app's \
+            server; all are tried, whatever the first ones say. A signing key is judged by APNs at the first push only: 'send' \
+            tries that.
+
+            Exit status: 0 all is well, 64 wrong usage, 69 Redis or APNs did not answer, or TLS failed; 78 a fault in the \
+            settings or credentials, or Redis refuses us.
+            """)
 
     @OptionGroup var file: SettingsArgument
 
-    @Flag(help: "Do not connect.")
+    @Flag(help: "Neither listen nor connect.")
     var offline = false
 
     func run() throws {
