@@ -29,7 +29,7 @@ public struct Keys: Sendable, Equatable {
     }
 
     /// Whether a key is beside the list, by its name: it is ours, or may become ours.
-    public func own(_ key: String) -> Bool { key.utf8.starts(with: prefix.utf8) }
+    public func owns(_ key: String) -> Bool { key.utf8.starts(with: prefix.utf8) }
 
     /// Whether another list has the very same keys beside it: `q` and `{q}` do.
     public func areBeside(_ other: Keys) -> Bool { prefix == other.prefix }

@@ -81,9 +81,9 @@ extension QueueMachine {
         _ items: [RedisReply], first: UInt64, asked: Int, now: Instant, arrived: (inout Self) -> Void
     ) -> Bool {
         guard items.count >= 5, let drained = items[0].integer, let once = items[1].integer, let twice = items[2].integer,
-            let thrice = items[3].integer, let urgency = items[4].integer
+            let thrice = items[3].integer, let recovered = items[4].integer.flatMap(Recovered.init)
         else { return false }
-        self.urgency = urgency
+        self.recovered = recovered
         let count = items.count - 5
         var jobs: [ClaimedJob] = []
         jobs.reserveCapacity(count)
@@ -180,19 +180,19 @@ extension QueueMachine {
     private mutating func beaten(
         _ items: [RedisReply], sentAt: Instant, now: Instant, isGone: (String) -> Bool
     ) -> Bool {
-        guard items.count >= 2, let urgency = items[0].integer, let due = items[1].integer else { return false }
+        guard items.count >= 2, let recovered = items[0].integer.flatMap(Recovered.init), let due = items[1].integer else { return false }
         isBeatOut = false
         lease.beatConfirmed(sentAt: sentAt)
         if isDoubted, let doubtAt = lease.doubtAt, now < doubtAt { startServing(now: now) }
-        hear(urgency: urgency, now: now)
+        hear(recovered, now: now)
         learned(due: due, now: now)
         look(at: items.dropFirst(2), now: now, isGone: isGone)
         return true
     }
 
-    mutating func hear(urgency: Int64, now: Instant) {
-        self.urgency = urgency
-        if urgency > 0 && places > 0 && offeredAt == nil { offeredAt = now }
+    mutating func hear(_ recovered: Recovered, now: Instant) {
+        self.recovered = recovered
+        if recovered != .none && places > 0 && offeredAt == nil { offeredAt = now }
     }
 
     mutating func look(at items: ArraySlice<RedisReply>, now: Instant, isGone: (String) -> Bool) {
@@ -208,18 +208,18 @@ extension QueueMachine {
     private mutating func reaped(
         _ dead: LeaseMachine.Dead, _ items: [RedisReply], first: UInt64, now: Instant
     ) -> Bool {
-        guard items.count >= 2, let moved = items[0].integer, let urgency = items[1].integer else { return false }
+        guard items.count >= 2, let moved = items[0].integer, let recovered = items[1].integer.flatMap(Recovered.init) else { return false }
         isReapOut = false
         let count = items.count - 2
         if nextID == first + QueueMachine.mostSuspects { nextID = first + UInt64(count) }
         if moved < 0 { return true }
-        hear(urgency: urgency, now: now)
+        hear(recovered, now: now)
         effects.append(.report(.recovered(worker: dead.worker, jobs: Int(moved) + count)))
         var suspects: [ClaimedJob] = []
         for (offset, item) in items.dropFirst(2).enumerated() {
             guard let bytes = item.bytes else { return false }
             let id = first + UInt64(offset)
-            held.insert(id, bytes: bytes, level: HeldJobs.suspect)
+            held.insert(id, bytes: bytes, level: JobWindow.suspect)
             suspects.append(ClaimedJob(id: id, bytes: bytes))
         }
         if !suspects.isEmpty { effects.append(.report(.suspects(suspects))) }

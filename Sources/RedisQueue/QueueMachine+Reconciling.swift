@@ -11,7 +11,7 @@ extension QueueMachine {
             return true
         }
         guard items.count >= 5, let stored = items[1].text.flatMap({ Int64($0) }), let born = items[2].text,
-            let urgency = items[3].integer, let due = items[4].integer
+            let recovered = items[3].integer.flatMap(Recovered.init), let due = items[4].integer
         else { return false }
         lease.beatConfirmed(sentAt: sentAt)
         startReconciling()
@@ -23,7 +23,7 @@ extension QueueMachine {
         }
         bornSeen = born
         isRegistered = true
-        hear(urgency: urgency, now: now)
+        hear(recovered, now: now)
         learned(due: due, now: now)
         look(at: items.dropFirst(5), now: now, isGone: isGone)
         sendSettlements()
@@ -67,7 +67,7 @@ extension QueueMachine {
         var known: Set<UInt64> = []
         var unknown: [(id: UInt64, field: String)] = []
         for field in items.compactMap(\.text) {
-            guard let (id, _) = HeldJobs.parse(field: field), id < nextID else { continue }  // Not written by us.
+            guard let (id, _) = JobWindow.parse(field: field), id < nextID else { continue }  // Not written by us.
             if held.contains(id) { known.insert(id) } else { unknown.append((id, field)) }
         }
         foreignFields = items.count - known.count - unknown.count
@@ -94,9 +94,9 @@ extension QueueMachine {
         var jobs: [ClaimedJob] = []
         var suspects: [ClaimedJob] = []
         for (field, item) in zip(fields, items) {
-            guard let bytes = item.bytes, let (id, level) = HeldJobs.parse(field: field) else { continue }
+            guard let bytes = item.bytes, let (id, level) = JobWindow.parse(field: field) else { continue }
             held.insert(id, bytes: bytes, level: level)
-            if level >= HeldJobs.suspect { suspects.append(.init(id: id, bytes: bytes)) } else { jobs.append(.init(id: id, bytes: bytes)) }
+            if level >= JobWindow.suspect { suspects.append(.init(id: id, bytes: bytes)) } else { jobs.append(.init(id: id, bytes: bytes)) }
         }
         hand(jobs)
         if !suspects.isEmpty { effects.append(.report(.suspects(suspects))) }

@@ -15,7 +15,7 @@ extension QueueMachine {
     /// The claim for the wait that begins now; none while claims have reason to wait. Few jobs: the next claim knows the places of its
     /// own time.
     mutating func rideBehindWait() -> Call? {
-        guard mode == .atLeastOnce, urgency == 0, !settlements.isCutting, !held.hasSuspect else { return nil }
+        guard mode == .atLeastOnce, recovered == .none, !settlements.isCutting, !held.hasLonely else { return nil }
         let count = min(places, QueueMachine.few)
         let first = nextID
         nextID += UInt64(count)

@@ -65,7 +65,7 @@ extension QueueMachine {
     private var isClaimOut: Bool { claimOut > 0 || isRideArriving }
 
     /// Whether a job that must be alone waits, and others are still held.
-    private var isKeepingAlone: Bool { urgency == 2 && !held.isEmpty && mode == .atLeastOnce }
+    private var isKeepingAlone: Bool { recovered == .lonely && !held.isEmpty && mode == .atLeastOnce }
 
     /// Whether this list may hold jobs that could be claimed if there were places; a list of lower priority waits for it.
     func wantsPlaces(at now: Instant) -> Bool {
@@ -83,9 +83,9 @@ extension QueueMachine {
     }
 
     private func mayFindJobs(at now: Instant) -> Bool {
-        if isDoubted || held.hasSuspect || isRideArriving { return false }
+        if isDoubted || held.hasLonely || isRideArriving { return false }
         if case .awaited(let until) = solitude, isKeepingAlone, now < until { return false }
-        return urgency == 1 || urgency == 2 && held.isEmpty || waiting.isWorthClaiming(at: now)
+        return recovered == .some || recovered == .lonely && held.isEmpty || waiting.isWorthClaiming(at: now)
     }
 
     /// The first instant at which the places are worth a round trip.
@@ -93,7 +93,7 @@ extension QueueMachine {
         guard isWorthClaiming(at: now), let offeredAt else { return nil }
         let enough = min(QueueMachine.mostClaimed, max(25, (places + held.count) / 8))
         let isPolling = if case .polling = waiting.state { true } else { false }
-        return claimsAtOnce || isPolling || urgency > 0 || places >= enough ? offeredAt : offeredAt + QueueMachine.claimPatience
+        return claimsAtOnce || isPolling || recovered != .none || places >= enough ? offeredAt : offeredAt + QueueMachine.claimPatience
     }
 
     private mutating func claimIfWorthIt(now: Instant) {
@@ -108,8 +108,8 @@ extension QueueMachine {
             let room = max(0, QueueMachine.mostTwiceCrashed - held.countOfLevel(2))
             call(.claim(first: nextID, count: count, fromSecond: room))
             nextID += UInt64(count)
-        case .atMostOnce where urgency > 0:
-            urgency = 0
+        case .atMostOnce where recovered != .none:
+            recovered = .none
             offeredAt = now
             call(.merge)
         case .atMostOnce:
@@ -144,7 +144,7 @@ extension QueueMachine {
         if !isClaimOut && !isPopping && !held.isEmpty {
             let settling = settlements.settlingIDs
             if settling.count < held.count {
-                for id in held.ids where !settling.contains(id) && held.level(of: id) < HeldJobs.suspect {
+                for id in held.ids where !settling.contains(id) && held.level(of: id) < JobWindow.suspect {
                     settle(Settlement(id: id, effect: .release(toTail: false)), now: now)
                 }
             }

@@ -31,6 +31,14 @@ struct QueueMachine {
         case report(QueueEvent)
     }
 
+    /// What waits in the lists of jobs from dead workers; the scripts say it by these numbers.
+    enum Recovered: Int64 {
+        case none = 0
+        case some = 1
+        /// Only jobs that must be alone in their worker.
+        case lonely = 2
+    }
+
     /// A job that has been in three crashes is pushed alone. Under load a worker never holds nothing, so it has to stop
     /// claiming for that; but not for ever, when what it holds does not get settled.
     enum Solitude: Equatable {
@@ -56,7 +64,7 @@ struct QueueMachine {
     private(set) var number: Int64 = 0
 
     // What is held.
-    var held = HeldJobs()
+    var held = JobWindow()
     var settlements = Settlements()
     var nextID: UInt64 = 1
 
@@ -94,8 +102,7 @@ struct QueueMachine {
     /// Unless Redis has said something until then, it is asked.
     var nextLook: Instant
     var promoteAt: Instant?
-    /// 0 nothing recovered waits, 1 something does, 2 only jobs that must be alone.
-    var urgency: Int64 = 0
+    var recovered = Recovered.none
     var solitude = Solitude.unneeded
     var popsOne = false
     var deadLettersToSay = QueueMachine.manyDeadLetters

@@ -26,7 +26,7 @@ extension SettingsReader {
         let lists = top.names("redis_queue_key").map(Keys.init)
         let results = top.text("redis_results_key")
         for (index, keys) in lists.enumerated() {
-            for other in lists where other.own(keys.list) {
+            for other in lists where other.owns(keys.list) {
                 fault(
                     "redis_queue_key", "has \"\(keys.list)\", a key that gaplessd keeps beside the list \"\(other.list)\"",
                     "a list of another name would be right")
@@ -41,7 +41,7 @@ extension SettingsReader {
         if lists.contains(where: { $0.list == results }) {
             fault("redis_results_key", "is \"\(results)\", as a list of redis_queue_key is", "a key of its own would be right")
         }
-        if let keys = lists.first(where: { $0.own(results) }) {
+        if let keys = lists.first(where: { $0.owns(results) }) {
             fault(
                 "redis_results_key", "is \"\(results)\", a key that gaplessd keeps beside the list \"\(keys.list)\"",
                 "a key of its own would be right")

@@ -8,7 +8,7 @@ struct PartTests {
     @Test(arguments: [UInt64(1), 2, 3])
     func `held jobs are what was put in and not taken out`(seed: UInt64) {
         var random = SplitMix(seed)
-        var held = HeldJobs()
+        var held = JobWindow()
         var model: [UInt64: [UInt8]] = [:]
         var next: UInt64 = 1
         for _ in 0..<20_000 {

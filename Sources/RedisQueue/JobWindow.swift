@@ -3,7 +3,7 @@
 /// Ids rise, so this is a sliding window: pages of 256 slots, of which those in front go when they are empty. No hashing, and one
 /// old job that stays costs 16 bytes for every 256 ids that were given out since. The bytes are shared with whoever
 /// works on the job, not copied.
-struct HeldJobs {
+struct JobWindow {
     private struct Page {
         var slots: [[UInt8]?] = []
         var count = 0
@@ -21,7 +21,7 @@ struct HeldJobs {
 
     var isEmpty: Bool { count == 0 }
     /// One that must be alone in its worker, because it may be what brings workers down.
-    var hasSuspect: Bool { !levels.isEmpty && levels.values.contains { $0 >= 3 } }
+    var hasLonely: Bool { !levels.isEmpty && levels.values.contains { $0 >= 3 } }
 
     func countOfLevel(_ level: UInt8) -> Int {
         levels.isEmpty ? 0 : levels.values.count { $0 == level }
@@ -29,8 +29,8 @@ struct HeldJobs {
 
     mutating func insert(_ id: UInt64, bytes: [UInt8], level: UInt8 = 0) {
         let place = makePage(of: id)
-        let slot = Int(id % HeldJobs.pageSize)
-        if pages[place].slots.isEmpty { pages[place].slots = Array(repeating: nil, count: Int(HeldJobs.pageSize)) }
+        let slot = Int(id % JobWindow.pageSize)
+        if pages[place].slots.isEmpty { pages[place].slots = Array(repeating: nil, count: Int(JobWindow.pageSize)) }
         if pages[place].slots[slot] == nil {
             count += 1
             pages[place].count += 1
@@ -65,7 +65,7 @@ struct HeldJobs {
     func level(of id: UInt64) -> UInt8 { levels.isEmpty ? 0 : levels[id] ?? 0 }
 
     /// The name of the job's field in the in-flight hash.
-    func field(of id: UInt64) -> String { HeldJobs.field(of: id, level: level(of: id)) }
+    func field(of id: UInt64) -> String { JobWindow.field(of: id, level: level(of: id)) }
 
     static func field(of id: UInt64, level: UInt8) -> String { level == 0 ? String(id) : "\(id):\(level)" }
 
@@ -84,21 +84,21 @@ struct HeldJobs {
         ids.reserveCapacity(count)
         for (place, page) in pages.enumerated() where page.count > 0 {
             for slot in page.slots.indices where page.slots[slot] != nil {
-                ids.append((firstPage + UInt64(place)) * HeldJobs.pageSize + UInt64(slot))
+                ids.append((firstPage + UInt64(place)) * JobWindow.pageSize + UInt64(slot))
             }
         }
         return ids
     }
 
     private func position(of id: UInt64) -> (page: Int, slot: Int)? {
-        let page = id / HeldJobs.pageSize
+        let page = id / JobWindow.pageSize
         guard page >= firstPage, page - firstPage < UInt64(pages.count) else { return nil }
         let place = Int(page - firstPage)
-        return pages[place].slots.isEmpty ? nil : (place, Int(id % HeldJobs.pageSize))
+        return pages[place].slots.isEmpty ? nil : (place, Int(id % JobWindow.pageSize))
     }
 
     private mutating func makePage(of id: UInt64) -> Int {
-        let page = id / HeldJobs.pageSize
+        let page = id / JobWindow.pageSize
         if pages.isEmpty { firstPage = page }
         if page < firstPage {
             pages.insert(contentsOf: repeatElement(Page(), count: Int(firstPage - page)), at: 0)
