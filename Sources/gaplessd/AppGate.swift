@@ -53,6 +53,7 @@ struct AppGate {
     /// APNs has taken one.
     mutating func accepted() -> [Effect] {
         suspectsInARow = 0
+        isProbing = false
         switch phase {
         case .open: return []
         case .proving:
@@ -127,6 +128,7 @@ struct AppGate {
     private mutating func hold(_ reason: HoldReason, now: Instant) -> [Effect] {
         phase = .held(reason)
         suspectsInARow = 0
+        isProbing = false
         probeWait = Self.firstProbeWait
         nextProbe = now + probeWait
         return reason == .suspectTokens ? [.hold(reason)] : [.hold(reason), .reconnect]

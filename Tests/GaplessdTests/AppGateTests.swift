@@ -60,6 +60,18 @@ struct AppGateTests {
         }
     }
 
+    @Test mutating func `knows nothing of an earlier hold's probe when it is held again`() {
+        let fault = HoldReason.credential("InvalidProviderToken")
+        _ = gate.faulted(fault, now: start)
+        gate.probed()
+        _ = gate.accepted()
+        #expect(!gate.isProbing)
+        #expect(gate.faulted(fault, now: later(60)) == [.hold(fault), .reconnect])
+        #expect(!gate.isProbing)
+        #expect(gate.faulted(fault, now: later(60)) == [])
+        #expect(gate.nextProbe == later(65))
+    }
+
     @Test mutating func `hears late answers of the same kind without another word`() {
         let fault = HoldReason.credential("InvalidProviderToken")
         _ = gate.faulted(fault, now: start)
