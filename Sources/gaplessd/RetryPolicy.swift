@@ -76,7 +76,7 @@ struct RetryPolicy: Sendable, Equatable {
         case .topic: job.topicIsOurs ? .hold(.topic(rejection.reason)) : .burySuspect(nil)
         case .farewell: resendOnce(job, rejection, random: random)
         case .expiredProviderToken: .renewToken
-        case .credential: .hold(.credential(rejection.reason))
+        case .credential: .hold(.credential(rejection.reason.isEmpty ? "\(rejection.status) without a reason" : rejection.reason))
         case .tokenUpdates: .hold(.tokenUpdates)
         case .passing: countedRetry(job, after: rejection.retryAfter, random: random)
         case .tooManyToOne: countedRetry(job, after: rejection.retryAfter, pausesToken: true, random: random)
