@@ -128,6 +128,14 @@ enum HoldReason: Equatable, Sendable {
         "UnrelatedKeyIdInToken", "BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken",
     ]
 
+    /// Whether the operator should look at the same things, whatever the text says.
+    func isLike(_ other: HoldReason) -> Bool {
+        switch (self, other) {
+        case (.credential, .credential), (.untrusted, .untrusted), (.topic, .topic): true
+        default: self == other
+        }
+    }
+
     /// The sentence with the mark that ends it.
     var wholeSentence: String { sentence.hasSuffix("?") ? sentence : "\(sentence)." }
 
