@@ -53,6 +53,7 @@ struct AppGate {
     /// APNs has taken one.
     mutating func accepted() -> [Effect] {
         suspectsInARow = 0
+        isProbing = false
         switch phase {
         case .open: return []
         case .proving:
@@ -96,10 +97,13 @@ struct AppGate {
     mutating func faulted(_ reason: HoldReason, now: Instant) -> [Effect] {
         if case .held(let known) = phase {
             phase = .held(reason)
-            // Answers to what was already out when the hold began say nothing new.
-            guard isProbing || known != reason else { return [] }
-            let effects = postponeProbe(now: now)
-            return known == reason ? effects : [.hold(reason)] + effects
+            if isProbing {
+                let effects = postponeProbe(now: now)
+                return known == reason ? effects : [.hold(reason)] + effects
+            }
+            // Answers to what was already out when the hold began, or another dial that failed: nobody has probed, so the wait stays.
+            if known.isLike(reason) { return [] }
+            return known == .suspectTokens ? [.hold(reason), .reconnect] : [.hold(reason)]
         }
         return hold(reason, now: now)
     }
@@ -127,6 +131,7 @@ struct AppGate {
     private mutating func hold(_ reason: HoldReason, now: Instant) -> [Effect] {
         phase = .held(reason)
         suspectsInARow = 0
+        isProbing = false
         probeWait = Self.firstProbeWait
         nextProbe = now + probeWait
         return reason == .suspectTokens ? [.hold(reason)] : [.hold(reason), .reconnect]

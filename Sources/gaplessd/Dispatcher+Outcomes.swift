@@ -85,12 +85,14 @@ extension Dispatcher {
             return
         }
         guard let job = remove(number) else { return }
+        // The mark is for what costs no retry: this send is in `attempts`.
+        let doubtful = job.doubtful
         // What was not answered may have been accepted all the same.
         if outcome.isInDoubt { job.maybeDuplicates += 1 }
         counters.retried += 1
         log.retrying(identifier: job.identifier, outcome.logText, count: job.job.attempts + 1)
         let marked = job.job.markedForRetry(
-            attempts: job.job.attempts + 1, deadline: job.deadlineToKeep, doubtful: job.doubtful)
+            attempts: job.job.attempts + 1, deadline: job.deadlineToKeep, doubtful: doubtful)
         settle(job, .delay(job: marked, .after(delay), isRetry: true))
     }
 

@@ -76,7 +76,7 @@ struct RetryPolicy: Sendable, Equatable {
         case .topic: job.topicIsOurs ? .hold(.topic(rejection.reason)) : .burySuspect(nil)
         case .farewell: resendOnce(job, rejection, random: random)
         case .expiredProviderToken: .renewToken
-        case .credential: .hold(.credential(rejection.reason))
+        case .credential: .hold(.credential(rejection.reason.isEmpty ? "\(rejection.status) without a reason" : rejection.reason))
         case .tokenUpdates: .hold(.tokenUpdates)
         case .passing: countedRetry(job, after: rejection.retryAfter, random: random)
         case .tooManyToOne: countedRetry(job, after: rejection.retryAfter, pausesToken: true, random: random)
@@ -127,6 +127,14 @@ enum HoldReason: Equatable, Sendable {
         "BadCertificate", "BadCertificateEnvironment", "InvalidProviderToken", "MissingProviderToken", "Forbidden",
         "UnrelatedKeyIdInToken", "BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken",
     ]
+
+    /// Whether the operator should look at the same things, whatever the text says.
+    func isLike(_ other: HoldReason) -> Bool {
+        switch (self, other) {
+        case (.credential, .credential), (.untrusted, .untrusted), (.topic, .topic): true
+        default: self == other
+        }
+    }
 
     /// The sentence with the mark that ends it.
     var wholeSentence: String { sentence.hasSuffix("?") ? sentence : "\(sentence)." }

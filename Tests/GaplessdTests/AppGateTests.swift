@@ -60,10 +60,46 @@ struct AppGateTests {
         }
     }
 
+    @Test mutating func `knows nothing of an earlier hold's probe when it is held again`() {
+        let fault = HoldReason.credential("InvalidProviderToken")
+        _ = gate.faulted(fault, now: start)
+        gate.probed()
+        _ = gate.accepted()
+        #expect(!gate.isProbing)
+        #expect(gate.faulted(fault, now: later(60)) == [.hold(fault), .reconnect])
+        #expect(!gate.isProbing)
+        #expect(gate.faulted(fault, now: later(60)) == [])
+        #expect(gate.nextProbe == later(65))
+    }
+
     @Test mutating func `hears late answers of the same kind without another word`() {
         let fault = HoldReason.credential("InvalidProviderToken")
         _ = gate.faulted(fault, now: start)
         #expect(gate.faulted(fault, now: start) == [])
+        #expect(gate.nextProbe == later(5))
+    }
+
+    @Test mutating func `lets late answers with other texts change neither the wait nor the sessions`() {
+        _ = gate.faulted(.credential("InvalidProviderToken"), now: start)
+        for number in 1...20 { #expect(gate.faulted(.credential("denied, request \(number)"), now: start) == []) }
+        #expect(gate.phase == .held(.credential("denied, request 20")))
+        #expect(gate.nextProbe == later(5))
+    }
+
+    @Test mutating func `says it when another fault comes to light, and waits no longer for it`() {
+        _ = gate.faulted(.credential("InvalidProviderToken"), now: start)
+        #expect(gate.faulted(.untrusted("unknown root"), now: later(1)) == [.hold(.untrusted("unknown root"))])
+        #expect(gate.nextProbe == later(5))
+        gate.probed()
+        let topic = HoldReason.topic("BadTopic")
+        #expect(gate.faulted(topic, now: later(5)) == [.hold(topic), .reconnect])
+        #expect(gate.nextProbe == later(15))
+    }
+
+    @Test mutating func `dials anew when a credential fault follows suspect tokens`() {
+        for _ in 0..<20 { _ = gate.suspected(now: start) }
+        let fault = HoldReason.credential("Forbidden")
+        #expect(gate.faulted(fault, now: later(1)) == [.hold(fault), .reconnect])
         #expect(gate.nextProbe == later(5))
     }
 

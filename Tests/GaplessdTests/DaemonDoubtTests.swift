@@ -22,6 +22,36 @@ struct DaemonDoubtTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    @Test func `counts each of its sends once when it is never answered`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(["retry_delays": "[0.1]", "apns_request_timeout": "0.3"])
+        try stage.open(daemon)
+        stage.simulator.plan(token: "0a", answers: Array(repeating: .silent, count: 4))
+        try stage.push(pushJob("0a"))
+        #expect(try waitUntil { try stage.status().dead == 1 })
+        #expect(stage.simulator.ledger.requests(for: "0a").count == 4)
+        let letter = try #require(try stage.deadLetters().first)
+        #expect(letter.text("reason") == "Timeout")
+        #expect(letter.number("attempts") == 4)
+        #expect(try stage.counter(.retried) == 3)
+        #expect(try stage.counter(.maybeDuplicate) == 3)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    /// What cost a retry is no uncounted resend.
+    @Test func `has its ten uncounted resends after a time-out, too`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(["retry_delays": "[0.1]", "apns_request_timeout": "0.3", "retry_limit": "1"])
+        try stage.open(daemon)
+        stage.simulator.plan(token: "0a", answers: [.silent] + Array(repeating: .resetStream(code: 2), count: 100))
+        try stage.push(pushJob("0a"))
+        #expect(try waitUntil { try stage.status().dead == 1 })
+        #expect(stage.simulator.ledger.requests(for: "0a").count == 12)
+        #expect(try stage.deadLetters().first?.number("attempts") == 12)
+        #expect(try stage.counter(.maybeDuplicate) == 11)
+        #expect(daemon.stop()?.status == 0)
+    }
+
     /// Each cut leaves no session for a while, so that the job goes back to the list.
     @Test func `is counted over give-backs as well, and keeps its first deadline`() throws {
         let stage = try DaemonStage()

@@ -52,6 +52,7 @@ struct RetryPolicyTests {
         (403, "BadCertificate", .hold(.credential("BadCertificate"))),
         (403, "BadCertificateEnvironment", .hold(.credential("BadCertificateEnvironment"))),
         (403, "Forbidden", .hold(.credential("Forbidden"))),
+        (403, "", .hold(.credential("403 without a reason"))),
         (403, "a reason of next year", .hold(.credential("a reason of next year"))),
         (429, "TooManyProviderTokenUpdates", .hold(.tokenUpdates)),
         (429, "TooManyRequests", .retryLater(.seconds(1), pausesToken: true)),
