@@ -50,7 +50,7 @@ struct AppGate {
         }
     }
 
-    /// APNs has taken one.
+    /// APNs has taken one. While it wants fewer, what was already out says nothing: only the probe's answer counts.
     mutating func accepted() -> [Effect] {
         suspectsInARow = 0
         switch phase {
@@ -58,9 +58,11 @@ struct AppGate {
         case .proving:
             phase = .open
             return [.settleSuspects]
+        case .held(.throttled) where !isProbing: return []
         case .held:
             phase = .open
             nextProbe = nil
+            isProbing = false
             probeWait = Self.firstProbeWait
             return [.resume, .settleSuspects]
         }
@@ -70,7 +72,7 @@ struct AppGate {
     mutating func suspected(now: Instant) -> (mayBury: Bool, effects: [Effect]) {
         switch phase {
         case .open: return (true, [])
-        case .held(.credential), .held(.untrusted), .held(.tokenUpdates):
+        case .held(.credential), .held(.untrusted), .held(.tokenUpdates), .held(.throttled) where isProbing:
             let effects = answered()
             suspectsInARow = 1
             return (false, effects)
@@ -85,7 +87,7 @@ struct AppGate {
     /// APNs has judged a job by its own faults: it knows the credential, whatever it thinks of the job.
     mutating func answered() -> [Effect] {
         switch phase {
-        case .held(.credential), .held(.untrusted), .held(.tokenUpdates):
+        case .held(.credential), .held(.untrusted), .held(.tokenUpdates), .held(.throttled) where isProbing:
             self = AppGate()
             return [.resume]
         default: return []
@@ -102,6 +104,31 @@ struct AppGate {
             return known == reason ? effects : [.hold(reason)] + effects
         }
         return hold(reason, now: now)
+    }
+
+    /// APNs wants nothing for a while, `pause` if it says for how long. Of apps with one credential only the one that was told
+    /// itself has had an answer.
+    mutating func throttled(
+        _ reason: HoldReason, for pause: Duration?, now: Instant, isToldItself: Bool = true
+    ) -> [Effect] {
+        let isAnswerOfProbe = isProbing && isToldItself
+        switch phase {
+        case .held(.throttled) where !isAnswerOfProbe:
+            if let pause { nextProbe = nextProbe.map { max($0, now + pause) } }
+            return []
+        case .held where !isAnswerOfProbe: return []
+        case .held, .open, .proving: break
+        }
+        let effects = isAnswerOfProbe ? postponeProbe(now: now) : hold(reason, now: now)
+        if case .held(.throttled) = phase, let pause { nextProbe = now + pause }
+        return effects
+    }
+
+    /// Another app with the same credential may send again.
+    mutating func throttleEnded() -> [Effect] {
+        guard case .held(.throttled) = phase else { return [] }
+        self = AppGate()
+        return [.resume]
     }
 
     /// A probe goes out: until it is answered, no other does.
@@ -129,7 +156,7 @@ struct AppGate {
         suspectsInARow = 0
         probeWait = Self.firstProbeWait
         nextProbe = now + probeWait
-        return reason == .suspectTokens ? [.hold(reason)] : [.hold(reason), .reconnect]
+        return reason.isOfSessions ? [.hold(reason), .reconnect] : [.hold(reason)]
     }
 
     private mutating func postponeProbe(now: Instant) -> [Effect] {
@@ -141,6 +168,6 @@ struct AppGate {
         }
         probeWait = min(probeWait * 2, Self.longestProbeWait)
         nextProbe = now + probeWait
-        return [.reconnect]
+        return reason.isOfSessions ? [.reconnect] : []
     }
 }
