@@ -181,6 +181,13 @@ extension Job {
         return (all, 0..<token.count, token.count..<all.count)
     }
 
+    /// What to tell an operator of a `not_before` in milliseconds: as seconds it is thousands of years away, and the job would wait
+    /// without a word. 10^11 seconds are the year 5138, as many milliseconds March 1973.
+    var notBeforeHint: String? {
+        guard let notBefore, notBefore >= 1e11 else { return nil }
+        return "not_before counts seconds; this one is beyond the year 5000, as milliseconds are"
+    }
+
     /// `apns-expiration` in Unix seconds, of a send at `now`; 0 is one attempt and no storing. What a job once got it keeps.
     func expiration(now: Int64) -> Int64 {
         switch expiry {

@@ -105,6 +105,11 @@ struct JobReaderTests {
         #expect(many.tokens.map { many.text(of: $0) } == ["ab", "a/", "cd"])
     }
 
+    @Test(arguments: [("1795338849000", true), ("100000000000", true), ("99999999999", false), ("1795338849.5", false), ("-1795338849000", false)])
+    func `a time in milliseconds is told from one in seconds`(time: String, isHinted: Bool) throws {
+        #expect((try job(with: #""not_before":\#(time)"#).notBeforeHint != nil) == isHinted)
+    }
+
     @Test func `a broadcast's topic is its text, too`() throws {
         let job = try read(#"{"channel":"AAAA","topic":"com\u002eexample","data":{}}"#)
         #expect(job.topic == "com.example")
