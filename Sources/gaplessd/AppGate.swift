@@ -72,7 +72,8 @@ struct AppGate {
     mutating func suspected(now: Instant) -> (mayBury: Bool, effects: [Effect]) {
         switch phase {
         case .open: return (true, [])
-        case .held(.credential), .held(.untrusted), .held(.tokenUpdates), .held(.throttled) where isProbing:
+        case .held(.credential), .held(.untrusted), .held(.tokenUpdates),
+            .held(.throttled) where isProbing:
             let effects = answered()
             suspectsInARow = 1
             return (false, effects)
@@ -87,7 +88,8 @@ struct AppGate {
     /// APNs has judged a job by its own faults: it knows the credential, whatever it thinks of the job.
     mutating func answered() -> [Effect] {
         switch phase {
-        case .held(.credential), .held(.untrusted), .held(.tokenUpdates), .held(.throttled) where isProbing:
+        case .held(.credential), .held(.untrusted), .held(.tokenUpdates),
+            .held(.throttled) where isProbing:
             self = AppGate()
             return [.resume]
         default: return []
