@@ -3,14 +3,23 @@ import Glibc
 /// A moment on a clock that no one can set and that goes on while the machine is suspended: CLOCK_BOOTTIME, clock_gettime(2).
 ///
 /// Not `ContinuousClock.Instant`, which reads the same clock: the standard library keeps its layout to itself, so that every type
-/// with one in it is copied, compared and destroyed by calls at run time. This is one integer. A sum that leaves its range,
+/// with one in it is copied, compared and destroyed by calls at run time. This is one integer in two words. A sum that leaves its range,
 /// five million million years, stays at its end.
 public struct Instant: Sendable, Hashable, Comparable {
-    /// Since the machine started; the unit of `Duration`, so that nothing is divided.
-    @usableFromInline let attoseconds: Int128
+    // Two words, as in `Duration`: an Int128 must lie at a multiple of 16, and Swift 6.3 copies a value that holds one, and that a
+    // function has returned, with an aligned move (movaps) from a place that is none. That is SIGSEGV.
+    @usableFromInline let high: Int64
+    @usableFromInline let low: UInt64
 
     @inlinable
-    init(attoseconds: Int128) { self.attoseconds = attoseconds }
+    init(attoseconds: Int128) {
+        high = Int64(truncatingIfNeeded: attoseconds >> 64)
+        low = UInt64(truncatingIfNeeded: attoseconds)
+    }
+
+    /// Since the machine started; the unit of `Duration`, so that nothing is divided.
+    @inlinable
+    var attoseconds: Int128 { Int128(high) << 64 | Int128(low) }
 
     public static var now: Instant {
         var time = timespec()

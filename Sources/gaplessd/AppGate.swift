@@ -50,18 +50,19 @@ struct AppGate {
         }
     }
 
-    /// APNs has taken one.
+    /// APNs has taken one. While it wants fewer, what was already out says nothing: only the probe's answer counts.
     mutating func accepted() -> [Effect] {
         suspectsInARow = 0
-        isProbing = false
         switch phase {
         case .open: return []
         case .proving:
             phase = .open
             return [.settleSuspects]
+        case .held(.throttled) where !isProbing: return []
         case .held:
             phase = .open
             nextProbe = nil
+            isProbing = false
             probeWait = Self.firstProbeWait
             return [.resume, .settleSuspects]
         }
@@ -71,7 +72,8 @@ struct AppGate {
     mutating func suspected(now: Instant) -> (mayBury: Bool, effects: [Effect]) {
         switch phase {
         case .open: return (true, [])
-        case .held(.credential), .held(.untrusted), .held(.tokenUpdates):
+        case .held(.credential), .held(.untrusted), .held(.tokenUpdates),
+            .held(.throttled) where isProbing:
             let effects = answered()
             suspectsInARow = 1
             return (false, effects)
@@ -86,7 +88,8 @@ struct AppGate {
     /// APNs has judged a job by its own faults: it knows the credential, whatever it thinks of the job.
     mutating func answered() -> [Effect] {
         switch phase {
-        case .held(.credential), .held(.untrusted), .held(.tokenUpdates):
+        case .held(.credential), .held(.untrusted), .held(.tokenUpdates),
+            .held(.throttled) where isProbing:
             self = AppGate()
             return [.resume]
         default: return []
@@ -106,6 +109,31 @@ struct AppGate {
             return known == .suspectTokens ? [.hold(reason), .reconnect] : [.hold(reason)]
         }
         return hold(reason, now: now)
+    }
+
+    /// APNs wants nothing for a while, `pause` if it says for how long. Of apps with one credential only the one that was told
+    /// itself has had an answer.
+    mutating func throttled(
+        _ reason: HoldReason, for pause: Duration?, now: Instant, isToldItself: Bool = true
+    ) -> [Effect] {
+        let isAnswerOfProbe = isProbing && isToldItself
+        switch phase {
+        case .held(.throttled) where !isAnswerOfProbe:
+            if let pause { nextProbe = nextProbe.map { max($0, now + pause) } }
+            return []
+        case .held where !isAnswerOfProbe: return []
+        case .held, .open, .proving: break
+        }
+        let effects = isAnswerOfProbe ? postponeProbe(now: now) : hold(reason, now: now)
+        if case .held(.throttled) = phase, let pause { nextProbe = now + pause }
+        return effects
+    }
+
+    /// Another app with the same credential may send again.
+    mutating func throttleEnded() -> [Effect] {
+        guard case .held(.throttled) = phase else { return [] }
+        self = AppGate()
+        return [.resume]
     }
 
     /// A probe goes out: until it is answered, no other does.
@@ -134,7 +162,7 @@ struct AppGate {
         isProbing = false
         probeWait = Self.firstProbeWait
         nextProbe = now + probeWait
-        return reason == .suspectTokens ? [.hold(reason)] : [.hold(reason), .reconnect]
+        return reason.isOfSessions ? [.hold(reason), .reconnect] : [.hold(reason)]
     }
 
     private mutating func postponeProbe(now: Instant) -> [Effect] {
@@ -146,6 +174,6 @@ struct AppGate {
         }
         probeWait = min(probeWait * 2, Self.longestProbeWait)
         nextProbe = now + probeWait
-        return [.reconnect]
+        return reason.isOfSessions ? [.reconnect] : []
     }
 }

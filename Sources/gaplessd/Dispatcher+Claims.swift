@@ -114,6 +114,9 @@ extension Dispatcher {
     private mutating func start(_ job: consuming Job, of claim: ClaimedJob, list: Int) -> Bool {
         if case .tokens = job.target { return cut(job, of: claim, list: list) }
         if let due = job.notBefore, due > wallClock.seconds {
+            if let hint = job.notBeforeHint {
+                log.warning("A job (ID \(String(decoding: job.identifierJSON, as: UTF8.self))) is held: \(hint).")
+            }
             // Redis' sorted sets hold doubles: past 2^53 ms a time is beyond any calendar.
             let milliseconds = Int64(min(due * 1000, 9_007_199_254_740_992))
             let effect = Settlement.Effect.delay(job: claim.bytes, .at(milliseconds: milliseconds), isRetry: false)

@@ -12,6 +12,9 @@ extension Dispatcher {
         // Its owner pushes it again, counts it and says so.
         if job.isDisowned { return forget(delivery.id) }
         let app = apps[job.app]
+        if let throttle = RetryPolicy.throttle(delivery.outcome), app.pool.usesPresentCredential(delivery.session) {
+            throttled(throttle.hold, pause: throttle.pause, app: job.app)
+        }
         let standing = RetryPolicy.Standing(
             attempts: job.job.attempts, resends: job.resends, doubtful: job.doubtful, topicIsOurs: job.job.topic == nil)
         switch plan.policy.decide(delivery.outcome, standing, random: .random(in: 0..<1)) {
@@ -155,6 +158,7 @@ extension Dispatcher {
             case .resume:
                 log.info("\(app.label)APNs answers as it should again: sending.")
                 for list in lists { list.pausedUntil = nil }
+                endThrottles(with: index)
             case .settleSuspects: settleSuspects(app: index)
             }
         }

@@ -52,7 +52,7 @@ extension Dispatcher {
             if !effects.isEmpty { apps[index].pool.reconnect() }
             perform(effects, app: index)
         }
-        log.info("Reloaded: new sessions come up with the settings and credentials as they are now.")
+        log.info("Reloaded: new sessions come up with the settings and credentials as they are now; until one is open those of before go on.")
     }
 }
 

@@ -8,6 +8,10 @@ struct Job: Sendable {
     enum Target: Sendable, Equatable {
         /// The hex digits between the quotes, 1 to 1000 of them.
         case token(Range<Int>)
+        /// The same of a token that has escapes in the job (`"\u0061bc"` is `abc`), and the place of what it has there.
+        ///
+        /// Rare, and so behind a pointer: no other job is to be larger or slower for it.
+        indirect case escapedToken(String, Range<Int>)
         /// 1 to 100,000 entries in the order of the job, each with its own judgement.
         case tokens([Token])
         /// A broadcast: base64, 1 to 1000 characters, at this place and without the escapes it may have there.
@@ -23,7 +27,7 @@ struct Job: Sendable {
         /// Why it can't be pushed; it is dead-lettered alone. `nil` for a good one.
         var fault: TokenFault?
 
-        /// What lies between the quotes: hex digits where there is no fault, and only then to be used.
+        /// What lies between the quotes: where there is no fault hex digits, escapes aside, and only then to be used.
         var digits: Range<Int> { value.lowerBound + 1..<value.upperBound - 1 }
     }
 
@@ -141,20 +145,47 @@ extension Job {
     /// Every device token of the job, good or bad, in order; of a broadcast the channel stands for one.
     var tokens: [Token] {
         switch target {
-        case .token(let digits): [Token(value: digits.lowerBound - 1..<digits.upperBound + 1)]
+        case .token(let content), .escapedToken(_, let content), .channel(_, let content):
+            [Token(value: content.lowerBound - 1..<content.upperBound + 1)]
         case .tokens(let tokens): tokens
-        case .channel(_, let content): [Token(value: content.lowerBound - 1..<content.upperBound + 1)]
         }
     }
 
     /// The text of a token, for records and lines; what a bad one holds may be anything.
     func text(of token: Token) -> String {
-        if case .channel(let id, _) = target { return id }
-        return textInBytes(of: token)
+        switch target {
+        case .token(let digits): String(decoding: bytes[digits], as: UTF8.self)
+        case .escapedToken(let text, _), .channel(let text, _): text
+        case .tokens: textInBytes(of: token)
+        }
     }
 
     private func textInBytes(of token: Token) -> String {
-        String(decoding: bytes[token.fault == .notString ? token.value : token.digits], as: UTF8.self)
+        if token.fault == .notString { return String(decoding: bytes[token.value], as: UTF8.self) }
+        let hasEscapes = bytes[token.digits].contains(UInt8(ascii: "\\"))
+        return JSONSlice(range: token.value, kind: .string, hasEscapes: hasEscapes).text(in: bytes.span)
+    }
+
+    /// What goes out instead of the job's own bytes where those are not what APNs is to get: a payload in which the filter has masked
+    /// words, or a token that has escapes in the job. `nil` where they are.
+    func rewritten(maskedPayload: [UInt8]?) -> (bytes: [UInt8], token: Range<Int>, payload: Range<Int>)? {
+        let token: [UInt8]
+        switch target {
+        case .escapedToken(let digits, _): token = Array(digits.utf8)
+        case .token(let content), .channel(_, let content):
+            if maskedPayload == nil { return nil }
+            token = Array(bytes[content])
+        case .tokens: return nil
+        }
+        let all = token + (maskedPayload ?? Array(bytes[data]))
+        return (all, 0..<token.count, token.count..<all.count)
+    }
+
+    /// What to tell an operator of a `not_before` in milliseconds: as seconds it is thousands of years away, and the job would wait
+    /// without a word. 10^11 seconds are the year 5138, as many milliseconds March 1973.
+    var notBeforeHint: String? {
+        guard let notBefore, notBefore >= 1e11 else { return nil }
+        return "not_before counts seconds; this one is beyond the year 5000, as milliseconds are"
     }
 
     /// `apns-expiration` in Unix seconds, of a send at `now`; 0 is one attempt and no storing. What a job once got it keeps.

@@ -17,7 +17,7 @@ extension JobMembers {
             if let fault = tokenFault(of: token) {
                 throw self.fault(fault == .notHex ? firstNotHex(of: token) : token.range.lowerBound, fault.description)
             }
-            return .token(token.content)
+            return token.hasEscapes ? .escapedToken(token.text(in: bytes.span), token.content) : .token(token.content)
         case (nil, let tokens?): return .tokens(try self.tokens(of: tokens))
         }
     }
@@ -137,7 +137,7 @@ extension JobMembers {
     private func broadcast(_ channel: JSONSlice) throws(JobFault) -> Job.Target {
         if self[.token] != nil || self[.tokens] != nil { throw fault(channel, "channel and a token are both given") }
         if let collapse = self[.collapseID] { throw fault(collapse, "collapse_id is for tokens, not for a channel") }
-        if let topic = self[.topic], !areBundleID(bytes.span.extracting(topic.content)) {
+        if let topic = self[.topic], !areBundleID(topic.utf8(in: bytes.span)) {
             throw fault(topic, "topic is no bundle id, and a channel belongs to one")
         }
         let id = try name(.channel, channel, most: JobReader.longestChannel)
@@ -151,14 +151,13 @@ extension JobMembers {
 
     /// A broadcast's topic goes into `:path`: letters, digits, hyphens and periods, as Apple has them (CFBundleIdentifier), and
     /// the underscore that is met in practice.
-    private func areBundleID(_ bytes: Span<UInt8>) -> Bool {
-        for index in bytes.indices {
-            switch bytes[index] {
-            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"): continue
-            default: return false
+    private func areBundleID(_ bytes: [UInt8]) -> Bool {
+        bytes.allSatisfy { byte in
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"): true
+            default: false
             }
         }
-        return true
     }
 
     private func tokens(of list: JSONSlice) throws(JobFault) -> [Job.Token] {
@@ -181,17 +180,26 @@ extension JobMembers {
         return tokens
     }
 
-    /// An escape is no hex digit either, whatever it stands for: the bytes go into `:path` as they are.
     private func tokenFault(of value: JSONSlice) -> Job.TokenFault? {
         guard value.kind == .string else { return .notString }
+        if value.hasEscapes { return escapedTokenFault(of: value) }
         let content = value.content
         if content.isEmpty { return .empty }
         guard content.count <= JobReader.longestToken else { return .tooLong }
         return areHex(bytes.span.extracting(content)) ? nil : .notHex
     }
 
+    /// The same by the text, of a token with escapes.
+    private func escapedTokenFault(of value: JSONSlice) -> Job.TokenFault? {
+        let text = value.utf8(in: bytes.span)
+        guard text.count <= JobReader.longestToken else { return .tooLong }
+        return areHex(text.span) ? nil : .notHex
+    }
+
+    /// Where the first digit stands that is none. A hex digit takes one byte, or six as an escape.
     private func firstNotHex(of value: JSONSlice) -> Int {
-        value.content.first { !isHex(bytes[$0]) } ?? value.range.lowerBound
+        let digits = value.utf8(in: bytes.span).prefix(while: isHex).count
+        return (0..<digits).reduce(value.content.lowerBound) { at, _ in at + (bytes[at] == UInt8(ascii: "\\") ? 6 : 1) }
     }
 
     @inline(__always)

@@ -77,9 +77,11 @@ struct JobReader: Sendable {
     static func identity(of bytes: [UInt8]) -> (identifier: [UInt8]?, token: String?) {
         guard let members = try? JobMembers(of: bytes) else { return (nil, nil) }
         let identifier = (try? members.identifier()).map { range in range.map { Array(bytes[$0]) } ?? [UInt8(ascii: "0")] }
-        guard let token = members[.token], token.kind == .string, token.range.count <= longestToken + 2 else {
+        // An escape takes six bytes at most for one of the text.
+        guard let token = members[.token], token.kind == .string, token.content.count <= 6 * longestToken else {
             return (identifier, nil)
         }
-        return (identifier, token.text(in: bytes.span))
+        let text = token.text(in: bytes.span)
+        return (identifier, text.utf8.count <= longestToken ? text : nil)
     }
 }

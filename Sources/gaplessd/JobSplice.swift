@@ -83,7 +83,8 @@ extension Job {
     private static func redactedToken(_ value: JSONSlice, of bytes: [UInt8]) -> [UInt8] {
         guard value.kind == .string else { return Array("null".utf8) }
         let quote = [UInt8(ascii: "\"")]
-        return quote + bytes[value.content].prefix(8).prefix(while: isHex) + quote
+        let text = value.hasEscapes ? value.utf8(in: bytes.span)[...] : bytes[value.content]
+        return quote + text.prefix(8).prefix(while: isHex) + quote
     }
 
     /// The bytes with these marks, after one walk over them.

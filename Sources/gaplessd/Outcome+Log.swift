@@ -22,7 +22,8 @@ extension Outcome {
 
     /// Whether APNs looked at the job and blamed it: then it knew the credential.
     var isAnswerAboutTheJob: Bool {
-        if case .rejected(let rejection) = self { (400..<500).contains(rejection.status) } else { false }
+        guard case .rejected(let rejection) = self else { return false }
+        return (400..<500).contains(rejection.status) && RetryPolicy.throttle(self) == nil
     }
 }
 

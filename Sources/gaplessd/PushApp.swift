@@ -81,17 +81,18 @@ final class PushApp {
     func notification(_ number: UInt64, _ held: HeldJob) -> Notification {
         let token: Range<Int>
         let channel: String?
+        var isOwn = held.maskedPayload == nil
         switch held.job.target {
         case .token(let digits): (token, channel) = (digits, nil)
+        case .escapedToken(_, let content): (token, channel, isOwn) = (content, nil, false)
         case .channel(let id, let content): (token, channel) = (content, id)
         case .tokens: preconditionFailure("a job for many devices was not cut into its parts")
         }
         let headers = headers.shared(
             topic: held.job.topic ?? topic, pushType: held.job.pushType, priority: held.job.priority, channel: channel)
-        if let masked = held.maskedPayload {
-            let bytes = held.job.bytes[token] + masked
+        if !isOwn, let other = held.job.rewritten(maskedPayload: held.maskedPayload) {
             return Notification(
-                id: number, bytes: Array(bytes), token: 0..<token.count, payload: token.count..<bytes.count, headers: headers,
+                id: number, bytes: other.bytes, token: other.token, payload: other.payload, headers: headers,
                 expiration: held.expiration, apnsID: held.job.apnsID, collapseID: held.job.collapseID, avoiding: held.avoiding)
         }
         return Notification(

@@ -49,6 +49,14 @@ struct RetryPolicy: Sendable, Equatable {
         case renewToken
     }
 
+    /// Whether APNs wants nothing more of the whole credential for a while, why, and for how long if it says so.
+    static func throttle(_ outcome: Outcome) -> (hold: HoldReason, pause: Duration?)? {
+        guard case .rejected(let rejection) = outcome else { return nil }
+        guard RetryTable.meaning(of: rejection.status, rejection.reason) == .tooManyToAll else { return nil }
+        let words = rejection.reason.isEmpty ? "\(rejection.status)" : "\(rejection.status) \(rejection.reason)"
+        return (.throttled(words), rejection.retryAfter.map { min($0, longestRetryAfter) })
+    }
+
     /// What the feedback list says of the token.
     typealias Verdict = FeedbackRecord.Verdict
 
@@ -78,7 +86,7 @@ struct RetryPolicy: Sendable, Equatable {
         case .expiredProviderToken: .renewToken
         case .credential: .hold(.credential(rejection.reason.isEmpty ? "\(rejection.status) without a reason" : rejection.reason))
         case .tokenUpdates: .hold(.tokenUpdates)
-        case .passing: countedRetry(job, after: rejection.retryAfter, random: random)
+        case .passing, .tooManyToAll: countedRetry(job, after: rejection.retryAfter, random: random)
         case .tooManyToOne: countedRetry(job, after: rejection.retryAfter, pausesToken: true, random: random)
         }
     }
@@ -111,6 +119,8 @@ enum HoldReason: Equatable, Sendable {
     case suspectTokens
     /// 429 TooManyProviderTokenUpdates: the token is kept, and nothing minted for 20 minutes.
     case tokenUpdates
+    /// 429 for another reason than a device or the provider token: status and reason.
+    case throttled(String)
 
     /// A session that ended for our credential's sake.
     init?(_ fault: SessionFault) {
@@ -136,6 +146,14 @@ enum HoldReason: Equatable, Sendable {
         }
     }
 
+    /// Whether sessions that were refused so may be wedged, and others are to be asked.
+    var isOfSessions: Bool {
+        switch self {
+        case .credential, .untrusted, .topic, .tokenUpdates: true
+        case .suspectTokens, .throttled: false
+        }
+    }
+
     /// The sentence with the mark that ends it.
     var wholeSentence: String { sentence.hasSuffix("?") ? sentence : "\(sentence)." }
 
@@ -152,6 +170,8 @@ enum HoldReason: Equatable, Sendable {
             "APNs has refused every device token so far: wrong environment or topic?"
         case .tokenUpdates:
             "APNs says that the provider token changed too often: it is kept, and none is made for 20 minutes"
+        case .throttled(let why):
+            "APNs asks for fewer pushes (\(why)): one at a time goes out until they are welcome again"
         }
     }
 }

@@ -21,6 +21,8 @@ enum RetryTable {
         case passing
         /// As `passing`, and it is about this one device.
         case tooManyToOne
+        /// As `passing`, and it is about all that the credential sends.
+        case tooManyToAll
     }
 
     struct Row: Sendable {
@@ -51,7 +53,7 @@ enum RetryTable {
         Row(410, nil, .deadToken),
         Row(429, "TooManyProviderTokenUpdates", .tokenUpdates),
         Row(429, "TooManyRequests", .tooManyToOne),
-        Row(429, nil, .passing),
+        Row(429, nil, .tooManyToAll),
         Row(503, "Shutdown", .farewell),
         Row(500...Int.max, nil, .passing),
         // BadCollapseId, BadExpirationDate, BadMessageId, BadPriority, DuplicateHeaders, InvalidPushType, MissingDeviceToken,

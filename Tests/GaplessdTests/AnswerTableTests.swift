@@ -14,14 +14,14 @@ struct AnswerTableTests {
         }
         let ends: Set = [
             "delivered", "dead letter", "dead letter, token dead", "dead letter, token suspect", "counted retry", "sent again",
-            "new provider token", "held",
+            "new provider token", "held", "counted retry, app waits",
         ]
         #expect(Set(AnswerTable.rows.map(\.end)) == ends)
     }
 
     /// One daemon, one token for each row: first the answer, then an acceptance.
     @Test func `each is settled as the table says`() throws {
-        let rows = AnswerTable.rows.filter { $0.end != "held" }
+        let rows = AnswerTable.rows.filter { $0.end != "held" && $0.end != "counted retry, app waits" }
         let stage = try DaemonStage()
         let daemon = try stage.start()
         try stage.open(daemon)
@@ -53,6 +53,22 @@ struct AnswerTableTests {
         }
         #expect(try stage.counter(.retried) == rows.count { $0.end == "counted retry" })
         #expect(try stage.counter(.maybeDuplicate) == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test(arguments: AnswerTable.rows.filter { $0.end == "counted retry, app waits" })
+    func `what is about the whole credential costs its job a retry, and the others nothing`(row: AnswerTable.Row) throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        stage.simulator.plan(token: "aa", answers: [.status(row.status, row.reason)])
+        try stage.push(pushJob("aa"))
+        #expect(daemon.says("Its jobs stay in the queue until APNs accepts one."), "\(row)")
+        try stage.push((0..<10).map { pushJob(deviceToken($0)) })
+        daemon.signal(SIGHUP)
+        #expect(stage.accepts(12), "\(row)")
+        #expect(try stage.drains())
+        #expect(try stage.counter(.retried) == 1)
         #expect(daemon.stop()?.status == 0)
     }
 

@@ -117,6 +117,61 @@ struct AppGateTests {
         #expect(gate.nextProbe == later(15))
     }
 
+    @Test mutating func `that wants fewer pushes takes nothing as their welcome but the probe's acceptance`() {
+        let fewer = HoldReason.throttled("429 Busy")
+        _ = gate.accepted()
+        #expect(gate.throttled(fewer, for: nil, now: start) == [.hold(fewer)])
+        #expect(gate.nextProbe == later(5))
+        #expect(gate.accepted() == [] && gate.answered() == [] && gate.suspected(now: start).effects == [])
+        #expect(gate.throttled(fewer, for: nil, now: later(1)) == [])
+        #expect(gate.nextProbe == later(5))
+        gate.probed()
+        #expect(gate.throttled(fewer, for: nil, now: later(5)) == [])
+        #expect(gate.nextProbe == later(15))
+        gate.probed()
+        #expect(gate.accepted() == [.resume, .settleSuspects])
+        #expect(gate.allowance(now: later(15)) == .max)
+    }
+
+    @Test mutating func `waits as long as APNs asks for`() {
+        let fewer = HoldReason.throttled("429 Busy")
+        _ = gate.throttled(fewer, for: .seconds(2), now: start)
+        #expect(gate.nextProbe == later(2))
+        _ = gate.throttled(fewer, for: .seconds(40), now: later(1))
+        #expect(gate.nextProbe == later(41))
+        gate.probed()
+        _ = gate.throttled(fewer, for: .seconds(3), now: later(41))
+        #expect(gate.nextProbe == later(44))
+    }
+
+    @Test mutating func `that is held for its credential hears of fewer pushes only from its probe`() {
+        let fault = HoldReason.credential("BadCertificate")
+        _ = gate.faulted(fault, now: start)
+        #expect(gate.throttled(.throttled("429"), for: .seconds(900), now: start) == [])
+        #expect(gate.phase == .held(fault) && gate.nextProbe == later(5))
+        #expect(gate.throttleEnded() == [])
+    }
+
+    @Test mutating func `does not wait because another app's probe was refused, and goes on when that was taken`() {
+        let fewer = HoldReason.throttled("429 Busy")
+        _ = gate.throttled(fewer, for: nil, now: start, isToldItself: false)
+        gate.probed()
+        #expect(gate.throttled(fewer, for: nil, now: later(5), isToldItself: false) == [])
+        #expect(gate.isProbing)
+        #expect(gate.throttleEnded() == [.resume])
+        #expect(gate.allowance(now: later(5)) == 20)
+    }
+
+    @Test mutating func `that was held once hears late answers in its next hold, too`() {
+        let fault = HoldReason.credential("BadCertificate")
+        _ = gate.faulted(fault, now: start)
+        gate.probed()
+        _ = gate.accepted()
+        _ = gate.faulted(fault, now: later(60))
+        #expect(gate.faulted(fault, now: later(60)) == [])
+        #expect(gate.nextProbe == later(65))
+    }
+
     @Test mutating func `starts afresh when the settings were read anew`() {
         _ = gate.faulted(.topic("BadTopic"), now: start)
         #expect(gate.reloaded() == [.resume])

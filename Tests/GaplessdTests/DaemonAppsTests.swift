@@ -61,6 +61,22 @@ struct DaemonAppsTests {
         #expect(try stage.status().backlog == 100)
     }
 
+    @Test func `those with one credential wait together when APNs wants fewer of it, and go on together`() throws {
+        let stage = try DaemonStage(topics: ["com.example.cert"]) { $0.topics = [DaemonStage.topic, "com.example.beta", "com.example.cert"] }
+        let daemon = try stage.start(["apps": Self.apps])
+        try stage.open(daemon)
+        stage.simulator.plan(token: "aa", answers: [.status(429, "Busy")])
+        try stage.push(pushJob("aa"))
+        #expect(daemon.says(#"app "beta": APNs asks for fewer pushes (429 Busy)"#))
+        #expect(daemon.complaints.count { $0.contains("APNs asks for fewer pushes") } == 2, "cert has a credential of its own")
+        try stage.push(pushJob("cc", #""app":"cert""#))
+        #expect(stage.accepts(2, atMost: .seconds(4)))
+        #expect(daemon.says(#"app "beta": APNs answers as it should again: sending."#))
+        #expect(stage.accepts(3))
+        #expect(daemon.reports.count { $0.contains("answers as it should again") } == 2)
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `one that is held, with a long queue, keeps another waiting for moments, and takes up when it may`() throws {
         let stage = try DaemonStage { $0.topics = [DaemonStage.topic] }
         let held = 20_000

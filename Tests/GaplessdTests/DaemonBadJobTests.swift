@@ -106,6 +106,30 @@ struct DaemonBadJobTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    @Test func `a token with escapes is pushed, judged and named by its text`() throws {
+        let stage = try DaemonStage()
+        stage.simulator.plan(token: "abc1", answers: [.usual(410)])
+        stage.simulator.plan(token: "abc2", answers: [.usual(429)])
+        let daemon = try stage.start(["redis_results_key": "\"results\"", "retry_delays": "[0.2]"])
+        try stage.open(daemon)
+        let dead = #"{"token":"\u0061bc1","data":{"aps":{}}}"#
+        try stage.push([dead, #"{"token":"\u0061bc2","identifier":2,"data":{"a":1}}"#])
+        #expect(daemon.says("(ID 2): 429 TooManyRequests. Retrying count (1)."))
+        // Newer jobs of the device wait behind it, however it is written; in `tokens` each is a job of its own.
+        try stage.push([#"{"token":"ab\u00632","identifier":3,"data":{"a":2}}"#, #"{"tokens":["\u0061bc3","ab\u0063\u002f"],"data":{"a":3}}"#])
+        #expect(stage.accepts(4))
+        #expect(try stage.drains())
+        #expect(stage.simulator.ledger.requests(for: "abc2").map(\.body) == [#"{"a":1}"#, #"{"a":1}"#, #"{"a":2}"#].map { Array($0.utf8) })
+        #expect(stage.simulator.ledger.requests(for: "abc3").map(\.body) == [Array(#"{"a":3}"#.utf8)])
+        let letters = try stage.deadLetters()
+        #expect(Set(letters.map { $0.text("token") }) == ["abc1", "abc/"])
+        #expect(letters.compactMap { $0.text("job") }.contains(dead))
+        #expect(try stage.feedback().map { $0.text("token") } == ["abc1"])
+        let results = try stage.redis("XRANGE", "results", "-", "+").items ?? []
+        #expect(Set(results.compactMap { $0.items?.last?.items?.compactMap(\.text).first { $0.hasPrefix("abc") } }) == ["abc1", "abc2", "abc3", "abc/"])
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `unknown and doubled keys survive a retry as they are`() throws {
         let stage = try DaemonStage()
         stage.simulator.plan(token: "0b", answers: Array(repeating: .usual(503), count: 4))

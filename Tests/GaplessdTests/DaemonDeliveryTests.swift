@@ -101,6 +101,19 @@ struct DaemonDeliveryTests {
         #expect(daemon.says("Final SendPayload Error (ID 5): Expired | \(late)."))
     }
 
+    @Test func `not_before in milliseconds is a time like any other, but nobody is left in the dark`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        let job = pushJob("0d", #""identifier":"m1","not_before":1795338849000"#)
+        try stage.push(job)
+        #expect(daemon.says(#"W] "#) && daemon.says(#"A job (ID "m1") is held: not_before counts seconds; this one is beyond the year 5000"#))
+        #expect(try waitUntil { try stage.delayed() == [job] })
+        #expect(daemon.stop()?.status == 0)
+        try File.write(job, to: stage.folder.file("jobs"))
+        let call = try Call(["enqueue", stage.folder.file("settings.json"), stage.folder.file("jobs")])
+        #expect(call.status == 0 && call.errors.contains("jobs:1: not_before counts seconds"), "\(call.errors)")
+    }
+
     @Test func `not_before holds a job until then, unchanged`() throws {
         let stage = try DaemonStage()
         let daemon = try stage.start()

@@ -1,4 +1,5 @@
 import APNSSimulator
+import Clocks
 import Glibc
 import Harness
 import JSONBytes
@@ -66,6 +67,29 @@ struct DaemonHoldTests {
         #expect(Set(try stage.feedback().map { $0.text("verdict") }) == ["suspect"])
         #expect(try stage.feedback().count == 15)
         #expect(stage.simulator.totals.requests == 40)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `429 for the whole credential is a counted retry of its job, and the others wait`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        stage.simulator.plan(token: "aa", answers: [.status(429, "Busy", retryAfter: 2)])
+        try stage.push(pushJob("aa", #""identifier":1"#))
+        #expect(daemon.says("(ID 1): 429 Busy. Retrying count (1)."))
+        #expect(daemon.says("APNs asks for fewer pushes (429 Busy): one at a time goes out until they are welcome again. Its jobs stay"))
+        let before = stage.simulator.totals.requests
+        try stage.push((0..<50).map { pushJob(deviceToken($0)) })
+        #expect(try stage.status().backlog + stage.status().inFlight >= 50)
+        #expect(daemon.says("APNs answers as it should again: sending."))
+        #expect(stage.accepts(52))
+        #expect(stage.simulator.totals.requests == before + 51)
+        #expect(try stage.drains())
+        let entries = stage.simulator.ledger.entries
+        let refused = try #require(entries.firstIndex { $0.token == "aa" })
+        #expect(entries[refused + 1].time - entries[refused].time >= .milliseconds(1900))
+        #expect(try stage.counter(.retried) == 1)
+        #expect(try stage.status().dead == 0)
         #expect(daemon.stop()?.status == 0)
     }
 

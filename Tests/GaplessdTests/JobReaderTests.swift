@@ -77,7 +77,9 @@ struct JobReaderTests {
         ("{}", "token is missing"), (#"{"data":{}}"#, "token is missing"), (#"{"token":null,"data":{}}"#, "token is missing"),
         (#"{"token":"ab","token":null,"data":{}}"#, "token is missing"), (#"{"token":7,"data":{}}"#, "token is not a string at byte 9"),
         (#"{"token":["ab"],"data":{}}"#, "token is not a string at byte 9"), (#"{"token":"","data":{}}"#, "token is empty at byte 9"),
-        (#"{"token":"abxd","data":{}}"#, "token is not hex at byte 12"), (#"{"token":"a\u0062","data":{}}"#, "token is not hex at byte 11"),
+        (#"{"token":"abxd","data":{}}"#, "token is not hex at byte 12"), (#"{"token":"a\u0062\u000063","data":{}}"#, "token is not hex at byte 17"),
+        (#"{"token":"a\/b","data":{}}"#, "token is not hex at byte 11"), (#"{"token":"\ud83d\ude00","data":{}}"#, "token is not hex at byte 10"),
+        (#"{"token":"\#(String(repeating: "\\u0061", count: 1001))","data":{}}"#, "token is longer than 1000 digits at byte 9"),
         (#"{"token":"<ab>","data":{}}"#, "token is not hex at byte 10"), (#"{"token":"ab/../cd","data":{}}"#, "token is not hex at byte 12"),
         (#"{"token":"ａ","data":{}}"#, "token is not hex at byte 10"), (#"{"token":"ab","tokens":["ab"],"data":{}}"#, "token and tokens are both given at byte 23"),
         (#"{"tokens":"ab","data":{}}"#, "tokens is not an array at byte 10"), (#"{"tokens":[ ],"data":{}}"#, "tokens is empty at byte 10"),
@@ -87,6 +89,36 @@ struct JobReaderTests {
     ])
     func `what is no job says why and where`(json: String, expected: String) {
         #expect(fault { () throws(JobFault) in try read(json) } == expected)
+    }
+
+    @Test func `a token is its text, whatever escapes it is written with`() throws {
+        let job = try read(#"{"token":"\u0061B\u0043\u0030","data":{"a":1}}"#)
+        #expect(job.text(of: job.tokens[0]) == "aBC0")
+        let out = try #require(job.rewritten(maskedPayload: nil))
+        #expect(String(decoding: out.bytes[out.token], as: UTF8.self) == "aBC0")
+        #expect(String(decoding: out.bytes[out.payload], as: UTF8.self) == #"{"a":1}"#)
+        #expect(try read(#"{"token":"\#(String(repeating: "\\u0061", count: 1000))","data":{}}"#).tokens.count == 1)
+        let plain = try read(#"{"token":"abc0","data":{}}"#)
+        #expect(plain.rewritten(maskedPayload: nil) == nil, "no copy where there is no escape")
+        let many = try read(#"{"tokens":["\u0061b","a\u002f","cd"],"data":{}}"#)
+        #expect(many.tokens.map(\.fault) == [nil, .notHex, nil])
+        #expect(many.tokens.map { many.text(of: $0) } == ["ab", "a/", "cd"])
+    }
+
+    @Test(arguments: [("1795338849000", true), ("100000000000", true), ("99999999999", false), ("1795338849.5", false), ("-1795338849000", false)])
+    func `a time in milliseconds is told from one in seconds`(time: String, isHinted: Bool) throws {
+        #expect((try job(with: #""not_before":\#(time)"#).notBeforeHint != nil) == isHinted)
+    }
+
+    @Test func `a broadcast's topic is its text, too`() throws {
+        let job = try read(#"{"channel":"AAAA","topic":"com\u002eexample","data":{}}"#)
+        #expect(job.topic == "com.example")
+    }
+
+    @Test func `a dead letter names a token by its text`() {
+        #expect(JobReader.identity(of: Array(#"{"token":"\u0061x"}"#.utf8)).token == "ax")
+        #expect(JobReader.identity(of: Array(#"{"token":"\#(String(repeating: "\\u0061", count: 1000))"}"#.utf8)).token?.utf8.count == 1000)
+        #expect(JobReader.identity(of: Array(#"{"token":"\#(String(repeating: "a", count: 1001))"}"#.utf8)).token == nil)
     }
 
     @Test(arguments: [
@@ -264,7 +296,7 @@ struct JobTokensTests {
     @Test func `each token is judged on its own`() throws {
         let long = String(repeating: "a", count: 1001)
         let job = try read(#"{"tokens":["ab", 5,"","xy",null,["cd"],"\u0061b","\#(long)", "CD" ],"data":{}}"#)
-        #expect(job.tokens.map(\.fault) == [nil, .notString, .empty, .notHex, .notString, .notString, .notHex, .tooLong, nil])
+        #expect(job.tokens.map(\.fault) == [nil, .notString, .empty, .notHex, .notString, .notString, nil, .tooLong, nil])
         #expect(text(job, job.tokens[8].digits) == "CD")
         #expect(job.text(of: job.tokens[1]) == "5" && job.text(of: job.tokens[3]) == "xy")
         #expect(job.tokens[3].fault?.description == "token is not hex")

@@ -151,6 +151,7 @@ struct JobInLogTests {
         (#"{"token":"071c09abcdef","data":{"aps":{}},"identifier":4}"#, #"{"token":"071c09ab","identifier":4}"#),
         (#"{"data":{}, "token":"071c", "data":5}"#, #"{"token":"071c"}"#),
         (#"{"tokens":[ "071c09abcdef", 5 ,{"a":"secret"},"zz","071c09abzz"], "data":{} }"#, #"{"tokens":["071c09ab",null,null,"","071c09ab"] }"#),
+        (#"{"token":"\u0030\u00371c09abcdef","tokens":["\u0061b\/secret"],"data":{}}"#, #"{"token":"071c09ab","tokens":["ab"]}"#),
         (#"{"token":{"x":"secret"},"d\u0061ta":{},"tokens":"secret"}"#, #"{"token":null,"tokens":null}"#),
         (#"{"data":{"secret":1}"#, "20 bytes"), ("secret", "6 bytes"), ("{}", "{}"), (#"{"data":1}"#, "{}"),
     ])

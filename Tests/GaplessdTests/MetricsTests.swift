@@ -59,7 +59,7 @@ struct MetricsTests {
         let text = metrics(reading(), snapshot)
         #expect(text.contains(#"gapless_app_held{app="(top level)",reason="credential"} 1"# + "\n"))
         #expect(text.contains(#"gapless_app_held{app="(top level)",reason="topic"} 0"# + "\n"))
-        #expect([HoldReason.credential(""), .topic(""), .suspectTokens, .tokenUpdates].map(\.kind) == HoldReason.kinds)
+        #expect([HoldReason.credential(""), .topic(""), .suspectTokens, .tokenUpdates, .throttled("")].map(\.kind) == HoldReason.kinds)
     }
 
     @Test func `has no figures of the lists while Redis is away, and none of the daemon before it has turned`() {

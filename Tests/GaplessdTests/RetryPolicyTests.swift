@@ -69,6 +69,18 @@ struct RetryPolicyTests {
         (0, "", .bury(nil)),
     ]
 
+    @Test func `429 for another reason than a device or the provider token is about the whole credential`() {
+        func throttle(_ status: Int, _ reason: String, retryAfter: Duration? = nil) -> (hold: HoldReason, pause: Duration?)? {
+            RetryPolicy.throttle(.rejected(Rejection(status: status, reason: reason, retryAfter: retryAfter)))
+        }
+        #expect(throttle(429, "Busy")?.hold == .throttled("429 Busy"))
+        #expect(throttle(429, "")?.hold == .throttled("429"))
+        #expect(throttle(429, "Busy", retryAfter: .seconds(7))?.pause == .seconds(7))
+        #expect(throttle(429, "Busy", retryAfter: .seconds(7000))?.pause == .seconds(900))
+        #expect(throttle(429, "TooManyRequests") == nil && throttle(429, "TooManyProviderTokenUpdates") == nil && throttle(503, "Busy") == nil)
+        #expect(RetryPolicy.throttle(.timedOut) == nil)
+    }
+
     @Test func `200 is the end`() {
         #expect(decide(.delivered(apnsID: nil)) == .settleDelivered)
     }

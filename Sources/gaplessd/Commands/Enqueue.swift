@@ -114,6 +114,7 @@ private struct EnqueueRun: ~Copyable {
         if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) { return }
         do {
             let job = try reader.read(line)
+            if let hint = job.notBeforeHint { tell(place, hint) }
             let faults = job.tokens.compactMap(\.fault)
             if let first = faults.first {
                 if faults.count == job.tokens.count { return refuse(place, "every \(first)") }

@@ -89,15 +89,12 @@ struct SingleSend {
         var token: Range<Int>
         let channel: String?
         switch job.target {
-        case .token(let digits): (token, channel) = (digits, nil)
+        case .token(let content), .escapedToken(_, let content): (token, channel) = (content, nil)
         case .channel(let id, let content): (token, channel) = (content, id)
         case .tokens: throw Fault(description: "the push is for several tokens")
         }
         var (bytes, payload) = (job.bytes, job.data)
-        if let masked {
-            bytes = bytes[token] + masked
-            (token, payload) = (0..<token.count, token.count..<bytes.count)
-        }
+        if let other = job.rewritten(maskedPayload: masked) { (bytes, token, payload) = other }
         let headers = SharedHeaders(
             topic: job.topic ?? credential.topic, pushType: job.pushType, priority: job.priority, channel: channel)
         return Notification(

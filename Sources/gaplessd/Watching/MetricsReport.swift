@@ -131,7 +131,7 @@ extension Counter {
 }
 
 extension HoldReason {
-    static let kinds = ["credential", "topic", "suspect_tokens", "token_updates"]
+    static let kinds = ["credential", "topic", "suspect_tokens", "token_updates", "throttled"]
 
     /// One word of `kinds`.
     var kind: String {
@@ -140,6 +140,7 @@ extension HoldReason {
         case .topic: "topic"
         case .suspectTokens: "suspect_tokens"
         case .tokenUpdates: "token_updates"
+        case .throttled: "throttled"
         }
     }
 }
