@@ -33,7 +33,8 @@ extension Dispatcher {
         case .hold(let reason):
             if reason == .tokenUpdates { app.pool.keepToken() }
             if case .maybeProcessed = delivery.outcome { job.maybeDuplicates += 1 }
-            release(delivery.id)
+            // A probe goes to the tail: should this job alone be refused for ever, the others are not behind it.
+            release(delivery.id, toTail: app.gate.isProbing)
             if app.pool.usesPresentCredential(delivery.session) {
                 perform(app.gate.faulted(reason, now: now), app: job.app)
             }

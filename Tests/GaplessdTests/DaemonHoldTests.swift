@@ -70,6 +70,21 @@ struct DaemonHoldTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    @Test func `one job that is refused for ever does not keep those behind it`() throws {
+        let stage = try DaemonStage()
+        stage.simulator.plan(token: "bad00000", answers: Array(repeating: .reason(.forbidden), count: 99))
+        try stage.push(pushJob("bad00000"))
+        let daemon = try stage.start()
+        #expect(daemon.says("APNs does not accept the credential (Forbidden)"))
+        #expect(try waitUntil { try stage.status().backlog == 1 })
+        try stage.push((0..<5).map { pushJob(deviceToken($0)) })
+        // It is the first probe, after 5 s; the second, after 10 more, is another job.
+        #expect(stage.accepts(5, atMost: .seconds(30)))
+        #expect(try waitUntil { try stage.backlog() == [pushJob("bad00000")] })
+        #expect(try stage.status().dead == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `429 for the whole credential is a counted retry of its job, and the others wait`() throws {
         let stage = try DaemonStage()
         let daemon = try stage.start()
