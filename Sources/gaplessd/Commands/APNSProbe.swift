@@ -26,7 +26,7 @@ enum APNSProbe {
         while .now < deadline {
             for event in events.drain() {
                 switch event {
-                case .opened(_, let address, let streams): return "ok, \(address), \(streams) streams"
+                case .opened(_, let address, let streams): return "ok, \(address), \(streams) stream\(streams == 1 ? "" : "s")"
                 case .dialFailed(_, let address, let fault, _), .closed(_, let address, let fault):
                     throw ProbeFault(fault, at: address)
                 case .tokens(let news): news.warn()
