@@ -7,7 +7,9 @@ import Clocks
 struct PoolMachine {
     enum Effect: Equatable {
         case dial(SessionID, startsSlowly: Bool)
+        /// It takes no more and hears out what is in flight; while it dials, it gives up.
         case drain(SessionID)
+        /// Whatever is in flight.
         case end(SessionID)
         case tell(PoolEvent)
     }
@@ -66,15 +68,12 @@ struct PoolMachine {
 
     mutating func opened(_ id: SessionID, address: String, streams: Int, now: Instant) -> [Effect] {
         guard let session = sessions[id] else { return [] }
-        sessions[id]?.phase = .open
+        let isWanted = session.phase == .dialing && session.generation == generation
+        sessions[id]?.phase = isWanted ? .open : .draining
         sessions[id]?.openedAt = now
         let effects = [Effect.tell(.opened(id, address: address, streams: streams))]
         if isClosing { return effects + [.end(id)] }
-        if session.generation != generation {
-            sessions[id]?.phase = .draining
-            return effects + [.drain(id)]
-        }
-        return effects + drainReplaced()
+        return effects + (isWanted ? drainReplaced() : [.drain(id)])
     }
 
     /// It takes no more and hears out what is in flight.
@@ -168,7 +167,6 @@ struct PoolMachine {
             return leftIsOpen == rightIsOpen ? left > right : rightIsOpen
         }
         return youngest.prefix(max(0, own.count - target)).map { id in
-            if own[id]?.phase == .dialing { return .end(id) }
             sessions[id]?.phase = .draining
             return .drain(id)
         }
@@ -185,13 +183,14 @@ struct PoolMachine {
         nextDial = now
     }
 
-    /// Ends dials and drains sessions of older generations.
+    /// Drains sessions of older generations, also those that are being dialled: they may have opened and have pushes in flight
+    /// before this machine hears of it.
     private mutating func letGo(where isWanted: (borrowing Session) -> Bool) -> [Effect] {
         var effects: [Effect] = []
         for id in sessions.keys.sorted() {
             guard let session = sessions[id], session.generation < generation, isWanted(session) else { continue }
             switch session.phase {
-            case .dialing: effects.append(.end(id))
+            case .dialing: effects.append(.drain(id))
             case .open:
                 sessions[id]?.phase = .draining
                 effects.append(.drain(id))
