@@ -200,21 +200,26 @@ struct DaemonRetryTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    /// While there is another. So both must be open for the daemon, too, and none may have reason to go: between three answers of
+    /// 500 each has one of 200.
     @Test(arguments: [500, 503])
     func `a retry does not meet the session again that failed it`(status: Int) throws {
         let stage = try DaemonStage()
         let daemon = try stage.start()
         try stage.open(daemon)
-        #expect(waitUntil { stage.simulator.totals.connections == 2 })
+        #expect(waitUntil { daemon.reports.count { $0.contains(" is open, ") } == 2 })
         let tokens = (0..<20).map { deviceToken($0) }
         for token in tokens { stage.simulator.plan(token: token, answers: [.usual(status)]) }
-        for token in tokens {
+        for (index, token) in tokens.enumerated() {
             let before = stage.simulator.totals.accepted
             try stage.push(pushJob(token))
             #expect(stage.accepts(before + 1))
             let sessions = stage.simulator.ledger.requests(for: token).map(\.connection)
             #expect(sessions.count == 2 && sessions[0] != sessions[1], "\(sessions)")
+            try stage.push(pushJob(deviceToken(100 + index)))
+            #expect(stage.accepts(before + 2))
         }
+        #expect(stage.simulator.totals.connections == 2)
         #expect(daemon.stop()?.status == 0)
     }
 }
