@@ -90,10 +90,13 @@ struct DaemonMemoryTests {
         try stage.redis.restart()
         try stage.reconnect()
         #expect(daemon.says("Redis was put back to an earlier state"), "\(daemon.standardError)")
-        #expect(stage.accepts(101), "what Redis has again is pushed again")
         #expect(try stage.drains())
+        // What Redis has again is pushed again, unless it was settled by a batch that Redis had no time to confirm: that is repeated.
         let status = try stage.status()
-        #expect(status.counters[.maybeDuplicate] == 50)
+        let again = stage.simulator.totals.accepted - 51
+        #expect((1...50).contains(again))
+        #expect(status.counters[.maybeDuplicate] == Int64(again))
+        #expect(status.counters[.sent] == 51)
         #expect(status.unexplained == 0)
         #expect(daemon.stop()?.status == 0)
     }

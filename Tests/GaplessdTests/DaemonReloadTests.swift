@@ -28,12 +28,13 @@ struct DaemonReloadTests {
         try stage.write(["pool_size": "1"])
         daemon.signal(SIGHUP)
         #expect(daemon.says("Reloaded"))
-        #expect(waitUntil { stage.simulator.totals.openConnections == 1 })
-        // Accepted by the right one, while the wrong one has yet to refuse the others.
+        #expect(waitUntil { daemon.reports.count { $0.contains(" is open, ") } == 2 })
+        // Accepted by the right one, while the wrong one has yet to refuse the others, and those that its session took before it
+        // heard that it drains.
         try stage.push((10..<30).map { pushJob(deviceToken($0)) })
         #expect(stage.accepts(30), "\(daemon.standardError)")
         #expect(try stage.drains())
-        #expect(wrong.totals.requests == 10)
+        #expect(wrong.totals.requests >= 10)
         #expect(try stage.status().dead == 0)
         #expect(try stage.status().feedback == 0)
         #expect(daemon.stop()?.status == 0)
