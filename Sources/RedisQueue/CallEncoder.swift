@@ -121,6 +121,7 @@ struct CallEncoder {
             [
                 String(number), String(registration.counter), String(registration.confirmed), registration.isExpected ? "1" : "0",
                 String(birthMark &+ number),  // Another each time: the same worker may see Redis emptied twice.
+                String(max(0, settings.deadLetterMax)),
             ] + information)
     }
 

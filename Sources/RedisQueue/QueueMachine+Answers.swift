@@ -145,7 +145,7 @@ extension QueueMachine {
     }
 
     /// They are kept without end where no maximum is set: said at 10,000 and at every 10,000 more, not each time.
-    private mutating func noticed(deadLetters count: Int) {
+    mutating func noticed(deadLetters count: Int) {
         guard count > 0 else { return }
         let step = QueueMachine.manyDeadLetters
         if count >= deadLettersToSay { effects.append(.report(.deadLettersMany(count))) }

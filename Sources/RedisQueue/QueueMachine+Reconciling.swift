@@ -10,8 +10,9 @@ extension QueueMachine {
             numberTaken(taken)
             return true
         }
-        guard items.count >= 5, let stored = items[1].text.flatMap({ Int64($0) }), let born = items[2].text,
-            let recovered = items[3].integer.flatMap(Recovered.init), let due = items[4].integer
+        guard items.count >= 6, let stored = items[1].text.flatMap({ Int64($0) }), let born = items[2].text,
+            let recovered = items[3].integer.flatMap(Recovered.init), let due = items[4].integer,
+            let letters = items[5].integer
         else { return false }
         lease.beatConfirmed(sentAt: sentAt)
         startReconciling()
@@ -22,10 +23,11 @@ extension QueueMachine {
             warnings.append("Redis was put back to an earlier state: what it has again is pushed again")
         }
         bornSeen = born
+        lettersSeen = Int(letters)
         isRegistered = true
         hear(recovered, now: now)
         learned(due: due, now: now)
-        look(at: items.dropFirst(5), now: now, isGone: isGone)
+        look(at: items.dropFirst(6), now: now, isGone: isGone)
         sendSettlements()
         if isCluster { expect(.nodes) }
         if !hasWarned { expect(.info) }

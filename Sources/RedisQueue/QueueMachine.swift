@@ -106,6 +106,8 @@ struct QueueMachine {
     var solitude = Solitude.unneeded
     var popsOne = false
     var deadLettersToSay = QueueMachine.manyDeadLetters
+    /// Dead letters that the list had as this worker was registered.
+    var lettersSeen = 0
     /// The birth mark of the data set in which all that we hold stands, and of the one that is being reconciled.
     var born: String?
     var bornSeen: String?
@@ -208,6 +210,7 @@ struct QueueMachine {
         if places > 0 { offeredAt = now }
         lastSaid = nil
         effects.append(.report(.connected(warnings: warnings)))
+        noticed(deadLetters: lettersSeen)
         warnings = []
     }
 

@@ -55,17 +55,18 @@ package enum Scripts {
     ///
     /// KEYS: nothing, workers, worker:W, inflight:W, stats, recovered:1, :2, :3, Q, delayed, dead, feedback, results or nothing.
     /// ARGV: W, number, heartbeat counter, last settlement this worker knows to be done, 1 when it believes itself
-    /// registered, a random number, then fields of worker:W.
+    /// registered, a random number, 0 where dead letters are kept without end, then fields of worker:W.
     ///
     /// Answers `{'NUMBER', n}` when a higher number n is in use; else present (1 or 0), the last settlement as it was
     /// stored, also when this worker was among the last to be reaped (-1: none), the random number that was stored first in this data set
-    /// (another than before: Redis was emptied), how urgent the recovered are, when `delayed` is due, and all workers with
-    /// their counters.
+    /// (another than before: Redis was emptied), how urgent the recovered are, when `delayed` is due, how many dead letters there
+    /// are where they are kept without end (else 0), and all workers with their counters.
     static let register = Script(
         due + waiting + """
             redis.call('LLEN', KEYS[9]) redis.call('HLEN', KEYS[4]) redis.call('ZCARD', KEYS[10])
             for i = 6, 8 do redis.call('LLEN', KEYS[i]) end
-            redis.call('LLEN', KEYS[11]) redis.call('LLEN', KEYS[12])
+            local letters = redis.call('LLEN', KEYS[11])
+            redis.call('LLEN', KEYS[12])
             if KEYS[13] ~= KEYS[1] then redis.call('XLEN', KEYS[13]) end
             local born = redis.call('HGET', KEYS[5], 'born')
             local present = redis.call('ZSCORE', KEYS[2], ARGV[1])
@@ -76,7 +77,7 @@ package enum Scripts {
             redis.call('DEL', KEYS[1])
             local settled = ARGV[4]
             if state[2] and tonumber(state[2]) > tonumber(settled) then settled = state[2] end
-            redis.call('HSET', KEYS[3], 'number', ARGV[2], 'settled', settled, unpack(ARGV, 7))
+            redis.call('HSET', KEYS[3], 'number', ARGV[2], 'settled', settled, unpack(ARGV, 8))
             redis.call('ZADD', KEYS[2], ARGV[3], ARGV[1])
             if not born then
               born = ARGV[6]
@@ -85,6 +86,7 @@ package enum Scripts {
               redis.pcall('HINCRBY', KEYS[5], 'fenced', 1)
             end
             local answer = {present and 1 or 0, known or '-1', born, waiting(KEYS[6], KEYS[7], KEYS[8]), due(KEYS[10])}
+            answer[6] = ARGV[7] == '0' and letters or 0
             for _, item in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')) do answer[#answer + 1] = item end
             return answer
             """)

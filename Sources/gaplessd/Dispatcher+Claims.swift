@@ -121,6 +121,7 @@ extension Dispatcher {
             let milliseconds = Int64(min(due * 1000, 9_007_199_254_740_992))
             let effect = Settlement.Effect.delay(job: claim.bytes, .at(milliseconds: milliseconds), isRetry: false)
             lists[list].queue.settle(Settlement(id: claim.id, effect: effect))
+            counters.postponed += 1
             return true
         }
         let number: Int
@@ -159,6 +160,7 @@ extension Dispatcher {
         }
         lists[list].cutBytes += parts.reduce(0) { $0 + $1.count }
         lists[list].queue.settle(Settlement(id: claim.id, effect: .split(into: parts)))
+        counters.released += 1
         return true
     }
 
@@ -168,6 +170,7 @@ extension Dispatcher {
         guard let pause = memory.pause(key, now: now) else { return false }
         lists[job.list].queue.settle(
             Settlement(id: claim.id, effect: .delay(job: claim.bytes, .after(pause), isRetry: false)))
+        counters.postponed += 1
         return true
     }
 
@@ -179,19 +182,13 @@ extension Dispatcher {
 
     /// The app that the job names, by `app` or by `topic`, else the one of the top level. Nothing goes out without a topic.
     private func route(_ job: borrowing Job) throws(JobFault) -> Int {
-        guard let app = app(of: job) else {
+        guard let app = routes.app(name: job.app, topic: job.topic) else {
             if let name = job.app { throw .structure("app \"\(name)\" is unknown") }
             let topic = job.topic.map { "no app has the topic \($0)" }
             throw .structure(topic ?? "app and topic are missing, and the settings have no credential at the top level")
         }
         if apps[app].lacksTopic(for: job) { throw .structure("topic is missing, and \(apps[app].words) has none") }
         return app
-    }
-
-    private func app(of job: borrowing Job) -> Int? {
-        if let name = job.app { return apps.firstIndex { $0.name == name } }
-        if apps.count > 1, let topic = job.topic, let app = apps.firstIndex(where: { $0.topic == topic }) { return app }
-        return topLevelApp
     }
 
     private mutating func giveBack(_ claim: ClaimedJob, list: Int, toTail: Bool) -> Bool {

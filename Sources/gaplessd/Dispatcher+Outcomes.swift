@@ -207,6 +207,7 @@ extension Dispatcher {
     private mutating func postpone(_ number: UInt64, by pause: Duration) {
         guard phase == .running else { return release(number) }
         guard let job = remove(number) else { return }
+        counters.postponed += 1
         settle(job, .delay(job: forReturn(job), .after(pause), isRetry: false))
     }
 

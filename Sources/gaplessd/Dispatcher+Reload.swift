@@ -7,12 +7,14 @@ extension Dispatcher {
     typealias ReadAnew = () -> Result<Configuration, SettingsRefusal>
 
     mutating func reload() {
+        guard phase == .running else { return log.warning("Reload ignored: gaplessd is stopping.") }
         switch readAnew() {
         case .failure(let refusal): refuse(refusal.lines)
         case .success(let new):
             let fixed = new.settings.differencesThatNeedARestart(from: settings)
             if !fixed.isEmpty {
-                return refuse(fixed.map { "\($0): cannot change while gaplessd runs; restart it, or put the old value back" })
+                return refuse(
+                    fixed.map { "\(new.file): \($0): cannot change while gaplessd runs; restart it, or put the old value back" })
             }
             do {
                 try watch.follow(new)
@@ -33,6 +35,7 @@ extension Dispatcher {
         settings = new.settings
         plan = DaemonPlan(new.settings)
         reader = JobReader(retryLimit: plan.policy.limit, appNames: Set(apps.compactMap(\.name)))
+        routes = AppRoutes(names: apps.map(\.name), new.credentials)
         certificates = CertificateWatch(new, now: wallClock.unixSeconds)
         nextCertificateCheck = now
         filter = new.filter

@@ -54,8 +54,7 @@ struct Dispatcher: ~Copyable {
     var certificates: CertificateWatch
     var nextCertificateCheck = Instant.now
     let apps: [PushApp]
-    /// The app without a name, if the settings have one.
-    let topLevelApp: Int?
+    var routes: AppRoutes
     let lists: [List]
     let deliveries: Mailbox<Delivery>
     let poolEvents: [Mailbox<PoolEvent>]
@@ -102,7 +101,7 @@ struct Dispatcher: ~Copyable {
         self.log = log
         self.watch = watch
         self.apps = apps
-        topLevelApp = apps.firstIndex { $0.name == nil }
+        routes = AppRoutes(names: apps.map(\.name), configuration.credentials)
         self.lists = lists
         self.deliveries = deliveries
         self.poolEvents = poolEvents
@@ -254,10 +253,11 @@ struct Counters: Sendable, Equatable, CustomStringConvertible {
     var dead = 0
     var expired = 0
     var released = 0
+    var postponed = 0
 
     var description: String {
         "claimed \(claimed), sent \(sent), retried \(retried), resent \(resent), dead \(dead), expired \(expired), "
-            + "released \(released)"
+            + "released \(released), postponed \(postponed)"
     }
 }
 

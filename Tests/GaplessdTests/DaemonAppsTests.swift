@@ -44,6 +44,31 @@ struct DaemonAppsTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    /// With a credential at the top level, and without one, where the topic alone says that the only app is meant.
+    @Test(arguments: [true, false])
+    func `a topic picks an app whose own it is, or whose certificate is for it`(hasTopLevel: Bool) throws {
+        let stage = try DaemonStage(topics: ["com.example.cert", "com.example.cert.voip"]) { $0.topics = [] }
+        let top: [String: String?] = hasTopLevel
+            ? [:] : ["apns_auth_key_path": nil, "apns_auth_key_id": nil, "apns_team_id": nil, "apns_topic": nil]
+        let app = #"{"cert": {"apns_cert_path": "credentials/client.pem", "apns_key_path": "credentials/client-key.pem"}}"#
+        let daemon = try stage.start(top.merging(["apps": app]) { $1 })
+        try stage.push([
+            pushJob("0a", #""topic":"com.example.cert""#), pushJob("0b", #""topic":"com.example.cert.voip","push_type":"voip""#),
+        ])
+        #expect(stage.accepts(2), "\(daemon.standardError)")
+        let connections = stage.simulator.ledger.entries.map(\.connection)
+        try stage.push(pushJob("0c", #""topic":"com.example.other""#))
+        #expect(try stage.drains())
+        if hasTopLevel {
+            #expect(stage.accepts(3))
+            #expect(stage.simulator.ledger.requests(for: "0c").allSatisfy { !connections.contains($0.connection) })
+        } else {
+            #expect(daemon.says("no app has the topic com.example.other"))
+        }
+        #expect(try stage.status().dead == (hasTopLevel ? 0 : 1))
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `one that is held does not stop another, and loses nothing`() throws {
         let stage = try DaemonStage(topics: ["com.example.cert"]) { $0.topics = [DaemonStage.topic, "com.example.cert"] }
         let daemon = try stage.start(["apps": Self.apps])

@@ -70,6 +70,44 @@ struct DaemonDrainTests {
         #expect(next.stop()?.status == 0)
     }
 
+    @Test func `with at_most_once, of which Redis has nothing, all goes back at the second signal`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(["drain_timeout": "60", "redis_delivery": "\"at_most_once\""])
+        try stage.open(daemon)
+        stage.simulator.behave { $0.script.failures = [.init(.silent, 1)] }
+        let jobs = (0..<50).map { pushJob(deviceToken($0)) }
+        try stage.push(jobs)
+        #expect(waitUntil { stage.simulator.totals.requests == 51 })
+        daemon.signal(SIGTERM)
+        #expect(daemon.says("Draining: "))
+        let start = Instant.now
+        daemon.signal(SIGTERM)
+        daemon.signal(SIGINT)
+        #expect(daemon.process.wait(atMost: .seconds(10))?.status == 0)
+        #expect(Instant.now - start < .seconds(3))
+        #expect(daemon.complaints.contains("[Gapless W] STAMP Leaving at once: 50 jobs in flight go back to the list."))
+        #expect(try Set(stage.backlog()) == Set(jobs))
+        #expect(try stage.counter(.maybeDuplicate) == 50)
+    }
+
+    @Test func `a reload while it stops is ignored, and said`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start(["drain_timeout": "60"])
+        try stage.open(daemon)
+        stage.simulator.behave { $0.script.failures = [.init(.silent, 1)] }
+        try stage.push(pushJob("0a"))
+        #expect(waitUntil { stage.simulator.totals.requests == 2 })
+        let sessions = stage.simulator.totals.connections
+        daemon.signal(SIGTERM)
+        #expect(daemon.says("Draining: "))
+        daemon.signal(SIGHUP)
+        #expect(daemon.says("Reload ignored: gaplessd is stopping."))
+        daemon.signal(SIGTERM)
+        #expect(daemon.process.wait(atMost: .seconds(10))?.status == 0)
+        #expect(daemon.says("Leaving at once: what is in flight (1 job) stays in Redis, and the next gaplessd takes it over."))
+        #expect(stage.simulator.totals.connections == sessions)
+    }
+
     @Test func `with an empty list and idle sessions it is gone in a moment`() throws {
         let stage = try DaemonStage()
         let daemon = try stage.start()

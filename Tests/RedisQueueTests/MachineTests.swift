@@ -23,7 +23,7 @@ struct QueueMachineTests {
         machine.advance(now: start)
         machine.connected()
         let registration = Call.register(.init(counter: machine.counter, confirmed: 0, isExpected: machine.isRegistered))
-        answer(registration, [.integer(0), .string(bytes("-1")), .string(bytes("mark")), .integer(0), .integer(-1)])
+        answer(registration, [.integer(0), .string(bytes("-1")), .string(bytes("mark")), .integer(0), .integer(-1), .integer(0)])
         machine.answered(.info, .string(bytes("aof_enabled:1\r\n")), sentAt: start, now: start) { _ in false }
         answer(.fields, [])
         machine.effects = []
@@ -41,7 +41,7 @@ struct QueueMachineTests {
         #expect(effects() == [.call(.register(.init(counter: 1, confirmed: 0, isExpected: false)))])
         answer(
             .register(.init(counter: 1, confirmed: 0, isExpected: false)),
-            [.integer(0), .string(bytes("-1")), .string(bytes("mark")), .integer(0), .integer(-1)])
+            [.integer(0), .string(bytes("-1")), .string(bytes("mark")), .integer(0), .integer(-1), .integer(0)])
         #expect(effects() == [.call(.info), .call(.fields)])
         machine.answered(.info, .error("NOPERM no"), sentAt: start, now: start) { _ in false }
         #expect(effects().isEmpty)
@@ -161,7 +161,7 @@ struct QueueMachineTests {
         machine.connected()
         _ = effects()
         let registration = Call.register(.init(counter: 2, confirmed: 0, isExpected: true))
-        answer(registration, [.integer(1), .string(bytes("0")), .string(bytes("mark")), .integer(0), .integer(-1)])
+        answer(registration, [.integer(1), .string(bytes("0")), .string(bytes("mark")), .integer(0), .integer(-1), .integer(0)])
         #expect(effects() == [.call(.settle(batch)), .call(.fields)])
         answer(.settle(batch), [.integer(0), .integer(0), .integer(-2)])
         answer(.fields, [.string(bytes("2")), .string(bytes("9")), .string(bytes("rubbish"))])
@@ -177,7 +177,7 @@ struct QueueMachineTests {
         machine.advance(now: start + .seconds(3))
         machine.connected()
         let registration = Call.register(.init(counter: 2, confirmed: 0, isExpected: true))
-        let welcome: [RedisReply] = [.integer(1), .string(bytes("0")), .string(bytes("mark")), .integer(0), .integer(-1)]
+        let welcome: [RedisReply] = [.integer(1), .string(bytes("0")), .string(bytes("mark")), .integer(0), .integer(-1), .integer(0)]
         answer(registration, welcome)
         _ = effects()
         answer(.fields, [.string(bytes("3")), .string(bytes("1:2"))])

@@ -36,7 +36,7 @@ struct ServerWordsTests {
     private mutating func register(counter: Int64 = 1, isExpected: Bool = false) {
         machine.connected()
         let registration = Call.register(.init(counter: counter, confirmed: 0, isExpected: isExpected))
-        let items: [RedisReply] = [.integer(0), .string(bytes("-1")), .string(bytes("mark")), .integer(0), .integer(-1)]
+        let items: [RedisReply] = [.integer(0), .string(bytes("-1")), .string(bytes("mark")), .integer(0), .integer(-1), .integer(0)]
         answer(registration, .array(items))
     }
 

@@ -42,16 +42,9 @@ struct SingleSend {
 
     /// The app that the daemon would choose: by `app`, else by `topic`, else the top level. None where nobody names a topic.
     static func route(_ job: Job, _ configuration: Configuration) -> Int? {
-        let (apps, credentials) = (configuration.settings.apps, configuration.credentials)
-        let number: Int?
-        if let name = job.app {
-            number = apps.firstIndex { $0.name == name }
-        } else if apps.count > 1, let topic = job.topic, let app = credentials.firstIndex(where: { $0.topic == topic }) {
-            number = app
-        } else {
-            number = apps.firstIndex { $0.name == nil }
-        }
-        guard let number, job.topic ?? credentials[number].topic != nil else { return nil }
+        let routes = AppRoutes(names: configuration.settings.apps.map(\.name), configuration.credentials)
+        let number = routes.app(name: job.app, topic: job.topic)
+        guard let number, job.topic ?? configuration.credentials[number].topic != nil else { return nil }
         return number
     }
 

@@ -71,6 +71,7 @@ struct MetricsReport {
         let totals: [(String, Int)] = [
             ("claimed", counters.claimed), ("sent", counters.sent), ("retried", counters.retried), ("resent", counters.resent),
             ("dead", counters.dead), ("expired", counters.expired), ("released", counters.released),
+            ("postponed", counters.postponed),
         ]
         for (name, total) in totals {
             metrics.add(
@@ -120,7 +121,7 @@ extension Counter {
         case .postponed: "Jobs claimed before their not_before."
         case .dead: "Jobs that became dead letters, expired ones not among them."
         case .expired: "Jobs that became dead letters as too late."
-        case .released: "Jobs that went back to the list as they were."
+        case .released: "Jobs that went back to the list, as they were or cut into one for each device."
         case .recovered: "Jobs taken over from dead workers."
         case .resent: "Resends that used up no retry."
         case .fenced: "Workers that were taken for dead and came back."
