@@ -14,6 +14,8 @@ public struct Notification: Sendable {
     public var headers: SharedHeaders
     /// Unix seconds for `apns-expiration`; 0 is one attempt and no storing, `nil` leaves the header out.
     public var expiration: Int64?
+    /// Seconds from the send to `expiration`, where that counts from the send; else 0: then it is fixed, and none is sent once it has passed.
+    public var lifetime: Int64
     /// The session that a resend should not meet again, as long as there is another.
     public var avoiding: SessionID?
     private let rare: RareHeaders?
@@ -25,7 +27,7 @@ public struct Notification: Sendable {
 
     public init(
         id: UInt64, bytes: [UInt8], token: Range<Int>, payload: Range<Int>, headers: SharedHeaders,
-        expiration: Int64? = nil, apnsID: String? = nil, collapseID: String? = nil, avoiding: SessionID? = nil
+        expiration: Int64? = nil, lifetime: Int64 = 0, apnsID: String? = nil, collapseID: String? = nil, avoiding: SessionID? = nil
     ) {
         self.id = id
         self.bytes = bytes
@@ -33,8 +35,27 @@ public struct Notification: Sendable {
         self.payload = payload
         self.headers = headers
         self.expiration = expiration
+        self.lifetime = lifetime
         self.avoiding = avoiding
         rare = apnsID == nil && collapseID == nil ? nil : RareHeaders(apnsID: apnsID, collapseID: collapseID)
+    }
+
+    /// What becomes of the deadline of a notification that is sent at this time.
+    enum Timing: Equatable {
+        case asItIs
+        /// It counts from the send.
+        case later(Int64)
+        case tooLate
+    }
+
+    /// - Parameter time: Unix seconds.
+    @inline(__always)
+    func timing(at time: Int64) -> Timing {
+        guard let expiration, expiration > 0 else { return .asItIs }
+        if lifetime == 0 { return expiration < time ? .tooLate : .asItIs }
+        let (sum, isTooLarge) = time.addingReportingOverflow(lifetime)
+        let own = isTooLarge ? .max : sum
+        return own == expiration ? .asItIs : .later(own)
     }
 
     /// What few notifications have, in one object: each reference inside a notification is counted up and down wherever one is

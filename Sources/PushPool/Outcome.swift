@@ -10,6 +10,10 @@ public enum Outcome: Sendable, Equatable {
     case maybeProcessed(SessionFault)
     /// No answer within the request timeout, on a session that lives (its PING was answered).
     case timedOut
+    /// Its deadline had passed when a session came to take it: it was not sent.
+    case outdated
+    /// No end yet: it is sent with this deadline, later than the one it was handed over with (`Notification.lifetime`).
+    case begun(expiration: Int64)
 }
 
 /// An answer other than 200.

@@ -1,4 +1,5 @@
 import Clocks
+import Glibc
 internal import Sockets
 internal import Threads
 
@@ -191,12 +192,26 @@ struct SessionLoop: ~Copyable {
         asksAgain = context.shared.queue.take(into: batch, free: free, for: context.id, now: now)
         if batch.isEmpty { return }
         refreshToken()
+        let time = Int64(time(nil))
         while let notification = batch.popFirst() {
-            submit(notification)
+            submit(notification, at: time)
             // Full records leave at once, while they are in the processor's cache.
             if codec.out.count >= Wire.recordBytes { end(after: wire.write(from: &codec, least: Wire.recordBytes)) }
         }
         perform()
+    }
+
+    /// - Parameter time: Unix seconds. time(2) may lag a hundredth of a second behind: a deadline is never missed by it.
+    private mutating func submit(_ notification: Notification, at time: Int64) {
+        switch notification.timing(at: time) {
+        case .asItIs: submit(notification)
+        case .tooLate: outbox.append(Delivery(id: notification.id, session: context.id, outcome: .outdated))
+        case .later(let expiration):
+            var notification = notification
+            notification.expiration = expiration
+            outbox.append(Delivery(id: notification.id, session: context.id, outcome: .begun(expiration: expiration)))
+            submit(notification)
+        }
     }
 
     private mutating func submit(_ notification: Notification) {

@@ -116,8 +116,7 @@ package enum Scripts {
               redis.call('LLEN', KEYS[3])
               redis.call('DEL', KEYS[1])
               for i = #ripe, 1, -1 do
-                local bar = string.find(ripe[i], '|', 1, true)
-                redis.call('LPUSH', KEYS[3], string.sub(ripe[i], (bar or 0) + 1))
+                redis.call('LPUSH', KEYS[3], string.sub(ripe[i], string.match(ripe[i], '^[^|{]+:[%d:]+|()') or 1))
               end
               redis.call('ZREM', KEYS[2], unpack(ripe))
             end

@@ -199,10 +199,11 @@ extension Dispatcher {
 
     private mutating func leaseInDoubt(_ list: Int) {
         lists[list].isInDoubt = true
-        log.warning("No word from Redis for most of the lease: nothing more goes on the wire until it answers.")
+        let what = lists.count == 1 ? "" : " of \(lists[list].name)"
+        log.warning("No word from Redis for most of the lease: nothing more\(what) goes on the wire until it answers.")
+        let numbers = Set(held.numbers { $0.list == list })
         for app in apps {
-            let waiting = app.pool.withdraw()
-            for number in waiting {
+            for number in app.pool.withdraw(numbers) {
                 if let job = held[number] { app.outgoing.append(app.notification(number, job)) }
             }
         }

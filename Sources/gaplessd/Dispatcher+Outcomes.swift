@@ -21,6 +21,10 @@ extension Dispatcher {
         case .settleDelivered: delivered(delivery.id, apnsID: nil)
         case .resend(let mayDuplicate): resend(delivery, mayDuplicate: mayDuplicate)
         case .postpone(let pause): postpone(delivery.id, by: pause)
+        case .keepDeadline(let expiration): job.expiration = expiration
+        case .buryExpired:
+            perform(app.gate.probeWasInconclusive(now: now), app: job.app)
+            if let job = remove(delivery.id) { buryExpired(job, wasSent: false) }
         case .retryLater(let delay, let pausesToken):
             perform(app.gate.probeWasInconclusive(now: now), app: job.app)
             let key = TokenMemory.Key(app: job.app, token: job.token)
@@ -66,11 +70,9 @@ extension Dispatcher {
     /// Out again at once, on another session if there is one. Not while leaving, and not while the app is held.
     private mutating func resend(_ delivery: Delivery, mayDuplicate: Bool) {
         guard let job = held[delivery.id] else { return }
-        job.resends += 1
         job.maybeDuplicates += mayDuplicate ? 1 : 0
         job.avoiding = delivery.session
         let app = apps[job.app]
-        counters.resent += 1
         guard phase == .running, app.gate.allowance(now: now) > 0 || app.gate.phase == .open else {
             return release(delivery.id)
         }
@@ -78,6 +80,8 @@ extension Dispatcher {
             release(delivery.id)
             return perform(app.gate.probeWasInconclusive(now: now), app: job.app)
         }
+        job.resends += 1
+        counters.resent += 1
         app.outgoing.append(app.notification(delivery.id, job))
     }
 
@@ -200,7 +204,7 @@ extension Dispatcher {
         guard let job = remove(number) else { return }
         counters.released += 1
         let isAsItWas = job.maybeDuplicates == 0 || phase != .running
-        settle(job, isAsItWas ? .release(toTail: toTail || apps.count > 1) : .split(into: [forReturn(job)]))
+        settle(job, isAsItWas ? .release(toTail: toTail || apps.count > 1) : .split(into: [job.job.markedAsDoubtful(job.doubtful, deadline: job.deadlineToKeep)]))
     }
 
     /// Waits in Redis, uncounted. On the way out it goes back at once: the next process has other sessions.
@@ -208,11 +212,8 @@ extension Dispatcher {
         guard phase == .running else { return release(number) }
         guard let job = remove(number) else { return }
         counters.postponed += 1
-        settle(job, .delay(job: forReturn(job), .after(pause), isRetry: false))
-    }
-
-    private func forReturn(_ job: HeldJob) -> [UInt8] {
-        job.maybeDuplicates == 0 ? job.job.bytes : job.job.markedAsDoubtful(job.doubtful, deadline: job.deadlineToKeep)
+        // It has been sent: the deadline of the first send stays.
+        settle(job, .delay(job: job.job.markedAsDoubtful(job.doubtful, deadline: job.deadlineToKeep), .after(pause), isRetry: false))
     }
 
     mutating func buryExpired(_ job: HeldJob, wasSent: Bool) {
@@ -245,7 +246,8 @@ extension Dispatcher {
     }
 
     mutating func buryCrashSuspect(_ claim: ClaimedJob, list: Int) {
-        log.error("A job was in flight at three crashes, the last time alone: it is now a dead letter (crash_suspect).")
+        let identifier = JobReader.identity(of: claim.bytes).identifier.map { " (ID \(String(decoding: $0, as: UTF8.self)))" } ?? ""
+        log.error("A job\(identifier) was in flight at four crashes, the last time alone: it is now a dead letter (crash_suspect).")
         buryUnsent(claim, list: list, reason: "crash_suspect")
     }
 

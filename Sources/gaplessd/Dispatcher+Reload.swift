@@ -10,7 +10,8 @@ extension Dispatcher {
         guard phase == .running else { return log.warning("Reload ignored: gaplessd is stopping.") }
         switch readAnew() {
         case .failure(let refusal): refuse(refusal.lines)
-        case .success(let new):
+        case .success(let read):
+            let new = read.ordered(like: settings.apps.map(\.name))
             let fixed = new.settings.differencesThatNeedARestart(from: settings)
             if !fixed.isEmpty {
                 return refuse(
@@ -56,6 +57,19 @@ extension Dispatcher {
             perform(effects, app: index)
         }
         log.info("Reloaded: new sessions come up with the settings and credentials as they are now; until one is open those of before go on.")
+    }
+}
+
+extension Configuration {
+    /// The same, its apps in the order of these names; as it is where the names are others.
+    fileprivate func ordered(like names: [String?]) -> Configuration {
+        let own = settings.apps.map(\.name)
+        let places = names.compactMap { own.firstIndex(of: $0) }
+        guard own.count == names.count, places.count == names.count else { return self }
+        var ordered = self
+        ordered.settings.apps = places.map { settings.apps[$0] }
+        ordered.credentials = places.map { credentials[$0] }
+        return ordered
     }
 }
 

@@ -181,9 +181,20 @@ struct Dispatcher: ~Copyable {
     }
 
     /// Hands this turn's notifications to the pools, each pool's with one lock.
+    ///
+    /// Jobs of a list whose Redis is silent stay here: they may be another worker's soon.
     private mutating func sendOutgoing() {
-        if lists.contains(where: \.isInDoubt) { return }
-        for app in apps where !app.outgoing.isEmpty { app.pool.push(&app.outgoing) }
+        let isAnyInDoubt = lists.contains(where: \.isInDoubt)
+        for app in apps where !app.outgoing.isEmpty {
+            var doubted: [Notification] = []
+            if isAnyInDoubt {
+                doubted = app.outgoing.filter { held[$0.id].map { lists[$0.list].isInDoubt } ?? false }
+                app.outgoing.removeAll { held[$0.id].map { lists[$0.list].isInDoubt } ?? false }
+            }
+            app.pool.push(&app.outgoing)
+            app.doubted = doubted.count
+            if !doubted.isEmpty { app.outgoing = doubted }
+        }
     }
 
     private mutating func received(_ signal: SignalInbox.Signal) {

@@ -25,6 +25,7 @@ struct JobEnd: Equatable {
                 timestamp: rejection.timestamp)
         case .timedOut: self.init(reason: "Timeout")
         case .notProcessed(let fault), .maybeProcessed(let fault): self.init(reason: fault.logText)
+        case .outdated, .begun: self.init(reason: outcome.logText)
         }
     }
 }
@@ -32,6 +33,13 @@ struct JobEnd: Equatable {
 extension HeldJob {
     /// Sends so far: the first, the counted resends and the uncounted ones.
     private var sends: Int { job.attempts + 1 + job.doubtful + resends }
+
+    /// Seconds that the deadline is away from the first send, where that is the next one; 0 where there is no such deadline, or it
+    /// is fixed.
+    var lifetime: Int64 {
+        guard resends == 0, job.deadline == nil, case .after(let seconds) = job.expiry else { return 0 }
+        return seconds
+    }
 
     /// Uncounted resends so far after which APNs may have it twice.
     var doubtful: Int { job.doubtful + maybeDuplicates }
@@ -47,7 +55,7 @@ extension HeldJob {
     func deadLetter(_ end: JobEnd, at time: WallClock, worker: String, wasSent: Bool = true) -> [UInt8] {
         DeadLetter(
             reason: end.reason, status: end.status, apnsID: end.apnsID ?? job.apnsID, identifier: job.identifierJSON,
-            token: token, attempts: wasSent ? sends : job.attempts, at: time.unixSeconds, worker: worker, job: job.bytes
+            token: token, attempts: wasSent ? sends : sends - 1, at: time.unixSeconds, worker: worker, job: job.bytes
         ).record()
     }
 
@@ -61,7 +69,7 @@ extension HeldJob {
     func result(_ end: JobEnd, at time: WallClock, wasSent: Bool = true) -> [[UInt8]] {
         ResultEntry(
             identifier: job.identifierJSON, token: token, status: end.status, reason: end.reason, apnsID: end.apnsID ?? job.apnsID,
-            attempts: wasSent ? sends : job.attempts, at: time.unixSeconds
+            attempts: wasSent ? sends : sends - 1, at: time.unixSeconds
         ).fields()
     }
 }

@@ -12,7 +12,7 @@ final class HeldJob {
     /// Which app carries it.
     let app: Int
     /// `apns-expiration`, fixed at the first send; 0 is one attempt, and no deadline.
-    let expiration: Int64
+    var expiration: Int64
     /// Uncounted resends since its claim, and those of them after which APNs may have it twice.
     var resends = 0
     var maybeDuplicates = 0

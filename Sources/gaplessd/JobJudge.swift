@@ -135,7 +135,6 @@ extension JobMembers {
 extension JobMembers {
     /// The id goes into a header, so that nothing but base64 may be in it.
     private func broadcast(_ channel: JSONSlice) throws(JobFault) -> Job.Target {
-        if self[.token] != nil || self[.tokens] != nil { throw fault(channel, "channel and a token are both given") }
         if let collapse = self[.collapseID] { throw fault(collapse, "collapse_id is for tokens, not for a channel") }
         if let topic = self[.topic], !areBundleID(topic.utf8(in: bytes.span)) {
             throw fault(topic, "topic is no bundle id, and a channel belongs to one")

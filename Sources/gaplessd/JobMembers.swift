@@ -86,5 +86,7 @@ struct JobMembers: ~Copyable {
             if key == .tokens { tokensMember = name.range.lowerBound..<value.range.upperBound }
         }
         try cursor.finish(in: bytes)
+        // Beside a token it is a member of the producer's own: jobs had no channels in the original.
+        if self[.channel] != nil && (self[.token] != nil || self[.tokens] != nil) { values[JobKey.channel.rawValue] = nil }
     }
 }

@@ -16,9 +16,10 @@ extension Job {
         return Self.setting(marks, in: index.map { single(tokenAt: $0) } ?? bytes)
     }
 
-    /// The job as it goes back uncounted after sends that APNs may have had: neither their number nor the first deadline is forgotten.
+    /// The job as it goes back uncounted after sends: neither the number of those that APNs may have had nor the first deadline is
+    /// forgotten.
     func markedAsDoubtful(_ count: Int, deadline: Int64?) -> [UInt8] {
-        var marks = [(key: JobKey.doubtful, number: Int64(count))]
+        var marks = count > 0 ? [(key: JobKey.doubtful, number: Int64(count))] : []
         if let deadline { marks.append((.deadline, deadline)) }
         return Self.setting(marks, in: bytes)
     }

@@ -8,6 +8,8 @@ extension Outcome {
         case .rejected(let rejection):
             rejection.reason.isEmpty ? "\(rejection.status)" : "\(rejection.status) \(rejection.reason)"
         case .timedOut: "request timeout"
+        case .outdated: "Expired"
+        case .begun: "sent"
         case .notProcessed(let fault), .maybeProcessed(let fault): fault.logText
         }
     }
@@ -16,7 +18,7 @@ extension Outcome {
     var isInDoubt: Bool {
         switch self {
         case .timedOut, .maybeProcessed: true
-        case .delivered, .rejected, .notProcessed: false
+        case .delivered, .rejected, .notProcessed, .outdated, .begun: false
         }
     }
 

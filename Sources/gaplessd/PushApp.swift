@@ -18,6 +18,8 @@ final class PushApp {
     var held = 0
     /// Those of them that have their answer and wait for a first acceptance: they take no stream.
     var heldSuspects = 0
+    /// Those of `outgoing` that stay here, since the Redis of their list is silent.
+    var doubted = 0
     /// Those that are open.
     var sessions: Set<SessionID> = []
     /// Unix seconds; `nil` for a signing key.
@@ -49,13 +51,15 @@ final class PushApp {
     var label: String { name.map { "app \"\($0)\": " } ?? "" }
 
     /// Jobs that no session has taken yet.
-    var waiting: Int { pool.waiting + outgoing.count }
+    var waiting: Int { pool.waiting + outgoing.count - doubted }
+    /// Jobs that take up places.
+    private var placed: Int { held - heldSuspects - doubted }
 
     /// How many more of this app's jobs may be claimed. One batch more than the streams keeps sessions busy between claims.
     func places(now: Instant) -> Int {
         let streams = pool.capacity
         guard streams > 0 else { return 0 }
-        return max(0, min(gate.allowance(now: now) - held, streams + min(streams, 250) - (held - heldSuspects)))
+        return max(0, min(gate.allowance(now: now) - held, streams + min(streams, 250) - placed))
     }
 
     /// How many more of its jobs may be claimed for places of other apps: twice what it claims for its own is the most that it holds.
@@ -63,7 +67,7 @@ final class PushApp {
     var room: Int {
         let streams = pool.capacity
         guard gate.isOpen, streams > 0 else { return Int.max }
-        return max(0, 2 * (streams + min(streams, 250)) - (held - heldSuspects))
+        return max(0, 2 * (streams + min(streams, 250)) - placed)
     }
 
     /// Whether a job that was claimed may go out.
@@ -93,11 +97,11 @@ final class PushApp {
         if !isOwn, let other = held.job.rewritten(maskedPayload: held.maskedPayload) {
             return Notification(
                 id: number, bytes: other.bytes, token: other.token, payload: other.payload, headers: headers,
-                expiration: held.expiration, apnsID: held.job.apnsID, collapseID: held.job.collapseID, avoiding: held.avoiding)
+                expiration: held.expiration, lifetime: held.lifetime, apnsID: held.job.apnsID, collapseID: held.job.collapseID, avoiding: held.avoiding)
         }
         return Notification(
             id: number, bytes: held.job.bytes, token: token, payload: held.job.data, headers: headers,
-            expiration: held.expiration, apnsID: held.job.apnsID, collapseID: held.job.collapseID, avoiding: held.avoiding)
+            expiration: held.expiration, lifetime: held.lifetime, apnsID: held.job.apnsID, collapseID: held.job.collapseID, avoiding: held.avoiding)
     }
 }
 

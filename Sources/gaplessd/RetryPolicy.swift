@@ -45,6 +45,10 @@ struct RetryPolicy: Sendable, Equatable {
         case burySuspect(Verdict?)
         /// The credential's fault, not the job's: back to the list, and the app is held.
         case hold(HoldReason)
+        /// It is on its way, with this deadline.
+        case keepDeadline(Int64)
+        /// Its deadline had passed before it could be sent.
+        case buryExpired
         /// The provider token is too old: mint, reconnect, and out again uncounted.
         case renewToken
     }
@@ -72,6 +76,8 @@ struct RetryPolicy: Sendable, Equatable {
             return job.doubtful < Self.uncountedResends
                 ? .resend(mayDuplicate: true) : countedRetry(job, after: nil, random: random)
         case .timedOut: return countedRetry(job, after: nil, random: random)
+        case .outdated: return .buryExpired
+        case .begun(let expiration): return .keepDeadline(expiration)
         case .rejected(let rejection): return decide(rejection, job, random: random)
         }
     }
@@ -93,7 +99,7 @@ struct RetryPolicy: Sendable, Equatable {
 
     /// A session that says goodbye in an answer: like GOAWAY the first time, a counted retry from then on.
     private func resendOnce(_ job: Standing, _ rejection: Rejection, random: Double) -> Decision {
-        job.resends == 0
+        job.resends == 0 && job.attempts == 0
             ? .resend(mayDuplicate: false) : countedRetry(job, after: rejection.retryAfter, random: random)
     }
 

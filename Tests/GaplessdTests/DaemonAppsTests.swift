@@ -69,6 +69,23 @@ struct DaemonAppsTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    @Test func `their order in the file means nothing to a reload`() throws {
+        let stage = try DaemonStage()
+        func apps(_ names: [String]) -> [String: String?] {
+            let credential = #"{"apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#
+            return ["apps": "{" + names.map { #""\#($0)": \#(credential), "apns_topic": "com.example.\#($0)"}"# }.joined(separator: ", ") + "}"]
+        }
+        let daemon = try stage.start(apps(["one", "two", "three"]))
+        #expect(daemon.says(" is open, "))
+        try stage.write(apps(["three", "one", "two"]))
+        daemon.signal(SIGHUP)
+        #expect(daemon.says("Reloaded: "), "\(daemon.standardError)")
+        try stage.push(["one", "two", "three"].map { pushJob("0a", #""app":"\#($0)""#) })
+        #expect(stage.accepts(3))
+        #expect(Set(stage.simulator.ledger.entries.compactMap(\.topic)) == ["com.example.one", "com.example.two", "com.example.three"])
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `one that is held does not stop another, and loses nothing`() throws {
         let stage = try DaemonStage(topics: ["com.example.cert"]) { $0.topics = [DaemonStage.topic, "com.example.cert"] }
         let daemon = try stage.start(["apps": Self.apps])

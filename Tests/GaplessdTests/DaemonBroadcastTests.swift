@@ -77,7 +77,6 @@ struct DaemonBroadcastTests {
     }
 
     @Test(arguments: [
-        (#""token":"0a""#, "channel and a token are both given"), (#""tokens":["0a"]"#, "channel and a token are both given"),
         (#""collapse_id":"x""#, "collapse_id is for tokens, not for a channel"),
         (#""topic":"com.example/x""#, "topic is no bundle id, and a channel belongs to one"),
         (#""channel":"no base64""#, "channel is not base64"), (#""channel":"""#, "channel is empty"),
@@ -92,6 +91,21 @@ struct DaemonBroadcastTests {
         #expect(try stage.deadLetters().first?.text("job") == bad)
         #expect(daemon.says(fault))
         #expect(stage.simulator.totals.requests == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    /// Jobs of the original may have such a member of their own.
+    @Test(arguments: [#""token":"0a""#, #""tokens":["0a"]"#])
+    func `beside a token a channel means nothing`(target: String) throws {
+        let stage = try stage()
+        let daemon = try stage.start()
+        for channel in [#""no channel""#, "7", #""AAAA""#] {
+            try stage.push(#"{\#(target),"channel":\#(channel),"collapse_id":"x","data":{"aps":{"alert":"Hi"}}}"#)
+        }
+        #expect(stage.accepts(3), "\(daemon.standardError)")
+        #expect(stage.simulator.ledger.requests(for: "0a").count == 3)
+        #expect(try stage.drains())
+        #expect(try stage.status().dead == 0)
         #expect(daemon.stop()?.status == 0)
     }
 

@@ -48,6 +48,7 @@ struct DaemonDrainTests {
         #expect(try stage.counter(.released) == 50)
         #expect(try stage.counter(.maybeDuplicate) == 50)
         #expect(try stage.counter(.retried) == 0)
+        #expect(try stage.counter(.resent) == 0, "given back, not sent again")
     }
 
     @Test func `leaves at once at the second signal, and the next one takes up what was in flight`() throws {

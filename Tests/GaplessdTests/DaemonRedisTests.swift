@@ -120,6 +120,47 @@ struct DaemonRedisTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    /// The lease of a list that Redis refuses comes to its end; those of the others do not.
+    @Test(arguments: [["good", "bad"], ["bad", "good"]])
+    func `a list that cannot be served stops no other`(lists: [String]) throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start([
+            "redis_queue_key": "[\"\(lists[0])\", \"\(lists[1])\"]", "redis_lease": "2", "apns_max_concurrent_streams": "10", "pool_size": "1",
+        ])
+        stage.simulator.behave { $0.script.latency = .milliseconds(100)...(.milliseconds(100)) }
+        try stage.push(pushJob("0a"), to: "good")
+        #expect(stage.accepts(1))
+        // The first of many wait for their streams when their list is spoiled.
+        try stage.push((0..<1000).map { pushJob(deviceToken($0)) }, to: "bad")
+        #expect(try waitUntil { try stage.status(of: "bad").inFlight > 10 })
+        try stage.redis("RENAME", "bad", "kept")
+        try stage.redis("SET", "bad", "x")
+        #expect(daemon.says("No word from Redis for most of the lease: nothing more of bad goes on the wire until it answers."))
+        let before = stage.simulator.totals.accepted
+        try stage.push((2000..<2030).map { pushJob(deviceToken($0)) }, to: "good")
+        #expect(stage.accepts(before + 30))
+        #expect(try waitUntil { try stage.status(of: "good").counters[.sent] == 31 })
+        try stage.redis("DEL", "bad")
+        try stage.redis("RENAME", "kept", "bad")
+        #expect(stage.accepts(1031, atMost: .seconds(60)))
+        #expect(try waitUntil { try lists.allSatisfy { try stage.status(of: $0).inFlight == 0 } })
+        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `what another program puts among the delayed goes out as it stands`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        try stage.redis("ZADD", stage.keys.delayed, "1", pushJob("0a", data: #"{"aps":{"alert":"a:1|b"}}"#))
+        try stage.redis("ZADD", stage.keys.delayed, "1", "other:7:2|" + pushJob("0b"))
+        try stage.push(pushJob("0c"))
+        #expect(stage.accepts(4, atMost: .seconds(60)), "\(daemon.standardError)")
+        #expect(try stage.drains())
+        #expect(try stage.status().dead == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `a list that was emptied or renamed meanwhile is nobody's fault`() throws {
         let stage = try DaemonStage()
         let daemon = try stage.start()

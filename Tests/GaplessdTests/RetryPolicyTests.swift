@@ -138,8 +138,9 @@ struct RetryPolicyTests {
 
     @Test(arguments: [(503, "Shutdown"), (400, "IdleTimeout")])
     func `a session that takes its leave costs no retry the first time`(status: Int, reason: String) {
-        #expect(decide(status, reason, attempts: 1, resends: 0) == .resend(mayDuplicate: false))
-        #expect(decide(status, reason, attempts: 1, resends: 1) == .retryLater(.seconds(60)))
+        #expect(decide(status, reason, attempts: 0, resends: 0) == .resend(mayDuplicate: false))
+        #expect(decide(status, reason, attempts: 0, resends: 1) == .retryLater(.seconds(1)))
+        #expect(decide(status, reason, attempts: 1, resends: 0) == .retryLater(.seconds(60)))
     }
 
     @Test func `a time-out is a counted retry`() {

@@ -141,7 +141,8 @@ struct SingleSend {
         case .timedOut:
             let limit = settings.requestTimeout.roundedSeconds
             throw Fault(description: "no answer within \(limit) s; APNs may have the push")
-        case nil: throw Fault(description: "no answer")
+        case .outdated: throw Fault(description: "its deadline passed before a session could take the push; APNs has not got it")
+        case .begun, nil: throw Fault(description: "no answer")
         }
     }
 }

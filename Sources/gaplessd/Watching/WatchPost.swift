@@ -24,7 +24,8 @@ final class WatchPost {
     /// Whether anybody listens.
     var isOpen: Bool { post != nil }
 
-    /// Listens where the settings say: the old place is left once the new one is had, so that a fault changes nothing.
+    /// Listens where the settings say: the old place is left once the new one is had, so that a fault changes nothing. Where the old one
+    /// may be what stands in the way, with the same port at another address, it makes room, and is taken again after a fault.
     func follow(_ configuration: Configuration) throws(SettingsFault) {
         let address = configuration.settings.metricsListen
         if let post, post.address == address { return post.readings.adopt(configuration.settings, tls: configuration.redisTLS) }
@@ -37,15 +38,36 @@ final class WatchPost {
         } catch {
             throw SettingsFault(key: "metrics_listen", problem: "cannot be served: \(error)", remedy: "")
         }
-        let desk = WatchDesk(board: board, readings: readings, log: log, started: started)
+        let old = post
+        let isInTheWay = old?.server.port == address.port
+        if isInTheWay { old?.server.close() }
         do {
-            let server = try StatusServer(host: address.host, port: address.port) { desk.reply(to: $0) }
-            close()
+            let server = try listen(at: address, readings)
+            old?.readings.stop()
+            if !isInTheWay { old?.server.close() }
             post = Post(address: address, server: server, readings: readings)
             log.info("Metrics are at http://\(HostAndPort(address.host, server.port).text)/metrics.")
         } catch {
             readings.stop()
+            if isInTheWay { restore() }
             throw SettingsFault(cannotListenAt: address, error.description)
+        }
+    }
+
+    private func listen(at address: HostAndPort, _ readings: RedisReadings) throws(ListenFault) -> StatusServer {
+        let desk = WatchDesk(board: board, readings: readings, log: log, started: started)
+        return try StatusServer(host: address.host, port: address.port) { desk.reply(to: $0) }
+    }
+
+    /// Listens again where it did.
+    private func restore() {
+        guard let old = post else { return }
+        do throws(ListenFault) {
+            post?.server = try listen(at: HostAndPort(old.address.host, old.server.port), old.readings)
+        } catch {
+            log.error("Metrics are gone: \(old.address.text) cannot be listened at again (\(error)).")
+            post = nil
+            old.readings.stop()
         }
     }
 

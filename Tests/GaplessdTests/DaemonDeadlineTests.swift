@@ -1,0 +1,74 @@
+import APNSSimulator
+import Clocks
+import Glibc
+import Harness
+import RedisQueue
+import Testing
+
+@testable import PushPool
+
+@Suite("The deadline of a job", .timeLimit(.minutes(30)))
+struct DaemonDeadlineTests {
+    /// Four streams, each with an answer that takes three seconds: what waits behind them has its turn after that.
+    @Test func `is looked at when the job goes out, and counts from then where it is relative`() throws {
+        let stage = try DaemonStage { $0.behaviour.streamLimit = 4 }
+        let daemon = try stage.start(["pool_size": "1", "retry_delays": "[0.01]"])
+        try stage.open(daemon)
+        let slow = ["0a", "1a", "2a", "3a"]
+        for token in slow { stage.simulator.plan(token: token, answers: [.delay(.seconds(3), then: .accept)]) }
+        stage.simulator.plan(token: "0b", answers: [.usual(503)])
+        try stage.push(slow.map { pushJob($0) } + [
+            pushJob("0b", #""expiry":1"#), pushJob("0c", #""expires_at":\#(unixTime() + 1)"#),
+            pushJob("0d", #""_gapless_RETRYING":1,"_gapless_deadline":\#(unixTime() + 1)"#), pushJob("0e", #""expiry":0"#),
+        ])
+        #expect(try waitUntil { try stage.status().inFlight == 8 }, "all are claimed at once")
+        #expect(stage.accepts(7))
+        let sent = stage.simulator.ledger.requests(for: "0b")
+        // Its resend comes 10 ms later, and has the same deadline.
+        #expect(sent.count == 2)
+        #expect(Set(sent.map(\.expiration)).count == 1)
+        let late = try #require(sent.first?.expiration.flatMap { Int($0) })
+        let first = try #require(stage.simulator.ledger.requests(for: "0a").first?.expiration.flatMap { Int($0) })
+        #expect(late - 1 >= first - 7200 + 3, "a second from its first send")
+        #expect(stage.simulator.ledger.requests(for: "0e").map(\.expiration) == ["0"])
+        #expect(try stage.drains())
+        #expect(Set(try stage.deadLetters().map { "\($0.text("token") ?? "") \($0.text("reason") ?? "") \($0.number("attempts") ?? -1)" })
+            == ["0c Expired 0", "0d Expired 1"])
+        #expect(try stage.counter(.expired) == 2)
+        #expect(try stage.status().unexplained == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `stays that of the first send however often APNs refuses the stream`() throws {
+        let stage = try DaemonStage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        stage.simulator.plan(token: "0a", answers: Array(repeating: .resetStream(code: 7), count: 10_000))
+        try stage.push(pushJob("0a", #""expiry":1"#))
+        #expect(try waitUntil { try stage.counter(.expired) == 1 }, "\(daemon.standardError)")
+        let sent = stage.simulator.ledger.requests(for: "0a")
+        #expect(sent.count > 10)
+        #expect(Set(sent.map(\.expiration)).count == 1)
+        #expect(try stage.counter(.maybeDuplicate) == 0)
+        #expect(try stage.status().unexplained == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `of a notification is fixed, or counts from its send`() {
+        func timing(_ expiration: Int64?, lifetime: Int64 = 0) -> Notification.Timing {
+            Notification(
+                id: 1, bytes: [], token: 0..<0, payload: 0..<0, headers: SharedHeaders(topic: nil, pushType: "alert", priority: 10),
+                expiration: expiration, lifetime: lifetime
+            ).timing(at: 1000)
+        }
+        #expect(timing(nil) == .asItIs)
+        #expect(timing(0) == .asItIs, "one attempt, and no deadline")
+        #expect(timing(1000) == .asItIs)
+        #expect(timing(999) == .tooLate)
+        #expect(timing(1010, lifetime: 10) == .asItIs)
+        #expect(timing(1009, lifetime: 10) == .later(1010))
+        #expect(timing(900, lifetime: 10) == .later(1010))
+        #expect(timing(1011, lifetime: 10) == .later(1010), "the clock was put back")
+        #expect(timing(.max, lifetime: .max) == .asItIs)
+    }
+}
