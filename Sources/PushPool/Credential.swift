@@ -71,6 +71,19 @@ public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringCo
         } catch { return error }
     }
 
+    /// What the client certificate of a PEM text says, be it expired, or beside no key or a wrong one: that of the key, else the
+    /// first. `nil` where there is none.
+    public static func facts(ofCertificates pem: [UInt8], keyPEM: [UInt8]?, passphrase: String?) -> CertificateFacts? {
+        guard let certificates = try? Certificate.all(pem: pem) else { return nil }
+        let key = keyPEM.flatMap { try? PrivateKey(pem: $0, passphrase: passphrase) }
+        return (key.flatMap { certificates.first(where: $0.belongs) } ?? certificates.first)?.facts
+    }
+
+    /// The same of a PKCS#12 file that its password opens.
+    public static func facts(ofPKCS12 bytes: [UInt8], password: String) -> CertificateFacts? {
+        (try? PKCS12File.certificates(bytes, password: password))?.first?.facts
+    }
+
     /// A PKCS#12 file's bytes, as the Keychain exports it; RC2-40 and 3DES ones too.
     public static func pkcs12(
         _ bytes: [UInt8], password: String, now: Int64? = nil

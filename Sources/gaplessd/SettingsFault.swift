@@ -23,6 +23,8 @@ struct SettingsRefusal: Error, Sendable, Equatable {
     var soundApps: [Settings.App] = []
     /// What the others have of theirs.
     var looseFiles: [Settings.LooseFiles] = []
+    /// The certificates of both.
+    var certificates: [SeenCertificate] = []
 
     var lines: [String] { faults.map { $0.line(file: file) } }
 }

@@ -8,7 +8,8 @@ struct Check: ParsableCommand {
         commandName: "check",
         abstract: "Reads settings and credentials, reports every fault, and connects to Redis and to APNs.",
         discussion: """
-            Faults of settings and credentials are told all at once, and nothing is connected to then. Else it listens at \
+            Faults of settings and credentials are told all at once, after what every certificate says that can be read, and \
+            nothing is connected to then. Else it listens at \
             metrics_listen for a moment, asks Redis for the rights that the daemon needs, and opens a session to each app's \
             server; all are tried, whatever the first ones say. A signing key is judged by APNs at the first push only: 'send' \
             tries that.
@@ -23,8 +24,9 @@ struct Check: ParsableCommand {
     var offline = false
 
     func run() throws {
-        let configuration = try file.load()
-        StandardStreams.print(CheckReport(configuration, now: Int64(time(nil))).lines)
+        let now = Int64(time(nil))
+        let configuration = try file.load { StandardStreams.print(CheckReport($0, now: now).lines) }
+        StandardStreams.print(CheckReport(configuration, now: now).lines)
         StandardStreams.print(configuration.warnings.map { "warning: \($0)" }, to: STDERR_FILENO)
         if !offline { try connect(configuration) }
     }
