@@ -25,6 +25,10 @@ public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringCo
     /// For the TLS handshake.
     var identity: TLSContext.Identity? { secret.identity }
 
+    /// Whether provider tokens cannot be kept for other processes and for the next start; `nil` where they can, and with a
+    /// certificate. Mints none.
+    public func newsOfKeepingTokens() -> TokenNews? { tokens?.newsOfKeeping() }
+
     /// A client certificate with its key, both PEM; the two may be the same text.
     ///
     /// - Parameters:
