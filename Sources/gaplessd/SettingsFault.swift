@@ -7,7 +7,7 @@ struct SettingsFault: Error, Sendable, Equatable {
     var remedy: String
 
     /// `settings.json: pool_size: is 0; an integer from 1 to 100 would be right`
-    func line(file: String) -> String { "\(file.printable): \(line)" }
+    func line(file: String) -> String { "\(file.orQuotes.printable): \(line)" }
 
     /// The same without the file.
     var line: String {

@@ -108,6 +108,26 @@ struct ConfigurationTests {
             ])
     }
 
+    @Test func `An encrypted signing key is told with what would be right`() throws {
+        try make()
+        let key = folder.file("AuthKey_SIMKEY0001.p8")
+        let openssl = try ChildProcess(
+            "openssl", ["pkcs8", "-topk8", "-in", key, "-out", folder.file("locked.p8"), "-passout", "pass:sesame"])
+        #expect(openssl.wait(atMost: .seconds(30))?.status == 0)
+        let sentence = "the signing key is encrypted; an unencrypted one, as Apple gives it, would be right"
+        let line = "apns_auth_key_path: \(folder.file("locked.p8")): \(sentence)"
+        let names = #""apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#
+        #expect(try faults(#""apns_auth_key_path": "locked.p8", \#(names)"#) == [line])
+        #expect(try faults(#""apns_auth_key_path": "locked.p8""#).last == line)
+    }
+
+    @Test(arguments: ["", "\n", "\r\n"])
+    func `The empty password of a PKCS#12 file may stand in a file, too`(content: String) throws {
+        try make { $0.p12Password = "" }
+        try File.write(content, to: folder.file("password"))
+        #expect(try load(#""apns_p12_path": "client.p12", "apns_p12_password_file": "password""#).credentials.count == 1)
+    }
+
     @Test func `Faults of the settings do not hide faults of the files`() throws {
         #expect(
             try faults(#""pool_size": 0, "apns_p12_path": "none.p12""#).map { String($0.prefix { $0 != ":" }) }
