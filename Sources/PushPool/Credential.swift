@@ -76,11 +76,13 @@ public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringCo
     }
 
     /// What the client certificate of a PEM text says, be it expired, or beside no key or a wrong one: that of the key, else the
-    /// first. `nil` where there is none.
+    /// first with a topic, else the first. `nil` where there is none.
     public static func facts(ofCertificates pem: [UInt8], keyPEM: [UInt8]?, passphrase: String?) -> CertificateFacts? {
         guard let certificates = try? Certificate.all(pem: pem) else { return nil }
         let key = keyPEM.flatMap { try? PrivateKey(pem: $0, passphrase: passphrase) }
-        return (key.flatMap { certificates.first(where: $0.belongs) } ?? certificates.first)?.facts
+        if let own = key.flatMap({ certificates.first(where: $0.belongs) }) { return own.facts }
+        let facts = certificates.map(\.facts)
+        return facts.first { $0.defaultTopic != nil || !$0.topics.isEmpty } ?? facts.first
     }
 
     /// The same of a PKCS#12 file that its password opens.

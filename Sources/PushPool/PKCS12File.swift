@@ -91,9 +91,9 @@ enum PKCS12File {
         // Objects of a context must not outlive it: through PEM they come back as everybody's.
         let copies = ([own].compactMap(\.self) + chain).compactMap(inDefaultContext)
         guard let own, let pair else { return .part(Part(certificates: copies, key: nil)) }
-        guard inDefaultContext(own) != nil, let pem = try? pair.pem(), let copy = try? PrivateKey(pem: pem, passphrase: nil) else {
-            return .unsupported
-        }
+        guard inDefaultContext(own) != nil, let pem = try? pair.pem(),
+            let copy = try? PrivateKey(pem: pem, passphrase: nil)
+        else { return .unsupported }
         return .part(Part(certificates: copies, key: copy))
     }
 

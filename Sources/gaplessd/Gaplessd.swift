@@ -44,7 +44,7 @@ struct Gaplessd: ParsableCommand {
 
     /// `--help CALL` is `help CALL`: the parser would show the page of the call that needs no name.
     private static func pageAsked(by words: [String]) -> [String] {
-        guard words.count == 2, ["--help", "-h"].contains(words[0]), calls.contains(words[1]), !words[1].hasPrefix("-") else {
+        guard words.count > 1, ["--help", "-h"].contains(words[0]), calls.contains(words[1]), !words[1].hasPrefix("-") else {
             return words
         }
         return ["help", words[1]]

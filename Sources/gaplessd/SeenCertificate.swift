@@ -1,6 +1,6 @@
 import PushPool
 
-/// A client certificate that the settings name and that could be read, whatever is wrong with it or with the rest: `check` shows it.
+/// A client certificate that the settings name and that could be read: `check` shows it, whatever is wrong with it or the rest.
 struct SeenCertificate: Sendable, Equatable {
     /// `nil` is the top level.
     var app: String?

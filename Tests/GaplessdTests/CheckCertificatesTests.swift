@@ -76,6 +76,13 @@ struct CheckCertificatesTests {
         ])
     }
 
+    @Test func `Without its key the certificate with topics is told, wherever it stands in the chain`() throws {
+        try make(["com.example.app"])
+        try File.write(File.read(folder.file("ca.pem")) + File.read(folder.file("client.pem")), to: folder.file("chain.pem"))
+        let lines = try check(#""apns_cert_path": "chain.pem", "apns_key_path": "none""#).lines
+        #expect(lines.contains("topics      com.example.app"), "\(lines)")
+    }
+
     @Test func `A PKCS#12 file without its key tells whose certificate it holds`() throws {
         try make(["com.example.app"])
         let openssl = try ChildProcess(

@@ -86,6 +86,7 @@ struct CommandTests {
             let call = try Call([option, name])
             #expect(call.status == 0)
             #expect(call.output == (try Call(["help", name])).output)
+            #expect(call.output == (try Call([option, name, "settings.json"])).output)
             #expect(call.output.contains("USAGE: gaplessd \(name) "), "\(call.output)")
         }
         #expect(try Call([option]).output == Call(["help"]).output)

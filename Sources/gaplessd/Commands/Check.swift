@@ -10,8 +10,8 @@ struct Check: ParsableCommand {
         discussion: """
             Faults of settings and credentials are told all at once, after what every certificate says that can be read, and \
             nothing is connected to then. Else it listens at metrics_listen for a moment, or asks who has that port if it is \
-            taken: a running gaplessd is right. It asks Redis for the rights that the daemon needs, and opens a session to each app's \
-            server; all are tried, whatever the first ones say. A signing key is judged by APNs at the first push only: 'send' \
+            taken: a running gaplessd is right. It asks Redis for the rights that the daemon needs, and opens a session to each \
+            app's server; all are tried, whatever the first ones say. A signing key is judged by APNs at the first push only: 'send' \
             tries that.
 
             Exit status: 0 all is well, 64 wrong usage, 69 Redis or APNs did not answer, or TLS failed; 78 a fault in the \

@@ -102,6 +102,6 @@ extension Duration {
 extension PoolSettings {
     /// For people.
     fileprivate var sessionsText: String {
-        mostSessions > sessions && scale != .constant ? "\(sessions) to \(mostSessions) sessions" : "\(sessions.counted("session"))"
+        mostSessions > sessions && scale != .constant ? "\(sessions) to \(mostSessions) sessions" : sessions.counted("session")
     }
 }

@@ -15,7 +15,8 @@ enum ListenProbe {
                 let why = "\(String(cString: strerror(EADDRINUSE))), and no gaplessd answers there"
                 throw .refused(SettingsFault(cannotListenAt: address, why).line)
             }
-            return "ok, \(address.text), where a running gaplessd listens" + (health == "ok" ? "" : " and says: \(health.printable)")
+            let word = health == "ok" ? "" : " and says: \(health.printable)"
+            return "ok, \(address.text), where a running gaplessd listens\(word)"
         } catch {
             throw .refused(SettingsFault(cannotListenAt: address, error.reason).line)
         }

@@ -96,7 +96,8 @@ struct StatusReport {
         return .members([
             "name": .string(worker.name), "host": .optional(worker.details["host"]), "pid": number("pid"),
             "version": .optional(worker.details["version"]), "started": number("started"),
-            "in_flight": .integer(worker.inFlight), "claimed": .integer(worker.count("claimed")), "sent": .integer(worker.count("sent")),
+            "in_flight": .integer(worker.inFlight),
+            "claimed": .integer(worker.count("claimed")), "sent": .integer(worker.count("sent")),
             "claimed_per_second": rate.map { .rounded($0.claimed) } ?? .null,
             "sent_per_second": rate.map { .rounded($0.sent) } ?? .null,
             "interval": rate.map { .rounded($0.interval / .seconds(1)) } ?? .null,
