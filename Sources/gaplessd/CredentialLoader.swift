@@ -55,7 +55,7 @@ struct CredentialLoader {
                 guard let bytes = contents[file.key], let error = loose.fault(of: bytes, at: file.key) else { continue }
                 faults.append(SettingsFault(key: file.place, problem: "\(file.path): \(error)", remedy: ""))
             }
-            for file in loose.files { see(loose.app, file.path, loose.certificate(in: contents, at: file.key)) }
+            for file in loose.files { see(loose.app, file.place, file.path, loose.certificate(in: contents, at: file.key)) }
         }
     }
 
@@ -64,8 +64,14 @@ struct CredentialLoader {
         SettingsRefusal(file: file, faults: faults, certificates: certificates)
     }
 
-    private mutating func see(_ app: String?, _ path: String, _ facts: CertificateFacts?) {
-        if let facts { certificates.append(SeenCertificate(app: app, path: path, facts: facts)) }
+    /// - Parameter key: which names the file, with its app.
+    private mutating func see(_ app: String?, _ key: String, _ path: String, _ facts: CertificateFacts?) {
+        guard let facts else { return }
+        certificates.append(SeenCertificate(app: app, path: path, facts: facts))
+        // A fault of the key, or of the settings, hides none of the dates; where nothing hid it, it has been told.
+        guard let error = facts.faultOfDates(now: now) else { return }
+        let fault = SettingsFault(key: key, problem: "\(path): \(error)", remedy: "")
+        if !faults.contains(fault) { faults.append(fault) }
     }
 
     private mutating func load(_ app: Settings.App) -> AppCredential? {
@@ -100,14 +106,15 @@ struct CredentialLoader {
             }
             let facts = made?.certificate
                 ?? Credential.facts(ofCertificates: certificate, keyPEM: pair.key, passphrase: password?.text)
-            see(app.name, path, facts)
+            see(app.name, app.keyPrefix + "apns_cert_path", path, facts)
             return made
         case .pkcs12(let path, let password):
             guard let bytes = read(path, app, "apns_p12_path") else { return nil }
             let made = make(app, "apns_p12_path", path) { () throws(CredentialError) in
                 try .pkcs12(bytes, password: password?.text ?? "", now: now)
             }
-            see(app.name, path, made?.certificate ?? Credential.facts(ofPKCS12: bytes, password: password?.text ?? ""))
+            let facts = made?.certificate ?? Credential.facts(ofPKCS12: bytes, password: password?.text ?? "")
+            see(app.name, app.keyPrefix + "apns_p12_path", path, facts)
             return made
         case .signingKey(let path, let keyID, let teamID):
             guard let bytes = read(path, app, "apns_auth_key_path") else { return nil }

@@ -57,6 +57,14 @@ struct CheckCertificatesTests {
         }
     }
 
+    @Test(arguments: [#""apns_key_path": "none""#, #""apns_key_path": "AuthKey_SIMKEY0001.p8""#, #""apns_key_path": 5"#])
+    func `A fault of the key does not hide that the certificate has expired`(key: String) throws {
+        try make(["com.example.app"]) { $0.clientValidity = -7200 ... -3600 }
+        let faults = try check(#""apns_cert_path": "client.pem", \#(key)"#).faults
+        #expect(faults.count == 2, "\(faults)")
+        #expect(faults.count { $0.hasPrefix("apns_cert_path: \(folder.file("client.pem")): the certificate expired on ") } == 1)
+    }
+
     @Test func `Every app's certificate is told, be its key wrong, its settings faulty or another's`() throws {
         for (name, topic) in [("a", "com.a"), ("b", "com.b"), ("c", "com.c")] { try make([topic], in: name) }
         let (call, lines, faults) = try check(
