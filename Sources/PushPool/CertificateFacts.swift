@@ -37,6 +37,14 @@ public struct CertificateFacts: Sendable, Equatable {
         return seconds >= 0 ? seconds / 86_400 : (seconds - 86_399) / 86_400
     }
 
+    /// What is wrong with its dates; `nil` where nothing is.
+    public func faultOfDates(now: Int64) -> CredentialError? {
+        do {
+            try checkDates(now: now)
+            return nil
+        } catch { return error }
+    }
+
     func checkDates(now: Int64) throws(CredentialError) {
         if now > notAfter {
             throw CredentialError(

@@ -25,6 +25,10 @@ public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringCo
     /// For the TLS handshake.
     var identity: TLSContext.Identity? { secret.identity }
 
+    /// Whether provider tokens cannot be kept for other processes and for the next start; `nil` where they can, and with a
+    /// certificate. Mints none.
+    public func newsOfKeepingTokens() -> TokenNews? { tokens?.newsOfKeeping() }
+
     /// A client certificate with its key, both PEM; the two may be the same text.
     ///
     /// - Parameters:
@@ -69,6 +73,21 @@ public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringCo
             _ = try SigningKey(p8PEM: p8PEM, keyID: "0000000000", teamID: "0000000000")
             return nil
         } catch { return error }
+    }
+
+    /// What the client certificate of a PEM text says, be it expired, or beside no key or a wrong one: that of the key, else the
+    /// first with a topic, else the first. `nil` where there is none.
+    public static func facts(ofCertificates pem: [UInt8], keyPEM: [UInt8]?, passphrase: String?) -> CertificateFacts? {
+        guard let certificates = try? Certificate.all(pem: pem) else { return nil }
+        let key = keyPEM.flatMap { try? PrivateKey(pem: $0, passphrase: passphrase) }
+        if let own = key.flatMap({ certificates.first(where: $0.belongs) }) { return own.facts }
+        let facts = certificates.map(\.facts)
+        return facts.first { $0.defaultTopic != nil || !$0.topics.isEmpty } ?? facts.first
+    }
+
+    /// The same of a PKCS#12 file that its password opens.
+    public static func facts(ofPKCS12 bytes: [UInt8], password: String) -> CertificateFacts? {
+        (try? PKCS12File.certificates(bytes, password: password))?.first?.facts
     }
 
     /// A PKCS#12 file's bytes, as the Keychain exports it; RC2-40 and 3DES ones too.

@@ -8,14 +8,32 @@ enum PKCS12File {
         let key: PrivateKey
     }
 
+    /// What a file may hold as well: certificates without a key, which prove nothing and yet say whose they are.
+    private struct Part {
+        let certificates: [Certificate]
+        let key: PrivateKey?
+    }
+
+    static func open(_ bytes: [UInt8], password: String) throws(CredentialError) -> Content {
+        let part = try read(bytes, password: password)
+        guard let key = part.key, !part.certificates.isEmpty else {
+            throw CredentialError("the PKCS#12 file lacks the certificate or its private key; export both together")
+        }
+        return Content(certificates: part.certificates, key: key)
+    }
+
+    /// The certificates alone, whether or not there is a key: the key's own first.
+    static func certificates(_ bytes: [UInt8], password: String) throws(CredentialError) -> [Certificate] {
+        try read(bytes, password: password).certificates
+    }
+
     /// Tries as OpenSSL 3 comes, then with its legacy provider, in a library context that lives for this call alone:
     /// RC2-40, which the Keychain writes, is nowhere else (openssl/openssl#19871).
-    static func open(_ bytes: [UInt8], password: String) throws(CredentialError) -> Content {
+    private static func read(_ bytes: [UInt8], password: String) throws(CredentialError) -> Part {
         switch parse(bytes, password, in: nil) {
-        case .content(let content): return content
+        case .part(let part): return part
         case .notPKCS12: throw CredentialError("this is no PKCS#12 file, or it is damaged; a .p12 file as the Keychain exports it is wanted")
         case .wrongPassword: throw CredentialError("the PKCS#12 file's password is wrong", in: .password)
-        case .incomplete: throw incomplete
         case .unsupported: break
         }
         guard let context = OSSL_LIB_CTX_new() else { throw CredentialError("no memory") }
@@ -31,21 +49,17 @@ enum PKCS12File {
                     + "export it anew, or as PEM with `openssl pkcs12 -legacy`")
         }
         switch parse(bytes, password, in: context) {
-        case .content(let content): return content
+        case .part(let part): return part
         case .wrongPassword: throw CredentialError("the PKCS#12 file's password is wrong", in: .password)
-        case .incomplete: throw incomplete
         case .notPKCS12, .unsupported:
             throw CredentialError(
                 "the PKCS#12 file is encrypted in a way that OpenSSL does not know, not even the legacy ones; export it anew, or as PEM")
         }
     }
 
-    private static let incomplete = CredentialError(
-        "the PKCS#12 file lacks the certificate or its private key; export both together")
-
     private enum Answer {
-        case content(Content)
-        case notPKCS12, wrongPassword, incomplete, unsupported
+        case part(Part)
+        case notPKCS12, wrongPassword, unsupported
     }
 
     private static func parse(_ bytes: [UInt8], _ password: String, in context: OpaquePointer?) -> Answer {
@@ -74,12 +88,13 @@ enum PKCS12File {
         shim_sk_X509_pop_free(others)
         let own = certificate.map(Certificate.init(owning:))
         let pair = key.map(PrivateKey.init(owning:))
-        guard let own, let pair else { return .incomplete }
         // Objects of a context must not outlive it: through PEM they come back as everybody's.
-        guard let leaf = inDefaultContext(own), let pem = try? pair.pem(),
+        let copies = ([own].compactMap(\.self) + chain).compactMap(inDefaultContext)
+        guard let own, let pair else { return .part(Part(certificates: copies, key: nil)) }
+        guard inDefaultContext(own) != nil, let pem = try? pair.pem(),
             let copy = try? PrivateKey(pem: pem, passphrase: nil)
         else { return .unsupported }
-        return .content(Content(certificates: [leaf] + chain.compactMap(inDefaultContext), key: copy))
+        return .part(Part(certificates: copies, key: copy))
     }
 
     private static func inDefaultContext(_ certificate: Certificate) -> Certificate? {

@@ -73,6 +73,27 @@ struct ProviderTokenFile: Sendable {
         return nil
     }
 
+    /// Why tokens cannot be kept here, in the words that the first one would cause; `nil` where they can. Leaves nothing behind.
+    func faultOfKeeping() -> Fault? {
+        do {
+            _ = try read()
+            // Another process may hold it at this moment: that it can be opened is enough.
+            if access(lockPath, F_OK) == 0 { return try tryOpen(lockPath, O_RDWR, saying: lockPath) }
+            let made = try makeFolder()
+            defer { for folder in made.reversed() { rmdir(folder) } }
+            let probe = "\(path).\(getpid())"
+            defer { unlink(probe) }
+            return try tryOpen(probe, O_RDWR | O_CREAT | O_EXCL, saying: lockPath)
+        } catch { return error }
+    }
+
+    private func tryOpen(_ path: String, _ flags: CInt, saying name: String) throws(Fault) -> Fault? {
+        let descriptor = open(path, flags | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        if descriptor < 0 { throw .system(name, errno) }
+        close(descriptor)
+        return nil
+    }
+
     /// Replaces the content.
     func write(_ bytes: [UInt8], holding lock: borrowing Lock) throws(Fault) {
         // Whatever a crash has left of an earlier one: nobody else writes while we hold the lock.
@@ -91,13 +112,24 @@ struct ProviderTokenFile: Sendable {
     }
 
     /// The folder and those it is in, for this user alone.
-    private func makeFolder() throws(Fault) {
-        if mkdir(folder, 0o700) == 0 || errno == EEXIST { return }
-        var made = folder.hasPrefix("/") ? "" : "."
+    ///
+    /// - Returns: those that were not there.
+    @discardableResult
+    private func makeFolder() throws(Fault) -> [String] {
+        if mkdir(folder, 0o700) == 0 { return [folder] }
+        if errno == EEXIST { return [] }
+        var (path, made) = (folder.hasPrefix("/") ? "" : ".", [String]())
         for part in folder.split(separator: "/") {
-            made += "/\(part)"
-            if mkdir(made, 0o700) != 0 && errno != EEXIST { throw .system(made, errno) }
+            path += "/\(part)"
+            if mkdir(path, 0o700) == 0 {
+                made.append(path)
+            } else if errno != EEXIST {
+                let code = errno
+                for folder in made.reversed() { rmdir(folder) }
+                throw .system(path, code)
+            }
         }
+        return made
     }
 }
 

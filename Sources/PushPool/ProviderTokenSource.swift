@@ -45,6 +45,8 @@ final class ProviderTokenSource: Sendable {
     /// A process that was stopped in the middle must not stop all the others.
     private static let lockPatience: Duration = .seconds(2)
 
+    private static let noFolder = "there is no folder for it"
+
     private let key: SigningKey
     private let file: ProviderTokenFile?
     private let state: Locked<State>
@@ -90,6 +92,12 @@ final class ProviderTokenSource: Sendable {
         }
     }
 
+    /// What the first token would be the occasion to say: that it cannot be kept.
+    func newsOfKeeping() -> TokenNews? {
+        let why = file == nil ? Self.noFolder : file?.faultOfKeeping()?.description
+        return why.map { .notKept(key: key.keyID, $0) }
+    }
+
     /// How old the token is; `nil` before the first.
     func age(now: Instant) -> Duration? {
         state.withLock { state in state.schedule.mintedAt.map { now - $0 } }
@@ -109,7 +117,7 @@ final class ProviderTokenSource: Sendable {
     private func replace(_ state: inout State, _ moment: Moment, while isWanted: (State) -> Bool) {
         guard isWanted(state) else { return }
         guard let file else {
-            complain(&state, "there is no folder for it")
+            complain(&state, Self.noFolder)
             return mint(&state, moment)
         }
         do throws(ProviderTokenFile.Fault) {

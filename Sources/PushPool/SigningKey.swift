@@ -11,7 +11,7 @@ struct SigningKey: Sendable {
     init(p8PEM: [UInt8], keyID: String, teamID: String) throws(CredentialError) {
         try SigningKey.check(keyID, "key ID")
         try SigningKey.check(teamID, "team ID")
-        let key = try PrivateKey(pem: p8PEM, passphrase: nil)
+        let key = try SigningKey.key(p8PEM)
         guard let fingerprint = SigningKey.fingerprint(ofP256: key) else {
             throw CredentialError("the signing key is no EC key on the curve P-256, as every .p8 key from Apple is")
         }
@@ -21,6 +21,15 @@ struct SigningKey: Sendable {
         self.fingerprint = fingerprint
         // The first signature is made here, where a failure still has an operator to read it.
         if sign([0]) == nil { throw CredentialError("the signing key cannot sign") }
+    }
+
+    /// Apple locks none, so there is no setting for a passphrase.
+    private static func key(_ p8PEM: [UInt8]) throws(CredentialError) -> PrivateKey {
+        do {
+            return try PrivateKey(pem: p8PEM, passphrase: nil)
+        } catch where error.part == .password {
+            throw CredentialError("the signing key is encrypted; an unencrypted one, as Apple gives it, would be right")
+        }
     }
 
     /// Both are 10 letters and digits ("Establishing a token-based connection to APNs").

@@ -64,7 +64,7 @@ final class StatusHandler: ChannelInboundHandler {
         isAnswered = true
         var headers = HTTPHeaders([
             ("Content-Type", answer.contentType), ("Content-Length", "\(answer.body.count)"), ("Cache-Control", "no-store"),
-            ("X-Content-Type-Options", "nosniff"), ("Connection", "close"),
+            ("X-Content-Type-Options", "nosniff"), ("Server", StatusServer.name), ("Connection", "close"),
         ])
         if answer.status == 405 { headers.add(name: "Allow", value: "GET, HEAD") }
         let start = HTTPResponseHead(version: .http1_1, status: HTTPResponseStatus(statusCode: answer.status), headers: headers)

@@ -19,6 +19,9 @@ public final class StatusServer: Sendable {
         public init() {}
     }
 
+    /// The Server header of every answer to a request: who finds the port taken can tell by whom.
+    public static let name = "gaplessd"
+
     /// The port that is listened at, also where any free one was asked for.
     public let port: Int
     private let group: MultiThreadedEventLoopGroup

@@ -28,10 +28,10 @@ struct Configuration: Sendable {
             // Files that the sound part names are looked at all the same: one run shows everything.
             _ = loader.load(error.soundApps)
             loader.look(at: error.looseFiles)
-            throw SettingsRefusal(file: file.path, faults: error.faults + loader.faults)
+            throw loader.refusal(file.path, error.faults + loader.faults)
         }
         let credentials = loader.load(reading.settings.apps)
-        guard loader.faults.isEmpty else { throw SettingsRefusal(file: file.path, faults: loader.faults) }
+        guard loader.faults.isEmpty else { throw loader.refusal(file.path, loader.faults) }
         let warnings = (reading.warnings + loader.warnings).map { $0.line(file: file.path) }
         do {
             return Configuration(
@@ -39,7 +39,7 @@ struct Configuration: Sendable {
                 filter: reading.settings.filter.map { WordFilter($0.words, action: $0.action) },
                 redisTLS: try reading.settings.redis.tlsContext(), stateFolder: stateFolder, warnings: warnings)
         } catch {
-            throw SettingsRefusal(file: file.path, faults: error.faults)
+            throw loader.refusal(file.path, error.faults)
         }
     }
 }

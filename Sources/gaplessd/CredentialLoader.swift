@@ -24,6 +24,10 @@ struct CredentialLoader {
     private(set) var warnings: [SettingsFault] = []
     /// By the path of `apns_ca_path`: to read roots is most of what a start takes, and apps share them as a rule.
     private(set) var roots: [String?: TLSRoots] = [:]
+    /// Where an `apns_ca_path` stands that was looked at: apps that share one share its fault, which is told once.
+    private var seenRoots: Set<String> = []
+    /// All that could be read, be they good for anything or not.
+    private(set) var certificates: [SeenCertificate] = []
 
     init(now: Int64, stateFolder: String?) {
         self.now = now
@@ -45,12 +49,29 @@ struct CredentialLoader {
     /// The key files of apps in whose settings something is wrong: each is looked at by itself.
     mutating func look(at files: [Settings.LooseFiles]) {
         for loose in files {
-            for (key, path) in loose.paths {
-                guard let bytes = read(path, loose.keyPrefix + key) else { continue }
-                guard let error = loose.fault(of: bytes, at: key) else { continue }
-                faults.append(SettingsFault(key: loose.keyPrefix + key, problem: "\(path): \(error)", remedy: ""))
+            var contents: [String: [UInt8]] = [:]
+            for file in loose.files where file.key != "apns_ca_path" || seenRoots.insert(file.place).inserted {
+                contents[file.key] = read(file.path, file.place)
+                guard let bytes = contents[file.key], let error = loose.fault(of: bytes, at: file.key) else { continue }
+                faults.append(SettingsFault(key: file.place, problem: "\(file.path): \(error)", remedy: ""))
             }
+            for file in loose.files { see(loose.app, file.place, file.path, loose.certificate(in: contents, at: file.key)) }
         }
+    }
+
+    /// What is wrong, and what could be read all the same.
+    func refusal(_ file: String, _ faults: [SettingsFault]) -> SettingsRefusal {
+        SettingsRefusal(file: file, faults: faults, certificates: certificates)
+    }
+
+    /// - Parameter key: which names the file, with its app.
+    private mutating func see(_ app: String?, _ key: String, _ path: String, _ facts: CertificateFacts?) {
+        guard let facts else { return }
+        certificates.append(SeenCertificate(app: app, path: path, facts: facts))
+        // A fault of the key, or of the settings, hides none of the dates; where nothing hid it, it has been told.
+        guard let error = facts.faultOfDates(now: now) else { return }
+        let fault = SettingsFault(key: key, problem: "\(path): \(error)", remedy: "")
+        if !faults.contains(fault) { faults.append(fault) }
     }
 
     private mutating func load(_ app: Settings.App) -> AppCredential? {
@@ -62,7 +83,7 @@ struct CredentialLoader {
             checkEnvironment(app, facts)
             checkEnd(app, facts)
         }
-        guard faults.count == before, let credential, let setup = setup(app, credential, roots) else { return nil }
+        guard faults.count == before, let credential, let roots, let setup = setup(app, credential, roots) else { return nil }
         let topic = app.topic ?? credential.certificate?.defaultTopic
         if topic == nil {
             warn(app, "apns_topic", "is missing", "each job must then name its topic")
@@ -74,15 +95,27 @@ struct CredentialLoader {
         let (now, stateFolder) = (now, stateFolder)
         switch app.credential {
         case .certificate(let path, let keyPath, let password):
-            guard let (certificate, key) = pair(app, path, keyPath, password) else { return nil }
-            return make(app, "apns_cert_path", path) { () throws(CredentialError) in
-                try .certificate(certPEM: certificate, keyPEM: key, passphrase: password?.text, now: now)
+            let found = faults.count
+            let pair = pair(app, path, keyPath, password)
+            guard let certificate = pair.certificate else { return nil }
+            var made: Credential?
+            if faults.count == found, let key = pair.key {
+                made = make(app, "apns_cert_path", path) { () throws(CredentialError) in
+                    try .certificate(certPEM: certificate, keyPEM: key, passphrase: password?.text, now: now)
+                }
             }
+            let facts = made?.certificate
+                ?? Credential.facts(ofCertificates: certificate, keyPEM: pair.key, passphrase: password?.text)
+            see(app.name, app.keyPrefix + "apns_cert_path", path, facts)
+            return made
         case .pkcs12(let path, let password):
             guard let bytes = read(path, app, "apns_p12_path") else { return nil }
-            return make(app, "apns_p12_path", path) { () throws(CredentialError) in
+            let made = make(app, "apns_p12_path", path) { () throws(CredentialError) in
                 try .pkcs12(bytes, password: password?.text ?? "", now: now)
             }
+            let facts = made?.certificate ?? Credential.facts(ofPKCS12: bytes, password: password?.text ?? "")
+            see(app.name, app.keyPrefix + "apns_p12_path", path, facts)
+            return made
         case .signingKey(let path, let keyID, let teamID):
             guard let bytes = read(path, app, "apns_auth_key_path") else { return nil }
             return make(app, "apns_auth_key_path", path) { () throws(CredentialError) in
@@ -91,16 +124,14 @@ struct CredentialLoader {
         }
     }
 
-    /// Both files, each looked at by itself so that neither's fault hides the other's; `nil` where there is one.
+    /// What could be read of both files, each looked at by itself so that neither's fault hides the other's.
     private mutating func pair(
         _ app: Settings.App, _ path: String, _ keyPath: String?, _ password: Secret?
-    ) -> (certificate: [UInt8], key: [UInt8])? {
-        let found = faults.count
+    ) -> (certificate: [UInt8]?, key: [UInt8]?) {
         let certificate = read(path, app, "apns_cert_path")
         if let certificate, let error = Credential.fault(ofCertificates: certificate) { tell(error, app, "apns_cert_path", path) }
         let key = keyPath == nil || keyPath == path ? certificate : read(keyPath ?? path, app, "apns_key_path")
         if let key, let error = Credential.fault(ofKey: key, passphrase: password?.text) { tell(error, app, "apns_key_path", path) }
-        guard faults.count == found, let certificate, let key else { return nil }
         return (certificate, key)
     }
 
@@ -138,13 +169,15 @@ struct CredentialLoader {
     private mutating func roots(_ app: Settings.App) -> TLSRoots? {
         let path = app.pool.extraRootsPath
         if let known = roots[path] { return known }
-        if let path, read(path, app, "apns_ca_path") == nil { return nil }
+        guard seenRoots.insert(app.rootsKey).inserted else { return nil }
+        if let path, read(path, app.rootsKey) == nil { return nil }
         do {
             let new = try TLSRoots(bundle: path)
             roots[path] = new
             return new
         } catch {
-            fault(app, "apns_ca_path", "\(path ?? "the system's bundle") holds no certificates", "a PEM bundle of roots would be right")
+            let problem = "\(path ?? "the system's bundle") holds no certificates"
+            faults.append(SettingsFault(key: app.rootsKey, problem: problem, remedy: "a PEM bundle of roots would be right"))
             return nil
         }
     }

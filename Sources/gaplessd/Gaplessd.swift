@@ -30,7 +30,7 @@ struct Gaplessd: ParsableCommand {
         }
         if let fault = misspelling(of: Array(words)) { exit(withError: ValidationError(fault)) }
         do {
-            var command = try parseAsRoot()
+            var command = try parseAsRoot(pageAsked(by: Array(words)))
             try command.run()
             if command is Run { exit() }
         } catch where !exitCode(for: error).isSuccess {
@@ -40,6 +40,14 @@ struct Gaplessd: ParsableCommand {
             StandardStreams.print([fullMessage(for: error)])
         }
         exit(withError: StandardStreams.lostOutput())
+    }
+
+    /// `--help CALL` is `help CALL`: the parser would show the page of the call that needs no name.
+    private static func pageAsked(by words: [String]) -> [String] {
+        guard words.count > 1, ["--help", "-h"].contains(words[0]), calls.contains(words[1]), !words[1].hasPrefix("-") else {
+            return words
+        }
+        return ["help", words[1]]
     }
 
     /// Where the first word is nothing that gaplessd knows, the parser would speak of the settings file that it takes it for.

@@ -58,7 +58,7 @@ extension Job {
     /// What `log_redact` lets through: the member `data` is gone, of each device token stand its first 8 hex digits, `null` is what
     /// stands where no string was. Of bytes that are no JSON object only their number is told.
     static func redacted(_ bytes: [UInt8]) -> [UInt8] {
-        guard let object = JobObject(bytes) else { return Array("\(bytes.count) bytes".utf8) }
+        guard let object = JobObject(bytes) else { return Array(bytes.count.counted("byte").utf8) }
         let edits = object.members.compactMap { member in
             switch member.key {
             case .token: (member.value.range, redactedToken(member.value, of: bytes))

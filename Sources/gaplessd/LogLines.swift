@@ -154,7 +154,7 @@ struct LogLines: Sendable {
     /// Bytes that may be anything.
     mutating func badJob(_ job: [UInt8], redacts: Bool) {
         if redacts {
-            number("job_bytes", job.count, after: "", before: " bytes")
+            number("job_bytes", job.count, after: "", before: job.count == 1 ? " byte" : " bytes")
         } else {
             cutJob(job, Log.mostBadBytes)
         }

@@ -166,7 +166,8 @@ final class LogWriter: Sendable {
             return state[keyPath: stream].dropped - state[keyPath: stream].told
         }
         if untold > 0 {
-            append(.warning) { $0.sentence("The log could not be written: \(untold) lines were dropped.") }
+            let lines = "\(untold.counted("line")) \(untold == 1 ? "was" : "were")"
+            append(.warning) { $0.sentence("The log could not be written: \(lines) dropped.") }
         }
     }
 

@@ -32,6 +32,8 @@ struct Settings: Sendable, Equatable {
         var credential: CredentialSource
         /// `apns_topic`, for jobs that name none.
         var topic: String?
+        /// Where `apns_ca_path` stands that this app has, by its own word or the top level's.
+        var rootsKey = "apns_ca_path"
 
         /// Before a key of this app, in a fault.
         var keyPrefix: String { name.map { "apps.\($0)." } ?? "" }

@@ -7,7 +7,7 @@ struct SettingsFault: Error, Sendable, Equatable {
     var remedy: String
 
     /// `settings.json: pool_size: is 0; an integer from 1 to 100 would be right`
-    func line(file: String) -> String { "\(file.printable): \(line)" }
+    func line(file: String) -> String { "\(file.orQuotes.printable): \(line)" }
 
     /// The same without the file.
     var line: String {
@@ -23,6 +23,8 @@ struct SettingsRefusal: Error, Sendable, Equatable {
     var soundApps: [Settings.App] = []
     /// What the others have of theirs.
     var looseFiles: [Settings.LooseFiles] = []
+    /// The certificates of both.
+    var certificates: [SeenCertificate] = []
 
     var lines: [String] { faults.map { $0.line(file: file) } }
 }

@@ -13,6 +13,7 @@ struct SettingsFile: Sendable {
 
     /// The members of the object that the file must hold.
     func members() throws(SettingsRefusal) -> [JSONMember] {
+        if path.isEmpty { throw refusal("is no path", "the path of a file of settings would be right") }
         let bytes: [UInt8]
         do {
             bytes = try FileBytes.read(path, atMost: Self.mostBytes)

@@ -18,7 +18,7 @@ struct SettingsKey: Sendable, Equatable {
         case appleID
         /// `production`, `sandbox` or `host:port`.
         case apnsServer
-        /// `http://[user:pass@]host:port`. Never shown: there may be a password in it.
+        /// `http://[user:pass@]host:port`. There may be a password in it, so it is a secret, too.
         case proxy
         /// `constant`, `incremental:N` or `exponential:F`.
         case poolScale
@@ -57,6 +57,12 @@ struct SettingsKey: Sendable, Equatable {
         self.fallback = fallback
         self.isRequired = isRequired
     }
+
+    /// Whether it is never shown, and may stand in a file of its own.
+    var isSecret: Bool { kind == .secret || kind == .proxy }
+
+    /// A PKCS#12 file may well have the empty password; elsewhere an empty file is one that nobody has filled.
+    var mayBeEmpty: Bool { name == "apns_p12_password" }
 
     /// The key that names the file of this secret.
     var fileName: String { "\(name)_file" }

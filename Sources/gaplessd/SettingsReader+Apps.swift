@@ -46,7 +46,7 @@ extension SettingsReader {
         let backoff = backoff(scope, own: own)
         let credential = credential(scope)
         guard let credential else {
-            leave(scope.looseFiles(own: own))
+            leave(scope.looseFiles(of: name, own: own))
             return []
         }
         // Without a server there are no settings, but there are files to look at.
@@ -58,7 +58,8 @@ extension SettingsReader {
             maxConcurrentStreams: scope.integer("apns_max_concurrent_streams"),
             collectsAPNSIDs: top.text("redis_results_key") != nil)
         govern(&pool, top)
-        return [Settings.App(name: name, pool: pool, credential: credential, topic: scope.text("apns_topic"))]
+        let rootsKey = own.place(of: "apns_ca_path")
+        return [Settings.App(name: name, pool: pool, credential: credential, topic: scope.text("apns_topic"), rootsKey: rootsKey)]
     }
 
     /// The governor's part, the same for all apps.
@@ -181,11 +182,16 @@ extension SettingsScope {
         return values[key.hasSuffix(suffix) ? String(key.dropLast(suffix.count)) : key] != nil
     }
 
-    /// - Parameter own: without what is inherited, which is looked at where it stands.
-    fileprivate func looseFiles(own: SettingsScope) -> Settings.LooseFiles {
-        let paths = Settings.LooseFiles.keys.compactMap { key in own.text(key).map { (key: key, path: $0) } }
+    /// Where a key stands that an app may have from the top level.
+    fileprivate func place(of key: String) -> String { present.contains(key) ? prefix + key : key }
+
+    /// - Parameter own: without what is inherited, which is told where it stands.
+    fileprivate func looseFiles(of app: String?, own: SettingsScope) -> Settings.LooseFiles {
+        let files = Settings.LooseFiles.keys.compactMap { key in
+            text(key).map { Settings.LooseFiles.File(key: key, place: own.place(of: key), path: $0) }
+        }
         return Settings.LooseFiles(
-            keyPrefix: prefix, paths: paths, keyPassword: secret("apns_key_password"), pkcs12Password: secret("apns_p12_password"))
+            app: app, files: files, keyPassword: secret("apns_key_password"), pkcs12Password: secret("apns_p12_password"))
     }
 
     /// Whether any key of a credential stands here.

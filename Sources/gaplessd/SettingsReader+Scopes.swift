@@ -1,4 +1,5 @@
 import JSONBytes
+import PushPool
 import RedisQueue
 
 /// From the members of an object to what is right among them.
@@ -19,7 +20,7 @@ extension SettingsReader {
                 unknown(member.key, in: scope)
             }
         }
-        for key in SettingsTable.keys where key.kind == .secret && scope.present.isSuperset(of: [key.name, key.fileName]) {
+        for key in SettingsTable.keys where key.isSecret && scope.present.isSuperset(of: [key.name, key.fileName]) {
             fault(prefix + key.fileName, "is given beside \(key.name)", "one of both would be right")
         }
         return scope
@@ -71,12 +72,15 @@ extension SettingsReader {
             var bytes = try FileBytes.read(path, atMost: 64 << 10)
             if bytes.last == UInt8(ascii: "\n") { bytes.removeLast() }
             if bytes.last == UInt8(ascii: "\r") { bytes.removeLast() }
-            guard let text = String(validating: bytes, as: UTF8.self), !text.isEmpty else {
-                return fault(name, "\(path) holds no text", "a file with the password alone in it would be right")
+            guard let text = String(validating: bytes, as: UTF8.self), key.mayBeEmpty || !text.isEmpty else {
+                return fault(name, "\(path) holds no text", "a file with \(key.words) alone in it would be right")
+            }
+            if key.kind == .proxy, HTTPProxy(url: text) == nil {
+                return fault(name, "\(path) holds a string that \(HTTPProxy.lack(in: text))", key.kind.words)
             }
             scope.accept(key.name, .string(text))
         } catch {
-            fault(name, "\(path) cannot be read: \(error)", "a readable file with the password in it would be right")
+            fault(name, "\(path) cannot be read: \(error)", "a readable file with \(key.words) in it would be right")
         }
     }
 
@@ -101,4 +105,9 @@ extension SettingsReader {
         guard case .unix(let path) = QueueSettings.Server(netAddress: text) else { return text }
         return resolve(path, at: name).map { "unix:\($0)" }
     }
+}
+
+extension SettingsKey {
+    /// What is in the file of a secret.
+    fileprivate var words: String { kind == .proxy ? "the proxy's address" : "the password" }
 }

@@ -18,7 +18,7 @@ struct SettingsScope: Sendable {
     /// Takes over what an app does not set itself.
     func inheriting(from top: SettingsScope) -> SettingsScope {
         var scope = self
-        for key in SettingsTable.keys where key.isInherited && !present.contains(key.name) {
+        for key in SettingsTable.keys where key.isInherited && present.isDisjoint(with: [key.name, key.fileName]) {
             scope.values[key.name] = top.values[key.name]
             if top.present.contains(key.name) { scope.present.insert(key.name) }
         }

@@ -6,7 +6,7 @@ enum SettingsTable {
 
     /// The keys that name the file of a secret: `redis_password_file` for `redis_password`.
     static let secretFiles = Dictionary(
-        uniqueKeysWithValues: keys.filter { $0.kind == .secret }.map { ($0.fileName, $0) })
+        uniqueKeysWithValues: keys.filter(\.isSecret).map { ($0.fileName, $0) })
 
     /// Seconds: a millisecond is the least that can be meant, an hour more than anybody waits.
     private static let wait = 0.001...3600.0

@@ -1,7 +1,6 @@
 import APNSSimulator
 import Harness
 import RedisQueue
-import Sockets
 import Testing
 
 @testable import gaplessd
@@ -48,6 +47,12 @@ struct CommandCheckTests {
         #expect(lines.contains("topic       each job's own"))
         #expect(call.errors == "warning: \(file): apps.key.apns_topic: is missing; each job must then name its topic\n")
         #expect(!call.output.contains("PRIVATE"))
+    }
+
+    @Test func `One session is a session`() throws {
+        _ = try Credentials.make().write(to: folder.path)
+        let call = try Call(["check", "--offline", try write(server: "sandbox", redis: "/nowhere", #""pool_size": 1,"#)])
+        #expect(call.output.contains("server      api.sandbox.push.apple.com:443, 1 session\n"))
     }
 
     @Test func `Online it asks Redis and opens a session for each app`() throws {
@@ -151,13 +156,53 @@ struct CommandCheckTests {
         #expect(try Call(["check", "--offline", file]).status == 0)
     }
 
-    @Test func `A port that is in use is only a remark: the running daemon may have it`() throws {
+    @Test func `A port that a running gaplessd has is right`() throws {
+        let stage = try DaemonStage()
+        let listens: [String: String?] = ["metrics_listen": "\"127.0.0.1:\(FreePort.pick())\""]
+        let daemon = try stage.start(listens)
+        #expect(waitUntil { daemon.hasStarted })
+        let call = try Call(["check", stage.folder.file("settings.json")])
+        #expect(call.status == 0, "\(call.errors)")
+        #expect(call.output.contains(", where a running gaplessd listens\n"), "\(call.output)")
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test(arguments: [
+        ConnectProxy.Manner.silent, .closing, .answering("rubbish\n"), .answering("HTTP/1.1 200 OK\r\nServer: nginx\r\n\r\nok\n"),
+        .answering("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n"), .answering("HTTP/1.1 404 Not Found\r\nServer: gaplessd\r\n\r\n"),
+    ])
+    func `A port that another program has is 78, as it is for the daemon`(manner: ConnectProxy.Manner) throws {
         let (simulator, redis) = (try simulator(), try RedisServer())
         defer { simulator.stop() }
-        let listener = try Listener(port: 0)
-        let members = #""metrics_listen": "127.0.0.1:\#(listener.port)","#
-        let call = try Call(["check", try write(server: "localhost:\(simulator.port)", redis: redis.socketPath, members)])
-        #expect(call.status == 0, "\(call.errors)")
-        #expect(call.output.contains("\nmetrics: ok, 127.0.0.1:\(listener.port); the port is in use, "), "\(call.output)")
+        let other = try ConnectProxy(manner)
+        let members = #""metrics_listen": "127.0.0.1:\#(other.port)","#
+        let file = try write(server: "localhost:\(simulator.port)", redis: redis.socketPath, members)
+        let call = try Call(["check", file])
+        #expect(call.status == 78)
+        #expect(
+            call.errors.contains(
+                """
+                metrics: refused: metrics_listen: cannot listen at 127.0.0.1:\(other.port): Address already in use, and no gaplessd answers \
+                there; an address of this machine with a free port, or port 0 for any, would be right\n
+                """), "\(call.errors)")
+        #expect(try Call([file]).status == 78)
+    }
+
+    @Test func `A folder that cannot keep provider tokens is warned of once, as at the daemon's start, and nothing is left in one that can`() throws {
+        let (simulator, redis) = (try simulator(), try RedisServer())
+        defer { simulator.stop() }
+        let file = try write(server: "localhost:\(simulator.port)", redis: redis.socketPath)
+        try File.write("", to: folder.file("a file"))
+        for place in ["/proc/nowhere", folder.file("a file"), folder.file("a file") + "/in/it"] {
+            let warnings = try [["check", "--offline"], ["check"]].map { arguments in
+                let call = try Call(arguments + [file], environment: ["STATE_DIRECTORY": place])
+                #expect(call.status == 0)
+                return call.errors.split(separator: "\n").filter { $0.hasPrefix("warning: The provider token of the key SIMKEY0001 cannot be kept") }
+            }
+            #expect(warnings.map(\.count) == [1, 1] && warnings[0] == warnings[1], "\(warnings)")
+        }
+        let state = folder.file("new/state")
+        #expect(!(try Call(["check", "--offline", file], environment: ["STATE_DIRECTORY": state])).errors.contains("cannot be kept"))
+        #expect(folderEntries(folder.path).contains("new") == false)
     }
 }

@@ -74,6 +74,24 @@ struct CommandTests {
         #expect(call.errors.hasPrefix("\(folder.file("none.json")): cannot be read: No such file"))
     }
 
+    @Test func `A path that is empty is called so`() throws {
+        let call = try Call([""])
+        #expect(call.status == 78)
+        #expect(call.errors == "\"\": is no path; the path of a file of settings would be right\n")
+    }
+
+    @Test(arguments: ["--help", "-h"])
+    func `Help before a call is that call's page`(option: String) throws {
+        for name in ["check", "status", "dead", "run"] {
+            let call = try Call([option, name])
+            #expect(call.status == 0)
+            #expect(call.output == (try Call(["help", name])).output)
+            #expect(call.output == (try Call([option, name, "settings.json"])).output)
+            #expect(call.output.contains("USAGE: gaplessd \(name) "), "\(call.output)")
+        }
+        #expect(try Call([option]).output == Call(["help"]).output)
+    }
+
     @Test func `A settings file that is named like a call can be given with a path`() throws {
         let call = try Call([folder.write("[]", to: "check")])
         #expect(call.status == 78)

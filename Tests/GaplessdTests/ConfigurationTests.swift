@@ -81,7 +81,7 @@ struct ConfigurationTests {
         #expect(
             try faults(#""apns_cert_path": "c.pem", "apns_key_path": "k.pem", "apns_ca_path": "ca.pem", "apps": {"a": {"apns_p12_path": "a.p12"}}"#)
                 .map { String($0.prefix { $0 != ":" }) }
-                == ["apns_ca_path", "apns_cert_path", "apns_key_path", "apps.a.apns_ca_path", "apps.a.apns_p12_path"])
+                == ["apns_ca_path", "apns_cert_path", "apns_key_path", "apps.a.apns_p12_path"])
         #expect(
             try faults(#""apns_p12_path": "none.p12""#) == [
                 "apns_p12_path: \(folder.file("none.p12")) cannot be read: No such file or directory; a file that this user may read would be right"
@@ -106,6 +106,26 @@ struct ConfigurationTests {
             try faults(#"\#(certificate), "apns_ca_path": "empty.pem""#) == [
                 "apns_ca_path: \(folder.file("empty.pem")) holds no certificates; a PEM bundle of roots would be right"
             ])
+    }
+
+    @Test func `An encrypted signing key is told with what would be right`() throws {
+        try make()
+        let key = folder.file("AuthKey_SIMKEY0001.p8")
+        let openssl = try ChildProcess(
+            "openssl", ["pkcs8", "-topk8", "-in", key, "-out", folder.file("locked.p8"), "-passout", "pass:sesame"])
+        #expect(openssl.wait(atMost: .seconds(30))?.status == 0)
+        let sentence = "the signing key is encrypted; an unencrypted one, as Apple gives it, would be right"
+        let line = "apns_auth_key_path: \(folder.file("locked.p8")): \(sentence)"
+        let names = #""apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#
+        #expect(try faults(#""apns_auth_key_path": "locked.p8", \#(names)"#) == [line])
+        #expect(try faults(#""apns_auth_key_path": "locked.p8""#).last == line)
+    }
+
+    @Test(arguments: ["", "\n", "\r\n"])
+    func `The empty password of a PKCS#12 file may stand in a file, too`(content: String) throws {
+        try make { $0.p12Password = "" }
+        try File.write(content, to: folder.file("password"))
+        #expect(try load(#""apns_p12_path": "client.p12", "apns_p12_password_file": "password""#).credentials.count == 1)
     }
 
     @Test func `Faults of the settings do not hide faults of the files`() throws {

@@ -39,6 +39,26 @@ struct DeadCallTests {
         #expect(try stage.call("dead", "list", "--reason", "Expired").output.contains("  token 01234567  "))
     }
 
+    @Test func `one byte is a byte`() throws {
+        let stage = try CallStage()
+        let letter = DeadLetter(reason: "x", status: nil, identifier: nil, token: nil, attempts: 1, at: 1_795_218_609, worker: "w", job: Array("j".utf8))
+        _ = try stage.redis("RPUSH", stage.keys.dead, String(decoding: letter.record(), as: UTF8.self), "u")
+        let lines = try stage.call("dead", "list").lines
+        #expect(lines.map { $0.hasSuffix("1 attempt  job of 1 byte") } == [true, false])
+        #expect(lines.last == "unreadable, 1 byte")
+    }
+
+    @Test func `a reason may be given as list shows it, with its status`() throws {
+        let stage = try CallStage()
+        try stage.bury(["aa", "bb"])
+        try stage.bury(["cc"], reason: "BadDeviceToken")
+        #expect(try stage.call("dead", "list", "--reason", "410 Unregistered").lines.count == 2)
+        #expect(try stage.call("dead", "list", "--reason", "400 Unregistered").lines == [])
+        #expect(try stage.call("dead", "purge", "--reason", "410 Unregistered").lines == [
+            "2 dead letters to drop, reason 410 Unregistered", "2 dropped",
+        ])
+    }
+
     @Test func `requeue puts jobs at the tail in their order, without the daemon's marks`() throws {
         let stage = try CallStage()
         try stage.redis("RPUSH", "calls", "first")

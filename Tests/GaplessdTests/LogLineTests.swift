@@ -89,6 +89,13 @@ struct LogLineTests {
                 """)
     }
 
+    @Test(arguments: [("x", "1 byte"), ("xy", "2 bytes")])
+    func `Of a bad job that is not to be shown its size is told`(job: String, size: String) {
+        let fixture = LogFixture()
+        fixture.log.structureError(job: Array(job.utf8), "token is missing", redacts: true)
+        #expect(fixture.finish().errors == "[Gapless E] STAMP Parsing apns structure error (\(size)): token is missing.\n")
+    }
+
     @Test func `A job of twenty megabytes is cut, not in the middle of a character`() {
         let fixture = LogFixture()
         // 65,535 bytes, and the two of an ü lie on the border.

@@ -183,4 +183,23 @@ struct SendCallTests {
         #expect(result.status == 64 && result.errors.contains("--topic is needed: the settings name none."), "\(result.errors)")
         #expect(simulator.ledger.entries.isEmpty)
     }
+
+    @Test(arguments: [
+        (#", "apns_topic": "com.example.app""#, "--app or --topic is needed"), ("", "--app and --topic are needed"),
+    ])
+    func `wants an app where there are only named ones`(topic: String, sentence: String) throws {
+        let key = #""apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#
+        let path = try CallStage.write(
+            [
+                "apns_server": "\"localhost:\(simulator.port)\"", "apns_ca_path": "\"credentials/ca.pem\"", "apns_auth_key_path": nil,
+                "apns_auth_key_id": nil, "apns_team_id": nil, "apns_topic": nil,
+                "apps": "{\"beta\": {\(key)\(topic)}, \"gamma\": {\(key)}}",
+            ], to: stage.folder.file("named.json"))
+        let result = try send("--token", "0a", "--alert", "x", settings: path)
+        #expect(result.status == 64)
+        #expect(
+            result.errors.contains("Error: \(sentence): the settings have no credential at the top level, only apps (beta, gamma)."),
+            "\(result.errors)")
+        #expect(try send("--token", "0a", "--alert", "x", "--app", "beta", "--topic", "com.example.app", settings: path).status == 0)
+    }
 }

@@ -138,6 +138,35 @@ struct SettingsReadingTests {
         #expect(try read(#""redis_password_file": "password""#).redis.password == Secret("s3cret"))
     }
 
+    @Test func `A proxy's address may lie in a file, as it may hold a password, for all apps or for one`() throws {
+        folder.write("http://u:hunter2@above:1\n", to: "above")
+        folder.write("http://own:2\n", to: "own")
+        let key = #""apns_auth_key_path": "k.p8", "apns_auth_key_id": "ABCDE12345", "apns_team_id": "TEAM123456""#
+        let apps = #""apps": {"heir": {\#(key)}, "filed": {\#(key), "apns_proxy_file": "own"}, "plain": {\#(key), "apns_proxy": "http://plain:3"}}"#
+        let read = try read(#""apns_proxy_file": "above", \#(apps)"#)
+        let proxies = read.apps.map { $0.pool.proxy?.description }
+        #expect(proxies == ["http://above:1", "http://above:1", "http://own:2", "http://plain:3"])
+        #expect(read.apps[0].pool.proxy?.user == "u")
+        let below = try self.read(#""apns_proxy": "http://above:1", \#(apps)"#)
+        #expect(below.apps.map { $0.pool.proxy?.description } == proxies)
+    }
+
+    @Test func `A file with another thing than a proxy's address is a fault that does not repeat it`() {
+        folder.write("socks://u:hunter2@h:1", to: "proxy")
+        #expect(
+            folder.faults(settings(#""apns_proxy_file": "proxy""#)) == [
+                "apns_proxy_file: \(folder.file("proxy")) holds a string that does not begin with http://; \"http://host:port\" or \"http://user:password@host:port\" would be right"
+            ])
+        folder.write("", to: "proxy")
+        #expect(
+            folder.faults(settings(#""apns_proxy_file": "proxy""#)) == [
+                "apns_proxy_file: \(folder.file("proxy")) holds no text; a file with the proxy's address alone in it would be right"
+            ])
+        #expect(
+            folder.faults(settings(#""apns_proxy": "http://h:1", "apns_proxy_file": "proxy""#)).contains(
+                "apns_proxy_file: is given beside apns_proxy; one of both would be right"))
+    }
+
     @Test func `A secret's file that cannot be had is a fault`() {
         #expect(
             folder.faults(settings(#""redis_password_file": "none""#)) == [

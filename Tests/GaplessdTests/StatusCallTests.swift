@@ -52,6 +52,15 @@ struct StatusCallTests {
         #expect(workers[0]["in_flight"]?.integerValue == 4)
     }
 
+    @Test func `a worker that has claimed nothing has claimed 0, for people and for programs`() throws {
+        let stage = try CallStage()
+        try stage.redis("ZADD", stage.keys.workers, "1", "w")
+        try stage.redis("HSET", stage.keys.worker("w"), "host", "web1", "pid", "77", "version", "1.2.3", "started", "1795218609")
+        let result = try stage.call("status", "--json")
+        #expect(result.output.contains(#""in_flight": 0, "claimed": 0, "sent": 0, "#) || result.output.contains(#""in_flight":0,"claimed":0,"sent":0,"#), "\(result.output)")
+        #expect(try stage.call("status").lines.contains("              0 in flight, claimed 0, sent 0"))
+    }
+
     @Test func `people see numbers, reasons and workers`() throws {
         let stage = try CallStage()
         try fill(stage)

@@ -26,6 +26,7 @@ struct StatusServerTests {
         #expect(answer.headers["content-type"] == "text/x")
         #expect(answer.headers["content-length"] == "11")
         #expect(answer.headers["cache-control"] == "no-store")
+        #expect(answer.headers["server"] == "gaplessd")
         #expect(HTTPTalk.get("/there", port: server.port)?.status == 404)
         #expect(HTTPTalk.get("here", port: server.port)?.status == 400)
     }

@@ -5,7 +5,8 @@ import Threads
 
 /// Opens one session as the daemon would, up to the server's SETTINGS, and closes it again. Nothing is pushed.
 enum APNSProbe {
-    static func run(_ app: Settings.App, _ own: AppCredential) throws(ProbeFault) -> String {
+    /// - Parameter news: what has been told of provider tokens before.
+    static func run(_ app: Settings.App, _ own: AppCredential, told news: [TokenNews]) throws(ProbeFault) -> String {
         var settings = app.pool
         (settings.sessions, settings.mostSessions) = (1, 1)
         let events = Mailbox<PoolEvent>()
@@ -16,20 +17,22 @@ enum APNSProbe {
             throw .refused("\(error)")
         }
         defer { _ = pool.close() }
-        return try firstWord(events, settings)
+        return try firstWord(events, settings, told: news)
     }
 
-    private static func firstWord(_ events: Mailbox<PoolEvent>, _ settings: PoolSettings) throws(ProbeFault) -> String {
+    private static func firstWord(
+        _ events: Mailbox<PoolEvent>, _ settings: PoolSettings, told: [TokenNews]
+    ) throws(ProbeFault) -> String {
         // The dial has its own limit; some more for the names and the news of it.
         let deadline = Instant.now + settings.dialTimeout + .seconds(1)
         var poller = Poller()
         while .now < deadline {
             for event in events.drain() {
                 switch event {
-                case .opened(_, let address, let streams): return "ok, \(address), \(streams) stream\(streams == 1 ? "" : "s")"
+                case .opened(_, let address, let streams): return "ok, \(address), \(streams.counted("stream"))"
                 case .dialFailed(_, let address, let fault, _), .closed(_, let address, let fault):
                     throw ProbeFault(fault, at: address)
-                case .tokens(let news): news.warn()
+                case .tokens(let news): if !told.contains(news) { news.warn() }
                 case .capacityChanged, .resized, .braked, .brakeLifted: continue
                 }
             }

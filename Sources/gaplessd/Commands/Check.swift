@@ -1,6 +1,6 @@
 import ArgumentParser
 import Glibc
-import Sockets
+import PushPool
 
 /// Finds what is wrong before the daemon would.
 struct Check: ParsableCommand {
@@ -8,9 +8,10 @@ struct Check: ParsableCommand {
         commandName: "check",
         abstract: "Reads settings and credentials, reports every fault, and connects to Redis and to APNs.",
         discussion: """
-            Faults of settings and credentials are told all at once, and nothing is connected to then. Else it listens at \
-            metrics_listen for a moment, asks Redis for the rights that the daemon needs, and opens a session to each app's \
-            server; all are tried, whatever the first ones say. A signing key is judged by APNs at the first push only: 'send' \
+            Faults of settings and credentials are told all at once, after what every certificate says that can be read, and \
+            nothing is connected to then. Else it listens at metrics_listen for a moment, or asks who has that port if it is \
+            taken: a running gaplessd is right. It asks Redis for the rights that the daemon needs, and opens a session to each \
+            app's server; all are tried, whatever the first ones say. A signing key is judged by APNs at the first push only: 'send' \
             tries that.
 
             Exit status: 0 all is well, 64 wrong usage, 69 Redis or APNs did not answer, or TLS failed; 78 a fault in the \
@@ -23,14 +24,18 @@ struct Check: ParsableCommand {
     var offline = false
 
     func run() throws {
-        let configuration = try file.load()
-        StandardStreams.print(CheckReport(configuration, now: Int64(time(nil))).lines)
+        let now = Int64(time(nil))
+        let configuration = try file.load { StandardStreams.print(CheckReport($0, now: now).lines) }
+        StandardStreams.print(CheckReport(configuration, now: now).lines)
         StandardStreams.print(configuration.warnings.map { "warning: \($0)" }, to: STDERR_FILENO)
-        if !offline { try connect(configuration) }
+        // Apps with the same key have the same tokens.
+        let news = configuration.credentials.compactMap { $0.credential.newsOfKeepingTokens() }.unique
+        for each in news { each.warn() }
+        if !offline { try connect(configuration, told: news) }
     }
 
     /// One connection to Redis and one session for each app; all are tried, whatever the first ones say.
-    private func connect(_ configuration: Configuration) throws {
+    private func connect(_ configuration: Configuration, told news: [TokenNews]) throws {
         var faults: [ProbeFault] = []
         func probe(_ name: String, _ body: () throws(ProbeFault) -> String) {
             do {
@@ -46,42 +51,11 @@ struct Check: ParsableCommand {
         probe("redis") { () throws(ProbeFault) in try RedisProbe.run(configuration.settings) }
         for (app, credential) in zip(configuration.settings.apps, configuration.credentials) {
             probe("apns" + (app.name.map { " \($0.printable)" } ?? "")) { () throws(ProbeFault) in
-                try APNSProbe.run(app, credential)
+                try APNSProbe.run(app, credential, told: news)
             }
         }
         if faults.contains(where: \.isOurs) { throw ExitCode.settingsFault }
         if !faults.isEmpty { throw ExitCode.serviceUnavailable }
-    }
-}
-
-/// Whether `metrics_listen` can be listened at: for a moment.
-enum ListenProbe {
-    static func run(_ address: HostAndPort) throws(ProbeFault) -> String {
-        do throws(SocketError) {
-            _ = try Listener(host: address.host, port: address.port)
-            return "ok, \(address.text)"
-        } catch .system(_, errno: EADDRINUSE) {
-            // Most likely by the daemon whose settings these are.
-            return "ok, \(address.text); the port is in use, which is right only if a running gaplessd has it"
-        } catch {
-            throw .refused(SettingsFault(cannotListenAt: address, error.reason).line)
-        }
-    }
-}
-
-extension SettingsFault {
-    /// `metrics_listen` leads nowhere.
-    init(cannotListenAt address: HostAndPort, _ why: String) {
-        self.init(
-            key: "metrics_listen", problem: "cannot listen at \(address.text): \(why)",
-            remedy: "an address of this machine with a free port, or port 0 for any, would be right")
-    }
-}
-
-extension SocketError {
-    /// Without the place, where that has been said.
-    fileprivate var reason: String {
-        if case .system(_, let code) = self { String(cString: strerror(code)) } else { description }
     }
 }
 

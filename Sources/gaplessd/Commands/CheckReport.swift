@@ -1,10 +1,20 @@
 import PushPool
 import RedisQueue
 
-/// What `check` tells of settings in which nothing is wrong: lines for people.
+/// What `check` tells of settings, and of the certificates where something is wrong: lines for people.
 struct CheckReport {
     let lines: [String]
 
+    /// Settings that cannot be used: what their certificates say is true all the same.
+    init(_ refusal: SettingsRefusal, now: Int64) {
+        let blocks = refusal.certificates.map { seen in
+            [Self.title(seen.app), "certificate \(seen.path.printable)"] + Self.lines(seen.facts, now: now)
+        }
+        lines = Array(blocks.joined(separator: [""]))
+    }
+
+    /// Settings in which nothing is wrong.
+    ///
     /// - Parameter now: Unix seconds, for the days that certificates have left.
     init(_ configuration: Configuration, now: Int64) {
         let settings = configuration.settings
@@ -16,10 +26,10 @@ struct CheckReport {
         ]
         if let address = settings.metricsListen { lines.append("metrics     http://\(address.text)/metrics") }
         if let filter = settings.filter {
-            lines.append("filter      \(filter.words.count) word\(filter.words.count == 1 ? "" : "s"), \(filter.action.rawValue)")
+            lines.append("filter      \(filter.words.count.counted("word")), \(filter.action.rawValue)")
         }
         for (app, credential) in zip(settings.apps, configuration.credentials) {
-            lines += ["", app.name.map { "app         \($0.printable)" } ?? "app         (top level)"]
+            lines += ["", Self.title(app.name)]
             lines += Self.lines(app, credential, configuration.stateFolder, now: now)
         }
         self.lines = lines + ["", "settings: ok"]
@@ -36,15 +46,28 @@ struct CheckReport {
         if case .signingKey = app.credential {
             lines.append("tokens      \(tokenFolder.map { "kept in \($0.printable)" } ?? "kept in memory alone: there is no STATE_DIRECTORY")")
         }
-        if let facts = own.credential.certificate {
-            let days = facts.daysLeft(now: now)
-            lines += [
-                "subject     \(facts.subject.printable)",
-                "topics      \(facts.allTopics.isEmpty ? "none named" : facts.allTopics.joined(separator: ", ").printable)",
-                "expires     in \(days) day\(days == 1 ? "" : "s")",
-            ]
-        }
+        if let facts = own.credential.certificate { lines += Self.lines(facts, now: now) }
         return lines + ["topic       \(own.topic?.printable ?? "each job's own")"]
+    }
+
+    private static func title(_ app: String?) -> String { "app         \(app.map(\.orQuotes.printable) ?? "(top level)")" }
+
+    private static func lines(_ facts: CertificateFacts, now: Int64) -> [String] {
+        let topics = facts.allTopics
+        var lines = [
+            "subject     \(facts.subject.printable)",
+            "topics      \(topics.isEmpty ? "none named" : topics.joined(separator: ", ").printable)",
+        ]
+        // Rounded up: what begins within the day has not begun.
+        if facts.notBefore > now { lines.append("begins      in \(((facts.notBefore - now + 86_399) / 86_400).counted("day"))") }
+        let left = facts.daysLeft(now: now)
+        if left >= 0 {
+            lines.append("expires     in \(left.counted("day"))")
+        } else {
+            // Half a day after its end the days left are -1.
+            lines.append("expired     \(left == -1 ? "less than a day" : (-left - 1).counted("day")) ago")
+        }
+        return lines
     }
 }
 
@@ -79,6 +102,6 @@ extension Duration {
 extension PoolSettings {
     /// For people.
     fileprivate var sessionsText: String {
-        mostSessions > sessions && scale != .constant ? "\(sessions) to \(mostSessions) sessions" : "\(sessions) sessions"
+        mostSessions > sessions && scale != .constant ? "\(sessions) to \(mostSessions) sessions" : sessions.counted("session")
     }
 }

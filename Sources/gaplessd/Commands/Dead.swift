@@ -13,8 +13,9 @@ struct Dead: ParsableCommand {
             requeue  their jobs go to the tail of the list, without the daemon's marks
             purge    drops them; on a terminal it asks first, unless --yes is given
 
-            --reason picks the letters with exactly this reason, --limit the oldest N of them; 'list' with the same options \
-            shows what the others would touch. With several lists all are meant, unless --list names one.
+            --reason picks the letters with exactly this reason, as 'list' shows it or without the status before it, --limit the \
+            oldest N of them; 'list' with the same options shows what the others would touch. With several lists all are meant, \
+            unless --list names one.
 
             requeue and purge first say how many letters they are about to touch, and go on in small steps, each of which \
             Redis carries out whole or not at all: interrupted at any moment, they have lost no letter and doubled no job. \
@@ -133,5 +134,5 @@ struct Dead: ParsableCommand {
 }
 
 extension Int {
-    fileprivate var letters: String { "\(self) dead letter\(self == 1 ? "" : "s")" }
+    fileprivate var letters: String { counted("dead letter") }
 }

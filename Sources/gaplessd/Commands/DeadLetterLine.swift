@@ -6,14 +6,14 @@ enum DeadLetterLine {
     ///
     /// - Parameter redacts: `log_redact`.
     static func text(_ entry: DeadLetterWalk.Entry, redacts: Bool) -> String {
-        guard let letter = entry.letter else { return "unreadable, \(entry.record.count) bytes" }
+        guard let letter = entry.letter else { return "unreadable, \(entry.record.count.counted("byte"))" }
         let token = letter.token.map { redacts ? String($0.prefix(8)) : $0 }
         let identifier = letter.identifier.map { String(decoding: $0, as: UTF8.self) }
         let parts = [
             LocalTime.text(of: letter.at),
-            (letter.status.map { "\($0) " } ?? "") + (letter.reason.isEmpty ? "no reason" : letter.reason),
+            letter.reason.isEmpty ? letter.statusAndReason + "no reason" : letter.statusAndReason,
             identifier.map { "ID \($0)" }, token.map { "token \($0)" },
-            "\(letter.attempts) attempt\(letter.attempts == 1 ? "" : "s")", "job of \(letter.job.count) bytes",
+            letter.attempts.counted("attempt"), "job of \(letter.job.count.counted("byte"))",
         ]
         return parts.compactMap { $0 }.joined(separator: "  ").printable
     }

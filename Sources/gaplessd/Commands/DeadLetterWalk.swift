@@ -2,7 +2,7 @@ import RedisQueue
 
 /// From the oldest dead letter to the newest, by pages: what `dead` and `audit` do.
 struct DeadLetterWalk {
-    /// Which letters are meant: those with this reason, or all.
+    /// Which letters are meant: those with this reason, with or without the status before it, or all.
     var reason: String?
 
     private let letters: DeadLetterList
@@ -15,7 +15,7 @@ struct DeadLetterWalk {
     /// A record and what it says; `nil` where it cannot be read.
     typealias Entry = (record: [UInt8], letter: DeadLetter?)
 
-    func isMeant(_ letter: DeadLetter) -> Bool { reason == nil || letter.reason == reason }
+    func isMeant(_ letter: DeadLetter) -> Bool { reason == nil || letter.reason == reason || letter.statusAndReason == reason }
 
     /// Shows every page, until `body` says that it is enough. Letters that come in meanwhile are not waited for.
     func forEachPage(
@@ -94,4 +94,9 @@ struct DeadLetterWalk {
         }
         return steps
     }
+}
+
+extension DeadLetter {
+    /// `410 Unregistered`, or the reason alone where APNs gave no status.
+    var statusAndReason: String { (status.map { "\($0) " } ?? "") + reason }
 }

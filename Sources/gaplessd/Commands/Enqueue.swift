@@ -103,7 +103,7 @@ private struct EnqueueRun: ~Copyable {
                 case .line(let bytes): try take(bytes, at: "\(name):\(lines.number)")
                 }
                 let share = lines.size.map { $0 > 0 ? Double(lines.bytesRead) / Double($0) : 1 }
-                bar.update(share: share, "\(name): \(pusher.acknowledged) jobs")
+                bar.update(share: share, "\(name): \(pusher.acknowledged.counted("job"))")
             }
         } catch let fault as FileBytes.Fault {
             throw InputFault(path: path, fault: fault)
@@ -151,8 +151,8 @@ private struct EnqueueRun: ~Copyable {
     }
 
     var summary: String {
-        "\(pusher.acknowledged) job\(pusher.acknowledged == 1 ? "" : "s") pushed to \(pusher.list.printable)"
-            + (bad > 0 ? ", \(bad) bad line\(bad == 1 ? "" : "s")" : "")
+        "\(pusher.acknowledged.counted("job")) pushed to \(pusher.list.printable)"
+            + (bad > 0 ? ", \(bad.counted("bad line"))" : "")
     }
 }
 

@@ -101,7 +101,7 @@ extension ProbeFault {
     }
 }
 
-extension [String] {
+extension Array where Element: Equatable {
     /// Each once, in the order of the first of each.
-    var unique: [String] { reduce(into: []) { if !$0.contains($1) { $0.append($1) } } }
+    var unique: [Element] { reduce(into: []) { if !$0.contains($1) { $0.append($1) } } }
 }

@@ -37,8 +37,7 @@ struct Send: ParsableCommand {
         }
         guard !job.isExpired(now: WallClock.now().unixSeconds) else { throw ExitCode.wrongUsage("--expires-at is in the past.", of: "send") }
         guard let app = SingleSend.route(job, configuration) else {
-            let why = job.topic.map { "No app has the topic \($0.printable)." } ?? "--topic is needed: the settings name none."
-            throw ExitCode.wrongUsage(why, of: "send")
+            throw ExitCode.wrongUsage(Self.whyNoApp(job, configuration), of: "send")
         }
         var masked: [UInt8]?
         switch configuration.filter?.judge(job.data, of: job.bytes) {
@@ -56,6 +55,19 @@ struct Send: ParsableCommand {
             StandardStreams.print(["apns: \(fault.description.printable)"], to: STDERR_FILENO)
             throw ExitCode.serviceUnavailable
         }
+    }
+}
+
+extension Send {
+    /// What is missing for the choice of an app and a topic.
+    private static func whyNoApp(_ job: Job, _ configuration: Configuration) -> String {
+        if let topic = job.topic { return "No app has the topic \(topic.printable)." }
+        let apps = zip(configuration.settings.apps, configuration.credentials)
+        guard job.app == nil, apps.allSatisfy({ $0.0.name != nil }) else { return "--topic is needed: the settings name none." }
+        // Without --app the topic would find none of them.
+        let option = apps.contains { $0.1.topic != nil } ? "--app or --topic is needed" : "--app and --topic are needed"
+        let names = apps.compactMap(\.0.name?.orQuotes.printable).joined(separator: ", ")
+        return "\(option): the settings have no credential at the top level, only apps (\(names))."
     }
 }
 

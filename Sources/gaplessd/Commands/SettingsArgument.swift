@@ -17,10 +17,13 @@ struct SettingsArgument: ParsableArguments {
     }
 
     /// Settings and credentials, or every fault in them, one line each on stderr, and the end.
-    func load() throws -> Configuration {
+    ///
+    /// - Parameter tell: what there is to say before the faults.
+    func load(refused tell: (SettingsRefusal) -> Void = { _ in }) throws -> Configuration {
         do {
             return try Configuration.load(SettingsFile(path: settings))
         } catch {
+            tell(error)
             StandardStreams.print(error.lines, to: STDERR_FILENO)
             throw ExitCode.settingsFault
         }

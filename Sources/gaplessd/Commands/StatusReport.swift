@@ -41,7 +41,7 @@ struct StatusReport {
         if list.reasons.isEmpty { return "" }
         let shown = list.reasons.prefix(6).map { "\($0.count) \($0.reason.isEmpty ? "no reason" : $0.reason.printable)" }
         let others = list.reasons.dropFirst(6).reduce(0) { $0 + $1.count }
-        let all = shown + (others > 0 ? ["\(others) others"] : [])
+        let all = shown + (others > 0 ? [others.counted("other")] : [])
         let read = list.reasons.reduce(0) { $0 + $1.count }
         return "  \(all.joined(separator: ", "))" + (read < list.status.dead ? " (of the newest \(read))" : "")
     }
@@ -96,7 +96,8 @@ struct StatusReport {
         return .members([
             "name": .string(worker.name), "host": .optional(worker.details["host"]), "pid": number("pid"),
             "version": .optional(worker.details["version"]), "started": number("started"),
-            "in_flight": .integer(worker.inFlight), "claimed": number("claimed"), "sent": number("sent"),
+            "in_flight": .integer(worker.inFlight),
+            "claimed": .integer(worker.count("claimed")), "sent": .integer(worker.count("sent")),
             "claimed_per_second": rate.map { .rounded($0.claimed) } ?? .null,
             "sent_per_second": rate.map { .rounded($0.sent) } ?? .null,
             "interval": rate.map { .rounded($0.interval / .seconds(1)) } ?? .null,

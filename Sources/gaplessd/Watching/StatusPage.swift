@@ -99,7 +99,7 @@ struct StatusPage {
     private func credential(_ app: ProcessSnapshot.App) -> String {
         if let end = app.certificateExpires {
             let days = (end - wallClock.unixSeconds) / 86_400
-            return "<td class=\"\(days < 30 ? "bad" : "")\">certificate, \(days) day\(days == 1 ? "" : "s") left</td>"
+            return "<td class=\"\(days < 30 ? "bad" : "")\">certificate, \(days.counted("day")) left</td>"
         }
         return "<td>\(app.tokenAge.map { "token, \(Self.span($0 / .seconds(1))) old" } ?? "token, none made yet")</td>"
     }
@@ -126,7 +126,7 @@ struct StatusPage {
 
     private var footer: String {
         let megabytes = (Double(system.residentBytes) / 1e5).rounded() / 10
-        let dropped = droppedLines > 0 ? " · \(droppedLines.grouped) log lines dropped" : ""
+        let dropped = droppedLines > 0 ? " · \(droppedLines.grouped) log line\(droppedLines == 1 ? "" : "s") dropped" : ""
         return """
             <footer>This process: up \(Self.span(wallClock.seconds - system.started)) · \(megabytes) MB resident · \
             \(notice?.snapshot.inFlight.grouped ?? "0") in flight\(dropped) · <a href="/metrics">metrics</a> · \

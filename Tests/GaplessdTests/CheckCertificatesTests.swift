@@ -1,0 +1,127 @@
+import APNSSimulator
+import Glibc
+import Harness
+import Testing
+
+@testable import gaplessd
+
+@Suite("What gaplessd check tells of certificates, whatever else is wrong", .timeLimit(.minutes(30)))
+struct CheckCertificatesTests {
+    private static let day = 86_400
+    private static let certificate = #""apns_cert_path": "client.pem", "apns_key_path": "client-key.pem""#
+    private let folder = TemporaryFolder()
+
+    private func make(
+        _ topics: [String], in folder: String = "", _ change: (inout Credentials.Request) -> Void = { _ in }
+    ) throws {
+        var request = Credentials.Request(topics: topics)
+        change(&request)
+        _ = try Credentials.make(request).write(to: self.folder.file(folder))
+    }
+
+    private func check(_ members: String, _ call: [String] = ["check", "--offline"]) throws -> (Call, lines: [String], faults: [String]) {
+        let file = folder.file("settings.json")
+        try File.write(#"{"redis_queue_key": "q", "apns_server": "sandbox", \#(members)}"#, to: file)
+        let call = try Call(call + [file])
+        let faults = call.errors.split(separator: "\n").map { String($0.dropFirst(file.count + 2)) }
+        return (call, call.output.split(separator: "\n", omittingEmptySubsequences: false).dropLast().map(String.init), faults)
+    }
+
+    @Test func `A fault of the settings leaves the certificate's subject, topics and days`() throws {
+        try make(["com.example.app", "com.example.app.voip"])
+        let (call, lines, faults) = try check(#""foo": 1, \#(Self.certificate)"#)
+        #expect(call.status == 78)
+        #expect(faults.count == 1 && faults.first?.hasPrefix("foo: is no known key; ") == true)
+        #expect(lines.count == 5)
+        #expect(Array(lines.prefix(4)) == [
+            "app         (top level)", "certificate \(folder.file("client.pem"))",
+            "subject     UID = com.example.app, CN = Apple Push Services: com.example.app",
+            "topics      com.example.app, com.example.app.voip",
+        ])
+        #expect(lines.last?.hasPrefix("expires     in 82") == true)
+    }
+
+    @Test(arguments: [
+        (-10 * day ... -2 * day - 3600, "expired     2 days ago", "the certificate expired on "),
+        (-10 * day ... -3600, "expired     less than a day ago", "the certificate expired on "),
+        (day + 3600...9 * day + 3600, "begins      in 2 days", "the certificate is not valid before "),
+    ])
+    func `One out of its time tells the same, and its fault`(validity: ClosedRange<Int>, line: String, fault: String) throws {
+        try make(["com.example.app"]) { $0.clientValidity = validity }
+        for credential in [Self.certificate, #""apns_p12_path": "client.p12", "apns_p12_password": "simulator""#] {
+            let (call, lines, faults) = try check(credential)
+            #expect(call.status == 78)
+            #expect(faults.count == 1 && faults.first?.contains(fault) == true)
+            #expect(lines.contains(line), "\(lines)")
+            #expect(lines.contains("topics      com.example.app"))
+        }
+    }
+
+    @Test(arguments: [#""apns_key_path": "none""#, #""apns_key_path": "AuthKey_SIMKEY0001.p8""#, #""apns_key_path": 5"#])
+    func `A fault of the key does not hide that the certificate has expired`(key: String) throws {
+        try make(["com.example.app"]) { $0.clientValidity = -7200 ... -3600 }
+        let faults = try check(#""apns_cert_path": "client.pem", \#(key)"#).faults
+        #expect(faults.count == 2, "\(faults)")
+        #expect(faults.count { $0.hasPrefix("apns_cert_path: \(folder.file("client.pem")): the certificate expired on ") } == 1)
+    }
+
+    @Test func `Every app's certificate is told, be its key wrong, its settings faulty or another's`() throws {
+        for (name, topic) in [("a", "com.a"), ("b", "com.b"), ("c", "com.c")] { try make([topic], in: name) }
+        let (call, lines, faults) = try check(
+            """
+            "apps": {"wrongkey": {"apns_cert_path": "a/client.pem", "apns_key_path": "b/client-key.pem"},
+                     "nokey": {"apns_cert_path": "b/client.pem", "apns_key_path": "none"},
+                     "half": {"apns_cert_path": "c/client.pem", "apns_key_path": 5},
+                     "p12": {"apns_p12_path": "c/client.p12", "apns_p12_password": "simulator", "apns_topic": "com.other"}}
+            """)
+        #expect(call.status == 78)
+        #expect(faults.count == 4, "\(faults)")
+        let apps = lines.split(separator: "").map { Array($0) }
+        #expect(Set(apps.map { $0[0] }) == Set(["wrongkey", "nokey", "half", "p12"].map { "app         \($0)" }))
+        #expect(Set(apps.map { "\($0[1].split(separator: "/").suffix(2).joined(separator: "/")) \($0[3])" }) == [
+            "a/client.pem topics      com.a", "b/client.pem topics      com.b", "c/client.pem topics      com.c",
+            "c/client.p12 topics      com.c",
+        ])
+    }
+
+    @Test func `Without its key the certificate with topics is told, wherever it stands in the chain`() throws {
+        try make(["com.example.app"])
+        try File.write(File.read(folder.file("ca.pem")) + File.read(folder.file("client.pem")), to: folder.file("chain.pem"))
+        let lines = try check(#""apns_cert_path": "chain.pem", "apns_key_path": "none""#).lines
+        #expect(lines.contains("topics      com.example.app"), "\(lines)")
+    }
+
+    @Test func `A PKCS#12 file without its key tells whose certificate it holds`() throws {
+        try make(["com.example.app"])
+        let openssl = try ChildProcess(
+            "openssl", ["pkcs12", "-export", "-nokeys", "-in", folder.file("client.pem"), "-out", folder.file("bare.p12"), "-passout", "pass:x"])
+        #expect(openssl.wait(atMost: .seconds(30))?.status == 0)
+        let (_, lines, faults) = try check(#""apns_p12_path": "bare.p12", "apns_p12_password": "x""#)
+        #expect(faults == ["apns_p12_path: \(folder.file("bare.p12")): the PKCS#12 file lacks the certificate or its private key; export both together"])
+        #expect(lines.contains("topics      com.example.app"), "\(lines)")
+    }
+
+    @Test func `What is no certificate, or is locked, tells nothing, and other calls tell no certificate`() throws {
+        try make(["com.example.app"])
+        #expect(try check(#""apns_p12_path": "client.p12", "apns_p12_password": "wrong""#).0.output == "")
+        #expect(try check(#""apns_cert_path": "client-key.pem""#).0.output == "")
+        #expect(try check(#""foo": 1, \#(Self.certificate)"#, []).0.output == "")
+    }
+
+    @Test func `Roots that several apps share have one fault, at the key in the file`() throws {
+        try make(["com.example.app"])
+        let own = #"{\#(Self.certificate), "apns_ca_path": "none.pem"}"#
+        let apps = #""apps": {"a": {\#(Self.certificate)}, "b": {\#(Self.certificate)}, "own": \#(own)}"#
+        let missing = "\(folder.file("none.pem")) cannot be read: No such file or directory; a file that this user may read would be right"
+        let expected = ["apns_ca_path: \(missing)", "apps.own.apns_ca_path: \(missing)"]
+        #expect(try check(#""apns_ca_path": "none.pem", \#(apps)"#).faults == expected)
+        #expect(try check(#""apns_ca_path": "none.pem", \#(Self.certificate), \#(apps)"#).faults == expected)
+        try File.write("rubbish", to: folder.file("rubbish"))
+        #expect(try check(#""apns_ca_path": "rubbish", "apps": {"a": {\#(Self.certificate)}, "b": {\#(Self.certificate)}}"#).faults == [
+            "apns_ca_path: \(folder.file("rubbish")) holds no certificates; a PEM bundle of roots would be right"
+        ])
+        // Also where the only app that inherits them is faulty itself.
+        let half = try check(#""apns_ca_path": "none.pem", "apps": {"a": {"apns_p12_path": 5}}"#).faults
+        #expect(half.count == 2 && half.last == expected[0], "\(half)")
+    }
+}
