@@ -42,6 +42,9 @@ public struct Keys: Sendable, Equatable {
     /// `alone` for the scripts.
     public func worker(_ worker: String) -> String { "\(prefix)worker:\(worker)" }
 
+    /// Whether the keys beside the list are in its hash slot, wherever Redis is a cluster.
+    public var canShareSlot: Bool { Keys.hasTag(list) || !list.utf8.contains(UInt8(ascii: "}")) }
+
     /// Redis hashes only what stands between the first `{` and the next `}`, when that is not empty (cluster specification).
     private static func hasTag(_ key: String) -> Bool {
         guard let open = key.utf8.firstIndex(of: UInt8(ascii: "{")) else { return false }

@@ -73,7 +73,7 @@ enum ServerFault: Equatable {
     /// An error reply fit for a log: Redis quotes the arguments of an unknown command, which may be a job or a password.
     static func withoutArguments(_ text: String) -> String {
         if text.hasPrefix("CROSSSLOT") {
-            return text + " (in a Redis Cluster the results key must have the list's own {tag})"
+            return text + " (in a Redis Cluster the keys beside a list must be in its slot)"
         }
         if text.hasPrefix("ASK ") || text.hasPrefix("TRYAGAIN") {
             return text + " (the list's slot is on its way to another node of the cluster, and waits until it is there)"

@@ -64,7 +64,7 @@ extension Dispatcher {
             log.warning("\(count) dead letters beyond redis_dead_letter_max were dropped from \(lists[list].name).")
         case .deadLettersMany(let count):
             log.warning("\(lists[list].name) has \(count) dead letters: look at them, or set redis_dead_letter_max.")
-        case .recovered(let worker, let jobs): log.warning("Took over \(jobs) jobs of the dead worker \(worker).")
+        case .recovered(let worker, let jobs): log.warning("Took over \(jobs.counted("job")) of the dead worker \(worker).")
         case .stopped: lists[list].isStopped = true
         }
     }

@@ -135,6 +135,10 @@ extension Dispatcher {
         } else {
             job.suspectAnswer = SuspectAnswer(rejection: rejection, verdict: verdict, isStale: isStale)
             app.heldSuspects += 1
+            guard app.heldSuspects == 1 else { return perform(effects, app: job.app) }
+            log.warning(
+                "\(app.label)APNs has refused a job (\(outcome.logText)) and accepted none yet: it waits for the first acceptance, "
+                    + "for a wrong environment or topic would look the same.")
         }
         perform(effects, app: job.app)
     }

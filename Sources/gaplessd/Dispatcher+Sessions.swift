@@ -8,7 +8,7 @@ extension Dispatcher {
         if case .closed(let session, _, _) = event { app.sessions.remove(session) }
         switch event {
         case .opened(let session, let address, let streams):
-            log.info("\(app.label)Session \(session.number) to \(address) is open, \(streams) streams.")
+            log.info("\(app.label)Session \(session.number) to \(address) is open, \(streams.counted("stream")).")
         case .closed(let session, let address, .closedByUs):
             log.info("\(app.label)Session \(session.number) to \(address) is closed.")
         case .closed(let session, let address, let fault):

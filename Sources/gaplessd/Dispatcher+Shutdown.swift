@@ -9,7 +9,7 @@ extension Dispatcher {
     mutating func beginDrainOrLeave() {
         guard phase == .running else { return leave() }
         phase = .draining(until: now + plan.drainTimeout)
-        log.info("Draining: \(held.count) jobs in flight, at most \(plan.drainTimeout.roundedSeconds) s.")
+        log.info("Draining: \(held.count.counted("job")) in flight, at most \(plan.drainTimeout.roundedSeconds) s.")
         for app in apps.indices { takeBack(app: app) }
         for number in held.numbers(where: { $0.suspectAnswer != nil }) { release(number) }
     }
@@ -17,7 +17,7 @@ extension Dispatcher {
     /// What is in flight stays in Redis, under this worker's name, and the next process takes it over. With `at_most_once` Redis has
     /// none of it: then it goes back to the list first, and a third signal changes nothing.
     private mutating func leave() {
-        let jobs = held.count == 1 ? "1 job" : "\(held.count) jobs"
+        let jobs = held.count.counted("job")
         guard settings.redis.delivery == .atLeastOnce else {
             guard case .draining = phase else { return }
             log.warning("Leaving at once: \(jobs) in flight go back to the list.")

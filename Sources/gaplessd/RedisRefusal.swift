@@ -21,7 +21,7 @@ enum RedisRefusal {
                 key: "redis_db", problem: "is \(settings.redis.database), and Redis has no such database (\(text))",
                 remedy: has("DB index") ? "a number below redis.conf's 'databases', usually 16, would be right" : "0 would be right")
         }
-        if has("CROSSSLOT") { return SettingsFault(key: "redis_results_key", problem: text, remedy: "") }
+        if has("CROSSSLOT") { return crossing(text, settings) }
         if has("WRONGTYPE") { return SettingsFault(key: "redis_queue_key", problem: text, remedy: KeyTypes.remedy) }
         if has("knows no master of this name") {
             return SettingsFault(
@@ -33,6 +33,18 @@ enum RedisRefusal {
         }
         if lacksRight(text) { return SettingsFault(key: "redis_username", problem: text, remedy: Self.rightsRemedy) }
         return SettingsFault(key: "", problem: text, remedy: "")
+    }
+
+    /// Keys in more than one slot: the results are elsewhere, or no key can be beside the list, since what Redis hashes of its name
+    /// ends at a brace.
+    private static func crossing(_ text: String, _ settings: Settings) -> SettingsFault {
+        guard let list = settings.lists.first(where: { !Keys(list: $0).canShareSlot }) else {
+            return SettingsFault(
+                key: "redis_results_key", problem: text, remedy: "a name with the list's own {tag}, such as \"{apns_queue}:results\", would be right")
+        }
+        return SettingsFault(
+            key: "redis_queue_key", problem: "has \"\(list)\": \(text)",
+            remedy: "in a Redis Cluster, a name without \"}\", or with a {tag} that is not empty, would be right")
     }
 
     private static let rightsRemedy = "a user with the rights that docs/redis.md names would be right"

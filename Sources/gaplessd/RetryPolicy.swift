@@ -107,7 +107,8 @@ struct RetryPolicy: Sendable, Equatable {
         _ job: Standing, after asked: Duration?, pausesToken: Bool = false, random: Double
     ) -> Decision {
         guard job.attempts < limit else { return .bury(nil) }
-        if let asked { return .retryLater(min(asked, Self.longestRetryAfter), pausesToken: pausesToken) }
+        // 0, or a date that has passed, would spend all resends in a moment.
+        if let asked, asked > .zero { return .retryLater(min(asked, Self.longestRetryAfter), pausesToken: pausesToken) }
         let delay = delays[min(job.attempts, delays.count - 1)]
         return .retryLater(delay * (1 + Self.jitter * (2 * random - 1)), pausesToken: pausesToken)
     }

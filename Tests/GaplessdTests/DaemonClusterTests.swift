@@ -156,11 +156,16 @@ struct DaemonClusterTests {
         let crossing = settings(cluster, ["jobs"], ["redis_results_key": "\"results\""])
         let daemon = try stage.start(crossing)
         #expect(daemon.process.wait(atMost: .seconds(20))?.status == 78)
-        let sentence = "in a Redis Cluster the results key must have the list's own {tag}"
+        let sentence = #"a name with the list's own {tag}, such as "{apns_queue}:results", would be right"#
         #expect(daemon.standardError.contains("CROSSSLOT") && daemon.standardError.contains(sentence), "\(daemon.standardError)")
         let check = try Call(["check", try stage.write(crossing)])
         #expect(check.status == 78)
         #expect(check.errors.contains(sentence), "\(check.errors)")
+        for list in ["p}q", "{}x"] {
+            let braces = try stage.start(settings(cluster, [list]))
+            #expect(braces.process.wait(atMost: .seconds(20))?.status == 78)
+            #expect(braces.standardError.contains("settings.json: redis_queue_key: has \"\(list)\": CROSSSLOT"), "\(braces.standardError)")
+        }
         let database = try stage.start(settings(cluster, ["jobs"], ["redis_db": "1"]))
         #expect(database.process.wait(atMost: .seconds(20))?.status == 78)
         #expect(database.standardError.contains("SELECT is not allowed in cluster mode"))

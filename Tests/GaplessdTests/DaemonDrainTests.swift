@@ -128,6 +128,8 @@ struct DaemonDrainTests {
             let daemon = try stage.start()
             try stage.push((0..<5).map { pushJob(deviceToken($0)) })
             #expect(waitUntil { stage.simulator.totals.requests > seen + (reason == "BadDeviceToken" ? 4 : 0) })
+            let warning = "APNs has refused a job (400 BadDeviceToken) and accepted none yet: it waits for the first acceptance, "
+            if reason == "BadDeviceToken" { #expect(daemon.says(warning)) }
             #expect(daemon.stop(atMost: .seconds(5))?.status == 0)
             #expect(try stage.status().backlog == count)
             #expect(try stage.status().inFlight == 0)

@@ -134,6 +134,7 @@ struct RetryPolicyTests {
     @Test func `Retry-After wins, up to a quarter of an hour`() {
         #expect(decide(503, "ServiceUnavailable", retryAfter: .seconds(7)) == .retryLater(.seconds(7)))
         #expect(decide(503, "ServiceUnavailable", retryAfter: .seconds(86400)) == .retryLater(.seconds(900)))
+        #expect(decide(503, "ServiceUnavailable", retryAfter: .zero) == .retryLater(.seconds(1)))
     }
 
     @Test(arguments: [(503, "Shutdown"), (400, "IdleTimeout")])

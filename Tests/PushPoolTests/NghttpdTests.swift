@@ -37,7 +37,7 @@ struct NghttpdTests {
         // The server needs a moment to listen: until then dials fail, and the pool tries again.
         let fixture = try PoolFixture(port: server.port, sessions: 2)
         fixture.push(500)
-        var batch = [notification(9001, token: "beef"), notification(9002, token: token, expiration: 5, collapseID: "c")]
+        var batch = [notification(9001, token: "beef"), notification(9002, token: token, expiration: 4_000_000_000, collapseID: "c")]
         fixture.pool.push(&batch)
         let deliveries = fixture.waitForDeliveries(502)
         #expect(deliveries.count { $0.outcome == .delivered(apnsID: nil) } == 501)
@@ -51,7 +51,7 @@ struct NghttpdTests {
         for field in [
             "recv (stream_id=1) :method: POST", ":path: /3/device/\(token)", ":authority: 127.0.0.1:\(server.port)",
             "authorization: bearer ey", "apns-topic: com.example.app", "apns-push-type: alert", "apns-priority: 10",
-            "apns-expiration: 5", "apns-collapse-id: c",
+            "apns-expiration: 4000000000", "apns-collapse-id: c",
         ] {
             #expect(server.log.contains(field), "\(field)")
         }
@@ -67,7 +67,7 @@ struct NghttpdTests {
         let token = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"
         let server = try Nghttpd(tokens: [token], options: options)
         let fixture = try PoolFixture(port: server.port)
-        var batch = (1...100).map { notification($0, token: token, payload: body, expiration: Int64($0 % 3), collapseID: "c\($0)") }
+        var batch = (1...100).map { notification($0, token: token, payload: body, expiration: Int64($0 % 3) * 4_000_000_000, collapseID: "c\($0)") }
         batch.append(notification(101, token: "beef", payload: body))
         fixture.pool.push(&batch)
         let deliveries = fixture.waitForDeliveries(101)
