@@ -186,15 +186,16 @@ struct Dispatcher: ~Copyable {
     private mutating func sendOutgoing() {
         let isAnyInDoubt = lists.contains(where: \.isInDoubt)
         for app in apps where !app.outgoing.isEmpty {
-            var doubted: [Notification] = []
-            if isAnyInDoubt {
-                doubted = app.outgoing.filter { held[$0.id].map { lists[$0.list].isInDoubt } ?? false }
-                app.outgoing.removeAll { held[$0.id].map { lists[$0.list].isInDoubt } ?? false }
-            }
+            let doubted = isAnyInDoubt ? app.outgoing.filter { isInDoubt($0) } : []
+            if !doubted.isEmpty { app.outgoing.removeAll { isInDoubt($0) } }
             app.pool.push(&app.outgoing)
+            app.outgoing += doubted
             app.doubted = doubted.count
-            if !doubted.isEmpty { app.outgoing = doubted }
         }
+    }
+
+    private func isInDoubt(_ notification: Notification) -> Bool {
+        held[notification.id].map { lists[$0.list].isInDoubt } ?? false
     }
 
     private mutating func received(_ signal: SignalInbox.Signal) {

@@ -18,7 +18,7 @@ final class PushApp {
     var held = 0
     /// Those of them that have their answer and wait for a first acceptance: they take no stream.
     var heldSuspects = 0
-    /// Those of `outgoing` that stay here, since the Redis of their list is silent.
+    /// Those of `outgoing` that stayed here at the end of the last turn, since the Redis of their list is silent.
     var doubted = 0
     /// Those that are open.
     var sessions: Set<SessionID> = []
@@ -51,9 +51,11 @@ final class PushApp {
     var label: String { name.map { "app \"\($0)\": " } ?? "" }
 
     /// Jobs that no session has taken yet.
-    var waiting: Int { pool.waiting + outgoing.count - doubted }
+    var waiting: Int { pool.waiting + outgoing.count - stranded }
     /// Jobs that take up places.
-    private var placed: Int { held - heldSuspects - doubted }
+    private var placed: Int { held - heldSuspects - stranded }
+    /// Some of the doubted may have been taken back or dropped since.
+    private var stranded: Int { min(doubted, outgoing.count) }
 
     /// How many more of this app's jobs may be claimed. One batch more than the streams keeps sessions busy between claims.
     func places(now: Instant) -> Int {

@@ -68,7 +68,10 @@ enum RedisProbe {
         } catch {
             throw ProbeFault(error, of: settings)
         }
-        let faults = wrong.map(\.line) + rights.flatMap(\.faults).unique
+        let lacks = rights.flatMap(\.faults).unique.map { fault in
+            fault.hasPrefix("CROSSSLOT") ? RedisRefusal.fault(fault, settings).line : fault
+        }
+        let faults = wrong.map(\.line) + lacks
         let shortage = rights.lazy.compactMap(\.shortage).first.map { "\($0) No producer can push: more maxmemory would be right" }
         guard faults.isEmpty else { throw .refused(settings, faults + [shortage].compactMap(\.self)) }
         if let shortage { throw .failed("\(settings.redis.server.text): \(shortage)") }
