@@ -9,17 +9,17 @@ import Testing
 
 @Suite("The deadline of a job", .timeLimit(.minutes(30)))
 struct DaemonDeadlineTests {
-    /// Four streams, each with an answer that takes three seconds: what waits behind them has its turn after that.
+    /// Four streams, each with an answer that takes five seconds: what waits behind them has its turn after that.
     @Test func `is looked at when the job goes out, and counts from then where it is relative`() throws {
         let stage = try DaemonStage { $0.behaviour.streamLimit = 4 }
         let daemon = try stage.start(["pool_size": "1", "retry_delays": "[0.01]"])
         try stage.open(daemon)
         let slow = ["0a", "1a", "2a", "3a"]
-        for token in slow { stage.simulator.plan(token: token, answers: [.delay(.seconds(3), then: .accept)]) }
+        for token in slow { stage.simulator.plan(token: token, answers: [.delay(.seconds(5), then: .accept)]) }
         stage.simulator.plan(token: "0b", answers: [.usual(503)])
         try stage.push(slow.map { pushJob($0) } + [
-            pushJob("0b", #""expiry":1"#), pushJob("0c", #""expires_at":\#(unixTime() + 1)"#),
-            pushJob("0d", #""_gapless_RETRYING":1,"_gapless_deadline":\#(unixTime() + 1)"#), pushJob("0e", #""expiry":0"#),
+            pushJob("0b", #""expiry":10"#), pushJob("0c", #""expires_at":\#(unixTime() + 2)"#),
+            pushJob("0d", #""_gapless_RETRYING":1,"_gapless_deadline":\#(unixTime() + 2)"#), pushJob("0e", #""expiry":0"#),
         ])
         #expect(try waitUntil { try stage.status().inFlight == 8 }, "all are claimed at once")
         #expect(stage.accepts(7))
@@ -29,7 +29,7 @@ struct DaemonDeadlineTests {
         #expect(Set(sent.map(\.expiration)).count == 1)
         let late = try #require(sent.first?.expiration.flatMap { Int($0) })
         let first = try #require(stage.simulator.ledger.requests(for: "0a").first?.expiration.flatMap { Int($0) })
-        #expect(late - 1 >= first - 7200 + 3, "a second from its first send")
+        #expect(late - 10 >= first - 7200 + 4, "ten seconds from its first send")
         #expect(stage.simulator.ledger.requests(for: "0e").map(\.expiration) == ["0"])
         #expect(try stage.drains())
         #expect(Set(try stage.deadLetters().map { "\($0.text("token") ?? "") \($0.text("reason") ?? "") \($0.number("attempts") ?? -1)" })
