@@ -58,6 +58,9 @@ extension Fault {
             try trial.awaitBusy()
             trial.judgeMemory(of: daemon)
             try trial.strike { daemon = try trial.killAndRestart(daemon) }
+            // As above: one that is there at each of five kills is rightly a suspect, and no token that APNs called dead.
+            try trial.await("its jobs are taken over") { try trial.status().recovered == 0 }
+            try trial.awaitSent(try trial.stage.sentAnyhow() + 100)
         }
         try trial.await("all are settled", atMost: .seconds(300)) { try trial.status().isDrained }
         trial.afterwards = { _ in
