@@ -1,4 +1,5 @@
 import Foundation
+import Harness
 import Sockets
 import Testing
 
@@ -137,9 +138,7 @@ struct ToolTests {
     }
 
     @Test func `every option that docs/simulator.md shows is understood`() throws {
-        let page = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-            .appending(path: "docs/simulator.md")
-        let text = try String(contentsOf: page, encoding: .utf8)
+        let text = Checkout.read("docs/simulator.md")
         let rows = text.split(separator: "\n").filter { $0.hasPrefix("| ") }
         let calls = rows.flatMap { $0.matches(of: /`(--[^`]+)`/).map { String($0.1) } }
         #expect(calls.count > 20)

@@ -1,7 +1,7 @@
 import Harness
 import Testing
 
-private let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/")
+private let root = Checkout.path
 
 /// `make mutants` takes most of an hour and is not for every day; that its patches fit the code is.
 @Suite("The broken builds")

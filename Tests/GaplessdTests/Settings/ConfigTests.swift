@@ -5,8 +5,7 @@ import Testing
 
 @testable import gaplessd
 
-/// The checkout, found from this file.
-private let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/")
+private let root = Checkout.path
 
 @Suite("The settings files that come with gaplessd")
 struct ConfigTests {

@@ -7,8 +7,7 @@ import Testing
 @testable import gaplessd
 
 /// docs/redis.md of this checkout.
-private let page = File.read(
-    #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/") + "/docs/redis.md")
+private let page = Checkout.read("docs/redis.md")
 
 @Suite("The rights that docs/redis.md names", .timeLimit(.minutes(30)))
 struct DaemonRightsTests {

@@ -1,4 +1,5 @@
 import Foundation
+import Harness
 
 /// docs/answers.md as rows. A document that a test reads cannot lie.
 struct AnswerTable {
@@ -24,13 +25,4 @@ struct AnswerTable {
     }()
 
     static let holds = rows.filter { $0.end == "held" }
-}
-
-/// The files that these tests were built from.
-enum Checkout {
-    static let path = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().path
-
-    /// The content, or nothing where there is no such file.
-    static func read(_ file: String) -> String { (try? String(contentsOfFile: "\(path)/\(file)", encoding: .utf8)) ?? "" }
 }

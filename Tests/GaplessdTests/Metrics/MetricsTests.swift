@@ -92,9 +92,8 @@ struct MetricsTests {
     }
 
     @Test func `is explained in docs/metrics.md, metric by metric, and nothing else is`() {
-        let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/")
         let known = Set(metrics(reading(), healthy()).split(separator: "\n").filter { $0.hasPrefix("# TYPE ") }.map { $0.split(separator: " ")[2] })
-        let words = File.read("\(root)/docs/metrics.md").split { !($0 == "_" || $0.isLetter) }
+        let words = Checkout.read("docs/metrics.md").split { !($0 == "_" || $0.isLetter) }
         let named = Set(words.filter { ($0.hasPrefix("gapless_") || $0.hasPrefix("process_")) && $0.contains("_") })
         #expect(known.subtracting(named) == [])
         #expect(named.subtracting(known) == [])
