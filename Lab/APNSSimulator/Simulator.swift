@@ -157,23 +157,3 @@ public final class Simulator: Sendable {
     /// The counters so far.
     public var totals: Totals { ledger.totals }
 }
-
-/// A thread that several may want to join, of whom the first does and the others wait for it.
-final class JoinOnce: @unchecked Sendable {  // `thread` is touched by whoever holds `lock`.
-    private var thread: OwnedThread?
-    private let lock = Locked(())
-    private let joined = Locked(false)
-
-    /// Whether somebody has joined it.
-    var isJoined: Bool { joined.withLock { $0 } }
-
-    init(_ thread: consuming OwnedThread) { self.thread = consume thread }
-
-    func join() {
-        lock.withLock { _ in
-            guard let thread = thread.take() else { return }
-            thread.join()
-            joined.withLock { $0 = true }
-        }
-    }
-}

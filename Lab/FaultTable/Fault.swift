@@ -66,15 +66,3 @@ public struct Fault: Sendable {
     public static let all =
         (daemonRows + redisRows + apnsRows + jobRows + fleetRows + sessionRows + streamRows + credentialRows).sorted { $0.number < $1.number }
 }
-
-/// What the machine does not allow: the row is left out, with the reason.
-public struct TrialNotPossible: Error, CustomStringConvertible {
-    public var description: String
-}
-
-/// A run that could not be judged at all.
-public struct TrialFailure: Error, CustomStringConvertible {
-    public var description: String
-
-    public init(description: String) { self.description = description }
-}

@@ -1,14 +1,5 @@
 public import APNSSimulator
 
-/// An APNs that a stage can stop and ask for its ledger.
-public protocol PushService: AnyObject {
-    var port: Int { get }
-    /// What it saw so far; all of it once it has ended.
-    var ledger: Ledger { get }
-    /// Ends it; returns its totals as it prints them.
-    func stop() -> String
-}
-
 extension SimulatorProcess: PushService {}
 
 /// A simulator in this very process, which takes orders while it runs.

@@ -52,19 +52,3 @@ struct MakeCredentials: ParsableCommand {
 }
 
 extension Credentials.ServerFlaw: ExpressibleByArgument {}
-
-struct MakeProviderToken: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "provider-token", abstract: "Prints a provider token, good for an hour, for curl and h2load.")
-
-    @Argument(help: ArgumentHelp("Directory of the credentials.", valueName: "dir"))
-    var directory: String
-
-    @Option(help: ArgumentHelp("Age of the token in seconds; 3601 has expired.", valueName: "seconds"))
-    var age: Int64 = 0
-
-    func run() throws {
-        guard age > Int64.min / 2 else { throw ValidationError("--age is out of range") }
-        Output.line(try Credentials(directory: directory).providerKey.token(issuedAt: Int64(time(nil)) - age))
-    }
-}

@@ -10,8 +10,3 @@ struct GaplessLab: ParsableCommand {
         abstract: "Runs gaplessd whole, beside a Redis and an APNs simulator of its own.",
         subcommands: [Demo.self, Bench.self, Gate.self, Chaos.self, PushLoad.self])
 }
-
-/// A run that did not show what it should.
-struct LabFailure: Error, CustomStringConvertible {
-    var description: String
-}

@@ -1,7 +1,3 @@
-/// What a JSON value is, told by its first byte.
-public enum JSONKind: Sendable, Equatable {
-    case object, array, string, number, bool, null
-}
 
 /// One value of a JSON text, as a range of the text's own bytes.
 public struct JSONSlice: Sendable, Equatable {
@@ -21,13 +17,6 @@ public struct JSONSlice: Sendable, Equatable {
     public var content: Range<Int> {
         kind == .string ? range.lowerBound + 1..<range.upperBound - 1 : range
     }
-}
-
-/// An integer as it stands in a JSON text.
-public enum JSONInteger: Sendable, Equatable {
-    case exact(Int64)
-    /// Beyond 64 bits with sign.
-    case outOfRange(isNegative: Bool)
 }
 
 // What a validated slice means. All take the bytes that the slice was cut from.

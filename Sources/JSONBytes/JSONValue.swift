@@ -77,17 +77,3 @@ public enum JSONValue: Sendable, Equatable {
         if case .bool(let bool) = self { bool } else { nil }
     }
 }
-
-/// One member of an object.
-public struct JSONMember: Sendable, Equatable {
-    public var key: String
-    public var value: JSONValue
-    /// Where the key's opening quote stands, in bytes from the start of the text.
-    public var offset: Int
-
-    public init(key: String, value: JSONValue, offset: Int) {
-        self.key = key
-        self.value = value
-        self.offset = offset
-    }
-}

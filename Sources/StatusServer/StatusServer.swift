@@ -63,14 +63,6 @@ public final class StatusServer: Sendable {
     public func close() { try? group.syncShutdownGracefully() }
 }
 
-/// How many connections are open now.
-final class ConnectionCount: Sendable {
-    private let count = Atomic<Int>(0)
-
-    func opened() -> Int { count.add(1, ordering: .relaxed).newValue }
-    func closed() { count.subtract(1, ordering: .relaxed) }
-}
-
 extension SocketAddress {
     fileprivate static func of(host: String, port: Int) throws -> SocketAddress {
         if let address = try? SocketAddress(ipAddress: host, port: port) { return address }

@@ -91,13 +91,3 @@ struct Bench: ParsableCommand {
         fflush(nil)
     }
 }
-
-/// What the figures ran on.
-enum Machine {
-    static var description: String {
-        let model = File.read("/proc/cpuinfo").split(separator: "\n").first { $0.hasPrefix("model name") }
-        let name = model.flatMap { $0.split(separator: ":").last }.map { $0.drop { $0 == " " } } ?? "unknown processor"
-        let kernel = File.read("/proc/sys/kernel/osrelease").split(separator: "\n").first ?? ""
-        return "\(sysconf(CInt(_SC_NPROCESSORS_ONLN))) x \(name), Linux \(kernel)"
-    }
-}

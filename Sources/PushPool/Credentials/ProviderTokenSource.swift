@@ -2,16 +2,6 @@ import Clocks
 internal import Glibc
 internal import Threads
 
-/// What became of provider tokens, for the log.
-public enum TokenNews: Sendable, Equatable {
-    /// A new one was signed.
-    case minted(key: String)
-    /// One that another process made is used, or an earlier one of ours.
-    case found(key: String, age: Duration)
-    /// It cannot be kept for others and for the next start: why.
-    case notKept(key: String, String)
-}
-
 /// The one provider token of a team and key, for all sessions of all pools, and by way of a file for all processes. Any thread.
 final class ProviderTokenSource: Sendable {
     private struct State {

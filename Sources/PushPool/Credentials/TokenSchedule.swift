@@ -1,18 +1,6 @@
 import Clocks
 internal import Glibc
 
-/// Now, by the clock that nobody sets and by the one that APNs reads.
-struct Moment {
-    var now: Instant
-    /// Unix seconds.
-    var unixTime: Int64
-
-    init(now: Instant = .now, unixTime: Int64 = Int64(time(nil))) {
-        self.now = now
-        self.unixTime = unixTime
-    }
-}
-
 /// When a provider token is to be minted. Ages are told by a clock that nobody sets.
 struct TokenSchedule: Sendable, Equatable {
     /// APNs refuses a token older than 60 minutes.

@@ -184,10 +184,3 @@ struct HTTP2Codec: ~Copyable {
         swap(&batch, &events)
     }
 }
-
-/// A request that the peer's limit or the connection's window does not admit yet.
-struct WaitingRequest {
-    let notification: Notification
-    let stream: StreamID
-    let slot: Int
-}

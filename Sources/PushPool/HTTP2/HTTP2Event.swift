@@ -12,26 +12,3 @@ enum HTTP2Event: Equatable {
     /// A PING's ACK, with the number it was sent with.
     case pingAnswered(UInt64)
 }
-
-/// An answer other than 200, as it came.
-struct Response: Equatable {
-    var status: Int
-    var apnsID: String?
-    /// `retry-after` in seconds, 0 to a million.
-    var retryAfter: Int?
-    /// At most `ResponseBody.mostBytes`.
-    var body: [UInt8] = []
-
-    /// What the notification's owner is told.
-    var rejection: Rejection {
-        let said = ResponseBody(body)
-        return Rejection(
-            status: status, reason: said.reason, apnsID: apnsID, timestamp: said.timestamp,
-            retryAfter: retryAfter.map { .seconds($0) })
-    }
-}
-
-/// The connection cannot go on: HTTP/2 was broken by the peer, or memory ran out.
-struct HTTP2Error: Error, Equatable {
-    var text: String
-}

@@ -1,8 +1,5 @@
 import Clocks
 
-/// HTTP/2 stream identifier: odd for what a client opens, 31 bits (RFC 9113, 5.1.1).
-typealias StreamID = Int32
-
 /// The attempts of one session, by slot and in the order of their submission.
 ///
 /// Every attempt of a session has the same time limit, so that order is the order of their deadlines: a list through the

@@ -10,13 +10,3 @@ final class Capacity: Sendable {
         sum.add(difference, ordering: .relaxed)
     }
 }
-
-/// Numbers for sessions, over all pools of the process.
-enum SessionNumbers {
-    private static let last = Atomic<UInt64>(0)
-
-    static func next() -> SessionID { SessionID(last.add(1, ordering: .relaxed).newValue) }
-
-    /// The youngest there is.
-    static var latest: SessionID { SessionID(last.load(ordering: .relaxed)) }
-}

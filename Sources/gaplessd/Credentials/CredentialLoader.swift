@@ -2,15 +2,6 @@ import Glibc
 import PushPool
 import Sockets
 
-/// What one app shows to APNs.
-struct AppCredential: Sendable {
-    var credential: Credential
-    /// For jobs that name none: `apns_topic`, else the certificate's own.
-    var topic: String?
-    /// What a pool needs to begin, or to go on with it: the files are read once for check and use.
-    var setup: SessionPool.Setup
-}
-
 /// Reads the key files of apps and checks all that can be checked without asking Apple. Collects every fault on the way.
 struct CredentialLoader {
     /// A key file is some kilobytes; a bundle of roots some hundred.

@@ -255,35 +255,3 @@ struct Dispatcher: ~Copyable {
         nextCertificateCheck = now + .seconds(wait)
     }
 }
-
-/// What the daemon counts for SIGUSR1; the counters that survive restarts are in Redis.
-struct Counters: Sendable, Equatable, CustomStringConvertible {
-    var claimed = 0
-    var sent = 0
-    var retried = 0
-    var resent = 0
-    var dead = 0
-    var expired = 0
-    var released = 0
-    var postponed = 0
-
-    var description: String {
-        "claimed \(claimed), sent \(sent), retried \(retried), resent \(resent), dead \(dead), expired \(expired), "
-            + "released \(released), postponed \(postponed)"
-    }
-}
-
-/// The time of day, which may jump: only for what APNs, Redis or people read as such.
-struct WallClock: Equatable {
-    /// Since 1970.
-    var seconds: Double
-
-    /// Whole seconds since 1970, as `apns-expiration` has them.
-    var unixSeconds: Int64 { Int64(seconds) }
-
-    static func now() -> WallClock {
-        var time = timespec()
-        clock_gettime(CLOCK_REALTIME, &time)
-        return WallClock(seconds: Double(time.tv_sec) + Double(time.tv_nsec) / 1e9)
-    }
-}

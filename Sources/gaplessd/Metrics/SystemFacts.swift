@@ -1,3 +1,4 @@
+import Clocks
 import Glibc
 
 /// What the system knows of this process.

@@ -15,20 +15,6 @@ struct SettingsFault: Error, Sendable, Equatable {
     }
 }
 
-/// Why there are no settings: every fault at once.
-struct SettingsRefusal: Error, Sendable, Equatable {
-    var file: String
-    var faults: [SettingsFault]
-    /// The apps whose credentials are all there, whatever else is wrong.
-    var soundApps: [Settings.App] = []
-    /// What the others have of theirs.
-    var looseFiles: [Settings.LooseFiles] = []
-    /// The certificates of both.
-    var certificates: [SeenCertificate] = []
-
-    var lines: [String] { faults.map { $0.line(file: file) } }
-}
-
 extension String {
     /// On one line and harmless to a terminal: control characters as `\x0a`.
     var printable: String {

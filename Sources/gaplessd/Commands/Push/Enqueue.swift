@@ -72,11 +72,6 @@ private struct InputFault: Error {
     var fault: FileBytes.Fault
 }
 
-extension ExitCode {
-    /// EX_DATAERR: lines of input.
-    static let badInput = ExitCode(65)
-}
-
 /// One `enqueue` on its way.
 private struct EnqueueRun: ~Copyable {
     private var reader: JobReader

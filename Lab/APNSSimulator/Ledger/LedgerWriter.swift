@@ -1,0 +1,55 @@
+import Clocks
+
+/// The loop's side of the ledger: gathers during one turn, publishes before the turn's answers are written.
+final class LedgerWriter {
+    let ledger: Ledger
+    private let detail: LedgerDetail
+    private var file: LedgerFile?
+    private var entries: [LedgerEntry] = []
+    var totals = Totals()
+
+    init(_ ledger: Ledger, _ detail: LedgerDetail, filePath: String?) throws(SimulatorError) {
+        self.ledger = ledger
+        self.detail = detail
+        if let filePath { file = try LedgerFile(path: filePath) }
+    }
+
+    func record(_ verdict: Verdict, _ request: Request, connection: Int, time: Instant) {
+        totals.requests += 1
+        if case .accepted = verdict { totals.accepted += 1 } else { totals.answers[verdict.label, default: 0] += 1 }
+        if detail == .counts && file == nil { return }
+        let hash = sha256Hex(request.body)
+        file?.add(verdict.status, request, hash)
+        guard case .requests(let keepsBodies) = detail else { return }
+        entries.append(
+            LedgerEntry(
+                verdict: verdict, apnsID: request.text(request.idField) ?? "",
+                token: String(decoding: request.token, as: UTF8.self),
+                topic: request.appRange.map { String(decoding: request.bytes[$0], as: UTF8.self) } ?? request.text(.topic),
+                isBroadcast: request.kind == .broadcast,
+                pushType: request.text(.pushType), priority: request.text(.priority),
+                expiration: request.text(.expiration), collapseID: request.text(.collapseID), bodySHA256: hash,
+                body: keepsBodies ? request.body : nil, connection: connection, stream: request.stream, time: time))
+    }
+
+    func publish() {
+        if totals == Totals() { return }
+        ledger.add(totals, entries)
+        totals = Totals()
+        entries.removeAll(keepingCapacity: true)
+    }
+
+    /// When the file wants to be flushed.
+    var deadline: Instant? { file?.deadline }
+
+    func flushFile(now: Instant, isLast: Bool = false) {
+        guard let due = file?.deadline, isLast || due <= now else { return }
+        do throws(SimulatorError) {
+            try file?.flush()
+        } catch {
+            // The answers go on; whoever reads the file's end must ask `fileError`, and the tool says it on stderr.
+            ledger.fileFailed(error)
+            file = nil
+        }
+    }
+}

@@ -1,0 +1,4 @@
+/// Which credentials a client may show.
+public enum Authentication: String, Sendable, CaseIterable {
+    case any, token, certificate
+}

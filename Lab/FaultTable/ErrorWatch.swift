@@ -1,0 +1,46 @@
+import APNSSimulator
+import Clocks
+import Harness
+internal import RedisQueue
+
+/// Looks on until all is settled: how many errors there were, how memory went, and that it never comes to a stand.
+struct ErrorWatch {
+    /// Without an answer for so long it has come to a stand: the last retries wait no longer than a third of a second.
+    private static let mostStill = Duration.seconds(10)
+    /// KB that memory may have grown by from the first tenth of the errors to the last: the daemon remembers the last 10,000 device
+    /// tokens that had to wait, which takes 6 MB (measured).
+    private static let mostGrowth = 8 << 10
+    /// KB from the sixth tenth to the last of a full run, when that memory is full: what still grows then is a leak, and this is
+    /// 17 bytes for each error.
+    private static let mostLateGrowth = 1 << 10
+
+    private let trial: Trial
+    private(set) var errors = 0
+    private var memory: [(errors: Int, bytes: Int)] = []
+
+    init(_ trial: Trial, _ daemon: DaemonProcess) throws {
+        self.trial = trial
+        var last = (requests: 0, at: Instant.now)
+        var (errors, memory) = (0, memory)
+        try trial.await("all are settled", atMost: .seconds(300)) {
+            let seen = trial.stage.hosted.totals
+            errors = seen.answers.values.reduce(0, +)
+            memory.append((errors, daemon.residentBytes))
+            if seen.requests > last.requests { last = (seen.requests, .now) }
+            if .now - last.at > Self.mostStill { throw TrialFailure(description: "no answer for \(Self.mostStill):\n" + trial.logs) }
+            return try trial.status().isDrained
+        }
+        (self.errors, self.memory) = (errors, memory)
+    }
+
+    func judge(leastErrors: Int) {
+        if errors < leastErrors { trial.fail("\(errors) errors, \(leastErrors) were to be") }
+        var tenths = [Int](repeating: 0, count: 10)
+        for sample in memory {
+            let tenth = min(9, sample.errors * 10 / max(1, errors))
+            tenths[tenth] = max(tenths[tenth], sample.bytes >> 10)
+        }
+        let isLeaking = trial.scale == .full && tenths[9] - tenths[5] > Self.mostLateGrowth
+        if isLeaking || tenths[9] - tenths[0] > Self.mostGrowth { trial.fail("memory in KB, by tenths of the errors: \(tenths)") }
+    }
+}

@@ -1,0 +1,12 @@
+import Glibc
+
+/// The programs of this package, beside the one that runs.
+public enum BuiltProducts {
+    /// The path of a product: SwiftPM puts them all, and the tests' own program, into one folder.
+    public static func path(_ name: String) -> String {
+        var buffer = [CChar](repeating: 0, count: 4096)
+        let length = readlink("/proc/self/exe", &buffer, buffer.count)
+        let ourselves = String(decoding: buffer.prefix(max(0, length)).map(UInt8.init(bitPattern:)), as: UTF8.self)
+        return ourselves.split(separator: "/", omittingEmptySubsequences: false).dropLast().joined(separator: "/") + "/" + name
+    }
+}

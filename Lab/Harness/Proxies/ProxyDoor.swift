@@ -1,0 +1,7 @@
+internal import Sockets
+
+/// Carries a listener, which cannot be copied, to the thread that uses it.
+final class ProxyDoor: Sendable {
+    let listener: Listener
+    init(_ listener: consuming Listener) { self.listener = listener }
+}

@@ -1,0 +1,192 @@
+import Clocks
+import Glibc
+internal import Sockets
+internal import Threads
+
+/// The thread of a `FaultProxy`: its listener and its pairs of connections.
+struct ProxyRelay {
+    private let door: ProxyDoor
+    private var random: SeededGenerator
+    private var pairs: [Pair] = []
+    private var buffer = [UInt8](repeating: 0, count: 64 << 10)
+    private var poller = Poller()
+
+    init(door: ProxyDoor, random: SeededGenerator) {
+        (self.door, self.random) = (door, random)
+    }
+
+    /// One round; `false` when it is over.
+    mutating func turn(_ bell: WakeUp, _ control: Locked<FaultProxy.Control>) -> Bool {
+        sleep(bell)
+        if poller.readiness(at: 0) != [] { bell.listen() }
+        let now = control.withLock { control in
+            defer { (control.cutsNow, control.deadensNow) = (false, false) }
+            return control
+        }
+        if now.isOver { return false }
+        if now.deadensNow { for pair in pairs { pair.isDead = true } }
+        // Places 0 and 1 are the bell and the listener; each pair has two.
+        for (index, pair) in pairs.enumerated() {
+            if poller.readiness(at: 2 + 2 * index) != [] { read(pair, isReply: false, now, control) }
+            if poller.readiness(at: 3 + 2 * index) != [] { read(pair, isReply: true, now, control) }
+            pair.flush(now.behaviour)
+        }
+        let accepts = poller.readiness(at: 1) != []
+        pairs.removeAll { $0.isOver || now.cutsNow }
+        if accepts { accept(now, control) }
+        return true
+    }
+
+    private mutating func sleep(_ bell: WakeUp) {
+        poller.reset()
+        poller.add(bell.descriptor, for: .read)
+        poller.add(door.listener.descriptor, for: .read)
+        var deadline: Instant?
+        for pair in pairs {
+            poller.add(pair.daemon.descriptor, for: pair.interest(isReply: false))
+            poller.add(pair.server.descriptor, for: pair.interest(isReply: true))
+            if let due = pair.due { deadline = deadline.map { min($0, due) } ?? due }
+        }
+        poller.wait(until: deadline)
+    }
+
+    private mutating func accept(_ now: FaultProxy.Control, _ control: Locked<FaultProxy.Control>) {
+        while let daemon = door.listener.accept() {
+            if now.behaviour.refuses { continue }
+            // A server that is away closes the connection, as a port that nobody listens on would.
+            guard let server = try? Socket(connectingTo: now.target) else { continue }
+            let allowance = now.behaviour.cutAfter.map { Int.random(in: $0, using: &random) }
+            pairs.append(Pair(daemon: daemon, server: server, allowance: allowance))
+            control.withLock { $0.connections += 1 }
+        }
+    }
+
+    private mutating func read(
+        _ pair: Pair, isReply: Bool, _ now: FaultProxy.Control, _ control: Locked<FaultProxy.Control>
+    ) {
+        let count = pair.receive(isReply: isReply, into: &buffer)
+        guard count > 0 else { return }
+        let behaviour = now.behaviour
+        if pair.isDead { return }
+        if isReply ? behaviour.swallowsReplies : behaviour.swallowsRequests { pair.stop(isReply: isReply) }
+        if pair.isStopped(isReply: isReply) { return }
+        let springs = isReply ? nil : spring(count, control)
+        if let springs, springs.moment != .afterForwarding { springs.action() }
+        var passes = springs?.moment == .insteadOfForwarding ? 0 : count
+        if let left = pair.allowance {
+            passes = min(passes, left)
+            pair.allowance = left - passes
+        }
+        let chance = isReply ? behaviour.tearsReply : behaviour.tearsRequest
+        if chance > 0, Double.random(in: 0..<1, using: &random) < chance {
+            passes = min(passes, Int.random(in: 0..<count, using: &random))
+        }
+        pair.append(buffer[..<passes], isReply: isReply, after: behaviour.delay)
+        if passes < count {
+            control.withLock { $0.cuts += 1 }
+            pair.endsAfterFlush = true
+        }
+        if let springs, springs.moment == .afterForwarding {
+            pair.flush(behaviour)
+            springs.action()
+        }
+    }
+
+    /// The tripwire, if these bytes touch it; it is gone then.
+    private func spring(_ count: Int, _ control: Locked<FaultProxy.Control>) -> FaultProxy.Tripwire? {
+        control.withLock { control in
+            guard let tripwire = control.tripwire, tripwire.patterns.contains(where: buffer[..<count].contains) else { return nil }
+            control.tripwire = nil
+            return tripwire
+        }
+    }
+}
+
+/// One connection of the daemon and ours to the server.
+private final class Pair {
+    private struct Chunk {
+        var due: Instant
+        var bytes: ArraySlice<UInt8>
+    }
+
+    /// More than this waits for the other side before more is read.
+    private static let most = 1 << 20
+
+    let daemon: Socket
+    let server: Socket
+    /// How many bytes may still pass, where there is a limit.
+    var allowance: Int?
+    var endsAfterFlush = false
+    /// Takes whatever comes from either end, and passes nothing on.
+    var isDead = false
+    private(set) var isOver = false
+    /// A stream that has lost bytes never goes on: TCP delivers all in order or none (RFC 9293, 3.4), and a peer that was given the rest
+    /// would take one answer for another.
+    private var stopped = (requests: false, replies: false)
+    private var waiting: (requests: [Chunk], replies: [Chunk]) = ([], [])
+
+    init(daemon: consuming Socket, server: consuming Socket, allowance: Int?) {
+        self.daemon = daemon
+        self.server = server
+        self.allowance = allowance
+    }
+
+    /// What to ask of the descriptor that these bytes come from; its other direction is written to.
+    func interest(isReply: Bool) -> Poller.Readiness {
+        let (incoming, outgoing) = isReply ? (waiting.replies, waiting.requests) : (waiting.requests, waiting.replies)
+        var interest: Poller.Readiness = []
+        if incoming.reduce(0, { $0 + $1.bytes.count }) < Pair.most && !endsAfterFlush { interest.insert(.read) }
+        if let first = outgoing.first, first.due <= .now { interest.insert(.write) }
+        return interest
+    }
+
+    /// When the next chunk is due that still has to wait.
+    var due: Instant? {
+        [waiting.requests.first?.due, waiting.replies.first?.due].compactMap { $0 }.filter { $0 > .now }.min()
+    }
+
+    func receive(isReply: Bool, into buffer: inout [UInt8]) -> Int {
+        let progress = buffer.withUnsafeMutableBytes { isReply ? server.read(into: $0) : daemon.read(into: $0) }
+        switch progress {
+        case .done(let count): return count
+        case .needsRead, .needsWrite: return 0
+        case .closed, .failed:
+            endsAfterFlush = true
+            if waiting.requests.isEmpty && waiting.replies.isEmpty { isOver = true }
+            return 0
+        }
+    }
+
+    func stop(isReply: Bool) {
+        if isReply { stopped.replies = true } else { stopped.requests = true }
+    }
+
+    func isStopped(isReply: Bool) -> Bool { isReply ? stopped.replies : stopped.requests }
+
+    func append(_ bytes: ArraySlice<UInt8>, isReply: Bool, after delay: Duration) {
+        if bytes.isEmpty { return }
+        let chunk = Chunk(due: .now + delay, bytes: bytes)
+        if isReply { waiting.replies.append(chunk) } else { waiting.requests.append(chunk) }
+    }
+
+    func flush(_ behaviour: FaultProxy.Behaviour) {
+        write(&waiting.requests, to: server, behaviour)
+        write(&waiting.replies, to: daemon, behaviour)
+        if endsAfterFlush && waiting.requests.isEmpty && waiting.replies.isEmpty { isOver = true }
+    }
+
+    private func write(_ chunks: inout [Chunk], to socket: borrowing Socket, _ behaviour: FaultProxy.Behaviour) {
+        while let first = chunks.first, first.due <= .now {
+            let piece = behaviour.isBytewise ? first.bytes.prefix(1) : first.bytes
+            switch piece.withUnsafeBytes({ socket.write($0) }) {
+            case .done(let count):
+                chunks[0].bytes = first.bytes.dropFirst(count)
+                if chunks[0].bytes.isEmpty { chunks.removeFirst() }
+            case .needsRead, .needsWrite: return
+            case .closed, .failed:
+                isOver = true
+                return
+            }
+        }
+    }
+}

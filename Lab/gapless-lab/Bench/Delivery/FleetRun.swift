@@ -1,0 +1,23 @@
+import Clocks
+import Glibc
+import Harness
+
+/// One window of one run. Shares are of one processor.
+struct FleetRun {
+    /// Jobs a second, by daemon.
+    var rates: [Double]
+    var daemons: [Double]
+    var redis: Double
+    var simulator: Double
+    /// Of the daemons' processor, and of that of Redis and the simulator.
+    var idle: [Double]
+
+    init(_ before: FleetLook, _ after: FleetLook) {
+        let seconds = (after.time - before.time) / .seconds(1)
+        rates = zip(after.sent, before.sent).map { Double($0 - $1) / seconds }
+        daemons = zip(after.daemons, before.daemons).map { ($0 - $1) / .seconds(1) / seconds }
+        redis = (after.redis - before.redis) / .seconds(1) / seconds
+        simulator = (after.simulator - before.simulator) / .seconds(1) / seconds
+        idle = zip(after.processors, before.processors).prefix(2).map { $0.idleShare(since: $1) }
+    }
+}

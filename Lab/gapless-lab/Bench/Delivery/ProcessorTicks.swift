@@ -1,0 +1,19 @@
+import Harness
+
+/// Of one processor, since the machine was started.
+struct ProcessorTicks {
+    var idle: Int
+    var all: Int
+
+    static func now() -> [ProcessorTicks] {
+        File.read("/proc/stat").split(separator: "\n").filter { $0.hasPrefix("cpu") && !$0.hasPrefix("cpu ") }.map { line in
+            // user nice system idle iowait irq softirq steal; what guests take stands in user as well (proc(5)).
+            let ticks = line.split(separator: " ").dropFirst().prefix(8).map { Int($0) ?? 0 }
+            return ProcessorTicks(idle: ticks.dropFirst(3).prefix(2).reduce(0, +), all: ticks.reduce(0, +))
+        }
+    }
+
+    func idleShare(since before: ProcessorTicks) -> Double {
+        all > before.all ? Double(idle - before.idle) / Double(all - before.all) : 0
+    }
+}

@@ -1,0 +1,14 @@
+/// The first of several moments, of which some may never come.
+public struct Earliest {
+    public var instant: Instant?
+
+    @inlinable
+    public init(_ instant: Instant? = nil) { self.instant = instant }
+
+    @inlinable
+    public mutating func consider(_ other: Instant?) {
+        guard let other else { return }
+        if let instant, instant <= other { return }
+        instant = other
+    }
+}

@@ -1,0 +1,4 @@
+/// What a JSON value is, told by its first byte.
+public enum JSONKind: Sendable, Equatable {
+    case object, array, string, number, bool, null
+}

@@ -1,0 +1,62 @@
+internal import COpenSSL
+
+/// One `EVP_PKEY`. Immutable, and OpenSSL counts references to it with atomics.
+final class PrivateKey: @unchecked Sendable {  // Nothing is written to `handle` after init; signing only reads it.
+    let handle: OpaquePointer
+
+    /// Takes over a reference.
+    init(owning handle: OpaquePointer) { self.handle = handle }
+
+    deinit { EVP_PKEY_free(handle) }
+
+    /// - Parameter passphrase: `nil` refuses an encrypted key with a sentence that says so.
+    init(pem: [UInt8], passphrase: String?) throws(CredentialError) {
+        let question = Question(passphrase.map { Array($0.utf8) })
+        ERR_clear_error()
+        let handle = withMemoryBIO(pem) { bio in
+            PEM_read_bio_PrivateKey(bio, nil, Question.answer, Unmanaged.passUnretained(question).toOpaque())
+        }
+        ERR_clear_error()
+        if let handle {
+            self.handle = handle
+        } else if question.wasAsked {
+            throw CredentialError(
+                passphrase == nil
+                    ? "the private key is encrypted and no passphrase was given"
+                    : "the private key's passphrase is wrong",
+                in: .password)
+        } else {
+            throw CredentialError("there is no private key in it; a PEM text with BEGIN PRIVATE KEY is wanted", in: .privateKey)
+        }
+    }
+
+    func belongs(to certificate: Certificate) -> Bool {
+        defer { ERR_clear_error() }
+        return X509_check_private_key(certificate.handle, handle) == 1
+    }
+
+    /// PKCS#8 PEM, not encrypted: for this process's memory only.
+    func pem() throws(CredentialError) -> [UInt8] {
+        try writeMemoryBIO("the private key cannot be written as PEM") {
+            PEM_write_bio_PKCS8PrivateKey($0, handle, nil, nil, 0, nil, nil)
+        }
+    }
+
+    /// What OpenSSL asks when a key is encrypted, and our answer.
+    private final class Question {
+        private let passphrase: [UInt8]?
+        var wasAsked = false
+
+        init(_ passphrase: [UInt8]?) { self.passphrase = passphrase }
+
+        static let answer: @convention(c) (UnsafeMutablePointer<CChar>?, CInt, CInt, UnsafeMutableRawPointer?) -> CInt = {
+            buffer, room, _, context in
+            guard let context, let buffer else { return -1 }
+            let question = Unmanaged<Question>.fromOpaque(context).takeUnretainedValue()
+            question.wasAsked = true
+            guard let passphrase = question.passphrase, passphrase.count <= Int(room) else { return -1 }
+            for (place, byte) in passphrase.enumerated() { buffer[place] = CChar(bitPattern: byte) }
+            return CInt(passphrase.count)
+        }
+    }
+}

@@ -1,0 +1,14 @@
+/// A bit means something only in the frames that define it.
+struct FrameFlags: OptionSet {
+    let rawValue: UInt8
+    /// SETTINGS, PING.
+    static let ack = FrameFlags(rawValue: 0x01)
+    /// DATA, HEADERS.
+    static let endStream = FrameFlags(rawValue: 0x01)
+    /// HEADERS, CONTINUATION.
+    static let endHeaders = FrameFlags(rawValue: 0x04)
+    /// DATA, HEADERS.
+    static let padded = FrameFlags(rawValue: 0x08)
+    /// HEADERS.
+    static let priority = FrameFlags(rawValue: 0x20)
+}

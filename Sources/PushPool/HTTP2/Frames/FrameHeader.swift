@@ -1,0 +1,21 @@
+/// What every frame begins with (RFC 9113, 4.1).
+struct FrameHeader: Equatable {
+    /// Bytes of the header itself.
+    static let count = 9
+
+    /// Bytes of the payload, padding included.
+    var length: Int
+    /// `nil` for a type that RFC 9113 does not know.
+    var type: FrameType?
+    var flags: FrameFlags
+    var stream: StreamID
+
+    /// From the first nine bytes at this place.
+    init(_ bytes: Span<UInt8>, at place: Int) {
+        length = Int(bytes[place]) << 16 | Int(bytes[place + 1]) << 8 | Int(bytes[place + 2])
+        type = FrameType(rawValue: bytes[place + 3])
+        flags = FrameFlags(rawValue: bytes[place + 4])
+        // The highest bit is reserved.
+        stream = StreamID(bytes.number(at: place + 5) & 0x7FFF_FFFF)
+    }
+}

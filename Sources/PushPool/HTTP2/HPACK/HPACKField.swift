@@ -1,0 +1,14 @@
+/// One name and value that many requests repeat.
+struct HPACKField {
+    let name: HPACKName
+    let value: [UInt8]
+    /// The entry in the table, which may have left it; 0 for none.
+    var number = 0
+
+    init(_ name: HPACKName, _ value: [UInt8]) {
+        self.name = name
+        self.value = value
+    }
+
+    var size: Int { name.size(with: value.count) }
+}

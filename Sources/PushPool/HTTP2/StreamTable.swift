@@ -1,0 +1,70 @@
+/// The slots of a connection, found by their number or by their stream.
+///
+/// Streams are found in a ring, as their ids come one after the other. Only a stream that is still open when the ring has
+/// come round again, because its answer is late, moves to a dictionary.
+struct StreamTable {
+    private static let none: Int32 = -1
+
+    private let capacity: Int
+    private let collectsAPNSIDs: Bool
+    private var slots: [StreamSlot]
+    /// The slot of the stream that may be at this place of the ring.
+    private var ring: [Int32]
+    private var stragglers: [StreamID: Int32] = [:]
+    /// Streams whose HEADERS have been sent.
+    var openCount = 0
+
+    /// - Parameters:
+    ///   - capacity: how many streams may be open at a time.
+    ///   - collectsAPNSIDs: whether answers of 200 keep their id.
+    init(capacity: Int, collectsAPNSIDs: Bool) {
+        self.collectsAPNSIDs = collectsAPNSIDs
+        self.capacity = capacity
+        slots = []
+        ring = [Int32](repeating: StreamTable.none, count: 1 << (Int.bitWidth - (2 * capacity).leadingZeroBitCount))
+    }
+
+    subscript(slot: Int) -> StreamSlot {
+        get { slots[slot] }
+        _modify { yield &slots[slot] }
+    }
+
+    /// Slots that have ever been used.
+    var indices: Range<Int> { slots.indices }
+
+    /// Every stream in a slot, in the order of the slots.
+    var streams: [StreamID] { slots.compactMap { $0.stream == 0 ? nil : $0.stream } }
+
+    /// Puts a stream into a free slot.
+    mutating func begin(_ stream: StreamID, at slot: Int) {
+        precondition(slot < capacity, "slot \(slot) of \(capacity)")
+        while slots.count <= slot { slots.append(StreamSlot(answer: Answer(collectsAPNSID: collectsAPNSIDs))) }
+        precondition(slots[slot].stream == 0, "slot \(slot) still has stream \(slots[slot].stream)")
+        slots[slot].stream = stream
+        let place = place(of: stream)
+        let other = Int(ring[place])
+        // A stream that is still open at this place has been overtaken by a whole round.
+        if other >= 0 && slots[other].stream != 0 && slots[other].stream != stream
+            && self.place(of: slots[other].stream) == place
+        {
+            stragglers[slots[other].stream] = Int32(other)
+        }
+        ring[place] = Int32(slot)
+    }
+
+    /// The slot that a stream is in; `nil` when it is closed.
+    func slot(of stream: StreamID) -> Int? {
+        let slot = Int(ring[place(of: stream)])
+        if slot >= 0 && slots[slot].stream == stream && stream != 0 { return slot }
+        return stragglers.isEmpty ? nil : stragglers[stream].map { Int($0) }
+    }
+
+    /// The stream is closed: its slot is free.
+    mutating func end(_ slot: Int) {
+        if !stragglers.isEmpty { stragglers[slots[slot].stream] = nil }
+        if slots[slot].isSent { openCount -= 1 }
+        slots[slot] = StreamSlot(answer: Answer(collectsAPNSID: collectsAPNSIDs))
+    }
+
+    private func place(of stream: StreamID) -> Int { Int(stream >> 1) & (ring.count - 1) }
+}

@@ -1,0 +1,41 @@
+/// The scripts as one worker calls them; keys and arguments as the scripts have them, up to the worker's name.
+struct WorkerScripts {
+    private let keys: Keys
+    private let mine: [String]
+    private let worker: String
+
+    var register: PreparedScript
+    var claim: PreparedScript
+    var settle: PreparedScript
+    var beat: PreparedScript
+    var promote: PreparedScript
+    var adopt: PreparedScript
+    var merge: PreparedScript
+    var unregister: PreparedScript
+
+    init(_ keys: Keys, _ worker: WorkerName, _ settings: QueueSettings) {
+        let fence = [keys.nothing, keys.workers, keys.worker(worker.text)]
+        let mine = fence + [keys.inflight(worker.text)]
+        let queue = keys.recovered + [keys.list]
+        let ends = [keys.dead, keys.feedback]
+        let results = [settings.resultsKey ?? keys.nothing]
+        func mineToo(_ script: Script, _ others: [String]) -> PreparedScript {
+            PreparedScript(script, keys: mine + others, arguments: [worker.text])
+        }
+        (self.keys, self.mine, self.worker) = (keys, mine, worker.text)
+        register = mineToo(Scripts.register, [keys.stats] + queue + [keys.delayed] + ends + results)
+        claim = mineToo(Scripts.claim, [keys.stats] + queue)
+        settle = mineToo(Scripts.settle, [keys.stats, keys.delayed] + ends + [keys.list] + results)
+        beat = PreparedScript(Scripts.beat, keys: fence + keys.recovered + [keys.delayed], arguments: [worker.text])
+        promote = PreparedScript(Scripts.promote, keys: [keys.nothing, keys.delayed, keys.list])
+        adopt = mineToo(Scripts.adopt, [keys.stats])
+        merge = PreparedScript(Scripts.merge, keys: [keys.nothing, keys.list] + keys.recovered)
+        unregister = mineToo(Scripts.unregister, [])
+    }
+
+    /// Sent in full: workers die seldom, and each has keys of its own.
+    func reap(_ dead: String) -> PreparedScript {
+        let theirs = [keys.worker(dead), keys.inflight(dead), keys.stats]
+        return PreparedScript(Scripts.reap, keys: mine + theirs + keys.recovered, arguments: [worker])
+    }
+}

@@ -1,0 +1,80 @@
+import JSONBytes
+import RedisQueue
+
+/// One list's books, and what else is to be said of it.
+struct AuditReport {
+    var list: String
+    var audit: QueueAudit
+    /// Dead letters whose record cannot be read.
+    var unreadable: Int
+
+    var isBalanced: Bool { audit.status.unexplained == 0 && audit.stranded.isEmpty }
+
+    /// What a claimed job can become, and what is left.
+    private var terms: [(name: String, count: Int64)] {
+        let counters: [Counter] = [.sent, .retried, .postponed, .dead, .expired, .released, .recovered]
+        let settled = counters.map { ($0.rawValue, audit.status.counters[$0, default: 0]) }
+        return settled + [("in_flight", Int64(audit.status.inFlight))]
+    }
+
+    private var claimed: Int64 { audit.status.counters[.claimed, default: 0] }
+
+    var lines: [String] {
+        let rows = [("  claimed", claimed)] + terms.enumerated().map { ($0 == 0 ? "= " : "+ ", $1) }
+            .map { ($0 + $1.name.spaced, $1.count) }
+        let width = rows.map { "\($0.1)".count }.max() ?? 0
+        let columns = rows.map { name, count in name.padded(to: 14) + "\(count)".padded(leftTo: width) }
+        return ["list \(list.printable)"] + columns + [verdict] + notes.map { "note: \($0)" }
+    }
+
+    private var verdict: String {
+        let difference = audit.status.unexplained
+        if difference > 0 {
+            return "does not balance: \(difference) claimed job\(difference == 1 ? " is" : "s are") in none of the terms"
+        }
+        if difference < 0 { return "does not balance: the terms are \(difference.magnitude) more than was claimed" }
+        return "balances"
+    }
+
+    private var notes: [String] {
+        var notes = audit.stranded.map { stranded in
+            "in flight of worker \(stranded.worker.printable), which is not registered, so that no other takes them over: "
+                + "\(stranded.jobs)"
+        }
+        notes += audit.recordless.map { "registered without a record; its jobs are taken over after the lease: \($0.printable)" }
+        if audit.delayedWithoutBar > 0 {
+            notes.append("delayed and not written by a daemon; they will go out as they stand: \(audit.delayedWithoutBar)")
+        }
+        if unreadable > 0 { notes.append("dead letters that cannot be read, and that 'dead' leaves alone: \(unreadable)") }
+        notes += audit.foreignKeys.map { "a key that no daemon makes: \($0.printable)" }
+        return notes
+    }
+
+    static func object(_ reports: [AuditReport]) -> JSONValue {
+        .members([
+            "balanced": .bool(reports.allSatisfy(\.isBalanced)),
+            "unexplained": .integer(reports.reduce(Int64(0)) { $0 &+ $1.audit.status.unexplained }),
+            "lists": .array(reports.map(\.object)),
+        ])
+    }
+
+    private var object: JSONValue {
+        let books = [("claimed", claimed)] + terms + [("unexplained", audit.status.unexplained)]
+        let stranded = audit.stranded.map { JSONValue.members(["worker": .string($0.worker), "jobs": .integer($0.jobs)]) }
+        let members: [(String, JSONValue)] = [("list", .string(list))] + books.map { ($0.0, .integer($0.1)) } + [
+            ("stranded", .array(stranded)), ("recordless_workers", .array(audit.recordless.map(JSONValue.string))),
+            ("delayed_without_bar", .integer(audit.delayedWithoutBar)), ("unreadable_dead", .integer(unreadable)),
+            ("foreign_keys", .array(audit.foreignKeys.map(JSONValue.string))),
+        ]
+        return .object(members.map { JSONMember(key: $0.0, value: $0.1, offset: 0) })
+    }
+}
+
+extension String {
+    /// `in_flight` as people write it.
+    fileprivate var spaced: String { String(map { $0 == "_" ? " " : $0 }) }
+
+    fileprivate func padded(to width: Int) -> String { self + String(repeating: " ", count: max(0, width - count)) }
+
+    fileprivate func padded(leftTo width: Int) -> String { String(repeating: " ", count: max(0, width - count)) + self }
+}

@@ -1,0 +1,28 @@
+import PushPool
+
+/// The few combinations of topic, push type, priority and channel that a queue holds, each as one object.
+struct SharedHeadersCache {
+    private struct Key: Hashable {
+        var topic: String?
+        var pushType: String
+        var priority: Int
+        var channel: String?
+    }
+
+    /// A producer that invents a topic for every job must not make this grow.
+    private static let most = 1000
+    private var known: [Key: SharedHeaders] = [:]
+    private var last: SharedHeaders?
+
+    mutating func shared(topic: String?, pushType: String, priority: Int, channel: String?) -> SharedHeaders {
+        if let last, last.priority == priority, last.pushType == pushType, last.topic == topic, last.channel == channel {
+            return last
+        }
+        let key = Key(topic: topic, pushType: pushType, priority: priority, channel: channel)
+        if known.count >= Self.most { known.removeAll() }
+        let headers = known[key] ?? SharedHeaders(topic: topic, pushType: pushType, priority: priority, channel: channel)
+        known[key] = headers
+        last = headers
+        return headers
+    }
+}

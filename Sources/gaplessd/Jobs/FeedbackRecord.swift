@@ -1,0 +1,33 @@
+internal import JSONBytes
+
+/// What APNs says against a token: one element of the list `feedback`.
+struct FeedbackRecord: Sendable, Equatable {
+    enum Verdict: String, Sendable {
+        /// 410: APNs knows that the token is gone.
+        case dead
+        /// The token or the environment is wrong; APNs doesn't say which.
+        case suspect
+    }
+
+    var token: String
+    var topic: String?
+    var reason: String
+    var status: Int
+    /// Milliseconds since 1970, as APNs sent it with a 410.
+    var timestamp: Int64?
+    /// Raw JSON, an integer or a string.
+    var identifier: [UInt8]?
+    var verdict: Verdict
+
+    func record() -> [UInt8] {
+        var object = RecordWriter(capacity: 512)
+        object.add("token", text: token)
+        object.add("topic", text: topic)
+        object.add("reason", text: reason)
+        object.add("status", number: Int64(status))
+        object.add("timestamp", number: timestamp)
+        object.add("identifier", json: identifier)
+        object.add("verdict", text: verdict.rawValue)
+        return object.finish()
+    }
+}

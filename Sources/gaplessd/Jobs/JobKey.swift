@@ -1,0 +1,59 @@
+internal import JSONBytes
+
+/// The members of a job that mean something to the daemon.
+enum JobKey: Int, Sendable, CaseIterable {
+    case token, tokens, data, identifier, expiry, expiresAt, app, topic, pushType, priority, collapseID, apnsID, notBefore
+    case retrying, deadline, channel, doubtful
+
+    var name: StaticString {
+        switch self {
+        case .token: "token"
+        case .tokens: "tokens"
+        case .data: "data"
+        case .identifier: "identifier"
+        case .expiry: "expiry"
+        case .expiresAt: "expires_at"
+        case .app: "app"
+        case .topic: "topic"
+        case .pushType: "push_type"
+        case .priority: "priority"
+        case .collapseID: "collapse_id"
+        case .apnsID: "apns_id"
+        case .notBefore: "not_before"
+        case .retrying: "_gapless_RETRYING"
+        case .deadline: "_gapless_deadline"
+        case .channel: "channel"
+        case .doubtful: "_gapless_doubtful"
+        }
+    }
+
+    /// The key that a member's name stands for, escapes or not.
+    init?(_ key: JSONSlice, in bytes: Span<UInt8>) {
+        if key.hasEscapes {
+            guard let match = JobKey.allCases.first(where: { key.equals($0.name, in: bytes) }) else { return nil }
+            self = match
+            return
+        }
+        // At most three names have one length. Written out, each is a comparison with a constant.
+        switch key.content.count {
+        case 3 where key.equals("app", in: bytes): self = .app
+        case 4 where key.equals("data", in: bytes): self = .data
+        case 5 where key.equals("token", in: bytes): self = .token
+        case 5 where key.equals("topic", in: bytes): self = .topic
+        case 6 where key.equals("tokens", in: bytes): self = .tokens
+        case 6 where key.equals("expiry", in: bytes): self = .expiry
+        case 7 where key.equals("apns_id", in: bytes): self = .apnsID
+        case 7 where key.equals("channel", in: bytes): self = .channel
+        case 8 where key.equals("priority", in: bytes): self = .priority
+        case 9 where key.equals("push_type", in: bytes): self = .pushType
+        case 10 where key.equals("identifier", in: bytes): self = .identifier
+        case 10 where key.equals("expires_at", in: bytes): self = .expiresAt
+        case 10 where key.equals("not_before", in: bytes): self = .notBefore
+        case 11 where key.equals("collapse_id", in: bytes): self = .collapseID
+        case 17 where key.equals("_gapless_RETRYING", in: bytes): self = .retrying
+        case 17 where key.equals("_gapless_deadline", in: bytes): self = .deadline
+        case 17 where key.equals("_gapless_doubtful", in: bytes): self = .doubtful
+        default: return nil
+        }
+    }
+}

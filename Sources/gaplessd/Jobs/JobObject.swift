@@ -1,0 +1,71 @@
+internal import JSONBytes
+
+/// A JSON object as its members, and the edits that leave all else as it is.
+struct JobObject {
+    struct Member {
+        var key: JobKey?
+        /// From the key's first quote to behind the value.
+        var range: Range<Int>
+        var value: JSONSlice
+    }
+
+    let bytes: [UInt8]
+    /// Behind the opening brace.
+    private(set) var start = 0
+    private(set) var members: [Member] = []
+
+    /// `nil` for what is no JSON object.
+    init?(_ bytes: [UInt8]) {
+        self.bytes = bytes
+        let span = bytes.span
+        var cursor = JSONCursor()
+        do {
+            try cursor.enterObject(in: span)
+            start = cursor.position
+            while let key = try cursor.nextKey(in: span) {
+                let value = try cursor.value(in: span)
+                let range = key.range.lowerBound..<value.range.upperBound
+                members.append(Member(key: JobKey(key, in: span), range: range, value: value))
+            }
+            try cursor.finish(in: span)
+        } catch {
+            return nil
+        }
+    }
+
+    func removing(_ isUnwanted: (Member) -> Bool) -> [UInt8] {
+        Self.replacing(removals { isUnwanted($1) }, in: bytes)
+    }
+
+    /// What to cut out so that the members are gone, each with one comma: the one before it, or behind it where nothing that
+    /// stays stands before it.
+    func removals(_ isUnwanted: (Int, Member) -> Bool) -> [(Range<Int>, [UInt8])] {
+        var edits: [(Range<Int>, [UInt8])] = []
+        var isAnyKept = false
+        for (index, member) in members.enumerated() {
+            if !isUnwanted(index, member) {
+                isAnyKept = true
+            } else if isAnyKept {
+                edits.append((members[index - 1].range.upperBound..<member.range.upperBound, []))
+            } else {
+                let end = index + 1 < members.count ? members[index + 1].range.lowerBound : member.range.upperBound
+                edits.append((member.range.lowerBound..<end, []))
+            }
+        }
+        return edits
+    }
+
+    /// The bytes with each range replaced; the ranges rise and do not overlap.
+    static func replacing(_ edits: [(Range<Int>, [UInt8])], in bytes: [UInt8], within: Range<Int>? = nil) -> [UInt8] {
+        let whole = within ?? 0..<bytes.count
+        var result: [UInt8] = []
+        result.reserveCapacity(whole.count + 64)
+        var from = whole.lowerBound
+        for (range, text) in edits {
+            result += bytes[from..<range.lowerBound]
+            result += text
+            from = range.upperBound
+        }
+        return result + bytes[from..<whole.upperBound]
+    }
+}

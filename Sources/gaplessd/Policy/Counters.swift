@@ -1,0 +1,20 @@
+import PushPool
+import RedisQueue
+import Threads
+
+/// What the daemon counts for SIGUSR1; the counters that survive restarts are in Redis.
+struct Counters: Sendable, Equatable, CustomStringConvertible {
+    var claimed = 0
+    var sent = 0
+    var retried = 0
+    var resent = 0
+    var dead = 0
+    var expired = 0
+    var released = 0
+    var postponed = 0
+
+    var description: String {
+        "claimed \(claimed), sent \(sent), retried \(retried), resent \(resent), dead \(dead), expired \(expired), "
+            + "released \(released), postponed \(postponed)"
+    }
+}
