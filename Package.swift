@@ -66,7 +66,8 @@ let package = Package(
             name: "APNSSimulator", dependencies: ["Clocks", "Threads", "Sockets", "CLinux", "CNghttp2", "COpenSSL"],
             path: "Lab/APNSSimulator", swiftSettings: strict),
         .executableTarget(
-            name: "apns-simulator", dependencies: ["APNSSimulator", argumentParser], path: "Lab/apns-simulator", swiftSettings: strict),
+            name: "apns-simulator", dependencies: ["APNSSimulator", argumentParser], path: "Lab/apns-simulator",
+            swiftSettings: strict),
 
         // Loaded before a program whose clock is to jump.
         .target(name: "ClockShift", path: "Lab/ClockShift"),
@@ -75,13 +76,18 @@ let package = Package(
         // What demo, bench, chaos and the tests of the whole daemon share: processes, a Redis, a simulator, ledgers.
         .target(
             name: "Harness",
-            dependencies: ["APNSSimulator", "CLinux", "Clocks", "RedisQueue", "Sockets", "Threads", "JSONBytes"], path: "Lab/Harness", swiftSettings: strict),
+            dependencies: ["APNSSimulator", "CLinux", "Clocks", "RedisQueue", "Sockets", "Threads", "JSONBytes"],
+            path: "Lab/Harness", swiftSettings: strict),
         // The faults that lose nothing, one row each.
         .target(
-            name: "FaultTable", dependencies: ["APNSSimulator", "Clocks", "Harness", "RedisQueue", "Threads"], path: "Lab/FaultTable", swiftSettings: strict),
+            name: "FaultTable", dependencies: ["APNSSimulator", "Clocks", "Harness", "RedisQueue", "Threads"],
+            path: "Lab/FaultTable", swiftSettings: strict),
         .executableTarget(
             name: "gapless-lab",
-            dependencies: ["Clocks", "Harness", "FaultTable", "RedisQueue", "PushPool", "Threads", "JSONBytes", "APNSSimulator", argumentParser],
+            dependencies: [
+                "Clocks", "Harness", "FaultTable", "RedisQueue", "PushPool", "Threads", "JSONBytes", "APNSSimulator",
+                argumentParser,
+            ],
             path: "Lab/gapless-lab", swiftSettings: strict),
 
         .testTarget(name: "ClocksTests", dependencies: ["Clocks"], swiftSettings: strict),
@@ -95,7 +101,8 @@ let package = Package(
             name: "PushPoolTests", dependencies: ["Clocks", "PushPool", "APNSSimulator", "Harness"], swiftSettings: strict),
         .testTarget(name: "RedisQueueTests", dependencies: ["Clocks", "RedisQueue"], swiftSettings: strict),
         .testTarget(
-            name: "APNSSimulatorTests", dependencies: ["APNSSimulator", "Clocks", "Harness", "Sockets", "Threads", "apns-simulator"],
+            name: "APNSSimulatorTests",
+            dependencies: ["APNSSimulator", "Clocks", "Harness", "Sockets", "Threads", "apns-simulator"],
             swiftSettings: strict),
         .testTarget(
             name: "FaultTableTests",

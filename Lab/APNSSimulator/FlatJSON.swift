@@ -2,7 +2,9 @@
 /// refused.
 struct FlatJSON {
     private enum Value {
-        case string(String), integer(Int64), other
+        case string(String)
+        case integer(Int64)
+        case other
     }
 
     private var values: [String: Value] = [:]

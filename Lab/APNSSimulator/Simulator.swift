@@ -69,8 +69,9 @@ public final class Simulator: Sendable {
     public init(_ configuration: Configuration) throws(SimulatorError) {
         behaviour = Locked(configuration.behaviour)
         let started = Mailbox<Result<Int, SimulatorError>>()
-        let orders = orders, ledger = ledger
-        do throws(ThreadFailure) {
+        let orders = orders
+        let ledger = ledger
+        do throws(ThreadError) {
             thread = JoinOnce(
                 try OwnedThread(name: "apns-simulator") {
                     blockSignals()

@@ -43,13 +43,17 @@ enum ErrorMix {
     }
 
     static func judge(_ trial: Trial, _ status: QueueStatus) throws {
-        let statuses = trial.stage.simulator.ledger.entries.reduce(into: [String: [Int]]()) { $0[$1.token, default: []].append($1.status) }
+        let statuses = trial.stage.simulator.ledger.entries.reduce(into: [String: [Int]]()) {
+            $0[$1.token, default: []].append($1.status)
+        }
         let ends = statuses.mapValues { end(of: $0) }
         let wrong = ends.filter { $0.value.end == .wrong }.keys
         for token in wrong.prefix(5) { trial.fail("\(token) was answered \(statuses[token, default: []]), and that was all") }
         let (dead, reasons) = try trial.stage.deadLetters()
         let wanted = ends.filter { if case .dead = $0.value.end { true } else { false } }.keys
-        if dead.count != wanted.count || Set(dead) != Set(wanted) { trial.fail("\(dead.count) dead letters, \(wanted.count) would be right") }
+        if dead.count != wanted.count || Set(dead) != Set(wanted) {
+            trial.fail("\(dead.count) dead letters, \(wanted.count) would be right")
+        }
         judgeReasons(trial, reasons, ends.values.map(\.end))
         judgeCounters(trial, status, counted: ends.values.reduce(0) { $0 + $1.counted })
     }

@@ -27,7 +27,9 @@ struct ErrorWatch {
             errors = seen.answers.values.reduce(0, +)
             memory.append((errors, daemon.residentBytes))
             if seen.requests > last.requests { last = (seen.requests, .now) }
-            if .now - last.at > Self.mostStill { throw TrialFailure(description: "no answer for \(Self.mostStill):\n" + trial.logs) }
+            if .now - last.at > Self.mostStill {
+                throw TrialError(description: "no answer for \(Self.mostStill):\n" + trial.logs)
+            }
             return try trial.status().isDrained
         }
         (self.errors, self.memory) = (errors, memory)

@@ -64,5 +64,7 @@ public struct Fault: Sendable {
 
     /// All rows, in the order of the table.
     public static let all =
-        (daemonRows + redisRows + apnsRows + jobRows + fleetRows + sessionRows + streamRows + credentialRows).sorted { $0.number < $1.number }
+        (daemonRows + redisRows + apnsRows + jobRows + fleetRows + sessionRows + streamRows + credentialRows).sorted {
+            $0.number < $1.number
+        }
 }

@@ -10,7 +10,8 @@ enum HostileJob {
         case 1: return Array("[1,2,3]".utf8)
         case 2: return Array(repeating: UInt8(ascii: "["), count: 100_000)
         case 3: return Array("{\"a\":".utf8) + Array(repeating: UInt8(ascii: "["), count: 100_000)
-        case 4 where number < 25: return Array("{\(text),\"data\":{\"aps\":\"".utf8) + Array(repeating: 0x78, count: 20_000_000) + Array("\"}}".utf8)
+        case 4 where number < 25:
+            return Array("{\(text),\"data\":{\"aps\":\"".utf8) + Array(repeating: 0x78, count: 20_000_000) + Array("\"}}".utf8)
         case 4: return Array("{\(text),\"data\":{\"aps\":\"\(String(repeating: "x", count: 5000))\"}}".utf8)
         case 5: return Array("{\(text),\"data\":{\"aps\":\"".utf8) + [0] + Array("\"}}".utf8)
         case 6: return Array("{\(text),\"data\":{\"aps\":\"".utf8) + [0xC3, 0x28] + Array("\"}}".utf8)

@@ -90,7 +90,7 @@ extension Trial {
     /// Changes a limit of a process that runs, as `prlimit` would: `--nofile=24`.
     func limit(_ daemon: DaemonProcess, _ what: String) throws {
         let exit = try ChildProcess("prlimit", ["--pid", String(daemon.process.pid), what]).wait()
-        if exit.status != 0 { throw TrialFailure(description: "prlimit \(what) failed") }
+        if exit.status != 0 { throw TrialError(description: "prlimit \(what) failed") }
     }
 }
 

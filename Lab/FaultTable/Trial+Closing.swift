@@ -8,7 +8,7 @@ extension Trial {
     func close() throws -> Result {
         let books = producer?.stop() ?? Producer.Books()
         guard waitUntil(atMost: .seconds(120), { (try? stage.statusAnyhow().isDrained) ?? false }) else {
-            throw TrialFailure(description: "not drained after two minutes: \(try stage.statusAnyhow())\n" + logs)
+            throw TrialError(description: "not drained after two minutes: \(try stage.statusAnyhow())\n" + logs)
         }
         // One that was started a moment ago may not even listen to signals yet.
         _ = waitUntil(atMost: .seconds(30)) { (try? daemons.allSatisfy { try isRegistered($0) }) ?? false }

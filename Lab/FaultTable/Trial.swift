@@ -107,7 +107,8 @@ public final class Trial {
         redis: [String] = [], on server: RedisServer? = nil, proxies: Bool = false, settings: [String: String?] = [:]
     ) throws {
         stage = try Stage(
-            simulator: simulator, hosting: behaviour, remembers: remembers, redis: redis, on: server, proxySeed: proxies ? seed : nil)
+            simulator: simulator, hosting: behaviour, remembers: remembers, redis: redis, on: server,
+            proxySeed: proxies ? seed : nil)
         tail = LedgerTail(stage.ledgerPath)
         try write(settings: settings)
     }
@@ -194,7 +195,7 @@ public final class Trial {
         guard producer != nil else { return }
         let start = Instant.now
         guard awaitRate(atMost: limit) else {
-            throw TrialFailure(description: "not back \(limit) after fault \(times):\n" + logs)
+            throw TrialError(description: "not back \(limit) after fault \(times):\n" + logs)
         }
         let took = .now - start
         recovery = recovery.map { max($0, took) } ?? took
@@ -232,10 +233,11 @@ public final class Trial {
 
     /// Waits for a condition that the row needs before it goes on.
     func await(
-        _ what: String, atMost limit: Duration = .seconds(30), every interval: Duration = .milliseconds(2), _ condition: () throws -> Bool
+        _ what: String, atMost limit: Duration = .seconds(30), every interval: Duration = .milliseconds(2),
+        _ condition: () throws -> Bool
     ) throws {
         guard try waitUntil(atMost: limit, every: interval, condition) else {
-            throw TrialFailure(description: "waited in vain until \(what):\n" + logs)
+            throw TrialError(description: "waited in vain until \(what):\n" + logs)
         }
     }
 

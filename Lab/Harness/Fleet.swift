@@ -17,7 +17,9 @@ public struct Fleet {
 
     /// Provider tokens that they have signed.
     public var minted: Int {
-        daemons.reduce(0) { $0 + $1.standardOutput.split(separator: "\n").count { $0.contains("A new provider token was signed ") } }
+        daemons.reduce(0) {
+            $0 + $1.standardOutput.split(separator: "\n").count { $0.contains("A new provider token was signed ") }
+        }
     }
 
     /// Those who could not share the token, and so had to make their own.

@@ -5,16 +5,19 @@ struct ConnectionOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Streams that a connection may have open.", valueName: "n"))
     var maxStreams: UInt32 = 1000
 
-    @Option(help: ArgumentHelp(
-        "The same without a client certificate, before the first accepted push.", valueName: "n"))
+    @Option(
+        help: ArgumentHelp(
+            "The same without a client certificate, before the first accepted push.", valueName: "n"))
     var tokenStreams: UInt32 = 1
 
-    @Option(help: ArgumentHelp(
-        "Another limit from time to time, at random, as 50ms=0..1000.", valueName: "time=low..high"))
+    @Option(
+        help: ArgumentHelp(
+            "Another limit from time to time, at random, as 50ms=0..1000.", valueName: "time=low..high"))
     var streamsWalk: String?
 
-    @Option(help: ArgumentHelp(
-        "What a stream above the limit gets: refuse, refuse-twice (and STREAM_CLOSED) or goaway.", valueName: "answer"))
+    @Option(
+        help: ArgumentHelp(
+            "What a stream above the limit gets: refuse, refuse-twice (and STREAM_CLOSED) or goaway.", valueName: "answer"))
     var overLimit = Behaviour.OverLimit.refuse
 
     @Flag(help: "Allow one stream after a rejection, until the next push is accepted.")
@@ -25,39 +28,44 @@ struct ConnectionOptions: ParsableArguments {
         help: ArgumentHelp("GOAWAY after each so many requests of a connection.", valueName: "n"))
     var goAwayEvery: Int?
 
-    @Option(help: ArgumentHelp(
-        """
-        What a new connection hears: settings, nothing (no SETTINGS, nor anything else), tarpit (no TLS either) or \
-        goaway[:KIND[:TEXT]]; a share behind it, as nothing=10%.
-        """, valueName: "greeting"))
+    @Option(
+        help: ArgumentHelp(
+            """
+            What a new connection hears: settings, nothing (no SETTINGS, nor anything else), tarpit (no TLS either) or \
+            goaway[:KIND[:TEXT]]; a share behind it, as nothing=10%.
+            """, valueName: "greeting"))
     var greeting = "settings"
 
     @Flag(help: "The same as --greeting nothing.")
     var noSettings = false
 
-    @Option(help: ArgumentHelp(
-        """
-        A credential that is refused though it is good: certificate (a TLS alert to whoever shows one), certificate=REASON \
-        or KEYID=REASON (that answer to each push); repeatable.
-        """, valueName: "credential=reason"))
+    @Option(
+        help: ArgumentHelp(
+            """
+            A credential that is refused though it is good: certificate (a TLS alert to whoever shows one), certificate=REASON \
+            or KEYID=REASON (that answer to each push); repeatable.
+            """, valueName: "credential=reason"))
     var refuse: [String] = []
 
-    @Option(help: ArgumentHelp(
-        "Reset new connections for a while when too many came, as 20/1s:5s.", valueName: "n/time:block"))
+    @Option(
+        help: ArgumentHelp(
+            "Reset new connections for a while when too many came, as 20/1s:5s.", valueName: "n/time:block"))
     var connectLimit: String?
 
-    @Option(help: ArgumentHelp(
-        "What the n-th connection answers to every valid push, as 2=500; repeatable.", valueName: "n=answer"))
+    @Option(
+        help: ArgumentHelp(
+            "What the n-th connection answers to every valid push, as 2=500; repeatable.", valueName: "n=answer"))
     var connection: [String] = []
 
     @Option(help: ArgumentHelp("The same for every n-th connection; repeatable.", valueName: "n=answer"))
     var everyConnection: [String] = []
 
-    @Option(help: ArgumentHelp(
-        """
-        What a connection gets on which nothing was asked for so long: goaway or 400 (IdleTimeout), or 500 to all that \
-        follows, as 30s=500.
-        """, valueName: "time=fault"))
+    @Option(
+        help: ArgumentHelp(
+            """
+            What a connection gets on which nothing was asked for so long: goaway or 400 (IdleTimeout), or 500 to all that \
+            follows, as 30s=500.
+            """, valueName: "time=fault"))
     var idle: String?
 
     @Flag(help: "Leave PINGs unanswered.")
@@ -98,7 +106,8 @@ struct ConnectionOptions: ParsableArguments {
         behaviour.goAwayEvery = goAwayEvery ?? 0
         try behaviour.greet(noSettings ? "nothing" : greeting)
         behaviour.connections =
-            try connection.map { try Script.Turn($0, repeats: false) } + everyConnection.map { try Script.Turn($0, repeats: true) }
+            try connection.map { try Script.Turn($0, repeats: false) }
+            + everyConnection.map { try Script.Turn($0, repeats: true) }
         behaviour.refusals = try refuse.map { try Behaviour.Refusal($0) }
         behaviour.connectLimit = try connectLimit.map { try Behaviour.ConnectLimit($0) }
         if let idle { try behaviour.idle(idle) }

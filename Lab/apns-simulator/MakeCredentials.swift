@@ -30,11 +30,12 @@ struct MakeCredentials: ParsableCommand {
     @Option(help: ArgumentHelp("Password of client.p12.", valueName: "text"))
     var p12Password = "simulator"
 
-    @Option(help: ArgumentHelp(
-        """
-        The server's certificate: good, wrong-name, untrusted (of an authority that nobody knows) or expired. Serve \
-        with the directory to see what a client makes of it.
-        """, valueName: "kind"))
+    @Option(
+        help: ArgumentHelp(
+            """
+            The server's certificate: good, wrong-name, untrusted (of an authority that nobody knows) or expired. Serve \
+            with the directory to see what a client makes of it.
+            """, valueName: "kind"))
     var server = Credentials.ServerFlaw.good
 
     @Flag(help: "Replace credentials that are there already.")

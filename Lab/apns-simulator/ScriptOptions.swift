@@ -14,11 +14,12 @@ struct ScriptOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Time before each answer, as 20ms or 20ms..40ms.", valueName: "time"))
     var latency: String?
 
-    @Option(help: ArgumentHelp(
-        """
-        Successive answers for tokens with this prefix, as dead=503,503,200; ANSWER*N counts N times, a last ANSWER* for \
-        ever; repeatable.
-        """, valueName: "prefix=answers"))
+    @Option(
+        help: ArgumentHelp(
+            """
+            Successive answers for tokens with this prefix, as dead=503,503,200; ANSWER*N counts N times, a last ANSWER* for \
+            ever; repeatable.
+            """, valueName: "prefix=answers"))
     var token: [String] = []
 
     @Option(help: ArgumentHelp("What is known of tokens with this prefix; repeatable.", valueName: "prefix=state"))

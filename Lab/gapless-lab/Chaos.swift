@@ -56,7 +56,8 @@ struct Chaos: ParsableCommand {
         for row in rows where failures.isEmpty || !untilFailure { failures += run(row, noting: &table) }
         if let markdown { try File.write(table.markdown, to: markdown) }
         guard failures.isEmpty else {
-            throw LabFailure(description: "\n" + failures.joined(separator: "\n") + "\nagain with: make chaos SEED=\(seed) FAULT=…")
+            throw LabError(
+                description: "\n" + failures.joined(separator: "\n") + "\nagain with: make chaos SEED=\(seed) FAULT=…")
         }
         say("\nlost 0 in every row that ran")
     }

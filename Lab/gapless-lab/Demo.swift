@@ -40,7 +40,7 @@ struct Demo: ParsableCommand {
         let exit = daemon.stop()
         say("  SIGTERM        exit \(exit?.status.map(String.init) ?? "by signal")\n")
         try report(stage, daemon, bad: bad.count, inFlightAtKill: killed.inFlight)
-        guard exit?.status == 0 else { throw LabFailure(description: "gaplessd did not exit with 0") }
+        guard exit?.status == 0 else { throw LabError(description: "gaplessd did not exit with 0") }
     }
 
     private func job(_ number: Int) -> String {
@@ -61,7 +61,7 @@ struct Demo: ParsableCommand {
             }
             return isOver
         }
-        if !isDone { throw LabFailure(description: "the queue did not drain within a minute") }
+        if !isDone { throw LabError(description: "the queue did not drain within a minute") }
     }
 
     private func report(_ stage: Stage, _ daemon: DaemonProcess, bad: Int, inFlightAtKill: Int) throws {
@@ -84,7 +84,7 @@ struct Demo: ParsableCommand {
         let adds = balance.delivered + status.dead == jobs + bad
         say("\n\(jobs + bad) queued = \(balance.delivered) delivered + \(status.dead) dead letters, lost \(balance.lost)")
         guard adds, balance.lost == 0, balance.unexpected == 0, balance.extra <= inFlightAtKill else {
-            throw LabFailure(description: "the sums do not add up: \(balance)")
+            throw LabError(description: "the sums do not add up: \(balance)")
         }
     }
 

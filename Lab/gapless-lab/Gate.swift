@@ -27,11 +27,16 @@ struct Gate: ParsableCommand {
         /// Each job only when the one before it is in the books.
         let isOneByOne: Bool
 
-        static let backlog = Load(name: "of a backlog", stored: 17_100, tolerance: 0.03, fewer: 5000, more: 25_000, isOneByOne: false)
-        static let single = Load(name: "of a single job on an idle daemon", stored: 81_000, tolerance: 0.1, fewer: 50, more: 250, isOneByOne: true)
+        static let backlog = Load(
+            name: "of a backlog", stored: 17_100, tolerance: 0.03, fewer: 5000, more: 25_000, isOneByOne: false)
+        static let single = Load(
+            name: "of a single job on an idle daemon", stored: 81_000, tolerance: 0.1, fewer: 50, more: 250, isOneByOne: true)
     }
 
-    @Option(help: ArgumentHelp("A setting of the daemon, such as log_successes=true, to see what it costs; repeatable. The gate is then open.", valueName: "key=JSON"))
+    @Option(
+        help: ArgumentHelp(
+            "A setting of the daemon, such as log_successes=true, to see what it costs; repeatable. The gate is then open.",
+            valueName: "key=JSON"))
     var set: [String] = []
 
     @Flag(help: "Also tell which parts of the program and which libraries they are in.")
@@ -45,7 +50,7 @@ struct Gate: ParsableCommand {
         let dearer = try [Load.backlog, .single].filter { try !passes($0) }
         if dearer.isEmpty || !set.isEmpty { return }
         let words = dearer.map { "a push \($0.name) costs over \(Int($0.tolerance * 100)) % more than is stored" }
-        throw LabFailure(description: words.joined(separator: "; "))
+        throw LabError(description: words.joined(separator: "; "))
     }
 
     private func passes(_ load: Load) throws -> Bool {
@@ -66,7 +71,8 @@ struct Gate: ParsableCommand {
         let stage = try Stage(simulator: ["--token-streams", "1000"], ledger: false)
         if !load.isOneByOne { try stage.push((0..<jobs).lazy.map { BenchJob.text($0) }) }
         let file = stage.folder.file("callgrind")
-        let daemon = try stage.start(try settings(stage), under: ["valgrind", "--tool=callgrind", "--callgrind-out-file=\(file)"])
+        let daemon = try stage.start(
+            try settings(stage), under: ["valgrind", "--tool=callgrind", "--callgrind-out-file=\(file)"])
         if load.isOneByOne {
             for job in 0..<jobs {
                 try stage.push([BenchJob.text(job)])
@@ -92,7 +98,7 @@ struct Gate: ParsableCommand {
         if !isDone { throw failure(daemon) }
     }
 
-    private func failure(_ daemon: DaemonProcess) -> LabFailure {
-        LabFailure(description: "gaplessd did not send all under callgrind:\n" + daemon.standardError.suffix(3000))
+    private func failure(_ daemon: DaemonProcess) -> LabError {
+        LabError(description: "gaplessd did not send all under callgrind:\n" + daemon.standardError.suffix(3000))
     }
 }

@@ -20,7 +20,8 @@ public enum Base64 {
     /// `nil` for what `encode` never writes: other characters, wrong length or padding, bits behind the last byte.
     public static func decode(_ text: [UInt8]) -> [UInt8]? {
         guard text.count % 4 == 0 else { return nil }
-        let digits = text.suffix(2).allSatisfy { $0 == padding } ? text.dropLast(2) : text.last == padding ? text.dropLast() : text[...]
+        let digits =
+            text.suffix(2).allSatisfy { $0 == padding } ? text.dropLast(2) : text.last == padding ? text.dropLast() : text[...]
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.count / 4 * 3)
         var bits: UInt32 = 0

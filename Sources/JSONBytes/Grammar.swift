@@ -21,7 +21,7 @@ enum Grammar {
 
     /// The string whose opening quote stands at `start`.
     @inline(__always)
-    static func string(_ bytes: Span<UInt8>, from start: Int) throws(JSONFault) -> JSONSlice {
+    static func string(_ bytes: Span<UInt8>, from start: Int) throws(JSONError) -> JSONSlice {
         var at = start + 1
         var hasEscapes = false
         while true {
@@ -36,7 +36,7 @@ enum Grammar {
             } else if byte >= 0x80 {
                 at = try wideScalars(bytes, from: at)
             } else {
-                throw JSONFault(offset: at, expected: at < bytes.count ? .noControlCharacter : .quote)
+                throw JSONError(offset: at, expected: at < bytes.count ? .noControlCharacter : .quote)
             }
         }
     }
@@ -69,27 +69,27 @@ enum Grammar {
     }
 
     /// A lone surrogate is within the grammar (RFC 8259, section 8.2), so any four hex digits will do.
-    private static func escape(_ bytes: Span<UInt8>, from start: Int) throws(JSONFault) -> Int {
+    private static func escape(_ bytes: Span<UInt8>, from start: Int) throws(JSONError) -> Int {
         switch byte(bytes, start + 1) {
         case ASCII.quote, ASCII.backslash, UInt8(ascii: "/"), UInt8(ascii: "b"), UInt8(ascii: "f"), UInt8(ascii: "n"),
             UInt8(ascii: "r"), UInt8(ascii: "t"):
             return start + 2
         case UInt8(ascii: "u"):
             for at in start + 2..<start + 6 where ASCII.hexValue(byte(bytes, at)) == nil {
-                throw JSONFault(offset: at, expected: .hexDigit)
+                throw JSONError(offset: at, expected: .hexDigit)
             }
             return start + 6
         default:
-            throw JSONFault(offset: start + 1, expected: .escape)
+            throw JSONError(offset: start + 1, expected: .escape)
         }
     }
 
     /// A run of scalars beyond ASCII.
-    private static func wideScalars(_ bytes: Span<UInt8>, from start: Int) throws(JSONFault) -> Int {
+    private static func wideScalars(_ bytes: Span<UInt8>, from start: Int) throws(JSONError) -> Int {
         var at = start
         repeat {
             let length = wideScalarLength(bytes, at)
-            guard length > 0 else { throw JSONFault(offset: at, expected: .validUTF8) }
+            guard length > 0 else { throw JSONError(offset: at, expected: .validUTF8) }
             at += length
         } while byte(bytes, at) >= 0x80
         return at
@@ -122,7 +122,7 @@ enum Grammar {
 
     /// The number that begins at `start`, with a digit or a minus.
     @inline(__always)
-    static func number(_ bytes: Span<UInt8>, from start: Int) throws(JSONFault) -> Int {
+    static func number(_ bytes: Span<UInt8>, from start: Int) throws(JSONError) -> Int {
         var at = bytes[start] == ASCII.minus ? start + 1 : start
         // A zero stands alone: what follows it is no longer the integer part.
         at = byte(bytes, at) == ASCII.zero ? at + 1 : try digits(bytes, from: at)
@@ -138,21 +138,21 @@ enum Grammar {
 
     /// One digit at least.
     @inline(__always)
-    private static func digits(_ bytes: Span<UInt8>, from start: Int) throws(JSONFault) -> Int {
+    private static func digits(_ bytes: Span<UInt8>, from start: Int) throws(JSONError) -> Int {
         var at = start
         while ASCII.isDigit(byte(bytes, at)) { at += 1 }
-        guard at > start else { throw JSONFault(offset: at, expected: .digit) }
+        guard at > start else { throw JSONError(offset: at, expected: .digit) }
         return at
     }
 
     /// `true`, `false` or `null`.
-    static func literal(_ bytes: Span<UInt8>, from start: Int, _ text: StaticString) throws(JSONFault) -> Int {
+    static func literal(_ bytes: Span<UInt8>, from start: Int, _ text: StaticString) throws(JSONError) -> Int {
         let end = start + text.utf8CodeUnitCount
         let isThere = text.withUTF8Buffer { text in
             for index in 0..<text.count where unsafe byte(bytes, start + index) != text[index] { return false }
             return true
         }
-        guard isThere else { throw JSONFault(offset: start, expected: .value) }
+        guard isThere else { throw JSONError(offset: start, expected: .value) }
         return end
     }
 }

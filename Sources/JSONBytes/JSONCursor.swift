@@ -26,20 +26,20 @@ public struct JSONCursor: Sendable {
     }
 
     /// Steps into an object; its members follow by `nextKey`.
-    public mutating func enterObject(in bytes: Span<UInt8>) throws(JSONFault) {
+    public mutating func enterObject(in bytes: Span<UInt8>) throws(JSONError) {
         position = Grammar.afterSpace(bytes, position)
         guard Grammar.byte(bytes, position) == ASCII.openBrace else {
-            throw JSONFault(offset: position, expected: .object)
+            throw JSONError(offset: position, expected: .object)
         }
         position += 1
         isAtFirst = true
     }
 
     /// Steps into an array; its elements follow by `advanceToElement`.
-    public mutating func enterArray(in bytes: Span<UInt8>) throws(JSONFault) {
+    public mutating func enterArray(in bytes: Span<UInt8>) throws(JSONError) {
         position = Grammar.afterSpace(bytes, position)
         guard Grammar.byte(bytes, position) == ASCII.openBracket else {
-            throw JSONFault(offset: position, expected: .array)
+            throw JSONError(offset: position, expected: .array)
         }
         position += 1
         isAtFirst = true
@@ -47,7 +47,7 @@ public struct JSONCursor: Sendable {
 
     /// The next key of the object, with the cursor before its value, which must be passed before the next call. `nil` at the end
     /// of the object, with the cursor behind it.
-    public mutating func nextKey(in bytes: Span<UInt8>) throws(JSONFault) -> JSONSlice? {
+    public mutating func nextKey(in bytes: Span<UInt8>) throws(JSONError) -> JSONSlice? {
         guard try advance(in: bytes, until: ASCII.closeBrace) else { return nil }
         let (key, end) = try Self.key(bytes, from: position, orEnd: isAtFirst)
         isAtFirst = false
@@ -56,37 +56,38 @@ public struct JSONCursor: Sendable {
     }
 
     /// Whether the array has another element; the cursor then stands before it, else behind the array.
-    public mutating func advanceToElement(in bytes: Span<UInt8>) throws(JSONFault) -> Bool {
+    public mutating func advanceToElement(in bytes: Span<UInt8>) throws(JSONError) -> Bool {
         guard try advance(in: bytes, until: ASCII.closeBracket) else { return false }
         guard !isAtFirst || JSONKind(firstByte: Grammar.byte(bytes, position)) != nil else {
-            throw JSONFault(offset: position, expected: .valueOrArrayEnd)
+            throw JSONError(offset: position, expected: .valueOrArrayEnd)
         }
         isAtFirst = false
         return true
     }
 
     /// Steps over one whole value.
-    public mutating func value(in bytes: Span<UInt8>) throws(JSONFault) -> JSONSlice {
+    public mutating func value(in bytes: Span<UInt8>) throws(JSONError) -> JSONSlice {
         let start = Grammar.afterSpace(bytes, position)
-        let value = switch Grammar.byte(bytes, start) {
-        case ASCII.openBrace: JSONSlice(range: start..<(try Self.container(bytes, from: start)), kind: .object)
-        case ASCII.openBracket: JSONSlice(range: start..<(try Self.container(bytes, from: start)), kind: .array)
-        default: try Self.scalar(bytes, from: start)
-        }
+        let value =
+            switch Grammar.byte(bytes, start) {
+            case ASCII.openBrace: JSONSlice(range: start..<(try Self.container(bytes, from: start)), kind: .object)
+            case ASCII.openBracket: JSONSlice(range: start..<(try Self.container(bytes, from: start)), kind: .array)
+            default: try Self.scalar(bytes, from: start)
+            }
         position = value.range.upperBound
         isAtFirst = false
         return value
     }
 
     /// Checks that nothing but white space is left.
-    public mutating func finish(in bytes: Span<UInt8>) throws(JSONFault) {
+    public mutating func finish(in bytes: Span<UInt8>) throws(JSONError) {
         position = Grammar.afterSpace(bytes, position)
-        guard position == bytes.count else { throw JSONFault(offset: position, expected: .end) }
+        guard position == bytes.count else { throw JSONError(offset: position, expected: .end) }
     }
 
     /// Steps over the comma, where one is due, to the next item of a container: false, and behind the container, at its end.
     @inline(__always)
-    private mutating func advance(in bytes: Span<UInt8>, until closer: UInt8) throws(JSONFault) -> Bool {
+    private mutating func advance(in bytes: Span<UInt8>, until closer: UInt8) throws(JSONError) -> Bool {
         position = Grammar.afterSpace(bytes, position)
         let next = Grammar.byte(bytes, position)
         if next == closer {
@@ -106,19 +107,19 @@ extension JSONCursor {
     @inline(__always)
     private static func key(
         _ bytes: Span<UInt8>, from start: Int, orEnd: Bool
-    ) throws(JSONFault) -> (JSONSlice, Int) {
+    ) throws(JSONError) -> (JSONSlice, Int) {
         guard Grammar.byte(bytes, start) == ASCII.quote else {
-            throw JSONFault(offset: start, expected: orEnd ? .keyOrEnd : .key)
+            throw JSONError(offset: start, expected: orEnd ? .keyOrEnd : .key)
         }
         let key = try Grammar.string(bytes, from: start)
         let colon = Grammar.afterSpace(bytes, key.range.upperBound)
-        guard Grammar.byte(bytes, colon) == ASCII.colon else { throw JSONFault(offset: colon, expected: .colon) }
+        guard Grammar.byte(bytes, colon) == ASCII.colon else { throw JSONError(offset: colon, expected: .colon) }
         return (key, Grammar.afterSpace(bytes, colon + 1))
     }
 
     /// A value that holds no other.
     @inline(__always)
-    private static func scalar(_ bytes: Span<UInt8>, from start: Int) throws(JSONFault) -> JSONSlice {
+    private static func scalar(_ bytes: Span<UInt8>, from start: Int) throws(JSONError) -> JSONSlice {
         switch Grammar.byte(bytes, start) {
         case ASCII.quote:
             return try Grammar.string(bytes, from: start)
@@ -131,12 +132,12 @@ extension JSONCursor {
         case UInt8(ascii: "n"):
             return JSONSlice(range: start..<(try Grammar.literal(bytes, from: start, "null")), kind: .null)
         default:
-            throw JSONFault(offset: start, expected: .value)
+            throw JSONError(offset: start, expected: .value)
         }
     }
 
     /// The object or array that begins at `start`, with all that is nested in it: where it ends.
-    private static func container(_ bytes: Span<UInt8>, from start: Int) throws(JSONFault) -> Int {
+    private static func container(_ bytes: Span<UInt8>, from start: Int) throws(JSONError) -> Int {
         var nesting = Nesting()
         var at = start
         while true {
@@ -151,7 +152,7 @@ extension JSONCursor {
                     if isObject {
                         (_, at) = try key(bytes, from: at, orEnd: true)
                     } else if JSONKind(firstByte: next) == nil {
-                        throw JSONFault(offset: at, expected: .valueOrArrayEnd)
+                        throw JSONError(offset: at, expected: .valueOrArrayEnd)
                     }
                     continue
                 }
@@ -177,11 +178,11 @@ extension JSONCursor {
     }
 
     /// Where the next item follows at once only the comma is missing; else the end may be, too.
-    private static func missingComma(before next: UInt8, at offset: Int, closer: UInt8) -> JSONFault {
+    private static func missingComma(before next: UInt8, at offset: Int, closer: UInt8) -> JSONError {
         if closer == ASCII.closeBrace {
-            return JSONFault(offset: offset, expected: next == ASCII.quote ? .comma : .commaOrObjectEnd)
+            return JSONError(offset: offset, expected: next == ASCII.quote ? .comma : .commaOrObjectEnd)
         }
-        return JSONFault(offset: offset, expected: JSONKind(firstByte: next) != nil ? .comma : .commaOrArrayEnd)
+        return JSONError(offset: offset, expected: JSONKind(firstByte: next) != nil ? .comma : .commaOrArrayEnd)
     }
 }
 

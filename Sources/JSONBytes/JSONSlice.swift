@@ -1,4 +1,3 @@
-
 /// One value of a JSON text, as a range of the text's own bytes.
 public struct JSONSlice: Sendable, Equatable {
     /// From the value's first byte to behind its last: quotes, braces and brackets are inside.

@@ -14,7 +14,7 @@ public enum JSONValue: Sendable, Equatable {
     public static let mostNesting = 256
 
     /// Reads a whole text.
-    public static func parse(_ bytes: [UInt8]) throws(JSONFault) -> JSONValue {
+    public static func parse(_ bytes: [UInt8]) throws(JSONError) -> JSONValue {
         let span = bytes.span
         var cursor = JSONCursor()
         let value = try read(&cursor, in: span, depth: 0)
@@ -22,10 +22,10 @@ public enum JSONValue: Sendable, Equatable {
         return value
     }
 
-    private static func read(_ cursor: inout JSONCursor, in bytes: Span<UInt8>, depth: Int) throws(JSONFault) -> JSONValue {
+    private static func read(_ cursor: inout JSONCursor, in bytes: Span<UInt8>, depth: Int) throws(JSONError) -> JSONValue {
         let kind = cursor.peek(in: bytes)
         guard depth < mostNesting || (kind != .object && kind != .array) else {
-            throw JSONFault(offset: cursor.position, expected: .lessNesting)
+            throw JSONError(offset: cursor.position, expected: .lessNesting)
         }
         switch kind {
         case .object:

@@ -35,25 +35,25 @@ public final class SessionPool: Sendable {
     ///   - deliveries: gets every attempt's end, in batches.
     ///   - events: gets the pool's other news.
     ///   - pacer: of all pools of the daemon.
-    /// - Throws: `CredentialError`, or `ThreadFailure` where there is no thread for it.
+    /// - Throws: `CredentialError`, or `ThreadError` where there is no thread for it.
     public convenience init(
         settings: PoolSettings, credential: Credential, deliveries: Mailbox<Delivery>, events: Mailbox<PoolEvent>,
-        pacer: SharedPacer = SharedPacer()
+        pacer: SharedRateLimits = SharedRateLimits()
     ) throws {
         try self.init(Setup(settings: settings, credential: credential), deliveries: deliveries, events: events, pacer: pacer)
     }
 
     /// As above, with a setup that was made before.
     public convenience init(
-        _ setup: Setup, deliveries: Mailbox<Delivery>, events: Mailbox<PoolEvent>, pacer: SharedPacer = SharedPacer()
-    ) throws(ThreadFailure) {
+        _ setup: Setup, deliveries: Mailbox<Delivery>, events: Mailbox<PoolEvent>, pacer: SharedRateLimits = SharedRateLimits()
+    ) throws(ThreadError) {
         try self.init(setup.configuration, deliveries: deliveries, events: events, pacer: pacer, resolver: Resolver())
     }
 
     init(
         _ configuration: PoolConfiguration, deliveries: Mailbox<Delivery>, events: Mailbox<PoolEvent>,
-        pacer: SharedPacer = SharedPacer(), resolver: Resolver
-    ) throws(ThreadFailure) {
+        pacer: SharedRateLimits = SharedRateLimits(), resolver: Resolver
+    ) throws(ThreadError) {
         let shared = PoolShared(deliveries: deliveries, pacer: pacer, resolver: resolver)
         self.shared = shared
         tokens = Locked((configuration.tokens, SessionID(0)))

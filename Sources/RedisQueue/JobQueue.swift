@@ -1,7 +1,7 @@
 public import Clocks
+import Glibc
 public import Sockets
 public import Threads
-import Glibc
 
 /// One list, its jobs in flight, and the two connections that carry them; owned by one thread, which sleeps on its
 /// descriptors and gives it turns. It reconnects for ever.
@@ -165,7 +165,7 @@ public struct JobQueue: ~Copyable {
             if machine.phase == .resting || machine.phase == .stopped { break }
             if case .greeting(let greeting) = answer.tag {
                 greeted(answer.reply, greeting)
-            } else if case .error(let text) = answer.reply, ServerFault(text) == .scriptMissing {
+            } else if case .error(let text) = answer.reply, ErrorReply(text) == .scriptMissing {
                 let (call, number) = (answer.tag, machine.number)
                 control?.send(call, now: now) { encoder.writeInFull(call, number: number, to: &$0) }
             } else {
@@ -177,8 +177,8 @@ public struct JobQueue: ~Copyable {
 
     private mutating func greeted(_ reply: RedisReply, _ greeting: Call.Greeting) {
         if case .error(let text) = reply {
-            let reason = greeting == .password ? CallEncoder.refusedPassword(text) : ServerFault.withoutArguments(text)
-            switch ServerFault(reason) {
+            let reason = greeting == .password ? CallEncoder.refusedPassword(text) : ErrorReply.withoutArguments(text)
+            switch ErrorReply(reason) {
             case .refusal: machine.refused(reason, now: now)
             case .passing, .scriptMissing, .moved: machine.lost(reason, now: now)
             }

@@ -9,7 +9,7 @@ public enum SocketError: Error, Sendable, Equatable, CustomStringConvertible {
     case timedOut(String)
     /// Somebody between us and the other side says no: a sentence.
     case refused(String)
-    case tls(TLSFailure)
+    case tls(TLSError)
 
     public var description: String {
         switch self {

@@ -23,7 +23,7 @@ public final class TLSContext: @unchecked Sendable {  // Nothing is written to `
     /// For a client that trusts the system's roots and those of `rootsPath`, or only the latter.
     public convenience init(
         clientTrusting rootsPath: String?, onlyThose: Bool = false, identity: Identity?, protocols: [String]
-    ) throws(TLSFailure) {
+    ) throws(TLSError) {
         try self.init(
             clientTrusting: TLSRoots(bundle: rootsPath, onlyThose: onlyThose), identity: identity, protocols: protocols)
     }
@@ -31,7 +31,7 @@ public final class TLSContext: @unchecked Sendable {  // Nothing is written to `
     /// For a client.
     ///
     /// - Parameter protocols: ALPN names to offer, best first; a handshake that does not end in one of them fails. Empty: no ALPN.
-    public init(clientTrusting roots: TLSRoots, identity: Identity?, protocols: [String]) throws(TLSFailure) {
+    public init(clientTrusting roots: TLSRoots, identity: Identity?, protocols: [String]) throws(TLSError) {
         context = try TLSContext.make(TLS_client_method())
         SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nil)
         SSL_CTX_set1_cert_store(context, roots.store)
@@ -43,7 +43,7 @@ public final class TLSContext: @unchecked Sendable {  // Nothing is written to `
     /// For a server that speaks `h2` alone.
     ///
     /// - Parameter clientRootsPEM: when given, a client may show a certificate, which must then lead to one of these.
-    public init(serverFor identity: Identity, clientRootsPEM: [UInt8]?) throws(TLSFailure) {
+    public init(serverFor identity: Identity, clientRootsPEM: [UInt8]?) throws(TLSError) {
         context = try TLSContext.make(TLS_server_method())
         try use(identity)
         SSL_CTX_set_alpn_select_cb(context, TLSContext.chooseH2, nil)
@@ -63,7 +63,7 @@ public final class TLSContext: @unchecked Sendable {  // Nothing is written to `
     /// whatever process uses a stream, be it a test.
     private static let brokenPipesAreErrors: Void = { _ = signal(SIGPIPE, SIG_IGN) }()
 
-    private static func make(_ method: OpaquePointer?) throws(TLSFailure) -> OpaquePointer {
+    private static func make(_ method: OpaquePointer?) throws(TLSError) -> OpaquePointer {
         _ = brokenPipesAreErrors
         ERR_clear_error()
         guard let context = SSL_CTX_new(method) else { throw .other(takeOpenSSLError().text) }
@@ -74,9 +74,9 @@ public final class TLSContext: @unchecked Sendable {  // Nothing is written to `
         return context
     }
 
-    private func use(_ identity: Identity) throws(TLSFailure) {
+    private func use(_ identity: Identity) throws(TLSError) {
         let chain = try TLSContext.readCertificates(identity.certificatesPEM)
-        defer { chain.forEach { X509_free($0) } }
+        defer { for certificate in chain { X509_free(certificate) } }
         guard let leaf = chain.first else { throw .other("there is no certificate in the PEM text") }
         ERR_clear_error()
         let key = TLSContext.withMemoryBIO(identity.keyPEM) { PEM_read_bio_PrivateKey($0, nil, TLSContext.noPassphrase, nil) }
@@ -89,7 +89,7 @@ public final class TLSContext: @unchecked Sendable {  // Nothing is written to `
         for certificate in chain.dropFirst() { _ = shim_SSL_CTX_add1_chain_cert(context, certificate) }
     }
 
-    private static func readCertificates(_ pem: [UInt8]) throws(TLSFailure) -> [OpaquePointer] {
+    private static func readCertificates(_ pem: [UInt8]) throws(TLSError) -> [OpaquePointer] {
         ERR_clear_error()
         defer { ERR_clear_error() }  // The end of the text is itself an entry: "no start line".
         return withMemoryBIO(pem) { bio in
@@ -108,9 +108,10 @@ public final class TLSContext: @unchecked Sendable {  // Nothing is written to `
     }
 
     /// Without it OpenSSL would ask on the terminal.
-    private static let noPassphrase: @convention(c) (
-        UnsafeMutablePointer<CChar>?, CInt, CInt, UnsafeMutableRawPointer?
-    ) -> CInt = { _, _, _, _ in -1 }
+    private static let noPassphrase:
+        @convention(c) (
+            UnsafeMutablePointer<CChar>?, CInt, CInt, UnsafeMutableRawPointer?
+        ) -> CInt = { _, _, _, _ in -1 }
 
     /// RFC 7301: the server picks from the client's list, each name behind its length.
     private static let chooseH2: SSL_CTX_alpn_select_cb_func = { _, chosen, length, offer, offered, _ in

@@ -11,7 +11,7 @@ public final class TLSRoots: @unchecked Sendable {  // OpenSSL locks a store, an
     /// - Parameters:
     ///   - path: a PEM bundle.
     ///   - onlyThose: nothing beside the bundle, where one is given.
-    public init(bundle path: String?, onlyThose: Bool = false) throws(TLSFailure) {
+    public init(bundle path: String?, onlyThose: Bool = false) throws(TLSError) {
         ERR_clear_error()
         guard let store = X509_STORE_new() else { throw .other(takeOpenSSLError().text) }
         self.store = store

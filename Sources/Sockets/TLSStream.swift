@@ -14,7 +14,7 @@ public struct TLSStream: ~Copyable {
     /// - Parameters:
     ///   - host: goes into SNI and must be in the server's certificate: a name, or an address literal.
     ///   - wantedProtocol: what ALPN must end in (`h2`).
-    public init(client socket: consuming Socket, host: String, wantedProtocol: String?, _ context: TLSContext) throws(TLSFailure) {
+    public init(client socket: consuming Socket, host: String, wantedProtocol: String?, _ context: TLSContext) throws(TLSError) {
         ERR_clear_error()
         guard let ssl = SSL_new(context.context) else { throw .other(takeOpenSSLError().text) }
         SSL_set_fd(ssl, socket.descriptor)
@@ -32,7 +32,7 @@ public struct TLSStream: ~Copyable {
     }
 
     /// A server's end, before its handshake.
-    public init(server socket: consuming Socket, _ context: TLSContext) throws(TLSFailure) {
+    public init(server socket: consuming Socket, _ context: TLSContext) throws(TLSError) {
         ERR_clear_error()
         guard let ssl = SSL_new(context.context) else { throw .other(takeOpenSSLError().text) }
         SSL_set_fd(ssl, socket.descriptor)
@@ -116,7 +116,7 @@ public struct TLSStream: ~Copyable {
         }
     }
 
-    private func failure() -> TLSFailure {
+    private func failure() -> TLSError {
         let verified = SSL_get_verify_result(ssl)
         let (code, text) = takeOpenSSLError()
         if shim_ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED {

@@ -38,11 +38,11 @@ final class StatusHandler: ChannelInboundHandler {
 
     private func answer(_ head: HTTPRequestHead, _ context: ChannelHandlerContext) {
         guard head.method == .GET || head.method == .HEAD else {
-            return send(StatusAnswer(status: 405, text: "Only GET and HEAD.\n"), context)
+            return send(StatusResponse(status: 405, text: "Only GET and HEAD.\n"), context)
         }
-        guard head.uri.hasPrefix("/") else { return send(StatusAnswer(status: 400, text: "No path.\n"), context) }
+        guard head.uri.hasPrefix("/") else { return send(StatusResponse(status: 400, text: "No path.\n"), context) }
         switch reply(String(head.uri.prefix { $0 != "?" })) {
-        case nil: send(StatusAnswer(status: 404, text: "Nothing is here.\n"), context)
+        case nil: send(StatusResponse(status: 404, text: "Nothing is here.\n"), context)
         case .now(let answer): send(answer, context)
         case .later(let patience, let begin, let otherwise):
             let loop = context.eventLoop
@@ -59,7 +59,7 @@ final class StatusHandler: ChannelInboundHandler {
         }
     }
 
-    private func send(_ answer: StatusAnswer, _ context: ChannelHandlerContext) {
+    private func send(_ answer: StatusResponse, _ context: ChannelHandlerContext) {
         if isAnswered { return }
         isAnswered = true
         var headers = HTTPHeaders([

@@ -31,7 +31,7 @@ public final class StatusServer: Sendable {
     /// - Parameter reply: says what is at a path; `nil` for nothing. Called on the server's thread.
     public init(
         host: String, port: Int, limits: Limits = Limits(), reply: @escaping @Sendable (_ path: String) -> StatusReply?
-    ) throws(ListenFault) {
+    ) throws(ListenError) {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let connections = ConnectionCount()
         let bootstrap = ServerBootstrap(group: group)
@@ -53,7 +53,7 @@ public final class StatusServer: Sendable {
             self.group = group
         } catch {
             try? group.syncShutdownGracefully()
-            throw ListenFault(description: (error as? IOError).map { String(cString: strerror($0.errnoCode)) } ?? "\(error)")
+            throw ListenError(description: (error as? IOError).map { String(cString: strerror($0.errnoCode)) } ?? "\(error)")
         }
     }
 

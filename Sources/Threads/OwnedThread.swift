@@ -18,7 +18,7 @@ public struct OwnedThread: ~Copyable {
     ///   - name: shown by `ps -L` and debuggers; cut to the 15 bytes that Linux keeps.
     ///   - stackBytes: 512 KiB unless told; the loops here are shallow, and OpenSSL needs less than a quarter of it.
     /// - Throws: where the operator's limit of threads or memory leaves no room for it.
-    public init(name: String, stackBytes: Int = 512 << 10, body: @escaping @Sendable () -> Void) throws(ThreadFailure) {
+    public init(name: String, stackBytes: Int = 512 << 10, body: @escaping @Sendable () -> Void) throws(ThreadError) {
         var attributes = pthread_attr_t()
         pthread_attr_init(&attributes)
         pthread_attr_setstacksize(&attributes, stackBytes)
@@ -28,7 +28,7 @@ public struct OwnedThread: ~Copyable {
         let status = pthread_create(&thread, &attributes, OwnedThread.enter, context)
         guard status == 0 else {
             Unmanaged<Body>.fromOpaque(context).release()
-            throw ThreadFailure(name: name, code: status)
+            throw ThreadError(name: name, code: status)
         }
         handle = thread
         pthread_setname_np(thread, String(decoding: name.utf8.prefix(15), as: UTF8.self))

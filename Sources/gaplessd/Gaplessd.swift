@@ -33,7 +33,7 @@ struct Gaplessd: ParsableCommand {
             var command = try parseAsRoot(pageAsked(by: Array(words)))
             try command.run()
             if command is Run { exit() }
-        } catch where !exitCode(for: error).isSuccess {
+        } catch  where !exitCode(for: error).isSuccess {
             exit(withError: error)
         } catch {
             // Help, or the version.
@@ -59,7 +59,9 @@ struct Gaplessd: ParsableCommand {
         {
             return "Unknown option '\(first.printable)'"
         }
-        guard words.count > 1, !first.hasPrefix("-"), first != "help", !calls.contains(first), access(first, F_OK) != 0 else { return nil }
+        guard words.count > 1, !first.hasPrefix("-"), first != "help", !calls.contains(first), access(first, F_OK) != 0 else {
+            return nil
+        }
         return "There is no call '\(first.printable)', and no file of this name."
     }
 

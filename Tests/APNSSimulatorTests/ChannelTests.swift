@@ -51,13 +51,15 @@ struct ChannelTests {
         #expect(try broadcast(fixture, headers: ["apns-push-type": "Liveactivity"]).contains(":status: 200"))
     }
 
-    @Test(arguments: [
-        (["apns-channel-id": nil], Reason.missingChannelId), (["apns-push-type": nil], .missingPushType),
-        (["apns-push-type": "alert"], .invalidPushType), (["apns-expiration": nil], .badExpirationDate),
-        (["apns-expiration": "soon"], .badExpirationDate), (["apns-priority": "7"], .badPriority),
-        (["apns-channel-id": "no base64!"], .badChannelId), (["apns-channel-id": "AAAA"], .channelNotRegistered),
-        (["apns-request-id": "7"], .badMessageId), (["apns-channel-id": "bm9uZQ==", "apns-expiration": "9999999999"], .badExpirationDate),
-    ] as [([String: String?], Reason)])
+    @Test(
+        arguments: [
+            (["apns-channel-id": nil], Reason.missingChannelId), (["apns-push-type": nil], .missingPushType),
+            (["apns-push-type": "alert"], .invalidPushType), (["apns-expiration": nil], .badExpirationDate),
+            (["apns-expiration": "soon"], .badExpirationDate), (["apns-priority": "7"], .badPriority),
+            (["apns-channel-id": "no base64!"], .badChannelId), (["apns-channel-id": "AAAA"], .channelNotRegistered),
+            (["apns-request-id": "7"], .badMessageId),
+            (["apns-channel-id": "bm9uZQ==", "apns-expiration": "9999999999"], .badExpirationDate),
+        ] as [([String: String?], Reason)])
     func `a broadcast that breaks a rule gets its reason`(headers: [String: String?], reason: Reason) throws {
         let seen = try broadcast(fixture(), headers: headers)
         #expect(seen.contains(":status: \(reason.status)") && seen.contains("\"\(reason.rawValue)\""), "\(seen)")
@@ -72,7 +74,8 @@ struct ChannelTests {
         #expect(try broadcast(fixture, body: full + " ").contains("PayloadTooLarge"))
         let stranger = try fixture.nghttp(
             headers: ["apns-channel-id: \(Self.channel)", "apns-push-type: liveactivity", "apns-expiration: 0"],
-            urls: ["https://localhost:\(fixture.simulator.port)/4/broadcasts/apps/com.example.other"], auth: false, certificate: true)
+            urls: ["https://localhost:\(fixture.simulator.port)/4/broadcasts/apps/com.example.other"], auth: false,
+            certificate: true)
         #expect(stranger.contains("TopicMismatch"), "\(stranger)")
     }
 
@@ -84,7 +87,9 @@ struct ChannelTests {
         let id = String(line.split(separator: " ").last ?? "")
         #expect(Channels.isChannelID(id))
         let read = try manage(fixture, "GET", channel: id)
-        #expect(read.contains(":status: 200") && read.contains(#"{"message-storage-policy":1,"push-type":"LiveActivity"}"#), "\(read)")
+        #expect(
+            read.contains(":status: 200") && read.contains(#"{"message-storage-policy":1,"push-type":"LiveActivity"}"#), "\(read)"
+        )
         #expect(try manage(fixture, "GET", "/1/apps/com.example.app/all-channels").contains(id))
         #expect(try broadcast(fixture, headers: ["apns-channel-id": id]).contains(":status: 200"))
         #expect(try manage(fixture, "DELETE", channel: id).contains(":status: 204"))
@@ -102,8 +107,11 @@ struct ChannelTests {
         #expect(try manage(fixture, "POST", "/1/apps/x/nothing").contains("BadPath"))
         #expect(try manage(fixture, "POST", body: "[]").contains("BadRequestPayload"))
         #expect(try manage(fixture, "POST", body: #"{"message-storage-policy":0}"#).contains("MissingPushType"))
-        #expect(try manage(fixture, "POST", body: #"{"message-storage-policy":0,"push-type":"alert"}"#).contains("InvalidPushType"))
-        #expect(try manage(fixture, "POST", body: #"{"message-storage-policy":2,"push-type":"LiveActivity"}"#).contains("BadRequestPayload"))
+        #expect(
+            try manage(fixture, "POST", body: #"{"message-storage-policy":0,"push-type":"alert"}"#).contains("InvalidPushType"))
+        #expect(
+            try manage(fixture, "POST", body: #"{"message-storage-policy":2,"push-type":"LiveActivity"}"#).contains(
+                "BadRequestPayload"))
         var channels = Channels(enabled: [])
         for number in 0..<Channels.limit { channels.add("\(number)", app: "a", storagePolicy: 0) }
         var request = Request()

@@ -16,8 +16,10 @@ struct ClientToolTests {
     @Test func `nghttp sees APNs' SETTINGS, and PRIORITY frames are counted`() throws {
         let fixture = try Fixture()
         let seen = try fixture.nghttp(certificate: true, options: [])
-        for line in ["SETTINGS_HEADER_TABLE_SIZE(0x01):4096", "SETTINGS_MAX_CONCURRENT_STREAMS(0x03):1000",
-            "SETTINGS_MAX_FRAME_SIZE(0x05):16384", "SETTINGS_MAX_HEADER_LIST_SIZE(0x06):8000"] {
+        for line in [
+            "SETTINGS_HEADER_TABLE_SIZE(0x01):4096", "SETTINGS_MAX_CONCURRENT_STREAMS(0x03):1000",
+            "SETTINGS_MAX_FRAME_SIZE(0x05):16384", "SETTINGS_MAX_HEADER_LIST_SIZE(0x06):8000",
+        ] {
             #expect(seen.contains(line), "\(seen)")
         }
         #expect(seen.contains("The negotiated protocol: h2"))

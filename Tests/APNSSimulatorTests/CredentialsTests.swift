@@ -55,14 +55,16 @@ struct CredentialsTests {
     }
 
     @Test func `the PKCS 12 file opens with its password alone`() throws {
-        #expect(try openssl("pkcs12", "-in", path("client.p12"), "-passin", "pass:geheim", "-noenc").output.contains("PRIVATE KEY"))
+        #expect(
+            try openssl("pkcs12", "-in", path("client.p12"), "-passin", "pass:geheim", "-noenc").output.contains("PRIVATE KEY"))
         #expect(try openssl("pkcs12", "-in", path("client.p12"), "-passin", "pass:falsch", "-noenc").status != 0)
     }
 
     @Test func `the provider key is PKCS 8 on P-256`() throws {
         let text = try openssl("pkey", "-in", path("AuthKey_KEY0000001.p8"), "-noout", "-text").output
         #expect(text.contains("prime256v1"))
-        #expect(try String(contentsOfFile: path("AuthKey_KEY0000001.p8"), encoding: .utf8).hasPrefix("-----BEGIN PRIVATE KEY-----"))
+        #expect(
+            try String(contentsOfFile: path("AuthKey_KEY0000001.p8"), encoding: .utf8).hasPrefix("-----BEGIN PRIVATE KEY-----"))
     }
 
     @Test(arguments: ["server-key.pem", "client-key.pem", "client.p12", "AuthKey_KEY0000001.p8"])

@@ -77,7 +77,9 @@ struct Fixture {
         headers: [String] = ["apns-topic: \(Fixture.topic)"], body: String = #"{"aps":{"alert":"Hello"}}"#,
         urls: [String]? = nil, auth: Bool = true, certificate: Bool = false, options: [String] = []
     ) throws -> String {
-        var command = ["nghttp", "-v", "--no-dep", "-t", "10", "-d", try directory.file("body.json", body), "-H", ":method: POST"]
+        var command = [
+            "nghttp", "-v", "--no-dep", "-t", "10", "-d", try directory.file("body.json", body), "-H", ":method: POST",
+        ]
         for header in headers { command += ["-H", header] }
         if auth { command += ["-H", "authorization: bearer \(try Fixture.providerToken())"] }
         if certificate {

@@ -56,10 +56,11 @@ struct PushTests {
     @Test func `the client's own apns-id comes back, and the ledger has everything`() throws {
         let fixture = try Fixture { $0.ledgerDetail = .requests(keepsBodies: true) }
         let id = "8a2f9d3e-1c4b-4c3a-9b57-2f1f0a7c9d11"
-        let seen = try fixture.nghttp(headers: [
-            "apns-topic: \(Fixture.topic)", "apns-id: \(id)", "apns-push-type: alert", "apns-priority: 5",
-            "apns-expiration: 1900000000", "apns-collapse-id: news",
-        ], body: "{}")
+        let seen = try fixture.nghttp(
+            headers: [
+                "apns-topic: \(Fixture.topic)", "apns-id: \(id)", "apns-push-type: alert", "apns-priority: 5",
+                "apns-expiration: 1900000000", "apns-collapse-id: news",
+            ], body: "{}")
         #expect(seen.contains("apns-id: \(id)"))
         let entry = try #require(fixture.simulator.ledger.requests(for: Fixture.deviceToken.uppercased()).first)
         #expect(entry.apnsID == id)
@@ -88,7 +89,8 @@ struct PushTests {
         #expect(seen.contains("[SETTINGS_MAX_CONCURRENT_STREAMS(0x03):1000]"))
         #expect(!seen.contains("[SETTINGS_MAX_CONCURRENT_STREAMS(0x03):1]"))
         #expect(seen.contains(":status: 200"))
-        #expect(try fixture.nghttp(headers: ["apns-topic: com.other"], auth: false, certificate: true).contains("TopicDisallowed"))
+        #expect(
+            try fixture.nghttp(headers: ["apns-topic: com.other"], auth: false, certificate: true).contains("TopicDisallowed"))
     }
 
     @Test func `the server that takes only tokens asks for no certificate`() throws {
@@ -128,7 +130,8 @@ struct PushTests {
         let url = fixture.url()
         let seen = try Program.run(
             "h2load", "-n", "2000", "-c", "4", "-m", "100", "-d", try fixture.directory.file("b", "{}"),
-            "-H", "apns-topic: \(Fixture.topic)", "-H", "authorization: bearer \(Fixture.providerToken())", url).output
+            "-H", "apns-topic: \(Fixture.topic)", "-H", "authorization: bearer \(Fixture.providerToken())", url
+        ).output
         #expect(seen.contains("2000 2xx"), "\(seen)")
         #expect(fixture.simulator.ledger.acceptedCount(token: Fixture.deviceToken) == 2000)
         #expect(Set(fixture.simulator.ledger.entries.map(\.apnsID)).count == 2000)
@@ -138,7 +141,8 @@ struct PushTests {
         let fixture = try Fixture { $0.ledgerDetail = .counts }
         let seen = try Program.run(
             "h2load", "-n", "900", "-c", "300", "-m", "1", "-d", try fixture.directory.file("b", "{}"),
-            "-H", "apns-topic: \(Fixture.topic)", "-H", "authorization: bearer \(Fixture.providerToken())", fixture.url()).output
+            "-H", "apns-topic: \(Fixture.topic)", "-H", "authorization: bearer \(Fixture.providerToken())", fixture.url()
+        ).output
         #expect(seen.contains("900 2xx"), "\(seen)")
         #expect(fixture.simulator.totals.connections == 300)
         #expect(fixture.simulator.ledger.entries.isEmpty)
@@ -152,7 +156,8 @@ struct PushTests {
         }
         let seen = try Program.run(
             "h2load", "-n", "5000", "-c", "1", "-m", "200", "-d", try fixture.directory.file("b", "{}"),
-            "-H", "apns-topic: \(Fixture.topic)", "-H", "authorization: bearer \(Fixture.providerToken())", fixture.url()).output
+            "-H", "apns-topic: \(Fixture.topic)", "-H", "authorization: bearer \(Fixture.providerToken())", fixture.url()
+        ).output
         #expect(seen.contains("5000 4xx"), "\(seen)")
     }
 }

@@ -32,7 +32,8 @@ final class RawClient {
 
     init(_ fixture: Fixture, certificate: Bool = false) throws {
         bearer = "bearer \(try Fixture.providerToken())"
-        let identity = certificate
+        let identity =
+            certificate
             ? TLSContext.Identity(
                 certificatesPEM: try Fixture.credentials.get().clientCertificatePEM,
                 keyPEM: try Fixture.credentials.get().clientKeyPEM) : nil

@@ -36,7 +36,8 @@ struct RequestValidatorTests {
 
     @Test mutating func `a good request passes`() {
         #expect(fault() == nil)
-        #expect(fault(["apns-id": "8a2f9d3e-1c4b-4c3a-9b57-2f1f0a7c9d11", "apns-priority": "10", "apns-push-type": "alert"]) == nil)
+        #expect(
+            fault(["apns-id": "8a2f9d3e-1c4b-4c3a-9b57-2f1f0a7c9d11", "apns-priority": "10", "apns-push-type": "alert"]) == nil)
     }
 
     @Test(arguments: [

@@ -15,7 +15,8 @@ private final class OpenSocket {
 @Suite("The apns-simulator program")
 struct ToolTests {
     /// It lies beside the test bundle.
-    private static let path = Bundle.allBundles.map(\.bundleURL).first { $0.pathExtension == "xctest" }
+    private static let path =
+        Bundle.allBundles.map(\.bundleURL).first { $0.pathExtension == "xctest" }
         .map { $0.deletingLastPathComponent().appending(path: "apns-simulator").path }
         ?? URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "apns-simulator").path
 
@@ -28,7 +29,8 @@ struct ToolTests {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/bin/sh")
         let limit = descriptors.map { "ulimit -n \($0); " } ?? ""
-        process.arguments = ["-c", limit + #"exec "$0" "$@""#, Self.path, "--credentials", directory.path + "/credentials"] + options
+        process.arguments =
+            ["-c", limit + #"exec "$0" "$@""#, Self.path, "--credentials", directory.path + "/credentials"] + options
         process.standardOutput = output
         try process.run()
         let first = line()
@@ -53,7 +55,8 @@ struct ToolTests {
         return try Program.run(
             "nghttp", "-v", "--no-dep", "-d", try directory.file("body", "{}"), "-H", ":method: POST",
             "-H", "apns-topic: com.example.app", "-H", "authorization: bearer \(bearer)",
-            "https://localhost:\(port)/3/device/\(token)").output
+            "https://localhost:\(port)/3/device/\(token)"
+        ).output
     }
 
     @Test func `serves, counts, keeps its ledger and says so at the end`() throws {
@@ -85,7 +88,8 @@ struct ToolTests {
     @Test(arguments: [
         ["--fail", "nonsense"], ["--dead", "200%"], ["--latency", "2ms..1ms"], ["--token", "x"], ["--port", "70000"],
         ["--auth", "none"], ["--greeting", "x"], ["--idle", "1s"], ["--streams-walk", "1"], ["--over-limit", "x"],
-        ["--connect-limit", "3"], ["--at", "0=503"], ["--connection", "0=500"], ["--every-connection", "x"], ["--every", "x"], ["--device", "zz=good"], ["--channel", "x"],
+        ["--connect-limit", "3"], ["--at", "0=503"], ["--connection", "0=500"], ["--every-connection", "x"], ["--every", "x"],
+        ["--device", "zz=good"], ["--channel", "x"],
         ["--record-bytes", "0"], ["--goaway-every", "0"], ["--fail-times", "0"], ["--fail", "503:60%", "--fail", "500:60%"],
     ])
     func `wrong usage ends with 64 and a sentence`(options: [String]) throws {
@@ -123,8 +127,10 @@ struct ToolTests {
         let (process, port) = try start()
         defer { process.terminate() }
         let seen = try Program.run(
-            "sh", "-c", "openssl s_client -connect localhost:\(port) -verify_hostname localhost -CAfile \(target)/ca.pem -alpn h2 </dev/null")
-            .output
+            "sh", "-c",
+            "openssl s_client -connect localhost:\(port) -verify_hostname localhost -CAfile \(target)/ca.pem -alpn h2 </dev/null"
+        )
+        .output
         let verdict = seen.split(separator: "\n").filter { $0.contains("Verif") || $0.contains("verif") }.joined(separator: " ")
         #expect(!verdict.contains("return code: 0"), "\(verdict)")
         #expect(flaw == "wrong-name" ? verdict.lowercased().contains("hostname mismatch") : verdict.contains(words), "\(verdict)")

@@ -11,7 +11,8 @@ struct TogetherTests {
         let ledger = Ledger("200 good id hash\n200 good id hash\n200 strange id hash\n")
         let lost = (0..<place).map { "lost \($0)" }
         return Trial.Result(
-            times: 1 + place, balance: Balance(queued: Set(lost + ["good", "dead"]), ledger: ledger, dead: ["dead"]), bound: 10, counted: 20,
+            times: 1 + place, balance: Balance(queued: Set(lost + ["good", "dead"]), ledger: ledger, dead: ["dead"]), bound: 10,
+            counted: 20,
             recovery: place == 0 ? nil : .seconds(place), gone: 3, failures: place == 1 ? ["of one"] : [])
     }
 
@@ -31,9 +32,9 @@ struct TogetherTests {
 
     @Test func `one that fails is told, and the others come to their end`() {
         let ended = Locked(0)
-        #expect(throws: TrialFailure.self) {
+        #expect(throws: TrialError.self) {
             _ = try together(4) { place in
-                if place == 2 { throw TrialFailure(description: "not back") }
+                if place == 2 { throw TrialError(description: "not back") }
                 ended.withLock { $0 += 1 }
                 return Self.books(place)
             }
@@ -45,7 +46,9 @@ struct TogetherTests {
         let present = Locked(0)
         let sum = try together(3) { place in
             present.withLock { $0 += 1 }
-            guard waitUntil(atMost: .seconds(30), { present.withLock { $0 } == 3 }) else { throw TrialFailure(description: "alone") }
+            guard waitUntil(atMost: .seconds(30), { present.withLock { $0 } == 3 }) else {
+                throw TrialError(description: "alone")
+            }
             return Self.books(place)
         }
         #expect(sum.times == 6)

@@ -23,7 +23,8 @@ struct DifferentialTests {
         " \t\r\n[ { } , [ ] ]\n", #""\ud800\udc00\udc00\ud800x""#, #"[0.1,1E-7,-0,10,9007199254740993,1e400]"#,
     ]
     private static let pieces: [String] = [
-        "{", "}", "[", "]", ",", ":", "\"", "\\", "\\u", "\\ud83d", "\\ude00", "0", "1", "-", "+", ".", "e", "E", "true", "null", "NaN", "Infinity", " ",
+        "{", "}", "[", "]", ",", ":", "\"", "\\", "\\u", "\\ud83d", "\\ude00", "0", "1", "-", "+", ".", "e", "E", "true", "null",
+        "NaN", "Infinity", " ",
         "\n", "\u{0}", "\u{1F}", "\u{7F}", "é", "€", "😀", "\u{FEFF}", "\u{A0}", "a", "\\n", "\\/", "\"a\":", "[]", "{}",
     ]
 
@@ -45,7 +46,8 @@ struct DifferentialTests {
 
         for (text, verdict) in zip(texts, verdicts) {
             let fault = fault(in: text)
-            #expect((fault == nil) == (verdict != "bad"), "seed \(Self.seed): \(hex(text)) \(String(decoding: text, as: UTF8.self))")
+            #expect(
+                (fault == nil) == (verdict != "bad"), "seed \(Self.seed): \(hex(text)) \(String(decoding: text, as: UTF8.self))")
             #expect(Self.faultOfTree(text) == fault, "seed \(Self.seed): stepping over and into it differ: \(hex(text))")
             #expect((fault?.offset ?? 0) <= text.count)
             if verdict.hasPrefix("string:"), fault == nil {
@@ -55,7 +57,7 @@ struct DifferentialTests {
         }
     }
 
-    private static func faultOfTree(_ text: [UInt8]) -> JSONFault? {
+    private static func faultOfTree(_ text: [UInt8]) -> JSONError? {
         do {
             _ = try JSONValue.parse(text)
             return nil

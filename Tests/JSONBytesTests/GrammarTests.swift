@@ -4,9 +4,12 @@ import Testing
 @Suite("The grammar of RFC 8259")
 struct GrammarTests {
     @Test(arguments: [
-        "{}", "[]", " [ ] ", "\t\r\n{ }\n", "null", "true", "false", "0", "-0", "-1", "10", "0.5", "-0.0", "1e5", "1E+5", "1e-05", "123.456e78",
-        "0e0", "\"\"", "\" \"", #""\"\\\/\b\f\n\r\t""#, #""\u0000\uFFFF\uabCD""#, #""\ud83d\ude00""#, #""\ud800""#, #""\udc00\ud800""#,
-        "\"\u{7F}\"", "\"é\"", "\"€\"", "\"😀\"", "\"\u{10FFFF}\"", "\"\u{FFFF}\"", "\"\u{2028}\"", "[1,2,3]", "[[],{}]", "[1 , 2]",
+        "{}", "[]", " [ ] ", "\t\r\n{ }\n", "null", "true", "false", "0", "-0", "-1", "10", "0.5", "-0.0", "1e5", "1E+5", "1e-05",
+        "123.456e78",
+        "0e0", "\"\"", "\" \"", #""\"\\\/\b\f\n\r\t""#, #""\u0000\uFFFF\uabCD""#, #""\ud83d\ude00""#, #""\ud800""#,
+        #""\udc00\ud800""#,
+        "\"\u{7F}\"", "\"é\"", "\"€\"", "\"😀\"", "\"\u{10FFFF}\"", "\"\u{FFFF}\"", "\"\u{2028}\"", "[1,2,3]", "[[],{}]",
+        "[1 , 2]",
         #"{"":0}"#, #"{"a":1,"a":2}"#, #"{"a":{"b":[{"c":null}]}}"#, #"{ "a" : 1 , "b" : [ true , false ] }"#,
         "123456789012345678901234567890", "1e999", "-1e-999", #"["1234567","12345678","123456789"]"#, #""12345678\n12345678\n""#,
         "\"1234567é12345678é\"", "[\"\",0]", "[\"asd\"]\n",
@@ -16,27 +19,35 @@ struct GrammarTests {
     }
 
     @Test(arguments: [
-        "", " ", "{", "}", "[", "]", "[1", "[1,", "[1,]", "[,]", "[,1]", "[1,,2]", "[1 2]", "[1}", "{]", "{1:2}", "{a:1}", "{'a':1}", #"{"a"}"#,
-        #"{"a":}"#, #"{"a":1,}"#, #"{,"a":1}"#, #"{"a":1,,"b":2}"#, #"{"a" "b"}"#, #"{"a"::1}"#, #"{"a":1}}"#, "[]]", "[] []", "1 1", "nul", "nulll",
-        "Null", "TRUE", "tru", "fals", "truee", "NaN", "Infinity", "-Infinity", "-", "+1", "01", "-01", "00", "1.", ".5", "-.5", "1.e5", "1e", "1e+",
-        "1E-", "1e1.5", "0x1", "1_0", "1a", "--1", "1.2.3", "\"", "\"a", "\"\\\"", "\"\\", #""\a""#, #""\x41""#, #""\'""#, #""\u""#, #""\u12""#,
-        #""\u123""#, #""\u12G4""#, #""\U0041""#, "\"\t\"", "\"\n\"", "\"\r\"", "\"\u{0}\"", "\"\u{1F}\"", "\"12345678\u{1}\"", "'a'", "// a\n1",
+        "", " ", "{", "}", "[", "]", "[1", "[1,", "[1,]", "[,]", "[,1]", "[1,,2]", "[1 2]", "[1}", "{]", "{1:2}", "{a:1}",
+        "{'a':1}", #"{"a"}"#,
+        #"{"a":}"#, #"{"a":1,}"#, #"{,"a":1}"#, #"{"a":1,,"b":2}"#, #"{"a" "b"}"#, #"{"a"::1}"#, #"{"a":1}}"#, "[]]", "[] []",
+        "1 1", "nul", "nulll",
+        "Null", "TRUE", "tru", "fals", "truee", "NaN", "Infinity", "-Infinity", "-", "+1", "01", "-01", "00", "1.", ".5", "-.5",
+        "1.e5", "1e", "1e+",
+        "1E-", "1e1.5", "0x1", "1_0", "1a", "--1", "1.2.3", "\"", "\"a", "\"\\\"", "\"\\", #""\a""#, #""\x41""#, #""\'""#,
+        #""\u""#, #""\u12""#,
+        #""\u123""#, #""\u12G4""#, #""\U0041""#, "\"\t\"", "\"\n\"", "\"\r\"", "\"\u{0}\"", "\"\u{1F}\"", "\"12345678\u{1}\"",
+        "'a'", "// a\n1",
         "/* a */1", "1 // a", "\u{FEFF}1", "\u{A0}1", "\u{0B}1", "\u{0C}1", "[1\u{0}]", "\u{0}", "[\u{0}]", "{\"a\":1\u{0}", "１",
     ])
     func `refuses what it does not allow`(text: String) {
         #expect(fault(in: text) != nil)
     }
 
-    @Test(arguments: [
-        [0x80], [0xBF], [0xC0, 0x80], [0xC1, 0xBF], [0xC2], [0xC2, 0x41], [0xE0, 0x80, 0x80], [0xE0, 0x9F, 0xBF], [0xE2, 0x82], [0xE2, 0x82, 0x41],
-        [0xED, 0xA0, 0x80], [0xED, 0xBF, 0xBF], [0xF0, 0x80, 0x80, 0x80], [0xF0, 0x8F, 0xBF, 0xBF], [0xF0, 0x9F, 0x98], [0xF4, 0x90, 0x80, 0x80],
-        [0xF5, 0x80, 0x80, 0x80], [0xFE], [0xFF], [0xC3, 0xA9, 0xFF],
-    ] as [[UInt8]])
+    @Test(
+        arguments: [
+            [0x80], [0xBF], [0xC0, 0x80], [0xC1, 0xBF], [0xC2], [0xC2, 0x41], [0xE0, 0x80, 0x80], [0xE0, 0x9F, 0xBF],
+            [0xE2, 0x82], [0xE2, 0x82, 0x41],
+            [0xED, 0xA0, 0x80], [0xED, 0xBF, 0xBF], [0xF0, 0x80, 0x80, 0x80], [0xF0, 0x8F, 0xBF, 0xBF], [0xF0, 0x9F, 0x98],
+            [0xF4, 0x90, 0x80, 0x80],
+            [0xF5, 0x80, 0x80, 0x80], [0xFE], [0xFF], [0xC3, 0xA9, 0xFF],
+        ] as [[UInt8]])
     func `refuses a string that is not UTF-8 and names the byte`(raw: [UInt8]) {
         for before in ["", "1234567", "12345678"] {
             let text = Array("[\"\(before)".utf8) + raw + Array("\"]".utf8)
             let start = 2 + before.utf8.count + (raw == [0xC3, 0xA9, 0xFF] ? 2 : 0)
-            #expect(fault(in: text) == JSONFault(offset: start, expected: .validUTF8))
+            #expect(fault(in: text) == JSONError(offset: start, expected: .validUTF8))
             #expect(!isValidUTF8(text))
         }
     }
@@ -56,9 +67,9 @@ struct GrammarTests {
         for length in 0..<40 {
             let plain = String(repeating: "x", count: length)
             #expect(fault(in: "\"\(plain)\"") == nil)
-            #expect(fault(in: "\"\(plain)") == JSONFault(offset: length + 1, expected: .quote))
-            #expect(fault(in: "\"\(plain)\u{1F}234567890\"") == JSONFault(offset: length + 1, expected: .noControlCharacter))
-            #expect(fault(in: "\"\(plain)\\q1234567890\"") == JSONFault(offset: length + 2, expected: .escape))
+            #expect(fault(in: "\"\(plain)") == JSONError(offset: length + 1, expected: .quote))
+            #expect(fault(in: "\"\(plain)\u{1F}234567890\"") == JSONError(offset: length + 1, expected: .noControlCharacter))
+            #expect(fault(in: "\"\(plain)\\q1234567890\"") == JSONError(offset: length + 2, expected: .escape))
             #expect(try slice(of: Array("\"\(plain)\" \"1234567890\"".utf8)).range == 0..<length + 2)
         }
     }

@@ -5,11 +5,13 @@ import Testing
 struct JSONValueTests {
     @Test func `keeps the order, the duplicates and the places of its members`() throws {
         let value = try JSONValue.parse(Array(#" {"b": 1.50, "a": [true, null, "x\n\u00e9"], "b": {}} "#.utf8))
-        #expect(value == .object([
-            JSONMember(key: "b", value: .number("1.50"), offset: 2),
-            JSONMember(key: "a", value: .array([.bool(true), .null, .string("x\né")]), offset: 13),
-            JSONMember(key: "b", value: .object([]), offset: 45),
-        ]))
+        #expect(
+            value
+                == .object([
+                    JSONMember(key: "b", value: .number("1.50"), offset: 2),
+                    JSONMember(key: "a", value: .array([.bool(true), .null, .string("x\né")]), offset: 13),
+                    JSONMember(key: "b", value: .object([]), offset: 45),
+                ]))
         #expect(value["b"] == .object([]))
         #expect(value["c"] == nil)
     }
@@ -28,7 +30,7 @@ struct JSONValueTests {
         let most = JSONValue.mostNesting
         let fits = [UInt8](repeating: UInt8(ascii: "["), count: most) + [UInt8](repeating: UInt8(ascii: "]"), count: most)
         #expect(throws: Never.self) { try JSONValue.parse(fits) }
-        #expect(throws: JSONFault(offset: most, expected: .lessNesting)) {
+        #expect(throws: JSONError(offset: most, expected: .lessNesting)) {
             try JSONValue.parse([UInt8](repeating: UInt8(ascii: "["), count: 100_000))
         }
     }
@@ -37,13 +39,16 @@ struct JSONValueTests {
         (#"{"a":1 "b":2}"#, "expected ',' at byte 7"), (#"{"a":1"#, "expected ',' or '}' at byte 6"),
         ("[1 2]", "expected ',' at byte 3"), ("[1}", "expected ',' or ']' at byte 2"), ("", "expected a value at byte 0"),
         (#"{"a" 1}"#, "expected ':' at byte 5"), ("{a:1}", "expected a key or '}' at byte 1"),
-        (#"{"a":1,}"#, "expected a key at byte 7"), ("[1,]", "expected a value at byte 3"), ("[,1]", "expected a value or ']' at byte 1"),
+        (#"{"a":1,}"#, "expected a key at byte 7"), ("[1,]", "expected a value at byte 3"),
+        ("[,1]", "expected a value or ']' at byte 1"),
         ("1 2", "expected nothing more at byte 2"), ("\"a", "expected '\"' at byte 2"), ("01", "expected nothing more at byte 1"),
-        ("\"a\nb\"", "expected an escape instead of a control character at byte 2"), (#""\x""#, #"expected one of "\/bfnrtu at byte 2"#),
-        (#""\u12g4""#, "expected a hex digit at byte 5"), ("-", "expected a digit at byte 1"), ("1.", "expected a digit at byte 2"),
+        ("\"a\nb\"", "expected an escape instead of a control character at byte 2"),
+        (#""\x""#, #"expected one of "\/bfnrtu at byte 2"#),
+        (#""\u12g4""#, "expected a hex digit at byte 5"), ("-", "expected a digit at byte 1"),
+        ("1.", "expected a digit at byte 2"),
     ])
     func `names the byte and what would be right there`(text: String, fault: String) {
-        let thrown = #expect(throws: JSONFault.self) { try JSONValue.parse(Array(text.utf8)) }
+        let thrown = #expect(throws: JSONError.self) { try JSONValue.parse(Array(text.utf8)) }
         #expect(thrown?.description == fault)
     }
 }

@@ -1,7 +1,7 @@
 import JSONBytes
 
 /// What the cursor says of a whole text, stepping over its value in one go: `nil` where it is JSON.
-func fault(in bytes: [UInt8]) -> JSONFault? {
+func fault(in bytes: [UInt8]) -> JSONError? {
     do {
         var cursor = JSONCursor()
         _ = try cursor.value(in: bytes.span)
@@ -12,7 +12,7 @@ func fault(in bytes: [UInt8]) -> JSONFault? {
     }
 }
 
-func fault(in text: String) -> JSONFault? { fault(in: Array(text.utf8)) }
+func fault(in text: String) -> JSONError? { fault(in: Array(text.utf8)) }
 
 /// The one value of a text that is known to be good.
 func slice(of bytes: [UInt8]) throws -> JSONSlice {

@@ -72,7 +72,9 @@ struct TLSStreamTests {
     private func removeFolder() {
         guard let entries = opendir(folder) else { return }
         while let entry = readdir(entries) {
-            unlink(folder + "/" + withUnsafeBytes(of: &entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) })
+            unlink(
+                folder + "/"
+                    + withUnsafeBytes(of: &entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) })
         }
         closedir(entries)
         rmdir(folder)
@@ -136,14 +138,14 @@ struct TLSStreamTests {
     }
 
     @Test func `says what is wrong with a CA bundle that cannot be read`() {
-        #expect(throws: TLSFailure.self) {
+        #expect(throws: TLSError.self) {
             try TLSContext(clientTrusting: "/nonexistent/ca.pem", identity: nil, protocols: [])
         }
     }
 
     @Test func `refuses a key that does not belong to the certificate`() throws {
         let mixed = TLSContext.Identity(certificatesPEM: credentials.serverCertificatePEM, keyPEM: credentials.clientKeyPEM)
-        #expect(throws: TLSFailure.self) { try TLSContext(serverFor: mixed, clientRootsPEM: nil) }
+        #expect(throws: TLSError.self) { try TLSContext(serverFor: mixed, clientRootsPEM: nil) }
     }
 }
 

@@ -13,7 +13,7 @@ struct StatusServerTests {
         limits.patience = patience
         limits.connections = connections
         return try StatusServer(host: host, port: port, limits: limits) { path in
-            path == "/here" ? .now(StatusAnswer(contentType: "text/x", text: "It is here.")) : nil
+            path == "/here" ? .now(StatusResponse(contentType: "text/x", text: "It is here.")) : nil
         }
     }
 
@@ -97,27 +97,29 @@ struct StatusServerTests {
     }
 
     @Test func `waits for an answer from elsewhere as long as it is told, and no longer`() throws {
-        let held = Locked<[@Sendable (StatusAnswer) -> Void]>([])
+        let held = Locked<[@Sendable (StatusResponse) -> Void]>([])
         let server = try StatusServer(host: "127.0.0.1", port: 0) { path in
             .later(
                 patience: path == "/soon" ? .seconds(10) : .milliseconds(50),
                 begin: { done in
-                    if path == "/soon" { done(StatusAnswer(text: "soon")) } else { held.withLock { $0.append(done) } }
-                }, otherwise: { StatusAnswer(status: 503, text: "otherwise") })
+                    if path == "/soon" { done(StatusResponse(text: "soon")) } else { held.withLock { $0.append(done) } }
+                }, otherwise: { StatusResponse(status: 503, text: "otherwise") })
         }
         defer { server.close() }
         #expect(HTTPTalk.get("/soon", port: server.port)?.body == "soon")
         #expect(HTTPTalk.get("/never", port: server.port)?.body == "otherwise")
-        for done in held.withLock({ $0 }) { done(StatusAnswer(text: "too late")) }
+        for done in held.withLock({ $0 }) { done(StatusResponse(text: "too late")) }
         #expect(HTTPTalk.get("/soon", port: server.port)?.body == "soon")
     }
 
     @Test func `says why it cannot listen, and listens where another has just been`() throws {
         let first = try server()
         #expect(HTTPTalk.get("/here", port: first.port)?.status == 200)
-        #expect(throws: ListenFault.self) { _ = try server(port: first.port) }
-        do { _ = try server(port: first.port) } catch let fault as ListenFault { #expect(fault.description == "Address already in use") }
-        do { _ = try server(host: "192.0.2.1") } catch let fault as ListenFault {
+        #expect(throws: ListenError.self) { _ = try server(port: first.port) }
+        do { _ = try server(port: first.port) } catch let fault as ListenError {
+            #expect(fault.description == "Address already in use")
+        }
+        do { _ = try server(host: "192.0.2.1") } catch let fault as ListenError {
             #expect(fault.description == "Cannot assign requested address")
         }
         first.close()

@@ -124,13 +124,13 @@ struct ThreadFailureTests {
         final class Load: Sendable {}
         var load: Load? = Load()
         weak let watch = load
-        #expect(throws: ThreadFailure(name: "vast", code: EAGAIN)) {
+        #expect(throws: ThreadError(name: "vast", code: EAGAIN)) {
             // No address space has room for that stack, which pthread_create(3) reports like any other lack.
             try OwnedThread(name: "vast", stackBytes: 1 << 56) { [load] in withExtendedLifetime(load) {} }.join()
         }
         load = nil
         #expect(watch == nil)
-        let text = ThreadFailure(name: "vast", code: EAGAIN).description
+        let text = ThreadError(name: "vast", code: EAGAIN).description
         #expect(text.hasPrefix("no thread for \"vast\": Resource temporarily unavailable (a limit of threads"))
     }
 }

@@ -101,8 +101,10 @@ struct CertificateMaker {
 
 extension CertificateMaker.Extension {
     static func authority() -> [Self] {
-        [.named(NID_basic_constraints, "critical,CA:TRUE"), .named(NID_key_usage, "critical,keyCertSign,cRLSign"),
-            .named(NID_subject_key_identifier, "hash")]
+        [
+            .named(NID_basic_constraints, "critical,CA:TRUE"), .named(NID_key_usage, "critical,keyCertSign,cRLSign"),
+            .named(NID_subject_key_identifier, "hash"),
+        ]
     }
 
     /// - Parameter names: host names and address literals.
@@ -130,8 +132,10 @@ extension CertificateMaker.Extension {
     }
 
     private static func leaf(_ purpose: String) -> [Self] {
-        [.named(NID_basic_constraints, "critical,CA:FALSE"), .named(NID_key_usage, "critical,digitalSignature"),
+        [
+            .named(NID_basic_constraints, "critical,CA:FALSE"), .named(NID_key_usage, "critical,digitalSignature"),
             .named(NID_ext_key_usage, purpose), .named(NID_subject_key_identifier, "hash"),
-            .named(NID_authority_key_identifier, "keyid")]
+            .named(NID_authority_key_identifier, "keyid"),
+        ]
     }
 }

@@ -25,11 +25,13 @@ struct ECDSASignature {
     var jose: [UInt8] { numbers[0] + numbers[1] }
 
     var der: [UInt8] {
-        DER.encode(DER.sequence, numbers.flatMap { number in
-            let digits = number.drop { $0 == 0 }
-            // A leading one-bit would make the number negative; zero has one digit.
-            let isClear = digits.first.map { $0 < 0x80 } ?? false
-            return DER.encode(DER.integer, (isClear ? [] : [0]) + digits)
-        })
+        DER.encode(
+            DER.sequence,
+            numbers.flatMap { number in
+                let digits = number.drop { $0 == 0 }
+                // A leading one-bit would make the number negative; zero has one digit.
+                let isClear = digits.first.map { $0 < 0x80 } ?? false
+                return DER.encode(DER.integer, (isClear ? [] : [0]) + digits)
+            })
     }
 }

@@ -14,7 +14,8 @@ final class SigningKey {
     init(pem: [UInt8]) throws(SimulatorError) {
         ERR_clear_error()
         defer { ERR_clear_error() }
-        let key = withMemoryBIO(reading: pem) { PEM_read_bio_PrivateKey($0, nil, noPassphrase, nil) }
+        let key =
+            withMemoryBIO(reading: pem) { PEM_read_bio_PrivateKey($0, nil, noPassphrase, nil) }
             ?? withMemoryBIO(reading: pem) { PEM_read_bio_PUBKEY($0, nil, noPassphrase, nil) }
         guard let key else { throw SimulatorError("a provider key is no PEM of a private or public key") }
         self.key = key
@@ -91,6 +92,7 @@ func bytesWritten(_ write: (OpaquePointer?) -> CInt) -> [UInt8] {
 }
 
 /// Without it OpenSSL would ask on the terminal.
-private let noPassphrase: @convention(c) (
-    UnsafeMutablePointer<CChar>?, CInt, CInt, UnsafeMutableRawPointer?
-) -> CInt = { _, _, _, _ in -1 }
+private let noPassphrase:
+    @convention(c) (
+        UnsafeMutablePointer<CChar>?, CInt, CInt, UnsafeMutableRawPointer?
+    ) -> CInt = { _, _, _, _ in -1 }

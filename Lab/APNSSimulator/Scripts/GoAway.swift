@@ -56,7 +56,9 @@ public struct GoAway: Sendable, Equatable {
         let word = parts.count > 1 ? parts[1] : ""
         let data = word.isEmpty || word.contains(" ") ? word : json(word)
         let kind = (parts.first ?? "").split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
-        guard let code = kind.count > 1 ? UInt32(kind[1]) : 0 else { throw ScriptSyntaxError("'\(kind[1])' is no HTTP/2 error code, such as 2") }
+        guard let code = kind.count > 1 ? UInt32(kind[1]) : 0 else {
+            throw ScriptSyntaxError("'\(kind[1])' is no HTTP/2 error code, such as 2")
+        }
         switch kind.first {
         case "all": return (GoAway(code: code, debugData: data), nil)
         case "below": return (GoAway(code: code, debugData: data, last: .belowThis), nil)

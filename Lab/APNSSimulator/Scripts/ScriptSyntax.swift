@@ -56,7 +56,8 @@ extension Behaviour.Refusal {
         let sides = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
         let reason = sides.count == 2 ? Reason(rawValue: sides[1]) : nil
         guard let name = sides.first, !name.isEmpty, reason != nil || text == "certificate" else {
-            throw ScriptSyntaxError("'\(text)': certificate, certificate=REASON or KEYID=REASON, as in SIMKEY0001=InvalidProviderToken")
+            throw ScriptSyntaxError(
+                "'\(text)': certificate, certificate=REASON or KEYID=REASON, as in SIMKEY0001=InvalidProviderToken")
         }
         self.init(name == "certificate" ? .certificate : .key(name), reason)
     }

@@ -151,7 +151,8 @@ final class HTTP2Server {
 
     func acknowledgePing(_ opaque: UInt64) {
         withUnsafeBytes(of: opaque) { raw in
-            _ = nghttp2_submit_ping(session, UInt8(NGHTTP2_FLAG_ACK.rawValue), raw.baseAddress?.assumingMemoryBound(to: UInt8.self))
+            _ = nghttp2_submit_ping(
+                session, UInt8(NGHTTP2_FLAG_ACK.rawValue), raw.baseAddress?.assumingMemoryBound(to: UInt8.self))
         }
     }
 

@@ -50,7 +50,9 @@ final class AnswerDesk {
         player = ScriptPlayer(configuration.behaviour.script)
         devices.rules = configuration.behaviour.devices
         channels = Channels(enabled: configuration.broadcastTopics)
-        for channel in configuration.channels { channels.add(channel.id, app: channel.app, storagePolicy: channel.stores ? 1 : 0) }
+        for channel in configuration.channels {
+            channels.add(channel.id, app: channel.app, storagePolicy: channel.stores ? 1 : 0)
+        }
         random = SeededRandom(seed: configuration.behaviour.script.seed ^ UInt64.random(in: 0...UInt64.max))
         walkRandom = SeededRandom(seed: SeededRandom.mix(configuration.behaviour.script.seed))
         writer = try LedgerWriter(ledger, configuration.ledgerDetail, filePath: configuration.ledgerPath)
@@ -80,7 +82,9 @@ final class AnswerDesk {
         if let turn = behaviour.connections.first(where: { $0.isDue(at: connection) }) { return turn.answer }
         if request.kind == .device, !devices.rules.isEmpty {
             let token = ScriptPlayer.key(request.token)
-            if !player.hasPlan(for: token), let answer = devices.answer(token: token, topic: request[.topic], environment, now: now) {
+            if !player.hasPlan(for: token),
+                let answer = devices.answer(token: token, topic: request[.topic], environment, now: now)
+            {
                 return answer
             }
         }

@@ -79,7 +79,8 @@ struct Channels {
             apps[app]?[id] = nil
             return .success(Reply(status: 204))
         }
-        return .success(Reply(status: 200, body: Array(#"{"message-storage-policy":\#(policy),"push-type":"LiveActivity"}"#.utf8)))
+        return .success(
+            Reply(status: 200, body: Array(#"{"message-storage-policy":\#(policy),"push-type":"LiveActivity"}"#.utf8)))
     }
 
     /// 16 random bytes in base64. Apple says that the size is not known.
@@ -143,7 +144,8 @@ extension RequestValidator {
     func appFault(_ request: Request, _ peer: Peer) -> Reason? {
         guard let range = request.appRange else { return .badPath }
         let app = request.bytes.span.extracting(range)
-        for type in RequestValidator.pushTypes where !type.topicSuffix.isEmpty && request.bytes[range].ends(with: type.topicSuffix) {
+        for type in RequestValidator.pushTypes
+        where !type.topicSuffix.isEmpty && request.bytes[range].ends(with: type.topicSuffix) {
             return .topicDisallowed
         }
         if let certificate = peer.certificate {
@@ -156,5 +158,7 @@ extension RequestValidator {
 }
 
 extension ArraySlice<UInt8> {
-    fileprivate func ends(with suffix: [UInt8]) -> Bool { count >= suffix.count && self.suffix(suffix.count).elementsEqual(suffix) }
+    fileprivate func ends(with suffix: [UInt8]) -> Bool {
+        count >= suffix.count && self.suffix(suffix.count).elementsEqual(suffix)
+    }
 }

@@ -36,7 +36,9 @@ struct RequestValidator {
         if request.tokenRange == nil { request.findChannelPath() }
         let request = request  // only read from here on
         let bytes = request.bytes.span
-        guard let method = request.range(of: .method), request.kind.takes(bytes.extracting(method)) else { return .methodNotAllowed }
+        guard let method = request.range(of: .method), request.kind.takes(bytes.extracting(method)) else {
+            return .methodNotAllowed
+        }
         if let fault = pathFault(request, bytes) { return fault }
         if let fault = credentialFault(request, bytes, &peer, &verifier, now: now) { return fault }
         if let id = request.range(of: request.idField), !UUIDText.isValid(bytes.extracting(id)) { return .badMessageId }
@@ -47,7 +49,9 @@ struct RequestValidator {
 
     /// The device token is what stands behind `/3/device/`, good or bad.
     static func tokenRange(of request: Request) -> Range<Int>? {
-        guard let path = request.range(of: .path), request.bytes.span.extracting(path).starts(with: devicePath) else { return nil }
+        guard let path = request.range(of: .path), request.bytes.span.extracting(path).starts(with: devicePath) else {
+            return nil
+        }
         return path.lowerBound + devicePath.count..<path.upperBound
     }
 

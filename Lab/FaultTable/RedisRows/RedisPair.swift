@@ -44,12 +44,14 @@ final class RedisPair {
         }
         if !isEqual {
             let own = (try? master.command(["INFO", "replication"]).text) ?? "no answer"
-            throw TrialFailure(description: "the replica does not follow: \(text)\nand its master says: \(own)")
+            throw TrialError(description: "the replica does not follow: \(text)\nand its master says: \(own)")
         }
     }
 
     private func offset(_ name: String, _ text: String) -> Int? {
-        text.split(whereSeparator: \.isNewline).first { $0.hasPrefix(name + ":") }.flatMap { Int($0.dropFirst(name.utf8.count + 1)) }
+        text.split(whereSeparator: \.isNewline).first { $0.hasPrefix(name + ":") }.flatMap {
+            Int($0.dropFirst(name.utf8.count + 1))
+        }
     }
 
     /// Whether this one takes writes.
@@ -97,7 +99,7 @@ extension Trial {
         // WAIT is about what this connection has seen: any command brings it up to date.
         try stage.command(["PING"])
         let replicas = try stage.command(["WAIT", "1", "20000"]).integer
-        if replicas != 1 { throw TrialFailure(description: "the replica does not keep up") }
+        if replicas != 1 { throw TrialError(description: "the replica does not keep up") }
         return certain
     }
 

@@ -67,7 +67,8 @@ extension Fault {
 
     /// Out of contact, a daemon ceases to send at 60 % of its lease; only then another takes its jobs.
     private static let fenced = Fault(
-        number: 22, name: "redis-fence", title: "Redis half-open for longer than the lease", rule: .onlyWhatWasInFlight, isQuick: false,
+        number: 22, name: "redis-fence", title: "Redis half-open for longer than the lease", rule: .onlyWhatWasInFlight,
+        isQuick: false,
         stages: 5
     ) { trial in
         try trial.open(
@@ -140,7 +141,10 @@ extension Trial {
         allowTwice(claimed)
         let answered = try RedisStock.take(stage).held.count { tail.accepted[deviceToken($0)] != nil }
         if answered == claimed { fail("nothing was left to send: the fence was not tried") }
-        let heir = try start("heir", settings: stage.settings(["redis_lease": "2", "redis_port": nil, "redis_socket_path": "\"\(stage.redis.socketPath)\""], name: "heir.json"))
+        let heir = try start(
+            "heir",
+            settings: stage.settings(
+                ["redis_lease": "2", "redis_port": nil, "redis_socket_path": "\"\(stage.redis.socketPath)\""], name: "heir.json"))
         try self.await("the other daemon has taken over", atMost: .seconds(60)) { linesSaying("of the dead worker") >= round }
         proxy.behaviour = FaultProxy.Behaviour()
         proxy.cutAll()

@@ -36,11 +36,14 @@ extension Fault {
             trial.pause(100...500)
             try trial.strike { try trial.failOverToStale(pair, milliseconds: 300...3000) }
         }
-        if trial.linesSaying("Redis was put back to an earlier state") == 0 { trial.fail("no replica was stale: nothing was tried") }
+        if trial.linesSaying("Redis was put back to an earlier state") == 0 {
+            trial.fail("no replica was stale: nothing was tried")
+        }
     }
 
     private static let splitBrain = Fault(
-        number: 18, name: "split-brain", title: "two masters, a daemon at each, one gives way", rule: .ofWhatRedisKept, isQuick: false
+        number: 18, name: "split-brain", title: "two masters, a daemon at each, one gives way", rule: .ofWhatRedisKept,
+        isQuick: false
     ) { trial in
         let pair = try RedisPair(seed: trial.seed)
         try trial.open(

@@ -45,7 +45,8 @@ extension Fault {
 
     /// The list is served from the moment when nobody can push any more until it is empty, retries and dead letters among it.
     private static let outOfMemory = Fault(
-        number: 24, name: "redis-oom", title: "Redis out of memory, noeviction, with a backlog", rule: .nothingTwice, isQuick: true
+        number: 24, name: "redis-oom", title: "Redis out of memory, noeviction, with a backlog", rule: .nothingTwice,
+        isQuick: true
     ) { trial in
         trial.diesOnlyByAnswers = true
         try trial.open(simulator: ["--latency", "5ms", "--fail", "503:1%", "--dead", "1%"])
@@ -67,7 +68,8 @@ extension Fault {
     }
 
     private static let evictsVolatile = Fault(
-        number: 25, name: "evict-volatile", title: "Redis evicts keys that have a time to live", rule: .nothingTwice, isQuick: false
+        number: 25, name: "evict-volatile", title: "Redis evicts keys that have a time to live", rule: .nothingTwice,
+        isQuick: false
     ) { trial in
         trial.diesOnlyByAnswers = true
         try trial.open(
@@ -155,7 +157,7 @@ extension Trial {
         let text = try stage.command(["INFO", section]).text ?? ""
         let line = text.split(whereSeparator: \.isNewline).first { $0.hasPrefix(name + ":") }
         guard let number = line.flatMap({ Int($0.dropFirst(name.utf8.count + 1)) }) else {
-            throw TrialFailure(description: "INFO has no \(name)")
+            throw TrialError(description: "INFO has no \(name)")
         }
         return number
     }

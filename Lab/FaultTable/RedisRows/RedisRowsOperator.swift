@@ -16,12 +16,15 @@ extension Fault {
         try trial.start()
         try trial.produceAtWork()
         for number in 0..<trial.times(10) {
-            try trial.strike(backWithin: .seconds(30)) { try trial.lockOut(Trial.Lock.allCases[number % Trial.Lock.allCases.count]) }
+            try trial.strike(backWithin: .seconds(30)) {
+                try trial.lockOut(Trial.Lock.allCases[number % Trial.Lock.allCases.count])
+            }
         }
     }
 
     private static let wrongTypes = Fault(
-        number: 29, name: "redis-type", title: "a text where a list, hash or set should be", rule: .ofWhatRedisKept, isQuick: false
+        number: 29, name: "redis-type", title: "a text where a list, hash or set should be", rule: .ofWhatRedisKept,
+        isQuick: false
     ) { trial in
         trial.diesOnlyByAnswers = true
         try trial.open(simulator: ["--latency", "5ms", "--fail", "503:2%", "--dead", "1%"])
@@ -29,7 +32,10 @@ extension Fault {
         try trial.produceAtWork()
         let keys = trial.stage.keys
         let worker = try trial.stage.status().workers[0].name
-        var all = [keys.list, keys.inflight(worker), keys.workers, keys.worker(worker), keys.delayed, keys.dead, keys.feedback, keys.stats]
+        var all = [
+            keys.list, keys.inflight(worker), keys.workers, keys.worker(worker), keys.delayed, keys.dead, keys.feedback,
+            keys.stats,
+        ]
         all += keys.recovered
         for key in all.prefix(trial.times(all.count)) {
             trial.pause(50...200)
@@ -39,7 +45,8 @@ extension Fault {
 
     /// Others take from the list what they like, and put in front of it what is urgent.
     private static let touched = Fault(
-        number: 30, name: "list-touched", title: "LPUSH, LREM, LTRIM, DEL, RENAME by others", rule: .ofWhatRedisKept, isQuick: true
+        number: 30, name: "list-touched", title: "LPUSH, LREM, LTRIM, DEL, RENAME by others", rule: .ofWhatRedisKept,
+        isQuick: true
     ) { trial in
         try trial.open(simulator: ["--latency", "20ms", "--max-streams", "20", "--token-streams", "20"])
         try trial.start()
@@ -63,7 +70,8 @@ extension Fault {
         try trial.produceAtWork()
         for number in 1...trial.times(10) {
             trial.pause(200...800)
-            let days = number % 2 == 1 ? Int.random(in: -9 ... -1, using: &trial.random) : Int.random(in: 1...9, using: &trial.random)
+            let days =
+                number % 2 == 1 ? Int.random(in: -9 ... -1, using: &trial.random) : Int.random(in: 1...9, using: &trial.random)
             try trial.strike(backWithin: .seconds(30)) { try trial.move(clock, to: .seconds(days * 86400)) }
         }
         // Later than it ever was: what has to wait has waited.
@@ -84,7 +92,8 @@ extension Trial {
         let user = ["ACL", "SETUSER", "default"]
         let (close, open, sign) =
             switch lock {
-            case .password: (["CONFIG", "SET", "requirepass", "second"], ["CONFIG", "SET", "requirepass", "first"], "AUTH was refused")
+            case .password:
+                (["CONFIG", "SET", "requirepass", "second"], ["CONFIG", "SET", "requirepass", "first"], "AUTH was refused")
             case .commands: (user + ["-eval", "-evalsha"], user + ["+@all"], "NOPERM")
             case .keys: (user + ["resetkeys", "~another*"], user + ["~*"], "NOPERM")
             }
@@ -158,7 +167,9 @@ extension Trial {
             return tail.accepted[token] != nil
         }
         let waits = try RedisStock.take(stage).waiting.count
-        if waits == 0 || status.backlog < 500 { fail("\(waits) of \(status.backlog) waited behind the urgent job: nothing was tried") }
+        if waits == 0 || status.backlog < 500 {
+            fail("\(waits) of \(status.backlog) waited behind the urgent job: nothing was tried")
+        }
     }
 
     /// Moves Redis' clock and makes sure that it has noticed.
@@ -166,6 +177,8 @@ extension Trial {
         clock.move(to: shift)
         let now = try stage.command(["TIME"]).items?.first?.text.flatMap { Int($0) } ?? 0
         let here = Int(time(nil))
-        if abs(now - here - Int(shift.components.seconds)) > 10 { fail("the clock of Redis stands at \(now - here) s, not at \(shift)") }
+        if abs(now - here - Int(shift.components.seconds)) > 10 {
+            fail("the clock of Redis stands at \(now - here) s, not at \(shift)")
+        }
     }
 }

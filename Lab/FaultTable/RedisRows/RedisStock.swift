@@ -24,11 +24,12 @@ struct RedisStock {
             lists.map { ["LRANGE", $0, "0", "-1"] } + [["ZRANGE", keys.delayed, "0", "-1"]] + hashes.map { ["HVALS", $0] }
                 + commands)
         if let refusal = replies.suffix(commands.count).first(where: \.isError) {
-            throw TrialFailure(description: "Redis refused \(commands): \(refusal)")
+            throw TrialError(description: "Redis refused \(commands): \(refusal)")
         }
         let numbers = replies.map(numbers)
         return RedisStock(
-            waiting: numbers[0], held: numbers[lists.count + 1..<lists.count + 1 + hashes.count].reduce(into: []) { $0.formUnion($1) },
+            waiting: numbers[0],
+            held: numbers[lists.count + 1..<lists.count + 1 + hashes.count].reduce(into: []) { $0.formUnion($1) },
             later: numbers[2...lists.count].reduce(into: []) { $0.formUnion($1) }, dead: numbers[1])
     }
 

@@ -69,7 +69,7 @@ extension Trial {
         // Until it runs there is nothing to kill.
         let isKilled = waitUntil { (try? stage.command(["SCRIPT", "KILL"])) != nil }
         endless.join()
-        if !isKilled { throw TrialFailure(description: "the endless script could not be killed") }
+        if !isKilled { throw TrialError(description: "the endless script could not be killed") }
     }
 
     /// Lets every BGSAVE fail, so that Redis refuses all writes (MISCONF), for so many milliseconds.
@@ -77,10 +77,10 @@ extension Trial {
         // A folder under the name of the dump: nothing can be renamed to it, not even by root.
         let dump = stage.redis.path + "/dump.rdb"
         unlink(dump)
-        guard mkdir(dump, 0o700) == 0 else { throw TrialFailure(description: "cannot make \(dump): errno \(errno)") }
+        guard mkdir(dump, 0o700) == 0 else { throw TrialError(description: "cannot make \(dump): errno \(errno)") }
         defer { rmdir(dump) }
         try save(until: "rdb_last_bgsave_status:err")
-        guard refuses("MISCONF") else { throw TrialFailure(description: "Redis still writes without a disk") }
+        guard refuses("MISCONF") else { throw TrialError(description: "Redis still writes without a disk") }
         pause(milliseconds)
         rmdir(dump)
         try save(until: "rdb_last_bgsave_status:ok")

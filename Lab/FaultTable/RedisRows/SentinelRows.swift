@@ -20,7 +20,7 @@ extension Fault {
         do {
             for _ in 1...trial.times(10) { try trial.failOver(pair, daemon, by: sentinel) }
         } catch {
-            throw TrialFailure(description: "\(error)\nSentinel says of it:\n\(sentinel.lastLines)")
+            throw TrialError(description: "\(error)\nSentinel says of it:\n\(sentinel.lastLines)")
         }
         let turns = sentinel.turns
         if turns != trial.times {
@@ -66,7 +66,7 @@ extension Trial {
             try self.await("Sentinel has ended its failover", atMost: .seconds(60), every: .milliseconds(20)) {
                 sentinel.isContent(withMasterAt: pair.replica.port!)
             }
-            guard pair.isMaster(pair.replica) else { throw TrialFailure(description: "what Sentinel names is no master") }
+            guard pair.isMaster(pair.replica) else { throw TrialError(description: "what Sentinel names is no master") }
             try turn(to: pair.replica)
             try self.await("the daemon has gone over to the new master") { daemon.connections > connections }
         }

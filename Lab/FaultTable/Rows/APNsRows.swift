@@ -21,7 +21,8 @@ extension Fault {
 
     /// What APNs answers in the last moments never arrives: at or below the last id, and not answered.
     private static let goAwayUnanswered = Fault(
-        number: 32, name: "goaway-cut", title: "GOAWAY, then closed without the answers", rule: .onlyWhatWasInFlight, isQuick: true
+        number: 32, name: "goaway-cut", title: "GOAWAY, then closed without the answers", rule: .onlyWhatWasInFlight,
+        isQuick: true
     ) { trial in
         try trial.open(hosting: Trial.accepting(after: 20...60), proxies: true)
         try trial.start()

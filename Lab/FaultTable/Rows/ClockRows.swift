@@ -32,7 +32,8 @@ extension Fault {
 
     /// Workers of the first version that died with jobs in their hands, written out by hand as that version left them.
     private static let upgraded = Fault(
-        number: 49, name: "upgrade", title: "jobs in the hands of dead workers of 0.1.0", rule: .onlyWhatWasInFlight, isQuick: true
+        number: 49, name: "upgrade", title: "jobs in the hands of dead workers of 0.1.0", rule: .onlyWhatWasInFlight,
+        isQuick: true
     ) { trial in
         try trial.open(settings: ["redis_lease": "1"])
         let keys = trial.stage.keys

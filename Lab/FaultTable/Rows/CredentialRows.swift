@@ -12,7 +12,8 @@ extension Fault {
     static let credentialRows = [wrongCertificate, wrongEnvironment]
 
     private static let wrongCertificate = Fault(
-        number: 53, name: "wrong-certificate", title: "100,000 jobs with a refused certificate or key", rule: .nothingTwice, stages: 5
+        number: 53, name: "wrong-certificate", title: "100,000 jobs with a refused certificate or key", rule: .nothingTwice,
+        stages: 5
     ) { trial in
         try trial.openForTwoApps(
             """
@@ -42,7 +43,8 @@ extension Fault {
     ) { trial in
         try trial.openForTwoApps("{}")
         // All devices are of the other environment there.
-        var configuration = Simulator.Configuration(credentials: try Credentials(directory: trial.stage.folder.file("credentials")))
+        var configuration = Simulator.Configuration(
+            credentials: try Credentials(directory: trial.stage.folder.file("credentials")))
         configuration.environment = .sandbox
         configuration.behaviour.devices = [.init(prefix: "", .environment(.production))]
         configuration.ledgerDetail = .counts
@@ -151,7 +153,9 @@ extension Trial {
         _ = waitUntil(atMost: start + length - .now) { false }
         let (sent, queued) = (try stage.sentAnyhow() - half.sent, (producer?.acknowledged ?? 0) - half.queued)
         // Two seconds of a machine with other work say nothing of a rate.
-        if scale == .full && Double(sent) < 0.9 * Double(queued) { fail("\(queued) jobs of the other app came in, and \(sent) went out") }
+        if scale == .full && Double(sent) < 0.9 * Double(queued) {
+            fail("\(queued) jobs of the other app came in, and \(sent) went out")
+        }
         let totals = service.totals
         try self.await("jobs of the other app go out", atMost: .seconds(20)) { try stage.sentAnyhow() - half.sent >= queued }
         for (answer, count) in totals.answers where count - before.answers[answer, default: 0] > most {

@@ -89,7 +89,7 @@ extension Fault {
                 return sends > seen
             }
             if isOut { try trial.strike { daemon = try trial.killAndRestart(daemon) } }
-            if trial.times > 10 * poisons { throw TrialFailure(description: "killed \(trial.times) times, and still no end") }
+            if trial.times > 10 * poisons { throw TrialError(description: "killed \(trial.times) times, and still no end") }
         }
         let (dead, reasons) = try trial.stage.deadLetters()
         if reasons != ["crash_suspect": poisons] || Set(dead) != tokens { trial.fail("buried: \(reasons)") }

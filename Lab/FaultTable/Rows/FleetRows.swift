@@ -11,7 +11,8 @@ extension Fault {
     /// APNs wants no second provider token within 20 minutes, whoever signed the first. Some are killed as they start, perhaps with
     /// the token just signed, or with the lock that the others wait for.
     private static let fleet = Fault(
-        number: 55, name: "fleet", title: "a fleet of one key, some killed as they start", rule: .onlyWhatWasInFlight, isQuick: true
+        number: 55, name: "fleet", title: "a fleet of one key, some killed as they start", rule: .onlyWhatWasInFlight,
+        isQuick: true
     ) { trial in
         let start = Instant.now
         try trial.open(

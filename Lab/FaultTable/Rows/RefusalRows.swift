@@ -35,7 +35,8 @@ extension Fault {
 
     /// Each time the app is held until the operator reloads; no job is counted or buried for it.
     private static let providerTokens = Fault(
-        number: 39, name: "provider-token", title: "403 ExpiredProviderToken, InvalidProviderToken", rule: .nothingTwice, isQuick: true
+        number: 39, name: "provider-token", title: "403 ExpiredProviderToken, InvalidProviderToken", rule: .nothingTwice,
+        isQuick: true
     ) { trial in
         try trial.open(hosting: Trial.accepting(after: 5...15))
         let daemon = try trial.start()
@@ -59,7 +60,8 @@ extension Fault {
     }
 
     private static let rubbishKey = Fault(
-        number: 40, name: "rubbish-key", title: "key file replaced by rubbish, then a good one", rule: .nothingTwice, isQuick: true
+        number: 40, name: "rubbish-key", title: "key file replaced by rubbish, then a good one", rule: .nothingTwice,
+        isQuick: true
     ) { trial in
         try trial.open()
         let daemon = try trial.start()

@@ -134,7 +134,7 @@ public final class ChildProcess: Sendable {
         for (name, value) in environment { settings[name] = value }
         var argv = ([program] + arguments).map { strdup($0) } + [nil]
         var envp = settings.map { strdup("\($0.key)=\($0.value)") } + [nil]
-        defer { (argv + envp).forEach { free($0) } }
+        defer { for string in argv + envp { free(string) } }
         var pid = pid_t()
         let status = posix_spawnp(&pid, program, &actions, &attributes, &argv, &envp)
         guard status == 0 else { throw Failure(description: "cannot start \(program): \(String(cString: strerror(status)))") }

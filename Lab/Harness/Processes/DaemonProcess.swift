@@ -15,7 +15,8 @@ public final class DaemonProcess {
     ///   - wrapper: a command to run it under.
     ///   - log: where both outputs go, if not there.
     public init(
-        settings: String, folder: TemporaryFolder, name: String = "daemon", stateFolder: String? = nil, under wrapper: [String] = [],
+        settings: String, folder: TemporaryFolder, name: String = "daemon", stateFolder: String? = nil,
+        under wrapper: [String] = [],
         log: ChildProcess.Output? = nil
     ) throws {
         (self.folder, self.name) = (folder, name)

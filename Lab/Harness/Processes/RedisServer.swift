@@ -84,7 +84,7 @@ public final class RedisServer {
         try ChildProcess(
             "redis-server",
             [
- "--unixsocket", folder.file("redis.sock"), "--dir", folder.path, "--save", "",
+                "--unixsocket", folder.file("redis.sock"), "--dir", folder.path, "--save", "",
                 "--logfile", folder.file("redis.log"), "--daemonize", "no",
             ] + options, environment: environment)
     }

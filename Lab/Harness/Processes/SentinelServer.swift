@@ -18,7 +18,8 @@ public final class SentinelServer {
         port = FreePort.pick()
         let configuration = [
             "port \(port)", "dir \(folder.path)", "logfile \(folder.file("sentinel.log"))",
-            "sentinel monitor \(name) 127.0.0.1 \(master) \(quorum)", "sentinel down-after-milliseconds \(name) \(Self.downAfter)",
+            "sentinel monitor \(name) 127.0.0.1 \(master) \(quorum)",
+            "sentinel down-after-milliseconds \(name) \(Self.downAfter)",
             "sentinel failover-timeout \(name) 3000",
         ]
         try File.write((configuration + lines).joined(separator: "\n") + "\n", to: folder.file("sentinel.conf"))

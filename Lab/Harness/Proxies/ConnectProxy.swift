@@ -113,7 +113,9 @@ public final class ConnectProxy {
         if manner == .obliging && authorization != nil && request.authorization != authorization {
             answer = "HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=\"proxy\"\r\n\r\n"
         }
-        guard write(Array(answer.utf8), to: client, stop), answer.contains(" 200 "), let server = dial(request, stop) else { return }
+        guard write(Array(answer.utf8), to: client, stop), answer.contains(" 200 "), let server = dial(request, stop) else {
+            return
+        }
         pump(client, server, stop)
     }
 

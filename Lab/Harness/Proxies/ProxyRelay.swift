@@ -95,7 +95,9 @@ struct ProxyRelay {
     /// The tripwire, if these bytes touch it; it is gone then.
     private func spring(_ count: Int, _ control: Locked<FaultProxy.Control>) -> FaultProxy.Tripwire? {
         control.withLock { control in
-            guard let tripwire = control.tripwire, tripwire.patterns.contains(where: buffer[..<count].contains) else { return nil }
+            guard let tripwire = control.tripwire, tripwire.patterns.contains(where: buffer[..<count].contains) else {
+                return nil
+            }
             control.tripwire = nil
             return tripwire
         }

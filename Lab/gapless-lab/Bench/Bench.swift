@@ -19,7 +19,10 @@ struct Bench: ParsableCommand {
     @Option(help: "Runs of each row.")
     var runs = 5
 
-    @Option(help: ArgumentHelp("Only this row, beside its yardstick; repeatable. One of \(BenchRow.all.map(\.name).joined(separator: ", ")).", valueName: "name"))
+    @Option(
+        help: ArgumentHelp(
+            "Only this row, beside its yardstick; repeatable. One of \(BenchRow.all.map(\.name).joined(separator: ", ")).",
+            valueName: "name"))
     var row: [String] = []
 
     @Flag(help: "Also drain a backlog of a million jobs, for its memory.")

@@ -22,12 +22,14 @@ struct BenchResult {
         Figures(values: zip(cpu.values, yardstick.cpu.values).map { $0 / $1 })
     }
 
-    static let header = padRight("", 32) + padRight("CPU us/push", 26) + padRight("pushes/s", 28) + padRight("x h2load", 21)
+    static let header =
+        padRight("", 32) + padRight("CPU us/push", 26) + padRight("pushes/s", 28) + padRight("x h2load", 21)
         + padRight("Redis us", 10) + "peak MB"
 
     func line(_ ratio: Figures?) -> String {
         padRight(row.title, 32) + padRight(cpu.text(2), 26) + padRight(rate.text(0), 28)
-            + padRight(ratio?.text(2) ?? "", 21) + padRight(redis.median > 0 ? decimal(redis.median, 2) : "", 10) + megabytes(peak)
+            + padRight(ratio?.text(2) ?? "", 21) + padRight(redis.median > 0 ? decimal(redis.median, 2) : "", 10)
+            + megabytes(peak)
     }
 
     func json(_ ratio: Figures?) -> String {

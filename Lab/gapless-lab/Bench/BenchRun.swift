@@ -50,7 +50,7 @@ struct BenchRun {
             ], standardOutput: .file(output))
         let run = measure(process)
         guard File.read(output).contains(" \(jobs) succeeded") else {
-            throw LabFailure(description: "h2load failed:\n" + File.read(output))
+            throw LabError(description: "h2load failed:\n" + File.read(output))
         }
         return run
     }
@@ -64,7 +64,7 @@ struct BenchRun {
                 stage.folder.file("credentials"), "--count", String(jobs),
             ], standardOutput: .file(output), standardError: .file(output))
         let run = measure(process)
-        guard process.wait().status == 0 else { throw LabFailure(description: "push-load failed:\n" + File.read(output)) }
+        guard process.wait().status == 0 else { throw LabError(description: "push-load failed:\n" + File.read(output)) }
         return run
     }
 
@@ -94,7 +94,7 @@ struct BenchRun {
         let redis = processorTime(stage.redis.process.pid) - redisBefore
         let peak = daemon.peakBytes
         guard isDone, let exit = daemon.stop(), exit.status == 0 else {
-            throw LabFailure(description: "gaplessd did not send all:\n" + stage.standardErrors.suffix(3000))
+            throw LabError(description: "gaplessd did not send all:\n" + stage.standardErrors.suffix(3000))
         }
         return Measurement(cpu: exit.processorTime, seconds: seconds, redis: redis, peak: peak)
     }
@@ -107,7 +107,7 @@ extension Stage {
         let process = try ChildProcess(
             BuiltProducts.path("apns-simulator"), ["provider-token", folder.file("credentials")],
             standardOutput: .file(output), standardError: .inherited)
-        guard process.wait().status == 0 else { throw LabFailure(description: "no provider token") }
+        guard process.wait().status == 0 else { throw LabError(description: "no provider token") }
         return File.read(output).split(separator: "\n").first.map(String.init) ?? ""
     }
 

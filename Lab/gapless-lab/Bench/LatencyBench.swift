@@ -53,7 +53,8 @@ struct LatencyBench {
             try stage.push([BenchJob.text(number)])
             times.values.append((try stage.arrival(of: deviceToken(number)) - start) / .microseconds(1))
             pause()
-            yardstick.values.append(try popper.time { try stage.push([BenchJob.text(number)], to: ListPopper.list) } / .microseconds(1))
+            yardstick.values.append(
+                try popper.time { try stage.push([BenchJob.text(number)], to: ListPopper.list) } / .microseconds(1))
         }
         say("idle, RPUSH to BLPOP's answer at a bare client: \(line(yardstick)) us")
         say("idle, RPUSH to request at the server: \(line(times)) us (\(idleJobs) jobs)")
@@ -97,7 +98,7 @@ struct LatencyBench {
         }
         _ = try stage.arrival(of: deviceToken(ticks * perTick))
         guard waitUntil(atMost: .seconds(30), { stage.simulator.totals.accepted > ticks * perTick }) else {
-            throw LabFailure(description: "not all arrived")
+            throw LabError(description: "not all arrived")
         }
         var numbers: [String: Int] = [:]
         for number in 1...ticks * perTick { numbers[deviceToken(number)] = number }
@@ -110,7 +111,8 @@ struct LatencyBench {
     }
 
     private func line(_ times: Figures) -> String {
-        [("p50", 50), ("p99", 99), ("p99.9", 99.9)].map { "\($0.0) \(decimal(times.percentile($0.1), 0))" }.joined(separator: ", ")
+        [("p50", 50), ("p99", 99), ("p99.9", 99.9)].map { "\($0.0) \(decimal(times.percentile($0.1), 0))" }.joined(
+            separator: ", ")
     }
 
     private func json(_ times: Figures) -> String {

@@ -50,7 +50,7 @@ final class LatencyStage {
     /// When the first request for a token was at the simulator; waits for it.
     func arrival(of token: String) throws -> Instant {
         guard waitUntil({ !simulator.ledger.requests(for: token).isEmpty }) else {
-            throw LabFailure(description: "no push of \(token):\n" + daemon.standardError)
+            throw LabError(description: "no push of \(token):\n" + daemon.standardError)
         }
         return simulator.ledger.requests(for: token)[0].time
     }

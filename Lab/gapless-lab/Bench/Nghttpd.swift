@@ -16,10 +16,13 @@ struct Nghttpd {
         let port = try freePort()
         let process = try ChildProcess(
             "nghttpd",
-            ["-a", "127.0.0.1", "-m", "1000", "-d", root, String(port), credentials + "/server-key.pem", credentials + "/server.pem"],
+            [
+                "-a", "127.0.0.1", "-m", "1000", "-d", root, String(port), credentials + "/server-key.pem",
+                credentials + "/server.pem",
+            ],
             standardError: .inherited)
         pin(process.pid, to: 1)
-        guard waitUntil({ canConnect(to: port) }) else { throw LabFailure(description: "nghttpd does not listen") }
+        guard waitUntil({ canConnect(to: port) }) else { throw LabError(description: "nghttpd does not listen") }
         (self.port, self.process) = (port, process)
     }
 }

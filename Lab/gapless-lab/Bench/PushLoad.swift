@@ -8,7 +8,8 @@ import Threads
 /// Our HTTP/2 alone, as h2load runs nghttp2's: one notification again and again over a pool, no Redis and no JSON.
 struct PushLoad: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "push-load", abstract: "Pushes one notification so many times and ends: a part of bench.", shouldDisplay: false)
+        commandName: "push-load", abstract: "Pushes one notification so many times and ends: a part of bench.",
+        shouldDisplay: false)
 
     @Option var port: Int
     @Option(help: "The simulator's directory of credentials.") var credentials: String
@@ -52,9 +53,9 @@ struct PushLoad: ParsableCommand {
             poller.add(deliveries.wakeDescriptor, for: .read)
             poller.wait(until: .now + .seconds(20))
             deliveries.drain(into: &outcomes)
-            guard !outcomes.isEmpty else { throw LabFailure(description: "nothing came back for 20 s") }
+            guard !outcomes.isEmpty else { throw LabError(description: "nothing came back for 20 s") }
             for delivery in outcomes {
-                guard case .delivered = delivery.outcome else { throw LabFailure(description: "\(delivery.outcome)") }
+                guard case .delivered = delivery.outcome else { throw LabError(description: "\(delivery.outcome)") }
             }
             settled += outcomes.count
             outcomes.removeAll(keepingCapacity: true)

@@ -44,7 +44,7 @@ final class Resolver: Sendable {
     }
 
     private func start() {
-        do throws(ThreadFailure) {
+        do throws(ThreadError) {
             try OwnedThread(name: "apns names") { [self] in run() }.leave()
         } catch {
             // Nobody looks anything up then: all who ask by now are told, and the next question tries again.

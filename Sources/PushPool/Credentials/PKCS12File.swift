@@ -32,7 +32,8 @@ enum PKCS12File {
     private static func read(_ bytes: [UInt8], password: String) throws(CredentialError) -> Part {
         switch parse(bytes, password, in: nil) {
         case .part(let part): return part
-        case .notPKCS12: throw CredentialError("this is no PKCS#12 file, or it is damaged; a .p12 file as the Keychain exports it is wanted")
+        case .notPKCS12:
+            throw CredentialError("this is no PKCS#12 file, or it is damaged; a .p12 file as the Keychain exports it is wanted")
         case .wrongPassword: throw CredentialError("the PKCS#12 file's password is wrong", in: .password)
         case .unsupported: break
         }
@@ -53,7 +54,8 @@ enum PKCS12File {
         case .wrongPassword: throw CredentialError("the PKCS#12 file's password is wrong", in: .password)
         case .notPKCS12, .unsupported:
             throw CredentialError(
-                "the PKCS#12 file is encrypted in a way that OpenSSL does not know, not even the legacy ones; export it anew, or as PEM")
+                "the PKCS#12 file is encrypted in a way that OpenSSL does not know, not even the legacy ones; export it anew, or as PEM"
+            )
         }
     }
 

@@ -27,7 +27,7 @@ struct SigningKey: Sendable {
     private static func key(_ p8PEM: [UInt8]) throws(CredentialError) -> PrivateKey {
         do {
             return try PrivateKey(pem: p8PEM, passphrase: nil)
-        } catch where error.part == .password {
+        } catch  where error.part == .password {
             throw CredentialError("the signing key is encrypted; an unencrypted one, as Apple gives it, would be right")
         }
     }

@@ -31,7 +31,7 @@ struct HTTP2Codec: ~Copyable {
     /// No more requests: GOAWAY came, or was said.
     var isClosing = false
     /// What the peer broke.
-    var failure: HTTP2Fault?
+    var failure: HTTP2ProtocolError?
     /// The stream whose header block is being read, and whether that ends it.
     var block: (stream: StreamID, endsStream: Bool) = (0, false)
     /// ACKs since the output was last empty.

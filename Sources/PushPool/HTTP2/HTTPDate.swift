@@ -6,11 +6,13 @@ enum HTTPDate {
     /// Seconds since 1970; `nil` for anything else than such a date. The day of the week is not looked at.
     static func unixSeconds(_ text: String) -> Int? {
         let words = text.split(separator: " ")
-        guard words.count == 6, words[0].count == 4, words[0].last == ",", words[5] == "GMT", let day = number(words[1], digits: 2),
+        guard words.count == 6, words[0].count == 4, words[0].last == ",", words[5] == "GMT",
+            let day = number(words[1], digits: 2),
             let month = months.firstIndex(of: String(words[2])), let year = number(words[3], digits: 4), (1...31).contains(day)
         else { return nil }
         let clock = words[4].split(separator: ":", omittingEmptySubsequences: false).map { number($0, digits: 2) }
-        guard clock.count == 3, let hour = clock[0], let minute = clock[1], let second = clock[2], hour < 24, minute < 60, second <= 60
+        guard clock.count == 3, let hour = clock[0], let minute = clock[1], let second = clock[2], hour < 24, minute < 60,
+            second <= 60
         else { return nil }
         return ((days(year, month, day) * 24 + hour) * 60 + minute) * 60 + second
     }

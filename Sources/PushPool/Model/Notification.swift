@@ -27,7 +27,8 @@ public struct Notification: Sendable {
 
     public init(
         id: UInt64, bytes: [UInt8], token: Range<Int>, payload: Range<Int>, headers: SharedHeaders,
-        expiration: Int64? = nil, lifetime: Int64 = 0, apnsID: String? = nil, collapseID: String? = nil, avoiding: SessionID? = nil
+        expiration: Int64? = nil, lifetime: Int64 = 0, apnsID: String? = nil, collapseID: String? = nil,
+        avoiding: SessionID? = nil
     ) {
         self.id = id
         self.bytes = bytes

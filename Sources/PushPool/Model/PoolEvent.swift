@@ -3,10 +3,10 @@ public enum PoolEvent: Sendable, Equatable {
     /// A session is up: TCP, TLS, ALPN h2 and the first SETTINGS.
     case opened(SessionID, address: String, streams: Int)
     /// A session is gone, with why; its attempts are reported before this.
-    case closed(SessionID, address: String, SessionFault)
+    case closed(SessionID, address: String, SessionError)
     /// No session came of a dial; the next one follows after `retryIn`. The id that the session would have had tells which
     /// credential was shown (`SessionPool.usesPresentCredential`).
-    case dialFailed(SessionID, address: String, SessionFault, retryIn: Duration)
+    case dialFailed(SessionID, address: String, SessionError, retryIn: Duration)
     /// The capacity changed without another event: SETTINGS, or a session that drains.
     case capacityChanged
     /// The governor wants another number of sessions from now on.

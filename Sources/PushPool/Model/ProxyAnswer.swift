@@ -5,7 +5,7 @@ struct ProxyAnswer {
     enum Verdict: Equatable {
         /// The way is open: what comes next is the server's.
         case open
-        case refused(ProxyFault)
+        case refused(ProxyError)
     }
 
     /// A proxy may explain itself, but not for ever.

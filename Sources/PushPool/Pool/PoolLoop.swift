@@ -24,7 +24,7 @@ struct PoolLoop: ~Copyable {
     private var configuration: PoolConfiguration
     private var machine: PoolMachine
     private var governor: Governor
-    private var brake: CalmBrake
+    private var brake: CalmLimiter
     private var handles: [SessionID: Handle] = [:]
     private var poller = Poller()
 
@@ -35,7 +35,7 @@ struct PoolLoop: ~Copyable {
         let settings = configuration.settings
         machine = PoolMachine(target: settings.sessions, backoff: settings.dialBackoff, now: .now)
         governor = Governor(settings)
-        brake = CalmBrake(quietTime: settings.quietTime)
+        brake = CalmLimiter(quietTime: settings.quietTime)
     }
 
     /// Returns when the pool was closed and every thread is joined.
@@ -142,7 +142,7 @@ struct PoolLoop: ~Copyable {
         let orders = Mailbox<SessionOrder>(wakeUp: wakeUp)
         let context = SessionContext(
             id: id, startsSlowly: startsSlowly, configuration: configuration, shared: shared, orders: orders, wakeUp: wakeUp)
-        do throws(ThreadFailure) {
+        do throws(ThreadError) {
             handles[id] = Handle(orders, try OwnedThread(name: "apns \(id.number)") { runSession(context) })
         } catch {
             cannotDial(id, error.description)
@@ -151,7 +151,7 @@ struct PoolLoop: ~Copyable {
 
     /// The machine hears of it as of any dial that fails, and tries again later.
     private func cannotDial(_ id: SessionID, _ why: String) {
-        let fault = SessionFault.dial(why, isCredential: false)
+        let fault = SessionError.dial(why, isCredential: false)
         shared.messages.send(.dialFailed(id, address: configuration.settings.host, fault))
     }
 

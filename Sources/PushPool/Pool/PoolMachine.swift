@@ -87,7 +87,7 @@ struct PoolMachine {
     }
 
     mutating func ended(
-        _ id: SessionID, address: String, _ fault: SessionFault, hasServed: Bool, unanswered: Int = 0,
+        _ id: SessionID, address: String, _ fault: SessionError, hasServed: Bool, unanswered: Int = 0,
         now: Instant, random: Double
     ) -> [Effect] {
         guard let session = sessions[id] else { return [] }
@@ -98,7 +98,7 @@ struct PoolMachine {
     }
 
     mutating func dialFailed(
-        _ id: SessionID, address: String, _ fault: SessionFault, now: Instant, random: Double
+        _ id: SessionID, address: String, _ fault: SessionError, now: Instant, random: Double
     ) -> [Effect] {
         guard let session = sessions.removeValue(forKey: id) else { return [] }
         if isClosing || session.generation != generation { return [] }

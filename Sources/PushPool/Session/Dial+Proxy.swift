@@ -37,7 +37,7 @@ extension Dial {
         }
     }
 
-    private static func fault(_ fault: ProxyFault, of proxy: HTTPProxy) -> SocketError {
+    private static func fault(_ fault: ProxyError, of proxy: HTTPProxy) -> SocketError {
         .refused("the proxy \(proxy): \(fault)")
     }
 }

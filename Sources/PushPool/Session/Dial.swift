@@ -10,7 +10,7 @@ internal import Threads
 struct Dial {
     enum Result: ~Copyable {
         case open(Wire, HTTP2Codec, SocketAddress, streams: Int)
-        case failed(address: String, SessionFault)
+        case failed(address: String, SessionError)
         /// The pool wants this dial no more.
         case abandoned
     }
@@ -72,7 +72,7 @@ struct Dial {
     /// Goes from one address to the next until there is a session.
     private func connect(to addresses: [SocketAddress]) -> Result {
         var left = addresses
-        let none = SessionFault.dial("\(dialled.host) has no address", isCredential: false)
+        let none = SessionError.dial("\(dialled.host) has no address", isCredential: false)
         var failure = (address: name, fault: none)
         var generator = SystemRandomNumberGenerator()
         for tried in 0..<Dial.mostAddresses where .now < deadline {
@@ -137,7 +137,7 @@ struct Dial {
     }
 
     private func makeWire(_ socket: consuming Socket) throws(SocketError) -> Wire {
-        do throws(TLSFailure) {
+        do throws(TLSError) {
             return Wire(try TLSStream(client: socket, host: host, wantedProtocol: "h2", context.configuration.tls))
         } catch { throw .tls(error) }
     }
@@ -171,7 +171,7 @@ struct Dial {
             for event in events {
                 if case .settings(let limit) = event { streams = limit }
                 if case .goAway(_, let code, let debugData) = event {
-                    let fault = SessionFault.goAway(code: code, reason: ResponseBody(debugData).reason)
+                    let fault = SessionError.goAway(code: code, reason: ResponseBody(debugData).reason)
                     return .failed(address: name, fault)
                 }
             }
@@ -205,7 +205,7 @@ struct Dial {
         }
     }
 
-    private static func fault(_ error: SocketError) -> SessionFault {
+    private static func fault(_ error: SocketError) -> SessionError {
         switch error {
         case .tls(.untrusted): .untrusted(error.description)
         case .tls(.ourCertificateRefused): .dial(error.description, isCredential: true)

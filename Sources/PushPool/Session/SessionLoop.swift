@@ -42,7 +42,7 @@ struct SessionLoop: ~Copyable {
     /// When the limits may let something go that waits, and this session is the one to take it.
     private var asksAgain: Instant?
     /// Why the connection is to be closed at the end of this turn.
-    private var ending: SessionFault?
+    private var ending: SessionError?
 
     init(
         _ context: SessionContext, _ wire: consuming Wire, _ codec: consuming HTTP2Codec, _ address: SocketAddress,
@@ -255,7 +255,7 @@ struct SessionLoop: ~Copyable {
         context.shared.messages.send(.retired(context.id, hasServed: hasServed))
     }
 
-    private mutating func close(because fault: SessionFault) {
+    private mutating func close(because fault: SessionError) {
         if machine.inFlight == 0 {
             codec.sayGoodbye()
             if wire.write(from: &codec) == .open { wire.shutdown() }

@@ -19,7 +19,7 @@ struct SessionMachine {
         /// The usable limit has changed.
         case capacityChanged
         /// The connection is to be closed; `closed(because:isWritten:)` follows.
-        case disconnect(SessionFault)
+        case disconnect(SessionError)
     }
 
     struct Limits: Equatable {
@@ -64,7 +64,7 @@ struct SessionMachine {
     private var pingSentAt: Instant?
     private var pingNumber: UInt64 = 0
     /// Why the session drains.
-    private var retirement = SessionFault.closedByUs
+    private var retirement = SessionError.closedByUs
     private var isDisconnecting = false
 
     /// - Parameter peerLimit: MAX_CONCURRENT_STREAMS of the peer's first SETTINGS.
@@ -155,7 +155,7 @@ struct SessionMachine {
     ) {
         guard attempts.holds(stream, at: slot) else { return }
         if !attempts[slot].isReported {
-            let fault = SessionFault.streamReset(code: code)
+            let fault = SessionError.streamReset(code: code)
             let isUntouched = code == Self.refusedStream || !wasSent
             effects.append(.report(attempts[slot].id, isUntouched ? .notProcessed(fault) : .maybeProcessed(fault)))
         }
@@ -184,7 +184,7 @@ struct SessionMachine {
     /// The peer may still answer streams up to and including `last`; it took no action on those above (RFC 9113, 6.8).
     mutating func receivedGoAway(last: StreamID, code: UInt32, reason: String, _ effects: inout [Effect]) {
         if phase == .closed { return }
-        let fault = SessionFault.goAway(code: code, reason: reason)
+        let fault = SessionError.goAway(code: code, reason: reason)
         for slot in attempts.unreportedSlots where attempts[slot].stream > last {
             effects.append(.report(attempts[slot].id, .notProcessed(fault)))
             attempts.markReported(at: slot)
@@ -210,7 +210,7 @@ struct SessionMachine {
     }
 
     /// Takes no more, hears out what is in flight, then closes.
-    mutating func retire(because fault: SessionFault, _ effects: inout [Effect]) {
+    mutating func retire(because fault: SessionError, _ effects: inout [Effect]) {
         guard phase == .open else { return }
         retirement = fault
         startDraining(&effects)
@@ -218,7 +218,7 @@ struct SessionMachine {
     }
 
     /// The peer closed, or reading or writing failed. After a GOAWAY that was to be expected, and the GOAWAY is the reason.
-    mutating func connectionLost(_ fault: SessionFault, _ effects: inout [Effect]) {
+    mutating func connectionLost(_ fault: SessionError, _ effects: inout [Effect]) {
         if case .goAway = retirement { disconnect(retirement, &effects) } else { disconnect(fault, &effects) }
     }
 
@@ -230,7 +230,7 @@ struct SessionMachine {
     /// The connection is closed. What the peer cannot have seen is not processed; the rest may be.
     ///
     /// - Parameter isWritten: whether any byte of the HEADERS of the request in this slot reached the socket.
-    mutating func closed(because fault: SessionFault, isWritten: (Int) -> Bool, _ effects: inout [Effect]) {
+    mutating func closed(because fault: SessionError, isWritten: (Int) -> Bool, _ effects: inout [Effect]) {
         phase = .closed
         for slot in attempts.unreportedSlots {
             let outcome: Outcome = isWritten(slot) ? .maybeProcessed(fault) : .notProcessed(fault)
@@ -251,7 +251,7 @@ struct SessionMachine {
         if phase == .draining && attempts.oldestSlot == nil { disconnect(retirement, &effects) }
     }
 
-    private mutating func disconnect(_ fault: SessionFault, _ effects: inout [Effect]) {
+    private mutating func disconnect(_ fault: SessionError, _ effects: inout [Effect]) {
         if isDisconnecting || phase == .closed { return }
         isDisconnecting = true
         effects.append(.disconnect(fault))

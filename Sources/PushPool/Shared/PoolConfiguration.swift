@@ -12,7 +12,7 @@ struct PoolConfiguration: Sendable {
     init(settings: PoolSettings, credential: Credential, roots: TLSRoots? = nil) throws(CredentialError) {
         self.settings = settings
         tokens = credential.tokens
-        do throws(TLSFailure) {
+        do throws(TLSError) {
             let trusted: TLSRoots
             if let roots { trusted = roots } else { trusted = try TLSRoots(bundle: settings.extraRootsPath) }
             tls = try TLSContext(clientTrusting: trusted, identity: credential.identity, protocols: ["h2"])

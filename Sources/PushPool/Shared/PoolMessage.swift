@@ -13,8 +13,8 @@ enum PoolMessage: Sendable {
     case mustSlowDown(SessionID)
     case tokens(TokenNews)
     /// Its thread is about to end. Everything was reported, so many as perhaps processed because it broke.
-    case ended(SessionID, address: String, SessionFault, hasServed: Bool, unanswered: Int)
-    case dialFailed(SessionID, address: String, SessionFault)
+    case ended(SessionID, address: String, SessionError, hasServed: Bool, unanswered: Int)
+    case dialFailed(SessionID, address: String, SessionError)
     /// A dial was given up because we wanted it so.
     case dialAbandoned(SessionID)
 

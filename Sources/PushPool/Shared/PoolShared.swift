@@ -20,7 +20,7 @@ final class PoolShared: Sendable {
     /// For the pool's own thread, which the queue rings as well when every session is full.
     let messages: Mailbox<PoolMessage>
 
-    init(deliveries: Mailbox<Delivery>, pacer: SharedPacer, resolver: Resolver) {
+    init(deliveries: Mailbox<Delivery>, pacer: SharedRateLimits, resolver: Resolver) {
         self.resolver = resolver
         self.deliveries = deliveries
         let wakeUp = WakeUp()

@@ -18,9 +18,12 @@ extension WorkQueue {
     /// This pool alone makes so many pushes a second at most; `nil` lifts that.
     func limit(to pushesPerSecond: Int?) {
         state.withLock { state in
-            guard let pushesPerSecond else { return state.brake = nil }
+            guard let pushesPerSecond else {
+                state.brake = nil
+                return
+            }
             let limit = Double(pushesPerSecond)
-            if state.brake == nil { state.brake = Meter(limit: limit, now: .now) }
+            if state.brake == nil { state.brake = RateLimiter(limit: limit, now: .now) }
             state.brake?.change(limit: limit, now: .now)
         }
         limitsChanged()
@@ -72,7 +75,7 @@ extension WorkQueue {
         guard state.brake != nil else { return pacer.admit(payload: payload) }
         let now = Instant.now
         if let opening = state.brake?.opening(for: 1, now: now), opening > now {
-            return max(opening, now + SharedPacer.shortestWait)
+            return max(opening, now + SharedRateLimits.shortestWait)
         }
         if pacer.isLimiting, let opening = pacer.admit(payload: payload) { return opening }
         state.brake?.count(1, now: now)

@@ -29,7 +29,7 @@ final class WorkQueue: Sendable {
         /// Something has waited since the last look though every session was full.
         var wasBlocked = false
         /// This pool's own limit of pushes a second, while APNs wants calm.
-        var brake: Meter?
+        var brake: RateLimiter?
         var tally = PushTally(now: .now)
     }
 
@@ -38,11 +38,11 @@ final class WorkQueue: Sendable {
     private static let worthWaking = 16
 
     let state = Locked(State())
-    let pacer: SharedPacer
+    let pacer: SharedRateLimits
     /// Rung when `Load.wasBlocked` comes true.
     private let blocked: WakeUp
 
-    init(pacer: SharedPacer = SharedPacer(), blocked: WakeUp = WakeUp()) {
+    init(pacer: SharedRateLimits = SharedRateLimits(), blocked: WakeUp = WakeUp()) {
         self.pacer = pacer
         self.blocked = blocked
     }

@@ -64,7 +64,7 @@ public struct RedisClient: ~Copyable {
     }
 
     private static func logIn(
-        _ settings: QueueSettings, _ tls: TLSContext?, at endpoint: Endpoint, _ whereabouts: inout Whereabouts
+        _ settings: QueueSettings, _ tls: TLSContext?, at endpoint: Endpoint, _ whereabouts: inout ServerLocator
     ) throws(RedisError) -> RedisConnection<Void> {
         let attempts = addressCount(of: endpoint)
         for attempt in 0..<attempts - 1 {
@@ -85,7 +85,7 @@ public struct RedisClient: ~Copyable {
     }
 
     private static func logIn(
-        _ settings: QueueSettings, _ tls: TLSContext?, at endpoint: Endpoint, attempt: Int, _ whereabouts: inout Whereabouts
+        _ settings: QueueSettings, _ tls: TLSContext?, at endpoint: Endpoint, attempt: Int, _ whereabouts: inout ServerLocator
     ) throws(RedisError) -> RedisConnection<Void> {
         var connection = try RedisConnection<Void>(
             to: endpoint, attempt: attempt, tls: tls, timeout: settings.timeout, now: .now)
@@ -93,7 +93,8 @@ public struct RedisClient: ~Copyable {
         for (call, command) in encoder.greeting() {
             let reply = try exchange([command], on: &connection)[0]
             if case .error(let text) = reply {
-                throw .reply(call == .greeting(.password) ? CallEncoder.refusedPassword(text) : ServerFault.withoutArguments(text))
+                throw .reply(
+                    call == .greeting(.password) ? CallEncoder.refusedPassword(text) : ErrorReply.withoutArguments(text))
             }
             if call == .greeting(.role), let fault = whereabouts.faultOfRole(reply) { throw .reply(fault) }
         }
@@ -123,22 +124,22 @@ public struct RedisClient: ~Copyable {
         while true {
             let reply = try RedisClient.exchange([command], on: &connection)[0]
             guard case .error(let text) = reply else { return reply }
-            if ServerFault(text) == .moved, redirects < RedisClient.mostRedirects {
+            if ErrorReply(text) == .moved, redirects < RedisClient.mostRedirects {
                 redirects += 1
                 try follow(text)
             } else if text.hasPrefix("ASK "), let answer = try ask(text, command) {
                 return answer
-            } else if ServerFault.isClusterAtWork(text), .now < patience {
+            } else if ErrorReply.isClusterAtWork(text), .now < patience {
                 poll(nil, 0, 50)
             } else {
-                throw .reply(ServerFault.withoutArguments(text))
+                throw .reply(ErrorReply.withoutArguments(text))
             }
         }
     }
 
     private mutating func follow(_ text: String) throws(RedisError) {
         guard let node = Endpoint(movedTo: text, from: endpoint) else { throw .notRedis(text) }
-        var whereabouts = Whereabouts(settings.server)
+        var whereabouts = ServerLocator(settings.server)
         connection = try RedisClient.logIn(settings, tls, at: node, &whereabouts)
         endpoint = node
     }
@@ -147,13 +148,13 @@ public struct RedisClient: ~Copyable {
     /// begins at the old node again. `nil` when it is too early there for a command with these keys.
     private func ask(_ text: String, _ command: Arguments) throws(RedisError) -> RedisReply? {
         guard let node = Endpoint(askedAt: text, from: endpoint) else { throw .notRedis(text) }
-        var whereabouts = Whereabouts(settings.server)
+        var whereabouts = ServerLocator(settings.server)
         var importer = try RedisClient.logIn(settings, tls, at: node, &whereabouts)
         let reply = try RedisClient.exchange([Arguments(["ASKING"]), command], on: &importer)[1]
         guard case .error(let text) = reply else { return reply }
         // The move may be over by now, one way or the other.
-        if ServerFault.isClusterAtWork(text) || ServerFault(text) == .moved { return nil }
-        throw .reply(ServerFault.withoutArguments(text))
+        if ErrorReply.isClusterAtWork(text) || ErrorReply(text) == .moved { return nil }
+        throw .reply(ErrorReply.withoutArguments(text))
     }
 
     private static func exchange(

@@ -18,7 +18,9 @@ public struct UserRights: Sendable, Equatable {
         var faults: [String] = []
         if !missingCommands.isEmpty { faults.append("this user may not run \(missingCommands.joined(separator: ", "))") }
         if !missingKeys.isEmpty {
-            faults.append("this user may not read and write the key\(missingKeys.count > 1 ? "s" : "") \(missingKeys.joined(separator: ", "))")
+            faults.append(
+                "this user may not read and write the key\(missingKeys.count > 1 ? "s" : "") \(missingKeys.joined(separator: ", "))"
+            )
         }
         if let crossing { faults.append(crossing) }
         return faults
@@ -152,7 +154,7 @@ public struct UserRights: Sendable, Equatable {
         var rest = answers
         if case .error(let text)? = rest.popFirst() {
             if Verdict(.error(text)) == .refused { missingCommands.append("eval") }
-            if text.hasPrefix("CROSSSLOT") { crossing = ServerFault.withoutArguments(text) }
+            if text.hasPrefix("CROSSSLOT") { crossing = ErrorReply.withoutArguments(text) }
         }
         for key in keys {
             if case .error(let text)? = rest.popFirst(), text.hasPrefix("NOPERM"), Verdict(.error(text)) != .refused {
@@ -163,9 +165,11 @@ public struct UserRights: Sendable, Equatable {
 
     /// Throws the first error that is none of those that are judged. EXECABORT comes of the others.
     private mutating func look(at answers: [RedisReply]) throws(RedisError) {
-        let expected = ["NOPERM", "CROSSSLOT", "OOM", "EXECABORT", "NOSCRIPT", "ERR unknown command", "ERR value is not an integer"]
+        let expected = [
+            "NOPERM", "CROSSSLOT", "OOM", "EXECABORT", "NOSCRIPT", "ERR unknown command", "ERR value is not an integer",
+        ]
         for case .error(let text) in answers {
-            if !expected.contains(where: text.hasPrefix) { throw .reply(ServerFault.withoutArguments(text)) }
+            if !expected.contains(where: text.hasPrefix) { throw .reply(ErrorReply.withoutArguments(text)) }
             if text.hasPrefix("OOM") { shortage = text }
         }
     }

@@ -4,7 +4,7 @@ internal import Threads
 
 /// Finds out which server to dial: at once, or after asking Sentinels over connections of its own.
 ///
-/// A thin shell: `Whereabouts` decides. Sentinels are reached by TLS when Redis is. They are told no password unless they ask for
+/// A thin shell: `ServerLocator` decides. Sentinels are reached by TLS when Redis is. They are told no password unless they ask for
 /// one, and then that of Redis.
 struct ServerSearch: ~Copyable {
     enum Result {
@@ -16,7 +16,7 @@ struct ServerSearch: ~Copyable {
 
     private let settings: QueueSettings
     var tls: TLSContext?
-    var whereabouts: Whereabouts
+    var whereabouts: ServerLocator
     private var sentinel: RedisConnection<Question>?
     private var hasToldPassword = false
     private var incoming: [RedisConnection<Question>.Incoming] = []
@@ -24,7 +24,7 @@ struct ServerSearch: ~Copyable {
     init(_ settings: QueueSettings, tls: TLSContext?) {
         self.settings = settings
         self.tls = tls
-        whereabouts = Whereabouts(settings.server)
+        whereabouts = ServerLocator(settings.server)
     }
 
     /// Begins anew. `nil` while Sentinels are being asked: then turns are needed.
@@ -71,7 +71,7 @@ struct ServerSearch: ~Copyable {
         }
     }
 
-    private mutating func follow(_ first: Whereabouts.Step, now: Instant) -> Result? {
+    private mutating func follow(_ first: ServerLocator.Step, now: Instant) -> Result? {
         var step = first
         while true {
             sentinel = nil
@@ -111,7 +111,7 @@ struct ServerSearch: ~Copyable {
         case (.master, .null): throw .reply("knows no master of this name")
         case (.master, .error(let text)):
             guard text.hasPrefix("NOAUTH"), !hasToldPassword, let command = CallEncoder.authentication(settings) else {
-                throw .reply(text.hasPrefix("ERR unknown command") ? "is no Sentinel" : ServerFault.withoutArguments(text))
+                throw .reply(text.hasPrefix("ERR unknown command") ? "is no Sentinel" : ErrorReply.withoutArguments(text))
             }
             hasToldPassword = true
             sentinel?.send(.password, now: now) { $0.appendCommand(command) }

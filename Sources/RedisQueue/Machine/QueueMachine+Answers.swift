@@ -10,7 +10,7 @@ extension QueueMachine {
         if !call.isOnSecond { nextLook = now + QueueMachine.lookInterval }
         // A job that it may have brought is counted by the goodbye that is out, and then fetched and given back.
         if case .ride = call, phase == .leaving { return rideArrived() }
-        if case .error(let text) = reply { return failed(call, ServerFault.withoutArguments(text), now: now) }
+        if case .error(let text) = reply { return failed(call, ErrorReply.withoutArguments(text), now: now) }
         switch call.isFenced ? reply.text : nil {
         case "FENCED": return fenced(now: now)
         case "STALE": return lost("another connection took over this worker's number", now: now)
@@ -47,7 +47,7 @@ extension QueueMachine {
 
     private mutating func failed(_ call: Call, _ text: String, now: Instant) {
         switch call {
-        case _ where ServerFault(text) == .moved: moved(text, now: now)
+        case _ where ErrorReply(text) == .moved: moved(text, now: now)
         case .wait where !text.hasPrefix("NOAUTH"):
             isWaitOut = false
             waiting.refused(text, now: now)
@@ -62,7 +62,7 @@ extension QueueMachine {
             offeredAt = now
             miss("LPOP takes one job at a time (from Redis 6.2 on it takes many)")
         default:
-            switch ServerFault(text) {
+            switch ErrorReply(text) {
             case .refusal: refused(text, now: now)
             case .scriptMissing, .moved, .passing: lost(text, now: now)
             }
@@ -180,7 +180,9 @@ extension QueueMachine {
     private mutating func beaten(
         _ items: [RedisReply], sentAt: Instant, now: Instant, isGone: (String) -> Bool
     ) -> Bool {
-        guard items.count >= 2, let recovered = items[0].integer.flatMap(Recovered.init), let due = items[1].integer else { return false }
+        guard items.count >= 2, let recovered = items[0].integer.flatMap(Recovered.init), let due = items[1].integer else {
+            return false
+        }
         isBeatOut = false
         lease.beatConfirmed(sentAt: sentAt)
         if isDoubted, let doubtAt = lease.doubtAt, now < doubtAt { startServing(now: now) }
@@ -208,7 +210,9 @@ extension QueueMachine {
     private mutating func reaped(
         _ dead: LeaseMachine.Dead, _ items: [RedisReply], first: UInt64, now: Instant
     ) -> Bool {
-        guard items.count >= 2, let moved = items[0].integer, let recovered = items[1].integer.flatMap(Recovered.init) else { return false }
+        guard items.count >= 2, let moved = items[0].integer, let recovered = items[1].integer.flatMap(Recovered.init) else {
+            return false
+        }
         isReapOut = false
         let count = items.count - 2
         if nextID == first + QueueMachine.mostSuspects { nextID = first + UInt64(count) }

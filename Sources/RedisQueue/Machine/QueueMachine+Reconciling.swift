@@ -98,7 +98,11 @@ extension QueueMachine {
         for (field, item) in zip(fields, items) {
             guard let bytes = item.bytes, let (id, level) = JobWindow.parse(field: field) else { continue }
             held.insert(id, bytes: bytes, level: level)
-            if level >= JobWindow.suspect { suspects.append(.init(id: id, bytes: bytes)) } else { jobs.append(.init(id: id, bytes: bytes)) }
+            if level >= JobWindow.suspect {
+                suspects.append(.init(id: id, bytes: bytes))
+            } else {
+                jobs.append(.init(id: id, bytes: bytes))
+            }
         }
         hand(jobs)
         if !suspects.isEmpty { effects.append(.report(.suspects(suspects))) }

@@ -93,7 +93,8 @@ extension QueueMachine {
         guard isWorthClaiming(at: now), let offeredAt else { return nil }
         let enough = min(QueueMachine.mostClaimed, max(25, (places + held.count) / 8))
         let isPolling = if case .polling = waiting.state { true } else { false }
-        return claimsAtOnce || isPolling || recovered != .none || places >= enough ? offeredAt : offeredAt + QueueMachine.claimPatience
+        return claimsAtOnce || isPolling || recovered != .none || places >= enough
+            ? offeredAt : offeredAt + QueueMachine.claimPatience
     }
 
     private mutating func claimIfWorthIt(now: Instant) {

@@ -41,7 +41,7 @@ struct QueueMachine {
 
     /// A job that has been in three crashes is pushed alone. Under load a worker never holds nothing, so it has to stop
     /// claiming for that; but not for ever, when what it holds does not get settled.
-    enum Solitude: Equatable {
+    enum Isolation: Equatable {
         case unneeded
         case awaited(until: Instant)
         case waived(until: Instant)
@@ -103,7 +103,7 @@ struct QueueMachine {
     var nextLook: Instant
     var promoteAt: Instant?
     var recovered = Recovered.none
-    var solitude = Solitude.unneeded
+    var solitude = Isolation.unneeded
     var popsOne = false
     var deadLettersToSay = QueueMachine.manyDeadLetters
     /// Dead letters that the list had as this worker was registered.

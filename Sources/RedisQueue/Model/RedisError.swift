@@ -28,7 +28,7 @@ public enum RedisError: Error, Sendable, Equatable, CustomStringConvertible {
     /// everything else may pass.
     public var isRefusal: Bool {
         switch self {
-        case .reply(let text): ServerFault(text) == .refusal
+        case .reply(let text): ErrorReply(text) == .refusal
         case .noMaster(_, _, let isRefusal): isRefusal
         case .socket, .closed, .timedOut, .notRedis: false
         }

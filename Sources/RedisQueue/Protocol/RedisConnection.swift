@@ -160,7 +160,7 @@ struct RedisConnection<Tag>: ~Copyable {
             stage = .open
             return
         }
-        do throws(TLSFailure) {
+        do throws(TLSError) {
             try transport.secure(host: tls.host, tls.context)
         } catch {
             throw .socket(.tls(error))

@@ -34,10 +34,10 @@ enum Transport: ~Copyable {
     }
 
     /// Puts TLS on the socket.
-    mutating func secure(host: String, _ context: TLSContext) throws(TLSFailure) {
+    mutating func secure(host: String, _ context: TLSContext) throws(TLSError) {
         switch consume self {
         case .plain(let socket):
-            do throws(TLSFailure) {
+            do throws(TLSError) {
                 self = .tls(try TLSStream(client: socket, host: host, wantedProtocol: nil, context))
             } catch {
                 self = .closed

@@ -1,4 +1,3 @@
-
 /// Every script. What they have in common:
 ///
 /// - They move bytes and never parse a job: cjson would turn 9007199254740993 into 9.007e15.

@@ -20,7 +20,7 @@ struct Run: ParsableCommand {
         for warning in configuration.warnings { log.warning(warning) }
         let path = file.settings
         let faults = try Daemon.run(configuration, signals: signals, log: log) {
-            Result { () throws(SettingsRefusal) in try Configuration.load(SettingsFile(path: path)) }
+            Result { () throws(SettingsErrors) in try Configuration.load(SettingsFile(path: path)) }
         }
         log.close()
         if !faults.isEmpty {

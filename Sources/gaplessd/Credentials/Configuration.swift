@@ -18,7 +18,7 @@ struct Configuration: Sendable {
     var warnings: [String]
 
     /// - Parameter now: Unix seconds, for the dates of certificates.
-    static func load(_ file: SettingsFile, now: Int64 = Int64(time(nil))) throws(SettingsRefusal) -> Configuration {
+    static func load(_ file: SettingsFile, now: Int64 = Int64(time(nil))) throws(SettingsErrors) -> Configuration {
         let reading: Settings.Reading
         let stateFolder = StateFolder.path(environment: file.environment, isRoot: geteuid() == 0)
         var loader = CredentialLoader(now: now, stateFolder: stateFolder)

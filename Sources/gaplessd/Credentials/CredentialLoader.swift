@@ -11,8 +11,8 @@ struct CredentialLoader {
     let now: Int64
     /// Where provider tokens are kept.
     let stateFolder: String?
-    private(set) var faults: [SettingsFault] = []
-    private(set) var warnings: [SettingsFault] = []
+    private(set) var faults: [SettingsError] = []
+    private(set) var warnings: [SettingsError] = []
     /// By the path of `apns_ca_path`: to read roots is most of what a start takes, and apps share them as a rule.
     private(set) var roots: [String?: TLSRoots] = [:]
     /// Where an `apns_ca_path` stands that was looked at: apps that share one share its fault, which is told once.
@@ -44,15 +44,15 @@ struct CredentialLoader {
             for file in loose.files where file.key != "apns_ca_path" || seenRoots.insert(file.place).inserted {
                 contents[file.key] = read(file.path, file.place)
                 guard let bytes = contents[file.key], let error = loose.fault(of: bytes, at: file.key) else { continue }
-                faults.append(SettingsFault(key: file.place, problem: "\(file.path): \(error)", remedy: ""))
+                faults.append(SettingsError(key: file.place, problem: "\(file.path): \(error)", remedy: ""))
             }
             for file in loose.files { see(loose.app, file.place, file.path, loose.certificate(in: contents, at: file.key)) }
         }
     }
 
     /// What is wrong, and what could be read all the same.
-    func refusal(_ file: String, _ faults: [SettingsFault]) -> SettingsRefusal {
-        SettingsRefusal(file: file, faults: faults, certificates: certificates)
+    func refusal(_ file: String, _ faults: [SettingsError]) -> SettingsErrors {
+        SettingsErrors(file: file, faults: faults, certificates: certificates)
     }
 
     /// - Parameter key: which names the file, with its app.
@@ -61,7 +61,7 @@ struct CredentialLoader {
         certificates.append(SeenCertificate(app: app, path: path, facts: facts))
         // A fault of the key, or of the settings, hides none of the dates; where nothing hid it, it has been told.
         guard let error = facts.faultOfDates(now: now) else { return }
-        let fault = SettingsFault(key: key, problem: "\(path): \(error)", remedy: "")
+        let fault = SettingsError(key: key, problem: "\(path): \(error)", remedy: "")
         if !faults.contains(fault) { faults.append(fault) }
     }
 
@@ -95,7 +95,8 @@ struct CredentialLoader {
                     try .certificate(certPEM: certificate, keyPEM: key, passphrase: password?.text, now: now)
                 }
             }
-            let facts = made?.certificate
+            let facts =
+                made?.certificate
                 ?? Credential.facts(ofCertificates: certificate, keyPEM: pair.key, passphrase: password?.text)
             see(app.name, app.keyPrefix + "apns_cert_path", path, facts)
             return made
@@ -122,7 +123,9 @@ struct CredentialLoader {
         let certificate = read(path, app, "apns_cert_path")
         if let certificate, let error = Credential.fault(ofCertificates: certificate) { tell(error, app, "apns_cert_path", path) }
         let key = keyPath == nil || keyPath == path ? certificate : read(keyPath ?? path, app, "apns_key_path")
-        if let key, let error = Credential.fault(ofKey: key, passphrase: password?.text) { tell(error, app, "apns_key_path", path) }
+        if let key, let error = Credential.fault(ofKey: key, passphrase: password?.text) {
+            tell(error, app, "apns_key_path", path)
+        }
         return (certificate, key)
     }
 
@@ -151,7 +154,7 @@ struct CredentialLoader {
             return try FileBytes.read(path, atMost: Self.mostBytes)
         } catch {
             let problem = "\(path) cannot be read: \(error)"
-            faults.append(SettingsFault(key: key, problem: problem, remedy: "a file that this user may read would be right"))
+            faults.append(SettingsError(key: key, problem: problem, remedy: "a file that this user may read would be right"))
             return nil
         }
     }
@@ -168,7 +171,7 @@ struct CredentialLoader {
             return new
         } catch {
             let problem = "\(path ?? "the system's bundle") holds no certificates"
-            faults.append(SettingsFault(key: app.rootsKey, problem: problem, remedy: "a PEM bundle of roots would be right"))
+            faults.append(SettingsError(key: app.rootsKey, problem: problem, remedy: "a PEM bundle of roots would be right"))
             return nil
         }
     }
@@ -208,11 +211,11 @@ struct CredentialLoader {
     }
 
     private mutating func fault(_ app: Settings.App, _ key: String, _ problem: String, _ remedy: String = "") {
-        faults.append(SettingsFault(key: app.keyPrefix + key, problem: problem, remedy: remedy))
+        faults.append(SettingsError(key: app.keyPrefix + key, problem: problem, remedy: remedy))
     }
 
     private mutating func warn(_ app: Settings.App, _ key: String, _ problem: String, _ remedy: String) {
-        warnings.append(SettingsFault(key: app.keyPrefix + key, problem: problem, remedy: remedy))
+        warnings.append(SettingsError(key: app.keyPrefix + key, problem: problem, remedy: remedy))
     }
 }
 

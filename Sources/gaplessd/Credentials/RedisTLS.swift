@@ -13,10 +13,10 @@ extension Settings.Redis {
     }
 
     /// What connections to Redis are to trust and show; `nil` without TLS.
-    func tlsContext() throws(RedisTLSRefusal) -> TLSContext? {
+    func tlsContext() throws(RedisTLSError) -> TLSContext? {
         guard let tls else { return nil }
         var loader = RedisTLSLoader()
-        guard let context = loader.context(tls) else { throw RedisTLSRefusal(faults: loader.faults) }
+        guard let context = loader.context(tls) else { throw RedisTLSError(faults: loader.faults) }
         return context
     }
 }

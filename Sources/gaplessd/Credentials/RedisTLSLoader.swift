@@ -5,7 +5,7 @@ import Sockets
 struct RedisTLSLoader {
     private static let mostBytes = 4 << 20
 
-    private(set) var faults: [SettingsFault] = []
+    private(set) var faults: [SettingsError] = []
 
     /// `nil` only where faults were found.
     mutating func context(_ files: Settings.Redis.TLS) -> TLSContext? {
@@ -16,7 +16,8 @@ struct RedisTLSLoader {
         do {
             // Faulty roots hide nothing of the rest.
             let context = try TLSContext(
-                clientTrusting: areRootsRight ? files.rootsPath : nil, onlyThose: areRootsRight, identity: identity, protocols: [])
+                clientTrusting: areRootsRight ? files.rootsPath : nil, onlyThose: areRootsRight, identity: identity, protocols: []
+            )
             return faults.isEmpty ? context : nil
         } catch {
             let paths = [files.certificatePath, files.keyPath].compactMap(\.self).joined(separator: " and ")
@@ -70,6 +71,6 @@ struct RedisTLSLoader {
     }
 
     private mutating func fault(_ key: String, _ problem: String, _ remedy: String) {
-        faults.append(SettingsFault(key: key, problem: problem, remedy: remedy))
+        faults.append(SettingsError(key: key, problem: problem, remedy: remedy))
     }
 }

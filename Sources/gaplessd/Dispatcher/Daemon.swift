@@ -13,9 +13,9 @@ enum Daemon {
     /// - Throws: where the system gives no threads; nothing was claimed either.
     static func run(
         _ configuration: Configuration, signals: consuming SignalInbox, log: Log, readAnew: @escaping Dispatcher.ReadAnew
-    ) throws(ThreadFailure) -> [String] {
+    ) throws(ThreadError) -> [String] {
         let settings = configuration.settings
-        let watch = WatchPost(log: log)
+        let watch = MetricsEndpoint(log: log)
         defer { watch.close() }
         do {
             try watch.follow(configuration)
@@ -23,7 +23,7 @@ enum Daemon {
             return [error.line]
         }
         let deliveries = Mailbox<Delivery>()
-        let pacer = SharedPacer(
+        let pacer = SharedRateLimits(
             pushesPerSecond: settings.limits.pushesPerSecond, bitsPerSecond: settings.limits.bitsPerSecond)
         var apps: [PushApp] = []
         var events: [Mailbox<PoolEvent>] = []
@@ -34,7 +34,8 @@ enum Daemon {
             events.append(mailbox)
         }
         let lists = settings.queues.map { queue in
-            Dispatcher.List(queue: JobQueue(settings: queue, version: gaplessdVersion, tls: configuration.redisTLS), name: queue.list)
+            Dispatcher.List(
+                queue: JobQueue(settings: queue, version: gaplessdVersion, tls: configuration.redisTLS), name: queue.list)
         }
         log.info("gaplessd \(gaplessdVersion) started, list \(settings.lists.joined(separator: ", ")).")
         var dispatcher = Dispatcher(

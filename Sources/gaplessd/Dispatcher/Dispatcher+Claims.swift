@@ -181,7 +181,7 @@ extension Dispatcher {
     }
 
     /// The app that the job names, by `app` or by `topic`, else the one of the top level. Nothing goes out without a topic.
-    private func route(_ job: borrowing Job) throws(JobFault) -> Int {
+    private func route(_ job: borrowing Job) throws(JobError) -> Int {
         guard let app = routes.app(name: job.app, topic: job.topic) else {
             if let name = job.app { throw .structure("app \"\(name)\" is unknown") }
             let topic = job.topic.map { "no app has the topic \($0)" }

@@ -32,7 +32,9 @@ extension Dispatcher {
             memory.failed(key, on: delivery.session, delay: delay, pauses: pausesToken, now: now)
             retryLater(delivery.id, delivery.outcome, after: delay)
         case .bury(let verdict):
-            perform(delivery.outcome.isAnswerAboutTheJob ? app.gate.answered() : app.gate.probeWasInconclusive(now: now), app: job.app)
+            perform(
+                delivery.outcome.isAnswerAboutTheJob ? app.gate.answered() : app.gate.probeWasInconclusive(now: now), app: job.app
+            )
             bury(delivery.id, delivery.outcome, verdict)
         case .burySuspect(let verdict): burySuspect(delivery, verdict)
         case .hold(let reason):
@@ -125,7 +127,9 @@ extension Dispatcher {
         guard let job = held[number], case .rejected(let rejection) = outcome else { return }
         let app = apps[job.app]
         let isStale = !app.pool.usesPresentCredential(delivery.session)
-        if isStale && app.gate.isOpen && job.resends < RetryPolicy.uncountedResends { return resend(delivery, mayDuplicate: false) }
+        if isStale && app.gate.isOpen && job.resends < RetryPolicy.uncountedResends {
+            return resend(delivery, mayDuplicate: false)
+        }
         let isProbe = if case .held = app.gate.phase { true } else { false }
         let (mayBury, effects) = app.gate.suspected(now: now)
         if mayBury {
@@ -156,7 +160,7 @@ extension Dispatcher {
         }
     }
 
-    mutating func perform(_ effects: [AppGate.Effect], app index: Int) {
+    mutating func perform(_ effects: [CircuitBreaker.Effect], app index: Int) {
         let app = apps[index]
         for effect in effects {
             switch effect {
@@ -209,7 +213,11 @@ extension Dispatcher {
         guard let job = remove(number) else { return }
         counters.released += 1
         let isAsItWas = job.maybeDuplicates == 0 || phase != .running
-        settle(job, isAsItWas ? .release(toTail: toTail || apps.count > 1) : .split(into: [job.job.markedAsDoubtful(job.doubtful, deadline: job.deadlineToKeep)]))
+        settle(
+            job,
+            isAsItWas
+                ? .release(toTail: toTail || apps.count > 1)
+                : .split(into: [job.job.markedAsDoubtful(job.doubtful, deadline: job.deadlineToKeep)]))
     }
 
     /// Waits in Redis, uncounted. On the way out it goes back at once: the next process has other sessions.
@@ -218,7 +226,8 @@ extension Dispatcher {
         guard let job = remove(number) else { return }
         counters.postponed += 1
         // It has been sent: the deadline of the first send stays.
-        settle(job, .delay(job: job.job.markedAsDoubtful(job.doubtful, deadline: job.deadlineToKeep), .after(pause), isRetry: false))
+        settle(
+            job, .delay(job: job.job.markedAsDoubtful(job.doubtful, deadline: job.deadlineToKeep), .after(pause), isRetry: false))
     }
 
     mutating func buryExpired(_ job: HeldJob, wasSent: Bool) {
@@ -242,7 +251,7 @@ extension Dispatcher {
             result: plan.keepsResults ? job.result(end, at: wallClock, wasSent: false) : nil)
     }
 
-    mutating func buryUnreadable(_ claim: ClaimedJob, list: Int, _ fault: JobFault) {
+    mutating func buryUnreadable(_ claim: ClaimedJob, list: Int, _ fault: JobError) {
         switch fault {
         case .unmarshal(let why): log.unmarshalError(job: claim.bytes, why, redacts: plan.redacts)
         case .structure(let why): log.structureError(job: claim.bytes, why, redacts: plan.redacts)
@@ -251,8 +260,10 @@ extension Dispatcher {
     }
 
     mutating func buryCrashSuspect(_ claim: ClaimedJob, list: Int) {
-        let identifier = JobReader.identity(of: claim.bytes).identifier.map { " (ID \(String(decoding: $0, as: UTF8.self)))" } ?? ""
-        log.error("A job\(identifier) was in flight at four crashes, the last time alone: it is now a dead letter (crash_suspect).")
+        let identifier =
+            JobReader.identity(of: claim.bytes).identifier.map { " (ID \(String(decoding: $0, as: UTF8.self)))" } ?? ""
+        log.error(
+            "A job\(identifier) was in flight at four crashes, the last time alone: it is now a dead letter (crash_suspect).")
         buryUnsent(claim, list: list, reason: "crash_suspect")
     }
 
@@ -264,7 +275,8 @@ extension Dispatcher {
             reason: reason, status: nil, apnsID: nil, identifier: identifier, token: token, attempts: 0,
             at: wallClock.unixSeconds, worker: worker(of: list), job: claim.bytes)
         let effect = Settlement.Effect.deadLetter(record: letter.record(), isExpired: false)
-        let result = plan.keepsResults
+        let result =
+            plan.keepsResults
             ? ResultEntry(
                 identifier: identifier, token: token, status: nil, reason: reason, apnsID: nil, attempts: 0,
                 at: wallClock.unixSeconds

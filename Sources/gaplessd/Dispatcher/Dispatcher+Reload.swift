@@ -5,7 +5,7 @@ import RedisQueue
 /// SIGHUP: settings and credentials anew, whole or not at all.
 extension Dispatcher {
     /// What a reload reads: the same file as at the start.
-    typealias ReadAnew = () -> Result<Configuration, SettingsRefusal>
+    typealias ReadAnew = () -> Result<Configuration, SettingsErrors>
 
     mutating func reload() {
         guard phase == .running else { return log.warning("Reload ignored: gaplessd is stopping.") }
@@ -57,7 +57,9 @@ extension Dispatcher {
             if !effects.isEmpty { apps[index].pool.reconnect() }
             perform(effects, app: index)
         }
-        log.info("Reloaded: new sessions come up with the settings and credentials as they are now; until one is open those of before go on.")
+        log.info(
+            "Reloaded: new sessions come up with the settings and credentials as they are now; until one is open those of before go on."
+        )
     }
 }
 
@@ -89,7 +91,8 @@ extension Settings.Redis {
     fileprivate func differences(from old: Settings.Redis) -> [String] {
         let all: [(key: String, isSame: Bool)] = [
             (placeKey, server == old.server), ("redis_db", database == old.database),
-            ("redis_tls and its files", tls == old.tls), ("redis_delivery", delivery == old.delivery), ("redis_lease", lease == old.lease),
+            ("redis_tls and its files", tls == old.tls), ("redis_delivery", delivery == old.delivery),
+            ("redis_lease", lease == old.lease),
         ]
         return all.filter { !$0.isSame }.map(\.key)
     }

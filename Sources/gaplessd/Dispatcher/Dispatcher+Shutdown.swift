@@ -31,7 +31,8 @@ extension Dispatcher {
         switch phase {
         case .draining(let until) where held.count == 0 || now >= until: closePools()
         case .stopping(let until) where now >= until:
-            let rest = settings.redis.delivery == .atLeastOnce
+            let rest =
+                settings.redis.delivery == .atLeastOnce
                 ? "the next gaplessd takes over what is in flight" : "with at_most_once, jobs that were to go back may be lost"
             log.warning("Redis did not confirm the last settlements; \(rest).")
             phase = .stopped

@@ -6,7 +6,7 @@ import Threads
 
 /// The daemon's heart, on one thread: claims jobs, sends them to the pools, and settles what comes back.
 ///
-/// It decides nothing itself: `JobReader` says what a job is, `AppGate` whether it may go, `RetryPolicy` what an answer
+/// It decides nothing itself: `JobReader` says what a job is, `CircuitBreaker` whether it may go, `RetryPolicy` what an answer
 /// means. The other files of this type hold a business each: claims, outcomes, sessions, the filter, reload, watching, shutdown.
 struct Dispatcher: ~Copyable {
     enum Phase: Equatable {
@@ -59,14 +59,14 @@ struct Dispatcher: ~Copyable {
     let deliveries: Mailbox<Delivery>
     let poolEvents: [Mailbox<PoolEvent>]
     /// Of all pools together.
-    let pacer: SharedPacer
+    let pacer: SharedRateLimits
     /// When enough of what waits under the limits will have gone for more to be claimed; `nil` where the limits hold back no claim.
     var nextRefill: Instant?
     var signals: SignalInbox
     var reader: JobReader
     /// `nil` where nothing is filtered.
     var filter: WordFilter?
-    let watch: WatchPost
+    let watch: MetricsEndpoint
     var notices = NoticeSchedule()
     var held = HeldJobs()
     /// What APNs has lately said of device tokens.
@@ -90,8 +90,9 @@ struct Dispatcher: ~Copyable {
     private var queueEvents: [QueueEvent] = []
 
     init(
-        _ configuration: Configuration, readAnew: @escaping ReadAnew, log: Log, watch: WatchPost, apps: [PushApp], lists: [List],
-        deliveries: Mailbox<Delivery>, poolEvents: [Mailbox<PoolEvent>], pacer: SharedPacer, signals: consuming SignalInbox
+        _ configuration: Configuration, readAnew: @escaping ReadAnew, log: Log, watch: MetricsEndpoint, apps: [PushApp],
+        lists: [List],
+        deliveries: Mailbox<Delivery>, poolEvents: [Mailbox<PoolEvent>], pacer: SharedRateLimits, signals: consuming SignalInbox
     ) {
         settings = configuration.settings
         plan = DaemonPlan(settings)

@@ -39,7 +39,8 @@ extension HeldJob {
 
     func result(_ end: JobEnd, at time: WallClock, wasSent: Bool = true) -> [[UInt8]] {
         ResultEntry(
-            identifier: job.identifierJSON, token: token, status: end.status, reason: end.reason, apnsID: end.apnsID ?? job.apnsID,
+            identifier: job.identifierJSON, token: token, status: end.status, reason: end.reason,
+            apnsID: end.apnsID ?? job.apnsID,
             attempts: wasSent ? sends : sends - 1, at: time.unixSeconds
         ).fields()
     }
@@ -65,7 +66,7 @@ extension Job {
     }
 }
 
-extension JobFault {
+extension JobError {
     /// The reason of its dead letter.
     var reason: String {
         switch self {

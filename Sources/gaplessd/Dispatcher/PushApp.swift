@@ -11,7 +11,7 @@ final class PushApp {
     let pool: SessionPool
     /// `apns_topic`, or the certificate's own; `nil` where each job must name its own.
     private(set) var topic: String?
-    var gate = AppGate()
+    var gate = CircuitBreaker()
     /// Notifications of this turn, pushed to the pool together at its end.
     var outgoing: [Notification] = []
     /// Jobs of this app that are held: queued, on the wire, or waiting for a first acceptance.
@@ -99,10 +99,12 @@ final class PushApp {
         if !isOwn, let other = held.job.rewritten(maskedPayload: held.maskedPayload) {
             return Notification(
                 id: number, bytes: other.bytes, token: other.token, payload: other.payload, headers: headers,
-                expiration: held.expiration, lifetime: held.lifetime, apnsID: held.job.apnsID, collapseID: held.job.collapseID, avoiding: held.avoiding)
+                expiration: held.expiration, lifetime: held.lifetime, apnsID: held.job.apnsID, collapseID: held.job.collapseID,
+                avoiding: held.avoiding)
         }
         return Notification(
             id: number, bytes: held.job.bytes, token: token, payload: held.job.data, headers: headers,
-            expiration: held.expiration, lifetime: held.lifetime, apnsID: held.job.apnsID, collapseID: held.job.collapseID, avoiding: held.avoiding)
+            expiration: held.expiration, lifetime: held.lifetime, apnsID: held.job.apnsID, collapseID: held.job.collapseID,
+            avoiding: held.avoiding)
     }
 }

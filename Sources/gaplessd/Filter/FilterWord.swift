@@ -9,7 +9,9 @@ struct FilterWord {
         let isOpen = (start: scalars.first == "*", end: scalars.count > 1 && scalars.last == "*")
         if isOpen.start { scalars.removeFirst() }
         if isOpen.end { scalars.removeLast() }
-        guard let first = scalars.first, let last = scalars.last, scalars.contains(where: { !$0.properties.isWhitespace }) else { return nil }
+        guard let first = scalars.first, let last = scalars.last, scalars.contains(where: { !$0.properties.isWhitespace }) else {
+            return nil
+        }
         text = String(scalars)
         // Where the word itself ends in a sign, or in a script without spaces, there is no edge to look for.
         edges = WordEdges(atStart: !isOpen.start && first.joinsWords, atEnd: !isOpen.end && last.joinsWords)

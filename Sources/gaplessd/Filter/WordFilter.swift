@@ -117,7 +117,9 @@ struct WordFilter: Sendable {
                 let entry = entries[word]
                 let first = last + 1 - entry.scalars
                 let here = WordEdges(atStart: text.isEdge(before: first), atEnd: text.isEdge(before: last + 1))
-                guard WordEdges.all.contains(where: { entry.edges & 1 << $0.rawValue != 0 && $0.isSubset(of: here) }) else { continue }
+                guard WordEdges.all.contains(where: { entry.edges & 1 << $0.rawValue != 0 && $0.isSubset(of: here) }) else {
+                    continue
+                }
                 for index in first...last { marks[index] = true }
             }
         }

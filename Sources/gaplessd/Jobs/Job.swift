@@ -120,7 +120,8 @@ struct Job: Sendable {
     static let defaultBroadcastExpiry: Int64 = 0
 
     init(
-        bytes: [UInt8], target: Target, data: Range<Int>, identifier: Range<Int>?, attempts: Int, expiry: Expiry, deadline: Int64?,
+        bytes: [UInt8], target: Target, data: Range<Int>, identifier: Range<Int>?, attempts: Int, expiry: Expiry,
+        deadline: Int64?,
         pushType: String, priority: Int, rare: Rare?
     ) {
         self.bytes = bytes

@@ -8,7 +8,7 @@ extension JobMembers {
         return isBackground ? "background" : "alert"
     }
 
-    func target() throws(JobFault) -> Job.Target {
+    func target() throws(JobError) -> Job.Target {
         if let channel = self[.channel] { return try broadcast(channel) }
         switch (self[.token], self[.tokens]) {
         case (nil, nil): throw .structure("token is missing")
@@ -22,7 +22,7 @@ extension JobMembers {
         }
     }
 
-    func data(pushType: String) throws(JobFault) -> Range<Int> {
+    func data(pushType: String) throws(JobError) -> Range<Int> {
         guard let data = self[.data] else { throw .structure("data is missing") }
         guard data.kind == .object else { throw fault(data, "data is not an object") }
         let most = self[.channel] == nil ? JobReader.longestPayload(pushType: pushType) : JobReader.longestBroadcast
@@ -36,7 +36,7 @@ extension JobMembers {
     var isBackground: Bool { self[.data].map { PayloadHint.isBackground($0, in: bytes) } ?? false }
 
     /// An integer of 64 bits, with sign or without, or any string; `nil` where there is none.
-    func identifier() throws(JobFault) -> Range<Int>? {
+    func identifier() throws(JobError) -> Range<Int>? {
         guard let value = self[.identifier] else { return nil }
         if value.kind == .string { return value.range }
         switch value.integer(in: bytes.span) {
@@ -67,14 +67,14 @@ extension JobMembers {
         if case .exact(let time) = self[.deadline]?.integer(in: bytes.span) { time } else { nil }
     }
 
-    func expiry() throws(JobFault) -> Job.Expiry {
+    func expiry() throws(JobError) -> Job.Expiry {
         let seconds = try integer(.expiry)
         if let seconds, seconds < 0, let value = self[.expiry] { throw fault(value, "expiry is negative") }
         if let time = try integer(.expiresAt) { return .at(time) }
         return .after(seconds ?? (self[.channel] == nil ? Job.defaultExpiry : Job.defaultBroadcastExpiry))
     }
 
-    func priority() throws(JobFault) -> Int? {
+    func priority() throws(JobError) -> Int? {
         guard let value = self[.priority] else { return nil }
         switch value.integer(in: bytes.span) {
         case .exact(1): return 1
@@ -84,25 +84,27 @@ extension JobMembers {
         }
     }
 
-    func notBefore() throws(JobFault) -> Double? {
+    func notBefore() throws(JobError) -> Double? {
         guard let value = self[.notBefore] else { return nil }
         guard let time = value.double(in: bytes.span) else { throw fault(value, "not_before is not a number") }
         guard abs(time) <= JobReader.farthestTime else { throw fault(value, "not_before is out of range") }
         return time
     }
 
-    func app(of names: Set<String>) throws(JobFault) -> String? {
+    func app(of names: Set<String>) throws(JobError) -> String? {
         guard let app = try name(.app), let value = self[.app] else { return nil }
         guard names.contains(app) else { throw fault(value, "app \"\(app)\" is unknown") }
         return app
     }
 
     /// 8-4-4-4-12 hex digits in any case; in lower case.
-    func apnsID() throws(JobFault) -> String? {
+    func apnsID() throws(JobError) -> String? {
         guard let text = try name(.apnsID), let value = self[.apnsID] else { return nil }
-        let isUUID = text.utf8.count == 36 && text.utf8.enumerated().allSatisfy { index, byte in
-            [8, 13, 18, 23].contains(index) ? byte == UInt8(ascii: "-") : isHex(byte)
-        }
+        let isUUID =
+            text.utf8.count == 36
+            && text.utf8.enumerated().allSatisfy { index, byte in
+                [8, 13, 18, 23].contains(index) ? byte == UInt8(ascii: "-") : isHex(byte)
+            }
         guard isUUID else { throw fault(value, "apns_id is not a UUID") }
         return text.lowercased()
     }
@@ -113,12 +115,12 @@ extension JobMembers {
     ///
     /// Inlined as far as the key that is absent: looked up by a constant it costs nothing, by a variable a copy of all members.
     @inline(__always)
-    func name(_ key: JobKey, most: Int = JobReader.longestName) throws(JobFault) -> String? {
+    func name(_ key: JobKey, most: Int = JobReader.longestName) throws(JobError) -> String? {
         guard let value = self[key] else { return nil }
         return try name(key, value, most: most)
     }
 
-    private func name(_ key: JobKey, _ value: JSONSlice, most: Int) throws(JobFault) -> String {
+    private func name(_ key: JobKey, _ value: JSONSlice, most: Int) throws(JobError) -> String {
         guard value.kind == .string else { throw fault(value, "\(key.name) is not a string") }
         let text = value.text(in: bytes.span)
         let count = text.utf8.count
@@ -134,7 +136,7 @@ extension JobMembers {
 
 extension JobMembers {
     /// The id goes into a header, so that nothing but base64 may be in it.
-    private func broadcast(_ channel: JSONSlice) throws(JobFault) -> Job.Target {
+    private func broadcast(_ channel: JSONSlice) throws(JobError) -> Job.Target {
         if let collapse = self[.collapseID] { throw fault(collapse, "collapse_id is for tokens, not for a channel") }
         if let topic = self[.topic], !areBundleID(topic.utf8(in: bytes.span)) {
             throw fault(topic, "topic is no bundle id, and a channel belongs to one")
@@ -159,7 +161,7 @@ extension JobMembers {
         }
     }
 
-    private func tokens(of list: JSONSlice) throws(JobFault) -> [Job.Token] {
+    private func tokens(of list: JSONSlice) throws(JobError) -> [Job.Token] {
         guard list.kind == .array else { throw fault(list, "tokens is not an array") }
         var tokens: [Job.Token] = []
         do {
@@ -202,12 +204,12 @@ extension JobMembers {
     }
 
     @inline(__always)
-    private func integer(_ key: JobKey) throws(JobFault) -> Int64? {
+    private func integer(_ key: JobKey) throws(JobError) -> Int64? {
         guard let value = self[key] else { return nil }
         return try integer(key, value)
     }
 
-    private func integer(_ key: JobKey, _ value: JSONSlice) throws(JobFault) -> Int64 {
+    private func integer(_ key: JobKey, _ value: JSONSlice) throws(JobError) -> Int64 {
         switch value.integer(in: bytes.span) {
         case .exact(let integer): return integer
         case .outOfRange: throw fault(value, "\(key.name) is beyond 64 bits")
@@ -225,7 +227,7 @@ extension JobMembers {
         return false
     }
 
-    private func fault(_ value: JSONSlice, _ text: String) -> JobFault { fault(value.range.lowerBound, text) }
+    private func fault(_ value: JSONSlice, _ text: String) -> JobError { fault(value.range.lowerBound, text) }
 
-    private func fault(_ offset: Int, _ text: String) -> JobFault { .structure("\(text) at byte \(offset)") }
+    private func fault(_ offset: Int, _ text: String) -> JobError { .structure("\(text) at byte \(offset)") }
 }

@@ -12,7 +12,7 @@ struct JobMembers: ~Copyable {
 
     subscript(key: JobKey) -> JSONSlice? { values[key.rawValue] }
 
-    init(of job: [UInt8]) throws(JSONFault) {
+    init(of job: [UInt8]) throws(JSONError) {
         bytes = job
         let bytes = job.span
         var cursor = JSONCursor()

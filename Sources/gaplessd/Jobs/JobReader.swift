@@ -32,7 +32,7 @@ struct JobReader: Sendable {
         self.appNames = appNames
     }
 
-    mutating func read(_ bytes: [UInt8]) throws(JobFault) -> Job {
+    mutating func read(_ bytes: [UInt8]) throws(JobError) -> Job {
         let members = try Self.members(of: bytes)
         let target = try members.target()
         let pushType = try members.name(.pushType) ?? members.usualPushType
@@ -51,7 +51,7 @@ struct JobReader: Sendable {
 
     /// `nil` for most jobs.
     @inline(__always)
-    private func rare(_ members: borrowing JobMembers) throws(JobFault) -> Job.Rare? {
+    private func rare(_ members: borrowing JobMembers) throws(JobError) -> Job.Rare? {
         let app = try members.app(of: appNames)
         let topic = try members.name(.topic)
         let collapseID = try members.name(.collapseID, most: Self.longestCollapseID)
@@ -59,12 +59,15 @@ struct JobReader: Sendable {
         let notBefore = try members.notBefore()
         let doubtful = members.doubtful()
         let frame = Job.Frame(of: members)
-        if app == nil, topic == nil, collapseID == nil, apnsID == nil, notBefore == nil, doubtful == 0, frame == nil { return nil }
+        if app == nil, topic == nil, collapseID == nil, apnsID == nil, notBefore == nil, doubtful == 0, frame == nil {
+            return nil
+        }
         return Job.Rare(
-            app: app, topic: topic, collapseID: collapseID, apnsID: apnsID, notBefore: notBefore, doubtful: doubtful, frame: frame)
+            app: app, topic: topic, collapseID: collapseID, apnsID: apnsID, notBefore: notBefore, doubtful: doubtful, frame: frame
+        )
     }
 
-    private static func members(of bytes: [UInt8]) throws(JobFault) -> JobMembers {
+    private static func members(of bytes: [UInt8]) throws(JobError) -> JobMembers {
         do {
             return try JobMembers(of: bytes)
         } catch {

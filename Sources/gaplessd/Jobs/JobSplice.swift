@@ -122,6 +122,7 @@ extension Job.Frame {
             index != kept && (member.key == .token || member.key == .tokens)
         }
         head = JobObject.replacing(edits.filter { $0.0.upperBound <= place.lowerBound }, in: bytes, within: 0..<place.lowerBound)
-        tail = JobObject.replacing(edits.filter { $0.0.lowerBound >= place.upperBound }, in: bytes, within: place.upperBound..<bytes.count)
+        tail = JobObject.replacing(
+            edits.filter { $0.0.lowerBound >= place.upperBound }, in: bytes, within: place.upperBound..<bytes.count)
     }
 }

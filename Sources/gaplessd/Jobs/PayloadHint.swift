@@ -24,7 +24,9 @@ struct PayloadHint: Equatable {
             let last = start + range.upperBound
             if memchr(at, CInt(UInt8(ascii: "\\")), range.count) != nil { return true }
             while let hyphen = memchr(at, CInt(UInt8(ascii: "-")), last - at).map(UnsafeRawPointer.init) {
-                if last - hyphen >= end.utf8CodeUnitCount, memcmp(hyphen, end.utf8Start, end.utf8CodeUnitCount) == 0 { return true }
+                if last - hyphen >= end.utf8CodeUnitCount, memcmp(hyphen, end.utf8Start, end.utf8CodeUnitCount) == 0 {
+                    return true
+                }
                 at = hyphen + 1
             }
             return false
@@ -58,7 +60,7 @@ struct PayloadHint: Equatable {
 
     var isBackground: Bool { isContentAvailable && !hasAlert && !hasBadge && !hasSound }
 
-    private mutating func readAPS(_ cursor: inout JSONCursor, in bytes: Span<UInt8>) throws(JSONFault) {
+    private mutating func readAPS(_ cursor: inout JSONCursor, in bytes: Span<UInt8>) throws(JSONError) {
         try cursor.enterObject(in: bytes)
         while let key = try cursor.nextKey(in: bytes) {
             let value = try cursor.value(in: bytes)

@@ -39,7 +39,7 @@ final class Log: Sendable {
     /// - Parameters:
     ///   - output: gets `Sent:` and information.
     ///   - errors: gets warnings and errors.
-    init(format: Format = .text, level: Level = .info, output: CInt = 1, errors: CInt = 2) throws(ThreadFailure) {
+    init(format: Format = .text, level: Level = .info, output: CInt = 1, errors: CInt = 2) throws(ThreadError) {
         threshold = Atomic(level.rawValue)
         writer = try LogWriter(format: format, output: output, errors: errors)
     }

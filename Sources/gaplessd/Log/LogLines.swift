@@ -164,7 +164,10 @@ struct LogLines: Sendable {
         // Not in the middle of a character, where there are characters.
         var end = min(most, job.count)
         if end < job.count { for _ in 0..<3 where job[end] & 0xC0 == 0x80 { end -= 1 } }
-        if format == .json { addName("job_text"); add("\"") }
+        if format == .json {
+            addName("job_text")
+            add("\"")
+        }
         addEscaped(job[..<end])
         if format == .json { add("\"") }
         guard end < job.count else { return }

@@ -77,7 +77,7 @@ final class LogWriter: Sendable {
     private let finished = WakeUp()
     private let handle = Handle()
 
-    init(format: Log.Format, output: CInt, errors: CInt) throws(ThreadFailure) {
+    init(format: Log.Format, output: CInt, errors: CInt) throws(ThreadError) {
         state = Locked(State(format))
         handle.thread = try OwnedThread(name: "log") { [self] in run(output: output, errors: errors) }
     }

@@ -13,13 +13,15 @@ struct MetricsReport {
         now: Instant, wallClock: WallClock
     ) {
         addQueues(reading)
-        metrics.add("gapless_redis_up", .gauge, "Whether Redis told this scrape of the lists.", [.init(reading.fault == nil ? 1 : 0)])
+        metrics.add(
+            "gapless_redis_up", .gauge, "Whether Redis told this scrape of the lists.", [.init(reading.fault == nil ? 1 : 0)])
         if let notice {
             addConnections(notice, now, wallClock)
             addWorker(notice.snapshot)
             addApps(notice.snapshot.apps)
             metrics.add(
-                "gapless_dispatcher_idle_seconds", .gauge, "Since the daemon's main loop last told of itself; above 10 it is stuck.",
+                "gapless_dispatcher_idle_seconds", .gauge,
+                "Since the daemon's main loop last told of itself; above 10 it is stuck.",
                 [.init(seconds: (now - notice.at) / .seconds(1))])
         }
         addProcess(system, droppedLines)
@@ -75,7 +77,8 @@ struct MetricsReport {
         ]
         for (name, total) in totals {
             metrics.add(
-                "gapless_worker_\(name)_total", .counter, "As gapless_\(name)_total, of this process alone since its start.", [.init(total)])
+                "gapless_worker_\(name)_total", .counter, "As gapless_\(name)_total, of this process alone since its start.",
+                [.init(total)])
         }
     }
 
@@ -84,7 +87,9 @@ struct MetricsReport {
             metrics.add(name, .gauge, help, apps.compactMap(value))
         }
         add("gapless_sessions_open", "Open HTTP/2 sessions to APNs.") { .init($0.sessions, ("app", $0.label)) }
-        add("gapless_streams_capacity", "Streams that the open sessions can have open in all.") { .init($0.capacity, ("app", $0.label)) }
+        add("gapless_streams_capacity", "Streams that the open sessions can have open in all.") {
+            .init($0.capacity, ("app", $0.label))
+        }
         add("gapless_streams_in_use", "Pushes on the wire.") { .init($0.streams, ("app", $0.label)) }
         add("gapless_app_in_flight", "Jobs that this process holds for the app.") { .init($0.held, ("app", $0.label)) }
         metrics.add(
@@ -95,7 +100,10 @@ struct MetricsReport {
         add("gapless_certificate_expiry_timestamp_seconds", "When the app's certificate expires.") { app in
             app.certificateExpires.map { .init($0, ("app", app.label)) }
         }
-        add("gapless_provider_token_age_seconds", "Age of the app's provider token; the next push that finds it 50 minutes old has a new one made.") { app in
+        add(
+            "gapless_provider_token_age_seconds",
+            "Age of the app's provider token; the next push that finds it 50 minutes old has a new one made."
+        ) { app in
             app.tokenAge.map { .init(seconds: $0 / .seconds(1), ("app", app.label)) }
         }
     }
@@ -108,7 +116,8 @@ struct MetricsReport {
             [.init(seconds: system.started)])
         metrics.add("process_resident_memory_bytes", .gauge, "Memory that is resident.", [.init(system.residentBytes)])
         metrics.add(
-            "process_cpu_seconds_total", .counter, "Processor time used, user and system.", [.init(seconds: system.processorSeconds)])
+            "process_cpu_seconds_total", .counter, "Processor time used, user and system.",
+            [.init(seconds: system.processorSeconds)])
     }
 }
 

@@ -16,7 +16,9 @@ enum Readiness {
         guard let notice else { return ["starting"] }
         let snapshot = notice.snapshot
         var faults: [String] = []
-        if now - notice.at >= patience { faults.append("the dispatcher has not turned for \((now - notice.at).roundedSeconds) s") }
+        if now - notice.at >= patience {
+            faults.append("the dispatcher has not turned for \((now - notice.at).roundedSeconds) s")
+        }
         if snapshot.isLeaving { faults.append("stopping: nothing new is claimed") }
         for list in snapshot.lists {
             if !list.isConnected {

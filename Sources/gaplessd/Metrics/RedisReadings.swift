@@ -31,7 +31,7 @@ final class RedisReadings: Sendable {
     private let finished = WakeUp()
     private let handle = Handle()
 
-    init(_ settings: Settings, tls: TLSContext?) throws(ThreadFailure) {
+    init(_ settings: Settings, tls: TLSContext?) throws(ThreadError) {
         state = Locked(State(settings: Self.queue(settings), tls: tls))
         let lists = settings.lists
         handle.thread = try OwnedThread(name: "metrics redis") { [self] in run(lists) }

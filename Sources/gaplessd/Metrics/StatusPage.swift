@@ -85,7 +85,8 @@ struct StatusPage {
     private var apps: String {
         guard let apps = notice?.snapshot.apps else { return "" }
         let rows = apps.map { app in
-            let state = app.hold.map { "<td class=\"bad\">held: \($0.kind.replacing("_", with: " ").forHTML)</td>" }
+            let state =
+                app.hold.map { "<td class=\"bad\">held: \($0.kind.replacing("_", with: " ").forHTML)</td>" }
                 ?? (app.capacity > 0 ? "<td class=\"good\">open</td>" : "<td class=\"bad\">no session</td>")
             let share = app.capacity > 0 ? Double(app.streams) / Double(app.capacity) * 100 : 0
             return """

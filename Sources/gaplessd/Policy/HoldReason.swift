@@ -16,7 +16,7 @@ enum HoldReason: Equatable, Sendable {
     case throttled(String)
 
     /// A session that ended for our credential's sake.
-    init?(_ fault: SessionFault) {
+    init?(_ fault: SessionError) {
         switch fault {
         case .dial(let text, isCredential: true): self = .credential(text)
         case .untrusted(let text): self = .untrusted(text)

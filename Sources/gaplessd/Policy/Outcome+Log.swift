@@ -29,7 +29,7 @@ extension Outcome {
     }
 }
 
-extension SessionFault {
+extension SessionError {
     /// Why a session ended, for people.
     var logText: String {
         switch self {

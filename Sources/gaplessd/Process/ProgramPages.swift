@@ -8,16 +8,17 @@ enum ProgramPages {
     ///
     /// Only segments that no process can write are touched: to drop a page that was written to would undo its writing (madvise(2)).
     static func release() {
-        _ = dl_iterate_phdr({ object, _, _ in
-            guard let object = object?.pointee else { return 0 }
-            let page = UInt(sysconf(CInt(_SC_PAGESIZE)))
-            for header in UnsafeBufferPointer(start: object.headers, count: Int(object.header_count))
-            where header.p_type == PT_LOAD && header.p_flags & UInt32(PF_W) == 0 {
-                let first = (UInt(object.base) + UInt(header.p_vaddr)) / page * page
-                let end = UInt(object.base) + UInt(header.p_vaddr) + UInt(header.p_memsz)
-                madvise(UnsafeMutableRawPointer(bitPattern: first), Int(end - first), MADV_DONTNEED)
-            }
-            return 0
-        }, nil)
+        _ = dl_iterate_phdr(
+            { object, _, _ in
+                guard let object = object?.pointee else { return 0 }
+                let page = UInt(sysconf(CInt(_SC_PAGESIZE)))
+                for header in UnsafeBufferPointer(start: object.headers, count: Int(object.header_count))
+                where header.p_type == PT_LOAD && header.p_flags & UInt32(PF_W) == 0 {
+                    let first = (UInt(object.base) + UInt(header.p_vaddr)) / page * page
+                    let end = UInt(object.base) + UInt(header.p_vaddr) + UInt(header.p_memsz)
+                    madvise(UnsafeMutableRawPointer(bitPattern: first), Int(end - first), MADV_DONTNEED)
+                }
+                return 0
+            }, nil)
     }
 }

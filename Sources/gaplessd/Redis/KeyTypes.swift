@@ -16,19 +16,22 @@ struct KeyTypes {
         self.init(listsOf: settings)
         for list in settings.lists {
             let keys = Keys(list: list)
-            let beside = [(keys.delayed, "zset"), (keys.dead, "list"), (keys.feedback, "list"), (keys.stats, "hash"), (keys.workers, "zset")]
+            let beside = [
+                (keys.delayed, "zset"), (keys.dead, "list"), (keys.feedback, "list"), (keys.stats, "hash"),
+                (keys.workers, "zset"),
+            ]
             kinds += (beside + keys.recovered.map { ($0, "list") }).map { ($0, $1, "redis_queue_key") }
         }
         if let results = settings.redis.resultsKey { kinds.append((results, "stream", "redis_results_key")) }
     }
 
     /// What is of another type, each with the setting that it comes of.
-    func faults(_ client: inout RedisClient) throws(RedisError) -> [SettingsFault] {
-        var faults: [SettingsFault] = []
+    func faults(_ client: inout RedisClient) throws(RedisError) -> [SettingsError] {
+        var faults: [SettingsError] = []
         for (key, kind, setting) in kinds {
             guard let type = try type(of: key, &client), type != kind, type != "none" else { continue }
             let problem = "the key \(key.printable) is a \(words(type)), not a \(words(kind))"
-            faults.append(SettingsFault(key: setting, problem: problem, remedy: Self.remedy))
+            faults.append(SettingsError(key: setting, problem: problem, remedy: Self.remedy))
         }
         return faults
     }

@@ -9,31 +9,31 @@ enum RedisAccess {
     /// For a dial, and for an answer.
     static let timeout = Duration.seconds(5)
 
-    static func open(_ settings: Settings) throws(ProbeFault) -> RedisClient {
+    static func open(_ settings: Settings) throws(ProbeError) -> RedisClient {
         var client = try connect(settings)
-        let wrong: [SettingsFault]
+        let wrong: [SettingsError]
         do throws(RedisError) {
             wrong = try KeyTypes(listsOf: settings).faults(&client)
         } catch {
-            throw ProbeFault(error, of: settings)
+            throw ProbeError(error, of: settings)
         }
         guard wrong.isEmpty else { throw .refused(settings, wrong.map(\.line)) }
         return client
     }
 
     /// As far as that it lets us in.
-    static func connect(_ settings: Settings) throws(ProbeFault) -> RedisClient {
+    static func connect(_ settings: Settings) throws(ProbeError) -> RedisClient {
         var queue = settings.queues[0]
         queue.timeout = timeout
         let tls = try tls(settings)
         do throws(RedisError) {
             return try RedisClient(settings: queue, tls: tls)
         } catch {
-            throw ProbeFault(error, of: settings)
+            throw ProbeError(error, of: settings)
         }
     }
 
-    private static func tls(_ settings: Settings) throws(ProbeFault) -> TLSContext? {
+    private static func tls(_ settings: Settings) throws(ProbeError) -> TLSContext? {
         do {
             return try settings.redis.tlsContext()
         } catch {
@@ -47,20 +47,21 @@ enum RedisAccess {
             var client = try open(settings)
             try body(&client)
         } catch RedisError.reply(let text) where text.firstRange(of: "WRONGTYPE") != nil {
-            throw ProbeFault.refused(settings, RedisRefusal.lines(text, settings)).told("redis")
+            throw ProbeError.refused(settings, RedisRefusal.lines(text, settings)).told("redis")
         } catch let error as RedisError {
-            throw ProbeFault(error, of: settings).told("redis")
-        } catch let fault as ProbeFault {
+            throw ProbeError(error, of: settings).told("redis")
+        } catch let fault as ProbeError {
             throw fault.told("redis")
         }
     }
 }
 
-extension ProbeFault {
+extension ProbeError {
     init(_ error: RedisError, of settings: Settings) {
         let place = settings.redis.server.text
         if case .reply(let text) = error {
-            self = error.isRefusal ? .refused("\(place): \(RedisRefusal.fault(text, settings).line)") : .failed("\(place): \(text)")
+            self =
+                error.isRefusal ? .refused("\(place): \(RedisRefusal.fault(text, settings).line)") : .failed("\(place): \(text)")
         } else if case .socket(.tls) = error {
             self = .failed("\(place): \(error)")
         } else {
@@ -68,7 +69,7 @@ extension ProbeFault {
         }
     }
 
-    static func refused(_ settings: Settings, _ faults: [String]) -> ProbeFault {
+    static func refused(_ settings: Settings, _ faults: [String]) -> ProbeError {
         .refused("\(settings.redis.server.text): \(faults.joined(separator: "; "))")
     }
 

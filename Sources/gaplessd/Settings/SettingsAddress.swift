@@ -43,7 +43,9 @@ extension HTTPProxy {
     static func lack(in text: String) -> String {
         if !text.lowercased().hasPrefix("http://") { return "does not begin with http://" }
         if !text.isWord { return "has a space or another character that no address has" }
-        if text.contains("@") { return "has no host and port behind the @, or no user before it (%40 stands for an @ in a password)" }
+        if text.contains("@") {
+            return "has no host and port behind the @, or no user before it (%40 stands for an @ in a password)"
+        }
         return "has no host and port behind http://"
     }
 

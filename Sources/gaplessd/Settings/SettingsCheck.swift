@@ -21,7 +21,8 @@ extension SettingsKey.Kind {
     /// A host with its port, as other programs have it in one.
     private static func portProblem(_ text: String) -> String? {
         guard !text.mayHoldSecret, let address = HostAndPort(text) else { return nil }
-        return "is \"\(text)\": the host is \"\(address.host)\", and the port belongs in redis_port, which would be \(address.port)"
+        return
+            "is \"\(text)\": the host is \"\(address.host)\", and the port belongs in redis_port, which would be \(address.port)"
     }
 
     private func isRight(_ value: JSONValue) -> Bool {
@@ -33,7 +34,8 @@ extension SettingsKey.Kind {
         case .secret: value.stringValue != nil
         // A NUL would cut the path short where the system reads it.
         case .path: value.stringValue.map { !$0.isEmpty && !$0.utf8.contains(0) } ?? false
-        case .appleID: value.stringValue.map { $0.utf8.count == 10 && $0.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber) } } ?? false
+        case .appleID:
+            value.stringValue.map { $0.utf8.count == 10 && $0.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber) } } ?? false
         case .apnsServer: value.stringValue.map { APNSServer($0) != nil } ?? false
         case .proxy: value.stringValue.map { HTTPProxy(url: $0) != nil } ?? false
         case .listenAddress: value.stringValue.map { $0 == "off" || HostAndPort(listening: $0) != nil } ?? false
@@ -90,12 +92,14 @@ extension JSONValue {
     var shown: String {
         switch self {
         case .string(""), .object, .null: kindName
-        case .string(let text) where text.mayHoldSecret: "a string with \"@\" or \"://\" in it, which is not shown, since it may hold a password"
+        case .string(let text) where text.mayHoldSecret:
+            "a string with \"@\" or \"://\" in it, which is not shown, since it may hold a password"
         case .string(let text): "\"\(text.cut(to: 60))\", a string"
         case .number(let digits): digits.cut(to: 30)
         case .bool(let flag): "\(flag)"
         case .array(let elements):
-            "an array" + (elements.isEmpty ? " without elements" : " of \(elements.map(\.shown).joined(separator: ", "))".cut(to: 100))
+            "an array"
+                + (elements.isEmpty ? " without elements" : " of \(elements.map(\.shown).joined(separator: ", "))".cut(to: 100))
         }
     }
 }

@@ -12,7 +12,7 @@ struct SettingsFile: Sendable {
     static let mostBytes = 16 << 20
 
     /// The members of the object that the file must hold.
-    func members() throws(SettingsRefusal) -> [JSONMember] {
+    func members() throws(SettingsErrors) -> [JSONMember] {
         if path.isEmpty { throw refusal("is no path", "the path of a file of settings would be right") }
         let bytes: [UInt8]
         do {
@@ -35,8 +35,8 @@ struct SettingsFile: Sendable {
         return members
     }
 
-    private func refusal(_ problem: String, _ remedy: String) -> SettingsRefusal {
-        SettingsRefusal(file: path, faults: [SettingsFault(key: "", problem: problem, remedy: remedy)])
+    private func refusal(_ problem: String, _ remedy: String) -> SettingsErrors {
+        SettingsErrors(file: path, faults: [SettingsError(key: "", problem: problem, remedy: remedy)])
     }
 
     /// Lines and columns count from 1, bytes from 0; a column is a byte.

@@ -10,7 +10,9 @@ extension SettingsReader {
         if !top.hasApps || top.mentionsCredential {
             apps += app(name: nil, top, top: top)
         } else if top.present.contains("apns_topic") {
-            fault("apns_topic", "is given without a credential", "a credential beside it, or a topic in each of apps, would be right")
+            fault(
+                "apns_topic", "is given without a credential",
+                "a credential beside it, or a topic in each of apps, would be right")
         }
         for (name, scope) in named { apps += app(name: name, scope, top: top) }
         return apps
@@ -53,7 +55,8 @@ extension SettingsReader {
         let address = scope.text("apns_server").flatMap(APNSServer.init)?.address ?? HostAndPort("", 0)
         var pool = PoolSettings(
             host: address.host, port: address.port, extraRootsPath: scope.text("apns_ca_path"),
-            proxy: scope.text("apns_proxy").flatMap { HTTPProxy(url: $0) }, sessions: top.integer("pool_size"), dialTimeout: scope.seconds("apns_dial_timeout"), dialBackoff: backoff,
+            proxy: scope.text("apns_proxy").flatMap { HTTPProxy(url: $0) }, sessions: top.integer("pool_size"),
+            dialTimeout: scope.seconds("apns_dial_timeout"), dialBackoff: backoff,
             requestTimeout: scope.seconds("apns_request_timeout"), keepAlive: scope.seconds("apns_keepalive"),
             maxConcurrentStreams: scope.integer("apns_max_concurrent_streams"),
             collectsAPNSIDs: top.text("redis_results_key") != nil)

@@ -4,7 +4,9 @@ extension SettingsReader {
     mutating func filter(_ top: SettingsScope) -> Settings.Filter? {
         var words = top.names("filter_words")
         for word in words where FilterWord(word) == nil {
-            fault("filter_words", "has \"\(word)\", in which there is nothing to find", "a word, or a beginning of words such as \"word*\", would be right")
+            fault(
+                "filter_words", "has \"\(word)\", in which there is nothing to find",
+                "a word, or a beginning of words such as \"word*\", would be right")
         }
         if let path = top.text("filter_words_path") { words += filterWords(path) }
         let action = WordFilter.Action(rawValue: top.text("filter_action") ?? "") ?? .drop

@@ -51,7 +51,8 @@ extension SettingsReader {
     /// One way to say where Redis is, not two that may differ.
     private mutating func redisServer(_ top: SettingsScope) -> QueueSettings.Server {
         let ways = [
-            ["redis_sentinels", "redis_sentinel_master"], ["redis_netaddress"], ["redis_socket_path"], ["redis_host", "redis_port"],
+            ["redis_sentinels", "redis_sentinel_master"], ["redis_netaddress"], ["redis_socket_path"],
+            ["redis_host", "redis_port"],
         ].compactMap { $0.first(where: top.present.contains) }
         if let first = ways.first, ways.count > 1 {
             let others = ways.dropFirst().joined(separator: " and ")
@@ -74,7 +75,8 @@ extension SettingsReader {
                 "the name that Sentinel knows the master by would be right beside it")
         }
         if isNamed && !isListed {
-            fault("redis_sentinel_master", "is given without redis_sentinels", "an array of \"host:port\" would be right beside it")
+            fault(
+                "redis_sentinel_master", "is given without redis_sentinels", "an array of \"host:port\" would be right beside it")
         }
         let addresses = top.names("redis_sentinels").compactMap(HostAndPort.init)
         guard !addresses.isEmpty, let master = top.text("redis_sentinel_master") else { return nil }
@@ -110,7 +112,8 @@ extension SettingsReader {
                 "both, or one PEM file with both as redis_cert_path, would be right")
         }
         let tls = Settings.Redis.TLS(
-            rootsPath: top.text("redis_ca_path"), certificatePath: top.text("redis_cert_path"), keyPath: top.text("redis_key_path"))
+            rootsPath: top.text("redis_ca_path"), certificatePath: top.text("redis_cert_path"),
+            keyPath: top.text("redis_key_path"))
         var loader = RedisTLSLoader()
         _ = loader.context(tls)
         for each in loader.faults { fault(each.key, each.problem, each.remedy) }

@@ -31,12 +31,14 @@ extension SettingsReader {
     }
 
     private mutating func unknown(_ name: String, in scope: SettingsScope) {
-        let known = SettingsTable.keys.filter { mayStand($0, in: scope) }.map(\.name)
+        let known =
+            SettingsTable.keys.filter { mayStand($0, in: scope) }.map(\.name)
             + SettingsTable.secretFiles.filter { mayStand($0.value, in: scope) }.map(\.key)
         if SettingsTable.byName[name] != nil || SettingsTable.secretFiles[name] != nil {
             fault(scope.prefix + name, "is a key of the whole daemon, not of one app", "it would be right at the top level")
         } else if let hint = name.nearest(among: known) {
-            let right = hint.isLikely ? "did you mean \(hint.name)?" : "the nearest is \(hint.name); a comment's name begins with _ or //"
+            let right =
+                hint.isLikely ? "did you mean \(hint.name)?" : "the nearest is \(hint.name); a comment's name begins with _ or //"
             fault(scope.prefix + name.orQuotes, "is no known key", right)
         }
     }
@@ -94,7 +96,8 @@ extension SettingsReader {
                     name, "names ${\(variable)}, which is not set in the environment", "a variable that is set would be right")
             case .empty(let variable):
                 fault(
-                    name, "names ${\(variable)}, which is empty in the environment", "a variable that is not empty would be right")
+                    name, "names ${\(variable)}, which is empty in the environment", "a variable that is not empty would be right"
+                )
             case .unclosed: fault(name, "has a ${ without its }", "${NAME} would be right")
             }
             return nil

@@ -5,16 +5,17 @@ extension Settings {
     /// Settings, and what the operator should know about them though nothing is wrong.
     struct Reading: Sendable, Equatable {
         var settings: Settings
-        var warnings: [SettingsFault]
+        var warnings: [SettingsError]
     }
 
     /// Reads a settings file and the secrets that it names, or says everything that is wrong with them.
-    static func read(_ file: SettingsFile) throws(SettingsRefusal) -> Reading {
+    static func read(_ file: SettingsFile) throws(SettingsErrors) -> Reading {
         let members = try file.members()
         var reader = SettingsReader(file: file)
         let settings = reader.settings(members)
         guard reader.faults.isEmpty, let settings else {
-            throw SettingsRefusal(file: file.path, faults: reader.faults, soundApps: reader.soundApps, looseFiles: reader.looseFiles)
+            throw SettingsErrors(
+                file: file.path, faults: reader.faults, soundApps: reader.soundApps, looseFiles: reader.looseFiles)
         }
         return Reading(settings: settings, warnings: reader.warnings)
     }
@@ -26,19 +27,19 @@ extension Settings {
 /// Turns a settings file into `Settings`, and collects every fault on the way.
 struct SettingsReader {
     let file: SettingsFile
-    private(set) var faults: [SettingsFault] = []
-    private(set) var warnings: [SettingsFault] = []
+    private(set) var faults: [SettingsError] = []
+    private(set) var warnings: [SettingsError] = []
     private(set) var soundApps: [Settings.App] = []
     private(set) var looseFiles: [Settings.LooseFiles] = []
 
     init(file: SettingsFile) { self.file = file }
 
     mutating func fault(_ key: String, _ problem: String, _ remedy: String) {
-        faults.append(SettingsFault(key: key, problem: problem, remedy: remedy))
+        faults.append(SettingsError(key: key, problem: problem, remedy: remedy))
     }
 
     mutating func warn(_ key: String, _ problem: String, _ remedy: String) {
-        warnings.append(SettingsFault(key: key, problem: problem, remedy: remedy))
+        warnings.append(SettingsError(key: key, problem: problem, remedy: remedy))
     }
 
     /// Files of an app with a fault, for who looks at them by themselves.

@@ -10,7 +10,8 @@ struct AuditCallTests {
     /// claimed = 2 sent + 1 retried + 3 dead + 1 released + 2 in flight.
     private func balance(_ stage: CallStage) throws {
         let keys = stage.keys
-        try stage.redis("HSET", keys.stats, "claimed", "9", "sent", "2", "retried", "1", "dead", "3", "released", "1", "born", "x")
+        try stage.redis(
+            "HSET", keys.stats, "claimed", "9", "sent", "2", "retried", "1", "dead", "3", "released", "1", "born", "x")
         try stage.redis("ZADD", keys.workers, "1", "w")
         try stage.redis("HSET", keys.worker("w"), "host", "web1")
         try stage.redis("HSET", keys.inflight("w"), "1", "{}", "2", "{}")
@@ -21,16 +22,18 @@ struct AuditCallTests {
         try balance(stage)
         let result = try stage.call("audit")
         #expect(result.status == 0)
-        #expect(result.lines == [
-            "list calls", "  claimed     9", "= sent        2", "+ retried     1", "+ postponed   0", "+ dead        3",
-            "+ expired     0", "+ released    1", "+ recovered   0", "+ in flight   2", "balances",
-        ])
-        #expect(try stage.call("audit", "--json").output == """
-            {"balanced": true, "unexplained": 0, "lists": [{"list": "calls", "claimed": 9, "sent": 2, "retried": 1, "postponed": 0, \
-            "dead": 3, "expired": 0, "released": 1, "recovered": 0, "in_flight": 2, "unexplained": 0, "stranded": [], \
-            "recordless_workers": [], "delayed_without_bar": 0, "unreadable_dead": 0, "foreign_keys": []}]}
+        #expect(
+            result.lines == [
+                "list calls", "  claimed     9", "= sent        2", "+ retried     1", "+ postponed   0", "+ dead        3",
+                "+ expired     0", "+ released    1", "+ recovered   0", "+ in flight   2", "balances",
+            ])
+        #expect(
+            try stage.call("audit", "--json").output == """
+                {"balanced": true, "unexplained": 0, "lists": [{"list": "calls", "claimed": 9, "sent": 2, "retried": 1, "postponed": 0, \
+                "dead": 3, "expired": 0, "released": 1, "recovered": 0, "in_flight": 2, "unexplained": 0, "stranded": [], \
+                "recordless_workers": [], "delayed_without_bar": 0, "unreadable_dead": 0, "foreign_keys": []}]}
 
-            """)
+                """)
     }
 
     @Test(arguments: [
@@ -58,8 +61,9 @@ struct AuditCallTests {
         try stage.redis("HSET", stage.keys.inflight("gone"), "7", "{}")
         let result = try stage.call("audit")
         #expect(result.status == 1)
-        #expect(result.lines.contains(
-            "note: in flight of worker gone, which is not registered, so that no other takes them over: 1"))
+        #expect(
+            result.lines.contains(
+                "note: in flight of worker gone, which is not registered, so that no other takes them over: 1"))
         let object = try JSONValue.parse(Array(try stage.call("audit", "--json").output.utf8))
         guard case .array(let lists) = object["lists"], case .array(let stranded) = lists[0]["stranded"] else {
             throw Unexpected("no lists")
@@ -78,12 +82,13 @@ struct AuditCallTests {
         try stage.redis("ZADD", keys.workers, "1", "ghost")
         let result = try stage.call("audit")
         #expect(result.status == 0)
-        #expect(result.lines.filter { $0.hasPrefix("note: ") } == [
-            "note: registered without a record; its jobs are taken over after the lease: ghost",
-            "note: delayed and not written by a daemon; they will go out as they stand: 1",
-            "note: dead letters that cannot be read, and that 'dead' leaves alone: 1",
-            "note: a key that no daemon makes: {calls}:gapless:mine",
-        ])
+        #expect(
+            result.lines.filter { $0.hasPrefix("note: ") } == [
+                "note: registered without a record; its jobs are taken over after the lease: ghost",
+                "note: delayed and not written by a daemon; they will go out as they stand: 1",
+                "note: dead letters that cannot be read, and that 'dead' leaves alone: 1",
+                "note: a key that no daemon makes: {calls}:gapless:mine",
+            ])
     }
 
     @Test func `numbers that nobody counts to are no crash`() throws {

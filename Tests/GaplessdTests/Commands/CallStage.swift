@@ -27,7 +27,8 @@ final class CallStage {
         self.lists = lists
         client = try RedisClient(settings: QueueSettings(list: lists[0], server: .unix(path: redis.socketPath)))
         settings = try CallStage.write(
-            ["redis_socket_path": redis.socketPath.quoted].merging(changes) { $1 }, lists: lists, to: folder.file("settings.json"))
+            ["redis_socket_path": redis.socketPath.quoted].merging(changes) { $1 }, lists: lists, to: folder.file("settings.json")
+        )
     }
 
     /// The files of the credential need not be there: calls to Redis read none.
@@ -57,7 +58,9 @@ final class CallStage {
     }
 
     /// Begins a call whose outputs go into files.
-    func start(_ call: String, _ arguments: [String], settings: String? = nil) throws -> (process: ChildProcess, out: String, err: String) {
+    func start(_ call: String, _ arguments: [String], settings: String? = nil) throws -> (
+        process: ChildProcess, out: String, err: String
+    ) {
         calls += 1
         let (out, err) = (folder.file("out\(calls)"), folder.file("err\(calls)"))
         let process = try ChildProcess(
@@ -100,7 +103,9 @@ final class CallStage {
         try flush()
     }
 
-    static func job(_ token: String, marks: String = "") -> String { #"{"token":"\#(token)","data":{"aps":{"alert":"x"}}\#(marks)}"# }
+    static func job(_ token: String, marks: String = "") -> String {
+        #"{"token":"\#(token)","data":{"aps":{"alert":"x"}}\#(marks)}"#
+    }
 
     static func letter(_ token: String, reason: String = "Unregistered", marks: String = "") -> [UInt8] {
         DeadLetter(

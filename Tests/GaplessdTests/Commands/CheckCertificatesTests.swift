@@ -19,7 +19,9 @@ struct CheckCertificatesTests {
         _ = try Credentials.make(request).write(to: self.folder.file(folder))
     }
 
-    private func check(_ members: String, _ call: [String] = ["check", "--offline"]) throws -> (Call, lines: [String], faults: [String]) {
+    private func check(_ members: String, _ call: [String] = ["check", "--offline"]) throws -> (
+        Call, lines: [String], faults: [String]
+    ) {
         let file = folder.file("settings.json")
         try File.write(#"{"redis_queue_key": "q", "apns_server": "sandbox", \#(members)}"#, to: file)
         let call = try Call(call + [file])
@@ -33,11 +35,12 @@ struct CheckCertificatesTests {
         #expect(call.status == 78)
         #expect(faults.count == 1 && faults.first?.hasPrefix("foo: is no known key; ") == true)
         #expect(lines.count == 5)
-        #expect(Array(lines.prefix(4)) == [
-            "app         (top level)", "certificate \(folder.file("client.pem"))",
-            "subject     UID = com.example.app, CN = Apple Push Services: com.example.app",
-            "topics      com.example.app, com.example.app.voip",
-        ])
+        #expect(
+            Array(lines.prefix(4)) == [
+                "app         (top level)", "certificate \(folder.file("client.pem"))",
+                "subject     UID = com.example.app, CN = Apple Push Services: com.example.app",
+                "topics      com.example.app, com.example.app.voip",
+            ])
         #expect(lines.last?.hasPrefix("expires     in 82") == true)
     }
 
@@ -78,10 +81,11 @@ struct CheckCertificatesTests {
         #expect(faults.count == 4, "\(faults)")
         let apps = lines.split(separator: "").map { Array($0) }
         #expect(Set(apps.map { $0[0] }) == Set(["wrongkey", "nokey", "half", "p12"].map { "app         \($0)" }))
-        #expect(Set(apps.map { "\($0[1].split(separator: "/").suffix(2).joined(separator: "/")) \($0[3])" }) == [
-            "a/client.pem topics      com.a", "b/client.pem topics      com.b", "c/client.pem topics      com.c",
-            "c/client.p12 topics      com.c",
-        ])
+        #expect(
+            Set(apps.map { "\($0[1].split(separator: "/").suffix(2).joined(separator: "/")) \($0[3])" }) == [
+                "a/client.pem topics      com.a", "b/client.pem topics      com.b", "c/client.pem topics      com.c",
+                "c/client.p12 topics      com.c",
+            ])
     }
 
     @Test func `Without its key the certificate with topics is told, wherever it stands in the chain`() throws {
@@ -94,10 +98,17 @@ struct CheckCertificatesTests {
     @Test func `A PKCS#12 file without its key tells whose certificate it holds`() throws {
         try make(["com.example.app"])
         let openssl = try ChildProcess(
-            "openssl", ["pkcs12", "-export", "-nokeys", "-in", folder.file("client.pem"), "-out", folder.file("bare.p12"), "-passout", "pass:x"])
+            "openssl",
+            [
+                "pkcs12", "-export", "-nokeys", "-in", folder.file("client.pem"), "-out", folder.file("bare.p12"), "-passout",
+                "pass:x",
+            ])
         #expect(openssl.wait(atMost: .seconds(30))?.status == 0)
         let (_, lines, faults) = try check(#""apns_p12_path": "bare.p12", "apns_p12_password": "x""#)
-        #expect(faults == ["apns_p12_path: \(folder.file("bare.p12")): the PKCS#12 file lacks the certificate or its private key; export both together"])
+        #expect(
+            faults == [
+                "apns_p12_path: \(folder.file("bare.p12")): the PKCS#12 file lacks the certificate or its private key; export both together"
+            ])
         #expect(lines.contains("topics      com.example.app"), "\(lines)")
     }
 
@@ -112,14 +123,17 @@ struct CheckCertificatesTests {
         try make(["com.example.app"])
         let own = #"{\#(Self.certificate), "apns_ca_path": "none.pem"}"#
         let apps = #""apps": {"a": {\#(Self.certificate)}, "b": {\#(Self.certificate)}, "own": \#(own)}"#
-        let missing = "\(folder.file("none.pem")) cannot be read: No such file or directory; a file that this user may read would be right"
+        let missing =
+            "\(folder.file("none.pem")) cannot be read: No such file or directory; a file that this user may read would be right"
         let expected = ["apns_ca_path: \(missing)", "apps.own.apns_ca_path: \(missing)"]
         #expect(try check(#""apns_ca_path": "none.pem", \#(apps)"#).faults == expected)
         #expect(try check(#""apns_ca_path": "none.pem", \#(Self.certificate), \#(apps)"#).faults == expected)
         try File.write("rubbish", to: folder.file("rubbish"))
-        #expect(try check(#""apns_ca_path": "rubbish", "apps": {"a": {\#(Self.certificate)}, "b": {\#(Self.certificate)}}"#).faults == [
-            "apns_ca_path: \(folder.file("rubbish")) holds no certificates; a PEM bundle of roots would be right"
-        ])
+        #expect(
+            try check(#""apns_ca_path": "rubbish", "apps": {"a": {\#(Self.certificate)}, "b": {\#(Self.certificate)}}"#).faults
+                == [
+                    "apns_ca_path: \(folder.file("rubbish")) holds no certificates; a PEM bundle of roots would be right"
+                ])
         // Also where the only app that inherits them is faulty itself.
         let half = try check(#""apns_ca_path": "none.pem", "apps": {"a": {"apns_p12_path": 5}}"#).faults
         #expect(half.count == 2 && half.last == expected[0], "\(half)")

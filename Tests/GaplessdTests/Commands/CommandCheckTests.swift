@@ -109,7 +109,10 @@ struct CommandCheckTests {
         _ = try client.command(["SET", "{low}:gapless:\(name)", "x"])
         let call = try Call(["check", try write(server: "localhost:\(simulator.port)", redis: redis.socketPath)])
         #expect(call.status == 78)
-        #expect(call.errors.contains("redis: refused: unix:\(redis.socketPath): redis_queue_key: the key {low}:gapless:\(name) is a string, not a "), "\(call.errors)")
+        #expect(
+            call.errors.contains(
+                "redis: refused: unix:\(redis.socketPath): redis_queue_key: the key {low}:gapless:\(name) is a string, not a "),
+            "\(call.errors)")
     }
 
     @Test func `A key that is no list is 78`() throws {
@@ -120,7 +123,9 @@ struct CommandCheckTests {
         _ = try client.command(["SET", "low", "x"])
         let call = try Call(["check", try write(server: "localhost:\(simulator.port)", redis: redis.socketPath)])
         #expect(call.status == 78)
-        #expect(call.errors.contains("redis: refused: unix:\(redis.socketPath): redis_queue_key: the key low is a string, not a list; another key "))
+        #expect(
+            call.errors.contains(
+                "redis: refused: unix:\(redis.socketPath): redis_queue_key: the key low is a string, not a list; another key "))
     }
 
     @Test func `A full Redis that evicts nothing is 69, for no producer can push`() throws {
@@ -169,7 +174,8 @@ struct CommandCheckTests {
 
     @Test(arguments: [
         ConnectProxy.Manner.silent, .closing, .answering("rubbish\n"), .answering("HTTP/1.1 200 OK\r\nServer: nginx\r\n\r\nok\n"),
-        .answering("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n"), .answering("HTTP/1.1 404 Not Found\r\nServer: gaplessd\r\n\r\n"),
+        .answering("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n"),
+        .answering("HTTP/1.1 404 Not Found\r\nServer: gaplessd\r\n\r\n"),
     ])
     func `A port that another program has is 78, as it is for the daemon`(manner: ConnectProxy.Manner) throws {
         let (simulator, redis) = (try simulator(), try RedisServer())
@@ -188,7 +194,11 @@ struct CommandCheckTests {
         #expect(try Call([file]).status == 78)
     }
 
-    @Test func `A folder that cannot keep provider tokens is warned of once, as at the daemon's start, and nothing is left in one that can`() throws {
+    @Test
+    func
+        `A folder that cannot keep provider tokens is warned of once, as at the daemon's start, and nothing is left in one that can`()
+        throws
+    {
         let (simulator, redis) = (try simulator(), try RedisServer())
         defer { simulator.stop() }
         let file = try write(server: "localhost:\(simulator.port)", redis: redis.socketPath)
@@ -197,12 +207,15 @@ struct CommandCheckTests {
             let warnings = try [["check", "--offline"], ["check"]].map { arguments in
                 let call = try Call(arguments + [file], environment: ["STATE_DIRECTORY": place])
                 #expect(call.status == 0)
-                return call.errors.split(separator: "\n").filter { $0.hasPrefix("warning: The provider token of the key SIMKEY0001 cannot be kept") }
+                return call.errors.split(separator: "\n").filter {
+                    $0.hasPrefix("warning: The provider token of the key SIMKEY0001 cannot be kept")
+                }
             }
             #expect(warnings.map(\.count) == [1, 1] && warnings[0] == warnings[1], "\(warnings)")
         }
         let state = folder.file("new/state")
-        #expect(!(try Call(["check", "--offline", file], environment: ["STATE_DIRECTORY": state])).errors.contains("cannot be kept"))
+        #expect(
+            !(try Call(["check", "--offline", file], environment: ["STATE_DIRECTORY": state])).errors.contains("cannot be kept"))
         #expect(folderEntries(folder.path).contains("new") == false)
     }
 }

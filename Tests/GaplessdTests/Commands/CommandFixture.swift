@@ -13,7 +13,8 @@ struct Call {
         let command = wrapper + [BuiltProducts.path("gaplessd")] + arguments
         let process = try ChildProcess(
             command[0], Array(command.dropFirst()),
-            environment: environment.merging(["STATE_DIRECTORY": folder.file("state")]) { given, _ in given }, standardOutput: .file(folder.file("out")),
+            environment: environment.merging(["STATE_DIRECTORY": folder.file("state")]) { given, _ in given },
+            standardOutput: .file(folder.file("out")),
             standardError: .file(folder.file("err")))
         status = process.wait(atMost: .seconds(30))?.status
         output = File.read(folder.file("out"))

@@ -15,19 +15,21 @@ struct DeadCallTests {
         let result = try stage.call("dead", "list")
         #expect(result.status == 0)
         let stamp = LocalTime.text(of: 1_795_218_609)
-        #expect(result.lines == [
-            "\(stamp)  410 Unregistered  ID 154  token aa  1 attempt  job of 43 bytes",
-            "\(stamp)  410 Unregistered  ID 154  token bb  1 attempt  job of 43 bytes", "unreadable, 12 bytes",
-        ])
+        #expect(
+            result.lines == [
+                "\(stamp)  410 Unregistered  ID 154  token aa  1 attempt  job of 43 bytes",
+                "\(stamp)  410 Unregistered  ID 154  token bb  1 attempt  job of 43 bytes", "unreadable, 12 bytes",
+            ])
     }
 
     @Test func `list --json prints the records as they are`() throws {
         let stage = try CallStage()
         try stage.bury(["aa"])
         try stage.redis("RPUSH", stage.keys.dead, "not a letter")
-        #expect(try stage.call("dead", "list", "--json").lines == [
-            String(decoding: CallStage.letter("aa"), as: UTF8.self), #"{"unreadable_base64": "bm90IGEgbGV0dGVy"}"#,
-        ])
+        #expect(
+            try stage.call("dead", "list", "--json").lines == [
+                String(decoding: CallStage.letter("aa"), as: UTF8.self), #"{"unreadable_base64": "bm90IGEgbGV0dGVy"}"#,
+            ])
     }
 
     @Test func `list picks by reason and limit, and obeys log_redact`() throws {
@@ -41,7 +43,9 @@ struct DeadCallTests {
 
     @Test func `one byte is a byte`() throws {
         let stage = try CallStage()
-        let letter = DeadLetter(reason: "x", status: nil, identifier: nil, token: nil, attempts: 1, at: 1_795_218_609, worker: "w", job: Array("j".utf8))
+        let letter = DeadLetter(
+            reason: "x", status: nil, identifier: nil, token: nil, attempts: 1, at: 1_795_218_609, worker: "w",
+            job: Array("j".utf8))
         _ = try stage.redis("RPUSH", stage.keys.dead, String(decoding: letter.record(), as: UTF8.self), "u")
         let lines = try stage.call("dead", "list").lines
         #expect(lines.map { $0.hasSuffix("1 attempt  job of 1 byte") } == [true, false])
@@ -54,9 +58,10 @@ struct DeadCallTests {
         try stage.bury(["cc"], reason: "BadDeviceToken")
         #expect(try stage.call("dead", "list", "--reason", "410 Unregistered").lines.count == 2)
         #expect(try stage.call("dead", "list", "--reason", "400 Unregistered").lines == [])
-        #expect(try stage.call("dead", "purge", "--reason", "410 Unregistered").lines == [
-            "2 dead letters to drop, reason 410 Unregistered", "2 dropped",
-        ])
+        #expect(
+            try stage.call("dead", "purge", "--reason", "410 Unregistered").lines == [
+                "2 dead letters to drop, reason 410 Unregistered", "2 dropped",
+            ])
     }
 
     @Test func `requeue puts jobs at the tail in their order, without the daemon's marks`() throws {
@@ -84,10 +89,11 @@ struct DeadCallTests {
         let purged = try stage.call("dead", "purge", "--reason", "Unregistered", "--limit", "1", "--json")
         #expect(purged.lines == [#"{"matched": 1, "changed": 1, "unreadable": 3}"#])
         let left = try stage.redis("LRANGE", stage.keys.dead, "0", "-1").items?.compactMap(\.bytes) ?? []
-        #expect(left == [
-            Array("unreadable aa".utf8), CallStage.letter("bb"), Array("unreadable bb".utf8), CallStage.letter("cc"),
-            CallStage.letter("cc", reason: "Expired"), Array("unreadable cc".utf8),
-        ])
+        #expect(
+            left == [
+                Array("unreadable aa".utf8), CallStage.letter("bb"), Array("unreadable bb".utf8), CallStage.letter("cc"),
+                CallStage.letter("cc", reason: "Expired"), Array("unreadable cc".utf8),
+            ])
     }
 
     @Test func `purge without options drops all without a question where nobody can be asked`() throws {
@@ -176,7 +182,8 @@ struct DeadInterruptedCallTests {
         let (two, _, _) = try stage.start("dead", ["requeue"])
         var trimmed: [String] = []
         while one.poll() == nil || two.poll() == nil {
-            if trimmed.count < 500, let letter = try stage.redis("LPOP", stage.keys.dead).bytes.flatMap(DeadLetter.init(record:)) {
+            if trimmed.count < 500, let letter = try stage.redis("LPOP", stage.keys.dead).bytes.flatMap(DeadLetter.init(record:))
+            {
                 trimmed.append(String(decoding: letter.job, as: UTF8.self))
             }
         }

@@ -25,18 +25,21 @@ struct EnqueueCallTests {
         let stage = try CallStage()
         let good = [CallStage.job("aa"), CallStage.job("bb"), #"{"tokens":["aa","zz"],"data":{}}"#]
         let lines = [
-            good[0], "", "nonsense", "  \t", #"{"token":"zz","data":{}}"#, good[1], #"{"token":"aa"}"#, #"{"tokens":["x","y"],"data":{}}"#,
+            good[0], "", "nonsense", "  \t", #"{"token":"zz","data":{}}"#, good[1], #"{"token":"aa"}"#,
+            #"{"tokens":["x","y"],"data":{}}"#,
             good[2], #"{"token":"aa","data":{},"app":"none"}"#, #"{"token":"aa","data":{"#,
         ]
         try File.write(lines.joined(separator: "\n"), to: stage.folder.file("jobs"))
         let result = try stage.shell("$G enqueue $S jobs")
         #expect(result.status == 65)
         #expect(result.output == "3 jobs pushed to calls, 6 bad lines\n")
-        #expect(result.errorLines == [
-            "jobs:3: expected '{' at byte 0", "jobs:5: token is not hex at byte 10", "jobs:7: data is missing",
-            "jobs:8: every token is not hex", "jobs:9: 1 of 2 tokens cannot be pushed, the first: token is not hex",
-            "jobs:10: app \"none\" is unknown at byte 30", "jobs:11: expected '}' at byte 22",
-        ].map { $0.replacing("jobs:11: expected '}' at byte 22", with: result.errorLines.last ?? "") })
+        #expect(
+            result.errorLines
+                == [
+                    "jobs:3: expected '{' at byte 0", "jobs:5: token is not hex at byte 10", "jobs:7: data is missing",
+                    "jobs:8: every token is not hex", "jobs:9: 1 of 2 tokens cannot be pushed, the first: token is not hex",
+                    "jobs:10: app \"none\" is unknown at byte 30", "jobs:11: expected '}' at byte 22",
+                ].map { $0.replacing("jobs:11: expected '}' at byte 22", with: result.errorLines.last ?? "") })
         #expect(result.errorLines.last?.hasPrefix("jobs:11: expected ") == true)
         #expect(try stage.elements("calls") == good)
     }
@@ -89,7 +92,8 @@ struct EnqueueCallTests {
         #expect(File.read(out) == "")
         let errors = File.read(err)
         #expect(errors.hasPrefix("redis: no answer: ") && errors.split(separator: "\n").count == 1, "\(errors)")
-        #expect(try #/; 1[01] jobs pushed to calls, and of [1-3] more it is not known\n/#.firstMatch(in: errors) != nil, "\(errors)")
+        #expect(
+            try #/; 1[01] jobs pushed to calls, and of [1-3] more it is not known\n/#.firstMatch(in: errors) != nil, "\(errors)")
     }
 
     @Test func `a Redis that takes no more ends it with 69, and what it has taken is said`() throws {
@@ -114,10 +118,11 @@ struct EnqueueCallTests {
         let (process, out, _) = try stage.start("enqueue", [stage.folder.file("large")])
         // Looked at while it runs: the peak that the kernel tells at the end begins with that of our own process.
         var peak = 0
-        #expect(waitUntil(atMost: .seconds(60)) {
-            peak = max(peak, processMemory(process.pid))
-            return process.poll() != nil
-        })
+        #expect(
+            waitUntil(atMost: .seconds(60)) {
+                peak = max(peak, processMemory(process.pid))
+                return process.poll() != nil
+            })
         #expect(File.read(out) == "10000 jobs pushed to calls\n")
         #expect(1..<64 << 20 ~= peak, "\(peak)")
     }

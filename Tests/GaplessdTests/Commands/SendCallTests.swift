@@ -25,7 +25,8 @@ struct SendCallTests {
             [
                 "apns_server": "\"localhost:\(simulator.port)\"", "apns_ca_path": "\"credentials/ca.pem\"",
                 "apns_auth_key_path": "\"credentials/AuthKey_SIMKEY0001.p8\"", "redis_socket_path": "\"/nonexistent\"",
-                "apps": #"{"other": {"apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001", "apns_topic": "com.example.other"}}"#,
+                "apps":
+                    #"{"other": {"apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001", "apns_topic": "com.example.other"}}"#,
             ], to: stage.folder.file("send.json"))
     }
 
@@ -45,7 +46,8 @@ struct SendCallTests {
 
     @Test func `hands over every header, and the payload as it stands`() throws {
         let result = try send(
-            "--token", "0a", "--data", #"{"aps":{"content-available":1},  "n":1.50}"#, "--topic", "com.example.other", "--priority", "1",
+            "--token", "0a", "--data", #"{"aps":{"content-available":1},  "n":1.50}"#, "--topic", "com.example.other",
+            "--priority", "1",
             "--expires-at", "4000000000", "--collapse-id", "one", "--apns-id", "123E4567-e89b-12d3-a456-426614174000", "--json")
         #expect(result.status == 0, "\(result.errors)")
         let answer = try JSONValue.parse(Array(result.output.utf8))
@@ -94,7 +96,9 @@ struct SendCallTests {
         #expect(result.errors.hasPrefix("Error: expiry is negative.\n"), "\(result.errors)")
     }
 
-    @Test(arguments: [("410", "Unregistered"), ("400", "BadDeviceToken"), ("503", "ServiceUnavailable"), ("429", "TooManyRequests")])
+    @Test(arguments: [
+        ("410", "Unregistered"), ("400", "BadDeviceToken"), ("503", "ServiceUnavailable"), ("429", "TooManyRequests"),
+    ])
     func `prints APNs' reason for a refused push, with 1`(status: String, reason: String) throws {
         simulator.plan(token: "0a", answers: [try Answer(status)])
         let result = try send("--token", "0a", "--alert", "x")
@@ -112,13 +116,16 @@ struct SendCallTests {
         simulator.plan(token: "0a", answers: [try Answer(fault)])
         let result = try send("--token", "0a", "--alert", "x")
         #expect(result.status == 69 && result.output == "")
-        #expect(result.errorLines.count == 1 && result.errors.hasPrefix("apns: ") && result.errors.contains("no answer"), "\(result.errors)")
+        #expect(
+            result.errorLines.count == 1 && result.errors.hasPrefix("apns: ") && result.errors.contains("no answer"),
+            "\(result.errors)")
     }
 
     @Test func `ends with 69 when nobody listens, and when TLS fails`() throws {
         let key = "\"credentials/AuthKey_SIMKEY0001.p8\""
         let untrusting = try CallStage.write(
-            ["apns_server": "\"localhost:\(simulator.port)\"", "apns_auth_key_path": key], to: stage.folder.file("untrusting.json"))
+            ["apns_server": "\"localhost:\(simulator.port)\"", "apns_auth_key_path": key],
+            to: stage.folder.file("untrusting.json"))
         let untrusted = try send("--token", "0a", "--alert", "x", settings: untrusting)
         #expect(untrusted.status == 69)
         #expect(untrusted.errorLines.count == 1 && untrusted.errors.contains("certificate"), "\(untrusted.errors)")
@@ -137,7 +144,10 @@ struct SendCallTests {
         (["--channel", "AAAA", "--alert", "x"], "--alert is for a device: a broadcast is given by --data."),
         (["--channel", "a b", "--data", "{}"], "channel is not base64."),
         (["--channel", "AAAA", "--data", "{}", "--collapse-id", "x"], "collapse_id is for tokens, not for a channel."),
-        (["--channel", "AAAA", "--data", "{}", "--topic", "com.example.app/.."], "topic is no bundle id, and a channel belongs to one."),
+        (
+            ["--channel", "AAAA", "--data", "{}", "--topic", "com.example.app/.."],
+            "topic is no bundle id, and a channel belongs to one."
+        ),
         (["--token", "xyz", "--alert", "x"], "token is not hex."),
         (["--token", "", "--alert", "x"], "token is empty."),
         (["--token", "0a", "--data", "[]"], "data is not an object."),
@@ -173,7 +183,8 @@ struct SendCallTests {
     }
 
     @Test func `wants a topic for an app that has none, whatever the top level has`() throws {
-        let bare = #"{"apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001"}"#
+        let bare =
+            #"{"apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001"}"#
         let path = try CallStage.write(
             [
                 "apns_server": "\"localhost:\(simulator.port)\"", "apns_ca_path": "\"credentials/ca.pem\"",
@@ -188,18 +199,22 @@ struct SendCallTests {
         (#", "apns_topic": "com.example.app""#, "--app or --topic is needed"), ("", "--app and --topic are needed"),
     ])
     func `wants an app where there are only named ones`(topic: String, sentence: String) throws {
-        let key = #""apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#
+        let key =
+            #""apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#
         let path = try CallStage.write(
             [
-                "apns_server": "\"localhost:\(simulator.port)\"", "apns_ca_path": "\"credentials/ca.pem\"", "apns_auth_key_path": nil,
+                "apns_server": "\"localhost:\(simulator.port)\"", "apns_ca_path": "\"credentials/ca.pem\"",
+                "apns_auth_key_path": nil,
                 "apns_auth_key_id": nil, "apns_team_id": nil, "apns_topic": nil,
                 "apps": "{\"beta\": {\(key)\(topic)}, \"gamma\": {\(key)}}",
             ], to: stage.folder.file("named.json"))
         let result = try send("--token", "0a", "--alert", "x", settings: path)
         #expect(result.status == 64)
         #expect(
-            result.errors.contains("Error: \(sentence): the settings have no credential at the top level, only apps (beta, gamma)."),
+            result.errors.contains(
+                "Error: \(sentence): the settings have no credential at the top level, only apps (beta, gamma)."),
             "\(result.errors)")
-        #expect(try send("--token", "0a", "--alert", "x", "--app", "beta", "--topic", "com.example.app", settings: path).status == 0)
+        #expect(
+            try send("--token", "0a", "--alert", "x", "--app", "beta", "--topic", "com.example.app", settings: path).status == 0)
     }
 }

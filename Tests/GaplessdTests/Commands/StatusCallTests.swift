@@ -23,7 +23,8 @@ struct StatusCallTests {
         try stage.redis("HSET", keys.stats, "claimed", "9", "sent", "2", "maybe_duplicate", "1")
         try stage.redis("ZADD", keys.workers, "1", "w")
         try stage.redis(
-            "HSET", keys.worker("w"), "host", "web1", "pid", "77", "version", "1.2.3", "started", "1795218609", "claimed", "9", "sent", "2")
+            "HSET", keys.worker("w"), "host", "web1", "pid", "77", "version", "1.2.3", "started", "1795218609", "claimed", "9",
+            "sent", "2")
         try stage.redis("HSET", keys.inflight("w"), "1", "{}", "2", "{}", "3", "{}", "4", "{}")
     }
 
@@ -40,7 +41,9 @@ struct StatusCallTests {
         #expect(numbers == [4, 4, 1, 2, 3, 1, 1])
         #expect(status["counters"]?["claimed"]?.integerValue == 9)
         #expect(status["counters"]?["maybe_duplicate"]?.integerValue == 1)
-        for counter in ["claimed", "sent", "retried", "resent", "dead", "expired", "released", "recovered", "fenced", "maybe_duplicate"] {
+        for counter in [
+            "claimed", "sent", "retried", "resent", "dead", "expired", "released", "recovered", "fenced", "maybe_duplicate",
+        ] {
             #expect(status["counters"]?[counter]?.integerValue != nil, "\(counter)")
         }
         guard case .array(let lists) = status["lists"] else { throw Unexpected(result.output) }
@@ -57,7 +60,9 @@ struct StatusCallTests {
         try stage.redis("ZADD", stage.keys.workers, "1", "w")
         try stage.redis("HSET", stage.keys.worker("w"), "host", "web1", "pid", "77", "version", "1.2.3", "started", "1795218609")
         let result = try stage.call("status", "--json")
-        #expect(result.output.contains(#""in_flight": 0, "claimed": 0, "sent": 0, "#) || result.output.contains(#""in_flight":0,"claimed":0,"sent":0,"#), "\(result.output)")
+        #expect(
+            result.output.contains(#""in_flight": 0, "claimed": 0, "sent": 0, "#)
+                || result.output.contains(#""in_flight":0,"claimed":0,"sent":0,"#), "\(result.output)")
         #expect(try stage.call("status").lines.contains("              0 in flight, claimed 0, sent 0"))
     }
 
@@ -198,7 +203,10 @@ struct CallFaultTests {
         for call in ["status", "audit"] {
             let result = try stage.call(call)
             #expect(result.status == 78)
-            #expect(result.errors.contains("redis_queue_key: the key \(stage.keys.delayed) is a string, not a sorted set (WRONGTYPE)"), "\(result.errors)")
+            #expect(
+                result.errors.contains(
+                    "redis_queue_key: the key \(stage.keys.delayed) is a string, not a sorted set (WRONGTYPE)"),
+                "\(result.errors)")
             #expect(result.errorLines.count == 1)
         }
     }
@@ -222,7 +230,10 @@ struct CallFaultTests {
         try stage.redis("SET", "calls", "a text")
         let result = try call(stage, words)
         #expect(result.status == 78)
-        #expect(result.errors == "redis: refused: unix:\(stage.redis.socketPath): redis_queue_key: the key calls is a string, not a list; another key in the settings, or none there in Redis, would be right\n")
+        #expect(
+            result.errors
+                == "redis: refused: unix:\(stage.redis.socketPath): redis_queue_key: the key calls is a string, not a list; another key in the settings, or none there in Redis, would be right\n"
+        )
     }
 
     @Test func `tries every address of a host`() throws {
@@ -240,10 +251,13 @@ struct CallFaultTests {
         let result = try call(stage, words)
         #expect(result.status == 78)
         #expect(result.errorLines.count == 2, "\(result.errors)")
-        #expect(result.errors.contains("settings.json: pool_size: ") && result.errors.contains("settings.json: redis_lease: "), "\(result.errors)")
+        #expect(
+            result.errors.contains("settings.json: pool_size: ") && result.errors.contains("settings.json: redis_lease: "),
+            "\(result.errors)")
     }
 
-    @Test(arguments: ["status", "audit", "dead", "enqueue", "send"]) func `ends with 64 on an unknown option`(call: String) throws {
+    @Test(arguments: ["status", "audit", "dead", "enqueue", "send"]) func `ends with 64 on an unknown option`(call: String) throws
+    {
         let stage = try CallStage()
         #expect(try stage.call(call, "--bogus").status == 64)
     }

@@ -26,7 +26,10 @@ struct CertificateWatchTests {
             -743: "expires in 30 days", -191: "expires in 7 days", -47: "expires in 1 day", 1: "has expired, and APNs refuses it",
         ]
         #expect(
-            warned == expected.mapValues { "apns_cert_path: the certificate \($0); a new one from the developer account would be right" })
+            warned
+                == expected.mapValues {
+                    "apns_cert_path: the certificate \($0); a new one from the developer account would be right"
+                })
     }
 
     @Test func `what the start has said is not said again`() {

@@ -41,10 +41,11 @@ final class ClusterStage {
     private static func node(_ secure: SecureRedis?) throws -> Node {
         let port = FreePort.pick()
         let way = secure?.options(port: port, for: "tls-cluster") ?? ["--port", String(port)]
-        let server = try RedisServer(options: way + [
-            "--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
-            "--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0",
-        ])
+        let server = try RedisServer(
+            options: way + [
+                "--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
+                "--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0",
+            ])
         var client = try RedisClient(settings: QueueSettings(list: "none", server: .unix(path: server.socketPath)))
         return Node(port: port, server: server, id: try client.command(["CLUSTER", "MYID"]).text ?? "")
     }

@@ -24,7 +24,9 @@ struct WordFilterTests {
         #expect(masked(text, by: ["badword"]) == expected)
     }
 
-    @Test(arguments: [#""badwords""#, #""unbadword""#, #""badword2""#, #""badwordé""#, "\"badword\u{301}\"", #""bad word""#, #""ba\tdword""#])
+    @Test(arguments: [
+        #""badwords""#, #""unbadword""#, #""badword2""#, #""badwordé""#, "\"badword\u{301}\"", #""bad word""#, #""ba\tdword""#,
+    ])
     func `leaves a longer word alone`(text: String) {
         #expect(masked(text, by: ["badword"]) == nil)
     }
@@ -39,8 +41,10 @@ struct WordFilterTests {
     }
 
     @Test(arguments: [
-        (#""\u0062adword""#, #""*******""#), (#""\u0042\u0041\u0044word""#, #""*******""#), (#""x\nbadword\/y""#, #""x\n*******\/y""#),
-        (#""\"badword\"""#, #""\"*******\"""#), (#""\\badword""#, #""\\*******""#), (#""\ud83d\ude00badword""#, #""\ud83d\ude00*******""#),
+        (#""\u0062adword""#, #""*******""#), (#""\u0042\u0041\u0044word""#, #""*******""#),
+        (#""x\nbadword\/y""#, #""x\n*******\/y""#),
+        (#""\"badword\"""#, #""\"*******\"""#), (#""\\badword""#, #""\\*******""#),
+        (#""\ud83d\ude00badword""#, #""\ud83d\ude00*******""#),
         (#""\ud83dbadword""#, #""\ud83d*******""#),
     ])
     func `sees through escapes, and leaves those outside of words as they are`(text: String, expected: String) {
@@ -102,7 +106,8 @@ struct WordFilterTests {
             let sentence = text(0...40)
             let expected = Self.slowly(sentence, words)
             let quoted = JSONValue.string(sentence).line
-            #expect(masked(quoted, by: words) ?? quoted == JSONValue.string(expected).line, "seed \(seed): \(words) in \(sentence)")
+            #expect(
+                masked(quoted, by: words) ?? quoted == JSONValue.string(expected).line, "seed \(seed): \(words) in \(sentence)")
         }
     }
 
@@ -113,7 +118,8 @@ struct WordFilterTests {
         var marks = [Bool](repeating: false, count: text.count)
         for word in words.compactMap(FilterWord.init) {
             let wanted = word.text.unicodeScalars.map(CaseFolding.form)
-            for first in text.indices where first + wanted.count <= text.count && Array(text[first..<first + wanted.count]) == wanted {
+            for first in text.indices
+            where first + wanted.count <= text.count && Array(text[first..<first + wanted.count]) == wanted {
                 let end = first + wanted.count
                 let isCutAtStart = first > 0 && scalars[first - 1].joinsWords && scalars[first].joinsWords
                 let isCutAtEnd = end < text.count && scalars[end - 1].joinsWords && scalars[end].joinsWords

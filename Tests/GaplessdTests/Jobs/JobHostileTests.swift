@@ -10,7 +10,8 @@ struct JobHostileTests {
         #"{"token":"ab","token":"cd","data":{"aps":{"content-available":1}},"app":"a","topic":"t","collapse_id":"c","priority":5,"_gapless_deadline":77}"#,
     ]
     private static let pieces = [
-        "{", "}", "[", "]", ",", ":", "\"", "\\", "\\u0000", "\u{0}", "null", "-1", "1e999", "99999999999999999999", #""token":"#, #""data":{},"#,
+        "{", "}", "[", "]", ",", ":", "\"", "\\", "\\u0000", "\u{0}", "null", "-1", "1e999", "99999999999999999999", #""token":"#,
+        #""data":{},"#,
         #""tokens":["ab"],"#, #""_gapless_RETRYING":-5,"#, #""_gapless_deadline":9223372036854775807,"#, "\"\"", "é", "../",
     ]
 
@@ -27,7 +28,8 @@ struct JobHostileTests {
         for _ in 0..<10_000 {
             var bytes = Array(Self.jobs[below(Self.jobs.count)].utf8)
             for _ in 0...below(3) {
-                let start = below(bytes.count), end = min(bytes.count, start + below(12))
+                let start = below(bytes.count)
+                let end = min(bytes.count, start + below(12))
                 switch below(4) {
                 case 0: bytes.removeSubrange(start..<end)
                 case 1: bytes[start] = UInt8(below(256))
@@ -58,11 +60,14 @@ struct JobHostileTests {
 
     @Test func `nest as deep as they like and are as large as they like`() {
         var reader = JobReader(retryLimit: 3, appNames: [])
-        let deep = Array("{\"token\":\"ab\",\"x\":".utf8) + [UInt8](repeating: UInt8(ascii: "["), count: 100_000)
+        let deep =
+            Array("{\"token\":\"ab\",\"x\":".utf8) + [UInt8](repeating: UInt8(ascii: "["), count: 100_000)
             + [UInt8](repeating: UInt8(ascii: "]"), count: 100_000) + Array(",\"data\":{}}".utf8)
         #expect((try? reader.read(deep)) != nil)
         #expect(Job.redacted(deep).count == deep.count - ",\"data\":{}".utf8.count)
-        let large = Array("{\"token\":\"ab\",\"x\":\"".utf8) + [UInt8](repeating: UInt8(ascii: "x"), count: 20 << 20) + Array("\",\"data\":{}}".utf8)
+        let large =
+            Array("{\"token\":\"ab\",\"x\":\"".utf8) + [UInt8](repeating: UInt8(ascii: "x"), count: 20 << 20)
+            + Array("\",\"data\":{}}".utf8)
         #expect((try? reader.read(large)) != nil)
     }
 }

@@ -7,24 +7,24 @@ private let token = "071c09ab"
 /// The job of the original's README: a token of 63 digits.
 private let sample = #"{"token":"\#(String(repeating: "a1f", count: 21))","data":{"aps":{"alert":"Hello"}}}"#
 
-private func read(_ text: String, retryLimit: Int = 3, apps: Set<String> = ["beta", "main app"]) throws(JobFault) -> Job {
+private func read(_ text: String, retryLimit: Int = 3, apps: Set<String> = ["beta", "main app"]) throws(JobError) -> Job {
     var reader = JobReader(retryLimit: retryLimit, appNames: apps)
     return try reader.read(Array(text.utf8))
 }
 
 /// A job with these further members.
-private func job(with members: String) throws(JobFault) -> Job {
+private func job(with members: String) throws(JobError) -> Job {
     try read(#"{"token":"\#(token)","data":{"aps":{"alert":"x"}},\#(members)}"#)
 }
 
-private func job(withData data: String) throws(JobFault) -> Job {
+private func job(withData data: String) throws(JobError) -> Job {
     try read(#"{"token":"\#(token)","data":\#(data)}"#)
 }
 
 private func text(_ job: Job, _ range: Range<Int>) -> String { String(decoding: job.bytes[range], as: UTF8.self) }
 
 /// What reading throws, as text; "" where it does not throw.
-private func fault(_ read: () throws(JobFault) -> Job) -> String {
+private func fault(_ read: () throws(JobError) -> Job) -> String {
     do {
         _ = try read()
         return ""
@@ -49,7 +49,8 @@ struct JobReaderTests {
     }
 
     @Test func `every member is read, in any order and between any white space`() throws {
-        let job = try read("""
+        let job = try read(
+            """
             { "not_before" : 1.5e3 , "_gapless_deadline":-5, "apns_id":"0A1B2C3D-0000-1111-2222-333344445555" ,
               "collapse_id":"c\\u0061t", "priority":1,"push_type":"pushtotalk","topic":"com.example.beta", "app":"beta", "unknown":[{}],
               "expiry":60, "_gapless_RETRYING": 2, "identifier":"id \\"1\\"", "data": { "aps" : [ 1.50 ] } , "token":"ABcd0" }
@@ -59,36 +60,48 @@ struct JobReaderTests {
         #expect(job.topic == "com.example.beta" && job.app == "beta" && job.expiry == .after(60) && job.attempts == 2)
         #expect(job.identifierJSON == Array(#""id \"1\"""#.utf8))
         #expect(text(job, job.data) == "{ \"aps\" : [ 1.50 ] }")
-        guard case .token(let digits) = job.target else { throw JobFault.structure("no token") }
+        guard case .token(let digits) = job.target else { throw JobError.structure("no token") }
         #expect(text(job, digits) == "ABcd0")
     }
 
     @Test(arguments: [
-        ("", "expected '{' at byte 0"), ("[]", "expected '{' at byte 0"), ("null", "expected '{' at byte 0"), ("{", "expected a key or '}' at byte 1"),
-        (#"{"token":"071c"  "data":{}}"#, "expected ',' at byte 17"), (#"{"token":"07","data":{}} x"#, "expected nothing more at byte 25"),
-        (#"{"token":"07","data":{"a":01}}"#, "expected ',' or '}' at byte 27"), (#"{"data":{"aps":{"alert":"#, "expected a value at byte 24"),
-        (#"{"token":1 "data":[}"#, "expected ',' at byte 11"), ("{\"token\":\"0\n\"}", "expected an escape instead of a control character at byte 11"),
+        ("", "expected '{' at byte 0"), ("[]", "expected '{' at byte 0"), ("null", "expected '{' at byte 0"),
+        ("{", "expected a key or '}' at byte 1"),
+        (#"{"token":"071c"  "data":{}}"#, "expected ',' at byte 17"),
+        (#"{"token":"07","data":{}} x"#, "expected nothing more at byte 25"),
+        (#"{"token":"07","data":{"a":01}}"#, "expected ',' or '}' at byte 27"),
+        (#"{"data":{"aps":{"alert":"#, "expected a value at byte 24"),
+        (#"{"token":1 "data":[}"#, "expected ',' at byte 11"),
+        ("{\"token\":\"0\n\"}", "expected an escape instead of a control character at byte 11"),
     ])
     func `what is no JSON object is named by its byte, before anything else`(json: String, expected: String) {
-        #expect(fault { () throws(JobFault) in try read(json) } == "unmarshal: \(expected)")
+        #expect(fault { () throws(JobError) in try read(json) } == "unmarshal: \(expected)")
     }
 
     @Test(arguments: [
         ("{}", "token is missing"), (#"{"data":{}}"#, "token is missing"), (#"{"token":null,"data":{}}"#, "token is missing"),
-        (#"{"token":"ab","token":null,"data":{}}"#, "token is missing"), (#"{"token":7,"data":{}}"#, "token is not a string at byte 9"),
-        (#"{"token":["ab"],"data":{}}"#, "token is not a string at byte 9"), (#"{"token":"","data":{}}"#, "token is empty at byte 9"),
-        (#"{"token":"abxd","data":{}}"#, "token is not hex at byte 12"), (#"{"token":"a\u0062\u000063","data":{}}"#, "token is not hex at byte 17"),
-        (#"{"token":"a\/b","data":{}}"#, "token is not hex at byte 11"), (#"{"token":"\ud83d\ude00","data":{}}"#, "token is not hex at byte 10"),
+        (#"{"token":"ab","token":null,"data":{}}"#, "token is missing"),
+        (#"{"token":7,"data":{}}"#, "token is not a string at byte 9"),
+        (#"{"token":["ab"],"data":{}}"#, "token is not a string at byte 9"),
+        (#"{"token":"","data":{}}"#, "token is empty at byte 9"),
+        (#"{"token":"abxd","data":{}}"#, "token is not hex at byte 12"),
+        (#"{"token":"a\u0062\u000063","data":{}}"#, "token is not hex at byte 17"),
+        (#"{"token":"a\/b","data":{}}"#, "token is not hex at byte 11"),
+        (#"{"token":"\ud83d\ude00","data":{}}"#, "token is not hex at byte 10"),
         (#"{"token":"\#(String(repeating: "\\u0061", count: 1001))","data":{}}"#, "token is longer than 1000 digits at byte 9"),
-        (#"{"token":"<ab>","data":{}}"#, "token is not hex at byte 10"), (#"{"token":"ab/../cd","data":{}}"#, "token is not hex at byte 12"),
-        (#"{"token":"ａ","data":{}}"#, "token is not hex at byte 10"), (#"{"token":"ab","tokens":["ab"],"data":{}}"#, "token and tokens are both given at byte 23"),
-        (#"{"tokens":"ab","data":{}}"#, "tokens is not an array at byte 10"), (#"{"tokens":[ ],"data":{}}"#, "tokens is empty at byte 10"),
+        (#"{"token":"<ab>","data":{}}"#, "token is not hex at byte 10"),
+        (#"{"token":"ab/../cd","data":{}}"#, "token is not hex at byte 12"),
+        (#"{"token":"ａ","data":{}}"#, "token is not hex at byte 10"),
+        (#"{"token":"ab","tokens":["ab"],"data":{}}"#, "token and tokens are both given at byte 23"),
+        (#"{"tokens":"ab","data":{}}"#, "tokens is not an array at byte 10"),
+        (#"{"tokens":[ ],"data":{}}"#, "tokens is empty at byte 10"),
         (#"{"token":"ab"}"#, "data is missing"), (#"{"token":"ab","data":null}"#, "data is missing"),
-        (#"{"token":"ab","data":{},"data":null}"#, "data is missing"), (#"{"token":"ab","data":"{}"}"#, "data is not an object at byte 21"),
+        (#"{"token":"ab","data":{},"data":null}"#, "data is missing"),
+        (#"{"token":"ab","data":"{}"}"#, "data is not an object at byte 21"),
         (#"{"token":"ab","data":[{}]}"#, "data is not an object at byte 21"),
     ])
     func `what is no job says why and where`(json: String, expected: String) {
-        #expect(fault { () throws(JobFault) in try read(json) } == expected)
+        #expect(fault { () throws(JobError) in try read(json) } == expected)
     }
 
     @Test func `a token is its text, whatever escapes it is written with`() throws {
@@ -105,7 +118,10 @@ struct JobReaderTests {
         #expect(many.tokens.map { many.text(of: $0) } == ["ab", "a/", "cd"])
     }
 
-    @Test(arguments: [("1795338849000", true), ("100000000000", true), ("99999999999", false), ("1795338849.5", false), ("-1795338849000", false)])
+    @Test(arguments: [
+        ("1795338849000", true), ("100000000000", true), ("99999999999", false), ("1795338849.5", false),
+        ("-1795338849000", false),
+    ])
     func `a time in milliseconds is told from one in seconds`(time: String, isHinted: Bool) throws {
         #expect((try job(with: #""not_before":\#(time)"#).notBeforeHint != nil) == isHinted)
     }
@@ -117,56 +133,83 @@ struct JobReaderTests {
 
     @Test func `a dead letter names a token by its text`() {
         #expect(JobReader.identity(of: Array(#"{"token":"\u0061x"}"#.utf8)).token == "ax")
-        #expect(JobReader.identity(of: Array(#"{"token":"\#(String(repeating: "\\u0061", count: 1000))"}"#.utf8)).token?.utf8.count == 1000)
+        #expect(
+            JobReader.identity(of: Array(#"{"token":"\#(String(repeating: "\\u0061", count: 1000))"}"#.utf8)).token?.utf8.count
+                == 1000)
         #expect(JobReader.identity(of: Array(#"{"token":"\#(String(repeating: "a", count: 1001))"}"#.utf8)).token == nil)
     }
 
     @Test(arguments: [
-        (#""identifier":1.0"#, "identifier is neither an integer nor a string"), (#""identifier":true"#, "identifier is neither an integer nor a string"),
-        (#""identifier":{}"#, "identifier is neither an integer nor a string"), (#""identifier":18446744073709551616"#, "identifier is beyond 64 bits"),
+        (#""identifier":1.0"#, "identifier is neither an integer nor a string"),
+        (#""identifier":true"#, "identifier is neither an integer nor a string"),
+        (#""identifier":{}"#, "identifier is neither an integer nor a string"),
+        (#""identifier":18446744073709551616"#, "identifier is beyond 64 bits"),
         (#""identifier":-9223372036854775809"#, "identifier is beyond 64 bits"), (#""expiry":"60""#, "expiry is not an integer"),
-        (#""expiry":1e3"#, "expiry is not an integer"), (#""expiry":60.0"#, "expiry is not an integer"), (#""expiry":-1"#, "expiry is negative"),
+        (#""expiry":1e3"#, "expiry is not an integer"), (#""expiry":60.0"#, "expiry is not an integer"),
+        (#""expiry":-1"#, "expiry is negative"),
         (#""expiry":9223372036854775808"#, "expiry is beyond 64 bits"), (#""expires_at":1.5"#, "expires_at is not an integer"),
-        (#""priority":7"#, "priority is not 1, 5 or 10"), (#""priority":"10""#, "priority is not 1, 5 or 10"), (#""priority":10.0"#, "priority is not 1, 5 or 10"),
+        (#""priority":7"#, "priority is not 1, 5 or 10"), (#""priority":"10""#, "priority is not 1, 5 or 10"),
+        (#""priority":10.0"#, "priority is not 1, 5 or 10"),
         (#""not_before":"soon""#, "not_before is not a number"), (#""not_before":1e999"#, "not_before is out of range"),
-        (#""not_before":-1e300"#, "not_before is out of range"), (#""topic":5"#, "topic is not a string"), (#""topic":"""#, "topic is empty"),
+        (#""not_before":-1e300"#, "not_before is out of range"), (#""topic":5"#, "topic is not a string"),
+        (#""topic":"""#, "topic is empty"),
         (#""topic":"a\u0000""#, "topic has a control character"), (#""topic":"a\r\nb: c""#, "topic has a control character"),
-        (#""push_type":"a\u007f""#, "push_type has a control character"), (#""push_type":"\u0085""#, "push_type has a control character"),
-        (#""push_type":"""#, "push_type is empty"), (#""push_type":[]"#, "push_type is not a string"), (#""topic":" a""#, "topic begins or ends with a space"),
+        (#""push_type":"a\u007f""#, "push_type has a control character"),
+        (#""push_type":"\u0085""#, "push_type has a control character"),
+        (#""push_type":"""#, "push_type is empty"), (#""push_type":[]"#, "push_type is not a string"),
+        (#""topic":" a""#, "topic begins or ends with a space"),
         (#""collapse_id":"a ""#, "collapse_id begins or ends with a space"), (#""collapse_id":"""#, "collapse_id is empty"),
-        (#""collapse_id":1"#, "collapse_id is not a string"), (#""app":"gamma""#, "app \"gamma\" is unknown"), (#""app":"""#, "app is empty"),
-        (#""app":"x\n""#, "app has a control character"), (#""app":3"#, "app is not a string"), (#""apns_id":"""#, "apns_id is empty"),
-        (#""apns_id":"0a1b2c3d00001111222233334444555""#, "apns_id is not a UUID"), (#""apns_id":"{0a1b2c3d-0000-1111-2222-333344445555}""#, "apns_id is not a UUID"),
-        (#""apns_id":"0a1b2c3d-0000-1111-2222-33334444555g""#, "apns_id is not a UUID"), (#""apns_id":"0a1b2c3d-0000-1111-2222-3333444455é""#, "apns_id is not a UUID"),
+        (#""collapse_id":1"#, "collapse_id is not a string"), (#""app":"gamma""#, "app \"gamma\" is unknown"),
+        (#""app":"""#, "app is empty"),
+        (#""app":"x\n""#, "app has a control character"), (#""app":3"#, "app is not a string"),
+        (#""apns_id":"""#, "apns_id is empty"),
+        (#""apns_id":"0a1b2c3d00001111222233334444555""#, "apns_id is not a UUID"),
+        (#""apns_id":"{0a1b2c3d-0000-1111-2222-333344445555}""#, "apns_id is not a UUID"),
+        (#""apns_id":"0a1b2c3d-0000-1111-2222-33334444555g""#, "apns_id is not a UUID"),
+        (#""apns_id":"0a1b2c3d-0000-1111-2222-3333444455é""#, "apns_id is not a UUID"),
     ])
     func `a member out of its bounds is a fault`(member: String, expected: String) {
-        let fault = fault { () throws(JobFault) in try job(with: member) }
-        let offset = #"{"token":"071c09ab","data":{"aps":{"alert":"x"}},"#.utf8.count + member.utf8.prefix { $0 != UInt8(ascii: ":") }.count + 1
+        let fault = fault { () throws(JobError) in try job(with: member) }
+        let offset =
+            #"{"token":"071c09ab","data":{"aps":{"alert":"x"}},"#.utf8.count
+            + member.utf8.prefix { $0 != UInt8(ascii: ":") }.count + 1
         #expect(fault == "\(expected) at byte \(offset)")
     }
 
-    @Test(arguments: ["identifier", "expiry", "expires_at", "app", "topic", "push_type", "priority", "collapse_id", "apns_id", "not_before", "tokens", "_gapless_RETRYING", "_gapless_deadline"])
+    @Test(arguments: [
+        "identifier", "expiry", "expires_at", "app", "topic", "push_type", "priority", "collapse_id", "apns_id", "not_before",
+        "tokens", "_gapless_RETRYING", "_gapless_deadline",
+    ])
     func `null is as if the key were absent`(key: String) throws {
         let plain = try job(with: #""x":0"#)
         let job = try job(with: #""\#(key)":7,"\#(key)":null"#)
-        #expect(job.identifier == nil && job.expiry == plain.expiry && job.app == nil && job.topic == nil && job.pushType == "alert")
-        #expect(job.priority == 10 && job.collapseID == nil && job.apnsID == nil && job.notBefore == nil && job.attempts == 0 && job.deadline == nil)
+        #expect(
+            job.identifier == nil && job.expiry == plain.expiry && job.app == nil && job.topic == nil && job.pushType == "alert")
+        #expect(
+            job.priority == 10 && job.collapseID == nil && job.apnsID == nil && job.notBefore == nil && job.attempts == 0
+                && job.deadline == nil)
         #expect(job.target == plain.target)
     }
 
     @Test func `of a duplicate key the last counts, escaped or not`() throws {
-        let job = try read(#"{"token":5,"data":[],"priority":3,"\u0074oken":"ab","d\u0061ta":{"a":1},"priority":5,"expiry":1,"\u0065xpiry":2}"#)
+        let job = try read(
+            #"{"token":5,"data":[],"priority":3,"\u0074oken":"ab","d\u0061ta":{"a":1},"priority":5,"expiry":1,"\u0065xpiry":2}"#)
         #expect(text(job, try #require(job.tokens.first).digits) == "ab")
         #expect(text(job, job.data) == #"{"a":1}"#)
         #expect(job.priority == 5 && job.expiry == .after(2))
     }
 
     @Test func `keys that only resemble ours are ignored`() throws {
-        let job = try read(#"{"token":"ab","data":{},"Priority":3,"tokem":1,"topik":1,"xxxx":1,"":1,"_gapless_RETRYINg":9,"_gapless_deadlinE":9,"apns-id":4,"identifieR":[],"not_befora":"x","expires_af":0.5,"collapse_iD":0,"push_typE":0,"app ":0,"apq":0}"#)
+        let job = try read(
+            #"{"token":"ab","data":{},"Priority":3,"tokem":1,"topik":1,"xxxx":1,"":1,"_gapless_RETRYINg":9,"_gapless_deadlinE":9,"apns-id":4,"identifieR":[],"not_befora":"x","expires_af":0.5,"collapse_iD":0,"push_typE":0,"app ":0,"apq":0}"#
+        )
         #expect(job.attempts == 0 && job.deadline == nil && job.priority == 10 && job.identifier == nil)
     }
 
-    @Test(arguments: [("-1", 0), ("0", 0), ("1", 1), ("3", 3), ("4", 3), ("99999999999999999999999", 3), ("-99999999999999999999999", 0), ("1.0", 0), ("\"2\"", 0), ("true", 0), ("1e0", 0), ("null", 0)])
+    @Test(arguments: [
+        ("-1", 0), ("0", 0), ("1", 1), ("3", 3), ("4", 3), ("99999999999999999999999", 3), ("-99999999999999999999999", 0),
+        ("1.0", 0), ("\"2\"", 0), ("true", 0), ("1e0", 0), ("null", 0),
+    ])
     func `a retry marker is held within the limit`(marker: String, attempts: Int) throws {
         #expect(try job(with: #""_gapless_RETRYING":\#(marker)"#).attempts == attempts)
     }
@@ -182,7 +225,9 @@ struct JobReaderTests {
             #expect(try read(#"{"token":"\#(digits)","data":{}}"#).tokens[0].digits.count == length)
         }
         let long = String(repeating: "a", count: 1001)
-        #expect(fault { () throws(JobFault) in try read(#"{"token":"\#(long)","data":{}}"#) } == "token is longer than 1000 digits at byte 9")
+        #expect(
+            fault { () throws(JobError) in try read(#"{"token":"\#(long)","data":{}}"#) }
+                == "token is longer than 1000 digits at byte 9")
     }
 
     @Test func `no byte but the hex digits gets into a token`() {
@@ -196,9 +241,13 @@ struct JobReaderTests {
 
     @Test func `collapse_id is bounded in bytes, not in characters`() throws {
         #expect(try job(with: #""collapse_id":"\#(String(repeating: "é", count: 32))""#).collapseID?.utf8.count == 64)
-        #expect(fault { () throws(JobFault) in try job(with: #""collapse_id":"\#(String(repeating: "é", count: 32))x""#) }.hasPrefix("collapse_id is 65 bytes long, over the 64"))
+        #expect(
+            fault { () throws(JobError) in try job(with: #""collapse_id":"\#(String(repeating: "é", count: 32))x""#) }.hasPrefix(
+                "collapse_id is 65 bytes long, over the 64"))
         #expect(try job(with: #""collapse_id":"\#(String(repeating: #"\u0041"#, count: 64))""#).collapseID?.utf8.count == 64)
-        #expect(fault { () throws(JobFault) in try job(with: #""topic":"\#(String(repeating: "t", count: 1025))""#) }.hasPrefix("topic is 1025 bytes long, over the 1024"))
+        #expect(
+            fault { () throws(JobError) in try job(with: #""topic":"\#(String(repeating: "t", count: 1025))""#) }.hasPrefix(
+                "topic is 1025 bytes long, over the 1024"))
     }
 
     @Test func `what can be told of a bad job is told`() {
@@ -216,17 +265,23 @@ struct JobReaderTests {
 @Suite("The payload of a job")
 struct JobPayloadTests {
     @Test(arguments: [
-        (#"{"aps":{"content-available":1}}"#, true), (#"{"aps":{"content-available":true}}"#, true), (#"{"aps":{"content-available":1},"k":{"alert":1}}"#, true),
-        (#"{"k":[],"aps":{"thread-id":"a","content-available":1,"mutable-content":1}}"#, true), (#"{"aps":{"content-available":1,"alert":null}}"#, true),
+        (#"{"aps":{"content-available":1}}"#, true), (#"{"aps":{"content-available":true}}"#, true),
+        (#"{"aps":{"content-available":1},"k":{"alert":1}}"#, true),
+        (#"{"k":[],"aps":{"thread-id":"a","content-available":1,"mutable-content":1}}"#, true),
+        (#"{"aps":{"content-available":1,"alert":null}}"#, true),
         (#"{"aps":{"content\u002davailable":1}}"#, true), (#"{"\u0061ps":{"content-available":1}}"#, true),
-        (#"{"aps":{"alert":"x"},"aps":{"content-available":1}}"#, true), (#"{"aps":{"content-available":0,"content-available":1}}"#, true),
+        (#"{"aps":{"alert":"x"},"aps":{"content-available":1}}"#, true),
+        (#"{"aps":{"content-available":0,"content-available":1}}"#, true),
         (#"{"aps":{"content-available":1,"alert":"x"}}"#, false), (#"{"aps":{"badge":0,"content-available":1}}"#, false),
-        (#"{"aps":{"content-available":1,"sound":""}}"#, false), (#"{"aps":{"content-available":0}}"#, false), (#"{"aps":{"content-available":false}}"#, false),
-        (#"{"aps":{}}"#, false), (#"{}"#, false), (#"{"content-available":1}"#, false), (#"{"aps":{"x":{"content-available":1}}}"#, false),
+        (#"{"aps":{"content-available":1,"sound":""}}"#, false), (#"{"aps":{"content-available":0}}"#, false),
+        (#"{"aps":{"content-available":false}}"#, false),
+        (#"{"aps":{}}"#, false), (#"{}"#, false), (#"{"content-available":1}"#, false),
+        (#"{"aps":{"x":{"content-available":1}}}"#, false),
         (#"{"aps":{"content-available":1},"aps":null}"#, false), (#"{"aps":[{"content-available":1}]}"#, false),
         (#"{"aps":{"content-available":1},"aps":{"content-available":1,"alert":"x"}}"#, false),
     ])
-    func `a bare content-available is background at priority 5, all else an alert at 10`(data: String, isBackground: Bool) throws {
+    func `a bare content-available is background at priority 5, all else an alert at 10`(data: String, isBackground: Bool) throws
+    {
         let job = try job(withData: data)
         #expect(job.pushType == (isBackground ? "background" : "alert"))
         #expect(job.priority == (isBackground ? 5 : 10))
@@ -244,15 +299,20 @@ struct JobPayloadTests {
 
     @Test(arguments: [("alert", 4096), ("background", 4096), ("voip", 5120), ("liveactivity", 4096)])
     func `a payload is bounded by its push type`(pushType: String, most: Int) throws {
-        func job(_ count: Int) throws(JobFault) -> Job {
+        func job(_ count: Int) throws(JobError) -> Job {
             let data = #"{"a":"\#(String(repeating: "x", count: count - 8))"}"#
             return try read(#"{"token":"ab","data":\#(data),"push_type":"\#(pushType)"}"#)
         }
         #expect(try job(most).data.count == most)
-        #expect(fault { () throws(JobFault) in try job(most + 1) } == "data is \(most + 1) bytes long, over the \(most) of push type \(pushType) at byte 21")
+        #expect(
+            fault { () throws(JobError) in try job(most + 1) }
+                == "data is \(most + 1) bytes long, over the \(most) of push type \(pushType) at byte 21")
     }
 
-    @Test(arguments: [#"{"a":12.50,"b":1.0,"c":1e2,"d":-0,"e":12345678901234567890,"f":"\u00e9\/","a":1}"#, "{ \"é\" :\n[ ] }", #"{"x":"\ud800"}"#])
+    @Test(arguments: [
+        #"{"a":12.50,"b":1.0,"c":1e2,"d":-0,"e":12345678901234567890,"f":"\u00e9\/","a":1}"#, "{ \"é\" :\n[ ] }",
+        #"{"x":"\ud800"}"#,
+    ])
     func `the payload is the producer's own bytes`(data: String) throws {
         let job = try job(withData: data)
         #expect(text(job, job.data) == data)
@@ -305,6 +365,8 @@ struct JobTokensTests {
     @Test func `a hundred thousand tokens are taken and one more is not`() throws {
         let most = Array(repeating: "\"ab\"", count: JobReader.mostTokens).joined(separator: ",")
         #expect(try read(#"{"tokens":[\#(most)],"data":{}}"#).tokens.count == 100_000)
-        #expect(fault { () throws(JobFault) in try read(#"{"tokens":["cd",\#(most)],"data":{}}"#) } == "tokens holds 100001 tokens, over the 100000 that are allowed at byte 10")
+        #expect(
+            fault { () throws(JobError) in try read(#"{"tokens":["cd",\#(most)],"data":{}}"#) }
+                == "tokens holds 100001 tokens, over the 100000 that are allowed at byte 10")
     }
 }

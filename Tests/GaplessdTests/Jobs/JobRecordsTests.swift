@@ -8,20 +8,24 @@ private func string(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UT
 @Suite("The records of a job's end")
 struct JobRecordsTests {
     private var letter = DeadLetter(
-        reason: "Unregistered", status: 410, apnsID: "0a1b2c3d-0000-1111-2222-333344445555", identifier: Array("154".utf8), token: "071c",
+        reason: "Unregistered", status: 410, apnsID: "0a1b2c3d-0000-1111-2222-333344445555", identifier: Array("154".utf8),
+        token: "071c",
         attempts: 1, at: 1_795_218_609, worker: "host:1", job: Array("{\"token\":\"071c\",\n\"data\":{\"é\":\"\\u00e9\"}}".utf8))
 
     @Test func `a dead letter holds the job as a string`() {
-        #expect(string(letter.record()) == #"""
-            {"reason": "Unregistered", "status": 410, "apns_id": "0a1b2c3d-0000-1111-2222-333344445555", "identifier": 154, "token": "071c", "attempts": 1, "at": 1795218609, "worker": "host:1", "job": "{\"token\":\"071c\",\n\"data\":{\"é\":\"\\u00e9\"}}"}
-            """#)
+        #expect(
+            string(letter.record()) == #"""
+                {"reason": "Unregistered", "status": 410, "apns_id": "0a1b2c3d-0000-1111-2222-333344445555", "identifier": 154, "token": "071c", "attempts": 1, "at": 1795218609, "worker": "host:1", "job": "{\"token\":\"071c\",\n\"data\":{\"é\":\"\\u00e9\"}}"}
+                """#)
     }
 
     @Test func `a job that is no UTF-8 is in Base64`() {
-        let letter = DeadLetter(reason: "expected valid UTF-8 at byte 2", attempts: 0, at: 5, worker: "w", job: [0x7B, 0x22, 0xFF])
-        #expect(string(letter.record()) == #"""
-            {"reason": "expected valid UTF-8 at byte 2", "status": null, "apns_id": null, "identifier": null, "token": null, "attempts": 0, "at": 5, "worker": "w", "job_base64": "eyL/"}
-            """#)
+        let letter = DeadLetter(
+            reason: "expected valid UTF-8 at byte 2", attempts: 0, at: 5, worker: "w", job: [0x7B, 0x22, 0xFF])
+        #expect(
+            string(letter.record()) == #"""
+                {"reason": "expected valid UTF-8 at byte 2", "status": null, "apns_id": null, "identifier": null, "token": null, "attempts": 0, "at": 5, "worker": "w", "job_base64": "eyL/"}
+                """#)
     }
 
     @Test func `a dead letter reads back as it was, whatever the bytes of its job`() throws {
@@ -44,8 +48,9 @@ struct JobRecordsTests {
     }
 
     @Test func `a record of another program is read as far as it goes`() {
-        #expect(DeadLetter(record: Array(#"{"job":"x","status":"410","extra":{}}"#.utf8))
-            == DeadLetter(reason: "", attempts: 0, at: 0, worker: nil, job: Array("x".utf8)))
+        #expect(
+            DeadLetter(record: Array(#"{"job":"x","status":"410","extra":{}}"#.utf8))
+                == DeadLetter(reason: "", attempts: 0, at: 0, worker: nil, job: Array("x".utf8)))
         for bad in ["", "[]", "{}", #"{"job":5}"#, #"{"job_base64":"@"}"#, #"{"job":"x""#] {
             #expect(DeadLetter(record: Array(bad.utf8)) == nil)
         }
@@ -53,24 +58,29 @@ struct JobRecordsTests {
 
     @Test func `feedback says what APNs said, and how sure it is`() {
         let dead = FeedbackRecord(
-            token: "071c", topic: "com.example", reason: "Unregistered", status: 410, timestamp: 1_795_218_609_123, identifier: Array(#""a""#.utf8), verdict: .dead)
-        #expect(string(dead.record()) == #"""
-            {"token": "071c", "topic": "com.example", "reason": "Unregistered", "status": 410, "timestamp": 1795218609123, "identifier": "a", "verdict": "dead"}
-            """#)
+            token: "071c", topic: "com.example", reason: "Unregistered", status: 410, timestamp: 1_795_218_609_123,
+            identifier: Array(#""a""#.utf8), verdict: .dead)
+        #expect(
+            string(dead.record()) == #"""
+                {"token": "071c", "topic": "com.example", "reason": "Unregistered", "status": 410, "timestamp": 1795218609123, "identifier": "a", "verdict": "dead"}
+                """#)
         let suspect = FeedbackRecord(token: "071c", reason: "BadDeviceToken", status: 400, verdict: .suspect)
-        #expect(string(suspect.record()) == #"""
-            {"token": "071c", "topic": null, "reason": "BadDeviceToken", "status": 400, "timestamp": null, "identifier": null, "verdict": "suspect"}
-            """#)
+        #expect(
+            string(suspect.record()) == #"""
+                {"token": "071c", "topic": null, "reason": "BadDeviceToken", "status": 400, "timestamp": null, "identifier": null, "verdict": "suspect"}
+                """#)
     }
 
     @Test func `a result is a flat list of fields and values`() {
         let good = ResultEntry(identifier: Array("154".utf8), token: "071c", status: 200, apnsID: "id", attempts: 2, at: 7)
-        #expect(good.fields().map(string) == [
-            "identifier", "154", "token", "071c", "status", "200", "reason", "", "apns_id", "id", "attempts", "2", "at", "7",
-        ])
+        #expect(
+            good.fields().map(string) == [
+                "identifier", "154", "token", "071c", "status", "200", "reason", "", "apns_id", "id", "attempts", "2", "at", "7",
+            ])
         let bad = ResultEntry(identifier: Array(#""a\u0062""#.utf8), reason: "Expired", attempts: 0, at: 7)
-        #expect(bad.fields().map(string) == [
-            "identifier", "ab", "token", "", "status", "", "reason", "Expired", "apns_id", "", "attempts", "0", "at", "7",
-        ])
+        #expect(
+            bad.fields().map(string) == [
+                "identifier", "ab", "token", "", "status", "", "reason", "Expired", "apns_id", "", "attempts", "0", "at", "7",
+            ])
     }
 }

@@ -15,11 +15,26 @@ private func string(_ bytes: some Collection<UInt8>) -> String { String(decoding
 struct JobMarkTests {
     @Test(arguments: [
         (#"{"token":"ab","data":{}}"#, #"{"token":"ab","data":{},"_gapless_RETRYING":1,"_gapless_deadline":99}"#),
-        ("{\"token\":\"ab\",\"data\":{} \n} ", "{\"token\":\"ab\",\"data\":{},\"_gapless_RETRYING\":1,\"_gapless_deadline\":99 \n} "),
-        (#"{"_gapless_RETRYING" : 0 , "token":"ab","data":{}}"#, #"{"_gapless_RETRYING" : 1 , "token":"ab","data":{},"_gapless_deadline":99}"#),
-        (#"{"_gapless_RETRYING":7,"token":"ab","_gapless_RETRYING":"x","data":{}}"#, #"{"_gapless_RETRYING":7,"token":"ab","_gapless_RETRYING":1,"data":{},"_gapless_deadline":99}"#),
-        (#"{"token":"ab","data":{"_gapless_RETRYING":5},"_gapless_deadline":null}"#, #"{"token":"ab","data":{"_gapless_RETRYING":5},"_gapless_deadline":99,"_gapless_RETRYING":1}"#),
-        (#"{"token":"ab","data":{},"_gapless_\u0052ETRYING":-2}"#, #"{"token":"ab","data":{},"_gapless_\u0052ETRYING":1,"_gapless_deadline":99}"#),
+        (
+            "{\"token\":\"ab\",\"data\":{} \n} ",
+            "{\"token\":\"ab\",\"data\":{},\"_gapless_RETRYING\":1,\"_gapless_deadline\":99 \n} "
+        ),
+        (
+            #"{"_gapless_RETRYING" : 0 , "token":"ab","data":{}}"#,
+            #"{"_gapless_RETRYING" : 1 , "token":"ab","data":{},"_gapless_deadline":99}"#
+        ),
+        (
+            #"{"_gapless_RETRYING":7,"token":"ab","_gapless_RETRYING":"x","data":{}}"#,
+            #"{"_gapless_RETRYING":7,"token":"ab","_gapless_RETRYING":1,"data":{},"_gapless_deadline":99}"#
+        ),
+        (
+            #"{"token":"ab","data":{"_gapless_RETRYING":5},"_gapless_deadline":null}"#,
+            #"{"token":"ab","data":{"_gapless_RETRYING":5},"_gapless_deadline":99,"_gapless_RETRYING":1}"#
+        ),
+        (
+            #"{"token":"ab","data":{},"_gapless_\u0052ETRYING":-2}"#,
+            #"{"token":"ab","data":{},"_gapless_\u0052ETRYING":1,"_gapless_deadline":99}"#
+        ),
     ])
     func `carries the marks and is otherwise what it was`(before: String, after: String) throws {
         #expect(string(try read(before).markedForRetry(attempts: 1, deadline: 99)) == after)
@@ -28,7 +43,9 @@ struct JobMarkTests {
     @Test func `as doubtful it keeps its count and its deadline, whatever its retries`() throws {
         let job = try read(#"{"token":"ab","data":{},"_gapless_RETRYING":2}"#)
         let marked = try read(string(job.markedAsDoubtful(3, deadline: 99)))
-        #expect(string(marked.bytes) == #"{"token":"ab","data":{},"_gapless_RETRYING":2,"_gapless_doubtful":3,"_gapless_deadline":99}"#)
+        #expect(
+            string(marked.bytes)
+                == #"{"token":"ab","data":{},"_gapless_RETRYING":2,"_gapless_doubtful":3,"_gapless_deadline":99}"#)
         #expect((marked.attempts, marked.doubtful, marked.deadline) == (2, 3, 99))
         #expect(try read(string(marked.markedForRetry(attempts: 3, deadline: nil, doubtful: 5))).doubtful == 5)
         #expect(string(marked.unmarked()) == #"{"token":"ab","data":{}}"#)
@@ -40,18 +57,25 @@ struct JobMarkTests {
     }
 
     @Test func `keeps a deadline that it is not given anew`() throws {
-        #expect(string(try read(#"{"token":"ab","data":{},"_gapless_deadline":5}"#).markedForRetry(attempts: 2, deadline: nil))
-            == #"{"token":"ab","data":{},"_gapless_deadline":5,"_gapless_RETRYING":2}"#)
-        #expect(string(try read(#"{"token":"ab","data":{}}"#).markedForRetry(attempts: 2, deadline: nil)) == #"{"token":"ab","data":{},"_gapless_RETRYING":2}"#)
+        #expect(
+            string(try read(#"{"token":"ab","data":{},"_gapless_deadline":5}"#).markedForRetry(attempts: 2, deadline: nil))
+                == #"{"token":"ab","data":{},"_gapless_deadline":5,"_gapless_RETRYING":2}"#)
+        #expect(
+            string(try read(#"{"token":"ab","data":{}}"#).markedForRetry(attempts: 2, deadline: nil))
+                == #"{"token":"ab","data":{},"_gapless_RETRYING":2}"#)
     }
 
     @Test(arguments: [
         (#"{"_gapless_RETRYING":1,"token":"ab","data":{}}"#, #"{"token":"ab","data":{}}"#),
         (#"{ "_gapless_RETRYING":1, "_gapless_deadline":2, "token":"ab","data":{} }"#, #"{ "token":"ab","data":{} }"#),
         (#"{"token":"ab" , "_gapless_deadline":2 , "data":{} ,"_gapless_RETRYING":3 }"#, #"{"token":"ab" , "data":{} }"#),
-        (#"{"_gapless_deadline":{"a":[1]},"token":"ab","_gapless_deadline":2,"_gapless_\u0052ETRYING":3,"data":{}}"#, #"{"token":"ab","data":{}}"#),
+        (
+            #"{"_gapless_deadline":{"a":[1]},"token":"ab","_gapless_deadline":2,"_gapless_\u0052ETRYING":3,"data":{}}"#,
+            #"{"token":"ab","data":{}}"#
+        ),
         (#"{ "_gapless_RETRYING":1 }"#, "{  }"), (#"{"_gapless_RETRYING":1,"_gapless_deadline":1}"#, "{}"), ("{}", "{}"),
-        (#"{"_gapless_RETRYING":1"#, #"{"_gapless_RETRYING":1"#), ("[1]", "[1]"), ("", ""), (#"{"a":{"_gapless_RETRYING":1}}"#, #"{"a":{"_gapless_RETRYING":1}}"#),
+        (#"{"_gapless_RETRYING":1"#, #"{"_gapless_RETRYING":1"#), ("[1]", "[1]"), ("", ""),
+        (#"{"a":{"_gapless_RETRYING":1}}"#, #"{"a":{"_gapless_RETRYING":1}}"#),
     ])
     func `loses its marks again`(before: String, after: String) {
         #expect(string(Job.unmarked(Array(before.utf8))) == after)
@@ -84,10 +108,12 @@ struct JobSplitTests {
     }
 
     @Test func `is marked in its single-token form, or as a whole`() throws {
-        #expect(string(try read(job).markedForRetry(attempts: 1, deadline: 9, tokenAt: 3))
-            == #"{"identifier":7 , "token":"dd" ,"data":{"x":1.0},"_gapless_RETRYING":1,"_gapless_deadline":9}"#)
-        #expect(string(try read(job).markedForRetry(attempts: 1, deadline: nil))
-            == #"{"identifier":7 , "tokens" : [ "aa","bb" , 5,"dd"] ,"data":{"x":1.0},"_gapless_RETRYING":1}"#)
+        #expect(
+            string(try read(job).markedForRetry(attempts: 1, deadline: 9, tokenAt: 3))
+                == #"{"identifier":7 , "token":"dd" ,"data":{"x":1.0},"_gapless_RETRYING":1,"_gapless_deadline":9}"#)
+        #expect(
+            string(try read(job).markedForRetry(attempts: 1, deadline: nil))
+                == #"{"identifier":7 , "tokens" : [ "aa","bb" , 5,"dd"] ,"data":{"x":1.0},"_gapless_RETRYING":1}"#)
     }
 
     @Test func `has a part of the list`() throws {
@@ -98,7 +124,10 @@ struct JobSplitTests {
     @Test(arguments: [
         (#"{"token":null,"tokens":["aa","bb"],"data":{}}"#, #"{"token":"bb","data":{}}"#),
         (#"{"tokens":["aa","bb"],"token":null,"data":{}}"#, #"{"token":"bb","data":{}}"#),
-        (#"{"tokens":["cc"], "x":1 , "t\u006fkens":["aa","bb"] , "token" : null , "data":{} }"#, #"{"x":1 , "token":"bb" , "data":{} }"#),
+        (
+            #"{"tokens":["cc"], "x":1 , "t\u006fkens":["aa","bb"] , "token" : null , "data":{} }"#,
+            #"{"x":1 , "token":"bb" , "data":{} }"#
+        ),
         (#"{"data":{},"tokens":null,"tokens":["aa","bb"],"token":"ee","token":null}"#, #"{"data":{},"token":"bb"}"#),
     ])
     func `has no other token beside it`(before: String, after: String) throws {
@@ -121,10 +150,12 @@ struct JobSplitTests {
             let single = try read(string(job.single(tokenAt: 0)))
             let chunk = try read(string(job.chunk(0..<min(2, job.tokens.count))))
             #expect(single.tokens.map { single.text(of: $0) } == [job.text(of: job.tokens[0])], "seed \(seed): \(text)")
-            #expect(chunk.tokens.map { chunk.text(of: $0) } == job.tokens.prefix(2).map { job.text(of: $0) }, "seed \(seed): \(text)")
+            #expect(
+                chunk.tokens.map { chunk.text(of: $0) } == job.tokens.prefix(2).map { job.text(of: $0) }, "seed \(seed): \(text)")
             for part in [single, chunk] {
                 #expect(string(part.bytes[part.data]) == string(job.bytes[job.data]), "seed \(seed): \(text)")
-                #expect(part.identifierJSON == job.identifierJSON && part.attempts == job.attempts && part.deadline == job.deadline)
+                #expect(
+                    part.identifierJSON == job.identifierJSON && part.attempts == job.attempts && part.deadline == job.deadline)
             }
         }
     }
@@ -150,7 +181,10 @@ struct JobInLogTests {
     @Test(arguments: [
         (#"{"token":"071c09abcdef","data":{"aps":{}},"identifier":4}"#, #"{"token":"071c09ab","identifier":4}"#),
         (#"{"data":{}, "token":"071c", "data":5}"#, #"{"token":"071c"}"#),
-        (#"{"tokens":[ "071c09abcdef", 5 ,{"a":"secret"},"zz","071c09abzz"], "data":{} }"#, #"{"tokens":["071c09ab",null,null,"","071c09ab"] }"#),
+        (
+            #"{"tokens":[ "071c09abcdef", 5 ,{"a":"secret"},"zz","071c09abzz"], "data":{} }"#,
+            #"{"tokens":["071c09ab",null,null,"","071c09ab"] }"#
+        ),
         (#"{"token":"\u0030\u00371c09abcdef","tokens":["\u0061b\/secret"],"data":{}}"#, #"{"token":"071c09ab","tokens":["ab"]}"#),
         (#"{"token":{"x":"secret"},"d\u0061ta":{},"tokens":"secret"}"#, #"{"token":null,"tokens":null}"#),
         (#"{"data":{"secret":1}"#, "20 bytes"), ("secret", "6 bytes"), ("{}", "{}"), (#"{"data":1}"#, "{}"),
@@ -173,8 +207,10 @@ private struct SeededJobs {
     init(seed: UInt64) { state = seed }
 
     private static let others = [
-        #""identifier" : 9007199254740993"#, #""x":"}{,\"" "#, #""_gapless_RETRYING":3"#, #""_gapless_deadline": 77"#, #""_gapless_RETRYING":"a""#,
-        #""y":[1.0,{"tokens":[]}]"#, #""é":"😀\u00e9""#, #""expiry":60"#, #""_gapless_\u0052ETRYING":1"#, #""data":{"old":1}"#, #""identifier":"q""#,
+        #""identifier" : 9007199254740993"#, #""x":"}{,\"" "#, #""_gapless_RETRYING":3"#, #""_gapless_deadline": 77"#,
+        #""_gapless_RETRYING":"a""#,
+        #""y":[1.0,{"tokens":[]}]"#, #""é":"😀\u00e9""#, #""expiry":60"#, #""_gapless_\u0052ETRYING":1"#, #""data":{"old":1}"#,
+        #""identifier":"q""#,
     ]
 
     private mutating func below(_ bound: Int) -> Int {

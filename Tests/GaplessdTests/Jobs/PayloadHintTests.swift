@@ -6,10 +6,13 @@ import Testing
 @Suite("What a payload says of its push type")
 struct PayloadHintTests {
     private static let keys = [
-        #""aps""#, #""\u0061ps""#, #""content-available""#, #""content\u002davailable""#, #""content-availablE""#, #""alert""#, #""badge""#,
+        #""aps""#, #""\u0061ps""#, #""content-available""#, #""content\u002davailable""#, #""content-availablE""#, #""alert""#,
+        #""badge""#,
         #""sound""#, #""mutable-content""#, #""thread-id""#, #""-available""#, #""k""#,
     ]
-    private static let scalars = ["1", "0", "true", "false", "null", "1.0", "-1", #""""#, #""1""#, #""content-available""#, #""a\\b""#]
+    private static let scalars = [
+        "1", "0", "true", "false", "null", "1.0", "-1", #""""#, #""1""#, #""content-available""#, #""a\\b""#,
+    ]
 
     @Test func `is what a walk over the whole tree finds, on random payloads`() throws {
         let seed = UInt64.random(in: 0...UInt64.max)

@@ -72,13 +72,15 @@ struct LogLineTests {
         fixture.log.warning("c")
         fixture.log.error("d")
         let lines = fixture.finish()
-        #expect(lines.output == "<7>[Gapless D] STAMP a\n<6>[Gapless I] STAMP Sent: {\"token\": \"071c\", \"data\":{\"a\":1.0}}.\n")
+        #expect(
+            lines.output == "<7>[Gapless D] STAMP a\n<6>[Gapless I] STAMP Sent: {\"token\": \"071c\", \"data\":{\"a\":1.0}}.\n")
         #expect(lines.errors == "<4>[Gapless W] STAMP c\n<3>[Gapless E] STAMP d\n")
     }
 
     @Test func `A hostile job stays on its line and shows its bytes`() {
         let fixture = LogFixture()
-        let bytes = Array("{\n\t\"a\r\n\u{1b}[31m".utf8) + [0x00, 0xFF, 0xC3, 0x28, 0x7F, 0xC2, 0x85, 0xE2, 0x82] + Array("ü€".utf8)
+        let bytes =
+            Array("{\n\t\"a\r\n\u{1b}[31m".utf8) + [0x00, 0xFF, 0xC3, 0x28, 0x7F, 0xC2, 0x85, 0xE2, 0x82] + Array("ü€".utf8)
         fixture.log.unmarshalError(job: bytes, "no\nJSON", redacts: false)
         fixture.log.final(identifier: "a\nb", "400 Bad\u{7}Reason", job: job)
         #expect(

@@ -28,7 +28,8 @@ private func reading(_ name: String = "q") -> RedisReading {
 
 private func metrics(_ reading: RedisReading, _ snapshot: ProcessSnapshot?) -> String {
     MetricsReport(
-        reading, snapshot.map { .init(snapshot: $0, at: now) }, SystemFacts(started: 1.5, residentBytes: 4096, processorSeconds: 0.25),
+        reading, snapshot.map { .init(snapshot: $0, at: now) },
+        SystemFacts(started: 1.5, residentBytes: 4096, processorSeconds: 0.25),
         droppedLines: 9, now: now + .milliseconds(500), wallClock: WallClock(seconds: 1000)
     ).text
 }
@@ -38,7 +39,8 @@ struct MetricsTests {
     @Test func `has what Redis and the process know, each in its unit`() {
         let lines = Set(metrics(reading(), healthy()).split(separator: "\n").map(String.init))
         for line in [
-            #"gapless_backlog{queue="q"} 41"#, #"gapless_sent_total{queue="q"} 1234"#, #"gapless_maybe_duplicate_total{queue="q"} 3"#,
+            #"gapless_backlog{queue="q"} 41"#, #"gapless_sent_total{queue="q"} 1234"#,
+            #"gapless_maybe_duplicate_total{queue="q"} 3"#,
             #"gapless_claimed_total{queue="q"} 0"#, "gapless_redis_up 1", #"gapless_redis_connected{queue="q"} 1"#,
             #"gapless_redis_last_contact_timestamp_seconds{queue="q"} 997.5"#, "gapless_worker_in_flight 7",
             #"gapless_sessions_open{app="(top level)"} 2"#, #"gapless_streams_in_use{app="(top level)"} 5"#,
@@ -59,7 +61,9 @@ struct MetricsTests {
         let text = metrics(reading(), snapshot)
         #expect(text.contains(#"gapless_app_held{app="(top level)",reason="credential"} 1"# + "\n"))
         #expect(text.contains(#"gapless_app_held{app="(top level)",reason="topic"} 0"# + "\n"))
-        #expect([HoldReason.credential(""), .topic(""), .suspectTokens, .tokenUpdates, .throttled("")].map(\.kind) == HoldReason.kinds)
+        #expect(
+            [HoldReason.credential(""), .topic(""), .suspectTokens, .tokenUpdates, .throttled("")].map(\.kind) == HoldReason.kinds
+        )
     }
 
     @Test func `has no figures of the lists while Redis is away, and none of the daemon before it has turned`() {
@@ -74,7 +78,8 @@ struct MetricsTests {
     @Test func `obeys the format: each metric once, explained, named by the rules`() {
         var names: Set<Substring> = []
         var open: (name: Substring, kind: Substring)?
-        for line in metrics(reading("a\"b\\c\nd"), healthy()).split(separator: "\n", omittingEmptySubsequences: false).dropLast() {
+        for line in metrics(reading("a\"b\\c\nd"), healthy()).split(separator: "\n", omittingEmptySubsequences: false).dropLast()
+        {
             let words = line.split(separator: " ")
             if line.hasPrefix("# HELP ") {
                 #expect(names.insert(words[2]).inserted, "\(line)")
@@ -92,7 +97,10 @@ struct MetricsTests {
     }
 
     @Test func `is explained in docs/metrics.md, metric by metric, and nothing else is`() {
-        let known = Set(metrics(reading(), healthy()).split(separator: "\n").filter { $0.hasPrefix("# TYPE ") }.map { $0.split(separator: " ")[2] })
+        let known = Set(
+            metrics(reading(), healthy()).split(separator: "\n").filter { $0.hasPrefix("# TYPE ") }.map {
+                $0.split(separator: " ")[2]
+            })
         let words = Checkout.read("docs/metrics.md").split { !($0 == "_" || $0.isLetter) }
         let named = Set(words.filter { ($0.hasPrefix("gapless_") || $0.hasPrefix("process_")) && $0.contains("_") })
         #expect(known.subtracting(named) == [])
@@ -118,10 +126,16 @@ struct ReadinessTests {
         #expect(faults { $0.lists[0].isConnected = false } == ["list q: no connection to Redis"])
         #expect(faults { $0.lists[0].isInDoubt = true } == ["list q: no word from Redis for most of the lease"])
         #expect(faults { $0.apps[0].capacity = 0 } == ["app (top level): no open session to APNs"])
-        #expect(faults { $0.apps[1].hold = .suspectTokens }.first?.hasPrefix(#"app be"ta\\x0a<b> is held: APNs has refused every"#) == true)
+        #expect(
+            faults { $0.apps[1].hold = .suspectTokens }.first?.hasPrefix(#"app be"ta\\x0a<b> is held: APNs has refused every"#)
+                == true)
         #expect(faults { $0.isLeaving = true } == ["stopping: nothing new is claimed"])
         #expect(faults(after: .seconds(11)) == ["the dispatcher has not turned for 11 s"])
-        #expect(faults { $0.apps[0].capacity = 0; $0.lists[0].isConnected = false }.count == 2)
+        #expect(
+            faults {
+                $0.apps[0].capacity = 0
+                $0.lists[0].isConnected = false
+            }.count == 2)
     }
 
     @Test func `It lives while its loop turns, and for ten seconds before the first turn`() {
@@ -148,7 +162,8 @@ struct ReadinessTests {
 struct StatusPageTests {
     private func page(_ reading: RedisReading, _ snapshot: ProcessSnapshot?) -> String {
         StatusPage(
-            reading, snapshot.map { .init(snapshot: $0, at: now) }, SystemFacts(started: 0, residentBytes: 1, processorSeconds: 0),
+            reading, snapshot.map { .init(snapshot: $0, at: now) },
+            SystemFacts(started: 0, residentBytes: 1, processorSeconds: 0),
             droppedLines: 0, now: now, wallClock: WallClock(seconds: 1_799_000_000)
         ).html
     }

@@ -29,12 +29,14 @@ struct AnswerTableTests {
             let answer = row.status == 200 ? Answer.accept : .status(row.status, row.reason)
             stage.simulator.plan(token: deviceToken(number), answers: [answer])
         }
-        try stage.push(rows.indices.map { number in
-            let topic = rows[number].namesTopic == "yes" ? #","topic":"\#(DaemonStage.topic)""# : ""
-            return pushJob(deviceToken(number), #""identifier":\#(number)\#(topic)"#)
-        })
+        try stage.push(
+            rows.indices.map { number in
+                let topic = rows[number].namesTopic == "yes" ? #","topic":"\#(DaemonStage.topic)""# : ""
+                return pushJob(deviceToken(number), #""identifier":\#(number)\#(topic)"#)
+            })
         #expect(try stage.drains())
-        let letters = try stage.deadLetters(), feedback = try stage.feedback()
+        let letters = try stage.deadLetters()
+        let feedback = try stage.feedback()
         for (number, row) in rows.enumerated() {
             let token = deviceToken(number)
             let letter = letters.filter { $0.text("token") == token }
@@ -46,9 +48,11 @@ struct AnswerTableTests {
             #expect(sends == (isDead || row.end == "delivered" ? 1 : 2), "\(row): \(sends) sends")
             #expect(note.compactMap { $0.text("verdict") } == (row.verdict.map { [$0] } ?? []), "\(row): \(note)")
             if isDead {
-                #expect(letter.first?.number("status") == Int64(row.status) && letter.first?.text("reason") == row.reason, "\(row)")
+                #expect(
+                    letter.first?.number("status") == Int64(row.status) && letter.first?.text("reason") == row.reason, "\(row)")
             }
-            let warning = "SendPayload Error (ID \(number)): \(row.status)\(row.reason.isEmpty ? "" : " " + row.reason). Retrying count (1)."
+            let warning =
+                "SendPayload Error (ID \(number)): \(row.status)\(row.reason.isEmpty ? "" : " " + row.reason). Retrying count (1)."
             #expect(daemon.says(warning, atMost: .zero) == (row.end == "counted retry"), "\(row)")
         }
         #expect(try stage.counter(.retried) == rows.count { $0.end == "counted retry" })

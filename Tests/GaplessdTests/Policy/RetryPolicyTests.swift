@@ -77,7 +77,9 @@ struct RetryPolicyTests {
         #expect(throttle(429, "")?.hold == .throttled("429"))
         #expect(throttle(429, "Busy", retryAfter: .seconds(7))?.pause == .seconds(7))
         #expect(throttle(429, "Busy", retryAfter: .seconds(7000))?.pause == .seconds(900))
-        #expect(throttle(429, "TooManyRequests") == nil && throttle(429, "TooManyProviderTokenUpdates") == nil && throttle(503, "Busy") == nil)
+        #expect(
+            throttle(429, "TooManyRequests") == nil && throttle(429, "TooManyProviderTokenUpdates") == nil
+                && throttle(503, "Busy") == nil)
         #expect(RetryPolicy.throttle(.timedOut) == nil)
     }
 
@@ -168,7 +170,9 @@ struct RetryPolicyTests {
     @Test func `the sentence of a hold ends with one mark`() {
         #expect(HoldReason.suspectTokens.wholeSentence.hasSuffix(": wrong environment or topic?"))
         #expect(HoldReason.topic("BadTopic").wholeSentence.hasSuffix("check apns_topic."))
-        #expect(HoldReason.untrusted("unknown root").wholeSentence.hasPrefix("No connection to APNs can be trusted (unknown root): check apns_ca_path,"))
+        #expect(
+            HoldReason.untrusted("unknown root").wholeSentence.hasPrefix(
+                "No connection to APNs can be trusted (unknown root): check apns_ca_path,"))
     }
 
     @Test func `a session that ends because of the credential holds the app`() {

@@ -52,10 +52,16 @@ struct SettingsReadmeTests {
     private let rows: [(keys: [String], text: String)]
 
     init() {
-        let table = File.read("\(root)/README.md").split(separator: "<!-- settings:").last?.split(separator: "<!-- end of settings").first
+        let table = File.read("\(root)/README.md").split(separator: "<!-- settings:").last?.split(
+            separator: "<!-- end of settings"
+        ).first
         rows = (table ?? "").split(separator: "\n").filter { $0.hasPrefix("| `") }.map { row in
             let column = row.dropFirst(2).prefix { $0 != "|" }
-            return (column.split(separator: "`").map(String.init).filter { $0.allSatisfy { $0.isLowercase || "_0123456789".contains($0) } }, String(row))
+            return (
+                column.split(separator: "`").map(String.init).filter {
+                    $0.allSatisfy { $0.isLowercase || "_0123456789".contains($0) }
+                }, String(row)
+            )
         }
     }
 

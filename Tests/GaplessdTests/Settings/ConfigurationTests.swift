@@ -29,7 +29,7 @@ struct ConfigurationTests {
         do {
             _ = try load(apns, server: server)
             return []
-        } catch let refusal as SettingsRefusal {
+        } catch let refusal as SettingsErrors {
             return refusal.lines.map { String($0.dropFirst(folder.file("settings.json").count + 2)) }
         }
     }
@@ -79,8 +79,10 @@ struct ConfigurationTests {
 
     @Test func `Every file that cannot be read is told at once, with its key`() throws {
         #expect(
-            try faults(#""apns_cert_path": "c.pem", "apns_key_path": "k.pem", "apns_ca_path": "ca.pem", "apps": {"a": {"apns_p12_path": "a.p12"}}"#)
-                .map { String($0.prefix { $0 != ":" }) }
+            try faults(
+                #""apns_cert_path": "c.pem", "apns_key_path": "k.pem", "apns_ca_path": "ca.pem", "apps": {"a": {"apns_p12_path": "a.p12"}}"#
+            )
+            .map { String($0.prefix { $0 != ":" }) }
                 == ["apns_ca_path", "apns_cert_path", "apns_key_path", "apps.a.apns_p12_path"])
         #expect(
             try faults(#""apns_p12_path": "none.p12""#) == [
@@ -92,15 +94,20 @@ struct ConfigurationTests {
         try make()
         let p12 = try faults(#""apns_p12_path": "client.p12", "apns_p12_password": "hunter2""#)
         #expect(p12.count == 1)
-        #expect(p12.first?.hasPrefix("apns_p12_password: \(folder.file("client.p12")): the PKCS#12 file's password is wrong; ") == true)
+        #expect(
+            p12.first?.hasPrefix("apns_p12_password: \(folder.file("client.p12")): the PKCS#12 file's password is wrong; ")
+                == true)
         #expect(!p12.joined().contains("hunter2"))
-        let key = try faults(#""apns_auth_key_path": "client.pem", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#)
+        let key = try faults(
+            #""apns_auth_key_path": "client.pem", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#)
         #expect(key.count == 1)
         #expect(key.first?.hasPrefix("apns_auth_key_path: ") == true)
         #expect(try faults(#""apns_cert_path": "client.pem""#).first?.hasPrefix("apns_key_path: ") == true)
         #expect(
             try faults(#""apns_cert_path": "client.pem", "apns_key_path": "ca.pem""#)
-                == ["apns_key_path: \(folder.file("ca.pem")): there is no private key in it; a PEM text with BEGIN PRIVATE KEY is wanted"])
+                == [
+                    "apns_key_path: \(folder.file("ca.pem")): there is no private key in it; a PEM text with BEGIN PRIVATE KEY is wanted"
+                ])
         try File.write("no certificate", to: folder.file("empty.pem"))
         #expect(
             try faults(#"\#(certificate), "apns_ca_path": "empty.pem""#) == [
@@ -148,13 +155,20 @@ struct ConfigurationTests {
         #expect(try faults(#""apns_cert_path": "rubbish", "apns_key_path": "rubbish""#) == wrong)
         #expect(try faults(#""apns_cert_path": "client.pem", "apns_key_path": "rubbish""#) == [wrong[1]])
         #expect(try faults(#""apns_cert_path": "rubbish", "apns_key_path": "client-key.pem""#) == [wrong[0]])
-        #expect(try faults(#""apns_cert_path": "none", "apns_key_path": "rubbish""#) == ["apns_cert_path: \(missing("none"))", wrong[1]])
-        #expect(try faults(#""apns_cert_path": "rubbish", "apns_key_path": "none""#) == [wrong[0], "apns_key_path: \(missing("none"))"])
+        #expect(
+            try faults(#""apns_cert_path": "none", "apns_key_path": "rubbish""#) == [
+                "apns_cert_path: \(missing("none"))", wrong[1],
+            ])
+        #expect(
+            try faults(#""apns_cert_path": "rubbish", "apns_key_path": "none""#) == [
+                wrong[0], "apns_key_path: \(missing("none"))",
+            ])
     }
 
     @Test(arguments: [
         #""apns_auth_key_path": "rubbish", "apns_auth_key_id": "short", "apns_team_id": "SIMTEAM001""#,
-        #""apns_auth_key_path": "rubbish", "apns_team_id": "SIMTEAM001""#, #""apns_auth_key_path": "rubbish", "apns_p12_password": "x""#,
+        #""apns_auth_key_path": "rubbish", "apns_team_id": "SIMTEAM001""#,
+        #""apns_auth_key_path": "rubbish", "apns_p12_password": "x""#,
         #""apns_auth_key_path": "none", "apns_auth_key_id": "short", "apns_team_id": "SIMTEAM001""#,
         #""apns_key_path": "rubbish", "pool_size": 0"#, #""apns_p12_path": "rubbish", "apns_keepalive": 0"#,
         #""apns_p12_path": "rubbish", "apns_p12_password_file": "none""#, #""apns_cert_path": "rubbish", "apns_key_path": 5"#,
@@ -175,10 +189,11 @@ struct ConfigurationTests {
         try File.write(
             #"{"redis_queue_key": "q", "apps": {"a": {"apns_cert_path": "rubbish", "apns_key_path": "rubbish"}, "b": {"apns_p12_path": "rubbish", "apns_p12_path": 1}}}"#,
             to: file)
-        let refusal = #expect(throws: SettingsRefusal.self) { try Configuration.load(SettingsFile(path: file)) }
+        let refusal = #expect(throws: SettingsErrors.self) { try Configuration.load(SettingsFile(path: file)) }
         #expect(
             refusal?.faults.map(\.key) == [
-                "apps.b.apns_p12_path", "apps.a.apns_server", "apps.b.apns_server", "apps.a.apns_cert_path", "apps.a.apns_key_path",
+                "apps.b.apns_p12_path", "apps.a.apns_server", "apps.b.apns_server", "apps.a.apns_cert_path",
+                "apps.a.apns_key_path",
                 "apps.b.apns_p12_path",
             ])
     }
@@ -197,12 +212,16 @@ struct ConfigurationTests {
             try faults(#"\#(certificate), "apns_topic": "com.example.ap""#) == [
                 "apns_topic: is \"com.example.ap\", which is not a topic of the certificate; com.example.app or com.example.app.voip would be right"
             ])
-        #expect(try load(#"\#(certificate), "apns_topic": "com.example.app.voip""#).credentials.map(\.topic) == ["com.example.app.voip"])
+        #expect(
+            try load(#"\#(certificate), "apns_topic": "com.example.app.voip""#).credentials.map(\.topic) == [
+                "com.example.app.voip"
+            ])
     }
 
     @Test func `A signing key without a topic is allowed, with a warning`() throws {
         try make()
-        let key = #""apns_auth_key_path": "AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#
+        let key =
+            #""apns_auth_key_path": "AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#
         #expect(try load(key).credentials.map(\.topic) == [nil])
         #expect(try warnings(key) == ["apns_topic: is missing; each job must then name its topic"])
     }
@@ -212,7 +231,9 @@ struct ConfigurationTests {
         try make { $0.clientValidity = -3600...(40 * 86_400) }
         // Some seconds may pass between the making and the reading: half a day is far from both borders.
         let moment = now + (40 - days) * 86_400 - 43_200
-        let expected = left.map { ["apns_cert_path: the certificate expires in \($0); a new one from the developer account would be right"] }
+        let expected = left.map {
+            ["apns_cert_path: the certificate expires in \($0); a new one from the developer account would be right"]
+        }
         #expect(try warnings(certificate, now: moment) == expected ?? [])
     }
 

@@ -36,7 +36,8 @@ struct SettingsAppsTests {
     }
 
     @Test func `Each of several apps may have its own server and none above`() throws {
-        #expect(try read(#""apps": {"a": {"apns_server": "sandbox", \#(key)}}"#).map(\.pool.host) == ["api.sandbox.push.apple.com"])
+        #expect(
+            try read(#""apps": {"a": {"apns_server": "sandbox", \#(key)}}"#).map(\.pool.host) == ["api.sandbox.push.apple.com"])
         #expect(
             faults(#""apps": {"a": {\#(key)}}"#) == [
                 "apps.a.apns_server: is missing; \"production\", \"sandbox\" or \"host:port\" would be right"
@@ -46,7 +47,10 @@ struct SettingsAppsTests {
     @Test func `Exactly one kind of credential is right`() {
         let choice =
             "one kind of credential would be right: apns_auth_key_path with apns_auth_key_id and apns_team_id, or apns_cert_path with apns_key_path, or apns_p12_path"
-        #expect(faults(#""apns_server": "sandbox""#) == ["apns_auth_key_path: is missing, and so is every other credential; \(choice)"])
+        #expect(
+            faults(#""apns_server": "sandbox""#) == [
+                "apns_auth_key_path: is missing, and so is every other credential; \(choice)"
+            ])
         #expect(
             faults(#""apns_server": "sandbox", \#(key), "apns_cert_path": "c", "apns_p12_path": "p""#) == [
                 "apns_auth_key_path: is given beside apns_cert_path and apns_p12_path; \(choice)"
@@ -74,8 +78,12 @@ struct SettingsAppsTests {
 
     @Test(arguments: ["ABCDE1234", "ABCDE123456", "ABCDE 1234", "äBCDE12345"])
     func `A key or team that Apple would not name so is a fault`(id: String) {
-        let faults = faults(#""apns_server": "sandbox", "apns_auth_key_path": "k", "apns_auth_key_id": "\#(id)", "apns_team_id": "TEAM123456""#)
-        #expect(faults == ["apns_auth_key_id: is \"\(id)\", a string; the 10 letters and digits that Apple shows for it would be right"])
+        let faults = faults(
+            #""apns_server": "sandbox", "apns_auth_key_path": "k", "apns_auth_key_id": "\#(id)", "apns_team_id": "TEAM123456""#)
+        #expect(
+            faults == [
+                "apns_auth_key_id: is \"\(id)\", a string; the 10 letters and digits that Apple shows for it would be right"
+            ])
     }
 
     @Test func `A topic at the top level that no app would use is a fault`() {
@@ -87,11 +95,12 @@ struct SettingsAppsTests {
 
     @Test func `Keys of the daemon are not keys of an app, and faults there carry its name`() {
         #expect(
-            faults(#""apns_server": "sandbox", "apps": {"a": {\#(key), "pool_size": 3, "apns_topik": "x", "apns_keepalive": 0}}"#) == [
-                "apps.a.pool_size: is a key of the whole daemon, not of one app; it would be right at the top level",
-                "apps.a.apns_topik: is no known key; did you mean apns_topic?",
-                "apps.a.apns_keepalive: is 0; a number of seconds from 0.001 to 3600 would be right",
-            ])
+            faults(#""apns_server": "sandbox", "apps": {"a": {\#(key), "pool_size": 3, "apns_topik": "x", "apns_keepalive": 0}}"#)
+                == [
+                    "apps.a.pool_size: is a key of the whole daemon, not of one app; it would be right at the top level",
+                    "apps.a.apns_topik: is no known key; did you mean apns_topic?",
+                    "apps.a.apns_keepalive: is 0; a number of seconds from 0.001 to 3600 would be right",
+                ])
     }
 
     @Test func `The same app twice is a fault`() {
@@ -134,7 +143,9 @@ struct SettingsAppsTests {
             try read(#""apns_server": "sandbox", "apns_p12_path": "/p", "apns_p12_password": """#).map(\.credential)
                 == [.pkcs12(path: "/p", password: Secret(""))])
         #expect(
-            try read(#""apns_server": "sandbox", "apns_cert_path": "/c", "apns_key_path": "/k", "apns_key_password_file": "pass""#)
-                .map(\.credential) == [.certificate(path: "/c", keyPath: "/k", password: Secret("pass"))])
+            try read(
+                #""apns_server": "sandbox", "apns_cert_path": "/c", "apns_key_path": "/k", "apns_key_password_file": "pass""#
+            )
+            .map(\.credential) == [.certificate(path: "/c", keyPath: "/k", password: Secret("pass"))])
     }
 }

@@ -8,10 +8,13 @@ struct SettingsFilterTests {
 
     @Test func `Words come from the settings and from a file`() throws {
         folder.write("\u{FEFF}# rude\nsecond\n\n  third word \t\r\n#hash\nc#\n", to: "words.txt")
-        let read = try folder.read(settings(#""filter_words": ["first"], "filter_words_path": "words.txt", "filter_action": "mask""#))
+        let read = try folder.read(
+            settings(#""filter_words": ["first"], "filter_words_path": "words.txt", "filter_action": "mask""#))
         #expect(read.settings.filter == Settings.Filter(words: ["first", "second", "third word", "c#"], action: .mask))
         #expect(read.warnings.isEmpty)
-        #expect(try folder.read(settings(#""filter_words": "one""#)).settings.filter == Settings.Filter(words: ["one"], action: .drop))
+        #expect(
+            try folder.read(settings(#""filter_words": "one""#)).settings.filter == Settings.Filter(words: ["one"], action: .drop)
+        )
         #expect(try folder.read(settings(#""filter_words": ["one", "one"]"#)).settings.filter != nil)
         #expect(try folder.read(settings()).settings.filter == nil)
         #expect(try folder.read(settings(#""filter_words": []"#)).settings.filter == nil)

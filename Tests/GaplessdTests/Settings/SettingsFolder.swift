@@ -15,7 +15,9 @@ final class SettingsFolder: Sendable {
     deinit {
         guard let folder = opendir(path) else { return }
         while let entry = readdir(folder) {
-            unlink("\(path)/" + withUnsafeBytes(of: &entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) })
+            unlink(
+                "\(path)/" + withUnsafeBytes(of: &entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+            )
         }
         closedir(folder)
         rmdir(path)
@@ -35,7 +37,7 @@ final class SettingsFolder: Sendable {
     }
 
     /// Reads settings as the daemon would, with an environment of the test's own.
-    func read(_ content: String, environment: [String: String] = [:]) throws(SettingsRefusal) -> Settings.Reading {
+    func read(_ content: String, environment: [String: String] = [:]) throws(SettingsErrors) -> Settings.Reading {
         try Settings.read(SettingsFile(path: write(content)) { environment[$0] })
     }
 

@@ -80,7 +80,10 @@ struct SettingsReadingTests {
         #expect(APNSServer(text)?.isRetired == false)
     }
 
-    @Test(arguments: ["", "Production", "api.push.apple.com", "a:0", "a:65536", "a:", ":443", "::1:443", "[::1]", "[]:1", "a b:1", "http://a:1", "a:+1", "a:1:2"])
+    @Test(arguments: [
+        "", "Production", "api.push.apple.com", "a:0", "a:65536", "a:", ":443", "::1:443", "[::1]", "[]:1", "a b:1", "http://a:1",
+        "a:+1", "a:1:2",
+    ])
     func `Nothing else is a server`(text: String) {
         #expect(APNSServer(text) == nil)
     }
@@ -123,7 +126,10 @@ struct SettingsReadingTests {
             folder.faults(settings(#""apns_ca_path": "${NOWHERE}/ca.pem""#)) == [
                 "apns_ca_path: names ${NOWHERE}, which is not set in the environment; a variable that is set would be right"
             ])
-        #expect(folder.faults(settings(#""apns_ca_path": "${NOWHERE""#)) == ["apns_ca_path: has a ${ without its }; ${NAME} would be right"])
+        #expect(
+            folder.faults(settings(#""apns_ca_path": "${NOWHERE""#)) == [
+                "apns_ca_path: has a ${ without its }; ${NAME} would be right"
+            ])
     }
 
     @Test func `Lists keep their order`() throws {
@@ -142,7 +148,8 @@ struct SettingsReadingTests {
         folder.write("http://u:hunter2@above:1\n", to: "above")
         folder.write("http://own:2\n", to: "own")
         let key = #""apns_auth_key_path": "k.p8", "apns_auth_key_id": "ABCDE12345", "apns_team_id": "TEAM123456""#
-        let apps = #""apps": {"heir": {\#(key)}, "filed": {\#(key), "apns_proxy_file": "own"}, "plain": {\#(key), "apns_proxy": "http://plain:3"}}"#
+        let apps =
+            #""apps": {"heir": {\#(key)}, "filed": {\#(key), "apns_proxy_file": "own"}, "plain": {\#(key), "apns_proxy": "http://plain:3"}}"#
         let read = try read(#""apns_proxy_file": "above", \#(apps)"#)
         let proxies = read.apps.map { $0.pool.proxy?.description }
         #expect(proxies == ["http://above:1", "http://above:1", "http://own:2", "http://plain:3"])

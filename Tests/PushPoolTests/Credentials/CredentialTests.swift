@@ -1,6 +1,7 @@
-@testable import PushPool
 import Sockets
 import Testing
+
+@testable import PushPool
 
 /// A private key and certificates for it, made anew.
 private final class Material {
@@ -168,9 +169,10 @@ struct PKCS12Tests {
         let credential = try Credential.pkcs12(file, password: "sesame")
         #expect(credential.certificate?.userID == "com.example.app")
         // The identity serves a handshake, so the key came out whole.
-        #expect(try Credential.certificate(
-            certPEM: credential.identity?.certificatesPEM ?? [], keyPEM: credential.identity?.keyPEM ?? []
-        ).certificate == credential.certificate)
+        #expect(
+            try Credential.certificate(
+                certPEM: credential.identity?.certificatesPEM ?? [], keyPEM: credential.identity?.keyPEM ?? []
+            ).certificate == credential.certificate)
         #expect(material.credentialFault { try .pkcs12(file, password: "open") } == "the PKCS#12 file's password is wrong")
     }
 
@@ -184,7 +186,9 @@ struct PKCS12Tests {
         #expect(
             material.credentialFault { try .pkcs12(Array(file.prefix(100)), password: "sesame") }
                 == "this is no PKCS#12 file, or it is damaged; a .p12 file as the Keychain exports it is wanted")
-        #expect(material.credentialFault { try .pkcs12([], password: "") } == "this is no PKCS#12 file, or it is damaged; a .p12 file as the Keychain exports it is wanted")
+        #expect(
+            material.credentialFault { try .pkcs12([], password: "") }
+                == "this is no PKCS#12 file, or it is damaged; a .p12 file as the Keychain exports it is wanted")
         #expect(
             material.credentialFault { try .pkcs12(try export("-nokeys"), password: "sesame") }?.contains("lacks") == true)
     }
@@ -206,7 +210,9 @@ struct SigningKeyTests {
         #expect(fault("ABCDEé123", "TEAM567890")?.contains("key ID") == true)
     }
 
-    @Test(arguments: [["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-384"], ["-algorithm", "ED25519"], ["-algorithm", "RSA"]])
+    @Test(arguments: [
+        ["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-384"], ["-algorithm", "ED25519"], ["-algorithm", "RSA"],
+    ])
     func `another kind of key is refused`(options: [String]) throws {
         try Command.run(["openssl", "genpkey", "-out", "\(material.path)/k"] + options)
         let other = material.directory.read("k")

@@ -1,7 +1,8 @@
 import Clocks
 import Glibc
-@testable import PushPool
 import Testing
+
+@testable import PushPool
 
 private let start = Instant.now
 private let birth: Int64 = 1_700_000_000
@@ -72,8 +73,9 @@ struct ProviderTokenFileTests {
         let news = source.takeNews()
         #expect(news.count == 3)
         #expect(
-            news.first == .notKept(
-                key: "ABCDE12345", "\(shelf.file.path) is not this user's alone (mode 600 would be right)"))
+            news.first
+                == .notKept(
+                    key: "ABCDE12345", "\(shelf.file.path) is not this user's alone (mode 600 would be right)"))
         #expect(shelf.directory.read("deep/state/provider-token-key") == shelf.saved(first).text, "left as it was")
     }
 
@@ -99,7 +101,9 @@ struct ProviderTokenFileTests {
         #expect(complaints.count == 1)
     }
 
-    @Test(arguments: ["", "rubbish", "gaplessd provider token 1\nissued 1\nhurried 0\nkept 0\ntoken ", "gaplessd provider token 2\n"])
+    @Test(arguments: [
+        "", "rubbish", "gaplessd provider token 1\nissued 1\nhurried 0\nkept 0\ntoken ", "gaplessd provider token 2\n",
+    ])
     func `what is no token is replaced by one`(content: String) throws {
         try shelf.save(Array(content.utf8))
         let source = try shelf.source()
@@ -110,7 +114,8 @@ struct ProviderTokenFileTests {
 
     @Test func `a token of another key, or with another date than it says, is not ours`() throws {
         let key = try signingKey()
-        let real = try #require(ProviderToken(keyID: key.keyID, teamID: key.teamID, issuedAt: birth, generation: 1, sign: key.sign))
+        let real = try #require(
+            ProviderToken(keyID: key.keyID, teamID: key.teamID, issuedAt: birth, generation: 1, sign: key.sign))
         for (bytes, date) in [(real.bytes, birth + 1), (real.bytes.dropLast(4) + Array("AAAA".utf8), birth)] {
             try shelf.save(SavedToken(bytes: Array(bytes), issuedAt: date))
             let source = try shelf.source()

@@ -1,7 +1,8 @@
-import Clocks
 import COpenSSL
-@testable import PushPool
+import Clocks
 import Testing
+
+@testable import PushPool
 
 private let start = Instant.now
 private func minutes(_ count: Double) -> Instant { start + .seconds(count * 60) }
@@ -68,7 +69,10 @@ struct ProviderTokenTests {
         func encode(_ text: String) -> String {
             String(decoding: ProviderToken.base64URL(Array(text.utf8)), as: UTF8.self)
         }
-        #expect(["", "f", "fo", "foo", "foob", "fooba", "foobar"].map(encode) == ["", "Zg", "Zm8", "Zm9v", "Zm9vYg", "Zm9vYmE", "Zm9vYmFy"])
+        #expect(
+            ["", "f", "fo", "foo", "foob", "fooba", "foobar"].map(encode) == [
+                "", "Zg", "Zm8", "Zm9v", "Zm9vYg", "Zm9vYmE", "Zm9vYmFy",
+            ])
         #expect(ProviderToken.base64URL([0xFB, 0xFF, 0xFE]) == Array("-__-".utf8))
     }
 

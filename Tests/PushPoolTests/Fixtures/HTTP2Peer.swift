@@ -1,7 +1,8 @@
 import CNghttp2
 import Glibc
-@testable import PushPool
 import Testing
+
+@testable import PushPool
 
 /// nghttp2's own server side, as a peer in memory.
 final class HTTP2Peer {

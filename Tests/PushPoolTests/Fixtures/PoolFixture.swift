@@ -1,6 +1,7 @@
-@testable import PushPool
 import Testing
 import Threads
+
+@testable import PushPool
 
 /// A pool with everything that it reports, closed and joined when the test is over.
 final class PoolFixture {

@@ -1,7 +1,8 @@
 import Clocks
-@testable import PushPool
 import Testing
 import Threads
+
+@testable import PushPool
 
 /// A session's view of a queue.
 struct Taker {

@@ -1,5 +1,6 @@
-@testable import PushPool
 import Testing
+
+@testable import PushPool
 
 /// A codec that a peer's bytes are given to by hand.
 private func codec(streams: UInt8 = 0) throws -> CodecBox {

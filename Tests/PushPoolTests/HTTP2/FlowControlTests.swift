@@ -1,5 +1,6 @@
-@testable import PushPool
 import Testing
+
+@testable import PushPool
 
 @Suite("Flow control")
 struct FlowControlTests {

@@ -1,6 +1,7 @@
 import CNghttp2
-@testable import PushPool
 import Testing
+
+@testable import PushPool
 
 /// nghttp2's own decoder: what APNs would read.
 private final class Decoder {

@@ -1,5 +1,6 @@
-@testable import PushPool
 import Testing
+
+@testable import PushPool
 
 @Suite("HTTP/2 frames")
 struct HTTP2FrameTests {
@@ -50,12 +51,13 @@ struct HTTP2FrameTests {
         var all = settings([(3, 7)])
         for _ in 0..<30 {
             let payload = randomBytes(0...300, &generator)
-            all += [
-                frame(77, flags: 3, stream: 9, payload), frame(0, stream: 1, payload),
-                frame(6, Array((payload + bytes(0) + bytes(0)).prefix(8))),
-                frame(1, stream: 5, payload) + frame(9, stream: 5, payload) + frame(9, flags: 4, stream: 5),
-                frame(7, bytes(1) + bytes(2) + payload), frame(8, bytes(5)),
-            ].randomElement(using: &generator) ?? []
+            all +=
+                [
+                    frame(77, flags: 3, stream: 9, payload), frame(0, stream: 1, payload),
+                    frame(6, Array((payload + bytes(0) + bytes(0)).prefix(8))),
+                    frame(1, stream: 5, payload) + frame(9, stream: 5, payload) + frame(9, flags: 4, stream: 5),
+                    frame(7, bytes(1) + bytes(2) + payload), frame(8, bytes(5)),
+                ].randomElement(using: &generator) ?? []
         }
         let expected = Self.frames(all)
         #expect(try Self.read(all) { .max } == expected)
@@ -75,7 +77,7 @@ struct HTTP2FrameTests {
     @Test func `the largest frame is read and one byte more is refused`() throws {
         let most = frame(0, stream: 1, [UInt8](repeating: 7, count: 16384))
         #expect(try Self.read(settings() + most) { 1000 }.last?.payload.count == 16384)
-        #expect(throws: HTTP2Fault.self) {
+        #expect(throws: HTTP2ProtocolError.self) {
             try Self.read(settings() + [0, 0x40, 1, 0, 0, 0, 0, 0, 1]) { 1 }
         }
     }

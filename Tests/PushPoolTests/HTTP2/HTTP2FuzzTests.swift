@@ -1,5 +1,6 @@
-@testable import PushPool
 import Testing
+
+@testable import PushPool
 
 @Suite("HTTP/2 and a peer at random")
 struct HTTP2FuzzTests {

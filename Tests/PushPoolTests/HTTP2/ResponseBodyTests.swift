@@ -1,5 +1,6 @@
-@testable import PushPool
 import Testing
+
+@testable import PushPool
 
 @Suite("What a body says")
 struct ResponseBodyTests {

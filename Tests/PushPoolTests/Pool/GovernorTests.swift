@@ -1,6 +1,7 @@
 import Clocks
-@testable import PushPool
 import Testing
+
+@testable import PushPool
 
 /// A governor, a clock that goes from look to look, and what it said.
 private struct Pool {

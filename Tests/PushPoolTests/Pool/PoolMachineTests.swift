@@ -1,6 +1,7 @@
 import Clocks
-@testable import PushPool
 import Testing
+
+@testable import PushPool
 
 private typealias Effect = PoolMachine.Effect
 
@@ -49,7 +50,7 @@ private struct Pool {
     }
 }
 
-private let fault = SessionFault.connectionLost("x")
+private let fault = SessionError.connectionLost("x")
 private func told(_ id: UInt64) -> Effect { .tell(.opened(SessionID(id), address: "a", streams: 9)) }
 private func drain(_ id: UInt64) -> Effect { .drain(SessionID(id)) }
 private func end(_ id: UInt64) -> Effect { .end(SessionID(id)) }

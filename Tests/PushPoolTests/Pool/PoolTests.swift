@@ -58,7 +58,9 @@ struct PoolTests {
         #expect(new.record.requests.load(ordering: .relaxed) >= 100)
     }
 
-    @Test func `a dial that failed before a reload has shown the credential of before, one that failed after it the present one`() throws {
+    @Test func `a dial that failed before a reload has shown the credential of before, one that failed after it the present one`()
+        throws
+    {
         let server = try FakeServer()
         let fixture = try PoolFixture(port: server.port) { $0.extraRootsPath = nil }
         func failures() -> [SessionID] {
@@ -114,7 +116,9 @@ struct PoolTests {
     @Test func `a session whose old token is refused gets the younger one that there is, and none is signed for it`() throws {
         let server = try FakeServer()
         let own = try Credential.signingKey(p8PEM: Certificates.shared.signingKeyPEM, keyID: "OLDANDNEW1", teamID: "TEAM567890")
-        let (first, second) = (try PoolFixture(port: server.port, credential: own), try PoolFixture(port: server.port, credential: own))
+        let (first, second) = (
+            try PoolFixture(port: server.port, credential: own), try PoolFixture(port: server.port, credential: own)
+        )
         for pool in [first, second] {
             pool.push(1)
             pool.waitForDeliveries(1)

@@ -1,11 +1,12 @@
 import Clocks
-@testable import PushPool
 import Testing
 import Threads
 
+@testable import PushPool
+
 @Suite("The queue that sessions share, under limits")
 struct PacedQueueTests {
-    private let pacer = SharedPacer(pushesPerSecond: 2)
+    private let pacer = SharedRateLimits(pushesPerSecond: 2)
     private let queue: WorkQueue
 
     init() { queue = WorkQueue(pacer: pacer) }
@@ -118,7 +119,7 @@ struct BrakedQueueTests {
 
     @Test func `the tighter of brake and limits holds`() {
         for (brake, limit) in [(50, 100_000.0), (100_000, 50.0)] {
-            let queue = WorkQueue(pacer: SharedPacer(pushesPerSecond: limit))
+            let queue = WorkQueue(pacer: SharedRateLimits(pushesPerSecond: limit))
             let taker = Taker(1, queue, free: 1000)
             queue.limit(to: brake)
             push(1...70, to: queue)

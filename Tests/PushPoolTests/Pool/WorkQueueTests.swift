@@ -1,7 +1,8 @@
 import Clocks
-@testable import PushPool
 import Testing
 import Threads
+
+@testable import PushPool
 
 @Suite("The queue that sessions share")
 struct WorkQueueTests {

@@ -1,5 +1,6 @@
-@testable import PushPool
 import Testing
+
+@testable import PushPool
 
 private func rejected(_ slot: Int, _ stream: StreamID, _ response: Response) -> HTTP2Event {
     .rejected(slot: slot, stream: stream, response)
@@ -30,7 +31,11 @@ struct AnswerTests {
         #expect(try answer(fields, body: Array("{}".utf8)) == [rejected(0, 1, response)])
     }
 
-    @Test(arguments: [("-1", nil), ("soon", nil), ("99999999999", 1_000_000), ("0", 0), ("Sun, 06 Nov 1994 08:49:37 GMT", 0), ("Thu, 01 Jan 2150 00:00:00 GMT", 1_000_000)] as [(String, Int?)])
+    @Test(
+        arguments: [
+            ("-1", nil), ("soon", nil), ("99999999999", 1_000_000), ("0", 0), ("Sun, 06 Nov 1994 08:49:37 GMT", 0),
+            ("Thu, 01 Jan 2150 00:00:00 GMT", 1_000_000),
+        ] as [(String, Int?)])
     func `retry-after is seconds or nothing`(value: String, expected: Int?) throws {
         let events = try answer([(":status", "500"), ("retry-after", value)])
         #expect(events == [rejected(0, 1, Response(status: 500, retryAfter: expected))])

@@ -1,12 +1,13 @@
 import Clocks
-@testable import PushPool
 import Sockets
 import Synchronization
 import Testing
 
+@testable import PushPool
+
 @Suite("Dialling")
 struct DialTests {
-    private func dialFault(_ fixture: PoolFixture) -> SessionFault? {
+    private func dialFault(_ fixture: PoolFixture) -> SessionError? {
         fixture.events.wait { events in events.contains { if case .dialFailed = $0 { true } else { false } } }
         for case .dialFailed(_, _, let fault, _) in fixture.events.all { return fault }
         return nil

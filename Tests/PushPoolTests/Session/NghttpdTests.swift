@@ -17,7 +17,9 @@ private final class Nghttpd {
         for token in tokens { directory.write("", to: "3/device/\(token)") }
         port = try Listener(port: 0).port
         process = try Command.start(
-            ["timeout", "60", "nghttpd", "-v", "-d", directory.path] + options + ["\(port)", "\(directory.path)/server.key", "\(directory.path)/server.pem"], output: "\(directory.path)/log")
+            ["timeout", "60", "nghttpd", "-v", "-d", directory.path] + options + [
+                "\(port)", "\(directory.path)/server.key", "\(directory.path)/server.pem",
+            ], output: "\(directory.path)/log")
     }
 
     var log: String { String(decoding: directory.read("log"), as: UTF8.self) }
@@ -37,7 +39,9 @@ struct NghttpdTests {
         // The server needs a moment to listen: until then dials fail, and the pool tries again.
         let fixture = try PoolFixture(port: server.port, sessions: 2)
         fixture.push(500)
-        var batch = [notification(9001, token: "beef"), notification(9002, token: token, expiration: 4_000_000_000, collapseID: "c")]
+        var batch = [
+            notification(9001, token: "beef"), notification(9002, token: token, expiration: 4_000_000_000, collapseID: "c"),
+        ]
         fixture.pool.push(&batch)
         let deliveries = fixture.waitForDeliveries(502)
         #expect(deliveries.count { $0.outcome == .delivered(apnsID: nil) } == 501)
@@ -67,7 +71,9 @@ struct NghttpdTests {
         let token = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"
         let server = try Nghttpd(tokens: [token], options: options)
         let fixture = try PoolFixture(port: server.port)
-        var batch = (1...100).map { notification($0, token: token, payload: body, expiration: Int64($0 % 3) * 4_000_000_000, collapseID: "c\($0)") }
+        var batch = (1...100).map {
+            notification($0, token: token, payload: body, expiration: Int64($0 % 3) * 4_000_000_000, collapseID: "c\($0)")
+        }
         batch.append(notification(101, token: "beef", payload: body))
         fixture.pool.push(&batch)
         let deliveries = fixture.waitForDeliveries(101)

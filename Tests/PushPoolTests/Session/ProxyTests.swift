@@ -1,8 +1,9 @@
 import Harness
-@testable import PushPool
 import Sockets
 import Synchronization
 import Testing
+
+@testable import PushPool
 
 @Suite("What a proxy answers to CONNECT")
 struct ProxyAnswerTests {
@@ -14,7 +15,9 @@ struct ProxyAnswerTests {
         return nil
     }
 
-    @Test(arguments: ["HTTP/1.1 200 Connection established\r\n\r\n", "HTTP/1.0 200\r\nX: y\r\n\r\n", "HTTP/1.1 204 No Content\n\n"])
+    @Test(arguments: [
+        "HTTP/1.1 200 Connection established\r\n\r\n", "HTTP/1.0 200\r\nX: y\r\n\r\n", "HTTP/1.1 204 No Content\n\n",
+    ])
     func `any 2xx opens the way`(text: String) {
         #expect(verdict(text) == .open)
     }
@@ -48,7 +51,9 @@ struct ProxyAnswerTests {
                 \r
 
                 """)
-        #expect(String(decoding: HTTPProxy(host: "p", port: 1).request(host: "::1", port: 2), as: UTF8.self).hasPrefix("CONNECT [::1]:2 "))
+        #expect(
+            String(decoding: HTTPProxy(host: "p", port: 1).request(host: "::1", port: 2), as: UTF8.self).hasPrefix(
+                "CONNECT [::1]:2 "))
         var dumped = ""
         dump(proxy, to: &dumped)
         #expect(!"\(dumped) \(proxy) \(String(reflecting: proxy))".contains("sesame"))
@@ -65,7 +70,7 @@ struct ProxyTests {
         }
     }
 
-    private func fault(_ fixture: PoolFixture) -> SessionFault? {
+    private func fault(_ fixture: PoolFixture) -> SessionError? {
         fixture.events.wait { $0.contains { if case .dialFailed = $0 { true } else { false } } }
         for case .dialFailed(_, let address, let fault, _) in fixture.events.all {
             #expect(address.hasPrefix("localhost:"))

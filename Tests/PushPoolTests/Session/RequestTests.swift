@@ -1,5 +1,6 @@
-@testable import PushPool
 import Testing
+
+@testable import PushPool
 
 @Suite("A request on the wire")
 struct RequestTests {

@@ -1,10 +1,11 @@
 import Clocks
 import Glibc
-@testable import PushPool
 import Sockets
 import Synchronization
 import Testing
 import Threads
+
+@testable import PushPool
 
 /// A name server that answers when it is told to.
 private final class SlowNames: Sendable {

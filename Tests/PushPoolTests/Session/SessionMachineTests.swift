@@ -1,6 +1,7 @@
 import Clocks
-@testable import PushPool
 import Testing
+
+@testable import PushPool
 
 private typealias Effect = SessionMachine.Effect
 
@@ -46,14 +47,14 @@ private struct Session {
         tell { [start] in $0.pingAnswered(number, now: start + after, &$1) }
     }
 
-    mutating func close(_ fault: SessionFault, written: Set<Int> = []) -> [Effect] {
+    mutating func close(_ fault: SessionError, written: Set<Int> = []) -> [Effect] {
         tell { $0.closed(because: fault, isWritten: written.contains, &$1) }
     }
 }
 
 private let delivered = Outcome.delivered(apnsID: nil)
-private let away = SessionFault.goAway(code: 0, reason: "x")
-private let lost = SessionFault.connectionLost("cut")
+private let away = SessionError.goAway(code: 0, reason: "x")
+private let lost = SessionError.connectionLost("cut")
 
 @Suite("A session that is open")
 struct OpenSessionTests {

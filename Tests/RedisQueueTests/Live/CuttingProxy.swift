@@ -91,7 +91,9 @@ private struct Relay {
         }
         for index in pairs.indices {
             if descriptors[2 + 2 * index].revents != 0 { forward(index, isReply: false, now.fault, control) }
-            if descriptors[3 + 2 * index].revents != 0 && !pairs[index].isDone { forward(index, isReply: true, now.fault, control) }
+            if descriptors[3 + 2 * index].revents != 0 && !pairs[index].isDone {
+                forward(index, isReply: true, now.fault, control)
+            }
         }
         if descriptors[1].revents != 0 { accept() }
         for pair in pairs where pair.isDone || now.cutsNow || now.isOver {

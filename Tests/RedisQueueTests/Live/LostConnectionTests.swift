@@ -7,7 +7,7 @@ import Testing
 struct LostConnectionTests {
     let server: RedisServer
     let proxy: CuttingProxy
-    let seed = UInt64.random(in: 0 ... 999_999)
+    let seed = UInt64.random(in: 0...999_999)
 
     init() throws {
         server = try RedisServer()

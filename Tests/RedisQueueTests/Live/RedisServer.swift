@@ -32,8 +32,10 @@ final class RedisServer {
 
     func start() throws {
         process = try RedisServer.run(
-            ["/usr/bin/env", "redis-server", "--port", "0", "--unixsocket", socketPath, "--dir", directory, "--save", "",
-             "--logfile", directory + "/log"]
+            [
+                "/usr/bin/env", "redis-server", "--port", "0", "--unixsocket", socketPath, "--dir", directory, "--save", "",
+                "--logfile", directory + "/log",
+            ]
                 + options.enumerated().map { $0.offset.isMultiple(of: 2) ? "--" + $0.element : $0.element },
             input: nil, waits: false)
         var ends: [CInt] = [0, 0]
@@ -41,7 +43,10 @@ final class RedisServer {
         guard socketpair(AF_UNIX, type, 0, &ends) == 0 else { throw Failure(description: "socketpair: errno \(errno)") }
         leash = ends[1]
         watchdog = try RedisServer.run(
-            ["/bin/sh", "-c", "cat >/dev/null; kill -9 \(process) 2>/dev/null; sleep 0.2; test -n \"$0\" && rm -rf \"$0\"", directory],
+            [
+                "/bin/sh", "-c", "cat >/dev/null; kill -9 \(process) 2>/dev/null; sleep 0.2; test -n \"$0\" && rm -rf \"$0\"",
+                directory,
+            ],
             input: ends[0], waits: false)
         close(ends[0])
         try waitUntilItServes()
@@ -122,7 +127,7 @@ final class RedisServer {
             posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         }
         var strings: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) }
-        defer { strings.forEach { free($0) } }
+        defer { for string in strings { free(string) } }
         strings.append(nil)
         var process = pid_t()
         let status = posix_spawn(&process, arguments[0], &actions, nil, &strings, environ)

@@ -74,7 +74,9 @@ struct SettlingTests {
         worker.onJob = { Settlement(id: $0.id, effect: .delay(job: bytes("more"), .after(.milliseconds(50)), isRetry: true)) }
         try worker.run("all have failed once") { try server.status().counters[.retried] == 500 }
         worker.onJob = nil
-        worker.run("all are back") { worker.jobs.count + 0 >= 1 && worker.texts.allSatisfy { $0 == "more" } && worker.jobs.count == 500 }
+        worker.run("all are back") {
+            worker.jobs.count + 0 >= 1 && worker.texts.allSatisfy { $0 == "more" } && worker.jobs.count == 500
+        }
         worker.acknowledgeAll()
         worker.stop()
         #expect(try server.status().counters[.sent] == 500)
@@ -87,7 +89,8 @@ struct SettlingTests {
         let worker = Worker(settings)
         worker.run("three jobs") { worker.jobs.count == 3 }
         let jobs = worker.jobs
-        worker.settle(jobs[0], .deadLetter(record: bytes("r1"), isExpired: false), feedback: bytes("f1"), result: [bytes("a"), bytes("b")])
+        worker.settle(
+            jobs[0], .deadLetter(record: bytes("r1"), isExpired: false), feedback: bytes("f1"), result: [bytes("a"), bytes("b")])
         worker.settle(jobs[1], .deadLetter(record: bytes("r2"), isExpired: true))
         worker.settle(jobs[2], .ack, result: [bytes("c"), bytes("d")])
         worker.stop()

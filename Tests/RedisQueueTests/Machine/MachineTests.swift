@@ -177,7 +177,9 @@ struct QueueMachineTests {
         machine.advance(now: start + .seconds(3))
         machine.connected()
         let registration = Call.register(.init(counter: 2, confirmed: 0, isExpected: true))
-        let welcome: [RedisReply] = [.integer(1), .string(bytes("0")), .string(bytes("mark")), .integer(0), .integer(-1), .integer(0)]
+        let welcome: [RedisReply] = [
+            .integer(1), .string(bytes("0")), .string(bytes("mark")), .integer(0), .integer(-1), .integer(0),
+        ]
         answer(registration, welcome)
         _ = effects()
         answer(.fields, [.string(bytes("3")), .string(bytes("1:2"))])

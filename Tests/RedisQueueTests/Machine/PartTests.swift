@@ -93,10 +93,12 @@ struct PartTests {
     }
 
     @Test func `secrets and jobs that Redis repeats are cut out of its errors`() {
-        #expect(ServerFault.withoutArguments("ERR unknown command `X`, with args beginning with: `secret`") == "ERR unknown command `X`, …")
-        #expect(ServerFault.withoutArguments("WRONGTYPE Operation script: e508, on @user_script:12.") == "WRONGTYPE Operation")
-        #expect(ServerFault("ERR Error running script: @user_script:3: WRONGTYPE Operation") == .refusal)
-        #expect(ServerFault("LOADING Redis is loading") == .passing)
-        #expect(ServerFault("NOSCRIPT No matching script") == .scriptMissing)
+        #expect(
+            ErrorReply.withoutArguments("ERR unknown command `X`, with args beginning with: `secret`")
+                == "ERR unknown command `X`, …")
+        #expect(ErrorReply.withoutArguments("WRONGTYPE Operation script: e508, on @user_script:12.") == "WRONGTYPE Operation")
+        #expect(ErrorReply("ERR Error running script: @user_script:3: WRONGTYPE Operation") == .refusal)
+        #expect(ErrorReply("LOADING Redis is loading") == .passing)
+        #expect(ErrorReply("NOSCRIPT No matching script") == .scriptMissing)
     }
 }

@@ -60,9 +60,15 @@ extension QueueMachineTests {
                 now += .milliseconds(100)
                 machine.advance(now: now)
                 for case .call(let call) in machine.effects {
-                    let reply: RedisReply = if case .beat = call { .array([.integer(0), .integer(-1)]) } else { .integer(call == .countHeld ? held : 0) }
+                    let reply: RedisReply =
+                        if case .beat = call { .array([.integer(0), .integer(-1)]) } else {
+                            .integer(call == .countHeld ? held : 0)
+                        }
                     machine.answered(call, reply, sentAt: now, now: now) { _ in false }
-                    if call == .countHeld { return machine.effects = [] }
+                    if call == .countHeld {
+                        machine.effects = []
+                        return
+                    }
                 }
                 machine.effects = []
             }
@@ -81,7 +87,9 @@ extension QueueMachineTests {
         machine.advance(now: start)
         #expect(effects() == [.call(.unregister)])
         answerWait("a")
-        machine.answered(.ride(first: 1, count: 32, fromSecond: 32, after: 0), .string(bytes("FENCED")), sentAt: start, now: start) { _ in false }
+        machine.answered(
+            .ride(first: 1, count: 32, fromSecond: 32, after: 0), .string(bytes("FENCED")), sentAt: start, now: start
+        ) { _ in false }
         #expect(effects().isEmpty)
         machine.answered(.unregister, .integer(0), sentAt: start, now: start) { _ in false }
         #expect(effects() == [.hangUp, .report(.stopped)])

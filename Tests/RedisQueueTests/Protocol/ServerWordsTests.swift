@@ -6,7 +6,8 @@ import Testing
 @Suite("What the queue makes of Redis' words")
 struct ServerWordsTests {
     private static let passing = [
-        "LOADING Redis is loading the dataset in memory", "BUSY Redis is busy running a script.", "CLUSTERDOWN The cluster is down",
+        "LOADING Redis is loading the dataset in memory", "BUSY Redis is busy running a script.",
+        "CLUSTERDOWN The cluster is down",
         "CLUSTERDOWN Hash slot not served", "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
         "NOREPLICAS Not enough good replicas to write.", "MISCONF Errors writing to the AOF file: No space left on device",
         "READONLY You can't write against a read only replica.", "TRYAGAIN Multiple keys request during rehashing of slot",
@@ -16,7 +17,8 @@ struct ServerWordsTests {
     ]
     private static let refusals = [
         "NOAUTH Authentication required.", "WRONGPASS invalid username-password pair or user is disabled.",
-        "NOPERM this user has no permissions to run the 'ltrim' command", "WRONGTYPE Operation against a key holding the wrong kind of value",
+        "NOPERM this user has no permissions to run the 'ltrim' command",
+        "WRONGTYPE Operation against a key holding the wrong kind of value",
         "CROSSSLOT Keys in request don't hash to the same slot",
         "ERR Error running script (call to f_0): @user_script:3: WRONGTYPE Operation against a key holding the wrong kind of value",
     ]
@@ -36,7 +38,9 @@ struct ServerWordsTests {
     private mutating func register(counter: Int64 = 1, isExpected: Bool = false) {
         machine.connected()
         let registration = Call.register(.init(counter: counter, confirmed: 0, isExpected: isExpected))
-        let items: [RedisReply] = [.integer(0), .string(bytes("-1")), .string(bytes("mark")), .integer(0), .integer(-1), .integer(0)]
+        let items: [RedisReply] = [
+            .integer(0), .string(bytes("-1")), .string(bytes("mark")), .integer(0), .integer(-1), .integer(0),
+        ]
         answer(registration, .array(items))
     }
 
@@ -50,7 +54,9 @@ struct ServerWordsTests {
         machine.advance(now: start)
         answer(
             .claim(first: 1, count: 250, fromSecond: 32),
-            .array([.integer(1), .integer(0), .integer(0), .integer(0), .integer(0), .string(bytes("one")), .string(bytes("two"))]))
+            .array([
+                .integer(1), .integer(0), .integer(0), .integer(0), .integer(0), .string(bytes("one")), .string(bytes("two")),
+            ]))
         machine.settle(Settlement(id: 1, effect: .ack), now: start)
         machine.flush()
         machine.advance(now: start)
@@ -58,7 +64,8 @@ struct ServerWordsTests {
     }
 
     private static let calls: [Call] = [
-        .claim(first: 3, count: 9, fromSecond: 32), .beat(counter: 2), .promote, .reap(.init(worker: "dead", counter: 1), first: 3), .unregister,
+        .claim(first: 3, count: 9, fromSecond: 32), .beat(counter: 2), .promote,
+        .reap(.init(worker: "dead", counter: 1), first: 3), .unregister,
         .fields, .adopt([]), .fetch([]),
     ]
 
@@ -66,7 +73,7 @@ struct ServerWordsTests {
     mutating func `it keeps what it holds, claims nothing, and comes back after a pause`(text: String, call: Call) {
         serve()
         answer(call, .error(text))
-        #expect(effects() == [.hangUp, .report(.disconnected(ServerFault.withoutArguments(text)))])
+        #expect(effects() == [.hangUp, .report(.disconnected(ErrorReply.withoutArguments(text)))])
         #expect(machine.phase == .resting)
         #expect(machine.held.ids == [1, 2])
         #expect(machine.settlements.unconfirmed.count == 1)
@@ -109,13 +116,17 @@ struct ServerWordsTests {
             #expect(machine.phase == .serving)
             #expect(machine.waiting.isWorthClaiming(at: start + next))
             if next > .zero { #expect(!machine.waiting.isWorthClaiming(at: start)) }
-            machine = QueueMachine(settings: QueueSettings(list: "q", server: .unix(path: "/nowhere")), worker: "me", seed: 7, now: start)
+            machine = QueueMachine(
+                settings: QueueSettings(list: "q", server: .unix(path: "/nowhere")), worker: "me", seed: 7, now: start)
         }
     }
 
     @Test mutating func `a Redis without BLMOVE, or a user without the right, is told of once`() {
         serve()
-        for text in ["ERR unknown command 'BLMOVE', with args beginning with: 'q'", "NOPERM this user has no permissions to run the 'blmove' command"] {
+        for text in [
+            "ERR unknown command 'BLMOVE', with args beginning with: 'q'",
+            "NOPERM this user has no permissions to run the 'blmove' command",
+        ] {
             answer(.wait, .error(text))
             guard case .report(.limited(let sentence))? = effects().last else { return #expect(Bool(false), "nothing was said") }
             #expect(!sentence.contains("'q'"))
@@ -127,7 +138,8 @@ struct ServerWordsTests {
 
     @Test mutating func `LPOP without a count takes one job at a time, told of once`() {
         machine = QueueMachine(
-            settings: QueueSettings(list: "q", server: .unix(path: "/nowhere"), mode: .atMostOnce), worker: "me", seed: 7, now: start)
+            settings: QueueSettings(list: "q", server: .unix(path: "/nowhere"), mode: .atMostOnce), worker: "me", seed: 7,
+            now: start)
         machine.advance(now: start)
         register()
         answer(.info, .string(bytes("aof_enabled:1\r\n")))
@@ -198,7 +210,8 @@ struct ServerWordsTests {
 
     @Test func `the rights that are asked for are those of the scripts, no more and no less`() {
         let scripts = [
-            Scripts.register, Scripts.claim, Scripts.beat, Scripts.promote, Scripts.reap, Scripts.adopt, Scripts.unregister, Scripts.settle,
+            Scripts.register, Scripts.claim, Scripts.beat, Scripts.promote, Scripts.reap, Scripts.adopt, Scripts.unregister,
+            Scripts.settle,
         ]
         let direct: Set<String> = ["EVALSHA"]
         let ours = scripts.reduce(into: direct) { $0.formUnion(commands(in: $1.text)) }
@@ -214,7 +227,9 @@ struct ServerWordsTests {
     /// Every name in quotes behind `call(`, or elsewhere in capitals: `redis.call(kind == 'h' and 'LPUSH' or 'RPUSH', …)`.
     private func commands(in script: String) -> Set<String> {
         let options: Set<String> = ["WITHSCORES", "LIMIT", "MAXLEN", "FENCED", "STALE", "GAP", "NUMBER"]
-        let quoted = script.split(separator: "'", omittingEmptySubsequences: false).enumerated().filter { !$0.offset.isMultiple(of: 2) }
+        let quoted = script.split(separator: "'", omittingEmptySubsequences: false).enumerated().filter {
+            !$0.offset.isMultiple(of: 2)
+        }
         let names = quoted.map { String($0.element) }.filter { $0.count > 2 && $0.allSatisfy { $0.isUppercase && $0.isASCII } }
         return Set(names).subtracting(options)
     }

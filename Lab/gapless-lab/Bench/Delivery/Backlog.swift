@@ -20,7 +20,7 @@ struct Backlog {
         let settled = memory.dropFirst(memory.count / 5)
         let peak = daemon.peakBytes
         guard isDone, let low = settled.min(), let high = settled.max(), daemon.stop()?.status == 0 else {
-            throw LabFailure(description: "the backlog did not drain:\n" + daemon.standardError)
+            throw LabError(description: "the backlog did not drain:\n" + daemon.standardError)
         }
         say(
             "backlog of \(jobs): resident \(megabytes(low)) - \(megabytes(high)) MB while it drains, peak \(megabytes(peak)) MB, "

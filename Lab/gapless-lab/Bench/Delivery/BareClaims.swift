@@ -31,13 +31,15 @@ struct BareClaims {
         for first in stride(from: 0, to: jobs, by: 500) {
             _ = try client.command(["RPUSH", Stage.list] + (first..<min(jobs, first + 500)).map { BenchJob.text($0) })
         }
-        guard let script = try client.command(["SCRIPT", "LOAD", BareClaims.claim]).text else { throw LabFailure(description: "no script") }
+        guard let script = try client.command(["SCRIPT", "LOAD", BareClaims.claim]).text else {
+            throw LabError(description: "no script")
+        }
         let start = preciseProcessorTime(of: redis.process.pid)
         var done = 0
         while done < jobs {
             let claim = ["EVALSHA", script, "2", Stage.list, "held", String(done), String(BareClaims.batch)]
             let claimed = try client.command(claim).items?.count ?? 0
-            guard claimed > 0 else { throw LabFailure(description: "the list was empty after \(done) of \(jobs) jobs") }
+            guard claimed > 0 else { throw LabError(description: "the list was empty after \(done) of \(jobs) jobs") }
             let fields = (1...claimed).map { String(done + $0) }
             _ = try client.command(["HDEL", "held"] + fields)
             done += claimed

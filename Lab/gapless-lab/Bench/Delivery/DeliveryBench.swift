@@ -26,10 +26,13 @@ struct DeliveryBench {
         }
         let shapes = [
             Shape(title: "answers at once", jobs: jobs, rounds: rounds),
-            Shape(title: "answers out of order, after 0 to 4 ms", jobs: jobs, rounds: rounds, simulator: ["--latency", "0ms..4ms"]),
+            Shape(
+                title: "answers out of order, after 0 to 4 ms", jobs: jobs, rounds: rounds, simulator: ["--latency", "0ms..4ms"]),
             Shape(title: "backlog of \(backlog)", jobs: backlog, rounds: backlogRounds),
         ]
-        say("\nAt least once beside at most once: Redis has one processor to itself, daemon and server share the other. Medians (min - max).")
+        say(
+            "\nAt least once beside at most once: Redis has one processor to itself, daemon and server share the other. Medians (min - max)."
+        )
         say(DeliveryResult.header)
         let results = try shapes.map { shape in
             let result = try measure(shape)

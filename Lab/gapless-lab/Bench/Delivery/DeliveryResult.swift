@@ -28,12 +28,15 @@ struct DeliveryResult {
         ratioToBare.values.append(costs[0] / bare)
     }
 
-    static let header = padRight("", 40) + padRight("at least once/s", 28) + padRight("at most once/s", 28)
-        + padRight("fewer, %", 22) + padRight("Redis us: at least", 22) + padRight("at most", 10) + padRight("bare claim", 12) + "x bare"
+    static let header =
+        padRight("", 40) + padRight("at least once/s", 28) + padRight("at most once/s", 28)
+        + padRight("fewer, %", 22) + padRight("Redis us: at least", 22) + padRight("at most", 10) + padRight("bare claim", 12)
+        + "x bare"
 
     var line: String {
         padRight(title, 40) + padRight(least.text(0), 28) + padRight(most.text(0), 28) + padRight(loss.text(1), 22)
-            + padRight(redis.text(2), 22) + padRight(decimal(redisOfMost.median, 2), 10) + padRight(decimal(redisOfBare.median, 2), 12)
+            + padRight(redis.text(2), 22) + padRight(decimal(redisOfMost.median, 2), 10)
+            + padRight(decimal(redisOfBare.median, 2), 12)
             + ratioToBare.text(2)
     }
 

@@ -28,7 +28,8 @@ struct FleetBench {
         }
         say(
             "\nSeveral daemons on one queue, each with 1 session x \(streams) streams, answers after \(Int(latency / .milliseconds(1))) ms. "
-                + "The daemons share one processor, Redis and the simulator the other. Shares are of one processor; medians of \(rounds).")
+                + "The daemons share one processor, Redis and the simulator the other. Shares are of one processor; medians of \(rounds)."
+        )
         say(FleetResult.header)
         for row in rows { say(row.line) }
         return "  \"fleet\": [\n" + rows.map(\.json).joined(separator: ",\n") + "\n  ]"
@@ -46,15 +47,19 @@ struct FleetBench {
         let settings = try stage.settings(["pool_size": "1", "apns_max_concurrent_streams": String(streams)])
         let daemons = try (0..<count).map { try stage.start(settings, name: "daemon\($0)", pinned: 0) }
         // All have sessions: else the time of the window would be that of their start.
-        guard waitUntil(atMost: .seconds(20), every: .milliseconds(10), { daemons.allSatisfy { $0.standardOutput.contains("is open, ") } })
-        else { throw LabFailure(description: "not all have sessions:\n" + stage.standardErrors.suffix(3000)) }
+        guard
+            waitUntil(
+                atMost: .seconds(20), every: .milliseconds(10), { daemons.allSatisfy { $0.standardOutput.contains("is open, ") } }
+            )
+        else { throw LabError(description: "not all have sessions:\n" + stage.standardErrors.suffix(3000)) }
         _ = waitUntil(atMost: warmUp) { false }
         let before = try FleetLook(stage, daemons)
         _ = waitUntil(atMost: window) { false }
         let after = try FleetLook(stage, daemons)
         let left = try stage.status().backlog
         guard daemons.allSatisfy({ $0.stop()?.status == 0 }), left > 0 else {
-            throw LabFailure(description: "the queue was empty too soon, or a daemon failed:\n" + stage.standardErrors.suffix(3000))
+            throw LabError(
+                description: "the queue was empty too soon, or a daemon failed:\n" + stage.standardErrors.suffix(3000))
         }
         return FleetRun(before, after)
     }

@@ -21,10 +21,14 @@ struct FleetLook {
         let known = fleet.map { FleetLook.reports($0).count }
         for daemon in fleet { daemon.process.kill(SIGUSR1) }
         var reports: [[Int]] = []
-        guard waitUntil(every: .milliseconds(5), {
-            reports = fleet.map(FleetLook.reports)
-            return zip(reports, known).allSatisfy { $0.count > $1 }
-        }) else { throw LabFailure(description: "a daemon does not answer SIGUSR1") }
+        guard
+            waitUntil(
+                every: .milliseconds(5),
+                {
+                    reports = fleet.map(FleetLook.reports)
+                    return zip(reports, known).allSatisfy { $0.count > $1 }
+                })
+        else { throw LabError(description: "a daemon does not answer SIGUSR1") }
         sent = reports.compactMap(\.last)
     }
 

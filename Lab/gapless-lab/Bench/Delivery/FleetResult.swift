@@ -35,7 +35,8 @@ struct FleetResult {
     private var limit: String {
         let others = "others took \(percent(1 - idleOfServers.median - redis.median - simulator.median))"
         if idleOfServers.median < Self.leastIdle, rate.median < 0.8 * allowed {
-            return "the processor of Redis (\(percent(redis.median))) and simulator (\(percent(simulator.median))) is full, \(others)"
+            return
+                "the processor of Redis (\(percent(redis.median))) and simulator (\(percent(simulator.median))) is full, \(others)"
         }
         if idleOfDaemons.median < Self.leastIdle, rate.median < 0.8 * allowed {
             let others = "others took \(percent(1 - idleOfDaemons.median - together.median))"
@@ -47,13 +48,15 @@ struct FleetResult {
     private static let widths = [9, 26, 26, 18, 9, 10, 12, 12]
 
     static let header = row([
-        "daemons", "jobs/s", "jobs/s of each", "CPU of each", "of all", "of Redis", "of simulator", "idle (a/b)", "what limits them",
+        "daemons", "jobs/s", "jobs/s of each", "CPU of each", "of all", "of Redis", "of simulator", "idle (a/b)",
+        "what limits them",
     ])
 
     var line: String {
         Self.row([
             String(daemons), rate.text(0), each.text(0),
-            "\(percent(share.median)) (\(percent(share.least)) - \(percent(share.most)))", percent(together.median), percent(redis.median),
+            "\(percent(share.median)) (\(percent(share.least)) - \(percent(share.most)))", percent(together.median),
+            percent(redis.median),
             percent(simulator.median), "\(percent(idleOfDaemons.median)) / \(percent(idleOfServers.median))", limit,
         ])
     }

@@ -19,7 +19,8 @@ final class ListPopper {
         let arrivals = arrivals
         thread = try OwnedThread(name: "popper") { [settings] in
             guard var client = try? RedisClient(settings: settings) else { return }
-            while let reply = try? client.command(["BLPOP", ListPopper.list, "0"]), reply.items?.last?.text != ListPopper.lastWord {
+            while let reply = try? client.command(["BLPOP", ListPopper.list, "0"]), reply.items?.last?.text != ListPopper.lastWord
+            {
                 arrivals.send(.now)
             }
         }
@@ -32,7 +33,7 @@ final class ListPopper {
         var poller = Poller()
         poller.add(arrivals.wakeDescriptor, for: .read)
         poller.wait(until: start + .seconds(10))
-        guard let arrival = arrivals.drain().first else { throw LabFailure(description: "BLPOP was not answered") }
+        guard let arrival = arrivals.drain().first else { throw LabError(description: "BLPOP was not answered") }
         return arrival - start
     }
 

@@ -18,7 +18,7 @@ struct HeaderInflater: ~Copyable {
     deinit { nghttp2_hd_inflate_del(inflater) }
 
     /// Takes in the next bytes of a block and tells the answer about each field in it.
-    mutating func inflate(_ fragment: Span<UInt8>, isLast: Bool, into answer: inout Answer) throws(HTTP2Fault) {
+    mutating func inflate(_ fragment: Span<UInt8>, isLast: Bool, into answer: inout Answer) throws(HTTP2ProtocolError) {
         var place = 0
         while true {
             var field = nghttp2_nv()
@@ -27,11 +27,13 @@ struct HeaderInflater: ~Copyable {
             let count = rest.withUnsafeBufferPointer { bytes in
                 nghttp2_hd_inflate_hd2(inflater, &field, &flags, bytes.baseAddress, bytes.count, isLast ? 1 : 0)
             }
-            guard count >= 0 else { throw HTTP2Fault(.compressionError, "a header block that HPACK cannot read") }
+            guard count >= 0 else { throw HTTP2ProtocolError(.compressionError, "a header block that HPACK cannot read") }
             place += count
             if flags & CInt(NGHTTP2_HD_INFLATE_EMIT.rawValue) != 0 {
                 listBytes += field.namelen + field.valuelen + HPACKTable.entryOverhead
-                guard listBytes <= Self.mostListBytes else { throw HTTP2Fault(.enhanceYourCalm, "a header list without end") }
+                guard listBytes <= Self.mostListBytes else {
+                    throw HTTP2ProtocolError(.enhanceYourCalm, "a header list without end")
+                }
                 let name = UnsafeBufferPointer(start: field.name, count: field.namelen)
                 answer.note(name.span, UnsafeBufferPointer(start: field.value, count: field.valuelen).span)
             } else if flags & CInt(NGHTTP2_HD_INFLATE_FINAL.rawValue) != 0 {

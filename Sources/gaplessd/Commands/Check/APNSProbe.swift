@@ -6,7 +6,7 @@ import Threads
 /// Opens one session as the daemon would, up to the server's SETTINGS, and closes it again. Nothing is pushed.
 enum APNSProbe {
     /// - Parameter news: what has been told of provider tokens before.
-    static func run(_ app: Settings.App, _ own: AppCredential, told news: [TokenNews]) throws(ProbeFault) -> String {
+    static func run(_ app: Settings.App, _ own: AppCredential, told news: [TokenNews]) throws(ProbeError) -> String {
         var settings = app.pool
         (settings.sessions, settings.mostSessions) = (1, 1)
         let events = Mailbox<PoolEvent>()
@@ -22,7 +22,7 @@ enum APNSProbe {
 
     private static func firstWord(
         _ events: Mailbox<PoolEvent>, _ settings: PoolSettings, told: [TokenNews]
-    ) throws(ProbeFault) -> String {
+    ) throws(ProbeError) -> String {
         // The dial has its own limit; some more for the names and the news of it.
         let deadline = Instant.now + settings.dialTimeout + .seconds(1)
         var poller = Poller()
@@ -31,7 +31,7 @@ enum APNSProbe {
                 switch event {
                 case .opened(_, let address, let streams): return "ok, \(address), \(streams.counted("stream"))"
                 case .dialFailed(_, let address, let fault, _), .closed(_, let address, let fault):
-                    throw ProbeFault(fault, at: address)
+                    throw ProbeError(fault, at: address)
                 case .tokens(let news): if !told.contains(news) { news.warn() }
                 case .capacityChanged, .resized, .braked, .brakeLifted: continue
                 }
@@ -51,8 +51,8 @@ extension TokenNews {
     }
 }
 
-extension ProbeFault {
-    fileprivate init(_ fault: SessionFault, at address: String) {
+extension ProbeError {
+    fileprivate init(_ fault: SessionError, at address: String) {
         switch fault {
         case .dial(let why, isCredential: true): self = .failed("\(address): \(why)")
         case .dial(let why, isCredential: false): self = .unavailable("\(address): \(why)")

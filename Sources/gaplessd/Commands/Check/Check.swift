@@ -36,8 +36,8 @@ struct Check: ParsableCommand {
 
     /// One connection to Redis and one session for each app; all are tried, whatever the first ones say.
     private func connect(_ configuration: Configuration, told news: [TokenNews]) throws {
-        var faults: [ProbeFault] = []
-        func probe(_ name: String, _ body: () throws(ProbeFault) -> String) {
+        var faults: [ProbeError] = []
+        func probe(_ name: String, _ body: () throws(ProbeError) -> String) {
             do {
                 StandardStreams.print(["\(name): \(try body())"])
             } catch {
@@ -46,11 +46,11 @@ struct Check: ParsableCommand {
             }
         }
         if let address = configuration.settings.metricsListen {
-            probe("metrics") { () throws(ProbeFault) in try ListenProbe.run(address) }
+            probe("metrics") { () throws(ProbeError) in try ListenProbe.run(address) }
         }
-        probe("redis") { () throws(ProbeFault) in try RedisProbe.run(configuration.settings) }
+        probe("redis") { () throws(ProbeError) in try RedisProbe.run(configuration.settings) }
         for (app, credential) in zip(configuration.settings.apps, configuration.credentials) {
-            probe("apns" + (app.name.map { " \($0.printable)" } ?? "")) { () throws(ProbeFault) in
+            probe("apns" + (app.name.map { " \($0.printable)" } ?? "")) { () throws(ProbeError) in
                 try APNSProbe.run(app, credential, told: news)
             }
         }

@@ -6,7 +6,7 @@ struct CheckReport {
     let lines: [String]
 
     /// Settings that cannot be used: what their certificates say is true all the same.
-    init(_ refusal: SettingsRefusal, now: Int64) {
+    init(_ refusal: SettingsErrors, now: Int64) {
         let blocks = refusal.certificates.map { seen in
             [Self.title(seen.app), "certificate \(seen.path.printable)"] + Self.lines(seen.facts, now: now)
         }
@@ -44,7 +44,9 @@ struct CheckReport {
             lines.append("proxy       \(proxy)\(proxy.user.map { ", user \($0.printable)" } ?? "")")
         }
         if case .signingKey = app.credential {
-            lines.append("tokens      \(tokenFolder.map { "kept in \($0.printable)" } ?? "kept in memory alone: there is no STATE_DIRECTORY")")
+            lines.append(
+                "tokens      \(tokenFolder.map { "kept in \($0.printable)" } ?? "kept in memory alone: there is no STATE_DIRECTORY")"
+            )
         }
         if let facts = own.credential.certificate { lines += Self.lines(facts, now: now) }
         return lines + ["topic       \(own.topic?.printable ?? "each job's own")"]

@@ -6,19 +6,19 @@ import Threads
 
 /// Whether `metrics_listen` can be listened at: for a moment.
 enum ListenProbe {
-    static func run(_ address: HostAndPort) throws(ProbeFault) -> String {
+    static func run(_ address: HostAndPort) throws(ProbeError) -> String {
         do throws(SocketError) {
             _ = try Listener(host: address.host, port: address.port)
             return "ok, \(address.text)"
         } catch .system(_, errno: EADDRINUSE) {
             guard let health = HealthQuestion.answer(at: address) else {
                 let why = "\(String(cString: strerror(EADDRINUSE))), and no gaplessd answers there"
-                throw .refused(SettingsFault(cannotListenAt: address, why).line)
+                throw .refused(SettingsError(cannotListenAt: address, why).line)
             }
             let word = health == "ok" ? "" : " and says: \(health.printable)"
             return "ok, \(address.text), where a running gaplessd listens\(word)"
         } catch {
-            throw .refused(SettingsFault(cannotListenAt: address, error.reason).line)
+            throw .refused(SettingsError(cannotListenAt: address, error.reason).line)
         }
     }
 }
@@ -80,7 +80,7 @@ private struct HealthQuestion: ~Copyable {
     }
 }
 
-extension SettingsFault {
+extension SettingsError {
     /// `metrics_listen` leads nowhere.
     init(cannotListenAt address: HostAndPort, _ why: String) {
         self.init(

@@ -20,7 +20,9 @@ struct AuditReport {
     private var claimed: Int64 { audit.status.counters[.claimed, default: 0] }
 
     var lines: [String] {
-        let rows = [("  claimed", claimed)] + terms.enumerated().map { ($0 == 0 ? "= " : "+ ", $1) }
+        let rows =
+            [("  claimed", claimed)]
+            + terms.enumerated().map { ($0 == 0 ? "= " : "+ ", $1) }
             .map { ($0 + $1.name.spaced, $1.count) }
         let width = rows.map { "\($0.1)".count }.max() ?? 0
         let columns = rows.map { name, count in name.padded(to: 14) + "\(count)".padded(leftTo: width) }
@@ -61,11 +63,12 @@ struct AuditReport {
     private var object: JSONValue {
         let books = [("claimed", claimed)] + terms + [("unexplained", audit.status.unexplained)]
         let stranded = audit.stranded.map { JSONValue.members(["worker": .string($0.worker), "jobs": .integer($0.jobs)]) }
-        let members: [(String, JSONValue)] = [("list", .string(list))] + books.map { ($0.0, .integer($0.1)) } + [
-            ("stranded", .array(stranded)), ("recordless_workers", .array(audit.recordless.map(JSONValue.string))),
-            ("delayed_without_bar", .integer(audit.delayedWithoutBar)), ("unreadable_dead", .integer(unreadable)),
-            ("foreign_keys", .array(audit.foreignKeys.map(JSONValue.string))),
-        ]
+        let members: [(String, JSONValue)] =
+            [("list", .string(list))] + books.map { ($0.0, .integer($0.1)) } + [
+                ("stranded", .array(stranded)), ("recordless_workers", .array(audit.recordless.map(JSONValue.string))),
+                ("delayed_without_bar", .integer(audit.delayedWithoutBar)), ("unreadable_dead", .integer(unreadable)),
+                ("foreign_keys", .array(audit.foreignKeys.map(JSONValue.string))),
+            ]
         return .object(members.map { JSONMember(key: $0.0, value: $0.1, offset: 0) })
     }
 }

@@ -105,7 +105,7 @@ struct Dead: ParsableCommand {
             }
         } catch {
             let doubt = "; \(changed.letters) \(done) before, and perhaps up to \(DeadLetterList.mostLetters) more"
-            throw ProbeFault(error, of: settings).told("redis", adding: doubt)
+            throw ProbeError(error, of: settings).told("redis", adding: doubt)
         }
         report(changed, done, of: matched, unreadable: unreadable)
     }

@@ -142,7 +142,7 @@ private struct EnqueueRun: ~Copyable {
         // A command that Redis refuses is not carried out; one without an answer may have been.
         let isRefused = if case .reply = error { true } else { false }
         let doubt = pusher.unconfirmed > 0 && !isRefused ? ", and of \(pusher.unconfirmed) more it is not known" : ""
-        return ProbeFault(error, of: settings).told("redis", adding: "; \(summary)\(doubt)")
+        return ProbeError(error, of: settings).told("redis", adding: "; \(summary)\(doubt)")
     }
 
     var summary: String {
@@ -151,7 +151,7 @@ private struct EnqueueRun: ~Copyable {
     }
 }
 
-extension JobFault {
+extension JobError {
     /// What is wrong, without the words of the log.
     var text: String {
         switch self {

@@ -7,7 +7,10 @@ struct PushOptions: ParsableArguments {
     @Option(parsing: .unconditional, help: ArgumentHelp("Device token, hex digits.", valueName: "T"))
     var token: String?
 
-    @Option(parsing: .unconditional, help: ArgumentHelp("In its place a broadcast channel, base64; with --data, since a broadcast is more than a text.", valueName: "ID"))
+    @Option(
+        parsing: .unconditional,
+        help: ArgumentHelp(
+            "In its place a broadcast channel, base64; with --data, since a broadcast is more than a text.", valueName: "ID"))
     var channel: String?
 
     @Option(parsing: .unconditional, help: ArgumentHelp("A payload that shows this text.", valueName: "TEXT"))
@@ -19,22 +22,30 @@ struct PushOptions: ParsableArguments {
     @Option(parsing: .unconditional, help: "apns-topic; that of the settings or the certificate unless given.")
     var topic: String?
 
-    @Option(parsing: .unconditional, help: ArgumentHelp("apns-push-type; worked out from the payload unless given.", valueName: "type"))
+    @Option(
+        parsing: .unconditional,
+        help: ArgumentHelp("apns-push-type; worked out from the payload unless given.", valueName: "type"))
     var pushType: String?
 
     @Option(parsing: .unconditional, help: "apns-priority: 1, 5 or 10.")
     var priority: Int?
 
-    @Option(parsing: .unconditional, help: ArgumentHelp("Seconds that APNs keeps it for a device that is away; 0: it tries once.", valueName: "seconds"))
+    @Option(
+        parsing: .unconditional,
+        help: ArgumentHelp("Seconds that APNs keeps it for a device that is away; 0: it tries once.", valueName: "seconds"))
     var expiry: Int64?
 
     @Option(parsing: .unconditional, help: ArgumentHelp("The same as a Unix time.", valueName: "time"))
     var expiresAt: Int64?
 
-    @Option(name: .customLong("collapse-id"), parsing: .unconditional, help: ArgumentHelp("apns-collapse-id, at most 64 bytes.", valueName: "id"))
+    @Option(
+        name: .customLong("collapse-id"), parsing: .unconditional,
+        help: ArgumentHelp("apns-collapse-id, at most 64 bytes.", valueName: "id"))
     var collapseID: String?
 
-    @Option(name: .customLong("apns-id"), parsing: .unconditional, help: ArgumentHelp("apns-id, a UUID; APNs makes one unless given.", valueName: "uuid"))
+    @Option(
+        name: .customLong("apns-id"), parsing: .unconditional,
+        help: ArgumentHelp("apns-id, a UUID; APNs makes one unless given.", valueName: "uuid"))
     var apnsID: String?
 
     @Option(parsing: .unconditional, help: ArgumentHelp("Which of the settings' apps.", valueName: "name"))
@@ -62,7 +73,8 @@ struct PushOptions: ParsableArguments {
     /// As a producer would write it.
     var job: [UInt8] {
         let strings = [
-            ("token", token), ("channel", channel), ("topic", topic), ("push_type", pushType), ("collapse_id", collapseID), ("apns_id", apnsID),
+            ("token", token), ("channel", channel), ("topic", topic), ("push_type", pushType), ("collapse_id", collapseID),
+            ("apns_id", apnsID),
             ("app", app),
         ]
         let numbers = [("priority", priority.map(Int64.init)), ("expiry", expiry), ("expires_at", expiresAt)]

@@ -1,5 +1,5 @@
-import Clocks
 import ArgumentParser
+import Clocks
 import Glibc
 import JSONBytes
 
@@ -36,7 +36,9 @@ struct Send: ParsableCommand {
             // A place in the job that we made of the options says nothing to who gave them.
             throw ExitCode.wrongUsage("\(error.text.withoutOffset.printable).", of: "send")
         }
-        guard !job.isExpired(now: WallClock.now().unixSeconds) else { throw ExitCode.wrongUsage("--expires-at is in the past.", of: "send") }
+        guard !job.isExpired(now: WallClock.now().unixSeconds) else {
+            throw ExitCode.wrongUsage("--expires-at is in the past.", of: "send")
+        }
         guard let app = SingleSend.route(job, configuration) else {
             throw ExitCode.wrongUsage(Self.whyNoApp(job, configuration), of: "send")
         }

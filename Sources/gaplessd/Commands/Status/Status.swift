@@ -66,7 +66,7 @@ private struct StatusWatch: ~Copyable {
                 try watch(&client)
                 return
             } catch {
-                let fault = (error as? ProbeFault) ?? (error as? RedisError).map { ProbeFault($0, of: settings) }
+                let fault = (error as? ProbeError) ?? (error as? RedisError).map { ProbeError($0, of: settings) }
                 guard let fault else { throw error }
                 if last == nil { throw fault.told("redis") }
                 StandardStreams.print(["redis: \(fault)"], to: STDERR_FILENO)

@@ -52,7 +52,8 @@ struct StatusReading {
         for (index, earlier) in before.lists.enumerated() {
             for worker in lists[index].status.workers {
                 guard let former = earlier.status.workers.first(where: { $0.name == worker.name }) else { continue }
-                let rate = { (counter: String) in max(0, Double(worker.count(counter)) - Double(former.count(counter))) / seconds }
+                let rate = { (counter: String) in max(0, Double(worker.count(counter)) - Double(former.count(counter))) / seconds
+                }
                 lists[index].rates[worker.name] = Rate(claimed: rate("claimed"), sent: rate("sent"), interval: interval)
             }
         }

@@ -29,8 +29,14 @@ struct DaemonBadJobTests {
         (#"{"token":"ab","data":{},"identifier":[1]}"#, "identifier is neither an integer nor a string at byte 37"),
         (#"{"token":"ab","data":{},"app":"nobody"}"#, #"app "nobody" is unknown at byte 30"#),
         (#"{"token":"ab","data":{},"not_before":"soon"}"#, "not_before is not a number at byte 37"),
-        (#"{"token":"ab","data":{"a":"\#(String(repeating: "y", count: 4096))"}}"#, "data is 4104 bytes long, over the 4096 of push type alert at byte 21"),
-        (#"{"token":"ab","data":{},"collapse_id":"\#(String(repeating: "c", count: 65))"}"#, "collapse_id is 65 bytes long, over the 64 that are allowed at byte 38"),
+        (
+            #"{"token":"ab","data":{"a":"\#(String(repeating: "y", count: 4096))"}}"#,
+            "data is 4104 bytes long, over the 4096 of push type alert at byte 21"
+        ),
+        (
+            #"{"token":"ab","data":{},"collapse_id":"\#(String(repeating: "c", count: 65))"}"#,
+            "collapse_id is 65 bytes long, over the 64 that are allowed at byte 38"
+        ),
     ]
 
     @Test func `each is named with its fault, and its neighbours are delivered`() throws {
@@ -80,7 +86,8 @@ struct DaemonBadJobTests {
 
     @Test func `hostile bytes come back from the dead letters byte for byte`() throws {
         let stage = try DaemonStage()
-        let head = Array(#"{"token":"ab","data":{"aps":{"alert":""#.utf8), tail = Array(#""}}}"#.utf8)
+        let head = Array(#"{"token":"ab","data":{"aps":{"alert":""#.utf8)
+        let tail = Array(#""}}}"#.utf8)
         let hostile: [[UInt8]] = [
             Array(repeating: UInt8(ascii: "["), count: 100_000),
             Array(String(repeating: #"{"a":"#, count: 100_000).utf8),
@@ -98,7 +105,8 @@ struct DaemonBadJobTests {
         let letters = try stage.deadLetters()
         try #require(letters.count == hostile.count)
         for (letter, job) in zip(letters, hostile) {
-            let bytes = letter.text("job").map { Array($0.utf8) } ?? letter.text("job_base64").flatMap { Base64.decode(Array($0.utf8)) }
+            let bytes =
+                letter.text("job").map { Array($0.utf8) } ?? letter.text("job_base64").flatMap { Base64.decode(Array($0.utf8)) }
             #expect(bytes == job, "\(letter.text("reason") ?? "")")
             #expect((letter.text("job") == nil) == (String(validating: job, as: UTF8.self) == nil))
         }
@@ -116,24 +124,32 @@ struct DaemonBadJobTests {
         try stage.push([dead, #"{"token":"\u0061bc2","identifier":2,"data":{"a":1}}"#])
         #expect(daemon.says("(ID 2): 429 TooManyRequests. Retrying count (1)."))
         // Newer jobs of the device wait behind it, however it is written; in `tokens` each is a job of its own.
-        try stage.push([#"{"token":"ab\u00632","identifier":3,"data":{"a":2}}"#, #"{"tokens":["\u0061bc3","ab\u0063\u002f"],"data":{"a":3}}"#])
+        try stage.push([
+            #"{"token":"ab\u00632","identifier":3,"data":{"a":2}}"#, #"{"tokens":["\u0061bc3","ab\u0063\u002f"],"data":{"a":3}}"#,
+        ])
         #expect(stage.accepts(4))
         #expect(try stage.drains())
-        #expect(stage.simulator.ledger.requests(for: "abc2").map(\.body) == [#"{"a":1}"#, #"{"a":1}"#, #"{"a":2}"#].map { Array($0.utf8) })
+        #expect(
+            stage.simulator.ledger.requests(for: "abc2").map(\.body)
+                == [#"{"a":1}"#, #"{"a":1}"#, #"{"a":2}"#].map { Array($0.utf8) })
         #expect(stage.simulator.ledger.requests(for: "abc3").map(\.body) == [Array(#"{"a":3}"#.utf8)])
         let letters = try stage.deadLetters()
         #expect(Set(letters.map { $0.text("token") }) == ["abc1", "abc/"])
         #expect(letters.compactMap { $0.text("job") }.contains(dead))
         #expect(try stage.feedback().map { $0.text("token") } == ["abc1"])
         let results = try stage.redis("XRANGE", "results", "-", "+").items ?? []
-        #expect(Set(results.compactMap { $0.items?.last?.items?.compactMap(\.text).first { $0.hasPrefix("abc") } }) == ["abc1", "abc2", "abc3", "abc/"])
+        #expect(
+            Set(results.compactMap { $0.items?.last?.items?.compactMap(\.text).first { $0.hasPrefix("abc") } }) == [
+                "abc1", "abc2", "abc3", "abc/",
+            ])
         #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `unknown and doubled keys survive a retry as they are`() throws {
         let stage = try DaemonStage()
         stage.simulator.plan(token: "0b", answers: Array(repeating: .usual(503), count: 4))
-        let job = "{\"token\":\"0a\", \"x\":{\"y\":[1.0,1e2,\"\\u00e9\"]},\n \"token\":\"0b\",\"data\":{\"d\":1,\"d\":2},\"expiry\":0, \"x\":null }"
+        let job =
+            "{\"token\":\"0a\", \"x\":{\"y\":[1.0,1e2,\"\\u00e9\"]},\n \"token\":\"0b\",\"data\":{\"d\":1,\"d\":2},\"expiry\":0, \"x\":null }"
         let daemon = try stage.start()
         try stage.push(job)
         #expect(try waitUntil { try stage.status().dead == 1 })

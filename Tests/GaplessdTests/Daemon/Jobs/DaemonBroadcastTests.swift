@@ -17,7 +17,9 @@ struct DaemonBroadcastTests {
         }
     }
 
-    private func job(_ channel: String = Self.channel, _ members: String = "", data: String = #"{"aps":{"event":"update"}}"#) -> String {
+    private func job(_ channel: String = Self.channel, _ members: String = "", data: String = #"{"aps":{"event":"update"}}"#)
+        -> String
+    {
         #"{"channel":"\#(channel)",\#(members.isEmpty ? "" : members + ",")"data":\#(data)}"#
     }
 
@@ -61,7 +63,8 @@ struct DaemonBroadcastTests {
         let stage = try stage()
         stage.simulator.plan(token: Self.channel, answers: [.usual(503), .reason(.tooManyRequests)])
         let daemon = try stage.start()
-        let lost = job("bm/0aGVyZQ=="), refused = job(Self.silent, #""expiry":60"#)
+        let lost = job("bm/0aGVyZQ==")
+        let refused = job(Self.silent, #""expiry":60"#)
         try stage.push([job(Self.channel, #""identifier":9"#), lost, refused])
         #expect(stage.accepts(1))
         #expect(try stage.drains())

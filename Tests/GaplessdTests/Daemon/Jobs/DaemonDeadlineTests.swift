@@ -17,10 +17,11 @@ struct DaemonDeadlineTests {
         let slow = ["0a", "1a", "2a", "3a"]
         for token in slow { stage.simulator.plan(token: token, answers: [.delay(.seconds(5), then: .accept)]) }
         stage.simulator.plan(token: "0b", answers: [.usual(503)])
-        try stage.push(slow.map { pushJob($0) } + [
-            pushJob("0b", #""expiry":10"#), pushJob("0c", #""expires_at":\#(unixTime() + 2)"#),
-            pushJob("0d", #""_gapless_RETRYING":1,"_gapless_deadline":\#(unixTime() + 2)"#), pushJob("0e", #""expiry":0"#),
-        ])
+        try stage.push(
+            slow.map { pushJob($0) } + [
+                pushJob("0b", #""expiry":10"#), pushJob("0c", #""expires_at":\#(unixTime() + 2)"#),
+                pushJob("0d", #""_gapless_RETRYING":1,"_gapless_deadline":\#(unixTime() + 2)"#), pushJob("0e", #""expiry":0"#),
+            ])
         #expect(try waitUntil { try stage.status().inFlight == 8 }, "all are claimed at once")
         #expect(stage.accepts(7))
         let sent = stage.simulator.ledger.requests(for: "0b")
@@ -32,8 +33,12 @@ struct DaemonDeadlineTests {
         #expect(late - 10 >= first - 7200 + 4, "ten seconds from its first send")
         #expect(stage.simulator.ledger.requests(for: "0e").map(\.expiration) == ["0"])
         #expect(try stage.drains())
-        #expect(Set(try stage.deadLetters().map { "\($0.text("token") ?? "") \($0.text("reason") ?? "") \($0.number("attempts") ?? -1)" })
-            == ["0c Expired 0", "0d Expired 1"])
+        #expect(
+            Set(
+                try stage.deadLetters().map {
+                    "\($0.text("token") ?? "") \($0.text("reason") ?? "") \($0.number("attempts") ?? -1)"
+                })
+                == ["0c Expired 0", "0d Expired 1"])
         #expect(try stage.counter(.expired) == 2)
         #expect(try stage.status().unexplained == 0)
         #expect(daemon.stop()?.status == 0)
@@ -57,7 +62,8 @@ struct DaemonDeadlineTests {
     @Test func `of a notification is fixed, or counts from its send`() {
         func timing(_ expiration: Int64?, lifetime: Int64 = 0) -> Notification.Timing {
             Notification(
-                id: 1, bytes: [], token: 0..<0, payload: 0..<0, headers: SharedHeaders(topic: nil, pushType: "alert", priority: 10),
+                id: 1, bytes: [], token: 0..<0, payload: 0..<0,
+                headers: SharedHeaders(topic: nil, pushType: "alert", priority: 10),
                 expiration: expiration, lifetime: lifetime
             ).timing(at: 1000)
         }

@@ -106,7 +106,9 @@ struct DaemonDeliveryTests {
         let daemon = try stage.start()
         let job = pushJob("0d", #""identifier":"m1","not_before":1795338849000"#)
         try stage.push(job)
-        #expect(daemon.says(#"W] "#) && daemon.says(#"A job (ID "m1") is held: not_before counts seconds; this one is beyond the year 5000"#))
+        #expect(
+            daemon.says(#"W] "#)
+                && daemon.says(#"A job (ID "m1") is held: not_before counts seconds; this one is beyond the year 5000"#))
         #expect(try waitUntil { try stage.delayed() == [job] })
         #expect(daemon.stop()?.status == 0)
         try File.write(job, to: stage.folder.file("jobs"))
@@ -128,7 +130,10 @@ struct DaemonDeliveryTests {
         #expect(unixTime() >= due)
         #expect(stage.simulator.ledger.acceptedCount(token: "0c") == 1)
         #expect(try stage.delayed() == [far])
-        #expect(try stage.redis("ZSCORE", stage.keys.delayed, stage.redis("ZRANGE", stage.keys.delayed, "0", "0").items?.first?.text ?? "").text == "4102444800500")
+        #expect(
+            try stage.redis(
+                "ZSCORE", stage.keys.delayed, stage.redis("ZRANGE", stage.keys.delayed, "0", "0").items?.first?.text ?? ""
+            ).text == "4102444800500")
         #expect(try stage.counter(.retried) == 0)
         #expect(daemon.stop()?.status == 0)
     }

@@ -56,7 +56,8 @@ struct DaemonDoubtTests {
     @Test func `is counted over give-backs as well, and keeps its first deadline`() throws {
         let stage = try DaemonStage()
         let daemon = try stage.start([
-            "pool_size": "1", "retry_delays": "[0.1]", "retry_limit": "0", "apns_dial_backoff_min": "1.5", "apns_dial_backoff_max": "1.5",
+            "pool_size": "1", "retry_delays": "[0.1]", "retry_limit": "0", "apns_dial_backoff_min": "1.5",
+            "apns_dial_backoff_max": "1.5",
             "apns_dial_backoff_jitter": "0",
         ])
         try stage.open(daemon)

@@ -25,7 +25,10 @@ struct DaemonFilterTests {
         #expect(try stage.feedback().isEmpty)
         #expect(try stage.redis("XLEN", "results").integer == 3)
         #expect(stage.simulator.ledger.requests(for: "0b").isEmpty)
-        #expect(waitUntil { daemon.complaints.contains { $0 == "[Gapless E] STAMP Final SendPayload Error (ID 154): Filtered | \(rude)." } })
+        #expect(
+            waitUntil {
+                daemon.complaints.contains { $0 == "[Gapless E] STAMP Final SendPayload Error (ID 154): Filtered | \(rude)." }
+            })
         #expect(daemon.stop()?.status == 0)
         #expect(try Call(["audit", stage.write()]).status == 0)
     }
@@ -97,7 +100,9 @@ struct DaemonFilterTests {
 
     @Test func `check says how many words there are`() throws {
         let stage = try DaemonStage()
-        let call = try Call(["check", "--offline", stage.write(["filter_words": #"["rude", "ruder"]"#, "metrics_listen": "\"[::1]:0\""])])
+        let call = try Call([
+            "check", "--offline", stage.write(["filter_words": #"["rude", "ruder"]"#, "metrics_listen": "\"[::1]:0\""]),
+        ])
         #expect(call.status == 0)
         #expect(call.output.contains("\nfilter      2 words, drop\n"))
         #expect(call.output.contains("\nmetrics     http://[::1]:0/metrics\n"))

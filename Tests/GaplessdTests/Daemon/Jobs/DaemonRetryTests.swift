@@ -32,7 +32,8 @@ struct DaemonRetryTests {
         #expect(try stage.counter(.sent) == 1)
         #expect(
             daemon.complaints.filter { $0.contains("SendPayload") }
-                == (1...3).map { "[Gapless W] STAMP SendPayload Error (ID 154): 503 ServiceUnavailable. Retrying count (\($0))." })
+                == (1...3).map { "[Gapless W] STAMP SendPayload Error (ID 154): 503 ServiceUnavailable. Retrying count (\($0))." }
+        )
     }
 
     @Test func `a delay of nothing is at once, as the original program had it`() throws {
@@ -76,7 +77,10 @@ struct DaemonRetryTests {
         let stage = try DaemonStage()
         stage.simulator.behave { $0.script.tokenPlans = [.init(prefix: "", answers: Array(repeating: .usual(503), count: 9))] }
         let daemon = try stage.start()
-        let markers = [("01", #""x""#, 4), ("02", "-5", 4), ("03", "99", 1), ("04", "2", 2), ("05", "1.5", 4), ("06", "99999999999999999999", 1)]
+        let markers = [
+            ("01", #""x""#, 4), ("02", "-5", 4), ("03", "99", 1), ("04", "2", 2), ("05", "1.5", 4),
+            ("06", "99999999999999999999", 1),
+        ]
         for (token, marker, _) in markers { try stage.push(pushJob(token, #""_gapless_RETRYING":\#(marker)"#)) }
         #expect(try waitUntil { try stage.status().dead == markers.count })
         for (token, marker, sends) in markers {
@@ -164,7 +168,8 @@ struct DaemonRetryTests {
         stage.simulator.plan(token: deviceToken(2), answers: [.usual(503)])
         stage.simulator.plan(token: deviceToken(3), answers: [.usual(410)])
         let tokens = (1...1000).map { #""\#(deviceToken($0))""# } + [#""xyz""#]
-        let head = #"{"identifier":12,"#, tail = #","kept":[ 1 ],"data":{"aps":{"alert":"all"}}}"#
+        let head = #"{"identifier":12,"#
+        let tail = #","kept":[ 1 ],"data":{"aps":{"alert":"all"}}}"#
         try stage.push(head + #""tokens":["# + tokens.joined(separator: ",") + "]" + tail)
         #expect(stage.accepts(1000))
         #expect(try stage.drains())

@@ -55,7 +55,10 @@ struct DaemonVerdictTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test(arguments: [(400, "BadCollapseId"), (400, "PayloadEmpty"), (404, "BadPath"), (405, "MethodNotAllowed"), (413, "PayloadTooLarge"), (400, "SomethingNew")])
+    @Test(arguments: [
+        (400, "BadCollapseId"), (400, "PayloadEmpty"), (404, "BadPath"), (405, "MethodNotAllowed"), (413, "PayloadTooLarge"),
+        (400, "SomethingNew"),
+    ])
     func `other answers of 4xx end a job at once and blame no token`(status: Int, reason: String) throws {
         let stage = try DaemonStage()
         stage.simulator.plan(token: "0a", answers: [.status(status, reason)])
@@ -127,7 +130,8 @@ struct DaemonVerdictTests {
             let all = texts.filter { $0.contains(token) }
             #expect(all.count == 1, "one entry of \(token)")
             let entry = all.first ?? []
-            return Dictionary(uniqueKeysWithValues: stride(from: 0, to: entry.count - 1, by: 2).map { (entry[$0], entry[$0 + 1]) })
+            return Dictionary(
+                uniqueKeysWithValues: stride(from: 0, to: entry.count - 1, by: 2).map { (entry[$0], entry[$0 + 1]) })
         }
         let sent = fields(deviceToken(1))
         #expect(sent["status"] == "200")

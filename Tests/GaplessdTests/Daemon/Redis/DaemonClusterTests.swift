@@ -8,7 +8,9 @@ import Testing
 
 @Suite("Redis Cluster", .timeLimit(.minutes(30)))
 struct DaemonClusterTests {
-    private func settings(_ cluster: ClusterStage, _ lists: [String], seed: Int = 0, _ changes: [String: String?] = [:]) -> [String: String?] {
+    private func settings(_ cluster: ClusterStage, _ lists: [String], seed: Int = 0, _ changes: [String: String?] = [:])
+        -> [String: String?]
+    {
         [
             "redis_socket_path": nil, "redis_host": "\"127.0.0.1\"", "redis_port": String(cluster.nodes[seed].port),
             "redis_queue_key": "[\(lists.map { "\"\($0)\"" }.joined(separator: ", "))]",
@@ -32,7 +34,8 @@ struct DaemonClusterTests {
         let (here, there) = (try cluster.list("here", in: 0...8191), try cluster.list("there", in: 8192...16383))
         let path = try stage.write(settings(cluster, [there, here], ["retry_delays": "[0.1]"]))
         for (number, list) in [here, there].enumerated() {
-            try File.write((0..<500).map { pushJob(deviceToken(number * 1000 + $0)) + "\n" }.joined(), to: stage.folder.file("jobs"))
+            try File.write(
+                (0..<500).map { pushJob(deviceToken(number * 1000 + $0)) + "\n" }.joined(), to: stage.folder.file("jobs"))
             let call = try Call(["enqueue", path, "--list", list, stage.folder.file("jobs")])
             #expect(call.output == "500 jobs pushed to \(list)\n", "\(call.errors)")
         }
@@ -73,7 +76,9 @@ struct DaemonClusterTests {
         #expect(stage.accepts(300))
         try cluster.moveSlot(of: list, from: 0, to: 1)
         #expect(stage.accepts(3000, atMost: .seconds(60)), "\(daemon.standardError)")
-        let isSettled = try waitUntil(atMost: .seconds(30)) { try QueueStatus.read(&client, Keys(list: list)).counters[.sent] == 3000 }
+        let isSettled = try waitUntil(atMost: .seconds(30)) {
+            try QueueStatus.read(&client, Keys(list: list)).counters[.sent] == 3000
+        }
         #expect(isSettled)
         let status = try QueueStatus.read(&client, Keys(list: list))
         #expect(status.unexplained == 0)
@@ -137,9 +142,13 @@ struct DaemonClusterTests {
         let cluster = try ClusterStage(masters: 2, secure: secure)
         let stage = try DaemonStage()
         let lists = [try cluster.list("here", in: 0...8191), try cluster.list("there", in: 8192...16383)]
-        let path = try stage.write(settings(cluster, lists).merging(secure.settings(["redis_host": "\"127.0.0.1\"", "redis_port": String(cluster.nodes[0].port)])) { $1 })
+        let path = try stage.write(
+            settings(cluster, lists).merging(
+                secure.settings(["redis_host": "\"127.0.0.1\"", "redis_port": String(cluster.nodes[0].port)])
+            ) { $1 })
         for (number, list) in lists.enumerated() {
-            try File.write((0..<300).map { pushJob(deviceToken(number * 1000 + $0)) + "\n" }.joined(), to: stage.folder.file("jobs"))
+            try File.write(
+                (0..<300).map { pushJob(deviceToken(number * 1000 + $0)) + "\n" }.joined(), to: stage.folder.file("jobs"))
             let call = try Call(["enqueue", path, "--list", list, stage.folder.file("jobs")])
             #expect(call.status == 0, "\(call.errors)")
         }
@@ -164,7 +173,9 @@ struct DaemonClusterTests {
         for list in ["p}q", "{}x"] {
             let braces = try stage.start(settings(cluster, [list]))
             #expect(braces.process.wait(atMost: .seconds(20))?.status == 78)
-            #expect(braces.standardError.contains("settings.json: redis_queue_key: has \"\(list)\": CROSSSLOT"), "\(braces.standardError)")
+            #expect(
+                braces.standardError.contains("settings.json: redis_queue_key: has \"\(list)\": CROSSSLOT"),
+                "\(braces.standardError)")
         }
         let database = try stage.start(settings(cluster, ["jobs"], ["redis_db": "1"]))
         #expect(database.process.wait(atMost: .seconds(20))?.status == 78)

@@ -19,7 +19,9 @@ struct DaemonRedisTests {
 
     @Test func `a user of the ACL with the rights that the daemon needs is enough`() throws {
         let stage = try DaemonStage()
-        try stage.redis("ACL", "SETUSER", "pusher", "on", ">pw-5417", "~beta_apns_queue", "~{beta_apns_queue}:gapless:*", "+@all", "-@admin", "-@dangerous")
+        try stage.redis(
+            "ACL", "SETUSER", "pusher", "on", ">pw-5417", "~beta_apns_queue", "~{beta_apns_queue}:gapless:*", "+@all", "-@admin",
+            "-@dangerous")
         let daemon = try stage.start(["redis_username": "\"pusher\"", "redis_password": "\"pw-5417\""])
         try stage.push(pushJob("0a"))
         #expect(stage.accepts(1))
@@ -46,7 +48,8 @@ struct DaemonRedisTests {
         let daemon = try stage.start(["redis_password": "\"mine-5417\""])
         #expect(daemon.process.wait(atMost: .seconds(10))?.status == 78)
         let file = stage.folder.file("settings.json")
-        #expect(daemon.standardError == "\(file): redis_password: AUTH was refused (ERR): this Redis has no password; leave it out\n")
+        #expect(
+            daemon.standardError == "\(file): redis_password: AUTH was refused (ERR): this Redis has no password; leave it out\n")
     }
 
     @Test func `a database that Redis has not is told with its key`() throws {
@@ -56,7 +59,10 @@ struct DaemonRedisTests {
         #expect(daemon.standardError.contains("settings.json: redis_db: is 99, and Redis has no such database ("))
     }
 
-    @Test(arguments: ["beta_apns_queue", "{beta_apns_queue}:gapless:delayed", "{beta_apns_queue}:gapless:dead", "{beta_apns_queue}:gapless:workers"])
+    @Test(arguments: [
+        "beta_apns_queue", "{beta_apns_queue}:gapless:delayed", "{beta_apns_queue}:gapless:dead",
+        "{beta_apns_queue}:gapless:workers",
+    ])
     func `a key of another type at the start is one, too`(key: String) throws {
         let stage = try DaemonStage()
         try stage.redis("SET", key, "text")
@@ -125,7 +131,8 @@ struct DaemonRedisTests {
     func `a list that cannot be served stops no other`(lists: [String]) throws {
         let stage = try DaemonStage()
         let daemon = try stage.start([
-            "redis_queue_key": "[\"\(lists[0])\", \"\(lists[1])\"]", "redis_lease": "2", "apns_max_concurrent_streams": "10", "pool_size": "1",
+            "redis_queue_key": "[\"\(lists[0])\", \"\(lists[1])\"]", "redis_lease": "2", "apns_max_concurrent_streams": "10",
+            "pool_size": "1",
         ])
         stage.simulator.behave { $0.script.latency = .milliseconds(100)...(.milliseconds(100)) }
         try stage.push(pushJob("0a"), to: "good")

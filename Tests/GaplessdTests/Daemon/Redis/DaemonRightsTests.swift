@@ -14,7 +14,9 @@ struct DaemonRightsTests {
     /// The words of the line, for the stage's list.
     private func line(user: String) throws -> [String] {
         let line = try #require(page.split(separator: "\n").first { $0.hasPrefix("ACL SETUSER \(user) ") })
-        return line.split(separator: " ").map { String($0).replacing("apns_queue", with: DaemonStage.list).replacing("PASSWORD", with: "pw-5417") }
+        return line.split(separator: " ").map {
+            String($0).replacing("apns_queue", with: DaemonStage.list).replacing("PASSWORD", with: "pw-5417")
+        }
     }
 
     /// The rights in the second column of the row that begins with these words.
@@ -38,7 +40,8 @@ struct DaemonRightsTests {
         let crashed = try stage.start(changes, name: "crashed.json")
         try stage.open(crashed)
         stage.simulator.behave { $0.script.latency = .milliseconds(500)...(.milliseconds(600)) }
-        try stage.push((0..<300).map { pushJob(deviceToken($0)) } + ["rubbish", pushJob("0b", #""not_before": \#(unixTime() + 1)"#)])
+        try stage.push(
+            (0..<300).map { pushJob(deviceToken($0)) } + ["rubbish", pushJob("0b", #""not_before": \#(unixTime() + 1)"#)])
         #expect(try waitUntil { try stage.status().inFlight > 100 || stage.simulator.totals.accepted > 100 })
         crashed.crash()
         stage.simulator.behave { $0.script.latency = .zero...(.zero) }
@@ -85,7 +88,10 @@ struct DaemonRightsTests {
         try stage.push("rubbish")
         let daemon = try stage.start(user)
         #expect(try waitUntil { try stage.status().dead == 1 })
-        for arguments in [["status", settings], ["audit", settings], ["dead", settings, "list"], ["enqueue", settings, stage.folder.file("jobs")], ["dead", settings, "purge", "--yes"]] {
+        for arguments in [
+            ["status", settings], ["audit", settings], ["dead", settings, "list"],
+            ["enqueue", settings, stage.folder.file("jobs")], ["dead", settings, "purge", "--yes"],
+        ] {
             let call = try Call(arguments)
             #expect(call.status == 0, "\(arguments[0]): \(call.errors)")
         }
@@ -96,7 +102,8 @@ struct DaemonRightsTests {
     @Test func `a producer needs only RPUSH`() throws {
         let stage = try DaemonStage()
         try run(stage, try line(user: "producer"))
-        var settings = QueueSettings(list: DaemonStage.list, server: .unix(path: stage.redis.socketPath), username: "producer", password: "pw-5417")
+        var settings = QueueSettings(
+            list: DaemonStage.list, server: .unix(path: stage.redis.socketPath), username: "producer", password: "pw-5417")
         settings.timeout = .seconds(10)
         // PING is not among its rights: producers do without.
         #expect(throws: RedisError.self) { _ = try RedisClient(settings: settings) }
@@ -109,7 +116,8 @@ struct DaemonRightsTests {
     @Test func `each right that is taken away is named, and so is each key`() throws {
         let stage = try DaemonStage()
         try run(stage, try line(user: "gaplessd"))
-        let settings = QueueSettings(list: DaemonStage.list, server: .unix(path: stage.redis.socketPath), username: "gaplessd", password: "pw-5417")
+        let settings = QueueSettings(
+            list: DaemonStage.list, server: .unix(path: stage.redis.socketPath), username: "gaplessd", password: "pw-5417")
         func rights() throws -> UserRights {
             var client = try RedisClient(settings: settings)
             return try UserRights.read(&client, settings)
@@ -125,7 +133,8 @@ struct DaemonRightsTests {
                 #expect(error?.description.contains(right) == true && error?.isRefusal == true)
             case "multi": #expect(try rights().faults.isEmpty && rights().remarks.isEmpty)
             case "discard": break  // Redis lets a client out of a transaction in any case, or we hang up.
-            case "info", "blmove", "type": #expect(try rights().remarks.first?.hasPrefix("this user may not run \(right): ") == true)
+            case "info", "blmove", "type":
+                #expect(try rights().remarks.first?.hasPrefix("this user may not run \(right): ") == true)
             default: #expect(try rights().faults == ["this user may not run \(right)"])
             }
             try run(stage, ["ACL", "SETUSER", "gaplessd", "+\(right)"])
@@ -137,13 +146,17 @@ struct DaemonRightsTests {
         try run(stage, ["ACL", "SETUSER", "gaplessd", "-ltrim", "-zadd"])
         let check = try Call(["check", try stage.write(user)])
         #expect(check.status == 78)
-        #expect(check.errors.contains("redis: refused: unix:\(stage.redis.socketPath): this user may not run ltrim, zadd; this user may not read and write the keys {\(DaemonStage.list)}:gapless:workers, "), "\(check.errors)")
+        #expect(
+            check.errors.contains(
+                "redis: refused: unix:\(stage.redis.socketPath): this user may not run ltrim, zadd; this user may not read and write the keys {\(DaemonStage.list)}:gapless:workers, "
+            ), "\(check.errors)")
     }
 
     @Test func `a user that may not run MULTI is looked at all the same`() throws {
         let stage = try DaemonStage()
         try run(stage, try line(user: "gaplessd") + ["-multi"])
-        let settings = QueueSettings(list: DaemonStage.list, server: .unix(path: stage.redis.socketPath), username: "gaplessd", password: "pw-5417")
+        let settings = QueueSettings(
+            list: DaemonStage.list, server: .unix(path: stage.redis.socketPath), username: "gaplessd", password: "pw-5417")
         func rights() throws -> UserRights {
             var client = try RedisClient(settings: settings)
             return try UserRights.read(&client, settings)
@@ -171,11 +184,13 @@ struct DaemonRightsTests {
         #expect(daemon.process.wait(atMost: .seconds(15))?.status == 78)
         let check = try Call(["check", stage.folder.file("settings.json")])
         #expect(check.status == 78)
-        let right = lacks.last == "-@write" ? "del, hdel, hincrby, hset, lpush, ltrim, rpush, zadd, zrem" : String(lacks[1].dropFirst())
+        let right =
+            lacks.last == "-@write" ? "del, hdel, hincrby, hset, lpush, ltrim, rpush, zadd, zrem" : String(lacks[1].dropFirst())
         #expect(check.errors.contains(": this user may not run \(right)\n"), "\(check.errors)")
         #expect(
             daemon.standardError.hasSuffix(
-                "settings.json: redis_username: this user may not run \(right); a user with the rights that docs/redis.md names would be right\n"),
+                "settings.json: redis_username: this user may not run \(right); a user with the rights that docs/redis.md names would be right\n"
+            ),
             "\(daemon.standardError)")
     }
 
@@ -186,7 +201,9 @@ struct DaemonRightsTests {
         let check = try Call(["check", try stage.write(user)])
         #expect(check.status == 78)
         #expect(!check.errors.contains("gaplessd check"), "\(check.errors)")
-        #expect(["'ping'", "the keys \(DaemonStage.list), ", "run eval"].contains { check.errors.firstRange(of: $0) != nil }, "\(check.errors)")
+        #expect(
+            ["'ping'", "the keys \(DaemonStage.list), ", "run eval"].contains { check.errors.firstRange(of: $0) != nil },
+            "\(check.errors)")
     }
 
     @Test func `nothing is carried out for the asking`() throws {
@@ -194,7 +211,8 @@ struct DaemonRightsTests {
         try stage.push("job")
         var client = try RedisClient(settings: QueueSettings(list: "q", server: .unix(path: stage.redis.socketPath)))
         for mode in [QueueSettings.DeliveryMode.atLeastOnce, .atMostOnce] {
-            let settings = QueueSettings(list: DaemonStage.list, server: .unix(path: stage.redis.socketPath), mode: mode, resultsKey: "results")
+            let settings = QueueSettings(
+                list: DaemonStage.list, server: .unix(path: stage.redis.socketPath), mode: mode, resultsKey: "results")
             #expect(try UserRights.read(&client, settings).faults.isEmpty)
         }
         // Without MULTI, or where it is refused, the commands behind it would run.
@@ -218,7 +236,9 @@ struct RedisPageTests {
         ] {
             try File.write(String(decoding: pem, as: UTF8.self), to: folder.file(name))
         }
-        let examples = page.split(separator: "```json\n").dropFirst().compactMap { $0.split(separator: "```").first.map(String.init) }
+        let examples = page.split(separator: "```json\n").dropFirst().compactMap {
+            $0.split(separator: "```").first.map(String.init)
+        }
         #expect(examples.count == 2)
         for example in examples { #expect(folder.faults(example) == []) }
     }

@@ -118,17 +118,22 @@ struct DaemonSentinelTests {
         #expect(daemon.stop()?.status == 0)
         let misnamed = try pair.stage.start(pair.settings([sentinel], ["redis_sentinel_master": "\"other\""]))
         #expect(misnamed.process.wait(atMost: .seconds(20))?.status == 78)
-        #expect(misnamed.standardError.contains("redis_sentinel_master: no Sentinel names a master for \"other\" (127.0.0.1:\(sentinel.port): knows no master of this name)"))
+        #expect(
+            misnamed.standardError.contains(
+                "redis_sentinel_master: no Sentinel names a master for \"other\" (127.0.0.1:\(sentinel.port): knows no master of this name)"
+            ))
         // Redis itself at a Sentinel's place.
         let noSentinel = try pair.stage.start(pair.settings([], ["redis_sentinels": "[\"127.0.0.1:\(pair.masterPort)\"]"]))
         #expect(noSentinel.process.wait(atMost: .seconds(20))?.status == 78)
-        #expect(noSentinel.standardError.contains("redis_sentinels: no Sentinel names a master for "), "\(noSentinel.standardError)")
+        #expect(
+            noSentinel.standardError.contains("redis_sentinels: no Sentinel names a master for "), "\(noSentinel.standardError)")
     }
 
     @Test func `Sentinels that ask for a password get that of Redis, and those that do not get none`() throws {
         let pair = try Pair()
         let open = try SentinelServer(master: "main", at: pair.masterPort)
-        let closed = try SentinelServer(master: "main", at: pair.masterPort, lines: ["requirepass pw-5417", "sentinel auth-pass main pw-5417"])
+        let closed = try SentinelServer(
+            master: "main", at: pair.masterPort, lines: ["requirepass pw-5417", "sentinel auth-pass main pw-5417"])
         try pair.stage.redis("CONFIG", "SET", "requirepass", "pw-5417")
         for sentinels in [[closed], [open]] {
             let settings = try pair.stage.write(pair.settings(sentinels, ["redis_password": "\"pw-5417\""]))
@@ -158,7 +163,8 @@ struct DaemonSentinelTests {
             master: "main", at: secure.port,
             lines: secure.options(port: port, for: "tls-replication").pairs.map { "\($0.dropFirst(2)) \($1)" })
         let changes: [String: String?] = [
-            "redis_host": nil, "redis_port": nil, "redis_sentinels": "[\"localhost:\(port)\"]", "redis_sentinel_master": "\"main\"",
+            "redis_host": nil, "redis_port": nil, "redis_sentinels": "[\"localhost:\(port)\"]",
+            "redis_sentinel_master": "\"main\"",
         ]
         let daemon = try stage.start(secure.settings(changes))
         try stage.push(pushJob("0a"))

@@ -25,7 +25,8 @@ struct DaemonLegacyTests {
         try Self.prepare(stage)
         let path = stage.folder.file("beta.json")
         try File.write(Self.sample(stage, server: "gateway.sandbox.push.apple.com:2195"), to: path)
-        let out = stage.folder.file("out"), err = stage.folder.file("err")
+        let out = stage.folder.file("out")
+        let err = stage.folder.file("err")
         let check = try ChildProcess(
             BuiltProducts.path("gaplessd"), ["check", path, "--offline"], standardOutput: .file(out), standardError: .file(err))
         #expect(check.wait(atMost: .seconds(20))?.status == 0)

@@ -7,8 +7,10 @@ import Testing
 
 @Suite("What a daemon tells")
 struct DaemonLogTests {
-    private static let spread = "{ \"token\" : \"0a\",\n  \"identifier\":154,\r\n\t\"data\":{\"aps\":{\"alert\":\"caf\u{E9} \\n\"}} }"
-    private static let onOneLine = "{ \"token\" : \"0a\",   \"identifier\":154,  \t\"data\":{\"aps\":{\"alert\":\"caf\u{E9} \\n\"}} }"
+    private static let spread =
+        "{ \"token\" : \"0a\",\n  \"identifier\":154,\r\n\t\"data\":{\"aps\":{\"alert\":\"caf\u{E9} \\n\"}} }"
+    private static let onOneLine =
+        "{ \"token\" : \"0a\",   \"identifier\":154,  \t\"data\":{\"aps\":{\"alert\":\"caf\u{E9} \\n\"}} }"
 
     /// A push that is delivered, one that is retried, one that is dead, one that is no JSON, and one that is no job.
     private func run(_ stage: DaemonStage, _ settings: [String: String?]) throws -> DaemonProcess {
@@ -35,7 +37,8 @@ struct DaemonLogTests {
         #expect(daemon.reports.allSatisfy { $0.hasPrefix("[Gapless I] STAMP ") })
         let complaints = daemon.complaints
         #expect(complaints.allSatisfy { $0.hasPrefix("[Gapless W] STAMP ") || $0.hasPrefix("[Gapless E] STAMP ") })
-        #expect(complaints.contains(#"[Gapless W] STAMP SendPayload Error (ID "two"): 503 ServiceUnavailable. Retrying count (1)."#))
+        #expect(
+            complaints.contains(#"[Gapless W] STAMP SendPayload Error (ID "two"): 503 ServiceUnavailable. Retrying count (1)."#))
         #expect(
             complaints.contains(
                 "[Gapless E] STAMP Final SendPayload Error (ID 0): 410 Unregistered | \(pushJob(deviceToken(3)))."))
@@ -145,7 +148,8 @@ struct DaemonLogTests {
         let stage = try DaemonStage()
         let settings = try stage.write(["log_successes": "true"])
         let daemon = try ChildProcess(
-            BuiltProducts.path("gaplessd"), [settings], environment: ["STATE_DIRECTORY": stage.folder.file("state")], standardOutput: .file("/dev/full"), standardError: .file("/dev/full"))
+            BuiltProducts.path("gaplessd"), [settings], environment: ["STATE_DIRECTORY": stage.folder.file("state")],
+            standardOutput: .file("/dev/full"), standardError: .file("/dev/full"))
         try stage.push((0..<500).map { pushJob(deviceToken($0)) } + ["no job"])
         #expect(stage.accepts(500))
         #expect(try stage.drains())

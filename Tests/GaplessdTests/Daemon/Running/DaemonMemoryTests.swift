@@ -71,7 +71,9 @@ struct DaemonMemoryTests {
         #expect(status.inFlight == 0)
         #expect(Set(stage.simulator.ledger.entries.map(\.token)).count == 15)
         #expect(stage.simulator.ledger.entries.count == 15, "none is pushed twice")
-        #expect(daemon.complaints.contains { $0.hasPrefix("[Gapless W]") && $0.contains("jobs that this worker holds were put back") })
+        #expect(
+            daemon.complaints.contains { $0.hasPrefix("[Gapless W]") && $0.contains("jobs that this worker holds were put back") }
+        )
         #expect(daemon.stop()?.status == 0)
     }
 
@@ -109,7 +111,9 @@ struct DaemonIdleMemoryTests {
         let daemon = try stage.start()
         try stage.open(daemon)
         let before = daemon.residentBytes
-        #expect(waitUntil(atMost: .seconds(20)) { daemon.residentBytes < before * 3 / 4 }, "\(before) and \(daemon.residentBytes) bytes")
+        #expect(
+            waitUntil(atMost: .seconds(20)) { daemon.residentBytes < before * 3 / 4 },
+            "\(before) and \(daemon.residentBytes) bytes")
         // Code that was let go of is read anew: another push, the settings, the way out.
         try stage.push(pushJob(deviceToken(1)))
         #expect(stage.accepts(2), "\(daemon.standardError)")

@@ -61,7 +61,10 @@ struct DaemonMetricsTests {
         for (name, count) in gauges { #expect(value("gapless_\(name)\(queue)", at: port) == Double(count), "\(name)") }
         #expect(status.dead == 2)
         let app = #"{app="(top level)"}"#
-        #expect(waitUntil { value("gapless_sessions_open\(app)", at: port) == 2 && value("gapless_streams_in_use\(app)", at: port) == 0 })
+        #expect(
+            waitUntil {
+                value("gapless_sessions_open\(app)", at: port) == 2 && value("gapless_streams_in_use\(app)", at: port) == 0
+            })
         #expect(value("gapless_worker_sent_total", at: port) == 21)
         let age = try #require(value("gapless_provider_token_age_seconds\(app)", at: port))
         #expect(age >= 0 && age < 60)
@@ -72,9 +75,12 @@ struct DaemonMetricsTests {
         let page = try #require(HTTPTalk.get("/", port: port))
         #expect(page.headers["content-type"] == "text/html; charset=utf-8")
         for text in [answer.body, page.body] {
-            for secret in ["SIMKEY0001", "SIMTEAM001", deviceToken(3), "bearer", "0b\""] { #expect(!text.contains(secret), "\(secret)") }
+            for secret in ["SIMKEY0001", "SIMTEAM001", deviceToken(3), "bearer", "0b\""] {
+                #expect(!text.contains(secret), "\(secret)")
+            }
         }
-        let curl = try ChildProcess("curl", ["-sf", "http://127.0.0.1:\(port)/healthz"], standardOutput: .file(stage.folder.file("curl")))
+        let curl = try ChildProcess(
+            "curl", ["-sf", "http://127.0.0.1:\(port)/healthz"], standardOutput: .file(stage.folder.file("curl")))
         #expect(curl.wait().status == 0)
         #expect(File.read(stage.folder.file("curl")) == "ok\n")
         #expect(daemon.stop()?.status == 0)
@@ -87,7 +93,11 @@ struct DaemonMetricsTests {
         let port = try #require(daemon.metricsPort())
         #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.status == 200 })
         try stage.push(pushJob("0a"))
-        #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.body.hasPrefix("app (top level) is held: APNs does not accept the credential") == true })
+        #expect(
+            waitUntil {
+                HTTPTalk.get("/readyz", port: port)?.body.hasPrefix(
+                    "app (top level) is held: APNs does not accept the credential") == true
+            })
         #expect(HTTPTalk.get("/readyz", port: port)?.status == 503)
         #expect(HTTPTalk.get("/healthz", port: port)?.status == 200)
         #expect(value(#"gapless_app_held{app="(top level)",reason="credential"}"#, at: port) == 1)
@@ -124,7 +134,7 @@ struct DaemonMetricsTests {
         let daemon = try stage.start(Self.listens)
         let port = try #require(daemon.metricsPort())
         let idle = (0..<80).map { _ in HTTPTalk(port: port) }
-        idle.forEach { $0?.send("GET /metrics HT") }
+        for talk in idle { talk?.send("GET /metrics HT") }
         try stage.push((0..<500).map { pushJob(deviceToken($0)) })
         #expect(stage.accepts(500))
         #expect(try stage.drains())
@@ -140,7 +150,8 @@ struct DaemonMetricsTests {
         #expect(second.process.wait(atMost: .seconds(15))?.status == 78)
         #expect(
             second.standardError.contains(
-                "second.json: metrics_listen: cannot listen at 127.0.0.1:\(port): Address already in use; an address of this machine"))
+                "second.json: metrics_listen: cannot listen at 127.0.0.1:\(port): Address already in use; an address of this machine"
+            ))
         #expect(try stage.status().workers.count == 1)
         #expect(first.stop()?.status == 0)
     }

@@ -90,14 +90,18 @@ struct DaemonReloadTests {
             try spoil()
             daemon.signal(SIGHUP)
             #expect(
-                waitUntil { daemon.standardError.split(separator: "Reload refused", omittingEmptySubsequences: false).count == number + 2 },
+                waitUntil {
+                    daemon.standardError.split(separator: "Reload refused", omittingEmptySubsequences: false).count == number + 2
+                },
                 "\(name)")
             #expect(name == "no JSON" || daemon.standardError.contains(name))
             try stage.push(pushJob(deviceToken(number)))
             #expect(stage.accepts(number + 2))
         }
         try stage.write()
-        try File.write("-----BEGIN PRIVATE KEY-----\nrubbish\n-----END PRIVATE KEY-----\n", to: stage.folder.file("credentials/AuthKey_SIMKEY0001.p8"))
+        try File.write(
+            "-----BEGIN PRIVATE KEY-----\nrubbish\n-----END PRIVATE KEY-----\n",
+            to: stage.folder.file("credentials/AuthKey_SIMKEY0001.p8"))
         daemon.signal(SIGHUP)
         #expect(waitUntil { daemon.standardError.contains("AuthKey_SIMKEY0001.p8") })
         try stage.push(pushJob("0a"))

@@ -10,7 +10,8 @@ struct DaemonStartTests {
 
     private func call(_ arguments: String...) throws -> (status: CInt?, output: String, errors: [Substring]) {
         let process = try ChildProcess(
-            BuiltProducts.path("gaplessd"), arguments, environment: ["STATE_DIRECTORY": folder.file("state")], standardOutput: .file(folder.file("out")),
+            BuiltProducts.path("gaplessd"), arguments, environment: ["STATE_DIRECTORY": folder.file("state")],
+            standardOutput: .file(folder.file("out")),
             standardError: .file(folder.file("err")))
         let exit = process.wait(atMost: .seconds(20))
         defer {
@@ -106,7 +107,11 @@ struct DaemonStartTests {
         #expect(fault.errors.first?.contains("nothing came out of it within 2.0 seconds") == true, "\(fault.errors)")
         let stage = try DaemonStage()
         let process = try ChildProcess(
-            "sh", ["-c", "cat \"$1\" > \"$2\" & exec \"$0\" check --offline \"$2\"", BuiltProducts.path("gaplessd"), stage.write(), settings],
+            "sh",
+            [
+                "-c", "cat \"$1\" > \"$2\" & exec \"$0\" check --offline \"$2\"", BuiltProducts.path("gaplessd"), stage.write(),
+                settings,
+            ],
             standardOutput: .file(folder.file("out")), standardError: .file(folder.file("err")))
         #expect(process.wait(atMost: .seconds(20))?.status == 78)
         #expect(File.read(folder.file("err")).contains("apns_auth_key_path"))

@@ -15,7 +15,9 @@ struct DaemonThreadTests {
         let daemon = try DaemonProcess(settings: stage.write(), folder: TemporaryFolder(), under: limit.wrapper)
         let exit = daemon.process.wait(atMost: .seconds(20))
         #expect(exit?.status == 1)
-        #expect(daemon.standardError.contains("no thread for \"\(name)\": Resource temporarily unavailable"), "\(daemon.standardError)")
+        #expect(
+            daemon.standardError.contains("no thread for \"\(name)\": Resource temporarily unavailable"),
+            "\(daemon.standardError)")
         #expect(try stage.status().backlog == 1)
     }
 

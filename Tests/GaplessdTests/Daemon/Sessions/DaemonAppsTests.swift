@@ -48,7 +48,8 @@ struct DaemonAppsTests {
     @Test(arguments: [true, false])
     func `a topic picks an app whose own it is, or whose certificate is for it`(hasTopLevel: Bool) throws {
         let stage = try DaemonStage(topics: ["com.example.cert", "com.example.cert.voip"]) { $0.topics = [] }
-        let top: [String: String?] = hasTopLevel
+        let top: [String: String?] =
+            hasTopLevel
             ? [:] : ["apns_auth_key_path": nil, "apns_auth_key_id": nil, "apns_team_id": nil, "apns_topic": nil]
         let app = #"{"cert": {"apns_cert_path": "credentials/client.pem", "apns_key_path": "credentials/client-key.pem"}}"#
         let daemon = try stage.start(top.merging(["apps": app]) { $1 })
@@ -72,8 +73,13 @@ struct DaemonAppsTests {
     @Test func `their order in the file means nothing to a reload`() throws {
         let stage = try DaemonStage()
         func apps(_ names: [String]) -> [String: String?] {
-            let credential = #"{"apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#
-            return ["apps": "{" + names.map { #""\#($0)": \#(credential), "apns_topic": "com.example.\#($0)"}"# }.joined(separator: ", ") + "}"]
+            let credential =
+                #"{"apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#
+            return [
+                "apps": "{"
+                    + names.map { #""\#($0)": \#(credential), "apns_topic": "com.example.\#($0)"}"# }.joined(separator: ", ")
+                    + "}"
+            ]
         }
         let daemon = try stage.start(apps(["one", "two", "three"]))
         #expect(daemon.says(" is open, "))
@@ -82,7 +88,10 @@ struct DaemonAppsTests {
         #expect(daemon.says("Reloaded: "), "\(daemon.standardError)")
         try stage.push(["one", "two", "three"].map { pushJob("0a", #""app":"\#($0)""#) })
         #expect(stage.accepts(3))
-        #expect(Set(stage.simulator.ledger.entries.compactMap(\.topic)) == ["com.example.one", "com.example.two", "com.example.three"])
+        #expect(
+            Set(stage.simulator.ledger.entries.compactMap(\.topic)) == [
+                "com.example.one", "com.example.two", "com.example.three",
+            ])
         #expect(daemon.stop()?.status == 0)
     }
 
@@ -104,7 +113,9 @@ struct DaemonAppsTests {
     }
 
     @Test func `those with one credential wait together when APNs wants fewer of it, and go on together`() throws {
-        let stage = try DaemonStage(topics: ["com.example.cert"]) { $0.topics = [DaemonStage.topic, "com.example.beta", "com.example.cert"] }
+        let stage = try DaemonStage(topics: ["com.example.cert"]) {
+            $0.topics = [DaemonStage.topic, "com.example.beta", "com.example.cert"]
+        }
         let daemon = try stage.start(["apps": Self.apps])
         try stage.open(daemon)
         stage.simulator.plan(token: "aa", answers: [.status(429, "Busy")])
@@ -205,10 +216,11 @@ struct DaemonAppsTests {
         #expect(stage.accepts(2))
         #expect(try stage.drains())
         #expect(Set(try stage.deadLetters().compactMap { $0.text("job") }) == Set(bad))
-        #expect(Set(try stage.deadLetters().compactMap { $0.text("reason") }) == [
-            #"Parsing apns structure error: topic is missing, and app "bare" has none"#,
-            #"Parsing apns structure error: topic is missing, and app "cert" has none"#,
-        ])
+        #expect(
+            Set(try stage.deadLetters().compactMap { $0.text("reason") }) == [
+                #"Parsing apns structure error: topic is missing, and app "bare" has none"#,
+                #"Parsing apns structure error: topic is missing, and app "cert" has none"#,
+            ])
         #expect(daemon.says(#"Parsing apns structure error (\#(bad[0])): topic is missing, and app "bare" has none"#))
         #expect(Set(stage.simulator.ledger.entries.map(\.token)) == ["0d", "0e"])
         #expect(stage.simulator.ledger.entries.allSatisfy { $0.topic != nil })
@@ -221,7 +233,9 @@ struct DaemonAppsTests {
         try stage.push([pushJob("0a"), pushJob("0b", #""topic":"com.example.own""#)])
         #expect(stage.accepts(1))
         #expect(try waitUntil { try stage.status().dead == 1 })
-        #expect(try stage.deadLetters().first?.text("reason") == "Parsing apns structure error: topic is missing, and the top level has none")
+        #expect(
+            try stage.deadLetters().first?.text("reason")
+                == "Parsing apns structure error: topic is missing, and the top level has none")
         #expect(stage.simulator.ledger.entries.map(\.token) == ["0b"])
         #expect(daemon.stop()?.status == 0)
     }

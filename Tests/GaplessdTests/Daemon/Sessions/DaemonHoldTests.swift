@@ -92,7 +92,9 @@ struct DaemonHoldTests {
         stage.simulator.plan(token: "aa", answers: [.status(429, "Busy", retryAfter: 2)])
         try stage.push(pushJob("aa", #""identifier":1"#))
         #expect(daemon.says("(ID 1): 429 Busy. Retrying count (1)."))
-        #expect(daemon.says("APNs asks for fewer pushes (429 Busy): one at a time goes out until they are welcome again. Its jobs stay"))
+        #expect(
+            daemon.says(
+                "APNs asks for fewer pushes (429 Busy): one at a time goes out until they are welcome again. Its jobs stay"))
         let before = stage.simulator.totals.requests
         try stage.push((0..<50).map { pushJob(deviceToken($0)) })
         #expect(try waitUntil { try stage.status().backlog == 50 })
@@ -202,7 +204,9 @@ struct DaemonHoldTests {
     @Test func `a dial with the certificate of before does not hold the app that has a good one now`() throws {
         let stage = try DaemonStage()
         let (wrong, good) = (try Credentials.make(), stage.credentials)
-        var settings: [String: String?] = ["apns_cert_path": "\"own/client.pem\"", "apns_key_path": "\"own/client-key.pem\"", "pool_size": "8"]
+        var settings: [String: String?] = [
+            "apns_cert_path": "\"own/client.pem\"", "apns_key_path": "\"own/client-key.pem\"", "pool_size": "8",
+        ]
         for key in ["apns_auth_key_path", "apns_auth_key_id", "apns_team_id", "apns_topic"] { settings[key] = .some(nil) }
         try wrong.write(to: stage.folder.file("own"))
         let daemon = try stage.start(settings)

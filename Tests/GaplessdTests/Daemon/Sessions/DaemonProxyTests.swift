@@ -88,11 +88,13 @@ struct DaemonProxyTests {
 struct ProxySettingTests {
     private let folder = SettingsFolder()
 
-    @Test(arguments: [
-        ("http://proxy:3128", "proxy", 3128, nil), ("HTTP://10.0.0.1:80/", "10.0.0.1", 80, nil), ("http://[::1]:8080", "::1", 8080, nil),
-        ("http://me:pw@proxy:1", "proxy", 1, "me"), ("http://me@proxy:1", "proxy", 1, "me"),
-        ("http://m%65:p%40:w%2F@proxy:1", "proxy", 1, "me"),
-    ] as [(String, String, Int, String?)])
+    @Test(
+        arguments: [
+            ("http://proxy:3128", "proxy", 3128, nil), ("HTTP://10.0.0.1:80/", "10.0.0.1", 80, nil),
+            ("http://[::1]:8080", "::1", 8080, nil),
+            ("http://me:pw@proxy:1", "proxy", 1, "me"), ("http://me@proxy:1", "proxy", 1, "me"),
+            ("http://m%65:p%40:w%2F@proxy:1", "proxy", 1, "me"),
+        ] as [(String, String, Int, String?)])
     func `is taken apart`(text: String, host: String, port: Int, user: String?) throws {
         let pool = try #require(folder.read(settings("\"apns_proxy\": \"\(text)\"")).settings.apps.first?.pool)
         #expect(pool.proxy?.host == host)
@@ -108,7 +110,9 @@ struct ProxySettingTests {
         let faults = folder.faults(settings("\"apns_proxy\": \"\(text)\""))
         #expect(faults.count == 1)
         #expect(faults.first?.hasPrefix("apns_proxy: is a string that ") == true, "\(faults)")
-        #expect(faults.first?.hasSuffix("; \"http://host:port\" or \"http://user:password@host:port\" would be right") == true, "\(faults)")
+        #expect(
+            faults.first?.hasSuffix("; \"http://host:port\" or \"http://user:password@host:port\" would be right") == true,
+            "\(faults)")
         #expect(!faults.joined().contains("hush") && !faults.joined().contains("hu sh"))
     }
 }

@@ -35,8 +35,11 @@ struct DaemonTokenTests {
         try stage.open(daemon)
         let before = try #require(token(in: state))
         let settings = stage.folder.file("settings.json")
-        #expect(try Call(["send", settings, "--token", "0a", "--alert", "x"], environment: ["STATE_DIRECTORY": state]).status == 0)
-        #expect(try Call(["check", settings], environment: ["STATE_DIRECTORY": state]).output.contains("tokens      kept in \(state)\n"))
+        #expect(
+            try Call(["send", settings, "--token", "0a", "--alert", "x"], environment: ["STATE_DIRECTORY": state]).status == 0)
+        #expect(
+            try Call(["check", settings], environment: ["STATE_DIRECTORY": state]).output.contains(
+                "tokens      kept in \(state)\n"))
         #expect(token(in: state) == before)
         #expect(daemon.stop()?.status == 0)
     }
@@ -59,7 +62,9 @@ struct DaemonTokenTests {
         defer { closedir(list) }
         while let entry = readdir(list) {
             let name = withUnsafeBytes(of: &entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
-            if name.hasPrefix("provider-token-SIMTEAM001-SIMKEY0001-"), !name.hasSuffix(".lock") { return File.read("\(folder)/\(name)") }
+            if name.hasPrefix("provider-token-SIMTEAM001-SIMKEY0001-"), !name.hasSuffix(".lock") {
+                return File.read("\(folder)/\(name)")
+            }
         }
         return nil
     }

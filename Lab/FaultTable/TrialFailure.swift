@@ -1,6 +1,0 @@
-/// A run that could not be judged at all.
-public struct TrialFailure: Error, CustomStringConvertible {
-    public var description: String
-
-    public init(description: String) { self.description = description }
-}

@@ -1,6 +1,0 @@
-import Harness
-
-/// A run that did not show what it should.
-struct LabFailure: Error, CustomStringConvertible {
-    var description: String
-}

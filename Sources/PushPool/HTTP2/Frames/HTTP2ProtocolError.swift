@@ -1,0 +1,11 @@
+/// The peer broke HTTP/2 so that the connection cannot go on (RFC 9113, 5.4.1).
+struct HTTP2ProtocolError: Error, Equatable {
+    var code: HTTP2ErrorCode
+    /// For GOAWAY's debug data and the log; never the peer's own bytes.
+    var text: String
+
+    init(_ code: HTTP2ErrorCode, _ text: String) {
+        self.code = code
+        self.text = text
+    }
+}

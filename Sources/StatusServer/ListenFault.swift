@@ -1,4 +1,0 @@
-/// Why nobody can be listened to, in the system's own words.
-public struct ListenFault: Error, Sendable, Equatable, CustomStringConvertible {
-    public let description: String
-}
