@@ -1,6 +1,5 @@
 #pragma once
 // What Swift's Glibc module leaves out.
-#include <link.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -20,12 +19,3 @@ extern int ppoll(struct pollfd *descriptors, nfds_t count, const struct timespec
 extern int pthread_setname_np(pthread_t thread, const char *name);
 extern int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *actions, int first);
 extern int accept4(int descriptor, struct sockaddr *address, socklen_t *length, int flags);
-
-// The beginning of glibc's struct dl_phdr_info (dl_iterate_phdr(3)).
-struct loaded_object {
-    ElfW(Addr) base;
-    const char *name;
-    const ElfW(Phdr) *headers;
-    ElfW(Half) header_count;
-};
-extern int dl_iterate_phdr(int (*visit)(struct loaded_object *object, size_t size, void *data), void *data);

@@ -70,7 +70,6 @@ extension Dispatcher {
     }
 
     private mutating func connected(_ list: Int, _ warnings: [String]) {
-        if !hasConnected { forgetsStartAt = now + .seconds(2) }
         hasConnected = true
         lists[list].isInDoubt = false
         let place = lists[list].queue.discoveredServer.map { " at \($0)" } ?? ""

@@ -76,8 +76,6 @@ struct Dispatcher: ~Copyable {
     /// Why a list was refused before it was ever connected: the daemon ends with it.
     var startFault: String?
     var hasConnected = false
-    /// When what only the start needed is let go of.
-    var forgetsStartAt: Instant?
 
     // This turn's clocks, read once.
     var now = Instant.now
@@ -219,7 +217,6 @@ struct Dispatcher: ~Copyable {
             if app.held > 0 { next.consider(app.unreachableSince.map { $0 + Self.unreachablePatience }) }
         }
         next.consider(nextRefill)
-        next.consider(forgetsStartAt)
         if certificates.wait(now: wallClock.unixSeconds) != nil { next.consider(nextCertificateCheck) }
         if watch.isOpen { next.consider(notices.deadline) }
         switch phase {
@@ -241,10 +238,6 @@ struct Dispatcher: ~Copyable {
             }
             // Whatever way a probe went (a broken session, an expiry, another worker): once nothing is out, no verdict will come.
             if app.gate.isProbing && app.held == 0 { perform(app.gate.probeWasInconclusive(now: now), app: index) }
-        }
-        if let due = forgetsStartAt, due <= now {
-            ProgramPages.release()
-            forgetsStartAt = nil
         }
         watchCertificates()
         keepShutdownTime()

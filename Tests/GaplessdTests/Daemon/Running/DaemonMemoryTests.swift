@@ -103,22 +103,3 @@ struct DaemonMemoryTests {
         #expect(daemon.stop()?.status == 0)
     }
 }
-
-@Suite("Memory of a daemon that has nothing to do", .timeLimit(.minutes(30)))
-struct DaemonIdleMemoryTests {
-    @Test func `what only the start needed goes, and what comes back works`() throws {
-        let stage = try DaemonStage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
-        let before = daemon.residentBytes
-        #expect(
-            waitUntil(atMost: .seconds(20)) { daemon.residentBytes < before * 3 / 4 },
-            "\(before) and \(daemon.residentBytes) bytes")
-        // Code that was let go of is read anew: another push, the settings, the way out.
-        try stage.push(pushJob(deviceToken(1)))
-        #expect(stage.accepts(2), "\(daemon.standardError)")
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("Reloaded: new sessions come up"), "\(daemon.standardError)")
-        #expect(daemon.stop()?.status == 0)
-    }
-}
