@@ -113,7 +113,7 @@ public struct JobQueue: ~Copyable {
     public func wantsPlaces(now: Instant) -> Bool { machine.wantsPlaces(at: now) }
 
     /// Hands over that APNs took a job at the first try, and nothing else: the way of nearly all jobs.
-    public mutating func acknowledge(_ id: UInt64) {
+    public mutating func acknowledge(_ id: ClaimID) {
         machine.acknowledge(id, now: now)
     }
 

@@ -3,16 +3,16 @@ enum Call: Equatable {
     /// Answered with a status, or by ROLE with `master`, or the connection is no good.
     case greeting(Greeting)
     case register(Registration)
-    case claim(first: UInt64, count: Int, fromSecond: Int)
+    case claim(first: ClaimID, count: Int, fromSecond: Int)
     /// The same, on the second connection, to be run when the wait before it ends; nothing if this worker has given jobs back in a
     /// later settlement than `after`.
-    case ride(first: UInt64, count: Int, fromSecond: Int, after: UInt64)
+    case ride(first: ClaimID, count: Int, fromSecond: Int, after: UInt64)
     /// `at_most_once`: jobs leave Redis with this.
     case pop(count: Int)
     case settle(SettleBatch)
     case beat(counter: Int64)
     case promote
-    case reap(LeaseMachine.Dead, first: UInt64)
+    case reap(LeaseMachine.Dead, first: ClaimID)
     case adopt([Adopted])
     case merge
     case info

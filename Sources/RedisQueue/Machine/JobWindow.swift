@@ -16,7 +16,7 @@ struct JobWindow {
     private var pages: [Page] = []
     private var firstPage: UInt64 = 0
     /// By how many crashes a job has been in; only those that have been in any.
-    private var levels: [UInt64: UInt8] = [:]
+    private var levels: [ClaimID: UInt8] = [:]
     private(set) var count = 0
 
     var isEmpty: Bool { count == 0 }
@@ -27,9 +27,9 @@ struct JobWindow {
         levels.isEmpty ? 0 : levels.values.count { $0 == level }
     }
 
-    mutating func insert(_ id: UInt64, bytes: [UInt8], level: UInt8 = 0) {
+    mutating func insert(_ id: ClaimID, bytes: [UInt8], level: UInt8 = 0) {
         let place = makePage(of: id)
-        let slot = Int(id % JobWindow.pageSize)
+        let slot = Int(id.number % JobWindow.pageSize)
         if pages[place].slots.isEmpty { pages[place].slots = Array(repeating: nil, count: Int(JobWindow.pageSize)) }
         if pages[place].slots[slot] == nil {
             count += 1
@@ -41,7 +41,7 @@ struct JobWindow {
 
     /// Forgets a job; `false` when it was not held.
     @discardableResult
-    mutating func remove(_ id: UInt64) -> Bool {
+    mutating func remove(_ id: ClaimID) -> Bool {
         guard let (place, slot) = position(of: id), pages[place].slots[slot] != nil else { return false }
         pages[place].slots[slot] = nil
         pages[place].count -= 1
@@ -55,50 +55,50 @@ struct JobWindow {
         return true
     }
 
-    func bytes(of id: UInt64) -> [UInt8]? {
+    func bytes(of id: ClaimID) -> [UInt8]? {
         guard let (place, slot) = position(of: id) else { return nil }
         return pages[place].slots[slot]
     }
 
-    func contains(_ id: UInt64) -> Bool { bytes(of: id) != nil }
+    func contains(_ id: ClaimID) -> Bool { bytes(of: id) != nil }
 
-    func level(of id: UInt64) -> UInt8 { levels.isEmpty ? 0 : levels[id] ?? 0 }
+    func level(of id: ClaimID) -> UInt8 { levels.isEmpty ? 0 : levels[id] ?? 0 }
 
     /// The name of the job's field in the in-flight hash.
-    func field(of id: UInt64) -> String { JobWindow.field(of: id, level: level(of: id)) }
+    func field(of id: ClaimID) -> String { JobWindow.field(of: id, level: level(of: id)) }
 
-    static func field(of id: UInt64, level: UInt8) -> String { level == 0 ? String(id) : "\(id):\(level)" }
+    static func field(of id: ClaimID, level: UInt8) -> String { level == 0 ? id.description : "\(id):\(level)" }
 
     /// Reads a field's name; `nil` for one that is none of ours.
-    static func parse(field: String) -> (id: UInt64, level: UInt8)? {
+    static func parse(field: String) -> (id: ClaimID, level: UInt8)? {
         let parts = field.split(separator: ":", omittingEmptySubsequences: false)
-        guard let first = parts.first, let id = UInt64(first), parts.count <= 2 else { return nil }
+        guard let first = parts.first, let id = UInt64(first).map(ClaimID.init), parts.count <= 2 else { return nil }
         if parts.count == 1 { return (id, 0) }
         guard let level = UInt8(parts[1]) else { return nil }
         return (id, level)
     }
 
     /// In the order they were claimed.
-    var ids: [UInt64] {
-        var ids: [UInt64] = []
+    var ids: [ClaimID] {
+        var ids: [ClaimID] = []
         ids.reserveCapacity(count)
         for (place, page) in pages.enumerated() where page.count > 0 {
             for slot in page.slots.indices where page.slots[slot] != nil {
-                ids.append((firstPage + UInt64(place)) * JobWindow.pageSize + UInt64(slot))
+                ids.append(ClaimID((firstPage + UInt64(place)) * JobWindow.pageSize + UInt64(slot)))
             }
         }
         return ids
     }
 
-    private func position(of id: UInt64) -> (page: Int, slot: Int)? {
-        let page = id / JobWindow.pageSize
+    private func position(of id: ClaimID) -> (page: Int, slot: Int)? {
+        let page = id.number / JobWindow.pageSize
         guard page >= firstPage, page - firstPage < UInt64(pages.count) else { return nil }
         let place = Int(page - firstPage)
-        return pages[place].slots.isEmpty ? nil : (place, Int(id % JobWindow.pageSize))
+        return pages[place].slots.isEmpty ? nil : (place, Int(id.number % JobWindow.pageSize))
     }
 
-    private mutating func makePage(of id: UInt64) -> Int {
-        let page = id / JobWindow.pageSize
+    private mutating func makePage(of id: ClaimID) -> Int {
+        let page = id.number / JobWindow.pageSize
         if pages.isEmpty { firstPage = page }
         if page < firstPage {
             pages.insert(contentsOf: repeatElement(Page(), count: Int(firstPage - page)), at: 0)

@@ -78,7 +78,7 @@ extension QueueMachine {
     // MARK: Jobs
 
     private mutating func claimed(
-        _ items: [RedisReply], first: UInt64, asked: Int, now: Instant, arrived: (inout Self) -> Void
+        _ items: [RedisReply], first: ClaimID, asked: Int, now: Instant, arrived: (inout Self) -> Void
     ) -> Bool {
         guard items.count >= 5, let drained = items[0].integer, let once = items[1].integer, let twice = items[2].integer,
             let thrice = items[3].integer, let recovered = items[4].integer.flatMap(Recovered.init)
@@ -91,12 +91,12 @@ extension QueueMachine {
             guard let bytes = items[index + 5].bytes else { return false }
             let level: UInt8 =
                 index < once ? 1 : index < once + twice ? 2 : index < once + twice + thrice ? 3 : 0
-            let id = first + UInt64(index)
+            let id = first.advanced(by: index)
             held.insert(id, bytes: bytes, level: level)
             jobs.append(ClaimedJob(id: id, bytes: bytes))
         }
         // What was not needed of the ids is free again, unless ids behind them are taken.
-        if nextID == first + UInt64(asked) { nextID = first + UInt64(count) }
+        if nextID == first.advanced(by: asked) { nextID = first.advanced(by: count) }
         arrived(&self)
         received(jobs, drained: drained == 1, now: now)
         return true
@@ -116,8 +116,8 @@ extension QueueMachine {
     }
 
     private mutating func receivedUnguarded(_ bytes: [[UInt8]], drained: Bool, now: Instant) {
-        let jobs = bytes.enumerated().map { ClaimedJob(id: nextID + UInt64($0.offset), bytes: $0.element) }
-        nextID += UInt64(jobs.count)
+        let jobs = bytes.enumerated().map { ClaimedJob(id: nextID.advanced(by: $0.offset), bytes: $0.element) }
+        nextID = nextID.advanced(by: jobs.count)
         for job in jobs { held.insert(job.id, bytes: job.bytes) }
         received(jobs, drained: drained, now: now)
     }
@@ -208,21 +208,21 @@ extension QueueMachine {
     }
 
     private mutating func reaped(
-        _ dead: LeaseMachine.Dead, _ items: [RedisReply], first: UInt64, now: Instant
+        _ dead: LeaseMachine.Dead, _ items: [RedisReply], first: ClaimID, now: Instant
     ) -> Bool {
         guard items.count >= 2, let moved = items[0].integer, let recovered = items[1].integer.flatMap(Recovered.init) else {
             return false
         }
         isReapOut = false
         let count = items.count - 2
-        if nextID == first + QueueMachine.mostSuspects { nextID = first + UInt64(count) }
+        if nextID == first.advanced(by: QueueMachine.mostSuspects) { nextID = first.advanced(by: count) }
         if moved < 0 { return true }
         hear(recovered, now: now)
         effects.append(.report(.recovered(worker: dead.worker, jobs: Int(moved) + count)))
         var suspects: [ClaimedJob] = []
         for (offset, item) in items.dropFirst(2).enumerated() {
             guard let bytes = item.bytes else { return false }
-            let id = first + UInt64(offset)
+            let id = first.advanced(by: offset)
             held.insert(id, bytes: bytes, level: JobWindow.suspect)
             suspects.append(ClaimedJob(id: id, bytes: bytes))
         }

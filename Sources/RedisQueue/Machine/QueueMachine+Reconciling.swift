@@ -66,8 +66,8 @@ extension QueueMachine {
     /// Redis' list of what we hold against our own.
     mutating func compared(_ items: [RedisReply], now: Instant) -> Bool {
         answersMissing -= 1
-        var known: Set<UInt64> = []
-        var unknown: [(id: UInt64, field: String)] = []
+        var known: Set<ClaimID> = []
+        var unknown: [(id: ClaimID, field: String)] = []
         for field in items.compactMap(\.text) {
             guard let (id, _) = JobWindow.parse(field: field), id < nextID else { continue }  // Not written by us.
             if held.contains(id) { known.insert(id) } else { unknown.append((id, field)) }
@@ -82,7 +82,7 @@ extension QueueMachine {
         return true
     }
 
-    private mutating func disown(allBut known: Set<UInt64>) {
+    private mutating func disown(allBut known: Set<ClaimID>) {
         if known.count == held.count { return }
         let settling = settlements.settlingIDs
         let gone = held.ids.filter { !known.contains($0) && !settling.contains($0) }

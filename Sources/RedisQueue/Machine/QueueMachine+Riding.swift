@@ -18,7 +18,7 @@ extension QueueMachine {
         guard mode == .atLeastOnce, recovered == .none, !settlements.isCutting, !held.hasLonely else { return nil }
         let count = min(places, QueueMachine.few)
         let first = nextID
-        nextID += UInt64(count)
+        nextID = nextID.advanced(by: count)
         (isRideOut, missedRides) = (true, 0)
         let room = max(0, QueueMachine.mostTwiceCrashed - held.countOfLevel(2))
         return .ride(first: first, count: count, fromSecond: room, after: settlements.confirmed)

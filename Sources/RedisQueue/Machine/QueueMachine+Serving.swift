@@ -27,7 +27,7 @@ extension QueueMachine {
         if !isReapOut, let dead = toReap.popLast() {
             isReapOut = true
             call(.reap(dead, first: nextID))
-            nextID += QueueMachine.mostSuspects
+            nextID = nextID.advanced(by: QueueMachine.mostSuspects)
         }
         if isStopping { return leave(now: now) }
         if let promoteAt, now >= promoteAt, !isPromoteOut {
@@ -108,7 +108,7 @@ extension QueueMachine {
             claimOut = count
             let room = max(0, QueueMachine.mostTwiceCrashed - held.countOfLevel(2))
             call(.claim(first: nextID, count: count, fromSecond: room))
-            nextID += UInt64(count)
+            nextID = nextID.advanced(by: count)
         case .atMostOnce where recovered != .none:
             recovered = .none
             offeredAt = now

@@ -55,7 +55,7 @@ struct QueueMachine {
     /// So many nodes may send us on before we pause.
     private static let mostRedirects = 3
     /// Ids kept free for the suspects of one dead worker: it holds at most one, and those it had taken over.
-    static let mostSuspects: UInt64 = 65_536
+    static let mostSuspects = 65_536
 
     let mode: QueueSettings.DeliveryMode
     var effects: [Effect] = []
@@ -66,7 +66,7 @@ struct QueueMachine {
     // What is held.
     var held = JobWindow()
     var settlements = Settlements()
-    var nextID: UInt64 = 1
+    var nextID = ClaimID(1)
 
     // What is under way.
     var claimOut = 0
@@ -240,7 +240,7 @@ struct QueueMachine {
         }
     }
 
-    mutating func acknowledge(_ id: UInt64, now: Instant) {
+    mutating func acknowledge(_ id: ClaimID, now: Instant) {
         if held.level(of: id) > 0 { return settle(Settlement(id: id, effect: .ack), now: now) }
         isClaimFresh = false
         settlements.addAcknowledgement(id, now: now)

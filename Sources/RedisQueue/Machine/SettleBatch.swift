@@ -2,7 +2,7 @@
 struct SettleBatch: Equatable {
     /// 0 until it is sealed.
     var sequence: UInt64 = 0
-    private(set) var ids: [UInt64] = []
+    private(set) var ids: [ClaimID] = []
     /// Fields of plain acknowledgements: nothing to do but to remove them.
     private(set) var acknowledged = Arguments()
     /// Everything else, as `Scripts.settle` reads it.
@@ -22,10 +22,10 @@ struct SettleBatch: Equatable {
     var isFull: Bool { ids.count >= SettleBatch.mostJobs || steps.bytes.count >= SettleBatch.mostBytes }
 
     /// An acknowledgement of a job that was in no crash, and nothing else.
-    mutating func addAcknowledgement(_ id: UInt64) {
+    mutating func addAcknowledgement(_ id: ClaimID) {
         ids.append(id)
         answered += 1
-        acknowledged.append(id)
+        acknowledged.append(id.number)
     }
 
     /// - Parameters:
@@ -41,7 +41,7 @@ struct SettleBatch: Equatable {
             if settlement.feedback == nil && settlement.result == nil { return acknowledged.append(field) }
         case .delay(_, _, isRetry: true), .deadLetter: answered += 1
         case .split: cuts += 1
-        case .delay, .release: break
+        case .delay, .release, .replace: break
         }
         writeHead(of: settlement, field: field)
         switch settlement.effect {
@@ -51,6 +51,7 @@ struct SettleBatch: Equatable {
             steps.append(job)
         case .deadLetter(let record, _): steps.append(record)
         case .release: steps.append(job ?? [])
+        case .replace(let replacement, _): steps.append(replacement)
         case .split(let parts):
             steps.append(parts.count)
             for part in parts { steps.append(part) }
@@ -64,6 +65,7 @@ struct SettleBatch: Equatable {
             case .delay(_, _, let isRetry): isRetry ? "r" : "p"
             case .deadLetter(_, let isExpired): isExpired ? "e" : "d"
             case .release(let toTail): toTail ? "t" : "h"
+            case .replace(_, let toTail): toTail ? "v" : "u"
             case .split: "s"
             }
         steps.append(kind)

@@ -35,7 +35,7 @@ struct Settlements {
     var isCutting: Bool { headCuts > 0 || unconfirmed.contains { $0.cuts > 0 } }
 
     /// The way of nearly all jobs: see `SettleBatch.addAcknowledgement`.
-    mutating func addAcknowledgement(_ id: UInt64, now: Instant) {
+    mutating func addAcknowledgement(_ id: ClaimID, now: Instant) {
         if pending.isEmpty { gatheringSince = now }
         pending.addAcknowledgement(id)
         if pending.isFull { sealPending() }
@@ -43,7 +43,7 @@ struct Settlements {
 
     mutating func add(_ settlement: Settlement, field: String, job: [UInt8]?, now: Instant) {
         switch settlement.effect {
-        case .release(toTail: false), .split:
+        case .release(toTail: false), .replace(_, toTail: false), .split:
             if headsSince == nil { headsSince = now }
             if case .split = settlement.effect { headCuts += 1 }
             heads.append(HeadStep(settlement: settlement, field: field, job: job))
@@ -98,7 +98,7 @@ struct Settlements {
     mutating func connectionLost() { lastSent = 0 }
 
     /// Redis has applied the batch: its jobs' ids, or nothing when it was confirmed before.
-    mutating func confirm(_ sequence: UInt64) -> [UInt64] {
+    mutating func confirm(_ sequence: UInt64) -> [ClaimID] {
         guard let place = unconfirmed.firstIndex(where: { $0.sequence == sequence }) else { return [] }
         let batch = unconfirmed.remove(at: place)
         confirmed = max(confirmed, sequence)
@@ -124,7 +124,7 @@ struct Settlements {
     }
 
     /// Jobs that are settled as far as their owner is concerned.
-    var settlingIDs: Set<UInt64> {
+    var settlingIDs: Set<ClaimID> {
         var ids = Set(pending.ids)
         for head in heads { ids.insert(head.settlement.id) }
         for batch in unconfirmed { ids.formUnion(batch.ids) }

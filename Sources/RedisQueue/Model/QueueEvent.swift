@@ -14,7 +14,7 @@ public enum QueueEvent: Sendable, Equatable {
     case suspects([ClaimedJob])
     /// No longer ours: drop what is not on the wire. Whatever answer comes is settled all the same, and then counts as
     /// `maybe_duplicate`.
-    case disowned([UInt64])
+    case disowned([ClaimID])
     /// Contact was lost for so long that others may take our jobs over: put nothing more on the wire until `.connected`.
     case leaseInDoubt
     /// Dead letters beyond the maximum were dropped.

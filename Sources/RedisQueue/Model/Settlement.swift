@@ -18,12 +18,14 @@ public struct Settlement: Sendable, Equatable {
         /// It goes back to its list as it was: to the head (in claim order), or to the tail where others should pass it.
         /// Counts as `released`.
         case release(toTail: Bool)
+        /// It is replaced by this job, at the head or at the tail of the list, as `release` does it. Counts as `released`.
+        case replace(with: [UInt8], toTail: Bool)
         /// It is replaced by these jobs, at the head of the list in this order. Counts as `released`, for its parts are
         /// claimed anew.
         case split(into: [[UInt8]])
     }
 
-    public var id: UInt64
+    public var id: ClaimID
     public var effect: Effect
     /// A record for the feedback list.
     public var feedback: [UInt8]?
@@ -35,7 +37,7 @@ public struct Settlement: Sendable, Equatable {
     public var maybeDuplicates: Int
 
     public init(
-        id: UInt64, effect: Effect, feedback: [UInt8]? = nil, result: [[UInt8]]? = nil, resends: Int = 0,
+        id: ClaimID, effect: Effect, feedback: [UInt8]? = nil, result: [[UInt8]]? = nil, resends: Int = 0,
         maybeDuplicates: Int = 0
     ) {
         self.id = id

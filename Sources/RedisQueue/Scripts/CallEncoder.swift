@@ -77,7 +77,7 @@ struct CallEncoder {
         case .promote: scripts.promote.begin(with: 0, to: &out)
         case .reap(let dead, let first):
             var reap = scripts.reap(dead.worker)
-            reap.write(Arguments([String(number), dead.worker, String(dead.counter), String(first)]), to: &out)
+            reap.write(Arguments([String(number), dead.worker, String(dead.counter), first.description]), to: &out)
         case .adopt(let jobs):
             var rest = Arguments([String(number)])
             for job in jobs {
@@ -125,9 +125,9 @@ struct CallEncoder {
             ] + information)
     }
 
-    private func claim(_ first: UInt64, _ count: Int, _ fromSecond: Int, _ number: Int64, to out: inout [UInt8]) {
+    private func claim(_ first: ClaimID, _ count: Int, _ fromSecond: Int, _ number: Int64, to out: inout [UInt8]) {
         out.appendArgument(Int(number))
-        out.appendArgument(first)
+        out.appendArgument(first.number)
         out.appendArgument(count)
         out.appendArgument(CallEncoder.mostClaimedBytes)
         out.appendArgument(fromSecond)

@@ -17,6 +17,8 @@ extension Scripts {
     ///     e  record                 dead letter of an expired job
     ///     h  job (at_most_once)     back to the head of Q; steps of this kind come with the last claimed first
     ///     t  job (at_most_once)     to the tail of Q
+    ///     u  job                    replaced by this job at the head of Q; ordered as h
+    ///     v  job                    replaced by this job at the tail of Q
     ///     s  k, k jobs              replaced by its parts at the head of Q
     ///
     /// Answers 1 (0: skipped), how many dead letters were trimmed, when `delayed` is due (-2: not looked at), and how many dead
@@ -80,6 +82,9 @@ extension Scripts {
             at = at + 1
           elseif kind == 'h' or kind == 't' then
             if ours then redis.call(kind == 'h' and 'LPUSH' or 'RPUSH', KEYS[9], job or ARGV[at]) end
+            at, term = at + 1, 'h'
+          elseif kind == 'u' or kind == 'v' then
+            if ours then redis.call(kind == 'u' and 'LPUSH' or 'RPUSH', KEYS[9], ARGV[at]) end
             at, term = at + 1, 'h'
           elseif kind == 's' then
             local parts = tonumber(ARGV[at])

@@ -209,7 +209,7 @@ extension Dispatcher {
     }
 
     /// Jobs that another worker has now: what is not on the wire is dropped; what is gets its answer, which settles nothing.
-    private mutating func disowned(_ claims: Set<UInt64>, list: Int) {
+    private mutating func disowned(_ claims: Set<ClaimID>, list: Int) {
         let numbers = Set(held.numbers { $0.list == list && claims.contains($0.claim) })
         for app in apps {
             let unsent = Set(app.outgoing.map(\.id)).intersection(numbers)

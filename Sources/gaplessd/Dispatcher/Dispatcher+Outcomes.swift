@@ -213,11 +213,12 @@ extension Dispatcher {
         guard let job = remove(number) else { return }
         counters.released += 1
         let isAsItWas = job.maybeDuplicates == 0 || phase != .running
+        let toTail = toTail || apps.count > 1
         settle(
             job,
             isAsItWas
-                ? .release(toTail: toTail || apps.count > 1)
-                : .split(into: [job.job.markedAsDoubtful(job.doubtful, deadline: job.deadlineToKeep)]))
+                ? .release(toTail: toTail)
+                : .replace(with: job.job.markedAsDoubtful(job.doubtful, deadline: job.deadlineToKeep), toTail: toTail))
     }
 
     /// Waits in Redis, uncounted. On the way out it goes back at once: the next process has other sessions.

@@ -1,4 +1,5 @@
 import PushPool
+import RedisQueue
 
 /// A job that this process holds, from its claim to its settlement.
 ///
@@ -8,7 +9,7 @@ final class HeldJob {
     let job: Job
     /// Which of the daemon's lists it came from, and its id there.
     let list: Int
-    let claim: UInt64
+    let claim: ClaimID
     /// Which app carries it.
     let app: Int
     /// `apns-expiration`, fixed at the first send; 0 is one attempt, and no deadline.
@@ -25,7 +26,7 @@ final class HeldJob {
     /// An answer that is settled only when the app has had its first acceptance.
     var suspectAnswer: SuspectAnswer?
 
-    init(_ job: consuming Job, list: Int, claim: UInt64, app: Int, expiration: Int64) {
+    init(_ job: consuming Job, list: Int, claim: ClaimID, app: Int, expiration: Int64) {
         self.job = job
         self.list = list
         self.claim = claim

@@ -1,3 +1,4 @@
+import RedisQueue
 import Testing
 
 @testable import gaplessd
@@ -9,16 +10,16 @@ struct HeldJobsTests {
     private func job(claim: UInt64) throws -> HeldJob {
         var reader = JobReader(retryLimit: 3, appNames: [])
         let bytes = Array(#"{"token":"ab","data":{"aps":{}}}"#.utf8)
-        return HeldJob(try reader.read(bytes), list: 0, claim: claim, app: 0, expiration: 0)
+        return HeldJob(try reader.read(bytes), list: 0, claim: ClaimID(claim), app: 0, expiration: 0)
     }
 
     @Test mutating func `are found by their number until they are taken out`() throws {
         let number = jobs.insert(try job(claim: 7))
         let found = jobs[number]
-        #expect(found?.claim == 7)
+        #expect(found?.claim == ClaimID(7))
         #expect(jobs.count == 1)
         let removed = jobs.remove(number)
-        #expect(removed?.claim == 7)
+        #expect(removed?.claim == ClaimID(7))
         let gone = jobs[number]
         #expect(gone == nil)
         let again = jobs.remove(number)
@@ -33,7 +34,7 @@ struct HeldJobsTests {
         #expect(first != second)
         let (former, present) = (jobs[first], jobs[second])
         #expect(former == nil)
-        #expect(present?.claim == 2)
+        #expect(present?.claim == ClaimID(2))
     }
 
     @Test mutating func `use their slots again`() throws {
@@ -47,7 +48,7 @@ struct HeldJobsTests {
     @Test mutating func `are found by what they are`() throws {
         let numbers = [jobs.insert(try job(claim: 1)), jobs.insert(try job(claim: 2)), jobs.insert(try job(claim: 3))]
         _ = jobs.remove(numbers[1])
-        let late = jobs.numbers { $0.claim > 1 }
+        let late = jobs.numbers { $0.claim > ClaimID(1) }
         let all = jobs.numbers { _ in true }
         #expect(late == [numbers[2]])
         #expect(all.count == 2)

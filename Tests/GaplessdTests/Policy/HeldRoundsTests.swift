@@ -10,7 +10,7 @@ struct HeldRoundsTests {
     private let start = Instant.now
 
     private func jobs(_ numbers: Range<Int>) -> [ClaimedJob] {
-        numbers.map { ClaimedJob(id: UInt64($0), bytes: Array("job \($0)".utf8)) }
+        numbers.map { ClaimedJob(id: ClaimID(UInt64($0)), bytes: Array("job \($0)".utf8)) }
     }
 
     @Test mutating func `not at all where every job found its place`() {

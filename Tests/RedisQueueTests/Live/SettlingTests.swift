@@ -134,6 +134,24 @@ struct SettlingTests {
         #expect(try server.status().unexplained == 0)
     }
 
+    @Test func `a replacement goes to the head in the order of the claims, or to the tail`() throws {
+        try server.push(["a", "b", "c", "d", "e"])
+        let worker = Worker(server.settings())
+        worker.places = 4
+        worker.run("four jobs") { worker.jobs.count == 4 }
+        worker.places = 0
+        let jobs = worker.jobs
+        worker.settle(jobs[2], .replace(with: bytes("c2"), toTail: true))
+        worker.settle(jobs[1], .replace(with: bytes("b2"), toTail: false))
+        worker.settle(jobs[3], .release(toTail: false))
+        worker.settle(jobs[0], .release(toTail: false))
+        worker.stop()
+        #expect(try server.list("jobs") == ["a", "b2", "d", "e", "c2"])
+        let status = try server.status()
+        #expect(status.counters[.released] == 4)
+        #expect(status.unexplained == 0)
+    }
+
     @Test func `stopping gives everything held back to the head in the order of its claim`() throws {
         let jobs = (0..<1500).map(String.init)
         try server.push(jobs)
@@ -186,7 +204,7 @@ struct SettlingTests {
         settings.mode = .atMostOnce
         let worker = Worker(settings)
         worker.onJob = { job in
-            switch job.id % 3 {
+            switch job.id.number % 3 {
             case 0: Settlement(id: job.id, effect: .ack)
             case 1: Settlement(id: job.id, effect: .deadLetter(record: job.bytes, isExpired: false))
             default: nil
@@ -222,9 +240,9 @@ struct SettlingTests {
     @Test func `of what was confirmed long ago never too little is said to be forgotten, and not much too much`() {
         var settlements = Settlements()
         for number in 1...UInt64(20_000) {
-            settlements.addAcknowledgement(number, now: .now)
+            settlements.addAcknowledgement(ClaimID(number), now: .now)
             settlements.seal(includingHeads: true)
-            #expect(settlements.confirm(number) == [number])
+            #expect(settlements.confirm(number) == [ClaimID(number)])
         }
         for stored in [0, 1, 100, 15_000, 19_000, 19_999, 20_000] {
             var copy = settlements

@@ -12,7 +12,7 @@ final class Worker {
     /// Jobs that this worker may push, in the order they came.
     private(set) var jobs: [ClaimedJob] = []
     private(set) var suspects: [ClaimedJob] = []
-    private(set) var disowned: [UInt64] = []
+    private(set) var disowned: [ClaimID] = []
     /// Called for each job that comes in.
     var onJob: ((ClaimedJob) -> Settlement?)?
     private var poller = Poller()
@@ -94,6 +94,10 @@ final class Worker {
         default: break
         }
     }
+}
+
+extension ClaimID: ExpressibleByIntegerLiteral {
+    init(integerLiteral value: UInt64) { self.init(value) }
 }
 
 func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }

@@ -29,7 +29,7 @@ struct QueueMachineTests {
         machine.effects = []
     }
 
-    mutating func claim(_ jobs: [String], first: UInt64 = 1, asked: Int, drained: Int64, urgency: Int64 = 0) {
+    mutating func claim(_ jobs: [String], first: ClaimID = 1, asked: Int, drained: Int64, urgency: Int64 = 0) {
         let head: [RedisReply] = [.integer(drained), .integer(0), .integer(0), .integer(0), .integer(urgency)]
         answer(.claim(first: first, count: asked, fromSecond: 32), head + jobs.map { .string(bytes($0)) })
     }
@@ -70,6 +70,18 @@ struct QueueMachineTests {
         answer(.settle(batch), [.integer(1), .integer(0), .integer(-2), .integer(0)])
         machine.advance(now: start + .milliseconds(10))
         #expect(effects() == [.call(.claim(first: 3, count: 250, fromSecond: 32))])
+    }
+
+    @Test mutating func `a replaced job does not stop the claims`() {
+        serve()
+        machine.offer(places: 1000, now: start)
+        machine.advance(now: start)
+        claim(["marked", "next"], asked: 250, drained: 0)
+        machine.settle(Settlement(id: 1, effect: .replace(with: bytes("m"), toTail: true)), now: start)
+        _ = effects()
+        machine.offer(places: 1000, now: start)
+        machine.advance(now: start + .milliseconds(10))
+        #expect(effects().contains(.call(.claim(first: 3, count: 250, fromSecond: 32))))
     }
 
     @Test mutating func `few places wait two milliseconds, many are claimed at once`() {

@@ -9,13 +9,13 @@ struct PartTests {
     func `held jobs are what was put in and not taken out`(seed: UInt64) {
         var random = SplitMix(seed)
         var held = JobWindow()
-        var model: [UInt64: [UInt8]] = [:]
+        var model: [ClaimID: [UInt8]] = [:]
         var next: UInt64 = 1
         for _ in 0..<20_000 {
             if Bool.random(using: &random) || model.isEmpty {
                 next += UInt64.random(in: 1...(Int.random(in: 0..<50, using: &random) == 0 ? 2000 : 2), using: &random)
-                held.insert(next, bytes: [UInt8(truncatingIfNeeded: next)], level: next % 97 == 0 ? 2 : 0)
-                model[next] = [UInt8(truncatingIfNeeded: next)]
+                held.insert(ClaimID(next), bytes: [UInt8(truncatingIfNeeded: next)], level: next % 97 == 0 ? 2 : 0)
+                model[ClaimID(next)] = [UInt8(truncatingIfNeeded: next)]
             } else if let id = model.keys.randomElement(using: &random) {
                 #expect(held.bytes(of: id) == model[id])
                 let (first, second) = (held.remove(id), held.remove(id))
@@ -25,7 +25,7 @@ struct PartTests {
         }
         #expect(held.count == model.count)
         #expect(held.ids == model.keys.sorted())
-        #expect(held.countOfLevel(2) == model.keys.count { $0 % 97 == 0 })
+        #expect(held.countOfLevel(2) == model.keys.count { $0.number % 97 == 0 })
     }
 
     @Test func `numbers are written as Redis reads them`() {

@@ -6,7 +6,7 @@ import Testing
 /// The claim behind the wait.
 extension QueueMachineTests {
     /// The answer of a claim that rode behind a wait.
-    mutating func arrive(_ jobs: [String], first: UInt64, drained: Int64) {
+    mutating func arrive(_ jobs: [String], first: ClaimID, drained: Int64) {
         let head: [RedisReply] = [.integer(drained), .integer(0), .integer(0), .integer(0), .integer(0)]
         answer(.ride(first: first, count: 32, fromSecond: 32, after: 0), head + jobs.map { .string(bytes($0)) })
     }

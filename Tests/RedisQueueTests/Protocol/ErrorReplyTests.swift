@@ -136,7 +136,7 @@ struct ErrorReplyTests {
         try server.ask("CONFIG", "SET", "maxmemory", "1mb")
         let worker = worker(server)
         worker.onJob = { job in
-            switch job.id % 10 {
+            switch job.id.number % 10 {
             case 0: Settlement(id: job.id, effect: .deadLetter(record: job.bytes, isExpired: false), feedback: job.bytes)
             case 1: Settlement(id: job.id, effect: .delay(job: job.bytes, .after(.milliseconds(20)), isRetry: true))
             default: Settlement(id: job.id, effect: .ack)
