@@ -253,10 +253,7 @@ extension Dispatcher {
     }
 
     mutating func buryUnreadable(_ claim: ClaimedJob, list: Int, _ fault: JobError) {
-        switch fault {
-        case .unmarshal(let why): log.unmarshalError(job: claim.bytes, why, redacts: plan.redacts)
-        case .structure(let why): log.structureError(job: claim.bytes, why, redacts: plan.redacts)
-        }
+        log.badJob(claim.bytes, fault, redacts: plan.redacts)
         buryUnsent(claim, list: list, reason: fault.reason)
     }
 

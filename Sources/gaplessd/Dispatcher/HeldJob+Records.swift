@@ -65,13 +65,3 @@ extension Job {
         }
     }
 }
-
-extension JobError {
-    /// The reason of its dead letter.
-    var reason: String {
-        switch self {
-        case .unmarshal(let why): "Json unmarshal error: \(why)"
-        case .structure(let why): "Parsing apns structure error: \(why)"
-        }
-    }
-}

@@ -102,7 +102,7 @@ struct Job: Sendable {
     var apnsID: String? { rare?.apnsID }
     /// Unix seconds, at most 2^53 milliseconds either way.
     var notBefore: Double? { rare?.notBefore }
-    /// `_gapless_doubtful`: uncounted resends so far of a request that APNs may have had, 0 to `RetryPolicy.uncountedResends`.
+    /// `_gapless_doubtful`: uncounted resends so far of a request that APNs may have had, 0 to `maxDoubtfulResends`.
     var doubtful: Int { rare?.doubtful ?? 0 }
     /// What surrounds the member `tokens`; only with `Target.tokens`.
     var frame: Frame? { rare?.frame }
@@ -114,6 +114,8 @@ struct Job: Sendable {
         var tail: [UInt8]
     }
 
+    /// The largest value of `_gapless_doubtful`: a request that APNs may have had is resent uncounted this many times.
+    static let maxDoubtfulResends = 10
     /// Seconds that APNs keeps a push whose job does not say.
     static let defaultExpiry: Int64 = 7200
     /// The same of a broadcast: a channel that stores nothing admits no other, and any channel admits this.

@@ -71,7 +71,7 @@ struct JobReader: Sendable {
         do {
             return try JobMembers(of: bytes)
         } catch {
-            throw .unmarshal(error.description)
+            throw .unmarshal("expected \(error.expected.rawValue)", at: error.offset)
         }
     }
 

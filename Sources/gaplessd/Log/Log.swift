@@ -89,22 +89,18 @@ final class Log: Sendable {
         }
     }
 
-    /// What stood in the list is no JSON. With `redacts`, only its length is told.
-    func unmarshalError(job: [UInt8], _ why: String, redacts: Bool) {
-        badJob("Json unmarshal error", job, why, redacts)
-    }
-
-    /// It is JSON, but no job. With `redacts`, only its length is told.
-    func structureError(job: [UInt8], _ why: String, redacts: Bool) {
-        badJob("Parsing apns structure error", job, why, redacts)
-    }
-
-    private func badJob(_ message: StaticString, _ job: [UInt8], _ why: String, _ redacts: Bool) {
+    /// An element of the list cannot be pushed. With `redacts`, the line contains only the element's length.
+    func badJob(_ job: [UInt8], _ error: JobError, redacts: Bool) {
+        let message: StaticString =
+            switch error.kind {
+            case .unmarshal: "Json unmarshal error"
+            case .structure: "Parsing apns structure error"
+            }
         writer.append(.error) { line in
             line.message(message)
             line.text(" (")
             line.badJob(job, redacts: redacts)
-            line.field("reason", why, after: "): ", before: ".")
+            line.field("reason", error.description, after: "): ", before: ".")
         }
     }
 

@@ -13,7 +13,7 @@ struct RetryPolicy: Sendable, Equatable {
     /// A server's Retry-After wins over `delays` up to here.
     static let longestRetryAfter = Duration.seconds(900)
     /// How often a request that may have been processed goes out again without being counted.
-    static let uncountedResends = 10
+    static let uncountedResends = Job.maxDoubtfulResends
     /// How often in a row one that certainly was not goes out again at once, and how long it then waits.
     static let resendsAtOnce = 10
     static let pauseBetweenRefusals = Duration.seconds(1)

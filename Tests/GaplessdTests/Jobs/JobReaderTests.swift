@@ -29,10 +29,7 @@ private func fault(_ read: () throws(JobError) -> Job) -> String {
         _ = try read()
         return ""
     } catch {
-        switch error {
-        case .unmarshal(let text): return "unmarshal: \(text)"
-        case .structure(let text): return text
-        }
+        return error.kind == .unmarshal ? "unmarshal: \(error)" : error.description
     }
 }
 

@@ -13,8 +13,8 @@ struct LogLineTests {
         fixture.log.sent([job])
         fixture.log.retrying(identifier: "154", "503 ServiceUnavailable", count: 1)
         fixture.log.final(identifier: "154", "410 Unregistered", job: job)
-        fixture.log.unmarshalError(job: Array(#"{"token": "071c" "data":1}"#.utf8), "expected ',' at byte 17", redacts: false)
-        fixture.log.structureError(job: Array("{}".utf8), "token is missing", redacts: false)
+        fixture.log.badJob(Array(#"{"token": "071c" "data":1}"#.utf8), .unmarshal("expected ',' at byte 17"), redacts: false)
+        fixture.log.badJob(Array("{}".utf8), .structure("token is missing"), redacts: false)
         let lines = fixture.finish()
         #expect(lines.output == "[Gapless I] STAMP Sent: {\"token\": \"071c\", \"data\":{\"a\":1.0}}.\n")
         #expect(
@@ -81,7 +81,7 @@ struct LogLineTests {
         let fixture = LogFixture()
         let bytes =
             Array("{\n\t\"a\r\n\u{1b}[31m".utf8) + [0x00, 0xFF, 0xC3, 0x28, 0x7F, 0xC2, 0x85, 0xE2, 0x82] + Array("ü€".utf8)
-        fixture.log.unmarshalError(job: bytes, "no\nJSON", redacts: false)
+        fixture.log.badJob(bytes, .unmarshal("no\nJSON"), redacts: false)
         fixture.log.final(identifier: "a\nb", "400 Bad\u{7}Reason", job: job)
         #expect(
             fixture.finish().errors == """
@@ -94,7 +94,7 @@ struct LogLineTests {
     @Test(arguments: [("x", "1 byte"), ("xy", "2 bytes")])
     func `Of a bad job that is not to be shown its size is told`(job: String, size: String) {
         let fixture = LogFixture()
-        fixture.log.structureError(job: Array(job.utf8), "token is missing", redacts: true)
+        fixture.log.badJob(Array(job.utf8), .structure("token is missing"), redacts: true)
         #expect(fixture.finish().errors == "[Gapless E] STAMP Parsing apns structure error (\(size)): token is missing.\n")
     }
 
@@ -103,7 +103,7 @@ struct LogLineTests {
         // 65,535 bytes, and the two of an ü lie on the border.
         var bytes = [UInt8](repeating: UInt8(ascii: "x"), count: 20 << 20)
         bytes.replaceSubrange(65_535...65_536, with: Array("ü".utf8))
-        fixture.log.structureError(job: bytes, "token is missing", redacts: false)
+        fixture.log.badJob(bytes, .structure("token is missing"), redacts: false)
         let text = String(repeating: "x", count: 65_535)
         #expect(
             fixture.finish().errors
@@ -112,7 +112,7 @@ struct LogLineTests {
 
     @Test func `Bytes that never begin a character are cut where they are`() {
         let fixture = LogFixture()
-        fixture.log.unmarshalError(job: [UInt8](repeating: 0x80, count: 70_000), "bad", redacts: false)
+        fixture.log.badJob([UInt8](repeating: 0x80, count: 70_000), .unmarshal("bad"), redacts: false)
         #expect(fixture.finish().errors.hasSuffix("\\x80… (70000 bytes)): bad.\n"))
     }
 
@@ -127,7 +127,7 @@ struct LogLineTests {
 
     @Test func `With redaction nothing is told of bad bytes but their number`() {
         let fixture = LogFixture()
-        fixture.log.unmarshalError(job: Array("{\"token\": \"071c".utf8), "expected '\"' at byte 15", redacts: true)
+        fixture.log.badJob(Array("{\"token\": \"071c".utf8), .unmarshal("expected '\"' at byte 15"), redacts: true)
         #expect(fixture.finish().errors == "[Gapless E] STAMP Json unmarshal error (15 bytes): expected '\"' at byte 15.\n")
     }
 
@@ -196,9 +196,9 @@ struct LogJSONTests {
 
     @Test func `Bytes that are no job are a string, cut and counted`() throws {
         let values = try values { log in
-            log.unmarshalError(job: Array("{\"a\\\n\0".utf8) + [0xFF], "bad", redacts: false)
-            log.structureError(job: [UInt8](repeating: UInt8(ascii: "y"), count: 70_000), "bad", redacts: false)
-            log.structureError(job: Array("{}".utf8), "bad", redacts: true)
+            log.badJob(Array("{\"a\\\n\0".utf8) + [0xFF], .unmarshal("bad"), redacts: false)
+            log.badJob([UInt8](repeating: UInt8(ascii: "y"), count: 70_000), .structure("bad"), redacts: false)
+            log.badJob(Array("{}".utf8), .structure("bad"), redacts: true)
         }
         #expect(values[0]["job_text"]?.stringValue == "{\"a\\\n\0\u{FF}")
         #expect(values[0]["job_bytes"] == nil)

@@ -116,7 +116,7 @@ private struct EnqueueRun: ~Copyable {
                 tell(place, "\(faults.count) of \(job.tokens.count) tokens cannot be pushed, the first: \(first)")
             }
         } catch {
-            return refuse(place, error.text)
+            return refuse(place, error.description)
         }
         try pusher.push(line)
     }
@@ -148,14 +148,5 @@ private struct EnqueueRun: ~Copyable {
     var summary: String {
         "\(pusher.acknowledged.counted("job")) pushed to \(pusher.list.printable)"
             + (bad > 0 ? ", \(bad.counted("bad line"))" : "")
-    }
-}
-
-extension JobError {
-    /// What is wrong, without the words of the log.
-    var text: String {
-        switch self {
-        case .unmarshal(let why), .structure(let why): why
-        }
     }
 }

@@ -33,8 +33,8 @@ struct Send: ParsableCommand {
             var reader = JobReader(retryLimit: configuration.settings.retryLimit, appNames: names)
             job = try reader.read(push.job)
         } catch {
-            // A place in the job that we made of the options says nothing to who gave them.
-            throw ExitCode.wrongUsage("\(error.text.withoutOffset.printable).", of: "send")
+            // Without the offset: the user gave options, not the job's bytes.
+            throw ExitCode.wrongUsage("\(error.problem.printable).", of: "send")
         }
         guard !job.isExpired(now: WallClock.now().unixSeconds) else {
             throw ExitCode.wrongUsage("--expires-at is in the past.", of: "send")
@@ -71,14 +71,5 @@ extension Send {
         let option = apps.contains { $0.1.topic != nil } ? "--app or --topic is needed" : "--app and --topic are needed"
         let names = apps.compactMap(\.0.name?.orQuotes.printable).joined(separator: ", ")
         return "\(option): the settings have no credential at the top level, only apps (\(names))."
-    }
-}
-
-extension String {
-    /// A fault's text without its last words, ` at byte 30`.
-    fileprivate var withoutOffset: String {
-        let words = split(separator: " ")
-        guard words.count > 3, words.suffix(3).prefix(2) == ["at", "byte"] else { return self }
-        return words.dropLast(3).joined(separator: " ")
     }
 }

@@ -51,7 +51,7 @@ extension JobMembers {
     func attempts(limit: Int) -> Int { mark(.retrying, limit: limit) }
 
     /// The same of the sends after which APNs may have it.
-    func doubtful() -> Int { mark(.doubtful, limit: RetryPolicy.uncountedResends) }
+    func doubtful() -> Int { mark(.doubtful, limit: Job.maxDoubtfulResends) }
 
     @inline(__always)
     private func mark(_ key: JobKey, limit: Int) -> Int {
@@ -229,5 +229,5 @@ extension JobMembers {
 
     private func fault(_ value: JSONSlice, _ text: String) -> JobError { fault(value.range.lowerBound, text) }
 
-    private func fault(_ offset: Int, _ text: String) -> JobError { .structure("\(text) at byte \(offset)") }
+    private func fault(_ offset: Int, _ text: String) -> JobError { .structure(text, at: offset) }
 }
