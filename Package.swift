@@ -90,6 +90,8 @@ let package = Package(
             ],
             path: "Lab/gapless-lab", swiftSettings: strict),
 
+        // Reads the checkout: folders, files, lines and English.
+        .testTarget(name: "TidyTests", dependencies: ["Harness"], swiftSettings: strict),
         .testTarget(name: "ClocksTests", dependencies: ["Clocks"], swiftSettings: strict),
         .testTarget(name: "ThreadsTests", dependencies: ["Clocks", "Threads"], swiftSettings: strict),
         .testTarget(

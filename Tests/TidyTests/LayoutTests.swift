@@ -1,0 +1,67 @@
+import Foundation
+import Harness
+import Testing
+
+@Suite("The tree")
+struct LayoutTests {
+    /// The files that own objects of a C library. Nothing else may import its module.
+    private static let owners: [String: Set<String>] = [
+        "CNghttp2": [
+            "Sources/PushPool/HTTP2/HPACK/HeaderInflater.swift", "Lab/APNSSimulator/Server/HTTP2Server.swift",
+            "Lab/APNSSimulator/Server/Inbox.swift",
+        ],
+        "CHiredis": ["Sources/RedisQueue/Protocol/ReplyReader.swift"],
+        "COpenSSL": [
+            "Sources/Sockets/TLSContext.swift", "Sources/Sockets/TLSError.swift", "Sources/Sockets/TLSRoots.swift",
+            "Sources/Sockets/TLSStream.swift", "Sources/PushPool/Credentials/Certificate.swift",
+            "Sources/PushPool/Credentials/PKCS12File.swift", "Sources/PushPool/Credentials/PrivateKey.swift",
+            "Sources/PushPool/Credentials/SigningKey.swift", "Lab/APNSSimulator/Credentials/CertificateMaker.swift",
+            "Lab/APNSSimulator/Credentials/ClientCertificate.swift", "Lab/APNSSimulator/Credentials/SigningKey.swift",
+        ],
+    ]
+
+    @Test func `C libraries are imported by their owners only`() {
+        var violations: [String] = []
+        for file in SourceFile.product + SourceFile.lab {
+            for line in String(decoding: file.swift.code, as: UTF8.self).split(separator: "\n") where line.contains("import C") {
+                let module = String(line.split(separator: " ").last ?? "")
+                guard let files = Self.owners[module], !files.contains(file.path) else { continue }
+                violations.append("\(file.path) imports \(module)")
+            }
+        }
+        Rule.ownersOfC.expectNone(violations)
+    }
+
+    @Test func `every file has one type, and its name`() {
+        let violations = (SourceFile.product + SourceFile.lab).flatMap { file -> [String] in
+            if file.topLevelTypes.count > 1 { return ["\(file.path): \(file.topLevelTypes.joined(separator: ", "))"] }
+            return file.topLevelTypes.filter { $0 != file.name }.map { "\(file.path): \($0)" }
+        }
+        Rule.oneType.expectNone(violations)
+    }
+
+    @Test func `no type is spread over more than two files`() {
+        let parts = Dictionary(grouping: SourceFile.all.filter { $0.name.contains("+") }) { "\($0.folder)/\($0.typeName)" }
+        Rule.onePart.expectNone(parts.filter { $0.value.count > 1 }.map { "\($0.key): \($0.value.map(\.name))" }.sorted())
+    }
+
+    @Test func `no folder is too full`() {
+        let folders = Dictionary(grouping: SourceFile.all, by: \.folder)
+        Rule.folderSize.expectNone(folders.filter { $0.value.count > 16 }.map { "\($0.key): \($0.value.count)" }.sorted())
+    }
+
+    @Test func `no line is too long`() {
+        let violations = SourceFile.all.flatMap { file in
+            file.lines.enumerated().filter { $0.element.count > 130 }.map { "\(file.path):\($0.offset + 1)" }
+        }
+        Rule.lineLength.expectNone(violations)
+    }
+
+    @Test func `the size of the tree is known`() {
+        for (name, files) in [("Sources", SourceFile.product), ("Lab", SourceFile.lab), ("Tests", SourceFile.tests)] {
+            let lines = files.reduce(0) { $0 + $1.lines.count - 1 }
+            print("\(name): \(files.count) files, \(lines) lines")
+            #expect(files.count > 50 && lines > 5000)
+        }
+    }
+}

@@ -1,0 +1,32 @@
+import Testing
+
+/// A rule of the house, and whether the tree keeps it already.
+enum Rule: String {
+    case folderOrder = "a file names types of its own or lower folders"
+    case ownersOfC = "only owners of C objects import C modules"
+    case oneType = "a type lives in a file of its own name"
+    case onePart = "a type has at most one file with a plus sign"
+    case folderSize = "a folder has at most 16 files"
+    case lineLength = "a line has at most 130 characters"
+    case mannerisms = "English is plain"
+    case ownSentences = "no code matches a sentence of ours"
+    case sleeping = "no test sleeps"
+    case readme = "README.md has at most 250 lines"
+    case documents = "every page is linked and every link resolves"
+
+    /// Rules that parts of the tree still break. A rule leaves this list for good.
+    static let pending: Set<Rule> = [
+        .folderOrder, .ownersOfC, .oneType, .onePart, .folderSize, .lineLength, .mannerisms, .ownSentences, .sleeping, .readme,
+        .documents,
+    ]
+
+    /// Reports every violation. Those of a pending rule are only counted.
+    func expectNone(_ violations: [String]) {
+        let report = "\(violations.count) violations of \"\(rawValue)\":\n" + violations.joined(separator: "\n")
+        if Self.pending.contains(self) {
+            if !violations.isEmpty { print(report) }
+        } else {
+            #expect(violations.isEmpty, "\(report)")
+        }
+    }
+}
