@@ -1,21 +1,20 @@
 import ArgumentParser
 import Glibc
-import Synchronization
 
-/// Picks the call and turns its end into an exit status (sysexits.h): 64 for wrong usage, 78 for a fault in the settings.
+/// The program: parses the command line, runs one command and exits with the status of sysexits.h (contract, section 1).
 @main
 struct Gaplessd: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "gaplessd",
-        abstract: "Takes push jobs from a Redis list, pushes them through APNs, and loses none.",
+        abstract: "Delivers push jobs from a Redis list to Apple's push service without losing any.",
         usage: """
             gaplessd SETTINGS.json
             gaplessd CALL SETTINGS.json [OPTION ...]
             gaplessd help [CALL]
             """,
         discussion: """
-            'gaplessd SETTINGS.json' is short for 'gaplessd run SETTINGS.json'. A settings file that is named like a call \
-            needs a path: 'gaplessd ./check'.
+            'gaplessd SETTINGS.json' is the same as 'gaplessd run SETTINGS.json'. If the settings file has the name of a call, \
+            write a path: 'gaplessd ./check'.
             """,
         version: gaplessdVersion,
         subcommands: [Run.self, Check.self, Send.self, Status.self, Audit.self, Dead.self, Enqueue.self],
@@ -23,14 +22,8 @@ struct Gaplessd: ParsableCommand {
 
     static func main() {
         StandardStreams.prepare()
-        let words = CommandLine.arguments.dropFirst()
-        // The parser's own help knows no wrong call: it shows the page of all calls and ends with 0.
-        if words.first == "help", let call = words.dropFirst().first, !calls.contains(call) {
-            exit(withError: ValidationError("There is no call '\(call.printable)'."))
-        }
-        if let fault = misspelling(of: Array(words)) { exit(withError: ValidationError(fault)) }
         do {
-            var command = try parseAsRoot(pageAsked(by: Array(words)))
+            var command = try parseAsRoot(checked(Array(CommandLine.arguments.dropFirst())))
             try command.run()
             if command is Run { exit() }
         } catch  where !exitCode(for: error).isSuccess {
@@ -42,30 +35,39 @@ struct Gaplessd: ParsableCommand {
         exit(withError: StandardStreams.lostOutput())
     }
 
-    /// `--help CALL` is `help CALL`: the parser would show the page of the call that needs no name.
-    private static func pageAsked(by words: [String]) -> [String] {
-        guard words.count > 1, ["--help", "-h"].contains(words[0]), calls.contains(words[1]), !words[1].hasPrefix("-") else {
-            return words
+    /// Returns the words for ArgumentParser, which takes a first word that is no call for the settings file of `run`.
+    ///
+    /// - Throws: a fault that ArgumentParser would report as another one, or not at all.
+    private static func checked(_ words: [String]) throws(ValidationError) -> [String] {
+        guard let first = words.first else { return words }
+        let second = words.dropFirst().first
+        switch first {
+        case "help":
+            // ArgumentParser shows the main page for an unknown call, and exits with 0.
+            if let second, !isCall(second), !pageOptions.contains(second) {
+                throw ValidationError("There is no call '\(second.printable)'.")
+            }
+        case "--help", "-h":
+            // ArgumentParser shows the page of the default call.
+            if let second, isCall(second) { return ["help", second] }
+        case _ where first.hasPrefix("-"):
+            // ArgumentParser reports a missing settings file before an unknown option.
+            let isKnown =
+                pageOptions.contains(first) || ["--help-hidden", "--", "-"].contains(first) || first.hasPrefix("--generate-")
+                || first.hasPrefix("--experimental-")
+            if second == nil, !isKnown { throw ValidationError("Unknown option '\(first.printable)'") }
+        default:
+            // ArgumentParser reports the second word as one too many.
+            if second != nil, !isCall(first), access(first, F_OK) != 0 {
+                throw ValidationError("There is no call '\(first.printable)', and no file of this name.")
+            }
         }
-        return ["help", words[1]]
+        return words
     }
 
-    /// Where the first word is nothing that gaplessd knows, the parser would speak of the settings file that it takes it for.
-    private static func misspelling(of words: [String]) -> String? {
-        guard let first = words.first else { return nil }
-        let options = ["--help", "-h", "--help-hidden", "--version", "--", "-"]
-        if words.count == 1, first.hasPrefix("-"), !first.hasPrefix("--generate-"), !first.hasPrefix("--experimental-"),
-            !options.contains(first)
-        {
-            return "Unknown option '\(first.printable)'"
-        }
-        guard words.count > 1, !first.hasPrefix("-"), first != "help", !calls.contains(first), access(first, F_OK) != 0 else {
-            return nil
-        }
-        return "There is no call '\(first.printable)', and no file of this name."
-    }
+    private static let pageOptions = ["--help", "-h", "--version"]
 
-    private static var calls: [String] {
-        configuration.subcommands.compactMap { $0.configuration.commandName } + ["--help", "-h", "--version"]
+    private static func isCall(_ word: String) -> Bool {
+        configuration.subcommands.contains { $0.configuration.commandName == word }
     }
 }

@@ -1,2 +1,2 @@
-/// The version of gaplessd, as `--version` prints it and Redis shows it beside each worker.
+/// The version that `--version` prints and that Redis shows for each worker.
 let gaplessdVersion = "0.1.0"

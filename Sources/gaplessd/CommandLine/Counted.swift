@@ -1,4 +1,4 @@
 extension BinaryInteger {
-    /// `1 byte`, `2 bytes`: of a noun that takes an s.
+    /// Returns `1 byte` or `2 bytes`, for a noun whose plural ends in s.
     func counted(_ noun: String) -> String { "\(self) \(noun)\(self == 1 ? "" : "s")" }
 }

@@ -1,7 +1,7 @@
 import ArgumentParser
 import Glibc
 
-/// The exit codes of sysexits.h that contract section 1 names. 0, 1 and 64 come from ArgumentParser.
+/// The exit codes of sysexits.h (contract, section 1). ArgumentParser defines 0, 1 and 64.
 extension ExitCode {
     /// EX_DATAERR: invalid input lines.
     static let badInput = ExitCode(65)
@@ -10,7 +10,7 @@ extension ExitCode {
     /// EX_CONFIG: a fault in the settings or credentials.
     static let settingsFault = ExitCode(78)
 
-    /// Prints why an option is wrong and returns EX_USAGE. For faults that only the settings reveal.
+    /// Prints a fault of an option that only the settings reveal, and returns EX_USAGE.
     static func wrongUsage(_ why: String, of call: String) -> ExitCode {
         StandardStreams.print(["Error: \(why)", "  See 'gaplessd help \(call)' for more information."], to: STDERR_FILENO)
         return .validationFailure

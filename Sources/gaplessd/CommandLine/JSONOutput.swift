@@ -1,6 +1,6 @@
 import JSONBytes
 
-// JSON that calls print: one object on one line, its members in the order given.
+// Output of calls as JSON: one object on one line, its members in the given order.
 extension JSONValue {
     static func members(_ members: KeyValuePairs<String, JSONValue>) -> JSONValue {
         .object(members.map { JSONMember(key: $0.key, value: $0.value, offset: 0) })
@@ -8,19 +8,19 @@ extension JSONValue {
 
     static func integer(_ number: some BinaryInteger) -> JSONValue { .number("\(number)") }
 
-    /// With at most one digit behind the point.
+    /// A number with at most one decimal place.
     static func rounded(_ number: Double) -> JSONValue { .number("\((number * 10).rounded() / 10)") }
 
     static func optional(_ text: String?) -> JSONValue { text.map(JSONValue.string) ?? .null }
 
-    /// Itself as JSON text.
+    /// The JSON text.
     var bytes: [UInt8] {
         var bytes: [UInt8] = []
         write(to: &bytes)
         return bytes
     }
 
-    /// The same, for a line of output.
+    /// The JSON text as a line of output.
     var line: String { String(decoding: bytes, as: UTF8.self) }
 
     private func write(to bytes: inout [UInt8]) {

@@ -2,17 +2,17 @@ import Clocks
 import Glibc
 import Threads
 
-/// The lines of a file or a pipe, one after the other; holds no more than one line and one read.
+/// Reads the lines of a file or a pipe. Memory use: one line and one read buffer.
 struct LineReader: ~Copyable {
-    /// Bytes of a line. What is longer is no job.
+    /// Bytes of the longest line.
     static let longestLine = 64 << 20
 
     enum Line: Equatable {
-        /// Without its line end (LF or CR LF).
+        /// A line without its line end (LF or CR LF).
         case line([UInt8])
-        /// Longer than `longestLine`; its bytes are gone.
+        /// A line longer than `longestLine`; its bytes are discarded.
         case tooLong
-        /// Nothing to read at the moment: the next call waits for more.
+        /// The pipe is empty. The next call waits for input.
         case pause
     }
 
@@ -22,14 +22,14 @@ struct LineReader: ~Copyable {
     private var begun: [UInt8] = []
     private var isTooLong = false
     private var mayWait = false
-    /// Of the line that was returned last; the first is 1.
+    /// The number of the last line returned, starting at 1.
     private(set) var number = 0
-    /// Read so far, for progress.
+    /// Bytes read so far.
     private(set) var bytesRead = 0
-    /// Of a regular file when it was opened; `nil` for a pipe.
+    /// The size of a regular file when it was opened; `nil` for a pipe.
     let size: Int?
 
-    /// Whether it could be opened, without doing it: whoever writes into a named pipe would take that for a reader.
+    /// Throws if the file cannot be read. Does not open it: the writer of a named pipe would see a reader that leaves.
     static func check(_ path: String) throws(FileBytes.Fault) {
         if path == "-" { return }
         var facts = stat()
@@ -53,7 +53,7 @@ struct LineReader: ~Copyable {
 
     deinit { close(descriptor) }
 
-    /// `nil` at the end. A last line needs no line end.
+    /// Returns the next line, or `nil` at the end. The last line may lack its line end.
     mutating func next() throws(FileBytes.Fault) -> Line? {
         while true {
             if unread.isEmpty {
@@ -75,7 +75,7 @@ struct LineReader: ~Copyable {
     }
 
     private mutating func take(_ piece: Range<Int>) {
-        // One byte more for a CR that does not belong to the line.
+        // One byte more: a CR of the line end is not part of the line.
         if begun.count + piece.count > LineReader.longestLine + 1 {
             isTooLong = true
             begun = []
@@ -102,7 +102,7 @@ struct LineReader: ~Copyable {
         }
     }
 
-    /// Whether a read would return at once.
+    /// Whether a read returns immediately.
     private var isReadable: Bool {
         var poller = Poller()
         let place = poller.add(descriptor, for: .read)
@@ -110,7 +110,7 @@ struct LineReader: ~Copyable {
         return !poller.readiness(at: place).isEmpty
     }
 
-    /// Whether anything came.
+    /// Returns `false` at the end of the input.
     private mutating func read() throws(FileBytes.Fault) -> Bool {
         while true {
             let count = Glibc.read(descriptor, &chunk, chunk.count)

@@ -1,11 +1,11 @@
 import ArgumentParser
 
-/// One of the lists of the settings, where a call means only one.
+/// The option that selects one of the lists in `redis_queue_key`.
 struct ListOption: ParsableArguments {
-    @Option(parsing: .unconditional, help: ArgumentHelp("Of several lists in redis_queue_key, this one.", valueName: "NAME"))
+    @Option(parsing: .unconditional, help: ArgumentHelp("Use only this list of redis_queue_key.", valueName: "NAME"))
     var list: String?
 
-    /// The lists that are meant: the one that was named, or all.
+    /// Returns the selected list, or all lists.
     func lists(of settings: Settings, call: String) throws -> [String] {
         guard let list else { return settings.lists }
         guard settings.lists.contains(list) else {

@@ -1,10 +1,10 @@
 import Glibc
 
-/// Times for people, as the log writes them.
+/// Formats times as the log does.
 enum LocalTime {
-    /// `2026/11/20 22:50:01`, local time.
+    /// Returns local time as `2026/11/20 22:50:01`.
     ///
-    /// - Parameter seconds: since 1970; what lies beyond the year 9999 or thereabouts is shown as a number.
+    /// - Parameter seconds: Unix seconds. A value after about the year 9999 is returned as a number.
     static func text(of seconds: Int64) -> String {
         guard seconds.magnitude < 250_000_000_000 else { return "\(seconds)" }
         var time = time_t(seconds)

@@ -1,7 +1,7 @@
 import Clocks
 import Glibc
 
-/// One line on a terminal's stderr that is written over and over; nothing at all anywhere else.
+/// A progress line on stderr, redrawn in place. Silent if stderr is not a terminal.
 struct ProgressBar {
     private static let interval = Duration.milliseconds(100)
     private static let width = 30
@@ -10,8 +10,7 @@ struct ProgressBar {
     private var due = Instant.now + interval
     private var isDrawn = false
 
-    /// - Parameters:
-    ///   - share: of the whole, 0 to 1; `nil` where the whole is not known.
+    /// - Parameter share: the completed fraction, 0 to 1; `nil` if the total is unknown.
     mutating func update(share: Double?, _ text: String) {
         guard isShown, .now >= due else { return }
         due = .now + Self.interval
@@ -25,7 +24,7 @@ struct ProgressBar {
         StandardStreams.write(Array("\r\(bar)\(text)\u{1B}[K".utf8), to: STDERR_FILENO)
     }
 
-    /// Takes the line away, before another one is written or at the end.
+    /// Erases the line, before other output and at the end.
     mutating func clear() {
         guard isDrawn else { return }
         isDrawn = false

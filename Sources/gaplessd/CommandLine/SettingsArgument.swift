@@ -1,14 +1,14 @@
 import ArgumentParser
 import Glibc
 
-/// The settings file that every call begins with.
+/// The first argument of every call: the settings file.
 struct SettingsArgument: ParsableArguments {
     @Argument(
         help: ArgumentHelp("The settings file, a JSON object.", valueName: "SETTINGS.json"),
         completion: .file(extensions: ["json"]))
     var settings: String
 
-    /// Settings alone, for calls that talk to Redis and not to APNs, and need read no key; or every fault in them, as below.
+    /// Reads the settings without the credentials, for calls that use only Redis. Reports faults as `load` does.
     func loadSettings() throws -> Settings {
         do {
             return try Settings.read(SettingsFile(path: settings)).settings
@@ -18,14 +18,14 @@ struct SettingsArgument: ParsableArguments {
         }
     }
 
-    /// Settings and credentials, or every fault in them, one line each on stderr, and the end.
+    /// Reads the settings and credentials. Prints every fault on stderr, one per line, and then throws the exit code.
     ///
-    /// - Parameter tell: what there is to say before the faults.
-    func load(refused tell: (SettingsErrors) -> Void = { _ in }) throws -> Configuration {
+    /// - Parameter report: called before the faults are printed.
+    func load(beforeFaults report: (SettingsErrors) -> Void = { _ in }) throws -> Configuration {
         do {
             return try Configuration.load(SettingsFile(path: settings))
         } catch {
-            tell(error)
+            report(error)
             StandardStreams.print(error.lines, to: STDERR_FILENO)
             throw ExitCode.settingsFault
         }

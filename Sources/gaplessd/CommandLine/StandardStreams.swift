@@ -2,13 +2,15 @@ import ArgumentParser
 import Glibc
 import Synchronization
 
-/// Descriptors 0, 1 and 2 of this process, and the signal that comes with broken ones.
+/// Descriptors 0, 1 and 2 of this process.
 enum StandardStreams {
-    /// Why standard output could not be written, as of errno(3); 0 so far.
+    /// The errno of the last failed write to standard output; 0 if all succeeded.
     private static let outputFault = Atomic<CInt>(0)
 
-    /// The first thing of all: a reader that goes away, or a file at its size limit (`ulimit -f`), is an error of write(2), not
-    /// the end of the process; and a stream that was closed before us becomes /dev/null, so that no connection gets its number and log lines with it.
+    /// Prepares the process, before anything else runs.
+    ///
+    /// A closed pipe or a file at its size limit (`ulimit -f`) becomes an error of write(2) instead of a fatal signal. A stream
+    /// that is closed at the start becomes /dev/null: a socket with its number would receive log lines.
     static func prepare() {
         signal(SIGPIPE, SIG_IGN)
         signal(SIGXFSZ, SIG_IGN)
@@ -21,7 +23,7 @@ enum StandardStreams {
         }
     }
 
-    /// How a call ends that has something to say: with 1 if not all of it could be written. A reader that has seen enough is no fault.
+    /// Returns 1, after a message, if standard output could not be written. A closed pipe is not a fault.
     static func lostOutput() -> ExitCode? {
         let fault = outputFault.load(ordering: .relaxed)
         if fault == 0 { return nil }
@@ -29,18 +31,18 @@ enum StandardStreams {
         return .failure
     }
 
-    /// Writes lines for people. What standard output did not take is remembered for the exit status.
+    /// Writes lines. A failed write to standard output sets the exit status (`lostOutput`).
     ///
-    /// - Returns: whether it could; a call with more to say stops where its reader is gone.
+    /// - Returns: `false` if the write failed; the caller then stops printing.
     @discardableResult
     static func print(_ lines: [String], to descriptor: CInt = STDOUT_FILENO) -> Bool {
         write(Array(lines.map { $0 + "\n" }.joined().utf8), to: descriptor)
     }
 
-    /// As above, any bytes.
+    /// Writes bytes. See `print`.
     @discardableResult
     static func write(_ bytes: [UInt8], to descriptor: CInt = STDOUT_FILENO) -> Bool {
-        // The /dev/null in its place would take all of it for ever, and `status --watch` would go on for nobody.
+        // /dev/null, its replacement, accepts every write: `status --watch` would never end.
         if descriptor == STDOUT_FILENO, outputFault.load(ordering: .relaxed) == EBADF { return false }
         var written = 0
         while written < bytes.count {

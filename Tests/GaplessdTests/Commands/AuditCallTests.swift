@@ -5,7 +5,7 @@ import Testing
 
 @testable import gaplessd
 
-@Suite("The call audit")
+@Suite("gaplessd audit")
 struct AuditCallTests {
     /// claimed = 2 sent + 1 retried + 3 dead + 1 released + 2 in flight.
     private func balance(_ stage: CallStage) throws {
@@ -17,7 +17,7 @@ struct AuditCallTests {
         try stage.redis("HSET", keys.inflight("w"), "1", "{}", "2", "{}")
     }
 
-    @Test func `books that balance are shown, with 0`() throws {
+    @Test func `prints balanced accounting and exits with 0`() throws {
         let stage = try CallStage()
         try balance(stage)
         let result = try stage.call("audit")
@@ -37,11 +37,11 @@ struct AuditCallTests {
     }
 
     @Test(arguments: [
-        ("claimed", 5, "does not balance: 5 claimed jobs are in none of the terms"),
-        ("sent", -1, "does not balance: 1 claimed job is in none of the terms"),
-        ("dead", 2, "does not balance: the terms are 2 more than was claimed"),
+        ("claimed", 5, "does not balance: 5 claimed jobs missing"),
+        ("sent", -1, "does not balance: 1 claimed job missing"),
+        ("dead", 2, "does not balance: the terms exceed claimed by 2"),
     ])
-    func `a falsified counter is caught and the difference named, with 1`(counter: String, by: Int, verdict: String) throws {
+    func `reports the difference of a changed counter and exits with 1`(counter: String, by: Int, verdict: String) throws {
         let stage = try CallStage(lists: ["calls", "other"])
         try balance(stage)
         try stage.redis("HINCRBY", stage.keys.stats, counter, "\(by)")
@@ -55,7 +55,7 @@ struct AuditCallTests {
         #expect(object["unexplained"]?.integerValue == (counter == "dead" ? -2 : Int64(by.magnitude)))
     }
 
-    @Test func `jobs of a worker that is not registered are named, with 1`() throws {
+    @Test func `reports jobs of an unregistered worker and exits with 1`() throws {
         let stage = try CallStage(lists: ["q[1]*?"])
         try balance(stage)
         try stage.redis("HSET", stage.keys.inflight("gone"), "7", "{}")
@@ -63,7 +63,7 @@ struct AuditCallTests {
         #expect(result.status == 1)
         #expect(
             result.lines.contains(
-                "note: in flight of worker gone, which is not registered, so that no other takes them over: 1"))
+                "note: jobs in flight of the unregistered worker gone, which no worker takes over: 1"))
         let object = try JSONValue.parse(Array(try stage.call("audit", "--json").output.utf8))
         guard case .array(let lists) = object["lists"], case .array(let stranded) = lists[0]["stranded"] else {
             throw Unexpected("no lists")
@@ -71,27 +71,27 @@ struct AuditCallTests {
         #expect(stranded.map { $0["worker"]?.stringValue } == ["gone"] && stranded[0]["jobs"]?.integerValue == 1)
     }
 
-    @Test func `what else looks odd is said, and is no fault of the books`() throws {
+    @Test func `reports other findings as notes and exits with 0`() throws {
         let stage = try CallStage()
         try balance(stage)
         let keys = stage.keys
         try stage.redis("ZADD", keys.delayed, "1", "w:1|{}", "2", "{\"token\":\"a|b\"}", "3", "w:2:1|{}")
         try stage.redis("RPUSH", keys.dead, "not a letter")
-        try stage.bury(["aa"])
+        try stage.deadLetter(["aa"])
         try stage.redis("SET", "{calls}:gapless:mine", "x")
         try stage.redis("ZADD", keys.workers, "1", "ghost")
         let result = try stage.call("audit")
         #expect(result.status == 0)
         #expect(
             result.lines.filter { $0.hasPrefix("note: ") } == [
-                "note: registered without a record; its jobs are taken over after the lease: ghost",
-                "note: delayed and not written by a daemon; they will go out as they stand: 1",
-                "note: dead letters that cannot be read, and that 'dead' leaves alone: 1",
-                "note: a key that no daemon makes: {calls}:gapless:mine",
+                "note: registered worker without a record, whose jobs are taken over after the lease: ghost",
+                "note: delayed jobs that no daemon wrote, which are pushed unchanged: 1",
+                "note: unreadable dead letters, which 'dead' skips: 1",
+                "note: unknown key: {calls}:gapless:mine",
             ])
     }
 
-    @Test func `numbers that nobody counts to are no crash`() throws {
+    @Test func `survives counters at the limits of 64 bits`() throws {
         let stage = try CallStage()
         try stage.redis("HSET", stage.keys.stats, "claimed", "\(Int64.min)", "sent", "\(Int64.max)", "dead", "\(Int64.max)")
         #expect(try stage.call("audit").status == 1)
@@ -99,7 +99,7 @@ struct AuditCallTests {
         #expect(try stage.call("status").status == 0)
     }
 
-    @Test func `keys of other lists are not this one's`() throws {
+    @Test func `ignores the keys of other lists`() throws {
         let stage = try CallStage(lists: ["a*"])
         let other = Keys(list: "ab")
         try stage.redis("HSET", other.inflight("gone"), "7", "{}")

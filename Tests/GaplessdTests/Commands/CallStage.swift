@@ -4,7 +4,7 @@ import RedisQueue
 
 @testable import gaplessd
 
-/// A Redis, a settings file that leads to it, and the built program to call with both.
+/// A Redis server, a settings file for it, and the built program.
 final class CallStage {
     struct Result {
         var status: CInt?
@@ -31,9 +31,9 @@ final class CallStage {
         )
     }
 
-    /// The files of the credential need not be there: calls to Redis read none.
+    /// Writes settings. The credential files do not exist: calls to Redis do not read them.
     ///
-    /// - Parameter changes: raw JSON by key; `nil` takes a key out.
+    /// - Parameter changes: raw JSON by key; `nil` removes a key.
     static func write(_ changes: [String: String?], lists: [String] = ["calls"], to path: String) throws -> String {
         var values = [
             "apns_server": "\"localhost:1\"", "apns_auth_key_path": "\"missing.p8\"", "apns_auth_key_id": "\"SIMKEY0001\"",
@@ -57,7 +57,7 @@ final class CallStage {
         try redis("LRANGE", key, "0", "-1").items?.compactMap(\.text) ?? []
     }
 
-    /// Begins a call whose outputs go into files.
+    /// Starts a call whose output goes to files.
     func start(_ call: String, _ arguments: [String], settings: String? = nil) throws -> (
         process: ChildProcess, out: String, err: String
     ) {
@@ -76,7 +76,7 @@ final class CallStage {
         return Result(status: exit?.status, output: File.read(out), errors: File.read(err))
     }
 
-    /// A line for the shell, in which `$G` is the program and `$S` the settings.
+    /// Runs a shell command, in which `$G` is the program and `$S` the settings.
     func shell(_ line: String) throws -> Result {
         calls += 1
         let (out, err) = (folder.file("out\(calls)"), folder.file("err\(calls)"))
@@ -88,8 +88,8 @@ final class CallStage {
         return Result(status: exit?.status, output: File.read(out), errors: File.read(err))
     }
 
-    /// Dead letters of jobs with these tokens.
-    func bury(_ tokens: some Sequence<String>, reason: String = "Unregistered", marks: String = "") throws {
+    /// Stores dead letters of jobs with these tokens.
+    func deadLetter(_ tokens: some Sequence<String>, reason: String = "Unregistered", marks: String = "") throws {
         var records: [[UInt8]] = []
         func flush() throws {
             if records.isEmpty { return }

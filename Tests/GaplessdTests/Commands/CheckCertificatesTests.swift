@@ -5,7 +5,7 @@ import Testing
 
 @testable import gaplessd
 
-@Suite("What gaplessd check tells of certificates, whatever else is wrong", .timeLimit(.minutes(30)))
+@Suite("gaplessd check prints certificates despite other faults", .timeLimit(.minutes(30)))
 struct CheckCertificatesTests {
     private static let day = 86_400
     private static let certificate = #""apns_cert_path": "client.pem", "apns_key_path": "client-key.pem""#
@@ -29,7 +29,7 @@ struct CheckCertificatesTests {
         return (call, call.output.split(separator: "\n", omittingEmptySubsequences: false).dropLast().map(String.init), faults)
     }
 
-    @Test func `A fault of the settings leaves the certificate's subject, topics and days`() throws {
+    @Test func `A fault of the settings does not hide the certificate's subject, topics and days`() throws {
         try make(["com.example.app", "com.example.app.voip"])
         let (call, lines, faults) = try check(#""foo": 1, \#(Self.certificate)"#)
         #expect(call.status == 78)
@@ -49,7 +49,9 @@ struct CheckCertificatesTests {
         (-10 * day ... -3600, "expired     less than a day ago", "the certificate expired on "),
         (day + 3600...9 * day + 3600, "begins      in 2 days", "the certificate is not valid before "),
     ])
-    func `One out of its time tells the same, and its fault`(validity: ClosedRange<Int>, line: String, fault: String) throws {
+    func `An expired or future certificate is printed with its fault`(validity: ClosedRange<Int>, line: String, fault: String)
+        throws
+    {
         try make(["com.example.app"]) { $0.clientValidity = validity }
         for credential in [Self.certificate, #""apns_p12_path": "client.p12", "apns_p12_password": "simulator""#] {
             let (call, lines, faults) = try check(credential)
@@ -68,7 +70,7 @@ struct CheckCertificatesTests {
         #expect(faults.count { $0.hasPrefix("apns_cert_path: \(folder.file("client.pem")): the certificate expired on ") } == 1)
     }
 
-    @Test func `Every app's certificate is told, be its key wrong, its settings faulty or another's`() throws {
+    @Test func `Every app's certificate is printed, also with a wrong key or faulty settings`() throws {
         for (name, topic) in [("a", "com.a"), ("b", "com.b"), ("c", "com.c")] { try make([topic], in: name) }
         let (call, lines, faults) = try check(
             """
@@ -88,14 +90,14 @@ struct CheckCertificatesTests {
             ])
     }
 
-    @Test func `Without its key the certificate with topics is told, wherever it stands in the chain`() throws {
+    @Test func `The certificate with topics is found at any place in the chain, also without its key`() throws {
         try make(["com.example.app"])
         try File.write(File.read(folder.file("ca.pem")) + File.read(folder.file("client.pem")), to: folder.file("chain.pem"))
         let lines = try check(#""apns_cert_path": "chain.pem", "apns_key_path": "none""#).lines
         #expect(lines.contains("topics      com.example.app"), "\(lines)")
     }
 
-    @Test func `A PKCS#12 file without its key tells whose certificate it holds`() throws {
+    @Test func `The certificate of a PKCS#12 file without a key is printed`() throws {
         try make(["com.example.app"])
         let openssl = try ChildProcess(
             "openssl",
@@ -112,14 +114,14 @@ struct CheckCertificatesTests {
         #expect(lines.contains("topics      com.example.app"), "\(lines)")
     }
 
-    @Test func `What is no certificate, or is locked, tells nothing, and other calls tell no certificate`() throws {
+    @Test func `Unreadable files print no certificate, and other calls print none`() throws {
         try make(["com.example.app"])
         #expect(try check(#""apns_p12_path": "client.p12", "apns_p12_password": "wrong""#).0.output == "")
         #expect(try check(#""apns_cert_path": "client-key.pem""#).0.output == "")
         #expect(try check(#""foo": 1, \#(Self.certificate)"#, []).0.output == "")
     }
 
-    @Test func `Roots that several apps share have one fault, at the key in the file`() throws {
+    @Test func `A fault of roots that several apps share is reported once, at its key`() throws {
         try make(["com.example.app"])
         let own = #"{\#(Self.certificate), "apns_ca_path": "none.pem"}"#
         let apps = #""apps": {"a": {\#(Self.certificate)}, "b": {\#(Self.certificate)}, "own": \#(own)}"#
@@ -134,7 +136,7 @@ struct CheckCertificatesTests {
                 == [
                     "apns_ca_path: \(folder.file("rubbish")) holds no certificates; a PEM bundle of roots would be right"
                 ])
-        // Also where the only app that inherits them is faulty itself.
+        // Also if the only app that inherits them has a fault.
         let half = try check(#""apns_ca_path": "none.pem", "apps": {"a": {"apns_p12_path": 5}}"#).faults
         #expect(half.count == 2 && half.last == expected[0], "\(half)")
     }

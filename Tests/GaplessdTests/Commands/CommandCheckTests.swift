@@ -9,7 +9,7 @@ import Testing
 struct CommandCheckTests {
     private let folder = TemporaryFolder()
 
-    /// Settings for a simulator's credentials, in their folder.
+    /// Writes settings that use the simulator's credentials, in their folder.
     private func write(server: String, redis: String, _ members: String = "") throws -> String {
         let file = folder.file("settings.json")
         try File.write(
@@ -27,7 +27,7 @@ struct CommandCheckTests {
         return try Simulator(Simulator.Configuration(credentials: credentials))
     }
 
-    @Test func `Offline it tells what each app is, and that all is well`() throws {
+    @Test func `--offline prints every app and that the settings are valid`() throws {
         _ = try Credentials.make(Credentials.Request(topics: ["com.example.app", "com.example.app.voip"])).write(to: folder.path)
         let file = try write(server: "sandbox", redis: "/nowhere")
         let call = try Call(["check", "--offline", file])
@@ -44,18 +44,18 @@ struct CommandCheckTests {
         #expect(lines.contains { $0.hasPrefix("expires     in 82") })
         #expect(lines.contains("app         key"))
         #expect(lines.contains("credential  signing key SIMKEY0001 of team SIMTEAM001"))
-        #expect(lines.contains("topic       each job's own"))
+        #expect(lines.contains("topic       set by each job"))
         #expect(call.errors == "warning: \(file): apps.key.apns_topic: is missing; each job must then name its topic\n")
         #expect(!call.output.contains("PRIVATE"))
     }
 
-    @Test func `One session is a session`() throws {
+    @Test func `One session is printed in the singular`() throws {
         _ = try Credentials.make().write(to: folder.path)
         let call = try Call(["check", "--offline", try write(server: "sandbox", redis: "/nowhere", #""pool_size": 1,"#)])
         #expect(call.output.contains("server      api.sandbox.push.apple.com:443, 1 session\n"))
     }
 
-    @Test func `Online it asks Redis and opens a session for each app`() throws {
+    @Test func `Connects to Redis and opens a session for each app`() throws {
         let (simulator, redis) = (try simulator(), try RedisServer())
         defer { simulator.stop() }
         let call = try Call(["check", try write(server: "localhost:\(simulator.port)", redis: redis.socketPath)])
@@ -65,7 +65,7 @@ struct CommandCheckTests {
         #expect(call.output.contains("\napns key: ok, "))
     }
 
-    @Test func `A service that does not answer is 69, and the others are asked all the same`() throws {
+    @Test func `A service that does not respond exits with 69, after the other checks`() throws {
         let simulator = try simulator()
         defer { simulator.stop() }
         let file = try write(server: "localhost:\(simulator.port)", redis: folder.file("none.sock"))
@@ -75,7 +75,7 @@ struct CommandCheckTests {
         #expect(call.output.contains("\napns: ok, "))
     }
 
-    @Test func `A server whose chain leads nowhere has failed TLS: 69, and what to look at`() throws {
+    @Test func `An untrusted server certificate exits with 69 and names the keys to check`() throws {
         let redis = try RedisServer()
         let simulator = try simulator()
         defer { simulator.stop() }
@@ -84,10 +84,10 @@ struct CommandCheckTests {
         #expect(call.status == 69)
         #expect(call.errors.contains("apns: failed: "))
         #expect(call.errors.contains("the server's certificate is not trusted: "))
-        #expect(call.errors.contains("; look at apns_ca_path and apns_server\n"))
+        #expect(call.errors.contains("; check apns_ca_path and apns_server\n"))
     }
 
-    @Test func `A wrong password of Redis is 78, and is not shown`() throws {
+    @Test func `A wrong Redis password exits with 78 and is not printed`() throws {
         let simulator = try simulator()
         defer { simulator.stop() }
         let redis = try RedisServer()
@@ -101,7 +101,7 @@ struct CommandCheckTests {
     }
 
     @Test(arguments: ["delayed", "dead", "feedback", "stats", "workers", "recovered:2"])
-    func `A key beside the list that is of another type is 78, and named with its setting`(name: String) throws {
+    func `A key of a wrong type beside the list exits with 78 and is named with its setting`(name: String) throws {
         let simulator = try simulator()
         defer { simulator.stop() }
         let redis = try RedisServer()
@@ -115,7 +115,7 @@ struct CommandCheckTests {
             "\(call.errors)")
     }
 
-    @Test func `A key that is no list is 78`() throws {
+    @Test func `A key that is not a list exits with 78`() throws {
         let simulator = try simulator()
         defer { simulator.stop() }
         let redis = try RedisServer()
@@ -128,7 +128,7 @@ struct CommandCheckTests {
                 "redis: refused: unix:\(redis.socketPath): redis_queue_key: the key low is a string, not a list; another key "))
     }
 
-    @Test func `A full Redis that evicts nothing is 69, for no producer can push`() throws {
+    @Test func `A full Redis without eviction exits with 69`() throws {
         let simulator = try simulator()
         defer { simulator.stop() }
         let redis = try RedisServer()
@@ -147,7 +147,7 @@ struct CommandCheckTests {
     @Test(arguments: [
         ("192.0.2.1:9464", "Cannot assign requested address"), ("nowhere.invalid:9464", "cannot resolve nowhere.invalid: "),
     ])
-    func `An address that cannot be listened at is 78, as it is for the daemon`(address: String, why: String) throws {
+    func `An address that cannot be bound exits with 78, as for the daemon`(address: String, why: String) throws {
         let (simulator, redis) = (try simulator(), try RedisServer())
         defer { simulator.stop() }
         let file = try write(server: "localhost:\(simulator.port)", redis: redis.socketPath, #""metrics_listen": "\#(address)","#)
@@ -161,14 +161,14 @@ struct CommandCheckTests {
         #expect(try Call(["check", "--offline", file]).status == 0)
     }
 
-    @Test func `A port that a running gaplessd has is right`() throws {
+    @Test func `A port that a running gaplessd has bound is accepted`() throws {
         let stage = try DaemonStage()
         let listens: [String: String?] = ["metrics_listen": "\"127.0.0.1:\(FreePort.pick())\""]
         let daemon = try stage.start(listens)
         #expect(waitUntil { daemon.hasStarted })
         let call = try Call(["check", stage.folder.file("settings.json")])
         #expect(call.status == 0, "\(call.errors)")
-        #expect(call.output.contains(", where a running gaplessd listens\n"), "\(call.output)")
+        #expect(call.output.contains(", bound by a running gaplessd\n"), "\(call.output)")
         #expect(daemon.stop()?.status == 0)
     }
 
@@ -177,7 +177,7 @@ struct CommandCheckTests {
         .answering("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n"),
         .answering("HTTP/1.1 404 Not Found\r\nServer: gaplessd\r\n\r\n"),
     ])
-    func `A port that another program has is 78, as it is for the daemon`(manner: ConnectProxy.Manner) throws {
+    func `A port that another program has bound exits with 78, as for the daemon`(manner: ConnectProxy.Manner) throws {
         let (simulator, redis) = (try simulator(), try RedisServer())
         defer { simulator.stop() }
         let other = try ConnectProxy(manner)
@@ -188,15 +188,15 @@ struct CommandCheckTests {
         #expect(
             call.errors.contains(
                 """
-                metrics: refused: metrics_listen: cannot listen at 127.0.0.1:\(other.port): Address already in use, and no gaplessd answers \
-                there; an address of this machine with a free port, or port 0 for any, would be right\n
+                metrics: refused: metrics_listen: cannot listen at 127.0.0.1:\(other.port): Address already in use by another \
+                program; an address of this machine with a free port, or port 0 for any, would be right\n
                 """), "\(call.errors)")
         #expect(try Call([file]).status == 78)
     }
 
     @Test
     func
-        `A folder that cannot keep provider tokens is warned of once, as at the daemon's start, and nothing is left in one that can`()
+        `A folder that cannot store provider tokens causes one warning; a usable folder stays empty`()
         throws
     {
         let (simulator, redis) = (try simulator(), try RedisServer())

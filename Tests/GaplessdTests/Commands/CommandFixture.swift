@@ -1,13 +1,13 @@
 import Glibc
 import Harness
 
-/// One call of the built program, and what came of it.
+/// One call of the built program: its exit status and output.
 struct Call {
     let status: CInt?
     let output: String
     let errors: String
 
-    /// - Parameter wrapper: a program and its arguments that starts it, as `env -i`.
+    /// - Parameter wrapper: a command that starts the program, such as `env -i`.
     init(_ arguments: [String], environment: [String: String] = [:], under wrapper: [String] = []) throws {
         let folder = TemporaryFolder()
         let command = wrapper + [BuiltProducts.path("gaplessd")] + arguments

@@ -7,7 +7,7 @@ import Testing
 struct CommandTests {
     private let folder = SettingsFolder()
 
-    @Test func `Version and help are asked for, and so go to stdout with 0`() throws {
+    @Test func `Version and help go to stdout, with 0`() throws {
         let version = try Call(["--version"])
         #expect(version.output == "\(gaplessdVersion)\n")
         #expect(version.status == 0)
@@ -23,7 +23,7 @@ struct CommandTests {
         [], ["run"], ["check"], ["--bogus", "x.json"], ["check", "--bogus", "x.json"], ["x.json", "y.json"], ["help", "bogus"],
         ["send", "x.json"], ["run", "x.json", "--offline"],
     ])
-    func `Wrong usage is 64, and told on stderr`(arguments: [String]) throws {
+    func `Wrong usage exits with 64 and a message on stderr`(arguments: [String]) throws {
         let call = try Call(arguments)
         #expect(call.status == 64)
         #expect(call.output == "")
@@ -31,7 +31,7 @@ struct CommandTests {
     }
 
     @Test(arguments: [["--version"], ["help"], ["help", "dead"]])
-    func `What cannot be written is told, and is no success`(arguments: [String]) throws {
+    func `Standard output that cannot be written is reported, with 1`(arguments: [String]) throws {
         for (output, fault) in [("/dev/full", "No space left on device"), ("&-", "Bad file descriptor")] {
             let call = try Call(arguments, under: ["sh", "-c", "exec \"$0\" \"$@\" >\(output)"])
             #expect(call.status == 1)
@@ -39,12 +39,12 @@ struct CommandTests {
         }
     }
 
-    @Test func `A reader that has seen enough needs no word of it`() throws {
+    @Test func `A closed pipe is not reported`() throws {
         let call = try Call(["help"], under: ["sh", "-c", "\"$0\" \"$@\" | true"])
         #expect(call.errors == "")
     }
 
-    @Test func `A word that is neither call nor file is named, and so is an option that nobody knows`() throws {
+    @Test func `An unknown call and an unknown option are named`() throws {
         let call = try Call(["statsu", "x.json"])
         #expect(call.status == 64)
         #expect(call.errors.hasPrefix("Error: There is no call 'statsu', and no file of this name.\n"))
@@ -54,7 +54,7 @@ struct CommandTests {
     }
 
     @Test(arguments: [[], ["run"], ["check"], ["check", "--offline"]])
-    func `Faults of settings and credentials are 78, one line each`(call: [String]) throws {
+    func `Faults of settings and credentials exit with 78, one line each`(call: [String]) throws {
         let file = folder.write(settings(#""pool_size": 0, "metrics_listen": "127.0.0.1""#))
         let call = try Call(call + [file])
         #expect(call.status == 78)
@@ -68,20 +68,20 @@ struct CommandTests {
                 """)
     }
 
-    @Test func `A settings file that is not there is 78`() throws {
+    @Test func `A missing settings file exits with 78`() throws {
         let call = try Call([folder.file("none.json")])
         #expect(call.status == 78)
         #expect(call.errors.hasPrefix("\(folder.file("none.json")): cannot be read: No such file"))
     }
 
-    @Test func `A path that is empty is called so`() throws {
+    @Test func `An empty path is reported as such`() throws {
         let call = try Call([""])
         #expect(call.status == 78)
         #expect(call.errors == "\"\": is no path; the path of a file of settings would be right\n")
     }
 
     @Test(arguments: ["--help", "-h"])
-    func `Help before a call is that call's page`(option: String) throws {
+    func `--help before a call prints the page of that call`(option: String) throws {
         for name in ["check", "status", "dead", "run"] {
             let call = try Call([option, name])
             #expect(call.status == 0)
@@ -92,13 +92,13 @@ struct CommandTests {
         #expect(try Call([option]).output == Call(["help"]).output)
     }
 
-    @Test func `A settings file that is named like a call can be given with a path`() throws {
+    @Test func `A settings file with the name of a call is accepted as a path`() throws {
         let call = try Call([folder.write("[]", to: "check")])
         #expect(call.status == 78)
         #expect(call.errors.contains("holds no JSON object"))
     }
 
-    @Test func `Streams that are closed before the start do not become sockets or files`() throws {
+    @Test func `Standard streams that are closed at the start do not become sockets or files`() throws {
         let file = folder.write("{}")
         let shell = try ChildProcess("/bin/sh", ["-c", "exec \(BuiltProducts.path("gaplessd")) check \(file) >&- 2>&- <&-"])
         #expect(shell.wait(atMost: .seconds(30))?.status == 78)

@@ -6,11 +6,11 @@ import Testing
 
 @testable import gaplessd
 
-@Suite("The call dead")
+@Suite("gaplessd dead")
 struct DeadCallTests {
-    @Test func `list prints one line for each letter, oldest first`() throws {
+    @Test func `list prints one line for each dead letter, oldest first`() throws {
         let stage = try CallStage()
-        try stage.bury(["aa", "bb"])
+        try stage.deadLetter(["aa", "bb"])
         try stage.redis("RPUSH", stage.keys.dead, "not a letter")
         let result = try stage.call("dead", "list")
         #expect(result.status == 0)
@@ -22,9 +22,9 @@ struct DeadCallTests {
             ])
     }
 
-    @Test func `list --json prints the records as they are`() throws {
+    @Test func `list --json prints the records unchanged`() throws {
         let stage = try CallStage()
-        try stage.bury(["aa"])
+        try stage.deadLetter(["aa"])
         try stage.redis("RPUSH", stage.keys.dead, "not a letter")
         #expect(
             try stage.call("dead", "list", "--json").lines == [
@@ -32,16 +32,16 @@ struct DeadCallTests {
             ])
     }
 
-    @Test func `list picks by reason and limit, and obeys log_redact`() throws {
+    @Test func `list selects by reason and limit, and follows log_redact`() throws {
         let stage = try CallStage(["log_redact": "true"])
-        try stage.bury(["0123456789abcdef"], reason: "Expired")
-        try stage.bury(["aa", "bb"])
+        try stage.deadLetter(["0123456789abcdef"], reason: "Expired")
+        try stage.deadLetter(["aa", "bb"])
         let lines = try stage.call("dead", "list", "--reason", "Unregistered", "--limit", "1").lines
         #expect(lines.count == 1 && lines[0].contains("token aa"))
         #expect(try stage.call("dead", "list", "--reason", "Expired").output.contains("  token 01234567  "))
     }
 
-    @Test func `one byte is a byte`() throws {
+    @Test func `list uses the singular for one byte`() throws {
         let stage = try CallStage()
         let letter = DeadLetter(
             reason: "x", status: nil, identifier: nil, token: nil, attempts: 1, at: 1_795_218_609, worker: "w",
@@ -52,39 +52,39 @@ struct DeadCallTests {
         #expect(lines.last == "unreadable, 1 byte")
     }
 
-    @Test func `a reason may be given as list shows it, with its status`() throws {
+    @Test func `--reason accepts the status before the reason, as list prints it`() throws {
         let stage = try CallStage()
-        try stage.bury(["aa", "bb"])
-        try stage.bury(["cc"], reason: "BadDeviceToken")
+        try stage.deadLetter(["aa", "bb"])
+        try stage.deadLetter(["cc"], reason: "BadDeviceToken")
         #expect(try stage.call("dead", "list", "--reason", "410 Unregistered").lines.count == 2)
         #expect(try stage.call("dead", "list", "--reason", "400 Unregistered").lines == [])
         #expect(
             try stage.call("dead", "purge", "--reason", "410 Unregistered").lines == [
-                "2 dead letters to drop, reason 410 Unregistered", "2 dropped",
+                "2 dead letters to delete, reason 410 Unregistered", "2 deleted",
             ])
     }
 
-    @Test func `requeue puts jobs at the tail in their order, without the daemon's marks`() throws {
+    @Test func `requeue appends the jobs in order, without the marks of the daemon`() throws {
         let stage = try CallStage()
         try stage.redis("RPUSH", "calls", "first")
-        try stage.bury(["aa"])
-        try stage.bury(["bb"], marks: #","_gapless_RETRYING":3,"identifier":7,"_gapless_deadline":99"#)
+        try stage.deadLetter(["aa"])
+        try stage.deadLetter(["bb"], marks: #","_gapless_RETRYING":3,"identifier":7,"_gapless_deadline":99"#)
         let result = try stage.call("dead", "requeue")
         #expect(result.status == 0)
-        #expect(result.lines == ["2 dead letters to put back", "2 put back"])
+        #expect(result.lines == ["2 dead letters to requeue", "2 requeued"])
         #expect(try stage.elements("calls") == ["first", CallStage.job("aa"), CallStage.job("bb", marks: #","identifier":7"#)])
         #expect(try stage.elements(stage.keys.dead) == [])
     }
 
-    @Test func `requeue and purge touch what they were told, the oldest first, and what they can read`() throws {
+    @Test func `requeue and purge change only the selected, readable dead letters, oldest first`() throws {
         let stage = try CallStage()
         for token in ["aa", "bb", "cc"] {
-            try stage.bury([token])
-            try stage.bury([token], reason: "Expired")
+            try stage.deadLetter([token])
+            try stage.deadLetter([token], reason: "Expired")
             try stage.redis("RPUSH", stage.keys.dead, "unreadable \(token)")
         }
         let requeued = try stage.call("dead", "requeue", "--reason", "Expired", "--limit", "2")
-        #expect(requeued.lines == ["2 dead letters to put back, reason Expired", "2 put back, 3 left alone that cannot be read"])
+        #expect(requeued.lines == ["2 dead letters to requeue, reason Expired", "2 requeued, 3 unreadable skipped"])
         #expect(try stage.elements("calls") == [CallStage.job("aa"), CallStage.job("bb")])
         let purged = try stage.call("dead", "purge", "--reason", "Unregistered", "--limit", "1", "--json")
         #expect(purged.lines == [#"{"matched": 1, "changed": 1, "unreadable": 3}"#])
@@ -96,53 +96,53 @@ struct DeadCallTests {
             ])
     }
 
-    @Test func `purge without options drops all without a question where nobody can be asked`() throws {
+    @Test func `purge deletes all without a question if there is no terminal`() throws {
         let stage = try CallStage()
-        try stage.bury((0..<250).map { String($0, radix: 16) })
+        try stage.deadLetter((0..<250).map { String($0, radix: 16) })
         let result = try stage.call("dead", "purge")
         #expect(result.status == 0)
-        #expect(result.lines == ["250 dead letters to drop", "250 dropped"])
+        #expect(result.lines == ["250 dead letters to delete", "250 deleted"])
         #expect(try stage.elements(stage.keys.dead).isEmpty && stage.elements("calls").isEmpty)
     }
 
     @Test(arguments: [("y", 0, 0), ("n", 1, 3), ("", 1, 3)])
-    func `purge asks on a terminal`(answer: String, status: CInt, left: Int) throws {
+    func `purge asks for confirmation on a terminal`(answer: String, status: CInt, left: Int) throws {
         let stage = try CallStage()
-        try stage.bury(["aa", "bb", "cc"])
-        // script(1) lends a terminal and passes the exit status on.
+        try stage.deadLetter(["aa", "bb", "cc"])
+        // script(1) provides a terminal and returns the exit status.
         let result = try stage.shell(#"echo '\#(answer)' | script -qec "$G dead $S purge" /dev/null"#)
         #expect(result.status == status)
-        #expect(result.output.contains("Drop 3 dead letters for good? [y/N]"), "\(result.output)")
+        #expect(result.output.contains("Delete 3 dead letters permanently? [y/N]"), "\(result.output)")
         #expect(try stage.elements(stage.keys.dead).count == left)
         let sure = try stage.shell(#"script -qec "$G dead $S purge --yes" /dev/null < /dev/null"#)
         #expect(sure.status == 0 && !sure.output.contains("[y/N]"))
     }
 
-    @Test func `with several lists each job goes back to its own, and --list names one`() throws {
+    @Test func `requeues each job to its own list, and --list selects one`() throws {
         let stage = try CallStage(lists: ["first", "second"])
-        try stage.bury(["aa"])
+        try stage.deadLetter(["aa"])
         let second = Keys(list: "second")
         for token in ["bb", "cc"] {
             _ = try stage.redis(["RPUSH", second.dead, String(decoding: CallStage.letter(token), as: UTF8.self)])
         }
-        #expect(try stage.call("dead", "requeue", "--limit", "2").lines.last == "2 put back")
+        #expect(try stage.call("dead", "requeue", "--limit", "2").lines.last == "2 requeued")
         #expect(try stage.elements("first") == [CallStage.job("aa")] && stage.elements("second") == [CallStage.job("bb")])
-        #expect(try stage.call("dead", "requeue", "--list", "first").lines.last == "0 put back")
-        #expect(try stage.call("dead", "requeue", "--list", "second").lines.last == "1 put back")
+        #expect(try stage.call("dead", "requeue", "--list", "first").lines.last == "0 requeued")
+        #expect(try stage.call("dead", "requeue", "--list", "second").lines.last == "1 requeued")
         #expect(try stage.elements("second").last == CallStage.job("cc"))
         #expect(try stage.call("dead", "list", "--list", "third").status == 64)
     }
 
     @Test(arguments: [["burn"], ["list", "--limit", "0"], ["list", "--limit", "-1"], ["list", "--limit", "x"], []])
-    func `wrong usage ends with 64`(arguments: [String]) throws {
+    func `exits with 64 on wrong usage`(arguments: [String]) throws {
         let stage = try CallStage()
         let (process, _, _) = try stage.start("dead", arguments)
         #expect(process.wait(atMost: .seconds(30))?.status == 64)
     }
 
-    @Test func `a reader that goes away is no crash`() throws {
+    @Test func `survives a closed pipe`() throws {
         let stage = try CallStage()
-        try stage.bury((0..<5000).map { String($0, radix: 16) })
+        try stage.deadLetter((0..<5000).map { String($0, radix: 16) })
         #expect(try stage.shell("$G dead $S list | head -n 1 > /dev/null").status == 0)
     }
 }
@@ -158,9 +158,9 @@ struct DeadInterruptedCallTests {
         return (jobs, letters.compactMap { DeadLetter(record: $0) }.map { String(decoding: $0.job, as: UTF8.self) })
     }
 
-    @Test(arguments: 0..<5) func `loses nothing and doubles nothing when it is killed in the middle`(round: Int) throws {
+    @Test(arguments: 0..<5) func `loses and duplicates nothing when it is killed`(round: Int) throws {
         let stage = try CallStage()
-        try stage.bury(Self.tokens)
+        try stage.deadLetter(Self.tokens)
         let expected = Self.tokens.map { CallStage.job($0) }
         let (process, _, _) = try stage.start("dead", ["requeue"])
         let threshold = 1 + round * 3000
@@ -170,14 +170,14 @@ struct DeadInterruptedCallTests {
         let (jobs, letters) = try all(stage)
         #expect(!letters.isEmpty && jobs.count >= threshold)
         #expect(jobs + letters == expected)
-        // And the next one does the rest.
+        // The next requeue completes the work.
         #expect(try stage.call("dead", "requeue").status == 0)
         #expect(try stage.elements("calls") == expected)
     }
 
-    @Test func `and another one at the same time, while the oldest are trimmed, double nothing`() throws {
+    @Test func `duplicates nothing beside a second requeue, while the oldest are trimmed`() throws {
         let stage = try CallStage()
-        try stage.bury(Self.tokens)
+        try stage.deadLetter(Self.tokens)
         let (one, _, _) = try stage.start("dead", ["requeue"])
         let (two, _, _) = try stage.start("dead", ["requeue"])
         var trimmed: [String] = []
@@ -193,15 +193,15 @@ struct DeadInterruptedCallTests {
         #expect((jobs + trimmed).sorted() == Self.tokens.map { CallStage.job($0) })
     }
 
-    @Test func `tells how far it came when Redis goes away`() throws {
+    @Test func `reports its progress when Redis is lost`() throws {
         let stage = try CallStage(redis: ["--appendonly", "yes"])
-        try stage.bury(Self.tokens)
+        try stage.deadLetter(Self.tokens)
         let (process, _, err) = try stage.start("dead", ["requeue"])
         #expect(try waitUntil(atMost: .seconds(90)) { try stage.redis("LLEN", "calls").integer ?? 0 >= 1000 })
         stage.redis.kill()
         #expect(process.wait(atMost: .seconds(30))?.status == 69)
         let errors = File.read(err)
         #expect(errors.hasPrefix("redis: no answer: ") && errors.split(separator: "\n").count == 1, "\(errors)")
-        #expect(errors.contains(" dead letters put back before, and perhaps up to 100 more"), "\(errors)")
+        #expect(errors.contains(" dead letters requeued, and possibly up to 100 more"), "\(errors)")
     }
 }

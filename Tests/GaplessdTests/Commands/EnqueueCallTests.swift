@@ -5,9 +5,9 @@ import Testing
 
 @testable import gaplessd
 
-@Suite("The call enqueue")
+@Suite("gaplessd enqueue")
 struct EnqueueCallTests {
-    @Test func `pushes the lines of files and of standard input in order, byte for byte`() throws {
+    @Test func `pushes the lines of files and standard input in order, byte for byte`() throws {
         let stage = try CallStage()
         let lines = (0..<1200).map { CallStage.job(String($0, radix: 16), marks: ",\"identifier\":\($0)") }
         try File.write(lines.prefix(1000).joined(separator: "\n") + "\n", to: stage.folder.file("one"))
@@ -21,7 +21,7 @@ struct EnqueueCallTests {
         #expect(try stage.redis("LLEN", "calls") == .integer(3400))
     }
 
-    @Test func `names bad lines by file and number, pushes the good ones, and ends with 65`() throws {
+    @Test func `reports invalid lines by file and number, pushes the others and exits with 65`() throws {
         let stage = try CallStage()
         let good = [CallStage.job("aa"), CallStage.job("bb"), #"{"tokens":["aa","zz"],"data":{}}"#]
         let lines = [
@@ -32,25 +32,26 @@ struct EnqueueCallTests {
         try File.write(lines.joined(separator: "\n"), to: stage.folder.file("jobs"))
         let result = try stage.shell("$G enqueue $S jobs")
         #expect(result.status == 65)
-        #expect(result.output == "3 jobs pushed to calls, 6 bad lines\n")
+        #expect(result.output == "3 jobs pushed to calls, 6 invalid lines\n")
         #expect(
             result.errorLines
                 == [
                     "jobs:3: expected '{' at byte 0", "jobs:5: token is not hex at byte 10", "jobs:7: data is missing",
-                    "jobs:8: every token is not hex", "jobs:9: 1 of 2 tokens cannot be pushed, the first: token is not hex",
+                    "jobs:8: no valid token; first fault: token is not hex",
+                    "jobs:9: 1 of 2 tokens are invalid; first fault: token is not hex",
                     "jobs:10: app \"none\" is unknown at byte 30", "jobs:11: expected '}' at byte 22",
                 ].map { $0.replacing("jobs:11: expected '}' at byte 22", with: result.errorLines.last ?? "") })
         #expect(result.errorLines.last?.hasPrefix("jobs:11: expected ") == true)
         #expect(try stage.elements("calls") == good)
     }
 
-    @Test func `nothing to push is no fault`() throws {
+    @Test func `accepts empty input`() throws {
         let stage = try CallStage()
         let result = try stage.shell("$G enqueue $S < /dev/null")
         #expect(result.status == 0 && result.output == "0 jobs pushed to calls\n")
     }
 
-    @Test func `the first of several lists is meant, unless --list names another`() throws {
+    @Test func `pushes to the first list unless --list selects another`() throws {
         let stage = try CallStage(lists: ["first", "second"])
         try File.write(CallStage.job("aa"), to: stage.folder.file("jobs"))
         #expect(try stage.shell("$G enqueue $S jobs").output == "1 job pushed to first\n")
@@ -59,7 +60,7 @@ struct EnqueueCallTests {
         #expect(wrong.status == 64 && wrong.errors.contains("'third' is not in redis_queue_key (first, second)"))
     }
 
-    @Test func `a file that cannot be read ends it before anything is pushed`() throws {
+    @Test func `pushes nothing if a file cannot be read`() throws {
         let stage = try CallStage()
         try File.write(CallStage.job("aa"), to: stage.folder.file("jobs"))
         let result = try stage.shell("$G enqueue $S jobs missing")
@@ -69,11 +70,11 @@ struct EnqueueCallTests {
         #expect(try stage.redis("LLEN", "calls") == .integer(0))
     }
 
-    @Test func `what has come through a pipe does not wait for more; and a Redis that goes away then ends it with 69`() throws {
+    @Test func `pushes the lines of a pipe immediately, and exits with 69 when Redis is lost`() throws {
         let stage = try CallStage()
         let fifo = stage.folder.file("fifo")
         #expect(mkfifo(fifo, 0o600) == 0)
-        // Both ends, so that neither open waits for the other.
+        // Opens both ends, so that neither open(2) blocks.
         let writer = open(fifo, O_RDWR | O_CLOEXEC)
         defer { close(writer) }
         let (process, out, err) = try stage.start("enqueue", [fifo])
@@ -83,7 +84,7 @@ struct EnqueueCallTests {
         }
         write(0..<10)
         #expect(try waitUntil { try stage.redis("LLEN", "calls") == .integer(10) })
-        // The second batch goes out only once the first is acknowledged.
+        // The second batch is sent after the first is acknowledged.
         write(10..<11)
         #expect(try waitUntil { try stage.redis("LLEN", "calls") == .integer(11) })
         stage.redis.kill()
@@ -93,10 +94,10 @@ struct EnqueueCallTests {
         let errors = File.read(err)
         #expect(errors.hasPrefix("redis: no answer: ") && errors.split(separator: "\n").count == 1, "\(errors)")
         #expect(
-            try #/; 1[01] jobs pushed to calls, and of [1-3] more it is not known\n/#.firstMatch(in: errors) != nil, "\(errors)")
+            try #/; 1[01] jobs pushed to calls, and possibly [1-3] more\n/#.firstMatch(in: errors) != nil, "\(errors)")
     }
 
-    @Test func `a Redis that takes no more ends it with 69, and what it has taken is said`() throws {
+    @Test func `exits with 69 when Redis is full, and prints the number of pushed jobs`() throws {
         let stage = try CallStage(redis: ["--maxmemory", "4mb", "--maxmemory-policy", "noeviction"])
         let filler = String(repeating: "x", count: 3900)
         let script = #"for i in $(seq 1 4000); do echo '{"token":"aa","data":{"aps":{"alert":"\#(filler)"}}}'; done > much"#
@@ -108,15 +109,15 @@ struct EnqueueCallTests {
         #expect(result.errors.hasSuffix("; \(pushed) jobs pushed to calls\n"), "\(pushed): \(result.errors)")
     }
 
-    @Test(.disabled(if: isThreadSanitized, "its shadow memory is resident, too"))
-    func `holds no more of a large file than a batch`() throws {
+    @Test(.disabled(if: isThreadSanitized, "the shadow memory of ThreadSanitizer is resident"))
+    func `holds at most one batch of a large file in memory`() throws {
         let stage = try CallStage(redis: ["--appendonly", "no"])
         // 40 MB of jobs of 4 kB.
         let filler = String(repeating: "x", count: 3900)
         let script = #"for i in $(seq 1 10000); do echo '{"token":"aa","data":{"aps":{"alert":"\#(filler)"}}}'; done > large"#
         #expect(try stage.shell(script).status == 0)
         let (process, out, _) = try stage.start("enqueue", [stage.folder.file("large")])
-        // Looked at while it runs: the peak that the kernel tells at the end begins with that of our own process.
+        // Sampled during the run: the peak that the kernel reports includes the process before exec.
         var peak = 0
         #expect(
             waitUntil(atMost: .seconds(60)) {
@@ -127,7 +128,7 @@ struct EnqueueCallTests {
         #expect(1..<64 << 20 ~= peak, "\(peak)")
     }
 
-    @Test func `shows progress on a terminal, and only there`() throws {
+    @Test func `shows progress only on a terminal`() throws {
         let stage = try CallStage()
         let script = "for i in $(seq 1 60000); do echo '{\"token\":\"aa\",\"data\":{}}'; done > many"
         #expect(try stage.shell(script).status == 0)
@@ -151,13 +152,13 @@ struct LineReaderCallTests {
 
     private func line(_ text: String) -> LineReader.Line { .line(Array(text.utf8)) }
 
-    @Test func `end with LF or CR LF, and the last one with neither`() throws {
+    @Test func `end with LF or CR LF; the last line end is optional`() throws {
         #expect(try lines(folder.write("a\r\n\nb\rc\n\r\nd")) == [line("a"), line(""), line("b\rc"), line(""), line("d")])
         #expect(try lines(folder.write("")) == [])
         #expect(try lines(folder.write("\n")) == [line("")])
     }
 
-    @Test func `are whole wherever the reads fall`() throws {
+    @Test func `are complete wherever the reads end`() throws {
         let seed = UInt64.random(in: 0...UInt64.max)
         print("LineReaderCallTests seed \(seed)")
         var state = seed
@@ -168,11 +169,11 @@ struct LineReaderCallTests {
         #expect(try lines(folder.write(texts.joined(separator: "\n") + "\n")) == texts.map(line), "seed \(seed)")
     }
 
-    @Test func `longer than 64 MiB are dropped and counted, and the next one is read`() throws {
+    @Test func `longer than 64 MiB are discarded and counted`() throws {
         let path = folder.file("huge")
         let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         defer { close(file) }
-        // Zeros that take no room on the disk: one line of exactly the limit, one a byte longer.
+        // A sparse file: one line of exactly the limit, one line a byte longer.
         let longest = off_t(LineReader.longestLine)
         pwrite(file, "\n", 1, longest)
         pwrite(file, "\nb", 2, longest + 1 + longest + 1)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import gaplessd
 
-@Suite("The call send")
+@Suite("gaplessd send")
 struct SendCallTests {
     private static let channel = "dHN0LXNyY2gtY2hubA=="
 
@@ -20,7 +20,7 @@ struct SendCallTests {
         var configuration = Simulator.Configuration(credentials: credentials)
         configuration.channels = [.init(app: "com.example.app", id: Self.channel)]
         simulator = try Simulator(configuration)
-        // No Redis is needed, and none is there.
+        // `send` needs no Redis.
         settings = try CallStage.write(
             [
                 "apns_server": "\"localhost:\(simulator.port)\"", "apns_ca_path": "\"credentials/ca.pem\"",
@@ -36,7 +36,7 @@ struct SendCallTests {
         return CallStage.Result(status: exit?.status, output: File.read(out), errors: File.read(err))
     }
 
-    @Test func `prints status, apns-id and milliseconds of an accepted push, with 0`() throws {
+    @Test func `prints the status, apns-id and milliseconds of an accepted push and exits with 0`() throws {
         let result = try send("--token", "0A1b", "--alert", "Hello \"you\"")
         #expect(result.status == 0 && result.errors == "")
         let entry = try #require(simulator.ledger.requests(for: "0A1b").first)
@@ -44,7 +44,7 @@ struct SendCallTests {
         #expect(try #/200, apns-id (.*), \d+\.\d ms\n/#.wholeMatch(in: result.output)?.1 == Substring(entry.apnsID))
     }
 
-    @Test func `hands over every header, and the payload as it stands`() throws {
+    @Test func `sends every header, and the payload byte for byte`() throws {
         let result = try send(
             "--token", "0a", "--data", #"{"aps":{"content-available":1},  "n":1.50}"#, "--topic", "com.example.other",
             "--priority", "1",
@@ -62,7 +62,7 @@ struct SendCallTests {
         #expect(other.topic == "com.example.other" && other.pushType == "voip" && other.expiration == "0")
     }
 
-    @Test func `sends a broadcast to a channel, and says when there is none`() throws {
+    @Test func `sends a broadcast to a channel, and reports an unknown channel`() throws {
         let data = #"{"aps": {"timestamp": 1795300000, "event": "update", "content-state": {}}}"#
         let result = try send("--channel", Self.channel, "--data", data)
         #expect(result.status == 0 && result.errors == "", "\(result.errors)")
@@ -76,7 +76,7 @@ struct SendCallTests {
         #expect(other.status == 1 && other.output.hasPrefix("400 ChannelNotRegistered, "), "\(other.output)")
     }
 
-    @Test func `a broadcast by certificate goes to the certificate's own app`() throws {
+    @Test func `sends a broadcast to the app of the certificate`() throws {
         let path = try CallStage.write(
             [
                 "apns_server": "\"localhost:\(simulator.port)\"", "apns_ca_path": "\"credentials/ca.pem\"",
@@ -89,7 +89,7 @@ struct SendCallTests {
         #expect(entry.isBroadcast && entry.topic == "com.example.app" && entry.expiration != "0")
     }
 
-    @Test func `takes a text that begins with a dash, and says what is wrong with a negative number`() throws {
+    @Test func `accepts a text that starts with a dash, and reports a negative number`() throws {
         #expect(try send("--token", "0a", "--alert", "-20 % today").status == 0)
         let result = try send("--token", "0a", "--alert", "x", "--expiry", "-1")
         #expect(result.status == 64)
@@ -99,29 +99,29 @@ struct SendCallTests {
     @Test(arguments: [
         ("410", "Unregistered"), ("400", "BadDeviceToken"), ("503", "ServiceUnavailable"), ("429", "TooManyRequests"),
     ])
-    func `prints APNs' reason for a refused push, with 1`(status: String, reason: String) throws {
+    func `prints the reason of a rejected push and exits with 1`(status: String, reason: String) throws {
         simulator.plan(token: "0a", answers: [try Answer(status)])
         let result = try send("--token", "0a", "--alert", "x")
         #expect(result.status == 1 && result.errors == "")
         #expect(result.output.hasPrefix("\(status) \(reason), apns-id ") && result.output.hasSuffix(" ms\n"))
     }
 
-    @Test func `tells when APNs last knew a token that is gone`() throws {
+    @Test func `prints the timestamp of an unregistered token`() throws {
         simulator.plan(token: "0a", answers: [try Answer("410")])
         let answer = try JSONValue.parse(Array(try send("--token", "0a", "--alert", "x", "--json").output.utf8))
         #expect(answer["reason"]?.stringValue == "Unregistered" && answer["timestamp"]?.integerValue ?? 0 > 1_500_000_000_000)
     }
 
-    @Test(arguments: ["rst", "cut", "goaway"]) func `ends with 69 and a sentence when no answer comes`(fault: String) throws {
+    @Test(arguments: ["rst", "cut", "goaway"]) func `exits with 69 and one line if APNs does not respond`(fault: String) throws {
         simulator.plan(token: "0a", answers: [try Answer(fault)])
         let result = try send("--token", "0a", "--alert", "x")
         #expect(result.status == 69 && result.output == "")
         #expect(
-            result.errorLines.count == 1 && result.errors.hasPrefix("apns: ") && result.errors.contains("no answer"),
+            result.errorLines.count == 1 && result.errors.hasPrefix("apns: ") && result.errors.contains("no response"),
             "\(result.errors)")
     }
 
-    @Test func `ends with 69 when nobody listens, and when TLS fails`() throws {
+    @Test func `exits with 69 if no server listens or TLS fails`() throws {
         let key = "\"credentials/AuthKey_SIMKEY0001.p8\""
         let untrusting = try CallStage.write(
             ["apns_server": "\"localhost:\(simulator.port)\"", "apns_auth_key_path": key],
@@ -137,11 +137,11 @@ struct SendCallTests {
     }
 
     @Test(arguments: [
-        (["--token", "0a"], "Either --alert or --data is needed."),
-        (["--token", "0a", "--alert", "x", "--data", "{}"], "Only one of --alert and --data may be given."),
-        (["--alert", "x"], "Either --token or --channel is needed."),
-        (["--token", "0a", "--channel", "AAAA", "--data", "{}"], "Only one of --token and --channel may be given."),
-        (["--channel", "AAAA", "--alert", "x"], "--alert is for a device: a broadcast is given by --data."),
+        (["--token", "0a"], "--alert or --data is required."),
+        (["--token", "0a", "--alert", "x", "--data", "{}"], "--alert and --data exclude each other."),
+        (["--alert", "x"], "--token or --channel is required."),
+        (["--token", "0a", "--channel", "AAAA", "--data", "{}"], "--token and --channel exclude each other."),
+        (["--channel", "AAAA", "--alert", "x"], "--channel requires --data; --alert is for a device token."),
         (["--channel", "a b", "--data", "{}"], "channel is not base64."),
         (["--channel", "AAAA", "--data", "{}", "--collapse-id", "x"], "collapse_id is for tokens, not for a channel."),
         (
@@ -151,38 +151,39 @@ struct SendCallTests {
         (["--token", "xyz", "--alert", "x"], "token is not hex."),
         (["--token", "", "--alert", "x"], "token is empty."),
         (["--token", "0a", "--data", "[]"], "data is not an object."),
-        (["--token", "0a", "--data", #"{}, "token": "ff""#], "--data is no JSON"),
+        (["--token", "0a", "--data", #"{}, "token": "ff""#], "--data is not valid JSON"),
         (["--token", "0a", "--alert", "x", "--priority", "7"], "priority is not 1, 5 or 10."),
         (["--token", "0a", "--alert", "x", "--apns-id", "7"], "apns_id is not a UUID."),
         (["--token", "0a", "--alert", "x", "--topic", "a\nb"], "topic has a control character."),
         (["--token", "0a", "--alert", "x", "--expires-at", "1000"], "--expires-at is in the past."),
         (["--token", "0a", "--alert", "x", "--app", "none"], "app \"none\" is unknown."),
     ])
-    func `ends with 64 and a sentence on wrong usage, and sends nothing`(arguments: [String], sentence: String) throws {
+    func `exits with 64 and one line on wrong usage, and sends nothing`(arguments: [String], sentence: String) throws {
         let (process, _, err) = try stage.start("send", arguments, settings: settings)
         #expect(process.wait(atMost: .seconds(30))?.status == 64)
         #expect(File.read(err).contains("Error: \(sentence)"), "\(File.read(err))")
         #expect(simulator.ledger.entries.isEmpty)
     }
 
-    @Test func `ends with 78 when the key cannot be read`() throws {
+    @Test func `exits with 78 if the key cannot be read`() throws {
         let result = try send("--token", "0a", "--alert", "x", settings: stage.settings)
         #expect(result.status == 78)
         #expect(result.errors.contains("settings.json: apns_auth_key_path: "), "\(result.errors)")
     }
 
-    @Test func `wants a topic where the settings have none`() throws {
+    @Test func `requires a topic if the settings have none`() throws {
         let path = try CallStage.write(
             [
                 "apns_server": "\"localhost:\(simulator.port)\"", "apns_ca_path": "\"credentials/ca.pem\"",
                 "apns_auth_key_path": "\"credentials/AuthKey_SIMKEY0001.p8\"", "apns_topic": nil,
             ], to: stage.folder.file("topicless.json"))
         let result = try send("--token", "0a", "--alert", "x", settings: path)
-        #expect(result.status == 64 && result.errors.contains("--topic is needed: the settings name none."), "\(result.errors)")
+        #expect(
+            result.status == 64 && result.errors.contains("--topic is required: the settings define none."), "\(result.errors)")
         #expect(try send("--token", "0a", "--alert", "x", "--topic", "com.example.app", settings: path).status == 0)
     }
 
-    @Test func `wants a topic for an app that has none, whatever the top level has`() throws {
+    @Test func `requires a topic for an app without one, even if the top level has one`() throws {
         let bare =
             #"{"apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001"}"#
         let path = try CallStage.write(
@@ -191,14 +192,15 @@ struct SendCallTests {
                 "apns_auth_key_path": "\"credentials/AuthKey_SIMKEY0001.p8\"", "apps": #"{"bare": \#(bare)}"#,
             ], to: stage.folder.file("bare.json"))
         let result = try send("--token", "0a", "--alert", "x", "--app", "bare", settings: path)
-        #expect(result.status == 64 && result.errors.contains("--topic is needed: the settings name none."), "\(result.errors)")
+        #expect(
+            result.status == 64 && result.errors.contains("--topic is required: the settings define none."), "\(result.errors)")
         #expect(simulator.ledger.entries.isEmpty)
     }
 
     @Test(arguments: [
-        (#", "apns_topic": "com.example.app""#, "--app or --topic is needed"), ("", "--app and --topic are needed"),
+        (#", "apns_topic": "com.example.app""#, "--app or --topic is required"), ("", "--app and --topic are required"),
     ])
-    func `wants an app where there are only named ones`(topic: String, sentence: String) throws {
+    func `requires an app if all apps are named`(topic: String, sentence: String) throws {
         let key =
             #""apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#
         let path = try CallStage.write(
@@ -212,7 +214,7 @@ struct SendCallTests {
         #expect(result.status == 64)
         #expect(
             result.errors.contains(
-                "Error: \(sentence): the settings have no credential at the top level, only apps (beta, gamma)."),
+                "Error: \(sentence): the settings have no top-level credential, only apps (beta, gamma)."),
             "\(result.errors)")
         #expect(
             try send("--token", "0a", "--alert", "x", "--app", "beta", "--topic", "com.example.app", settings: path).status == 0)

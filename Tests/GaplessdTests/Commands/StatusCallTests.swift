@@ -6,11 +6,11 @@ import Testing
 
 @testable import gaplessd
 
-@Suite("The call status")
+@Suite("gaplessd status")
 struct StatusCallTests {
     private static let contractKeys = ["backlog", "in_flight", "delayed", "recovered", "dead", "feedback", "workers", "counters"]
 
-    /// One job, or more, at each place that there is.
+    /// Stores at least one job at each place.
     private func fill(_ stage: CallStage) throws {
         let keys = stage.keys
         try stage.redis("RPUSH", keys.list, "{}", "{}", "{}")
@@ -18,8 +18,8 @@ struct StatusCallTests {
         try stage.redis("RPUSH", keys.recovered[0], "{}")
         try stage.redis("RPUSH", keys.recovered[2], "{}")
         try stage.redis("RPUSH", keys.feedback, "{}")
-        try stage.bury(["aa", "bb"])
-        try stage.bury(["cc"], reason: "BadDeviceToken")
+        try stage.deadLetter(["aa", "bb"])
+        try stage.deadLetter(["cc"], reason: "BadDeviceToken")
         try stage.redis("HSET", keys.stats, "claimed", "9", "sent", "2", "maybe_duplicate", "1")
         try stage.redis("ZADD", keys.workers, "1", "w")
         try stage.redis(
@@ -28,7 +28,7 @@ struct StatusCallTests {
         try stage.redis("HSET", keys.inflight("w"), "1", "{}", "2", "{}", "3", "{}", "4", "{}")
     }
 
-    @Test func `JSON holds the contract's members, summed over the lists, and every list`() throws {
+    @Test func `--json prints the members of the contract as sums, and every list`() throws {
         let stage = try CallStage(lists: ["first", "second"])
         try fill(stage)
         try stage.redis("RPUSH", "second", "{}")
@@ -55,7 +55,7 @@ struct StatusCallTests {
         #expect(workers[0]["in_flight"]?.integerValue == 4)
     }
 
-    @Test func `a worker that has claimed nothing has claimed 0, for people and for programs`() throws {
+    @Test func `prints 0 for a worker that has claimed nothing`() throws {
         let stage = try CallStage()
         try stage.redis("ZADD", stage.keys.workers, "1", "w")
         try stage.redis("HSET", stage.keys.worker("w"), "host", "web1", "pid", "77", "version", "1.2.3", "started", "1795218609")
@@ -66,7 +66,7 @@ struct StatusCallTests {
         #expect(try stage.call("status").lines.contains("              0 in flight, claimed 0, sent 0"))
     }
 
-    @Test func `people see numbers, reasons and workers`() throws {
+    @Test func `prints numbers, reasons and workers`() throws {
         let stage = try CallStage()
         try fill(stage)
         let lines = try stage.call("status").lines
@@ -80,7 +80,7 @@ struct StatusCallTests {
         #expect(lines.contains { $0.hasPrefix("            web1, pid 77, gaplessd 1.2.3, since 20") })
     }
 
-    @Test func `rates come from what a worker did between two readings, and over which time is said`() throws {
+    @Test func `measures rates between two readings and prints the interval`() throws {
         let stage = try CallStage()
         try fill(stage)
         let (process, out, _) = try stage.start("status", ["--json"])
@@ -94,19 +94,19 @@ struct StatusCallTests {
         #expect(1...5 ~= workers[0]["interval"]?.doubleValue ?? 0)
     }
 
-    @Test func `only the newest letters are read for their reasons, and that is said`() throws {
+    @Test func `counts the reasons of only the newest dead letters, and says so`() throws {
         let stage = try CallStage()
-        try stage.bury(repeatElement("aa", count: 5), reason: "Old")
-        try stage.bury(repeatElement("bb", count: StatusReading.lettersRead))
+        try stage.deadLetter(repeatElement("aa", count: 5), reason: "Old")
+        try stage.deadLetter(repeatElement("bb", count: StatusReading.lettersRead))
         #expect(try stage.call("status").lines.contains("dead        10005  10000 Unregistered (of the newest 10000)"))
     }
 
-    @Test func `at most once has no jobs in flight to tell of`() throws {
+    @Test func `does not count jobs in flight with at_most_once`() throws {
         let stage = try CallStage(["redis_delivery": "\"at_most_once\""])
-        #expect(try stage.call("status").lines.contains("in flight   not known to Redis (at_most_once)"))
+        #expect(try stage.call("status").lines.contains("in flight   not stored in Redis (at_most_once)"))
     }
 
-    @Test func `--watch appends a block each second where no terminal is, and Ctrl-C ends it with 0`() throws {
+    @Test func `--watch appends a block each second without a terminal, and exits with 0 on Ctrl-C`() throws {
         let stage = try CallStage()
         let (process, out, _) = try stage.start("status", ["--watch"])
         let blocks = { File.read(out).split(separator: "\n").count { $0 == "list        calls" } }
@@ -116,7 +116,7 @@ struct StatusCallTests {
         #expect(process.wait(atMost: .seconds(10))?.status == 0)
     }
 
-    @Test func `--watch --json is one object on each line, and ends when nobody reads`() throws {
+    @Test func `--watch --json prints one object per line, and exits when the pipe is closed`() throws {
         let stage = try CallStage()
         let result = try stage.shell("$G status $S --watch --json | head -n 2")
         #expect(result.status == 0)
@@ -124,21 +124,22 @@ struct StatusCallTests {
         for line in result.lines { #expect(throws: Never.self) { try JSONValue.parse(Array(line.utf8)) } }
     }
 
-    @Test(arguments: ["/dev/full", "&-"]) func `--watch ends with 1 where standard output takes nothing`(output: String) throws {
+    @Test(arguments: ["/dev/full", "&-"]) func `--watch exits with 1 if standard output cannot be written`(output: String) throws
+    {
         let stage = try CallStage()
         let result = try stage.shell("timeout 20 $G status $S --watch >\(output)")
         #expect(result.status == 1)
         #expect(result.errors.hasPrefix("Error: standard output cannot be written: "), "\(result.errors)")
     }
 
-    @Test func `--watch draws the page anew on a terminal`() throws {
+    @Test func `--watch redraws the page on a terminal`() throws {
         let stage = try CallStage()
         let result = try stage.shell(#"timeout -s INT 2.5 script -qec "$G status $S --watch" /dev/null < /dev/null"#)
         #expect(result.output.split(separator: "\u{1B}[H").count >= 2)
         #expect(result.output.contains("list        calls\u{1B}[K"))
     }
 
-    @Test func `a Redis that comes back is watched again`() throws {
+    @Test func `--watch continues after Redis returns`() throws {
         let stage = try CallStage()
         let (process, out, err) = try stage.start("status", ["--watch", "--json"])
         #expect(waitUntil { File.read(out).contains("\n") })
@@ -152,7 +153,7 @@ struct StatusCallTests {
     }
 }
 
-@Suite("When Redis or the settings are wrong, every call")
+@Suite("A call, if Redis or the settings have a fault,")
 struct CallFaultTests {
     private static let calls = [["status"], ["audit"], ["dead", "list"], ["dead", "requeue"], ["dead", "purge"], ["enqueue"]]
 
@@ -162,7 +163,7 @@ struct CallFaultTests {
         return CallStage.Result(status: exit?.status, output: File.read(out), errors: File.read(err))
     }
 
-    @Test(arguments: calls) func `says in one sentence that Redis does not answer, and ends with 69`(words: [String]) throws {
+    @Test(arguments: calls) func `reports in one line that Redis does not respond, and exits with 69`(words: [String]) throws {
         let stage = try CallStage()
         stage.redis.kill()
         let result = try call(stage, words)
@@ -170,7 +171,7 @@ struct CallFaultTests {
         #expect(result.errorLines.count == 1 && result.errors.hasPrefix("redis: no answer: unix:"), "\(result.errors)")
     }
 
-    @Test func `does not wait for ever for a frozen one`() throws {
+    @Test func `stops waiting for a frozen Redis`() throws {
         let stage = try CallStage()
         stage.redis.process.kill(SIGSTOP)
         defer { stage.redis.process.kill(SIGCONT) }
@@ -179,7 +180,7 @@ struct CallFaultTests {
         #expect(result.errorLines.count == 1 && result.errors.contains("no answer in time"), "\(result.errors)")
     }
 
-    @Test(arguments: calls) func `names a refused password without showing it, and ends with 78`(words: [String]) throws {
+    @Test(arguments: calls) func `reports a refused password without printing it, and exits with 78`(words: [String]) throws {
         let stage = try CallStage(["redis_password": "\"mellon-of-moria\""])
         try stage.redis("CONFIG", "SET", "requirepass", "another")
         let result = try call(stage, words)
@@ -188,7 +189,7 @@ struct CallFaultTests {
         #expect(!(result.output + result.errors).contains("mellon"))
     }
 
-    @Test func `says that a password is missing`() throws {
+    @Test func `reports a missing password`() throws {
         let stage = try CallStage()
         try stage.redis("CONFIG", "SET", "requirepass", "another")
         let result = try stage.call("status")
@@ -197,7 +198,7 @@ struct CallFaultTests {
         #expect(result.errors.contains("redis_password: is missing, and Redis wants one"), "\(result.errors)")
     }
 
-    @Test func `names a key of another type, not the script that met it`() throws {
+    @Test func `names a key of a wrong type, not the script that read it`() throws {
         let stage = try CallStage()
         try stage.redis("SET", stage.keys.delayed, "a text")
         for call in ["status", "audit"] {
@@ -211,13 +212,13 @@ struct CallFaultTests {
         }
     }
 
-    @Test func `letters without a reason are counted as such`() throws {
+    @Test func `counts dead letters without a reason`() throws {
         let stage = try CallStage()
-        try stage.bury(["aa", "bb"], reason: "")
+        try stage.deadLetter(["aa", "bb"], reason: "")
         #expect(try stage.call("status").lines.contains("dead        2  2 no reason"))
     }
 
-    @Test func `a Redis that answers with an error for now is not called silent`() throws {
+    @Test func `reports the error of a Redis that is out of memory`() throws {
         let stage = try CallStage()
         try stage.redis("CONFIG", "SET", "maxmemory", "1")
         let result = try stage.shell("echo '\(CallStage.job("aa"))' | $G enqueue $S")
@@ -225,7 +226,7 @@ struct CallFaultTests {
         #expect(result.errors.hasPrefix("redis: failed: unix:\(stage.redis.socketPath): OOM "), "\(result.errors)")
     }
 
-    @Test(arguments: calls) func `names a key that is no list`(words: [String]) throws {
+    @Test(arguments: calls) func `names a key that is not a list`(words: [String]) throws {
         let stage = try CallStage()
         try stage.redis("SET", "calls", "a text")
         let result = try call(stage, words)
@@ -239,14 +240,14 @@ struct CallFaultTests {
     @Test func `tries every address of a host`() throws {
         let port = String(Int.random(in: 20_000..<32_000))
         let stage = try CallStage(redis: ["--bind", "127.0.0.1"], ["redis_socket_path": nil])
-        // The first address of localhost may well be ::1, where nobody listens.
+        // The first address of localhost may be ::1, where no server listens.
         try #require(waitUntil { (try? stage.redis("CONFIG", "SET", "port", port)) == .status("OK") })
         let settings = try CallStage.write(
             ["redis_host": "\"localhost\"", "redis_port": port], to: stage.folder.file("tcp.json"))
         #expect(try stage.call("status", settings: settings).status == 0)
     }
 
-    @Test(arguments: calls) func `lists faults of the settings, and ends with 78`(words: [String]) throws {
+    @Test(arguments: calls) func `lists every fault of the settings and exits with 78`(words: [String]) throws {
         let stage = try CallStage(["redis_lease": "0", "pool_size": "0"])
         let result = try call(stage, words)
         #expect(result.status == 78)
@@ -256,13 +257,14 @@ struct CallFaultTests {
             "\(result.errors)")
     }
 
-    @Test(arguments: ["status", "audit", "dead", "enqueue", "send"]) func `ends with 64 on an unknown option`(call: String) throws
+    @Test(arguments: ["status", "audit", "dead", "enqueue", "send"]) func `exits with 64 on an unknown option`(call: String)
+        throws
     {
         let stage = try CallStage()
         #expect(try stage.call(call, "--bogus").status == 64)
     }
 
-    @Test(arguments: ["check", "status", "audit", "dead", "enqueue", "send"]) func `has a page of help`(call: String) throws {
+    @Test(arguments: ["check", "status", "audit", "dead", "enqueue", "send"]) func `has a help page`(call: String) throws {
         let stage = try CallStage()
         let result = try stage.shell("$G help \(call)")
         #expect(result.status == 0)
@@ -271,7 +273,7 @@ struct CallFaultTests {
     }
 }
 
-/// What came instead of what was expected.
+/// An unexpected value.
 struct Unexpected: Error, CustomStringConvertible {
     var description: String
     init(_ description: String) { self.description = description }

@@ -3,10 +3,10 @@ import Glibc
 import PushPool
 import Threads
 
-/// Opens one session as the daemon would, up to the server's SETTINGS, and closes it again. Nothing is pushed.
+/// Opens one session to APNs, waits for the server's SETTINGS and closes it. Sends no push.
 enum APNSProbe {
-    /// - Parameter news: what has been told of provider tokens before.
-    static func run(_ app: Settings.App, _ own: AppCredential, told news: [TokenNews]) throws(ProbeError) -> String {
+    /// - Parameter known: provider token news that was reported before.
+    static func run(_ app: Settings.App, _ own: AppCredential, known: [TokenNews]) throws(ProbeError) -> String {
         var settings = app.pool
         (settings.sessions, settings.mostSessions) = (1, 1)
         let events = Mailbox<PoolEvent>()
@@ -17,13 +17,13 @@ enum APNSProbe {
             throw .refused("\(error)")
         }
         defer { _ = pool.close() }
-        return try firstWord(events, settings, told: news)
+        return try result(events, settings, known: known)
     }
 
-    private static func firstWord(
-        _ events: Mailbox<PoolEvent>, _ settings: PoolSettings, told: [TokenNews]
+    private static func result(
+        _ events: Mailbox<PoolEvent>, _ settings: PoolSettings, known: [TokenNews]
     ) throws(ProbeError) -> String {
-        // The dial has its own limit; some more for the names and the news of it.
+        // The dial has its own timeout; one more second covers name resolution and the event's delivery.
         let deadline = Instant.now + settings.dialTimeout + .seconds(1)
         var poller = Poller()
         while .now < deadline {
@@ -32,7 +32,7 @@ enum APNSProbe {
                 case .opened(_, let address, let streams): return "ok, \(address), \(streams.counted("stream"))"
                 case .dialFailed(_, let address, let fault, _), .closed(_, let address, let fault):
                     throw ProbeError(fault, at: address)
-                case .tokens(let news): if !told.contains(news) { news.warn() }
+                case .tokens(let news): if !known.contains(news) { news.warn() }
                 case .capacityChanged, .resized, .braked, .brakeLifted: continue
                 }
             }
@@ -45,7 +45,7 @@ enum APNSProbe {
 }
 
 extension TokenNews {
-    /// A token that cannot be kept is worth a word also where there is no log.
+    /// Warns on stderr if provider tokens cannot be stored. For calls, which have no log.
     func warn() {
         if case .notKept = self { StandardStreams.print(["warning: \(logText.printable)"], to: STDERR_FILENO) }
     }
@@ -56,11 +56,11 @@ extension ProbeError {
         switch fault {
         case .dial(let why, isCredential: true): self = .failed("\(address): \(why)")
         case .dial(let why, isCredential: false): self = .unavailable("\(address): \(why)")
-        case .untrusted(let why): self = .failed("\(address): \(why); look at apns_ca_path and apns_server")
+        case .untrusted(let why): self = .failed("\(address): \(why); check apns_ca_path and apns_server")
         case .goAway(_, let reason): self = .refused("\(address): GOAWAY \(reason)")
         case .streamReset(let code): self = .unavailable("\(address): RST_STREAM \(code)")
         case .connectionLost(let why): self = .unavailable("\(address): \(why)")
-        case .pingUnanswered: self = .unavailable("\(address): PING unanswered")
+        case .pingUnanswered: self = .unavailable("\(address): no response to PING")
         case .closedByUs, .retired: self = .unavailable("\(address): closed")
         }
     }

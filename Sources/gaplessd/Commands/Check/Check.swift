@@ -2,40 +2,41 @@ import ArgumentParser
 import Glibc
 import PushPool
 
-/// Finds what is wrong before the daemon would.
+/// `gaplessd check`: tests the settings, the credentials and the connections.
 struct Check: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
-        abstract: "Reads settings and credentials, reports every fault, and connects to Redis and to APNs.",
+        abstract: "Reads the settings and credentials, reports every fault, and connects to Redis and APNs.",
         discussion: """
-            Faults of settings and credentials are told all at once, after what every certificate says that can be read, and \
-            nothing is connected to then. Else it listens at metrics_listen for a moment, or asks who has that port if it is \
-            taken: a running gaplessd is right. It asks Redis for the rights that the daemon needs, and opens a session to each \
-            app's server; all are tried, whatever the first ones say. A signing key is judged by APNs at the first push only: 'send' \
-            tries that.
+            Prints every readable certificate, then every fault of the settings and credentials. If there are any, no \
+            connection is made.
 
-            Exit status: 0 all is well, 64 wrong usage, 69 Redis or APNs did not answer, or TLS failed; 78 a fault in the \
-            settings or credentials, or Redis refuses us.
+            Otherwise it binds metrics_listen (a port that a running gaplessd has bound is accepted), connects to Redis and \
+            verifies the permissions that the daemon needs, and opens a session to the APNs server of each app. Each of these \
+            checks runs even if an earlier one failed. APNs validates a signing key only on a request; use 'send' to test it.
+
+            Exit status: 0 all checks passed, 64 wrong usage, 69 Redis or APNs did not respond or failed TLS, 78 a fault in the \
+            settings or credentials, or Redis refused access.
             """)
 
     @OptionGroup var file: SettingsArgument
 
-    @Flag(help: "Neither listen nor connect.")
+    @Flag(help: "Do not bind metrics_listen and do not connect.")
     var offline = false
 
     func run() throws {
         let now = Int64(time(nil))
-        let configuration = try file.load { StandardStreams.print(CheckReport($0, now: now).lines) }
+        let configuration = try file.load(beforeFaults: { StandardStreams.print(CheckReport($0, now: now).lines) })
         StandardStreams.print(CheckReport(configuration, now: now).lines)
         StandardStreams.print(configuration.warnings.map { "warning: \($0)" }, to: STDERR_FILENO)
-        // Apps with the same key have the same tokens.
+        // Apps with the same key share its provider tokens.
         let news = configuration.credentials.compactMap { $0.credential.newsOfKeepingTokens() }.unique
         for each in news { each.warn() }
-        if !offline { try connect(configuration, told: news) }
+        if !offline { try connect(configuration, known: news) }
     }
 
-    /// One connection to Redis and one session for each app; all are tried, whatever the first ones say.
-    private func connect(_ configuration: Configuration, told news: [TokenNews]) throws {
+    /// Runs every probe, and then throws the exit code if any failed.
+    private func connect(_ configuration: Configuration, known news: [TokenNews]) throws {
         var faults: [ProbeError] = []
         func probe(_ name: String, _ body: () throws(ProbeError) -> String) {
             do {
@@ -51,7 +52,7 @@ struct Check: ParsableCommand {
         probe("redis") { () throws(ProbeError) in try RedisProbe.run(configuration.settings) }
         for (app, credential) in zip(configuration.settings.apps, configuration.credentials) {
             probe("apns" + (app.name.map { " \($0.printable)" } ?? "")) { () throws(ProbeError) in
-                try APNSProbe.run(app, credential, told: news)
+                try APNSProbe.run(app, credential, known: news)
             }
         }
         if faults.contains(where: \.isOurs) { throw ExitCode.settingsFault }

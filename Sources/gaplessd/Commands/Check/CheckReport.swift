@@ -1,11 +1,11 @@
 import PushPool
 import RedisQueue
 
-/// What `check` tells of settings, and of the certificates where something is wrong: lines for people.
+/// The lines that `check` prints about settings, credentials and certificates.
 struct CheckReport {
     let lines: [String]
 
-    /// Settings that cannot be used: what their certificates say is true all the same.
+    /// The readable certificates of rejected settings.
     init(_ refusal: SettingsErrors, now: Int64) {
         let blocks = refusal.certificates.map { seen in
             [Self.title(seen.app), "certificate \(seen.path.printable)"] + Self.lines(seen.facts, now: now)
@@ -13,14 +13,14 @@ struct CheckReport {
         lines = Array(blocks.joined(separator: [""]))
     }
 
-    /// Settings in which nothing is wrong.
+    /// Valid settings.
     ///
-    /// - Parameter now: Unix seconds, for the days that certificates have left.
+    /// - Parameter now: Unix seconds.
     init(_ configuration: Configuration, now: Int64) {
         let settings = configuration.settings
         let redis = settings.redis
         var lines = [
-            "redis       \(redis.server.text)\(redis.tls == nil ? "" : " by TLS"), database \(redis.database), \(redis.delivery.text)",
+            "redis       \(redis.server.text)\(redis.tls == nil ? "" : " with TLS"), database \(redis.database), \(redis.delivery.text)",
             "lists       \(settings.lists.map(\.printable).joined(separator: ", "))",
             "retries     \(settings.retryLimit), after \(settings.retryDelays.map(\.secondsText).joined(separator: ", ")) s",
         ]
@@ -45,11 +45,11 @@ struct CheckReport {
         }
         if case .signingKey = app.credential {
             lines.append(
-                "tokens      \(tokenFolder.map { "kept in \($0.printable)" } ?? "kept in memory alone: there is no STATE_DIRECTORY")"
+                "tokens      \(tokenFolder.map { "kept in \($0.printable)" } ?? "kept in memory only: STATE_DIRECTORY is not set")"
             )
         }
         if let facts = own.credential.certificate { lines += Self.lines(facts, now: now) }
-        return lines + ["topic       \(own.topic?.printable ?? "each job's own")"]
+        return lines + ["topic       \(own.topic?.printable ?? "set by each job")"]
     }
 
     private static func title(_ app: String?) -> String { "app         \(app.map(\.orQuotes.printable) ?? "(top level)")" }
@@ -58,15 +58,15 @@ struct CheckReport {
         let topics = facts.allTopics
         var lines = [
             "subject     \(facts.subject.printable)",
-            "topics      \(topics.isEmpty ? "none named" : topics.joined(separator: ", ").printable)",
+            "topics      \(topics.isEmpty ? "none" : topics.joined(separator: ", ").printable)",
         ]
-        // Rounded up: what begins within the day has not begun.
+        // Rounded up: a certificate that becomes valid within the day is not valid yet.
         if facts.notBefore > now { lines.append("begins      in \(((facts.notBefore - now + 86_399) / 86_400).counted("day"))") }
         let left = facts.daysLeft(now: now)
         if left >= 0 {
             lines.append("expires     in \(left.counted("day"))")
         } else {
-            // Half a day after its end the days left are -1.
+            // daysLeft rounds down: half a day after expiry it is -1.
             lines.append("expired     \(left == -1 ? "less than a day" : (-left - 1).counted("day")) ago")
         }
         return lines
@@ -79,7 +79,7 @@ extension QueueSettings.Server {
         case .tcp(let host, let port): Endpoint.tcp(host: host, port: port).description
         case .unix(let path): Endpoint.unix(path: path).description
         case .sentinels(let sentinels, let master):
-            "master \(master.printable) by Sentinel at \(sentinels.map(\.description).joined(separator: ", "))"
+            "master \(master.printable) from Sentinel at \(sentinels.map(\.description).joined(separator: ", "))"
         }
     }
 }
@@ -94,7 +94,7 @@ extension QueueSettings.DeliveryMode {
 }
 
 extension Duration {
-    /// Seconds for people: `0.5`, `60`.
+    /// Seconds as `0.5` or `60`.
     fileprivate var secondsText: String {
         let seconds = self / .seconds(1)
         return seconds == seconds.rounded() ? String(Int64(seconds)) : String(seconds)
@@ -102,7 +102,6 @@ extension Duration {
 }
 
 extension PoolSettings {
-    /// For people.
     fileprivate var sessionsText: String {
         mostSessions > sessions && scale != .constant ? "\(sessions) to \(mostSessions) sessions" : sessions.counted("session")
     }

@@ -4,84 +4,66 @@ import Sockets
 import StatusServer
 import Threads
 
-/// Whether `metrics_listen` can be listened at: for a moment.
+/// Tests whether the daemon can bind `metrics_listen`.
 enum ListenProbe {
+    /// Limit for the request to the program that has bound the port. A gaplessd responds within a millisecond.
+    private static let timeout = Duration.seconds(1)
+    private static let longestResponse = 16 << 10
+
     static func run(_ address: HostAndPort) throws(ProbeError) -> String {
         do throws(SocketError) {
             _ = try Listener(host: address.host, port: address.port)
             return "ok, \(address.text)"
         } catch .system(_, errno: EADDRINUSE) {
-            guard let health = HealthQuestion.answer(at: address) else {
-                let why = "\(String(cString: strerror(EADDRINUSE))), and no gaplessd answers there"
+            guard let health = health(at: address) else {
+                let why = "\(String(cString: strerror(EADDRINUSE))) by another program"
                 throw .refused(SettingsError(cannotListenAt: address, why).line)
             }
-            let word = health == "ok" ? "" : " and says: \(health.printable)"
-            return "ok, \(address.text), where a running gaplessd listens\(word)"
+            let note = health == "ok" ? "" : ", which reports: \(health.printable)"
+            return "ok, \(address.text), bound by a running gaplessd\(note)"
         } catch {
             throw .refused(SettingsError(cannotListenAt: address, error.reason).line)
         }
     }
-}
 
-/// GET /healthz, as a monitoring program asks: to learn whether it is a gaplessd that has a port.
-private struct HealthQuestion: ~Copyable {
-    /// For the connection and the answer together: a gaplessd that lives needs a millisecond.
-    private static let patience = Duration.seconds(1)
-    private static let mostBytes = 16 << 10
+    /// Returns the first line of `GET /healthz`; `nil` if no gaplessd responds.
+    private static func health(at address: HostAndPort) -> String? {
+        guard let response = get("/healthz", from: address), let end = response.firstRange(of: "\r\n\r\n") else { return nil }
+        let head = response[..<end.lowerBound].split(separator: "\r\n")
+        guard let first = head.first, ["HTTP/1.1 200 ", "HTTP/1.1 503 "].contains(where: first.hasPrefix),
+            head.contains(where: { $0.lowercased() == "server: \(StatusServer.name)" })
+        else { return nil }
+        return response[end.upperBound...].split(separator: "\n").first.map(String.init)
+    }
 
-    private let socket: Socket
-    private let deadline = Instant.now + patience
-
-    /// What it says of itself; `nil` where somebody else has the port, or nobody answers in time.
-    static func answer(at address: HostAndPort) -> String? {
-        do throws(SocketError) {
-            guard let place = try SocketAddress.resolve(host: address.host, port: address.port).first else { return nil }
-            return HealthQuestion(socket: try Socket(connectingTo: place)).ask(address.text)
-        } catch {
-            return nil
+    /// Returns the whole response, which a gaplessd ends by closing the connection.
+    private static func get(_ path: String, from address: HostAndPort) -> String? {
+        let deadline = Instant.now + timeout
+        func isReady(_ socket: borrowing Socket, for interest: Poller.Readiness) -> Bool {
+            var poller = Poller()
+            poller.add(socket.descriptor, for: interest)
+            poller.wait(until: deadline)
+            return !poller.readiness(at: 0).isEmpty
         }
-    }
-
-    private func ask(_ host: String) -> String? {
-        guard isReady(for: .write), socket.connectError() == nil else { return nil }
-        let request = Array("GET /healthz HTTP/1.1\r\nHost: \(host)\r\nConnection: close\r\n\r\n".utf8)
-        // So few bytes find room in the buffers of a new connection.
+        guard let place = try? SocketAddress.resolve(host: address.host, port: address.port).first,
+            let socket = try? Socket(connectingTo: place), isReady(socket, for: .write), socket.connectError() == nil
+        else { return nil }
+        let request = Array("GET \(path) HTTP/1.1\r\nHost: \(address.text)\r\nConnection: close\r\n\r\n".utf8)
+        // A request of this size fits into the empty send buffer of a new connection.
         guard request.withUnsafeBytes({ socket.write($0) }) == .done(request.count) else { return nil }
-        return Self.health(in: String(decoding: readToEnd(), as: UTF8.self))
-    }
-
-    /// All that comes until the other side closes, which a gaplessd does.
-    private func readToEnd() -> [UInt8] {
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 4096)
-        while bytes.count < Self.mostBytes, isReady(for: .read),
+        while bytes.count < longestResponse, isReady(socket, for: .read),
             case .done(let count) = buffer.withUnsafeMutableBytes({ socket.read(into: $0) })
         {
             bytes += buffer[..<count]
         }
-        return bytes
-    }
-
-    private func isReady(for interest: Poller.Readiness) -> Bool {
-        var poller = Poller()
-        poller.add(socket.descriptor, for: interest)
-        poller.wait(until: deadline)
-        return !poller.readiness(at: 0).isEmpty
-    }
-
-    /// The body of an answer that only a gaplessd gives.
-    private static func health(in answer: String) -> String? {
-        guard let end = answer.firstRange(of: "\r\n\r\n") else { return nil }
-        let head = answer[..<end.lowerBound].split(separator: "\r\n")
-        guard let first = head.first, ["HTTP/1.1 200 ", "HTTP/1.1 503 "].contains(where: first.hasPrefix),
-            head.contains(where: { $0.lowercased() == "server: \(StatusServer.name)" })
-        else { return nil }
-        return answer[end.upperBound...].split(separator: "\n").first.map(String.init)
+        return String(decoding: bytes, as: UTF8.self)
     }
 }
 
 extension SettingsError {
-    /// `metrics_listen` leads nowhere.
+    /// The fault of an address in `metrics_listen` that cannot be bound.
     init(cannotListenAt address: HostAndPort, _ why: String) {
         self.init(
             key: "metrics_listen", problem: "cannot listen at \(address.text): \(why)",
@@ -90,7 +72,7 @@ extension SettingsError {
 }
 
 extension SocketError {
-    /// Without the place, where that has been said.
+    /// The description without the name of the system call.
     fileprivate var reason: String {
         if case .system(_, let code) = self { String(cString: strerror(code)) } else { description }
     }

@@ -2,25 +2,26 @@ import ArgumentParser
 import JSONBytes
 import RedisQueue
 
-/// Whether every claimed job is accounted for.
+/// `gaplessd audit`: verifies that every claimed job is accounted for.
 struct Audit: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "audit",
-        abstract: "Shows that the books balance: what became of every claimed job.",
+        abstract: "Prints and verifies the accounting of claimed jobs.",
         discussion: """
-            claimed = sent + retried + postponed + dead + expired + released + recovered + in flight, over all workers of a list \
-            and at any moment, for each claimed job is counted in the step that takes it from its worker. What is left over is \
-            "unexplained": positive when claimed jobs are nowhere, negative when more came back than was claimed.
+            For each list: claimed = sent + retried + postponed + dead + expired + released + recovered + in flight. The sums \
+            agree at any moment, also under load: a claimed job is counted in the same step that removes it from its worker. \
+            The difference is "unexplained": positive if claimed jobs are missing, negative if more jobs were settled than \
+            claimed.
 
-            It also looks for jobs in flight of workers that are not registered, registered workers without a record, delayed \
-            jobs that no daemon wrote, dead letters that cannot be read, and keys that no daemon makes.
+            It also reports jobs in flight of unregistered workers, registered workers without a record, delayed jobs that no \
+            daemon wrote, unreadable dead letters and unknown keys.
 
-            --json prints one object on one line: "balanced", "unexplained" (the sum) and "lists"; each of these has "list", the \
-            terms, "unexplained", "stranded" (worker and jobs), "recordless_workers", "delayed_without_bar", \
+            --json prints one object on one line: "balanced", "unexplained" (the sum) and "lists". Each element of "lists" has \
+            "list", the terms, "unexplained", "stranded" (worker and jobs), "recordless_workers", "delayed_without_bar", \
             "unreadable_dead" and "foreign_keys".
 
-            Exit status: 0 the books balance, 1 they do not, or jobs are stranded; 64 wrong usage, 69 Redis does not answer, \
-            78 a fault in the settings, or Redis refuses us.
+            Exit status: 0 the sums agree; 1 they differ, or an unregistered worker has jobs in flight; 64 wrong usage, 69 Redis \
+            did not respond, 78 a fault in the settings, or Redis refused access.
             """)
 
     @OptionGroup var file: SettingsArgument

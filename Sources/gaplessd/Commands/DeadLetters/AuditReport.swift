@@ -1,16 +1,16 @@
 import JSONBytes
 import RedisQueue
 
-/// One list's books, and what else is to be said of it.
+/// The accounting of one list, and notes.
 struct AuditReport {
     var list: String
     var audit: QueueAudit
-    /// Dead letters whose record cannot be read.
+    /// Number of dead letters with an unreadable record.
     var unreadable: Int
 
     var isBalanced: Bool { audit.status.unexplained == 0 && audit.stranded.isEmpty }
 
-    /// What a claimed job can become, and what is left.
+    /// The counters of settled jobs, and the jobs in flight.
     private var terms: [(name: String, count: Int64)] {
         let counters: [Counter] = [.sent, .retried, .postponed, .dead, .expired, .released, .recovered]
         let settled = counters.map { ($0.rawValue, audit.status.counters[$0, default: 0]) }
@@ -32,23 +32,24 @@ struct AuditReport {
     private var verdict: String {
         let difference = audit.status.unexplained
         if difference > 0 {
-            return "does not balance: \(difference) claimed job\(difference == 1 ? " is" : "s are") in none of the terms"
+            return "does not balance: \(difference.counted("claimed job")) missing"
         }
-        if difference < 0 { return "does not balance: the terms are \(difference.magnitude) more than was claimed" }
+        if difference < 0 { return "does not balance: the terms exceed claimed by \(difference.magnitude)" }
         return "balances"
     }
 
     private var notes: [String] {
         var notes = audit.stranded.map { stranded in
-            "in flight of worker \(stranded.worker.printable), which is not registered, so that no other takes them over: "
-                + "\(stranded.jobs)"
+            "jobs in flight of the unregistered worker \(stranded.worker.printable), which no worker takes over: \(stranded.jobs)"
         }
-        notes += audit.recordless.map { "registered without a record; its jobs are taken over after the lease: \($0.printable)" }
+        notes += audit.recordless.map {
+            "registered worker without a record, whose jobs are taken over after the lease: \($0.printable)"
+        }
         if audit.delayedWithoutBar > 0 {
-            notes.append("delayed and not written by a daemon; they will go out as they stand: \(audit.delayedWithoutBar)")
+            notes.append("delayed jobs that no daemon wrote, which are pushed unchanged: \(audit.delayedWithoutBar)")
         }
-        if unreadable > 0 { notes.append("dead letters that cannot be read, and that 'dead' leaves alone: \(unreadable)") }
-        notes += audit.foreignKeys.map { "a key that no daemon makes: \($0.printable)" }
+        if unreadable > 0 { notes.append("unreadable dead letters, which 'dead' skips: \(unreadable)") }
+        notes += audit.foreignKeys.map { "unknown key: \($0.printable)" }
         return notes
     }
 
@@ -61,10 +62,10 @@ struct AuditReport {
     }
 
     private var object: JSONValue {
-        let books = [("claimed", claimed)] + terms + [("unexplained", audit.status.unexplained)]
+        let counts = [("claimed", claimed)] + terms + [("unexplained", audit.status.unexplained)]
         let stranded = audit.stranded.map { JSONValue.members(["worker": .string($0.worker), "jobs": .integer($0.jobs)]) }
         let members: [(String, JSONValue)] =
-            [("list", .string(list))] + books.map { ($0.0, .integer($0.1)) } + [
+            [("list", .string(list))] + counts.map { ($0.0, .integer($0.1)) } + [
                 ("stranded", .array(stranded)), ("recordless_workers", .array(audit.recordless.map(JSONValue.string))),
                 ("delayed_without_bar", .integer(audit.delayedWithoutBar)), ("unreadable_dead", .integer(unreadable)),
                 ("foreign_keys", .array(audit.foreignKeys.map(JSONValue.string))),
@@ -74,7 +75,7 @@ struct AuditReport {
 }
 
 extension String {
-    /// `in_flight` as people write it.
+    /// The name with spaces: `in flight`.
     fileprivate var spaced: String { String(map { $0 == "_" ? " " : $0 }) }
 
     fileprivate func padded(to width: Int) -> String { self + String(repeating: " ", count: max(0, width - count)) }

@@ -3,28 +3,27 @@ import Glibc
 import JSONBytes
 import RedisQueue
 
-/// What to do with jobs that will not be sent.
+/// `gaplessd dead`: lists, requeues or deletes dead letters.
 struct Dead: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "dead",
-        abstract: "Lists dead letters, puts them back into their list, or drops them.",
+        abstract: "Lists, requeues or deletes dead letters.",
         discussion: """
-            list     one line for each letter, the oldest first; --json: the records
-            requeue  their jobs go to the tail of the list, without the daemon's marks
-            purge    drops them; on a terminal it asks first, unless --yes is given
+            list     prints one line for each dead letter, oldest first; with --json, the records
+            requeue  appends the jobs to their list, without the marks of the daemon
+            purge    deletes the dead letters; asks for confirmation on a terminal, unless --yes is given
 
-            --reason picks the letters with exactly this reason, as 'list' shows it or without the status before it, --limit the \
-            oldest N of them; 'list' with the same options shows what the others would touch. With several lists all are meant, \
-            unless --list names one.
+            --reason selects dead letters by their exact reason, as 'list' prints it, with or without the status. --limit \
+            selects the oldest N. 'list' with the same options prints the dead letters that requeue or purge would change. \
+            Without --list, all lists are searched.
 
-            requeue and purge first say how many letters they are about to touch, and go on in small steps, each of which \
-            Redis carries out whole or not at all: interrupted at any moment, they have lost no letter and doubled no job. \
-            Letters that cannot be read are left alone and counted.
+            requeue and purge first print the number of matching dead letters. They work in small atomic steps: an interruption \
+            at any moment loses no dead letter and duplicates no job. Unreadable dead letters are skipped and counted.
 
-            --json of requeue and purge prints one object at the end: "matched", "changed", "unreadable".
+            With --json, requeue and purge print one object at the end: "matched", "changed", "unreadable".
 
-            Exit status: 0, 64 wrong usage, 69 Redis does not answer, 78 a fault in the settings, or Redis refuses us; \
-            1 when the question was not answered with yes.
+            Exit status: 0 success, 64 wrong usage, 69 Redis did not respond, 78 a fault in the settings, or Redis refused \
+            access; 1 the deletion was not confirmed.
             """)
 
     enum Action: String, ExpressibleByArgument, CaseIterable {
@@ -33,13 +32,13 @@ struct Dead: ParsableCommand {
 
     @OptionGroup var file: SettingsArgument
 
-    @Argument(help: ArgumentHelp("What to do: list, requeue or purge.", valueName: "list|requeue|purge"))
+    @Argument(help: ArgumentHelp("The action: list, requeue or purge.", valueName: "list|requeue|purge"))
     var action: Action
 
-    @Option(parsing: .unconditional, help: ArgumentHelp("Only letters with this reason.", valueName: "R"))
+    @Option(parsing: .unconditional, help: ArgumentHelp("Only dead letters with this reason.", valueName: "R"))
     var reason: String?
 
-    @Option(parsing: .unconditional, help: ArgumentHelp("At most so many, the oldest first.", valueName: "N"))
+    @Option(parsing: .unconditional, help: ArgumentHelp("At most N dead letters, oldest first.", valueName: "N"))
     var limit: Int?
 
     @OptionGroup var which: ListOption
@@ -47,11 +46,11 @@ struct Dead: ParsableCommand {
     @Flag(help: "Print JSON.")
     var json = false
 
-    @Flag(help: "Do not ask before a purge.")
+    @Flag(help: "Purge without asking for confirmation.")
     var yes = false
 
     func validate() throws {
-        if let limit, limit < 1 { throw ValidationError("--limit is at least 1.") }
+        if let limit, limit < 1 { throw ValidationError("--limit must be at least 1.") }
     }
 
     func run() throws {
@@ -71,10 +70,10 @@ struct Dead: ParsableCommand {
             if lists.count > 1, !json { StandardStreams.print(["\(list.printable):"]) }
             let walk = DeadLetterWalk(Keys(list: list), reason: reason)
             try walk.forEachPage(&client) { page in
-                // What cannot be read has no reason that one could ask for.
-                let meant = page.filter { $0.letter.map(walk.isMeant) ?? (reason == nil) }.prefix(left)
-                left -= meant.count
-                let lines = meant.map { entry in
+                // An unreadable record has no reason.
+                let matching = page.filter { $0.letter.map(walk.matches) ?? (reason == nil) }.prefix(left)
+                left -= matching.count
+                let lines = matching.map { entry in
                     json ? DeadLetterLine.json(entry) : DeadLetterLine.text(entry, redacts: settings.log.redacts)
                 }
                 return StandardStreams.print(lines) && left > 0
@@ -83,14 +82,14 @@ struct Dead: ParsableCommand {
     }
 
     private func change(_ lists: [String], _ settings: Settings, _ client: inout RedisClient) throws {
-        let (verb, done) = action == .purge ? ("drop", "dropped") : ("put back", "put back")
+        let (verb, done) = action == .purge ? ("delete", "deleted") : ("requeue", "requeued")
         var plan: [(walk: DeadLetterWalk, count: Int)] = []
         var (left, unreadable) = (limit ?? .max, 0)
         for list in lists {
             let walk = DeadLetterWalk(Keys(list: list), reason: reason)
             let found = try walk.count(&client, limit: left)
-            plan.append((walk, found.meant))
-            left -= found.meant
+            plan.append((walk, found.matching))
+            left -= found.matching
             unreadable += found.unreadable
         }
         let matched = plan.reduce(0) { $0 + $1.count }
@@ -101,10 +100,10 @@ struct Dead: ParsableCommand {
         var changed = 0
         do throws(RedisError) {
             for (walk, count) in plan {
-                try walk.change(action == .purge ? .drop : .requeue, limit: count, &client) { changed += $0 }
+                try walk.change(action == .purge ? .delete : .requeue, limit: count, &client) { changed += $0 }
             }
         } catch {
-            let doubt = "; \(changed.letters) \(done) before, and perhaps up to \(DeadLetterList.mostLetters) more"
+            let doubt = "; \(changed.letters) \(done), and possibly up to \(DeadLetterList.mostLetters) more"
             throw ProbeError(error, of: settings).told("redis", adding: doubt)
         }
         report(changed, done, of: matched, unreadable: unreadable)
@@ -117,17 +116,17 @@ struct Dead: ParsableCommand {
             ])
             StandardStreams.print([counts.line])
         } else {
-            let rest = unreadable > 0 ? ", \(unreadable) left alone that cannot be read" : ""
+            let rest = unreadable > 0 ? ", \(unreadable) unreadable skipped" : ""
             StandardStreams.print(["\(changed) \(done)\(rest)"])
         }
     }
 
-    /// Only people are asked: a script has said what it means.
+    /// Asks for confirmation on a terminal. A script is not asked.
     private func confirm(_ count: Int) throws {
         guard !yes, StandardStreams.isTerminal(STDIN_FILENO), StandardStreams.isTerminal(STDERR_FILENO) else { return }
-        StandardStreams.write(Array("Drop \(count.letters) for good? [y/N] ".utf8), to: STDERR_FILENO)
+        StandardStreams.write(Array("Delete \(count.letters) permanently? [y/N] ".utf8), to: STDERR_FILENO)
         guard let answer = readLine(), ["y", "yes"].contains(answer.lowercased()) else {
-            StandardStreams.print(["nothing was dropped"], to: STDERR_FILENO)
+            StandardStreams.print(["Nothing was deleted."], to: STDERR_FILENO)
             throw ExitCode.failure
         }
     }

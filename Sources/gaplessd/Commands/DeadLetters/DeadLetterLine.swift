@@ -1,6 +1,6 @@
 import JSONBytes
 
-/// A dead letter as `dead list` shows it.
+/// Formats a dead letter for `dead list`.
 enum DeadLetterLine {
     /// `2026/11/20 22:50:09  410 Unregistered  ID 154  token 071c…  1 attempt  job of 57 bytes`.
     ///
@@ -18,7 +18,7 @@ enum DeadLetterLine {
         return parts.compactMap { $0 }.joined(separator: "  ").printable
     }
 
-    /// The record as it is, on one line; what cannot be read stands in Base64, so that every line is JSON.
+    /// Returns the record on one line. An unreadable record becomes base64, so that every line is JSON.
     static func json(_ entry: DeadLetterWalk.Entry) -> String {
         if entry.letter != nil, isValidUTF8(entry.record) { return String(decoding: Job.onOneLine(entry.record), as: UTF8.self) }
         let encoded = String(decoding: Base64.encode(entry.record), as: UTF8.self)

@@ -1,8 +1,8 @@
 import RedisQueue
 
-/// From the oldest dead letter to the newest, by pages: what `dead` and `audit` do.
+/// Walks the dead letters of a list in pages, oldest first.
 struct DeadLetterWalk {
-    /// Which letters are meant: those with this reason, with or without the status before it, or all.
+    /// Selects dead letters by reason, with or without the status; `nil` selects all.
     var reason: String?
 
     private let letters: DeadLetterList
@@ -12,15 +12,13 @@ struct DeadLetterWalk {
         self.reason = reason
     }
 
-    /// A record and what it says; `nil` where it cannot be read.
+    /// A record and its content; the content is `nil` if the record is unreadable.
     typealias Entry = (record: [UInt8], letter: DeadLetter?)
 
-    func isMeant(_ letter: DeadLetter) -> Bool { reason == nil || letter.reason == reason || letter.statusAndReason == reason }
+    func matches(_ letter: DeadLetter) -> Bool { reason == nil || letter.reason == reason || letter.statusAndReason == reason }
 
-    /// Shows every page, until `body` says that it is enough. Letters that come in meanwhile are not waited for.
-    func forEachPage(
-        _ client: inout RedisClient, _ body: ([Entry]) throws -> Bool
-    ) throws {
+    /// Passes each page to `body`, until it returns `false`. Ignores dead letters that are added during the walk.
+    func forEachPage(_ client: inout RedisClient, _ body: ([Entry]) throws -> Bool) throws {
         let count = try letters.count(&client)
         var index = 0
         while index < count {
@@ -35,28 +33,27 @@ struct DeadLetterWalk {
         try letters.page(from: index, &client).map { ($0, DeadLetter(record: $0)) }
     }
 
-    /// How many letters are meant, `limit` at most, and how many cannot be read.
-    func count(_ client: inout RedisClient, limit: Int) throws -> (meant: Int, unreadable: Int) {
-        var (meant, unreadable) = (0, 0)
+    /// Counts the matching dead letters, up to `limit`, and the unreadable ones.
+    func count(_ client: inout RedisClient, limit: Int) throws -> (matching: Int, unreadable: Int) {
+        var (matching, unreadable) = (0, 0)
         try forEachPage(&client) { page in
             for (_, letter) in page {
-                if let letter { meant += isMeant(letter) ? 1 : 0 } else { unreadable += 1 }
+                if let letter { matching += matches(letter) ? 1 : 0 } else { unreadable += 1 }
             }
             return true
         }
-        return (min(meant, limit), unreadable)
+        return (min(matching, limit), unreadable)
     }
 
     static func unreadable(_ keys: Keys, _ client: inout RedisClient) throws -> Int {
         try DeadLetterWalk(keys).count(&client, limit: .max).unreadable
     }
 
-    /// What becomes of a letter that is meant.
-    enum Action { case requeue, drop }
+    enum Action { case requeue, delete }
 
-    /// Changes the oldest `limit` of the letters that are meant, a page a step. `progress` hears of each step's number of letters.
+    /// Changes the oldest `limit` matching dead letters, one page per step. Passes the number of each step to `progress`.
     ///
-    /// Others may take letters from the list meanwhile; the walk then begins anew, as often as needed while it gets on.
+    /// Restarts from the oldest dead letter if another client removes dead letters during a step.
     func change(_ action: Action, limit: Int, _ client: inout RedisClient, progress: (Int) -> Void) throws(RedisError) {
         var left = limit
         var index = 0
@@ -67,7 +64,7 @@ struct DeadLetterWalk {
             let steps = steps(page, at: index, action, most: left)
             guard try letters.apply(steps, &client) else {
                 restarts += 1
-                // Only a list that others empty at full speed gets here.
+                // Reached only if other clients empty the list continuously.
                 guard restarts < 1000 else { throw .timedOut("the dead letters change faster than they can be read") }
                 index = 0
                 continue
@@ -84,11 +81,11 @@ struct DeadLetterWalk {
     private func steps(_ page: [Entry], at start: Int, _ action: Action, most: Int) -> [DeadLetterList.Step] {
         var steps: [DeadLetterList.Step] = []
         for (offset, entry) in page.enumerated() where steps.count < most {
-            guard let letter = entry.letter, isMeant(letter) else { continue }
+            guard let letter = entry.letter, matches(letter) else { continue }
             let change: DeadLetterList.Change =
                 switch action {
                 case .requeue: .requeue(job: Job.unmarked(letter.job))
-                case .drop: .drop
+                case .delete: .drop
                 }
             steps.append(DeadLetterList.Step(index: start + offset, record: entry.record, change: change))
         }
@@ -97,6 +94,6 @@ struct DeadLetterWalk {
 }
 
 extension DeadLetter {
-    /// `410 Unregistered`, or the reason alone where APNs gave no status.
+    /// `410 Unregistered`, or the reason alone if there is no status.
     var statusAndReason: String { (status.map { "\($0) " } ?? "") + reason }
 }

@@ -1,16 +1,16 @@
 import RedisQueue
 
-/// RPUSHes jobs in batches: each is one command, which Redis carries out whole or not at all.
+/// RPUSHes jobs in batches. Each batch is one command, which Redis executes atomically.
 struct JobPusher: ~Copyable {
     static let mostJobs = 500
-    /// Of a batch; a single job may be larger.
+    /// The limit of a batch. A single job may be larger.
     private static let mostBytes = 4 << 20
 
     private var client: RedisClient
     let list: String
     private var batch: [[UInt8]] = []
     private var batchBytes = 0
-    /// Jobs that Redis has said to have.
+    /// Number of jobs that Redis has acknowledged.
     private(set) var acknowledged = 0
 
     init(_ client: consuming RedisClient, list: String) {
@@ -18,7 +18,7 @@ struct JobPusher: ~Copyable {
         self.list = list
     }
 
-    /// Jobs that were handed over and of which Redis has said nothing: after an error it may have them or not.
+    /// Number of jobs without an acknowledgement. After an error, Redis may or may not have them.
     var unconfirmed: Int { batch.count }
 
     mutating func push(_ job: [UInt8]) throws(RedisError) {

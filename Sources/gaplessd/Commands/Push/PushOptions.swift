@@ -2,29 +2,29 @@ import ArgumentParser
 import Glibc
 import JSONBytes
 
-/// What the push is made of.
+/// The options of `send` that define the push.
 struct PushOptions: ParsableArguments {
-    @Option(parsing: .unconditional, help: ArgumentHelp("Device token, hex digits.", valueName: "T"))
+    @Option(parsing: .unconditional, help: ArgumentHelp("Device token, in hex.", valueName: "T"))
     var token: String?
 
     @Option(
         parsing: .unconditional,
         help: ArgumentHelp(
-            "In its place a broadcast channel, base64; with --data, since a broadcast is more than a text.", valueName: "ID"))
+            "Broadcast channel, in base64. Replaces --token and requires --data.", valueName: "ID"))
     var channel: String?
 
-    @Option(parsing: .unconditional, help: ArgumentHelp("A payload that shows this text.", valueName: "TEXT"))
+    @Option(parsing: .unconditional, help: ArgumentHelp("Text of an alert; makes the payload.", valueName: "TEXT"))
     var alert: String?
 
-    @Option(parsing: .unconditional, help: ArgumentHelp("The whole payload.", valueName: "JSON"))
+    @Option(parsing: .unconditional, help: ArgumentHelp("The complete payload.", valueName: "JSON"))
     var data: String?
 
-    @Option(parsing: .unconditional, help: "apns-topic; that of the settings or the certificate unless given.")
+    @Option(parsing: .unconditional, help: "apns-topic. Default: the topic of the settings or the certificate.")
     var topic: String?
 
     @Option(
         parsing: .unconditional,
-        help: ArgumentHelp("apns-push-type; worked out from the payload unless given.", valueName: "type"))
+        help: ArgumentHelp("apns-push-type. Default: derived from the payload.", valueName: "type"))
     var pushType: String?
 
     @Option(parsing: .unconditional, help: "apns-priority: 1, 5 or 10.")
@@ -32,10 +32,11 @@ struct PushOptions: ParsableArguments {
 
     @Option(
         parsing: .unconditional,
-        help: ArgumentHelp("Seconds that APNs keeps it for a device that is away; 0: it tries once.", valueName: "seconds"))
+        help: ArgumentHelp(
+            "Seconds that APNs stores the push for an offline device. 0: one delivery attempt.", valueName: "seconds"))
     var expiry: Int64?
 
-    @Option(parsing: .unconditional, help: ArgumentHelp("The same as a Unix time.", valueName: "time"))
+    @Option(parsing: .unconditional, help: ArgumentHelp("The same limit as a Unix time.", valueName: "time"))
     var expiresAt: Int64?
 
     @Option(
@@ -45,37 +46,36 @@ struct PushOptions: ParsableArguments {
 
     @Option(
         name: .customLong("apns-id"), parsing: .unconditional,
-        help: ArgumentHelp("apns-id, a UUID; APNs makes one unless given.", valueName: "uuid"))
+        help: ArgumentHelp("apns-id, a UUID. Default: created by APNs.", valueName: "uuid"))
     var apnsID: String?
 
-    @Option(parsing: .unconditional, help: ArgumentHelp("Which of the settings' apps.", valueName: "name"))
+    @Option(parsing: .unconditional, help: ArgumentHelp("Name of an app in the settings.", valueName: "name"))
     var app: String?
 
     func validate() throws {
-        if token != nil && channel != nil { throw ValidationError("Only one of --token and --channel may be given.") }
-        if token == nil && channel == nil { throw ValidationError("Either --token or --channel is needed.") }
-        if channel != nil && alert != nil { throw ValidationError("--alert is for a device: a broadcast is given by --data.") }
-        if alert != nil && data != nil { throw ValidationError("Only one of --alert and --data may be given.") }
-        if alert == nil && data == nil { throw ValidationError("Either --alert or --data is needed.") }
+        if token != nil && channel != nil { throw ValidationError("--token and --channel exclude each other.") }
+        if token == nil && channel == nil { throw ValidationError("--token or --channel is required.") }
+        if channel != nil && alert != nil { throw ValidationError("--channel requires --data; --alert is for a device token.") }
+        if alert != nil && data != nil { throw ValidationError("--alert and --data exclude each other.") }
+        if alert == nil && data == nil { throw ValidationError("--alert or --data is required.") }
         if let data {
-            // By itself, so that nothing but a value can come of it.
+            // The text must be a single value, because it is inserted into the job.
             let bytes = Array(data.utf8)
             var cursor = JSONCursor()
             do {
                 _ = try cursor.value(in: bytes.span)
                 try cursor.finish(in: bytes.span)
             } catch {
-                throw ValidationError("--data is no JSON: \(error.description).")
+                throw ValidationError("--data is not valid JSON: \(error.description).")
             }
         }
     }
 
-    /// As a producer would write it.
+    /// The job that a producer would push.
     var job: [UInt8] {
         let strings = [
             ("token", token), ("channel", channel), ("topic", topic), ("push_type", pushType), ("collapse_id", collapseID),
-            ("apns_id", apnsID),
-            ("app", app),
+            ("apns_id", apnsID), ("app", app),
         ]
         let numbers = [("priority", priority.map(Int64.init)), ("expiry", expiry), ("expires_at", expiresAt)]
         var members = strings.compactMap { name, text in text.map { (name, JSONValue.string($0).bytes) } }

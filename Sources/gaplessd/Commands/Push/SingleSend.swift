@@ -3,34 +3,34 @@ import JSONBytes
 import PushPool
 import Threads
 
-/// One session, one push, one answer.
+/// Opens one session, sends one push and waits for the response.
 struct SingleSend {
-    /// Why there is no answer.
-    struct Fault: Error, CustomStringConvertible {
+    /// The reason why there is no response.
+    struct SendError: Error, CustomStringConvertible {
         var description: String
     }
 
-    struct Answer {
+    struct Response {
         var status: Int
         /// Empty for 200.
         var reason: String
         var apnsID: String?
-        /// Milliseconds since 1970; with 410.
+        /// Milliseconds since 1970; present with 410.
         var timestamp: Int64?
-        /// From the push to its answer.
+        /// Time from the push to the response.
         var took: Duration
-        /// From the dial to the peer's SETTINGS.
+        /// Time from the dial to the server's SETTINGS.
         var connected: Duration
     }
 
     private let settings: PoolSettings
     private let credential: AppCredential
-    /// What is sent instead of the payload, where the filter has masked words in it.
+    /// The replacement payload in which the filter has masked words.
     private let masked: [UInt8]?
 
     /// - Parameters:
     ///   - app: an index of the configuration's apps.
-    ///   - masked: the payload without the words that must not reach a device, where it had any.
+    ///   - masked: the payload with masked words, if the filter has changed it.
     init(_ configuration: Configuration, app: Int, masked: [UInt8]? = nil) {
         self.masked = masked
         var settings = configuration.settings.apps[app].pool
@@ -40,7 +40,7 @@ struct SingleSend {
         credential = configuration.credentials[app]
     }
 
-    /// The app that the daemon would choose: by `app`, else by `topic`, else the top level. None where nobody names a topic.
+    /// Returns the app that the daemon would select: by `app`, by `topic`, or the top level. `nil` if there is no topic.
     static func route(_ job: Job, _ configuration: Configuration) -> Int? {
         let routes = AppRoutes(names: configuration.settings.apps.map(\.name), configuration.credentials)
         let number = routes.app(name: job.app, topic: job.topic)
@@ -48,7 +48,7 @@ struct SingleSend {
         return number
     }
 
-    func run(_ job: Job) throws -> Answer {
+    func run(_ job: Job) throws -> Response {
         let wakeUp = WakeUp()
         let deliveries = Mailbox<Delivery>(wakeUp: wakeUp)
         let events = Mailbox<PoolEvent>(wakeUp: wakeUp)
@@ -58,7 +58,7 @@ struct SingleSend {
             pool = try SessionPool(
                 settings: settings, credential: credential.credential, deliveries: deliveries, events: events)
         } catch {
-            throw Fault(description: "\(error)")
+            throw SendError(description: "\(error)")
         }
         defer { _ = pool.close() }
         try wait(wakeUp, until: begun + settings.dialTimeout + .seconds(1), for: "session") { try isOpen(events) }
@@ -66,16 +66,16 @@ struct SingleSend {
         var batch = [try notification(job)]
         pool.push(&batch)
         var outcome: Outcome?
-        // A request that times out is reported by the session, once a PING has told whether it lives.
+        // The session reports a request timeout after a PING has shown whether the connection is alive.
         let patience = settings.requestTimeout + settings.pingTimeout + .seconds(1)
-        try wait(wakeUp, until: opened + patience, for: "answer") {
-            // In this order: a session reports its attempts before its own end.
+        try wait(wakeUp, until: opened + patience, for: "response") {
+            // In this order: a session reports its attempts before it reports its end.
             let end = endOfSession(events)
             outcome = deliveries.drain().first?.outcome
             if outcome == nil, let end { throw end }
             return outcome != nil
         }
-        return try answer(outcome, took: .now - opened, connected: opened - begun)
+        return try response(outcome, took: .now - opened, connected: opened - begun)
     }
 
     private func notification(_ job: Job) throws -> Notification {
@@ -84,7 +84,7 @@ struct SingleSend {
         switch job.target {
         case .token(let content), .escapedToken(_, let content): (token, channel) = (content, nil)
         case .channel(let id, let content): (token, channel) = (content, id)
-        case .tokens: throw Fault(description: "the push is for several tokens")
+        case .tokens: throw SendError(description: "the push is for several tokens")
         }
         var (bytes, payload) = (job.bytes, job.data)
         if let other = job.rewritten(maskedPayload: masked) { (bytes, token, payload) = other }
@@ -100,7 +100,7 @@ struct SingleSend {
     ) throws {
         var poller = Poller()
         while try !isDone() {
-            guard .now < deadline else { throw Fault(description: "\(settings.host):\(settings.port): no \(what) in time") }
+            guard .now < deadline else { throw SendError(description: "\(settings.host):\(settings.port): no \(what) in time") }
             poller.reset()
             poller.add(wakeUp.descriptor, for: .read)
             poller.wait(until: deadline)
@@ -112,7 +112,7 @@ struct SingleSend {
             switch event {
             case .opened: return true
             case .dialFailed(_, let address, let fault, _), .closed(_, let address, let fault):
-                throw Fault(description: "\(address): no answer: \(fault.logText)")
+                throw SendError(description: "\(address): no response: \(fault.logText)")
             case .tokens(let news): news.warn()
             case .capacityChanged, .resized, .braked, .brakeLifted: continue
             }
@@ -120,34 +120,36 @@ struct SingleSend {
         return false
     }
 
-    /// A session that ended before it took the push leaves it to the next one; here there is none.
-    private func endOfSession(_ events: Mailbox<PoolEvent>) -> Fault? {
+    /// Returns the error of a session that ended before it took the push: there is no second session to take it.
+    private func endOfSession(_ events: Mailbox<PoolEvent>) -> SendError? {
         for case .closed(_, let address, let fault) in events.drain() {
-            return Fault(description: "\(address): no answer: \(fault.logText)")
+            return SendError(description: "\(address): no response: \(fault.logText)")
         }
         return nil
     }
 
-    private func answer(_ outcome: Outcome?, took: Duration, connected: Duration) throws -> Answer {
+    private func response(_ outcome: Outcome?, took: Duration, connected: Duration) throws -> Response {
         switch outcome {
         case .delivered(let apnsID):
-            return Answer(status: 200, reason: "", apnsID: apnsID, took: took, connected: connected)
+            return Response(status: 200, reason: "", apnsID: apnsID, took: took, connected: connected)
         case .rejected(let rejection):
-            return Answer(
+            return Response(
                 status: rejection.status, reason: rejection.reason, apnsID: rejection.apnsID, timestamp: rejection.timestamp,
                 took: took, connected: connected)
-        case .notProcessed(let fault): throw Fault(description: "no answer: \(fault.logText); APNs has not processed the push")
-        case .maybeProcessed(let fault): throw Fault(description: "no answer: \(fault.logText); APNs may have the push")
+        case .notProcessed(let fault):
+            throw SendError(description: "no response: \(fault.logText); APNs did not process the push")
+        case .maybeProcessed(let fault):
+            throw SendError(description: "no response: \(fault.logText); APNs may have processed the push")
         case .timedOut:
             let limit = settings.requestTimeout.roundedSeconds
-            throw Fault(description: "no answer within \(limit) s; APNs may have the push")
-        case .outdated: throw Fault(description: "its deadline passed before a session could take the push; APNs has not got it")
-        case .begun, nil: throw Fault(description: "no answer")
+            throw SendError(description: "no response within \(limit) s; APNs may have processed the push")
+        case .outdated: throw SendError(description: "the push expired before a session could take it; it was not sent")
+        case .begun, nil: throw SendError(description: "no response")
         }
     }
 }
 
-extension SingleSend.Answer {
+extension SingleSend.Response {
     /// `410 Unregistered, apns-id 0A1B…, 12.3 ms`.
     var line: String {
         let name = reason.isEmpty ? "\(status)" : "\(status) \(reason)"

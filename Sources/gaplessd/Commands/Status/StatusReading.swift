@@ -2,22 +2,22 @@ import Clocks
 import JSONBytes
 import RedisQueue
 
-/// All lists as Redis knows them at about one moment, each as of one instant.
+/// One reading of all lists from Redis. Each list is read atomically.
 struct StatusReading {
-    /// What `dead_reasons` is counted from: the newest letters.
+    /// Number of newest dead letters that `dead_reasons` counts.
     static let lettersRead = 10_000
-    /// Of one letter; its reason stands at its beginning.
+    /// Bytes that are read of a dead letter; its reason is at the beginning.
     private static let beginning = 512
 
     struct List {
         var name: String
         var status: QueueStatus
-        /// How many of the newest dead letters name which reason, most frequent first.
+        /// Reasons of the newest dead letters with their numbers, most frequent first.
         var reasons: [(reason: String, count: Int)]
         var rates: [String: Rate] = [:]
     }
 
-    /// What a worker did between two readings, per second.
+    /// Jobs per second of a worker between two readings.
     struct Rate {
         var claimed: Double
         var sent: Double
@@ -27,7 +27,7 @@ struct StatusReading {
     var taken: Instant
     var lists: [List]
 
-    /// - Parameter before: an earlier reading, which the rates are counted from.
+    /// - Parameter before: an earlier reading, from which the rates are measured.
     init(_ client: inout RedisClient, _ names: [String], after before: StatusReading? = nil) throws(RedisError) {
         lists = []
         taken = .now
@@ -35,7 +35,7 @@ struct StatusReading {
             let keys = Keys(list: name)
             let status = try QueueStatus.read(&client, keys)
             let known = before?.lists[index]
-            // Reasons cost more than all else: they are counted again when there is another number of letters.
+            // The reasons are the largest cost: they are counted again only if the number of dead letters has changed.
             var list = List(name: name, status: status, reasons: known?.reasons ?? [])
             if known?.status.dead != status.dead { list.reasons = try Self.reasons(status.dead, keys, &client) }
             lists.append(list)
@@ -74,7 +74,7 @@ struct StatusReading {
         return counts.map { (reason: $0.key, count: $0.value) }.sorted { ($1.count, $0.reason) < ($0.count, $1.reason) }
     }
 
-    /// The member `reason` of a record, of which the end may be missing.
+    /// Returns the member `reason` of a record whose end may be missing.
     private static func reason(of record: [UInt8]) -> String? {
         let span = record.span
         var cursor = JSONCursor()
@@ -85,13 +85,13 @@ struct StatusReading {
                 if key.equals("reason", in: span), value.kind == .string { return value.text(in: span) }
             }
         } catch {
-            // What was cut off is no fault of the letter's; without a reason before it, none can be told.
+            // The record was cut off before its reason.
         }
         return nil
     }
 }
 
 extension QueueStatus.Worker {
-    /// One of its own counters.
+    /// A counter of this worker.
     func count(_ name: String) -> Int64 { details[name].flatMap { Int64($0) } ?? 0 }
 }

@@ -1,10 +1,10 @@
 import JSONBytes
 import RedisQueue
 
-/// A reading as `status` prints it.
+/// Formats a reading for `status`.
 struct StatusReport {
     private let reading: StatusReading
-    /// `redis_delivery: at_most_once` keeps no jobs in flight in Redis.
+    /// False with `redis_delivery: at_most_once`, which does not store jobs in flight.
     private let knowsInFlight: Bool
 
     init(_ reading: StatusReading, _ settings: Settings) {
@@ -17,14 +17,14 @@ struct StatusReport {
         return Array(reading.lists.map(block).joined(separator: [""]))
     }
 
-    // MARK: For people
+    // MARK: Text
 
     private func block(_ list: StatusReading.List) -> [String] {
         let status = list.status
         var lines = [
             "list        \(list.name.printable)",
             "backlog     \(status.backlog)",
-            "in flight   \(knowsInFlight ? "\(status.inFlight)" : "not known to Redis (at_most_once)")",
+            "in flight   \(knowsInFlight ? "\(status.inFlight)" : "not stored in Redis (at_most_once)")",
             "delayed     \(status.delayed)",
             "recovered   \(status.recovered)",
             "dead        \(status.dead)\(reasons(list))",
@@ -36,7 +36,7 @@ struct StatusReport {
         return lines
     }
 
-    /// The most frequent ones, and how many letters they were counted from, if not from all.
+    /// The most frequent reasons. Names the number of counted dead letters if not all were counted.
     private func reasons(_ list: StatusReading.List) -> String {
         if list.reasons.isEmpty { return "" }
         let shown = list.reasons.prefix(6).map { "\($0.count) \($0.reason.isEmpty ? "no reason" : $0.reason.printable)" }
@@ -55,11 +55,11 @@ struct StatusReport {
         return [
             "            \(detail("host")), pid \(detail("pid")), gaplessd \(detail("version")), since \(started)",
             "              \(worker.inFlight) in flight, claimed \(worker.count("claimed")), sent \(worker.count("sent"))",
-            "              \(speed ?? "rates after the next reading")",
+            "              \(speed ?? "no rates yet")",
         ]
     }
 
-    // MARK: For programs
+    // MARK: JSON
 
     private var object: JSONValue {
         guard case .object(var members) = Self.sums(reading.lists.map(\.status)) else { return .null }
@@ -106,7 +106,7 @@ struct StatusReport {
 }
 
 extension Double {
-    /// `5210/s`, and below ten `0.4/s`.
+    /// `5210/s`, or `0.4/s` below ten.
     fileprivate var perSecond: String {
         self >= 10 || self == 0 ? "\(Int64(min(rounded(), 1e15)))/s" : "\((self * 10).rounded() / 10)/s"
     }

@@ -58,7 +58,7 @@ struct DaemonClusterTests {
         let audit = try Call(["audit", path])
         #expect(audit.output.components("balances") == 2, "\(audit.output) \(audit.errors)")
         #expect(try Call(["dead", path, "list"]).output.components("410 Unregistered") == 2)
-        #expect(try Call(["dead", path, "requeue"]).output.contains("2 put back"))
+        #expect(try Call(["dead", path, "requeue"]).output.contains("2 requeued"))
         #expect(stage.accepts(1000))
         let check = try Call(["check", path])
         #expect(check.status == 0, "\(check.errors)")
