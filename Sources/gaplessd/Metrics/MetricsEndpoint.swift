@@ -78,3 +78,12 @@ final class MetricsEndpoint {
         post.server.close()
     }
 }
+
+extension SettingsError {
+    /// The fault of an address in `metrics_listen` that cannot be bound.
+    init(cannotListenAt address: HostAndPort, _ why: String) {
+        self.init(
+            key: "metrics_listen", problem: "cannot listen at \(address.text): \(why)",
+            remedy: "expected an address of this machine with a free port, or port 0")
+    }
+}

@@ -82,6 +82,18 @@ extension ProbeError {
     }
 }
 
+extension QueueSettings.Server {
+    /// The address for messages.
+    var text: String {
+        switch self {
+        case .tcp(let host, let port): Endpoint.tcp(host: host, port: port).description
+        case .unix(let path): Endpoint.unix(path: path).description
+        case .sentinels(let sentinels, let master):
+            "master \(master.printable) from Sentinel at \(sentinels.map(\.description).joined(separator: ", "))"
+        }
+    }
+}
+
 extension Array where Element: Equatable {
     /// Each once, in the order of the first of each.
     var unique: [Element] { reduce(into: []) { if !$0.contains($1) { $0.append($1) } } }

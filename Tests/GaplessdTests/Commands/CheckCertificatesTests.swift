@@ -109,7 +109,8 @@ struct CheckCertificatesTests {
         let (_, lines, faults) = try check(#""apns_p12_path": "bare.p12", "apns_p12_password": "x""#)
         #expect(
             faults == [
-                "apns_p12_path: \(folder.file("bare.p12")): the PKCS#12 file lacks the certificate or its private key; export both together"
+                "apns_p12_path: \(folder.file("bare.p12")): the PKCS#12 file lacks the certificate or its private key; "
+                    + "export both together"
             ])
         #expect(lines.contains("topics      com.example.app"), "\(lines)")
     }

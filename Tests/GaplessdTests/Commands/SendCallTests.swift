@@ -8,6 +8,9 @@ import Testing
 @Suite("gaplessd send")
 struct SendCallTests {
     private static let channel = "dHN0LXNyY2gtY2hubA=="
+    private static let key = """
+        "apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001"
+        """
 
     private let stage: CallStage
     private let simulator: Simulator
@@ -26,7 +29,7 @@ struct SendCallTests {
                 "apns_server": "\"localhost:\(simulator.port)\"", "apns_ca_path": "\"credentials/ca.pem\"",
                 "apns_auth_key_path": "\"credentials/AuthKey_SIMKEY0001.p8\"", "redis_socket_path": "\"/nonexistent\"",
                 "apps":
-                    #"{"other": {"apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001", "apns_topic": "com.example.other"}}"#,
+                    #"{"other": {\#(Self.key), "apns_topic": "com.example.other"}}"#,
             ], to: stage.folder.file("send.json"))
     }
 
@@ -184,12 +187,10 @@ struct SendCallTests {
     }
 
     @Test func `requires a topic for an app without one, even if the top level has one`() throws {
-        let bare =
-            #"{"apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001"}"#
         let path = try CallStage.write(
             [
                 "apns_server": "\"localhost:\(simulator.port)\"", "apns_ca_path": "\"credentials/ca.pem\"",
-                "apns_auth_key_path": "\"credentials/AuthKey_SIMKEY0001.p8\"", "apps": #"{"bare": \#(bare)}"#,
+                "apns_auth_key_path": "\"credentials/AuthKey_SIMKEY0001.p8\"", "apps": #"{"bare": {\#(Self.key)}}"#,
             ], to: stage.folder.file("bare.json"))
         let result = try send("--token", "0a", "--alert", "x", "--app", "bare", settings: path)
         #expect(
@@ -201,14 +202,12 @@ struct SendCallTests {
         (#", "apns_topic": "com.example.app""#, "--app or --topic is required"), ("", "--app and --topic are required"),
     ])
     func `requires an app if all apps are named`(topic: String, sentence: String) throws {
-        let key =
-            #""apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#
         let path = try CallStage.write(
             [
                 "apns_server": "\"localhost:\(simulator.port)\"", "apns_ca_path": "\"credentials/ca.pem\"",
                 "apns_auth_key_path": nil,
                 "apns_auth_key_id": nil, "apns_team_id": nil, "apns_topic": nil,
-                "apps": "{\"beta\": {\(key)\(topic)}, \"gamma\": {\(key)}}",
+                "apps": "{\"beta\": {\(Self.key)\(topic)}, \"gamma\": {\(Self.key)}}",
             ], to: stage.folder.file("named.json"))
         let result = try send("--token", "0a", "--alert", "x", settings: path)
         #expect(result.status == 64)

@@ -19,8 +19,9 @@ struct CheckReport {
     init(_ configuration: Configuration, now: Int64) {
         let settings = configuration.settings
         let redis = settings.redis
+        let server = redis.server.text + (redis.tls == nil ? "" : " with TLS")
         var lines = [
-            "redis       \(redis.server.text)\(redis.tls == nil ? "" : " with TLS"), database \(redis.database), \(redis.delivery.text)",
+            "redis       \(server), database \(redis.database), \(redis.delivery.text)",
             "lists       \(settings.lists.map(\.printable).joined(separator: ", "))",
             "retries     \(settings.retryLimit), after \(settings.retryDelays.map(\.secondsText).joined(separator: ", ")) s",
         ]
@@ -44,9 +45,8 @@ struct CheckReport {
             lines.append("proxy       \(proxy)\(proxy.user.map { ", user \($0.printable)" } ?? "")")
         }
         if case .signingKey = app.credential {
-            lines.append(
-                "tokens      \(tokenFolder.map { "kept in \($0.printable)" } ?? "kept in memory only: STATE_DIRECTORY is not set")"
-            )
+            let place = tokenFolder.map { "kept in \($0.printable)" } ?? "kept in memory only: STATE_DIRECTORY is not set"
+            lines.append("tokens      \(place)")
         }
         if let facts = own.credential.certificate { lines += Self.lines(facts, now: now) }
         return lines + ["topic       \(own.topic?.printable ?? "set by each job")"]
@@ -70,17 +70,6 @@ struct CheckReport {
             lines.append("expired     \(left == -1 ? "less than a day" : (-left - 1).counted("day")) ago")
         }
         return lines
-    }
-}
-
-extension QueueSettings.Server {
-    var text: String {
-        switch self {
-        case .tcp(let host, let port): Endpoint.tcp(host: host, port: port).description
-        case .unix(let path): Endpoint.unix(path: path).description
-        case .sentinels(let sentinels, let master):
-            "master \(master.printable) from Sentinel at \(sentinels.map(\.description).joined(separator: ", "))"
-        }
     }
 }
 

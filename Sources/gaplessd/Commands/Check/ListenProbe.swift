@@ -62,15 +62,6 @@ enum ListenProbe {
     }
 }
 
-extension SettingsError {
-    /// The fault of an address in `metrics_listen` that cannot be bound.
-    init(cannotListenAt address: HostAndPort, _ why: String) {
-        self.init(
-            key: "metrics_listen", problem: "cannot listen at \(address.text): \(why)",
-            remedy: "an address of this machine with a free port, or port 0 for any, would be right")
-    }
-}
-
 extension SocketError {
     /// The description without the name of the system call.
     fileprivate var reason: String {

@@ -9,8 +9,8 @@ struct Enqueue: ParsableCommand {
         abstract: "Checks newline-delimited JSON jobs from files or standard input and pushes them to a list.",
         discussion: """
             Every line is one job of at most 64 MiB. Empty lines are skipped. An invalid line is reported on stderr with its \
-            file, line number and fault, and is not pushed. Valid lines are pushed byte for byte. A job with several tokens is pushed \
-            if at least one token is valid; the invalid tokens are reported.
+            file, line number and fault, and is not pushed. Valid lines are pushed byte for byte. A job with several tokens is \
+            pushed if at least one token is valid; the invalid tokens are reported.
 
             With several lists in redis_queue_key, jobs are pushed to the first one, unless --list selects another.
 

@@ -47,7 +47,7 @@ struct Send: ParsableCommand {
         case .clean, nil: break
         case .masked(let payload): masked = payload
         case .stopped:
-            StandardStreams.print(["Filtered: the payload contains a word of filter_words."], to: STDERR_FILENO)
+            StandardStreams.print(["Filtered: the payload contains a word from filter_words."], to: STDERR_FILENO)
             throw ExitCode.failure
         }
         do {

@@ -91,7 +91,7 @@ struct DaemonFilterTests {
         let stage = try DaemonStage()
         let call = try Call(["send", stage.write(["filter_words": #"["rude"]"#]), "--token", "0a", "--alert", "Rude"])
         #expect(call.status == 1)
-        #expect(call.errors == "Filtered: the payload contains a word of filter_words.\n")
+        #expect(call.errors == "Filtered: the payload contains a word from filter_words.\n")
         let masked: [String: String?] = ["filter_words": #"["rude"]"#, "filter_action": "\"mask\""]
         #expect(try Call(["send", stage.write(masked), "--token", "0b", "--alert", "Rude"]).status == 0)
         let body = try #require(stage.simulator.ledger.requests(for: "0b").first?.body)
