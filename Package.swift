@@ -22,8 +22,7 @@ let package = Package(
         .library(name: "ThreadLimit", type: .dynamic, targets: ["ThreadLimit"]),
     ],
     dependencies: [
-        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
-        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2")
     ],
     targets: [
         // C libraries of Debian, and the headers that Swift's Glibc module leaves out.
@@ -43,23 +42,14 @@ let package = Package(
             name: "PushPool", dependencies: ["Clocks", "Threads", "Sockets", "JSONBytes", "CNghttp2", "COpenSSL"],
             swiftSettings: strict),
         .target(name: "RedisQueue", dependencies: ["Clocks", "Threads", "Sockets", "CHiredis"], swiftSettings: strict),
-        // Small HTTP answers in a thread of its own; knows nothing of what it says.
-        .target(
-            name: "StatusServer",
-            dependencies: [
-                .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-            ],
-            swiftSettings: strict),
+        // A small HTTP server on one thread of its own; knows nothing of the content.
+        .target(name: "StatusServer", dependencies: ["Clocks", "Threads", "Sockets"], swiftSettings: strict),
         .executableTarget(
             name: "gaplessd",
             dependencies: [
                 "PushPool", "RedisQueue", "StatusServer", "Clocks", "Threads", "Sockets", "JSONBytes", "CLinux", argumentParser,
             ],
-            swiftSettings: strict,
-            // SwiftNIO's debug information is larger than all of gaplessd, and its C part is in a form (DWARF 5) that valgrind 3.19
-            // ends at. The names of functions stay.
-            linkerSettings: [.unsafeFlags(["-Xlinker", "--strip-debug"], .when(configuration: .release))]),
+            swiftSettings: strict),
 
         // APNs, simulated.
         .target(
@@ -97,7 +87,8 @@ let package = Package(
         .testTarget(
             name: "SocketsTests", dependencies: ["Clocks", "Sockets", "Threads", "APNSSimulator"], swiftSettings: strict),
         .testTarget(
-            name: "StatusServerTests", dependencies: ["Clocks", "StatusServer", "Harness", "Threads"], swiftSettings: strict),
+            name: "StatusServerTests", dependencies: ["Clocks", "StatusServer", "Sockets", "Harness", "Threads"],
+            swiftSettings: strict),
         .testTarget(name: "JSONBytesTests", dependencies: ["JSONBytes"], swiftSettings: strict),
         .testTarget(
             name: "PushPoolTests", dependencies: ["Clocks", "PushPool", "APNSSimulator", "Harness"], swiftSettings: strict),

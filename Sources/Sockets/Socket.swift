@@ -46,6 +46,25 @@ public struct Socket: ~Copyable {
         setOption(CInt(IPPROTO_TCP), TCP_USER_TIMEOUT, CInt(seconds * 1000 + attoseconds / 1_000_000_000_000_000))
     }
 
+    /// The addresses of both ends; `nil` for a Unix socket and for a connection that broke.
+    public var addresses: (local: IPAddress?, peer: IPAddress?) {
+        (Self.address(descriptor, getsockname), Self.address(descriptor, getpeername))
+    }
+
+    private static func address(
+        _ descriptor: CInt, _ call: (CInt, UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> CInt
+    ) -> IPAddress? {
+        var storage = sockaddr_storage()
+        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        return withUnsafeMutableBytes(of: &storage) { raw in
+            let address = raw.baseAddress!.assumingMemoryBound(to: sockaddr.self)
+            return call(descriptor, address, &length) == 0 ? IPAddress(SocketAddress(address, length: length)) : nil
+        }
+    }
+
+    /// Ends this direction of the connection: the peer reads the end of the stream after all bytes written so far.
+    public func finishWriting() { shutdown(descriptor, CInt(SHUT_WR)) }
+
     public func read(into buffer: UnsafeMutableRawBufferPointer) -> Progress {
         while true {
             let count = recv(descriptor, buffer.baseAddress, buffer.count, 0)

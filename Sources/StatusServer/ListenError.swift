@@ -1,4 +1,18 @@
-/// Why nobody can be listened to, in the system's own words.
-public struct ListenError: Error, Sendable, Equatable, CustomStringConvertible {
-    public let description: String
+import Glibc
+public import Sockets
+public import Threads
+
+/// The reason why the server cannot start.
+public enum ListenError: Error, Sendable, Equatable, CustomStringConvertible {
+    case socket(SocketError)
+    case thread(ThreadError)
+
+    /// Without the address, which the caller knows.
+    public var description: String {
+        switch self {
+        case .socket(.system(_, let code)): String(cString: strerror(code))
+        case .socket(let error): error.description
+        case .thread(let error): error.description
+        }
+    }
 }

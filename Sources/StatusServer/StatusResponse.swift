@@ -1,4 +1,4 @@
-/// What is said to one request.
+/// The response to one request.
 public struct StatusResponse: Sendable, Equatable {
     public var status: Int
     public var contentType: String
@@ -12,5 +12,35 @@ public struct StatusResponse: Sendable, Equatable {
 
     public init(status: Int = 200, contentType: String = "text/plain; charset=utf-8", text: String) {
         self.init(status: status, contentType: contentType, body: Array(text.utf8))
+    }
+
+    /// The bytes on the wire (RFC 9112, section 4). `nosniff` and `no-store` keep a browser from guessing a type and from caching.
+    func encoded(withBody: Bool) -> [UInt8] {
+        let allow = status == 405 ? "Allow: GET, HEAD\r\n" : ""
+        let head = """
+            HTTP/1.1 \(status) \(reason)\r
+            Content-Type: \(contentType)\r
+            Content-Length: \(body.count)\r
+            Cache-Control: no-store\r
+            X-Content-Type-Options: nosniff\r
+            Server: \(StatusServer.name)\r
+            \(allow)Connection: close\r
+            \r
+
+            """
+        return Array(head.utf8) + (withBody ? body : [])
+    }
+
+    private var reason: String {
+        switch status {
+        case 200: "OK"
+        case 400: "Bad Request"
+        case 404: "Not Found"
+        case 405: "Method Not Allowed"
+        case 413: "Content Too Large"
+        case 421: "Misdirected Request"
+        case 503: "Service Unavailable"
+        default: ""
+        }
     }
 }

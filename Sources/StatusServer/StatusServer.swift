@@ -1,71 +1,78 @@
-import Glibc
-import NIOCore
-import NIOHTTP1
-import NIOPosix
-import Synchronization
+internal import Sockets
+internal import Threads
 
-/// A small HTTP server on a thread of its own, for people and monitoring programs: GET and HEAD, one request a connection.
+/// A small HTTP/1.1 server on one thread of its own, for people and monitoring programs: GET and HEAD, one request a connection.
 ///
-/// It believes nobody: whoever sends too much, too slowly or too often is cut off, and costs the rest of the process nothing.
+/// It trusts no client: each one is limited in bytes, time and connections, and costs the rest of the process nothing.
 public final class StatusServer: Sendable {
-    /// What one client, and all of them, may have.
     public struct Limits: Sendable {
-        /// Request line, headers and body together.
+        /// Bytes of request line, headers and body together. Browsers send less than 2 KiB, with cookies of other ports up to 8 KiB.
         public var requestBytes = 16 << 10
+        /// Open connections of all clients together: each costs a descriptor, of which the daemon needs some itself.
         public var connections = 64
-        /// From the connection's start to its end.
+        /// From the start of a connection to its end. A response takes 2 s at most, if Redis does not respond.
         public var patience = Duration.seconds(10)
+        /// The path that is served first, so that many other requests do not fail a liveness probe.
+        public var urgentPath = "/healthz"
 
         public init() {}
     }
 
-    /// The Server header of every answer to a request: who finds the port taken can tell by whom.
+    /// The `Server` header of every response: `gaplessd check` recognises by it which program has a port.
     public static let name = "gaplessd"
+    /// Connections that the kernel holds until they are accepted.
+    private static let backlog: CInt = 64
 
-    /// The port that is listened at, also where any free one was asked for.
+    /// The port it listens at, also if any free one was asked for.
     public let port: Int
-    private let group: MultiThreadedEventLoopGroup
+    private let host: String
+    private let inbox = Mailbox<ServerLoop.Message>()
+    private let thread: JoinOnce
 
-    /// Listens at once. Blocks while the host's name is resolved, where it is one.
+    /// The thread's, which makes it and closes it; a closure cannot own it directly.
+    private final class Door: @unchecked Sendable {  // Only the thread takes `listener` out.
+        private var listener: Listener?
+        init(_ listener: consuming Listener) { self.listener = .some(listener) }
+        func open() -> Listener? { listener.take() }
+    }
+
+    /// Listens at once. Blocks while the host's name is resolved, if it is one.
     ///
-    /// - Parameter reply: says what is at a path; `nil` for nothing. Called on the server's thread.
+    /// - Parameters:
+    ///   - hosts: names and addresses that a request may name, beside the loopback ones and `host`.
+    ///   - reply: returns the reply to a path, `nil` if there is nothing. Called on the server's thread.
     public init(
-        host: String, port: Int, limits: Limits = Limits(), reply: @escaping @Sendable (_ path: String) -> StatusReply?
+        host: String, port: Int, hosts: [String] = [], limits: Limits = Limits(),
+        reply: @escaping @Sendable (_ path: String) -> StatusReply?
     ) throws(ListenError) {
-        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        let connections = ConnectionCount()
-        let bootstrap = ServerBootstrap(group: group)
-            .serverChannelOption(.backlog, value: 64)
-            // A port whose last connections are still in TIME_WAIT is free.
-            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    let pipeline = channel.pipeline.syncOperations
-                    try pipeline.addHandler(RequestGate(limits, connections))
-                    try pipeline.configureHTTPServerPipeline(withPipeliningAssistance: false)
-                    try pipeline.addHandler(StatusHandler(reply))
-                }
-            }
-        do {
-            let address = try SocketAddress.of(host: host, port: port)
-            let channel = try bootstrap.bind(to: address).wait()
-            self.port = channel.localAddress?.port ?? port
-            self.group = group
+        let door: Door
+        do throws(SocketError) {
+            let listener = try Listener(host: host, port: port, backlog: Self.backlog)
+            self.port = listener.port
+            door = Door(listener)
         } catch {
-            try? group.syncShutdownGracefully()
-            throw ListenError(description: (error as? IOError).map { String(cString: strerror($0.errnoCode)) } ?? "\(error)")
+            throw .socket(error)
+        }
+        self.host = host
+        do throws(ThreadError) {
+            thread = JoinOnce(
+                try OwnedThread(name: "metrics") { [inbox] in
+                    guard let listener = door.open() else { return }
+                    ServerLoop(listener, inbox, limits, HostList(hosts + [host]), reply).run()
+                })
+        } catch {
+            throw .thread(error)
         }
     }
 
-    deinit { try? group.syncShutdownGracefully() }
+    deinit { close() }
 
-    /// Ends every connection and the thread. Nothing is answered afterwards.
-    public func close() { try? group.syncShutdownGracefully() }
-}
+    /// Changes the names and addresses that a request may name.
+    public func allow(hosts: [String]) { inbox.send(.allow(HostList(hosts + [host]))) }
 
-extension SocketAddress {
-    fileprivate static func of(host: String, port: Int) throws -> SocketAddress {
-        if let address = try? SocketAddress(ipAddress: host, port: port) { return address }
-        return try SocketAddress.makeAddressResolvingHost(host, port: port)
+    /// Ends every connection and the thread.
+    public func close() {
+        inbox.send(.stop)
+        thread.join()
     }
 }

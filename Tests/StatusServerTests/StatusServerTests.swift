@@ -1,23 +1,29 @@
+import Clocks
 import Glibc
 import Harness
 import StatusServer
 import Testing
 import Threads
 
-@Suite("The server for people and monitoring programs")
+@Suite("The status server")
 struct StatusServerTests {
     private func server(
-        patience: Duration = .seconds(10), connections: Int = 64, host: String = "127.0.0.1", port: Int = 0
+        host: String = "127.0.0.1", port: Int = 0, hosts: [String] = [], change: (inout StatusServer.Limits) -> Void = { _ in }
     ) throws -> StatusServer {
         var limits = StatusServer.Limits()
-        limits.patience = patience
-        limits.connections = connections
-        return try StatusServer(host: host, port: port, limits: limits) { path in
+        change(&limits)
+        return try StatusServer(host: host, port: port, hosts: hosts, limits: limits) { path in
             path == "/here" ? .now(StatusResponse(contentType: "text/x", text: "It is here.")) : nil
         }
     }
 
-    @Test func `says what is at a path, whatever the query`() throws {
+    private func status(_ request: String, _ server: StatusServer) -> Int? {
+        guard let talk = HTTPTalk(port: server.port) else { return nil }
+        talk.send(request)
+        return talk.readToEnd().flatMap(HTTPTalk.Answer.init)?.status
+    }
+
+    @Test func `A path has its response, whatever the query`() throws {
         let server = try server()
         defer { server.close() }
         let answer = try #require(HTTPTalk.get("/here?now=1", port: server.port))
@@ -27,11 +33,12 @@ struct StatusServerTests {
         #expect(answer.headers["content-length"] == "11")
         #expect(answer.headers["cache-control"] == "no-store")
         #expect(answer.headers["server"] == "gaplessd")
+        #expect(answer.headers["connection"] == "close")
         #expect(HTTPTalk.get("/there", port: server.port)?.status == 404)
         #expect(HTTPTalk.get("here", port: server.port)?.status == 400)
     }
 
-    @Test func `leaves the body out for HEAD, and has no other methods than GET and HEAD`() throws {
+    @Test func `HEAD has no body, and other methods than GET and HEAD are refused`() throws {
         let server = try server()
         defer { server.close() }
         let head = try #require(HTTPTalk.get("/here", port: server.port, method: "HEAD"))
@@ -45,13 +52,11 @@ struct StatusServerTests {
         }
     }
 
-    @Test(arguments: ["rubbish\r\n\r\n", "GET /here HTTP/9.9\r\n\r\n", "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}\r\n\r\n"])
-    func `answers 400 to what is no HTTP`(bytes: String) throws {
+    @Test(arguments: ["rubbish\r\n\r\n", "GET /here HTTP/9.9\r\n\r\n", "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}"])
+    func `Bytes that are not HTTP get 400`(bytes: String) throws {
         let server = try server()
         defer { server.close() }
-        let talk = try #require(HTTPTalk(port: server.port))
-        talk.send(bytes)
-        #expect(talk.readToEnd().flatMap(HTTPTalk.Answer.init)?.status == 400)
+        #expect(status(bytes, server) == 400)
         #expect(HTTPTalk.get("/here", port: server.port)?.status == 200)
     }
 
@@ -59,26 +64,32 @@ struct StatusServerTests {
         "GET /here HTTP/1.1\r\nX: " + String(repeating: "x", count: 17 << 10), "GET /" + String(repeating: "x", count: 17 << 10),
         "POST /here HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n" + String(repeating: "x", count: 17 << 10),
     ])
-    func `hears no more than 16 KiB from anybody`(request: String) throws {
-        let server = try server(patience: .seconds(2))
+    func `A request of more than 16 KiB gets 413`(request: String) throws {
+        let server = try server()
         defer { server.close() }
-        let talk = try #require(HTTPTalk(port: server.port))
-        talk.send(request)
-        #expect(talk.readToEnd().flatMap(HTTPTalk.Answer.init)?.status == 413)
+        #expect(status(request, server) == 413)
         #expect(HTTPTalk.get("/here", port: server.port)?.status == 200)
     }
 
-    @Test func `hears one request a connection`() throws {
+    @Test func `A connection serves one request`() throws {
         let server = try server()
         defer { server.close() }
         let talk = try #require(HTTPTalk(port: server.port))
-        talk.send("GET /here HTTP/1.1\r\nHost: a\r\n\r\nGET /here HTTP/1.1\r\nHost: a\r\n\r\n")
+        talk.send("GET /here HTTP/1.1\r\nHost: localhost\r\n\r\nGET /here HTTP/1.1\r\nHost: localhost\r\n\r\n")
         let text = try #require(talk.readToEnd())
         #expect(text.split(separator: "It is here.", omittingEmptySubsequences: false).count == 2)
     }
 
-    @Test func `cuts off who takes too long`() throws {
-        let server = try server(patience: .milliseconds(200))
+    @Test func `A request may arrive byte by byte`() throws {
+        let server = try server()
+        defer { server.close() }
+        let talk = try #require(HTTPTalk(port: server.port))
+        for character in "GET /here HTTP/1.1\r\nHost: localhost\r\n\r\n" { talk.send(String(character)) }
+        #expect(talk.readToEnd()?.hasSuffix("It is here.") == true)
+    }
+
+    @Test func `A client that takes too long is disconnected`() throws {
+        let server = try server { $0.patience = .milliseconds(200) }
         defer { server.close() }
         let (silent, slow) = (try #require(HTTPTalk(port: server.port)), try #require(HTTPTalk(port: server.port)))
         slow.send("GET /here HTTP/1.1\r\nX-")
@@ -86,17 +97,17 @@ struct StatusServerTests {
         #expect(silent.readToEnd() == "")
     }
 
-    @Test func `lets no more in than its limit, and others once there is room`() throws {
-        let server = try server(connections: 2)
+    @Test func `A client that holds every connection loses its oldest one to the next request`() throws {
+        let server = try server { $0.connections = 2 }
         defer { server.close() }
-        var idle: [HTTPTalk?] = [HTTPTalk(port: server.port), HTTPTalk(port: server.port)]
-        #expect(HTTPTalk.get("/here", port: server.port) == nil)
-        idle[0] = nil
-        #expect(waitUntil { HTTPTalk.get("/here", port: server.port)?.status == 200 })
-        #expect(idle[1] != nil)
+        let (oldest, second) = (try #require(HTTPTalk(port: server.port)), try #require(HTTPTalk(port: server.port)))
+        #expect(HTTPTalk.get("/here", port: server.port)?.status == 200)
+        #expect(oldest.readToEnd() == "")
+        second.send("GET /here HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        #expect(second.readToEnd()?.hasSuffix("It is here.") == true)
     }
 
-    @Test func `waits for an answer from elsewhere as long as it is told, and no longer`() throws {
+    @Test func `A response from another thread is awaited within its time, and replaced after it`() throws {
         let held = Locked<[@Sendable (StatusResponse) -> Void]>([])
         let server = try StatusServer(host: "127.0.0.1", port: 0) { path in
             .later(
@@ -112,16 +123,37 @@ struct StatusServerTests {
         #expect(HTTPTalk.get("/soon", port: server.port)?.body == "soon")
     }
 
-    @Test func `says why it cannot listen, and listens where another has just been`() throws {
+    @Test func `A response larger than the socket's buffer arrives whole`() throws {
+        let server = try StatusServer(host: "127.0.0.1", port: 0) { _ in
+            .now(StatusResponse(text: String(repeating: "x", count: 8 << 20)))
+        }
+        defer { server.close() }
+        #expect(HTTPTalk.get("/", port: server.port)?.body.utf8.count == 8 << 20)
+    }
+
+    @Test func `Only allowed hosts get a response`() throws {
+        let server = try server(hosts: ["metrics.example"])
+        defer { server.close() }
+        func status(_ host: String) -> Int? { self.status("GET /here HTTP/1.1\r\nHost: \(host)\r\n\r\n", server) }
+        #expect(status("127.0.0.1:\(server.port)") == 200)
+        #expect(status("metrics.example") == 200)
+        #expect(status("rebound.example") == 421)
+        #expect(self.status("GET /here HTTP/1.1\r\n\r\n", server) == 400)
+        server.allow(hosts: ["rebound.example"])
+        #expect(status("rebound.example") == 200)
+        #expect(status("metrics.example") == 421)
+    }
+
+    @Test func `An address in use is an error, and is free again after close`() throws {
         let first = try server()
         #expect(HTTPTalk.get("/here", port: first.port)?.status == 200)
-        #expect(throws: ListenError.self) { _ = try server(port: first.port) }
-        do { _ = try server(port: first.port) } catch let fault as ListenError {
-            #expect(fault.description == "Address already in use")
+        func why(_ host: String, _ port: Int) -> String? {
+            do { _ = try server(host: host, port: port) } catch { return "\(error)" }
+            return nil
         }
-        do { _ = try server(host: "192.0.2.1") } catch let fault as ListenError {
-            #expect(fault.description == "Cannot assign requested address")
-        }
+        #expect(why("127.0.0.1", first.port) == "Address already in use")
+        #expect(why("192.0.2.1", 0) == "Cannot assign requested address")
+        first.close()
         first.close()
         #expect(HTTPTalk(port: first.port) == nil)
         let second = try server(port: first.port)
@@ -130,7 +162,7 @@ struct StatusServerTests {
     }
 
     @Test(.enabled(if: !File.read("/proc/net/if_inet6").isEmpty, "there is no IPv6 here"))
-    func `listens by IPv6, too`() throws {
+    func `It listens at IPv6 addresses, too`() throws {
         let server = try server(host: "::1")
         defer { server.close() }
         #expect(HTTPTalk.get("/here", port: server.port, isIPv6: true)?.status == 200)

@@ -1,14 +1,12 @@
 import Clocks
-import Glibc
-import Sockets
 import StatusServer
 import Threads
 
-/// Everything behind `metrics_listen`: who listens, and what is where. The dispatcher's thread alone has it.
+/// The endpoint of `metrics_listen`: its server and its connection to Redis. Used on the dispatcher's thread only.
 ///
-/// Without the setting there is no thread, no socket, and nothing to tell.
+/// Without the setting there is no thread and no socket.
 final class MetricsEndpoint {
-    private struct Post {
+    private struct Service {
         var address: HostAndPort
         var server: StatusServer
         var readings: RedisReadings
@@ -17,65 +15,71 @@ final class MetricsEndpoint {
     let board = ProcessBoard()
     private let log: Log
     private let started = WallClock.now()
-    private var post: Post?
+    private var service: Service?
 
     init(log: Log) { self.log = log }
 
-    /// Whether anybody listens.
-    var isOpen: Bool { post != nil }
+    var isOpen: Bool { service != nil }
 
-    /// Listens where the settings say: the old place is left once the new one is had, so that a fault changes nothing. Where the old one
-    /// may be what stands in the way, with the same port at another address, it makes room, and is taken again after a fault.
+    /// Listens at the address of the settings. The old server closes after the new one listens, so that an error changes nothing. If
+    /// both have the same port, the old one may be in the way: it closes first, and listens again after an error.
     func follow(_ configuration: Configuration) throws(SettingsError) {
-        let address = configuration.settings.metricsListen
-        if let post, post.address == address { return post.readings.adopt(configuration.settings, tls: configuration.redisTLS) }
-        guard let address else { return close() }
+        let settings = configuration.settings
+        if let service, service.address == settings.metricsListen {
+            return service.readings.adopt(settings, tls: configuration.redisTLS)
+        }
+        guard let address = settings.metricsListen else { return close() }
         let readings: RedisReadings
         do throws(ThreadError) {
-            readings = try RedisReadings(configuration.settings, tls: configuration.redisTLS)
-            // SwiftNIO's way of not getting its thread would be to end the process.
-            try OwnedThread(name: "metrics") {}.join()
+            readings = try RedisReadings(settings, tls: configuration.redisTLS)
         } catch {
-            throw SettingsError(key: "metrics_listen", problem: "cannot be served: \(error)", remedy: "")
+            throw Self.cannotServe(error)
         }
-        let old = post
+        let old = service
         let isInTheWay = old?.server.port == address.port
         if isInTheWay { old?.server.close() }
         do {
             let server = try listen(at: address, readings)
             old?.readings.stop()
             if !isInTheWay { old?.server.close() }
-            post = Post(address: address, server: server, readings: readings)
+            service = Service(address: address, server: server, readings: readings)
             log.info("Metrics are at http://\(HostAndPort(address.host, server.port).text)/metrics.")
         } catch {
             readings.stop()
             if isInTheWay { restore() }
-            throw SettingsError(cannotListenAt: address, error.description)
+            switch error {
+            case .thread(let error): throw Self.cannotServe(error)
+            case .socket: throw SettingsError(cannotListenAt: address, error.description)
+            }
         }
     }
 
-    private func listen(at address: HostAndPort, _ readings: RedisReadings) throws(ListenError) -> StatusServer {
-        let desk = MetricsRouter(board: board, readings: readings, log: log, started: started)
-        return try StatusServer(host: address.host, port: address.port) { desk.reply(to: $0) }
+    private static func cannotServe(_ error: ThreadError) -> SettingsError {
+        SettingsError(key: "metrics_listen", problem: "cannot be served: \(error)", remedy: "")
     }
 
-    /// Listens again where it did.
+    private func listen(at address: HostAndPort, _ readings: RedisReadings) throws(ListenError) -> StatusServer {
+        let router = MetricsRouter(board: board, readings: readings, log: log, started: started)
+        return try StatusServer(host: address.host, port: address.port) { router.reply(to: $0) }
+    }
+
+    /// Listens at the old address again.
     private func restore() {
-        guard let old = post else { return }
+        guard let old = service else { return }
         do throws(ListenError) {
-            post?.server = try listen(at: HostAndPort(old.address.host, old.server.port), old.readings)
+            service?.server = try listen(at: HostAndPort(old.address.host, old.server.port), old.readings)
         } catch {
-            log.error("Metrics are gone: \(old.address.text) cannot be listened at again (\(error)).")
-            post = nil
+            log.error("Metrics endpoint lost: cannot re-bind \(old.address.text) (\(error)).")
+            service = nil
             old.readings.stop()
         }
     }
 
     func close() {
-        guard let post else { return }
-        self.post = nil
-        post.readings.stop()
-        post.server.close()
+        guard let service else { return }
+        self.service = nil
+        service.readings.stop()
+        service.server.close()
     }
 }
 

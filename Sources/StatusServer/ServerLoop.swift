@@ -1,0 +1,125 @@
+internal import Clocks
+internal import Sockets
+internal import Threads
+
+/// Accepts and serves the connections of one listener. The server's thread owns everything in it.
+struct ServerLoop: ~Copyable {
+    enum Message: Sendable {
+        case respond(connection: Int, StatusResponse)
+        case allow(HostList)
+        case stop
+    }
+
+    /// Pause after an accept(2) that found no free descriptor or memory: the waiting connection keeps the listener readable.
+    private static let acceptPause = Duration.milliseconds(100)
+    /// Bytes of one read, and so of one connection's turn.
+    private static let readBytes = 4 << 10
+
+    private let listener: Listener
+    private let inbox: Mailbox<Message>
+    private let limits: StatusServer.Limits
+    private let reply: @Sendable (String) -> StatusReply?
+    private var hosts: HostList
+    private var connections: [HTTPConnection] = []
+    private var nextID = 0
+    private var acceptsAgain: Instant?
+    private var poller = Poller()
+    private var buffer = [UInt8](repeating: 0, count: readBytes)
+
+    init(
+        _ listener: consuming Listener, _ inbox: Mailbox<Message>, _ limits: StatusServer.Limits, _ hosts: HostList,
+        _ reply: @escaping @Sendable (String) -> StatusReply?
+    ) {
+        self.listener = listener
+        self.inbox = inbox
+        self.limits = limits
+        self.hosts = hosts
+        self.reply = reply
+    }
+
+    consuming func run() {
+        while true {
+            let ready = sleep()
+            for message in inbox.drain() {
+                switch message {
+                case .respond(let id, let response): connections.first { $0.id == id }?.send(response)
+                case .allow(let hosts): self.hosts = hosts
+                case .stop: return
+                }
+            }
+            serve(ready)
+            let now = Instant.now
+            for connection in connections { connection.tick(now: now) }
+            connections.removeAll { $0.phase == .closed }
+            accept(now: now)
+        }
+    }
+
+    /// Sleeps until there is something to do. Returns the connections that are ready.
+    private mutating func sleep() -> [HTTPConnection] {
+        poller.reset()
+        poller.add(inbox.wakeDescriptor, for: .read)
+        poller.add(listener.descriptor, for: acceptsAgain == nil ? .read : [])
+        for connection in connections { poller.add(connection.descriptor, for: connection.interest) }
+        var timer = Earliest(acceptsAgain)
+        for connection in connections { timer.consider(connection.deadline) }
+        poller.wait(until: timer.instant)
+        return connections.indices.filter { !poller.readiness(at: $0 + 2).isEmpty }.map { connections[$0] }
+    }
+
+    private mutating func serve(_ ready: [HTTPConnection]) {
+        var requests: [(HTTPConnection, HTTPRequestHead)] = []
+        for connection in ready {
+            switch connection.phase {
+            case .reading, .lingering:
+                if let head = connection.receive(into: &buffer) { requests.append((connection, head)) }
+            case .writing: connection.flush()
+            // Asked for nothing, the descriptor is ready only if the connection broke.
+            case .waiting: connection.close()
+            case .closed: break
+            }
+        }
+        for (connection, head) in requests where head.path == limits.urgentPath { respond(connection, to: head) }
+        for (connection, head) in requests where head.path != limits.urgentPath { respond(connection, to: head) }
+    }
+
+    private func respond(_ connection: HTTPConnection, to head: HTTPRequestHead) {
+        if let refusal = hosts.refusal(of: head, local: connection.local) ?? Self.refusal(of: head) {
+            return connection.send(refusal)
+        }
+        switch reply(head.path) {
+        case nil: connection.send(StatusResponse(status: 404, text: "There is nothing at this path.\n"))
+        case .now(let response): connection.send(response)
+        case .later(let patience, let begin, let otherwise):
+            connection.wait(until: .now + patience, otherwise: otherwise)
+            begin { [inbox, id = connection.id] response in inbox.send(.respond(connection: id, response)) }
+        }
+    }
+
+    private static func refusal(of head: HTTPRequestHead) -> StatusResponse? {
+        if head.method != "GET" && head.method != "HEAD" {
+            return StatusResponse(status: 405, text: "Only GET and HEAD are allowed.\n")
+        }
+        return head.path.hasPrefix("/") ? nil : StatusResponse(status: 400, text: "The request has no path.\n")
+    }
+
+    private mutating func accept(now: Instant) {
+        if let at = acceptsAgain, now < at { return }
+        acceptsAgain = nil
+        do throws(SocketError) {
+            // More than the limit would only evict each other; the others wait in the backlog for the next turn.
+            for _ in 0..<limits.connections {
+                guard let socket = try listener.acceptNext() else { return }
+                if connections.count >= limits.connections,
+                    let victim = ConnectionShare.victim(of: connections.map(ConnectionShare.init))
+                {
+                    connections.remove(at: victim).close()
+                }
+                nextID += 1
+                connections.append(HTTPConnection(id: nextID, socket, limits, now: now))
+            }
+        } catch {
+            acceptsAgain = now + Self.acceptPause
+        }
+    }
+}
