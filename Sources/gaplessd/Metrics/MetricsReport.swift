@@ -1,27 +1,28 @@
 import Clocks
 import RedisQueue
 
-/// What `/metrics` says, in docs/metrics.md's order: what Redis knows of each list, then what this process knows of itself.
+/// The text of `/metrics`, in the order of docs/metrics.md: the figures of each list from Redis, then those of this process.
 struct MetricsReport {
     private var metrics = PrometheusText()
 
     /// - Parameters:
-    ///   - notice: the dispatcher's last; `nil` before its first.
-    ///   - now: for what changed since that notice.
+    ///   - notice: the dispatcher's latest; `nil` before its first.
+    ///   - now: the base of all ages; the notice may be a second old.
     init(
         _ reading: RedisReading, _ notice: ProcessBoard.Notice?, _ system: SystemFacts, droppedLines: Int,
         now: Instant, wallClock: WallClock
     ) {
         addQueues(reading)
         metrics.add(
-            "gapless_redis_up", .gauge, "Whether Redis told this scrape of the lists.", [.init(reading.fault == nil ? 1 : 0)])
+            "gapless_redis_up", .gauge, "Whether Redis returned the figures of the lists for this scrape.",
+            [.init(reading.fault == nil ? 1 : 0)])
         if let notice {
             addConnections(notice, now, wallClock)
             addWorker(notice.snapshot)
             addApps(notice.snapshot.apps)
             metrics.add(
                 "gapless_dispatcher_idle_seconds", .gauge,
-                "Since the daemon's main loop last told of itself; above 10 it is stuck.",
+                "Seconds since the main loop last reported; above 10 means stalled.",
                 [.init(seconds: (now - notice.at) / .seconds(1))])
         }
         addProcess(system, droppedLines)
@@ -33,10 +34,10 @@ struct MetricsReport {
 
     private mutating func addQueues(_ reading: RedisReading) {
         let gauges: [(String, String, (QueueStatus) -> Int)] = [
-            ("backlog", "Jobs that wait in the list.", \.backlog),
+            ("backlog", "Jobs waiting in the list.", \.backlog),
             ("in_flight", "Jobs that workers have claimed and not settled.", \.inFlight),
-            ("delayed", "Retries and not_before jobs that wait for their time.", \.delayed),
-            ("recovered", "Jobs of dead workers on their way back.", \.recovered),
+            ("delayed", "Retries and not_before jobs that are not due yet.", \.delayed),
+            ("recovered", "Jobs of dead workers that wait for a new claim.", \.recovered),
             ("dead", "Dead letters.", \.dead),
             ("feedback", "Entries of the feedback list.", \.feedback),
             ("workers", "Live workers.", { $0.workers.count }),
@@ -59,7 +60,8 @@ struct MetricsReport {
             "gapless_redis_connected", .gauge, "Whether this worker's own connections to Redis are up.",
             lists.map { .init($0.isConnected ? 1 : 0, ("queue", $0.name)) })
         metrics.add(
-            "gapless_redis_last_contact_timestamp_seconds", .gauge, "When Redis last confirmed that this worker lives.",
+            "gapless_redis_last_contact_timestamp_seconds", .gauge,
+            "When Redis last confirmed this worker's lease, in Unix seconds.",
             lists.compactMap { list in
                 let since = list.sinceContact.map { ($0 + (now - notice.at)) / .seconds(1) }
                 return since.map { .init(seconds: wallClock.seconds - $0, ("queue", list.name)) }
@@ -67,8 +69,9 @@ struct MetricsReport {
     }
 
     private mutating func addWorker(_ snapshot: ProcessSnapshot) {
-        metrics.add("gapless_worker_in_flight", .gauge, "Jobs that this process holds.", [.init(snapshot.inFlight)])
-        metrics.add("gapless_worker_draining", .gauge, "Whether this process is stopping.", [.init(snapshot.isLeaving ? 1 : 0)])
+        metrics.add(
+            "gapless_worker_in_flight", .gauge, "Jobs that this process has claimed and not settled.", [.init(snapshot.inFlight)])
+        metrics.add("gapless_worker_draining", .gauge, "Whether this process is draining.", [.init(snapshot.isLeaving ? 1 : 0)])
         let counters = snapshot.counters
         let totals: [(String, Int)] = [
             ("claimed", counters.claimed), ("sent", counters.sent), ("retried", counters.retried), ("resent", counters.resent),
@@ -77,7 +80,7 @@ struct MetricsReport {
         ]
         for (name, total) in totals {
             metrics.add(
-                "gapless_worker_\(name)_total", .counter, "As gapless_\(name)_total, of this process alone since its start.",
+                "gapless_worker_\(name)_total", .counter, "Same as gapless_\(name)_total, but of this process since its start.",
                 [.init(total)])
         }
     }
@@ -87,7 +90,7 @@ struct MetricsReport {
             metrics.add(name, .gauge, help, apps.compactMap(value))
         }
         add("gapless_sessions_open", "Open HTTP/2 sessions to APNs.") { .init($0.sessions, ("app", $0.label)) }
-        add("gapless_streams_capacity", "Streams that the open sessions can have open in all.") {
+        add("gapless_streams_capacity", "Streams that all open sessions together allow.") {
             .init($0.capacity, ("app", $0.label))
         }
         add("gapless_streams_in_use", "Pushes on the wire.") { .init($0.streams, ("app", $0.label)) }
@@ -97,12 +100,12 @@ struct MetricsReport {
             apps.flatMap { app in
                 HoldReason.kinds.map { .init(app.hold?.kind == $0 ? 1 : 0, ("app", app.label), ("reason", $0)) }
             })
-        add("gapless_certificate_expiry_timestamp_seconds", "When the app's certificate expires.") { app in
+        add("gapless_certificate_expiry_timestamp_seconds", "When the app's certificate expires, in Unix seconds.") { app in
             app.certificateExpires.map { .init($0, ("app", app.label)) }
         }
         add(
             "gapless_provider_token_age_seconds",
-            "Age of the app's provider token; the next push that finds it 50 minutes old has a new one made."
+            "Age of the app's provider token; the first push after 50 minutes renews it."
         ) { app in
             app.tokenAge.map { .init(seconds: $0 / .seconds(1), ("app", app.label)) }
         }
@@ -114,7 +117,7 @@ struct MetricsReport {
         metrics.add(
             "process_start_time_seconds", .gauge, "When this process started, in Unix seconds.",
             [.init(seconds: system.started)])
-        metrics.add("process_resident_memory_bytes", .gauge, "Memory that is resident.", [.init(system.residentBytes)])
+        metrics.add("process_resident_memory_bytes", .gauge, "Resident memory.", [.init(system.residentBytes)])
         metrics.add(
             "process_cpu_seconds_total", .counter, "Processor time used, user and system.",
             [.init(seconds: system.processorSeconds)])
@@ -124,18 +127,18 @@ struct MetricsReport {
 extension Counter {
     fileprivate var help: String {
         switch self {
-        case .claimed: "Jobs claimed from the list; one that comes back is counted again."
+        case .claimed: "Jobs claimed from the list; a job that returns is counted again."
         case .sent: "Pushes that APNs accepted."
         case .retried: "Counted retries."
-        case .postponed: "Jobs claimed before their not_before."
-        case .dead: "Jobs that became dead letters, expired ones not among them."
-        case .expired: "Jobs that became dead letters as too late."
-        case .released: "Jobs that went back to the list, as they were or cut into one for each device."
+        case .postponed: "Jobs delayed uncounted: not_before, a paused token, or a request that APNs refused unprocessed."
+        case .dead: "Jobs that became dead letters, except expired ones."
+        case .expired: "Jobs that became dead letters because their deadline had passed."
+        case .released: "Jobs returned to the list, unchanged or split by device."
         case .recovered: "Jobs taken over from dead workers."
-        case .resent: "Resends that used up no retry."
-        case .fenced: "Workers that were taken for dead and came back."
-        case .maybeDuplicate: "Pushes that APNs may have had twice."
-        case .trimmed: "Dead letters dropped for redis_dead_letter_max."
+        case .resent: "Uncounted resends."
+        case .fenced: "Workers that were declared dead and came back."
+        case .maybeDuplicate: "Pushes that APNs may have received twice."
+        case .trimmed: "Dead letters dropped because of redis_dead_letter_max."
         }
     }
 }

@@ -1,12 +1,9 @@
 import Clocks
-import Glibc
-import Sockets
 import StatusServer
-import Threads
 
-/// What is at which path. Any thread.
+/// Maps each path to its response. Used by any thread.
 struct MetricsRouter: Sendable {
-    /// For Redis; then the answer goes out with what the process knows itself.
+    /// The time that Redis has to respond. After it the response contains only the process's own figures.
     private static let patience = Duration.seconds(2)
 
     private let board: ProcessBoard
@@ -29,15 +26,15 @@ struct MetricsRouter: Sendable {
         }
     }
 
-    private func later(_ answer: @escaping @Sendable (RedisReading) -> StatusResponse) -> StatusReply {
+    private func later(_ response: @escaping @Sendable (RedisReading) -> StatusResponse) -> StatusReply {
         .later(
-            patience: Self.patience, begin: { done in readings.read { done(answer($0)) } },
-            otherwise: { answer(RedisReading(taken: .now, fault: "no answer within \(Self.patience.roundedSeconds) s")) })
+            patience: Self.patience, begin: { done in readings.read { done(response($0)) } },
+            otherwise: { response(RedisReading(taken: .now, fault: "no response within \(Self.patience.roundedSeconds) s")) })
     }
 
     private var health: StatusResponse {
         Readiness.isAlive(board.latest, started: opened, now: .now)
-            ? StatusResponse(text: "ok\n") : StatusResponse(status: 503, text: "the dispatcher does not turn\n")
+            ? StatusResponse(text: "ok\n") : StatusResponse(status: 503, text: "dispatcher loop stalled\n")
     }
 
     private var readiness: StatusResponse {

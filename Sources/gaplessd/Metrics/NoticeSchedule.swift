@@ -1,6 +1,6 @@
 import Clocks
 
-/// When the dispatcher tells of itself: at once, but not more often than ten times a second, and not less than once.
+/// When the dispatcher publishes its snapshot: at once, but at most ten times a second and at least once a second.
 struct NoticeSchedule: Equatable {
     static let least = Duration.milliseconds(100)
     static let most = Duration.seconds(1)
@@ -8,7 +8,7 @@ struct NoticeSchedule: Equatable {
     private var last: Instant?
     private var hasMore = false
 
-    /// The dispatcher has turned. Whether it is to tell.
+    /// Records a turn of the dispatcher. Returns whether to publish now.
     mutating func turned(now: Instant) -> Bool {
         if let last, now - last < Self.least {
             hasMore = true
@@ -19,6 +19,6 @@ struct NoticeSchedule: Equatable {
         return true
     }
 
-    /// When it wants another turn.
+    /// The next turn that is needed only to publish.
     var deadline: Instant? { last.map { $0 + (hasMore ? Self.least : Self.most) } }
 }

@@ -1,7 +1,7 @@
 import Clocks
 import Threads
 
-/// Where the dispatcher leaves what it knows of itself, for whoever looks.
+/// The last snapshot of the dispatcher, for the threads of the metrics endpoint.
 final class ProcessBoard: Sendable {
     struct Notice: Sendable {
         var snapshot: ProcessSnapshot
@@ -14,6 +14,6 @@ final class ProcessBoard: Sendable {
         notice.withLock { $0 = Notice(snapshot: snapshot, at: now) }
     }
 
-    /// `nil` until the dispatcher has turned once.
+    /// `nil` before the dispatcher's first turn.
     var latest: Notice? { notice.withLock { $0 } }
 }

@@ -1,13 +1,12 @@
 import Clocks
-import Threads
 
-/// What the daemon knows of itself at one moment.
+/// The state of the daemon at one moment.
 struct ProcessSnapshot: Sendable, Equatable {
     struct App: Sendable, Equatable {
-        /// `nil` is the app of the top level.
+        /// `nil` for the app of the top level.
         var name: String?
         var sessions = 0
-        /// Streams that the open sessions can have open in all.
+        /// Streams that all open sessions together allow.
         var capacity = 0
         /// Jobs that this process holds for the app.
         var held = 0
@@ -18,21 +17,21 @@ struct ProcessSnapshot: Sendable, Equatable {
         var certificateExpires: Int64?
         var tokenAge: Duration?
 
-        /// In labels and sentences, as `check` says it.
+        /// The name in labels and sentences, as in the output of `check`.
         var label: String { name ?? "(top level)" }
     }
 
     struct List: Sendable, Equatable {
         var name: String
         var isConnected = false
-        /// Whether this worker's lease may have run out.
+        /// Whether this worker's lease may have expired.
         var isInDoubt = false
-        /// Since Redis last confirmed that this worker lives; `nil` before the first time.
+        /// Time since Redis last confirmed this worker's lease; `nil` before the first time.
         var sinceContact: Duration?
     }
 
     var isLeaving = false
-    /// Claimed and not settled.
+    /// Jobs claimed and not settled.
     var inFlight = 0
     /// Since this process started.
     var counters = Counters()

@@ -1,4 +1,4 @@
-/// Metrics as Prometheus reads them: its text format 0.0.4 ("Exposition formats", prometheus.io/docs).
+/// Metrics in Prometheus' text format 0.0.4 ("Exposition formats", prometheus.io/docs).
 struct PrometheusText {
     static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -13,7 +13,7 @@ struct PrometheusText {
             self.labels = labels
         }
 
-        /// Seconds to the millisecond: what a person reads, and what no clock here betters.
+        /// Seconds, rounded to the millisecond.
         init(seconds: Double, _ labels: (String, String)...) {
             value = "\((seconds * 1000).rounded() / 1000)"
             self.labels = labels
@@ -22,7 +22,7 @@ struct PrometheusText {
 
     private(set) var text = ""
 
-    /// One metric with all its samples. Without any there is nothing to say of it.
+    /// Adds a metric with all its samples. A metric without samples is left out.
     mutating func add(_ name: String, _ kind: Kind, _ help: String, _ samples: [Sample]) {
         if samples.isEmpty { return }
         text += "# HELP \(name) \(Self.escape(help, quotes: false))\n# TYPE \(name) \(kind.rawValue)\n"
@@ -32,7 +32,7 @@ struct PrometheusText {
         }
     }
 
-    /// A backslash and a line break in any text, and the quote in a label's value.
+    /// Escapes backslash and line break, and the quote in a label's value.
     private static func escape(_ text: String, quotes: Bool) -> String {
         guard text.utf8.contains(where: { $0 == 0x5C || $0 == 0x0A || $0 == 0x22 }) else { return text }
         var escaped = ""

@@ -1,30 +1,30 @@
 import Clocks
 import Threads
 
-/// Whether this process lives, and whether it can do its work: `/healthz` and `/readyz`.
+/// The rules of `/healthz` and `/readyz`.
 enum Readiness {
-    /// A dispatcher that has told nothing for so long is stuck: it turns at least once a second.
+    /// A dispatcher that has published nothing for this long is stalled: it publishes at least once a second.
     static let patience = Duration.seconds(10)
 
-    /// - Parameter started: since when there is to be a first notice.
+    /// - Parameter started: the start of the wait for the first notice.
     static func isAlive(_ notice: ProcessBoard.Notice?, started: Instant, now: Instant) -> Bool {
         now - (notice?.at ?? started) < patience
     }
 
-    /// Why pushes do not go out, one sentence each; empty where all is well.
+    /// Returns one sentence for each reason why pushes are not sent.
     static func faults(_ notice: ProcessBoard.Notice?, now: Instant) -> [String] {
         guard let notice else { return ["starting"] }
         let snapshot = notice.snapshot
         var faults: [String] = []
         if now - notice.at >= patience {
-            faults.append("the dispatcher has not turned for \((now - notice.at).roundedSeconds) s")
+            faults.append("dispatcher loop stalled for \((now - notice.at).roundedSeconds) s")
         }
-        if snapshot.isLeaving { faults.append("stopping: nothing new is claimed") }
+        if snapshot.isLeaving { faults.append("stopping: no new jobs are claimed") }
         for list in snapshot.lists {
             if !list.isConnected {
                 faults.append("list \(list.name.printable): no connection to Redis")
             } else if list.isInDoubt {
-                faults.append("list \(list.name.printable): no word from Redis for most of the lease")
+                faults.append("list \(list.name.printable): Redis has not responded for most of the lease")
             }
         }
         for app in snapshot.apps {

@@ -1,22 +1,21 @@
 import Clocks
 import RedisQueue
-import Threads
 
-/// What Redis knew of all lists at about one moment, or why it did not say.
+/// The state of all lists in Redis at about one moment, or the reason why it is unknown.
 struct RedisReading: Sendable {
     struct List: Sendable {
         var name: String
         var status: QueueStatus
-        /// Pushes that all workers together sent per second, since the reading before.
+        /// Pushes per second of all workers together since the previous reading.
         var sentPerSecond: Double?
     }
 
     var taken: Instant
     var lists: [List] = []
-    /// Why there are no lists; `nil` where there are.
+    /// The reason why there are no lists.
     var fault: String?
 
-    /// The rates need two readings.
+    /// Sets the rates, which need two readings.
     mutating func measure(since before: RedisReading?) {
         guard let before else { return }
         let seconds = (taken - before.taken) / .seconds(1)

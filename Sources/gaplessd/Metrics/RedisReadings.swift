@@ -3,13 +3,14 @@ import RedisQueue
 import Sockets
 import Threads
 
-/// Reads the lists' state for whoever looks, at most once a second, on a thread of its own: a Redis that hangs keeps nobody
-/// waiting but this thread.
+/// Reads the state of the lists on request, at most once a second, on a thread of its own: a Redis that hangs blocks only this thread.
 final class RedisReadings: Sendable {
-    /// A reading serves everybody for so long.
+    /// A reading serves all requests for this long.
     static let lifetime = Duration.seconds(1)
-    /// For a dial, and for an answer.
+    /// The limit of a dial and of a reply.
     private static let timeout = Duration.seconds(1)
+    /// How long `stop` waits for a thread that is waiting for Redis.
+    private static let closingTimeout = Duration.milliseconds(100)
 
     typealias Receiver = @Sendable (RedisReading) -> Void
 
@@ -21,20 +22,15 @@ final class RedisReadings: Sendable {
         var isStopped = false
     }
 
-    /// Only the one caller that stopped it touches the thread.
-    private final class Handle: @unchecked Sendable {
-        var thread: OwnedThread?
-    }
-
     private let state: Locked<State>
-    private let wakeUp = WakeUp()
-    private let finished = WakeUp()
-    private let handle = Handle()
+    private let wakeUp: WakeUp
+    private let thread: JoinOnce
 
     init(_ settings: Settings, tls: TLSContext?) throws(ThreadError) {
-        state = Locked(State(settings: Self.queue(settings), tls: tls))
+        let (state, wakeUp) = (Locked(State(settings: Self.queue(settings), tls: tls)), WakeUp())
         let lists = settings.lists
-        handle.thread = try OwnedThread(name: "metrics redis") { [self] in run(lists) }
+        thread = try JoinOnce(name: "metrics redis") { Self.run(lists, state, wakeUp) }
+        (self.state, self.wakeUp) = (state, wakeUp)
     }
 
     private static func queue(_ settings: Settings) -> QueueSettings {
@@ -43,13 +39,13 @@ final class RedisReadings: Sendable {
         return queue
     }
 
-    /// Who we are, what to trust and what to show, from the next connection on.
+    /// Uses other credentials and addresses from the next connection on.
     func adopt(_ settings: Settings, tls: TLSContext?) {
         let queue = Self.queue(settings)
         state.withLock { ($0.settings, $0.tls) = (queue, tls) }
     }
 
-    /// Hands a reading that is not older than a second to `receiver`, at once or later, from any thread.
+    /// Hands a reading that is at most one second old to `receiver`, at once or later, from any thread.
     func read(_ receiver: @escaping Receiver) {
         let known: RedisReading? = state.withLock { state in
             if let last = state.last, .now - last.taken < Self.lifetime { return last }
@@ -59,27 +55,16 @@ final class RedisReadings: Sendable {
         if let known { receiver(known) } else { wakeUp.ring() }
     }
 
-    /// The last reading, whatever its age.
-    var latest: RedisReading? { state.withLock { $0.last } }
-
-    /// Ends the thread. One that waits for Redis just now is left to end with the process.
+    /// Ends the thread. If it is waiting for Redis, it ends with the process.
     func stop() {
-        let wasRunning = state.withLock { state in
-            defer { state.isStopped = true }
-            return !state.isStopped
-        }
-        guard wasRunning else { return }
+        state.withLock { $0.isStopped = true }
         wakeUp.ring()
-        var poller = Poller()
-        let place = poller.add(finished.descriptor, for: .read)
-        let deadline = Instant.now + .milliseconds(100)
-        repeat { poller.wait(until: deadline) } while !poller.readiness(at: place).contains(.read) && .now < deadline
-        if poller.readiness(at: place).contains(.read), let thread = handle.thread.take() { thread.join() }
+        thread.join(atMost: Self.closingTimeout)
     }
 
     // MARK: The thread
 
-    private func run(_ lists: [String]) {
+    private static func run(_ lists: [String], _ state: Locked<State>, _ wakeUp: WakeUp) {
         var source = RedisSource(lists)
         var poller = Poller()
         poller.add(wakeUp.descriptor, for: .read)
@@ -87,23 +72,22 @@ final class RedisReadings: Sendable {
             poller.wait(until: nil)
             wakeUp.listen()
             let (isStopped, isWanted, settings, tls) = state.withLock { ($0.isStopped, !$0.waiting.isEmpty, $0.settings, $0.tls) }
-            if isStopped { break }
+            if isStopped { return }
             if !isWanted { continue }
             var reading = source.read(settings, tls)
             let receivers = state.withLock { state in
                 reading.measure(since: state.last)
                 state.last = reading
                 defer { state.waiting.removeAll() }
-                // Whoever stopped this has closed their connections, too.
+                // After `stop` the connections of the receivers are closed.
                 return state.isStopped ? [] : state.waiting
             }
             for receiver in receivers { receiver(reading) }
         }
-        finished.ring()
     }
 }
 
-/// A connection that is kept between readings, for as long as Redis keeps it.
+/// A connection that is kept between readings until Redis closes it.
 private struct RedisSource: ~Copyable {
     private let lists: [String]
     private var client: RedisClient?
@@ -111,7 +95,7 @@ private struct RedisSource: ~Copyable {
     init(_ lists: [String]) { self.lists = lists }
 
     mutating func read(_ settings: QueueSettings, _ tls: TLSContext?) -> RedisReading {
-        // One that lay idle may have been closed long ago: that alone is no fault.
+        // Redis may have closed an idle connection: that alone is no error.
         if let old = client.take(), let reading = try? read(old) { return reading }
         do throws(RedisError) {
             return try read(try RedisClient(settings: settings, tls: tls))

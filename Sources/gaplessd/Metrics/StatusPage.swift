@@ -1,7 +1,7 @@
 import Clocks
 import RedisQueue
 
-/// The page for people: the same figures as `/metrics`, to be looked at.
+/// The HTML page at `/`: the same figures as `/metrics`, for people.
 struct StatusPage {
     private let reading: RedisReading
     private let notice: ProcessBoard.Notice?
@@ -48,7 +48,7 @@ struct StatusPage {
     }
 
     private var problems: String {
-        let all = faults + (reading.fault.map { ["the lists are unknown: \($0)"] } ?? [])
+        let all = faults + (reading.fault.map { ["the figures of the lists are unknown: \($0)"] } ?? [])
         return all.isEmpty ? "" : "<ul class=\"problems\">\(all.map { "<li>\($0.forHTML)</li>" }.joined())</ul>"
     }
 
@@ -60,10 +60,10 @@ struct StatusPage {
         let status = list.status
         let sent = status.counters[.sent, default: 0]
         let tiles = [
-            tile("backlog", status.backlog, "wait in the list"), tile("in flight", status.inFlight, "claimed, not settled"),
-            tile("delayed", status.delayed, "wait for their time"),
+            tile("backlog", status.backlog, "waiting in the list"), tile("in flight", status.inFlight, "claimed, not settled"),
+            tile("delayed", status.delayed, "not due yet"),
             tile("dead", status.dead, "letters", kind: status.dead > 0 ? "bad" : ""),
-            tile("feedback", status.feedback, "tokens to look at"),
+            tile("feedback", status.feedback, "entries"),
         ]
         let counters = Counter.allCases.map {
             "<div><dt>\($0.rawValue.replacing("_", with: " "))</dt><dd>\(status.counters[$0, default: 0].grouped)</dd></div>"
@@ -102,7 +102,7 @@ struct StatusPage {
             let days = (end - wallClock.unixSeconds) / 86_400
             return "<td class=\"\(days < 30 ? "bad" : "")\">certificate, \(days.counted("day")) left</td>"
         }
-        return "<td>\(app.tokenAge.map { "token, \(Self.span($0 / .seconds(1))) old" } ?? "token, none made yet")</td>"
+        return "<td>\(app.tokenAge.map { "token, \(Self.span($0 / .seconds(1))) old" } ?? "token, not created yet")</td>"
     }
 
     private var workers: String {
@@ -137,7 +137,7 @@ struct StatusPage {
 
     // MARK: Figures
 
-    /// Whole from ten on.
+    /// Without decimals from 10 on.
     private static func rate(_ value: Double) -> String {
         value >= 10 || value == 0 ? Int64(value.rounded()).grouped : "\((value * 10).rounded() / 10)"
     }
@@ -153,7 +153,7 @@ struct StatusPage {
 }
 
 extension BinaryInteger {
-    /// With a narrow space between groups of three digits.
+    /// The digits in groups of three, with a narrow space between them.
     fileprivate var grouped: String {
         let digits = String(magnitude)
         var text = self < 0 ? "-" : ""
@@ -166,7 +166,7 @@ extension BinaryInteger {
 }
 
 extension String {
-    /// Text that can neither begin a tag nor leave an attribute, on one line.
+    /// The text on one line, unable to begin a tag or to leave an attribute.
     var forHTML: String {
         var text = ""
         for scalar in printable.unicodeScalars {

@@ -1,7 +1,7 @@
 import Clocks
 import Glibc
 
-/// What the system knows of this process.
+/// The kernel's figures of this process.
 struct SystemFacts: Sendable, Equatable {
     /// Unix seconds.
     var started: Double
@@ -17,7 +17,7 @@ struct SystemFacts: Sendable, Equatable {
             processorSeconds: seconds(usage.ru_utime) + seconds(usage.ru_stime))
     }
 
-    /// The second field of /proc/self/statm, in pages (proc(5)); 0 where there is no /proc.
+    /// The second field of /proc/self/statm, in pages (proc(5)); 0 without /proc.
     private static func residentBytes() -> Int {
         guard let bytes = try? FileBytes.read("/proc/self/statm", atMost: 4096) else { return 0 }
         let fields = String(decoding: bytes, as: UTF8.self).split(separator: " ")

@@ -124,13 +124,13 @@ struct ReadinessTests {
     @Test func `It is not while anything keeps pushes, and says what`() {
         #expect(Readiness.faults(nil, now: now) == ["starting"])
         #expect(faults { $0.lists[0].isConnected = false } == ["list q: no connection to Redis"])
-        #expect(faults { $0.lists[0].isInDoubt = true } == ["list q: no word from Redis for most of the lease"])
+        #expect(faults { $0.lists[0].isInDoubt = true } == ["list q: Redis has not responded for most of the lease"])
         #expect(faults { $0.apps[0].capacity = 0 } == ["app (top level): no open session to APNs"])
         #expect(
             faults { $0.apps[1].hold = .suspectTokens }.first?.hasPrefix(#"app be"ta\\x0a<b> is held: APNs has refused every"#)
                 == true)
-        #expect(faults { $0.isLeaving = true } == ["stopping: nothing new is claimed"])
-        #expect(faults(after: .seconds(11)) == ["the dispatcher has not turned for 11 s"])
+        #expect(faults { $0.isLeaving = true } == ["stopping: no new jobs are claimed"])
+        #expect(faults(after: .seconds(11)) == ["dispatcher loop stalled for 11 s"])
         #expect(
             faults {
                 $0.apps[0].capacity = 0
@@ -187,7 +187,7 @@ struct StatusPageTests {
     @Test func `says what is wrong`() {
         let html = page(RedisReading(taken: now, fault: "no <answer>"), nil)
         #expect(html.contains(">not ready<"))
-        #expect(html.contains("<li>starting</li><li>the lists are unknown: no &lt;answer&gt;</li>"))
+        #expect(html.contains("<li>starting</li><li>the figures of the lists are unknown: no &lt;answer&gt;</li>"))
     }
 
     @Test(arguments: [(5.9, "5 s"), (125, "2 min"), (12_000, "3 h 20 min"), (1_050_000, "12 d 3 h")])

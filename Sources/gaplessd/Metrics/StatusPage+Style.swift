@@ -1,4 +1,4 @@
-/// How the page looks, and the few lines that keep it fresh. Nothing is fetched from anywhere else.
+/// The style sheet and the script of the page, which loads nothing from other places.
 extension StatusPage {
     static let style = """
         :root{--bg:#f6f7f9;--card:#fff;--ink:#1b1f24;--soft:#667080;--line:#e3e6ea;--good:#1a7f4b;--bad:#c2312b;--accent:#2b62c9}
@@ -30,7 +30,7 @@ extension StatusPage {
         footer{color:var(--soft);font-size:13px;padding:4px 2px}a{color:var(--accent);text-decoration:none}a:hover{text-decoration:underline}
         """
 
-    /// Every two seconds the page as it is now takes the place of the old one; rates are kept for the lines.
+    /// Replaces the page every two seconds by its new state, and keeps the rates for the graphs.
     static let script = """
         const history={};
         function draw(){document.querySelectorAll('.rate').forEach(t=>{
@@ -42,7 +42,7 @@ extension StatusPage {
         t.querySelector('polyline').setAttribute('points',r.map((v,i)=>(x0+i*step).toFixed(1)+','+(27-25*v/top).toFixed(1)).join(' '));
         })}
         async function turn(){try{
-        const answer=await fetch('/',{cache:'no-store'}),page=new DOMParser().parseFromString(await answer.text(),'text/html').getElementById('page');
+        const response=await fetch('/',{cache:'no-store'}),page=new DOMParser().parseFromString(await response.text(),'text/html').getElementById('page');
         document.getElementById('page').replaceWith(page);document.body.className='';draw();
         }catch{document.body.className='stale'}setTimeout(turn,2000)}
         draw();setTimeout(turn,2000);
