@@ -61,7 +61,7 @@ extension Fault {
             trial.pause(100...500)
             try trial.strike(backWithin: .seconds(20)) { longest = max(longest, try trial.loseCable()) }
         }
-        // A daemon waits 2.5 s for an answer, and asks something after 0.45 s of silence; the rest is what a busy machine adds.
+        // A daemon waits 2.1 s for a reply, and sends a request after 0.9 s of silence. A busy machine adds the rest.
         if longest > .milliseconds(3500) { trial.fail("a dead connection was noticed only after \(longest)") }
     }
 
