@@ -1,54 +1,57 @@
-# gaplessd: every command a newcomer needs. `make` alone lists them.
+# The commands for work on gaplessd. `make` without a target lists them.
 SWIFT ?= swift
 PACKAGES_BUILD = libhiredis-dev libnghttp2-dev libssl-dev
 PACKAGES_RUN = redis-server redis-tools openssl curl
 PACKAGES_BENCH = nghttp2-client nghttp2-server
 PACKAGES_GATE = valgrind
 RELEASE = .build/release
-# SwiftPM leaves empty folders where temporary files go: let that be in the checkout.
+# SwiftPM leaves empty folders in the folder of temporary files; keep them in the checkout.
 export TMPDIR = $(CURDIR)/.build/tmp
 
 .DEFAULT_GOAL := help
-.PHONY: help temporary packages build demo test test-tsan bench bench-gate fuzz chaos mutants clean
+.PHONY: help temporary packages build demo test lint test-tsan bench bench-gate fuzz chaos mutants clean
 
-help: ## This list
+help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 temporary:
 	@mkdir -p $(TMPDIR)
 
-packages: temporary ## Debian packages that build and tests need (apt-get, only what is missing)
+packages: temporary ## Install missing Debian packages for builds and tests (apt-get)
 	@scripts/install-packages $(PACKAGES_BUILD) $(PACKAGES_RUN) $(PACKAGES_BENCH)
 
-build: packages ## The daemon and its tools, for use (in .build/release), free of the Swift runtime
+build: packages ## Build the daemon and its tools (.build/release), with the Swift runtime linked in
 	@$(SWIFT) build -c release --static-swift-stdlib
 
-demo: build ## 10,000 jobs through a Redis, the daemon and an APNs simulator of its own
+demo: build ## Send 10,000 jobs through Redis and the daemon to the APNs simulator
 	@$(RELEASE)/gapless-lab demo
 
-test: packages ## The whole test suite
+test: packages ## Run all tests
 	@$(SWIFT) build
 	@$(SWIFT) test
 
-test-tsan: packages ## The test suite under Thread Sanitizer
+lint: ## Check the format of the code
+	@$(SWIFT) format lint --strict --parallel --recursive Sources Lab Tests Package.swift
+
+test-tsan: packages ## Run all tests with Thread Sanitizer
 	@SWIFT_BACKTRACE=enable=no $(SWIFT) build --sanitize=thread --scratch-path .build-tsan
 	@SWIFT_BACKTRACE=enable=no TSAN_OPTIONS=halt_on_error=0 $(SWIFT) test --sanitize=thread --scratch-path .build-tsan
 
-bench: build ## CPU per push, pushes per second and latencies, beside h2load in the same run
+bench: build ## Measure CPU per push, pushes per second and latencies, next to h2load
 	@$(RELEASE)/gapless-lab bench --delivery --fleet --million --latency --json .build/bench.json
 
-bench-gate: build ## Instructions per push by callgrind, against the figure in the code
+bench-gate: build ## Compare the instructions per push (callgrind) with the stored figure
 	@scripts/install-packages $(PACKAGES_GATE)
 	@$(RELEASE)/gapless-lab bench-gate
 
-fuzz: packages ## The JSON scanner against Python's parser on random texts (MINUTES=10)
+fuzz: packages ## Compare the JSON scanner with Python's parser on random texts (MINUTES=10)
 	@scripts/fuzz $(or $(MINUTES),10)
 
-chaos: build ## The fault table (SEED=… and FAULT=… replay a row, FAULT=everything or fleet MINUTES=60 goes on for an hour)
+chaos: build ## Run the fault table (SEED=… FAULT=… replays a row; FAULT=everything or fleet MINUTES=60 runs for an hour)
 	@$(RELEASE)/gapless-lab chaos --markdown .build/chaos.md $(if $(SEED),--seed $(SEED)) $(if $(FAULT),--fault $(FAULT)) $(if $(MINUTES),--minutes $(MINUTES))
 
-mutants: packages ## Breaks copies of the daemon in one place each, and shows which row of the fault table catches it
+mutants: packages ## Break copies of the daemon, and show which row of the fault table detects it
 	@scripts/broken-builds $(MUTANT)
 
-clean: ## Everything that was built
+clean: ## Remove all build output
 	@rm -rf .build .build-tsan

@@ -18,8 +18,6 @@ let package = Package(
         .executable(name: "apns-simulator", targets: ["apns-simulator"]),
         .library(name: "PushPool", targets: ["PushPool"]),
         .library(name: "RedisQueue", targets: ["RedisQueue"]),
-        .library(name: "ClockShift", type: .dynamic, targets: ["ClockShift"]),
-        .library(name: "ThreadLimit", type: .dynamic, targets: ["ThreadLimit"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2")
@@ -59,10 +57,6 @@ let package = Package(
             name: "apns-simulator", dependencies: ["APNSSimulator", argumentParser], path: "Lab/apns-simulator",
             swiftSettings: strict),
 
-        // Loaded before a program whose clock is to jump.
-        .target(name: "ClockShift", path: "Lab/ClockShift"),
-        // The same, for a program that is to get no more threads.
-        .target(name: "ThreadLimit", path: "Lab/ThreadLimit"),
         // What demo, bench, chaos and the tests of the whole daemon share: processes, a Redis, a simulator, ledgers.
         .target(
             name: "Harness",

@@ -1,5 +1,8 @@
+// Replaces the clock of a program that loads this library with LD_PRELOAD.
+//
+// CLOCK_SHIFT_FILE names a file of 8 bytes: the seconds to add to the time of day. The number may change at any time.
+// Monotonic clocks stay unchanged. (libfaketime does not work with jemalloc, as in Debian's redis-server: it recurses forever.)
 #define _GNU_SOURCE
-#include "ClockShift.h"
 
 #include <fcntl.h>
 #include <stdint.h>
@@ -12,7 +15,7 @@
 
 static volatile const int64_t *shift;
 
-// Before main, and without malloc: the allocator itself asks for the time while it is made.
+// Runs before main, and without malloc: the allocator reads the time while it initialises.
 __attribute__((constructor)) static void map_file(void) {
     const char *path = getenv("CLOCK_SHIFT_FILE");
     int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;

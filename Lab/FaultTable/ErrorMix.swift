@@ -43,13 +43,13 @@ enum ErrorMix {
     }
 
     static func judge(_ trial: Trial, _ status: QueueStatus) throws {
-        let statuses = trial.stage.simulator.ledger.entries.reduce(into: [String: [Int]]()) {
+        let statuses = trial.stage.service.ledger.entries.reduce(into: [String: [Int]]()) {
             $0[$1.token, default: []].append($1.status)
         }
         let ends = statuses.mapValues { end(of: $0) }
         let wrong = ends.filter { $0.value.end == .wrong }.keys
         for token in wrong.prefix(5) { trial.fail("\(token) was answered \(statuses[token, default: []]), and that was all") }
-        let (dead, reasons) = try trial.stage.deadLetters()
+        let (dead, reasons) = try trial.stage.deadLetterCounts()
         let wanted = ends.filter { if case .dead = $0.value.end { true } else { false } }.keys
         if dead.count != wanted.count || Set(dead) != Set(wanted) {
             trial.fail("\(dead.count) dead letters, \(wanted.count) would be right")
@@ -59,7 +59,7 @@ enum ErrorMix {
     }
 
     private static func judgeReasons(_ trial: Trial, _ reasons: [String: Int], _ ends: [End]) {
-        let answers = trial.stage.hosted.totals.answers
+        let answers = trial.stage.simulator.totals.answers
         func final(_ answer: String) -> Int { answers[answer, default: 0] }
         func exhausted(_ status: Int) -> Int { ends.count { $0 == .dead(status: status) } }
         let wanted = [
@@ -71,7 +71,7 @@ enum ErrorMix {
     }
 
     private static func judgeCounters(_ trial: Trial, _ status: QueueStatus, counted: Int) {
-        let answers = trial.stage.hosted.totals.answers
+        let answers = trial.stage.simulator.totals.answers
         let (doubtful, refused) = (answers["RST_STREAM 2", default: 0], answers["RST_STREAM 7", default: 0])
         let rejectedTokens = answers["400 BadDeviceToken", default: 0] + answers["410 Unregistered", default: 0]
         let wanted = [

@@ -23,7 +23,7 @@ struct ErrorWatch {
         var last = (requests: 0, at: Instant.now)
         var (errors, memory) = (0, memory)
         try trial.await("all are settled", atMost: .seconds(300)) {
-            let seen = trial.stage.hosted.totals
+            let seen = trial.stage.simulator.totals
             errors = seen.answers.values.reduce(0, +)
             memory.append((errors, daemon.residentBytes))
             if seen.requests > last.requests { last = (seen.requests, .now) }

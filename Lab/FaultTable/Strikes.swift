@@ -15,7 +15,7 @@ extension Trial {
 
     func draw(_ range: ClosedRange<Int>) -> Int { .random(in: range, using: &random) }
 
-    func status() throws -> QueueStatus { try stage.statusAnyhow() }
+    func status() throws -> QueueStatus { try stage.status() }
 
     /// What all workers hold now may be delivered again: nobody can know which of it APNs has.
     func allowInFlightTwice() throws { allowTwice(try status().inFlight) }
@@ -84,7 +84,7 @@ extension Trial {
     func awaitLedger() throws {
         let status = try status()
         let sends = status.counter(.sent) + status.counter(.retried) + status.counter(.dead)
-        try self.await("the ledger has \(sends) lines") { stage.simulator.ledger.entries.count >= sends }
+        try self.await("the ledger has \(sends) lines") { stage.service.ledger.entries.count >= sends }
     }
 
     /// Changes a limit of a process that runs, as `prlimit` would: `--nofile=24`.
@@ -100,7 +100,7 @@ extension Trial {
     /// keeps its number.
     func replacing(_ path: String, by substitute: String) throws -> [String] {
         guard try ChildProcess("unshare", ["-Urm", "true"]).wait().status == 0 else {
-            throw TrialNotPossible(description: "this machine allows no user namespaces")
+            throw TrialNotPossibleError(description: "this machine allows no user namespaces")
         }
         return ["unshare", "-Urm", "sh", "-c", #"mount --bind "$1" "$2" && shift 2 && exec "$@""#, "sh", substitute, path]
     }

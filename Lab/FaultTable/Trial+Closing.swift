@@ -7,29 +7,29 @@ extension Trial {
     /// Waits until all is settled, ends what runs, and balances the books.
     func close() throws -> Result {
         let books = producer?.stop() ?? Producer.Books()
-        guard waitUntil(atMost: .seconds(120), { (try? stage.statusAnyhow().isDrained) ?? false }) else {
-            throw TrialError(description: "not drained after two minutes: \(try stage.statusAnyhow())\n" + logs)
+        guard waitUntil(atMost: .seconds(120), { (try? stage.status().isDrained) ?? false }) else {
+            throw TrialError(description: "not drained after two minutes: \(try stage.status())\n" + logs)
         }
         // One that was started a moment ago may not even listen to signals yet.
         _ = waitUntil(atMost: .seconds(30)) { (try? daemons.allSatisfy { try isRegistered($0) }) ?? false }
         endDaemons()
-        let status = try stage.statusAnyhow()
-        _ = stage.simulator.stop()
+        let status = try stage.status()
+        _ = stage.service.stop()
         if rule == .survival { excuse(Set(0..<queued).union(books.acknowledged)) }
         try afterwards?(status)
         let queued = Set(0..<queued).union(books.acknowledged).subtracting(excused)
         let maybe = books.unknown.union(excused)
-        let ledger = stage.simulator.ledger
-        let dead = countsDeadLettersOnly ? [] : try stage.deadLetters().tokens
-        var balance = Balance(
+        let ledger = stage.service.ledger
+        let dead = countsDeadLettersOnly ? [] : try stage.deadLetterCounts().tokens
+        var accounting = Accounting(
             queued: Set(queued.map(deviceToken)), maybe: Set(maybe.map(deviceToken)), ledger: ledger,
             dead: dead)
-        balance.dead = status.dead
-        balance.countAlike(alike)
-        judge(balance, status)
+        accounting.dead = status.dead
+        accounting.addIdentical(alike)
+        judge(accounting, status)
         if diesOnlyByAnswers { judgeDeaths(dead, ledger) }
         return Result(
-            times: times, balance: balance, bound: bound, counted: status.counter(.maybeDuplicate), recovery: recovery,
+            times: times, accounting: accounting, bound: bound, counted: status.counter(.maybeDuplicate), recovery: recovery,
             gone: Set(excused.map(deviceToken)).subtracting(ledger.accepted.keys).subtracting(dead).count, failures: failures)
     }
 
@@ -53,13 +53,13 @@ extension Trial {
         }
     }
 
-    private func judge(_ balance: Balance, _ status: QueueStatus) {
+    private func judge(_ accounting: Accounting, _ status: QueueStatus) {
         if rule == .survival { return }
-        if balance.lost > 0 || balance.unexpected > 0 { fail("\(balance)") }
+        if accounting.lost > 0 || accounting.unexpected > 0 { fail("\(accounting)") }
         let allowed = rule == .nothingTwice ? 0 : bound
-        if balance.extra > allowed { fail("\(balance.extra) delivered again, at most \(allowed) may be") }
+        if accounting.extra > allowed { fail("\(accounting.extra) delivered again, at most \(allowed) may be") }
         let counted = status.counter(.maybeDuplicate)
-        if balance.extra > counted { fail("\(balance.extra) delivered again, and maybe_duplicate is \(counted)") }
+        if accounting.extra > counted { fail("\(accounting.extra) delivered again, and maybe_duplicate is \(counted)") }
         if status.unexplained != 0 {
             let counters = status.counters.map { "\($0.key.rawValue) \($0.value)" }.sorted().joined(separator: ", ")
             fail("\(status.unexplained) claimed jobs that no counter explains: \(counters)")

@@ -17,7 +17,7 @@ public final class Trial {
     public struct Result: Sendable {
         /// How often the fault was injected.
         public var times: Int
-        public var balance: Balance
+        public var accounting: Accounting
         /// The most that may have been delivered again.
         public var bound: Int
         /// `maybe_duplicate` of the daemons' own counters.
@@ -33,7 +33,7 @@ public final class Trial {
         static func + (one: Result, other: Result) -> Result {
             var sum = one
             sum.times += other.times
-            sum.balance += other.balance
+            sum.accounting += other.accounting
             sum.bound += other.bound
             sum.counted += other.counted
             sum.recovery = [one.recovery, other.recovery].compactMap(\.self).max()
@@ -106,9 +106,14 @@ public final class Trial {
         simulator: [String] = ["--latency", "5ms"], hosting behaviour: Behaviour? = nil, remembers: Bool = false,
         redis: [String] = [], on server: RedisServer? = nil, proxies: Bool = false, settings: [String: String?] = [:]
     ) throws {
-        stage = try Stage(
-            simulator: simulator, hosting: behaviour, remembers: remembers, redis: redis, on: server,
-            proxySeed: proxies ? seed : nil)
+        stage = try Stage(on: server ?? RedisServer(options: redis), proxySeed: proxies ? seed : nil) { folder in
+            guard let behaviour else { return try SimulatorProcess(folder: folder, simulator) }
+            return try HostedSimulator(folder: folder) {
+                $0.behaviour = behaviour
+                $0.ledgerDetail = remembers ? .requests(keepsBodies: false) : .counts
+                $0.ledgerPath = folder.file("ledger")
+            }
+        }
         tail = LedgerTail(stage.ledgerPath)
         try write(settings: settings)
     }
@@ -116,7 +121,7 @@ public final class Trial {
     /// Writes the settings file anew with these changes; a daemon that runs takes them in at SIGHUP.
     func write(settings changes: [String: String?]) throws {
         settings.merge(changes) { $1 }
-        settingsPath = try stage.settings(settings)
+        settingsPath = try stage.write(settings)
     }
 
     /// Starts a daemon with the settings of `open`, or others.
@@ -254,7 +259,7 @@ public final class Trial {
     private func awaitRate(atMost limit: Duration) -> Bool {
         var last: (sent: Int, pushed: Int, at: Instant)?
         return waitUntil(atMost: limit, every: .milliseconds(20)) {
-            guard let sent = try? stage.sentAnyhow() else { return false }
+            guard let sent = try? stage.sent() else { return false }
             let (pushed, now) = (producer?.acknowledged ?? 0, Instant.now)
             guard let before = last else {
                 last = (sent, pushed, now)

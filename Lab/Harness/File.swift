@@ -1,27 +1,27 @@
 import Glibc
 
-/// Small files, whole.
+/// Whole small files.
 public enum File {
-    public struct Failure: Error, CustomStringConvertible {
-        public var description: String
-    }
-
-    public static func write(_ text: String, to path: String) throws(Failure) {
-        guard let file = fopen(path, "w") else { throw Failure(description: "cannot write \(path): errno \(errno)") }
+    public static func write(_ text: String, to path: String) throws(HarnessError) {
+        guard let file = fopen(path, "w") else { throw HarnessError("cannot write \(path): errno \(errno)") }
         defer { fclose(file) }
         let bytes = Array(text.utf8)
         guard fwrite(bytes, 1, bytes.count, file) == bytes.count else {
-            throw Failure(description: "cannot write \(path): errno \(errno)")
+            throw HarnessError("cannot write \(path): errno \(errno)")
         }
     }
 
-    /// The content, or nothing where there is no such file yet.
-    public static func read(_ path: String) -> String {
-        guard let file = fopen(path, "r") else { return "" }
+    /// Returns the content, or an empty string if the file does not exist.
+    public static func read(_ path: String) -> String { String(decoding: bytes(of: path, from: 0), as: UTF8.self) }
+
+    /// Returns the bytes from an offset to the end.
+    public static func bytes(of path: String, from offset: Int) -> [UInt8] {
+        guard let file = fopen(path, "r") else { return [] }
         defer { fclose(file) }
+        fseek(file, offset, SEEK_SET)
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 1 << 16)
         while case let count = fread(&buffer, 1, buffer.count, file), count > 0 { bytes += buffer[..<count] }
-        return String(decoding: bytes, as: UTF8.self)
+        return bytes
     }
 }

@@ -1,24 +1,23 @@
+internal import CLinux
 import Glibc
+internal import Sockets
 
-/// Ports that nobody listens at.
+/// TCP ports of the loopback interface, for programs that cannot choose a port themselves.
 public enum FreePort {
-    /// One that the kernel had free a moment ago. Below 50,000, so that a cluster's bus fits in 10,000 above it.
+    /// Returns a port that was free a moment ago. It is below 50,000, because a cluster node also uses the port 10,000 above.
     public static func pick() -> Int {
         while true {
             let port = Int.random(in: 20_000..<50_000)
-            if isFree(port) && isFree(port + 10_000) { return port }
+            if (try? Listener(port: port)) != nil, (try? Listener(port: port + 10_000)) != nil { return port }
         }
     }
 
-    private static func isFree(_ port: Int) -> Bool {
-        let descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
-        defer { close(descriptor) }
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = in_port_t(port).bigEndian
-        address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
-        return withUnsafeBytes(of: &address) { raw in
-            bind(descriptor, raw.baseAddress!.assumingMemoryBound(to: sockaddr.self), socklen_t(raw.count)) == 0
-        }
+    /// Returns whether a server listens on a port.
+    public static func isTaken(_ port: Int) -> Bool {
+        guard let address = try? SocketAddress.resolve(host: "127.0.0.1", port: port).first,
+            let socket = try? Socket(connectingTo: address)
+        else { return false }
+        var descriptors = [pollfd(fd: socket.descriptor, events: Int16(POLLOUT), revents: 0)]
+        return poll(&descriptors, 1, 1000) == 1 && socket.connectError() == nil
     }
 }

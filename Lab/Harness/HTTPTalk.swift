@@ -2,16 +2,15 @@ import CLinux
 import Clocks
 import Glibc
 
-/// One connection to an HTTP server on this machine, byte for byte as a test wants it.
+/// A connection to an HTTP server on this machine; the test writes the bytes of the request.
 public final class HTTPTalk {
-    /// What came back.
-    public struct Answer: Sendable {
+    public struct Response: Sendable {
         public var status: Int
-        /// By names in lower case.
+        /// Values by name, in lower case.
         public var headers: [String: String]
         public var body: String
 
-        /// `nil` for bytes that are no answer.
+        /// Returns `nil` if the text is not an HTTP response.
         public init?(_ text: String) {
             let parts = text.split(separator: "\r\n\r\n", maxSplits: 1, omittingEmptySubsequences: false)
             let lines = parts.first?.split(separator: "\r\n") ?? []
@@ -30,7 +29,7 @@ public final class HTTPTalk {
 
     private let descriptor: CInt
 
-    /// `nil` where nobody listens.
+    /// Returns `nil` if no server listens.
     public init?(port: Int, isIPv6: Bool = false) {
         descriptor = socket(isIPv6 ? AF_INET6 : AF_INET, CInt(SOCK_STREAM.rawValue), 0)
         var four = sockaddr_in()
@@ -60,7 +59,7 @@ public final class HTTPTalk {
         }
     }
 
-    /// All that comes until the peer closes; `nil` if it does not within the limit.
+    /// Returns all bytes until the peer closes; `nil` if it does not close within the limit.
     public func readToEnd(atMost limit: Duration = .seconds(15)) -> String? {
         let deadline = Instant.now + limit
         var bytes: [UInt8] = []
@@ -75,10 +74,10 @@ public final class HTTPTalk {
         }
     }
 
-    /// One request on a connection of its own.
-    public static func get(_ path: String, port: Int, method: String = "GET", isIPv6: Bool = false) -> Answer? {
+    /// Sends one request on a new connection.
+    public static func get(_ path: String, port: Int, method: String = "GET", isIPv6: Bool = false) -> Response? {
         guard let talk = HTTPTalk(port: port, isIPv6: isIPv6) else { return nil }
         talk.send("\(method) \(path) HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        return talk.readToEnd().flatMap(Answer.init)
+        return talk.readToEnd().flatMap(Response.init)
     }
 }

@@ -1,31 +1,32 @@
 public import APNSSimulator
 
-extension SimulatorProcess: PushService {}
-
-/// A simulator in this very process, which takes orders while it runs.
+/// An APNs simulator in this process; a test changes its behaviour while it runs.
 public final class HostedSimulator: PushService {
     public let simulator: Simulator
+    public let credentials: Credentials
     public var port: Int { simulator.port }
     private let folder: TemporaryFolder
 
-    /// A second provider signing key that it takes, of the same team, as `credentials/AuthKey_SIMKEY0002.p8`.
+    /// The id of the second provider signing key that the simulator accepts: `credentials/AuthKey_SIMKEY0002.p8`, same team.
     public static let secondKeyID = "SIMKEY0002"
 
     /// - Parameters:
-    ///   - behaviour: how it begins.
-    ///   - remembers: keeps every request with its connection in memory, beside the file.
-    public init(folder: TemporaryFolder, _ behaviour: Behaviour, remembers: Bool = false) throws {
+    ///   - request: the properties of the credentials, which go to the folder `credentials`.
+    ///   - configure: changes the configuration before the start. By default the ledger keeps whole requests in memory.
+    public init(
+        folder: TemporaryFolder, request: Credentials.Request = .init(),
+        configure: (inout Simulator.Configuration) -> Void = { _ in }
+    ) throws {
         self.folder = folder
-        let credentials = try Credentials.make()
+        credentials = try Credentials.make(request)
         try credentials.write(to: folder.file("credentials"))
         let second = try Credentials.make(.init(keyID: HostedSimulator.secondKeyID)).providerKey
         let path = folder.file("credentials/AuthKey_\(HostedSimulator.secondKeyID).p8")
         try File.write(String(decoding: second.pem, as: UTF8.self), to: path)
         var configuration = Simulator.Configuration(credentials: credentials)
         configuration.providerKeys.append(second)
-        configuration.behaviour = behaviour
-        configuration.ledgerDetail = remembers ? .requests(keepsBodies: false) : .counts
-        configuration.ledgerPath = folder.file("ledger")
+        configuration.ledgerDetail = .requests(keepsBodies: true)
+        configure(&configuration)
         simulator = try Simulator(configuration)
     }
 

@@ -1,26 +1,21 @@
 import Clocks
-import Glibc
 
-/// Reads a ledger file while it grows, each line once.
+/// Reads a growing ledger file, each line once.
 public struct LedgerTail {
     private let path: String
     private var offset = 0
-    /// Everything accepted so far, and how often.
+    /// The number of times that the simulator accepted each token so far.
     public private(set) var accepted: [String: Int] = [:]
-    /// Lines so far.
+    /// The number of lines so far.
     public private(set) var count = 0
 
     public init(_ path: String) { self.path = path }
 
-    /// Takes in what was written since; whether there was anything.
+    /// Reads the new lines, and returns whether there were any.
+    @discardableResult
     public mutating func read() -> Bool {
-        guard let file = fopen(path, "r") else { return false }
-        defer { fclose(file) }
-        fseek(file, offset, SEEK_SET)
-        var bytes: [UInt8] = []
-        var buffer = [UInt8](repeating: 0, count: 1 << 16)
-        while case let read = fread(&buffer, 1, buffer.count, file), read > 0 { bytes += buffer[..<read] }
-        // The last line may still be half written.
+        let bytes = File.bytes(of: path, from: offset)
+        // The last line may be incomplete.
         guard let end = bytes.lastIndex(of: UInt8(ascii: "\n")) else { return false }
         offset += end + 1
         let entries = Ledger(String(decoding: bytes[...end], as: UTF8.self)).entries
@@ -29,13 +24,13 @@ public struct LedgerTail {
         return true
     }
 
-    /// Reads until nothing came for so long: the ledger is at most 100 ms behind the answers.
+    /// Reads until no line came for a while: the ledger is at most 100 ms behind the responses.
     public mutating func readUntilSilent(for silence: Duration = .milliseconds(300), atMost limit: Duration = .seconds(30)) {
         var last = Instant.now
         _ = waitUntil(atMost: limit, every: .milliseconds(10)) {
             if read() { last = .now }
             return .now - last >= silence
         }
-        _ = read()
+        read()
     }
 }

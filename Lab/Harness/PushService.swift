@@ -1,10 +1,8 @@
-import APNSSimulator
-
-/// An APNs that a stage can stop and ask for its ledger.
+/// A simulator of APNs that a stage can stop, and whose ledger it can read.
 public protocol PushService: AnyObject {
     var port: Int { get }
-    /// What it saw so far; all of it once it has ended.
+    /// The requests so far, read from the ledger file; complete after `stop`.
     var ledger: Ledger { get }
-    /// Ends it; returns its totals as it prints them.
+    /// Stops the simulator and returns its totals as JSON.
     func stop() -> String
 }

@@ -1,99 +1,123 @@
 public import APNSSimulator
 import Glibc
-internal import JSONBytes
+public import JSONBytes
 public import RedisQueue
 
-/// A Redis, a simulator and the settings for a daemon between them.
+/// A Redis, an APNs simulator, and the settings for the daemons between them.
 public final class Stage {
-    public static let list = "lab_queue"
+    public static let list = "beta_apns_queue"
+    public static let topic = "com.example.app"
 
-    public let folder = TemporaryFolder()
-    /// The one that serves; see `turn(to:)`.
+    public let folder: TemporaryFolder
+    /// The Redis server in use; `turn(to:)` replaces it.
     public private(set) var redis: RedisServer
-    public let simulator: any PushService
-    /// What stands between the daemon and Redis, where it was asked for.
+    /// The APNs simulator: in this process, or in its own.
+    public let service: any PushService
+    /// The proxy between the daemon and Redis, if the stage has proxies.
     public let redisProxy: FaultProxy?
-    /// What stands between the daemon and the simulator, where it was asked for.
-    public let simulatorProxy: FaultProxy?
+    /// The proxy between the daemon and the simulator, if the stage has proxies.
+    public let serviceProxy: FaultProxy?
+    public let keys = Keys(list: Stage.list)
+    /// The address of Redis, past any proxy.
+    public private(set) var server: QueueSettings
     private var client: RedisClient
-    private var clientSettings: QueueSettings
-    public let keys: Keys
+    private let defaults: [String: String]
     private var daemonNames: [String] = []
 
     /// - Parameters:
-    ///   - arguments: of a simulator in a process of its own.
-    ///   - behaviour: how a simulator in our own process begins, in place of that.
-    ///   - remembers: whether that one keeps every request with its connection.
-    ///   - server: a Redis that runs already, in place of one with these options.
-    ///   - proxySeed: puts a proxy before Redis and one before the simulator, whose chances are drawn from this seed.
-    ///   - pinned: the processor that Redis and the simulator share, so that the daemon has another to itself.
+    ///   - server: a running Redis.
+    ///   - proxySeed: puts a proxy in front of Redis and of the simulator; the seed of their random faults.
+    ///   - defaults: settings, as raw JSON by key, of every file that this stage writes.
+    ///   - service: starts the simulator.
     public init(
-        simulator arguments: [String] = [], hosting behaviour: Behaviour? = nil, remembers: Bool = false, ledger: Bool = true,
-        redis options: [String] = [], on server: RedisServer? = nil, proxySeed: UInt64? = nil, pinned: Int? = nil
+        on server: RedisServer, proxySeed: UInt64? = nil, defaults: [String: String] = [:],
+        service: (TemporaryFolder) throws -> any PushService
     ) throws {
-        redis = try server ?? RedisServer(options: options)
-        if let behaviour {
-            simulator = try HostedSimulator(folder: folder, behaviour, remembers: remembers)
-        } else {
-            simulator = try SimulatorProcess(folder: folder, ledger: ledger, arguments)
-        }
-        for process in [redis.process, (simulator as? SimulatorProcess)?.process] {
-            if let pinned, let process { pin(process.pid, to: pinned) }
-        }
-        redisProxy = try proxySeed.map { [redis] in try FaultProxy(toUnixSocket: redis.socketPath, seed: $0) }
-        simulatorProxy = try proxySeed.map { [simulator] in try FaultProxy(toPort: simulator.port, seed: $0 &+ 1) }
-        clientSettings = QueueSettings(list: Stage.list, server: .unix(path: redis.socketPath))
-        clientSettings.timeout = .seconds(30)
-        client = try RedisClient(settings: clientSettings)
-        keys = Keys(list: Stage.list)
+        (redis, self.defaults, folder) = (server, defaults, TemporaryFolder())
+        let service = try service(folder)
+        self.service = service
+        redisProxy = try proxySeed.map { try FaultProxy(toUnixSocket: server.socketPath, seed: $0) }
+        serviceProxy = try proxySeed.map { try FaultProxy(toPort: service.port, seed: $0 &+ 1) }
+        self.server = QueueSettings(list: Stage.list, server: .unix(path: server.socketPath))
+        self.server.timeout = .seconds(30)
+        client = try RedisClient(settings: self.server)
     }
 
-    /// The simulator that takes orders: only where it was asked for.
-    public var hosted: Simulator { (simulator as! HostedSimulator).simulator }
-
-    /// Writes a settings file; `changes` are raw JSON values by key, `nil` takes a key out.
-    public func settings(_ changes: [String: String?] = [:], name: String = "settings.json") throws -> String {
-        var values: [String: String] = [
-            "apns_server": "\"localhost:\(simulatorProxy?.port ?? simulator.port)\"",
-            "apns_ca_path": "\"credentials/ca.pem\"",
-            "apns_auth_key_path": "\"credentials/AuthKey_SIMKEY0001.p8\"",
-            "apns_auth_key_id": "\"SIMKEY0001\"",
-            "apns_team_id": "\"SIMTEAM001\"",
-            "apns_topic": "\"com.example.app\"",
-            "redis_queue_key": "\"\(Stage.list)\"",
-        ]
-        if let redisProxy {
-            values["redis_port"] = String(redisProxy.port)
-        } else {
-            values["redis_socket_path"] = "\"\(redis.socketPath)\""
+    /// Starts an `apns-simulator` in its own process.
+    ///
+    /// - Parameter pinned: the processor that Redis and the simulator share, so that the daemon has another one alone.
+    public convenience init(simulator arguments: [String], ledger: Bool = true, pinned: Int? = nil) throws {
+        let redis = try RedisServer()
+        try self.init(on: redis) { folder in
+            let simulator = try SimulatorProcess(folder: folder, ledger: ledger, arguments)
+            for process in [redis.process, simulator.process] { if let pinned { process.pin(to: pinned) } }
+            return simulator
         }
+    }
+
+    /// The simulator in this process. The stage must have been made with one.
+    public var simulator: Simulator { hosted.simulator }
+
+    /// The credentials that the simulator in this process accepts.
+    public var credentials: Credentials { hosted.credentials }
+
+    private var hosted: HostedSimulator {
+        guard let hosted = service as? HostedSimulator else { preconditionFailure("the simulator runs in its own process") }
+        return hosted
+    }
+
+    /// Writes a settings file and returns its path.
+    ///
+    /// - Parameter changes: raw JSON values by key; `nil` removes a key.
+    @discardableResult
+    public func write(_ changes: [String: String?] = [:], name: String = "settings.json") throws -> String {
+        var values = [
+            "apns_server": "\"localhost:\(serviceProxy?.port ?? service.port)\"", "apns_ca_path": "\"credentials/ca.pem\"",
+            "apns_auth_key_path": "\"credentials/AuthKey_SIMKEY0001.p8\"", "apns_auth_key_id": "\"SIMKEY0001\"",
+            "apns_team_id": "\"SIMTEAM001\"", "apns_topic": "\"\(Stage.topic)\"", "redis_queue_key": "\"\(Stage.list)\"",
+        ]
+        values["redis_port"] = redisProxy.map { String($0.port) }
+        if redisProxy == nil { values["redis_socket_path"] = "\"\(redis.socketPath)\"" }
+        values.merge(defaults) { $1 }
         for (key, value) in changes { values[key] = value }
         let lines = values.sorted { $0.key < $1.key }.map { "    \"\($0.key)\": \($0.value)" }
-        let path = folder.file(name)
-        try File.write("{\n" + lines.joined(separator: ",\n") + "\n}\n", to: path)
-        return path
+        try File.write("{\n" + lines.joined(separator: ",\n") + "\n}\n", to: folder.file(name))
+        return folder.file(name)
     }
 
+    /// Starts a daemon.
+    ///
     /// - Parameters:
-    ///   - name: its outputs go into `NAME.out` and `NAME.err` of the folder.
-    ///   - wrapper: a command to run it under.
-    ///   - log: where both outputs go, if not there.
+    ///   - settings: the path of its settings file.
+    ///   - name: the daemon writes to `NAME.out` and `NAME.err` in the folder.
+    ///   - wrapper: a command that runs the daemon.
+    ///   - log: replaces both outputs.
     public func start(
         _ settings: String, name: String = "daemon", under wrapper: [String] = [], log: ChildProcess.Output? = nil,
         pinned: Int? = nil
     ) throws -> DaemonProcess {
         if !daemonNames.contains(name) { daemonNames.append(name) }
         let daemon = try DaemonProcess(settings: settings, folder: folder, name: name, under: wrapper, log: log)
-        if let pinned { pin(daemon.process.pid, to: pinned) }
+        if let pinned { daemon.process.pin(to: pinned) }
         return daemon
     }
 
-    /// Pushes jobs in batches; returns once Redis has acknowledged all of them.
-    public func push(_ jobs: some Sequence<String>, with command: String = "RPUSH") throws {
+    /// The standard errors of all daemons.
+    public var standardErrors: String { daemonNames.map { File.read(folder.file("\($0).err")) }.joined() }
+
+    /// The path of the simulator's ledger file.
+    public var ledgerPath: String { folder.file("ledger") }
+
+    // MARK: Redis
+
+    /// Pushes jobs in batches, and returns when Redis has acknowledged all of them.
+    public func push(
+        _ jobs: some Sequence<String>, to list: String = Stage.list, with command: String = "RPUSH"
+    ) throws {
         var batch: [String] = []
         func flush() throws {
             if batch.isEmpty { return }
-            _ = try client.command([command, Stage.list] + batch)
+            _ = try client.command([command, list] + batch)
             batch.removeAll(keepingCapacity: true)
         }
         for job in jobs {
@@ -103,58 +127,62 @@ public final class Stage {
         try flush()
     }
 
-    /// RPUSHes one element of any bytes.
+    public func push(_ job: String, to list: String = Stage.list) throws { try push([job], to: list) }
+
+    /// Pushes one element of arbitrary bytes.
     public func push(bytes: [UInt8]) throws {
         _ = try client.command([Array("RPUSH".utf8), Array(Stage.list.utf8), bytes])
     }
 
-    /// A new connection, after Redis was started anew.
-    public func reconnect() throws {
-        client = try RedisClient(settings: clientSettings)
-    }
+    /// Runs one command, past any proxy.
+    @discardableResult
+    public func command(_ words: [String]) throws -> RedisReply { try client.command(words) }
 
-    /// From now on this one is the Redis that we speak to, and that the proxy leads new connections to.
-    public func turn(to server: RedisServer, leadingProxy: Bool = true) throws {
-        redis = server
-        clientSettings.server = .unix(path: server.socketPath)
-        if leadingProxy { try redisProxy?.lead(toUnixSocket: server.socketPath) }
-        try reconnect()
-    }
+    @discardableResult
+    public func command(_ words: String...) throws -> RedisReply { try client.command(words) }
 
-    /// From now on we are this user, in this connection and all later ones.
-    public func logIn(as user: String, password: String) throws {
-        (clientSettings.username, clientSettings.password) = (user, password)
-        try reconnect()
-    }
-
-    /// Runs all of these commands at one instant, and returns the replies to each.
+    /// Runs all commands in one transaction, and returns the reply to each.
     public func atOnce(_ commands: [[String]]) throws -> [RedisReply] {
-        let all = [["MULTI"]] + commands + [["EXEC"]]
-        let replies = try client.pipeline(all)
+        let replies = try client.pipeline([["MULTI"]] + commands + [["EXEC"]])
         guard let items = replies.last?.items, items.count == commands.count else {
-            throw ChildProcess.Failure(description: "MULTI came to nothing: \(replies)")
+            throw HarnessError("the transaction failed: \(replies)")
         }
         return items
     }
 
-    /// Where the simulator writes what it saw.
-    public var ledgerPath: String { folder.file("ledger") }
+    /// Cuts every connection to Redis except the stage's own.
+    public func killClients() throws { try command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes") }
 
-    /// Cuts every connection to Redis but our own.
-    public func killClients() throws {
-        _ = try client.command(["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"])
+    /// Opens a new connection, after a restart of Redis.
+    public func reconnect() throws { client = try RedisClient(settings: server) }
+
+    /// Uses another Redis from now on; the proxy leads new connections to it.
+    public func turn(to server: RedisServer, leadingProxy: Bool = true) throws {
+        redis = server
+        self.server.server = .unix(path: server.socketPath)
+        if leadingProxy { try redisProxy?.lead(toUnixSocket: server.socketPath) }
+        try reconnect()
     }
 
-    /// Where Redis is, past any proxy.
-    public var server: QueueSettings { clientSettings }
+    /// Uses this Redis user for this connection and all later ones.
+    public func logIn(as user: String, password: String) throws {
+        (server.username, server.password) = (user, password)
+        try reconnect()
+    }
 
-    /// As `status`, with a new connection where the old one broke.
-    public func statusAnyhow() throws -> QueueStatus { try anyhow { try status() } }
+    /// Reads the state of a list, over a new connection if the old one broke.
+    public func status(of list: String = Stage.list) throws -> QueueStatus {
+        try retrying { try QueueStatus.read(&client, Keys(list: list)) }
+    }
 
-    /// As `sent`, with a new connection where the old one broke.
-    public func sentAnyhow() throws -> Int { try anyhow { try sent() } }
+    /// Reads the counter of sent jobs with one small command, over a new connection if the old one broke.
+    public func sent() throws -> Int {
+        try retrying { try command("HGET", keys.stats, "sent").text.flatMap { Int($0) } ?? 0 }
+    }
 
-    private func anyhow<Value>(_ body: () throws -> Value) throws -> Value {
+    public func counter(_ counter: Counter) throws -> Int { try status().counter(counter) }
+
+    private func retrying<Value>(_ body: () throws -> Value) throws -> Value {
         do {
             return try body()
         } catch {
@@ -163,74 +191,54 @@ public final class Stage {
         }
     }
 
-    /// Runs one command, past any proxy.
-    @discardableResult
-    public func command(_ words: [String]) throws -> RedisReply { try client.command(words) }
-
-    /// Keys of the list that should be gone once all is settled and every daemon has stopped.
-    public func leftoverKeys() throws -> [String] {
-        let stays = [keys.workers, keys.stats, keys.dead, keys.feedback]
-        return try client.command(["KEYS", "*"]).items?.compactMap(\.text).filter { !stays.contains($0) } ?? []
+    /// Waits until no job is waiting, in flight or delayed. Returns false at the limit.
+    public func drains(atMost limit: Duration = .seconds(30)) throws -> Bool {
+        try waitUntil(atMost: limit) { try status().isDrained }
     }
 
-    /// What all daemons wrote to standard error.
-    public var standardErrors: String {
-        daemonNames.map { File.read(folder.file("\($0).err")) }.joined()
+    /// Returns the waiting jobs, head first.
+    public func backlog(of list: String = Stage.list) throws -> [String] {
+        try command("LRANGE", list, "0", "-1").items?.compactMap(\.text) ?? []
     }
 
-    public func status() throws -> QueueStatus { try QueueStatus.read(&client, keys) }
+    public func deadLetters(of list: String = Stage.list) throws -> [JSONValue] { try records(Keys(list: list).dead) }
 
-    /// How many are sent by the counter in Redis: one small command, so that whoever measures disturbs little.
-    public func sent() throws -> Int {
-        try client.command(["HGET", keys.stats, "sent"]).text.flatMap { Int($0) } ?? 0
+    public func feedback() throws -> [JSONValue] { try records(keys.feedback) }
+
+    private func records(_ key: String) throws -> [JSONValue] {
+        try (command("LRANGE", key, "0", "-1").items ?? []).compactMap(\.bytes).map { try JSONValue.parse($0) }
     }
 
-    /// Waits until nothing waits, flies or is delayed; whether it came about.
-    public func awaitDrained(atMost limit: Duration, _ progress: (QueueStatus) -> Void = { _ in }) throws -> Bool {
-        try waitUntil(atMost: limit) {
-            let status = try self.status()
-            progress(status)
-            return status.isDrained
-        }
+    /// The device tokens of all dead letters, and the number of dead letters by reason.
+    public func deadLetterCounts() throws -> (tokens: [String], reasons: [String: Int]) {
+        let letters = try deadLetters()
+        let reasons = letters.map { $0["reason"]?.stringValue ?? "none" }
+        return (letters.compactMap { $0["token"]?.stringValue }, Dictionary(reasons.map { ($0, 1) }, uniquingKeysWith: +))
     }
 
-    /// The device tokens of all dead letters, and how many there are of each reason.
-    public func deadLetters() throws -> (tokens: [String], reasons: [String: Int]) {
-        let letters = try records()
-        let reasons = letters.reduce(into: [:]) { counts, letter in
-            counts[letter["reason"]?.stringValue ?? "none", default: 0] += 1
-        }
-        return (letters.compactMap { $0["token"]?.stringValue }, reasons)
-    }
-
-    /// The jobs of all dead letters, byte for byte.
-    public func buriedJobs() throws -> [[UInt8]] {
-        try records().map { letter in
+    /// Returns the jobs of all dead letters, byte for byte.
+    public func deadLetterJobs() throws -> [[UInt8]] {
+        try deadLetters().map { letter in
             if let text = letter["job"]?.stringValue { return Array(text.utf8) }
             return letter["job_base64"]?.stringValue.flatMap { Base64.decode(Array($0.utf8)) } ?? []
         }
     }
 
-    private func records() throws -> [JSONValue] {
-        let letters = try client.command(["LRANGE", keys.dead, "0", "-1"]).items ?? []
-        return try letters.compactMap(\.bytes).map { try JSONValue.parse($0) }
+    /// Returns the keys of the list that must be gone when all jobs are settled and every daemon has stopped.
+    public func leftoverKeys() throws -> [String] {
+        let kept = [keys.workers, keys.stats, keys.dead, keys.feedback]
+        return try command("KEYS", "*").items?.compactMap(\.text).filter { !kept.contains($0) } ?? []
     }
 }
 
-/// Keeps a process on one processor. Ignored where there is only one.
-public func pin(_ pid: CInt, to processor: Int) {
-    guard sysconf(CInt(_SC_NPROCESSORS_ONLN)) > processor else { return }
-    _ = try? ChildProcess("taskset", ["-apc", String(processor), String(pid)]).wait()
-}
-
-/// A device token of 64 hex digits that only this number has.
+/// Returns a device token of 64 hex digits, unique to this number.
 public func deviceToken(_ number: Int) -> String {
     let digits = String(number, radix: 16)
     return String(repeating: "ab", count: 24) + String(repeating: "0", count: 16 - digits.count) + digits
 }
 
 extension QueueStatus {
-    /// Nothing waits, flies or is delayed.
+    /// Whether no job is waiting, in flight or delayed.
     public var isDrained: Bool { backlog == 0 && inFlight == 0 && delayed == 0 && recovered == 0 }
 
     public func counter(_ counter: Counter) -> Int { Int(counters[counter, default: 0]) }

@@ -1,13 +1,13 @@
 import Glibc
 
-/// A folder of our own that goes with everything in it when nobody needs it any more.
+/// A temporary folder; it is removed with its content when this object ends.
 public final class TemporaryFolder: Sendable {
     public let path: String
 
-    /// A Unix socket's path may have 107 bytes: with a longer parent there is no room for its name.
+    /// The longest parent path: the path of a Unix socket has at most 107 bytes.
     private static let longestParent = 70
 
-    /// Under TMPDIR, or under /tmp where there is none or it is too long.
+    /// Makes the folder in TMPDIR, or in /tmp if TMPDIR is unset or too long.
     public init() {
         let wanted = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
         let parent = wanted.utf8.count <= TemporaryFolder.longestParent ? wanted : "/tmp"
@@ -21,7 +21,7 @@ public final class TemporaryFolder: Sendable {
 
     public func file(_ name: String) -> String { "\(path)/\(name)" }
 
-    /// The folder with everything in it; links are removed, not followed.
+    /// Removes a folder with its content; it removes links and does not follow them.
     private static func remove(_ path: String) {
         for name in folderEntries(path) {
             let inside = "\(path)/\(name)"
@@ -33,7 +33,7 @@ public final class TemporaryFolder: Sendable {
     }
 }
 
-/// The names in a folder, in no order; none where there is no such folder.
+/// Returns the names in a folder, in no order; none if the folder does not exist.
 public func folderEntries(_ path: String) -> [String] {
     guard let folder = opendir(path) else { return [] }
     defer { closedir(folder) }

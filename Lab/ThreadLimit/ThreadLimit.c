@@ -1,5 +1,9 @@
+// Limits the threads of a program that loads this library with LD_PRELOAD, as a system without free threads would.
+//
+// THREAD_LIMIT_FILE names a file of 8 bytes: how many threads the program may still start. The number may change at any time; a
+// negative number removes the limit. At 0, pthread_create fails with EAGAIN. (RLIMIT_NPROC does not apply to root, and counts
+// the other processes of a user.)
 #define _GNU_SOURCE
-#include "ThreadLimit.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -79,7 +79,7 @@ struct Chaos: ParsableCommand {
             let result = try row.run(scale: small ? .small : .full, seed: seed, duration: minutes.map { .seconds($0 * 60) })
             say(table.add(row, result, seconds: (Instant.now - start) / .seconds(1)))
             return result.failures.map { "\(row.name): \($0)" }
-        } catch let error as TrialNotPossible {
+        } catch let error as TrialNotPossibleError {
             say(pad(row.number, 3) + "  " + padRight(row.title, 55) + "  not run: \(error)")
             return []
         } catch {

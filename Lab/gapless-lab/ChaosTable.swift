@@ -17,7 +17,7 @@ struct ChaosTable {
     ///
     /// - Parameter seconds: how long the whole row took.
     mutating func add(_ row: Fault, _ result: Trial.Result, seconds: Double) -> String {
-        let books = result.balance
+        let books = result.accounting
         let most =
             switch row.rule {
             case .nothingTwice: "0"

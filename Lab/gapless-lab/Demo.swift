@@ -18,14 +18,14 @@ struct Demo: ParsableCommand {
             "--latency", "20ms", "--fail", "503:2%", "--dead", "1%", "--topic", "com.example.app",
         ])
         say("  redis-server   on a Unix socket of its own")
-        say("  apns-simulator on localhost:\(stage.simulator.port): TLS, HTTP/2, its own CA and .p8 key;")
+        say("  apns-simulator on localhost:\(stage.service.port): TLS, HTTP/2, its own CA and .p8 key;")
         say("                 answers after 20 ms, 2 % with 503, 1 % of the tokens are unregistered\n")
 
         let bad = ["this is no JSON", #"{"token": "abcd", "data": "no object"}"#, #"{"data": {"aps": {}}}"#]
         try stage.push((0..<jobs).lazy.map(job) + bad)
         say("  RPUSH          \(jobs) good jobs and \(bad.count) that cannot be pushed")
 
-        let settings = try stage.settings([
+        let settings = try stage.write([
             "retry_delays": "[0.3, 0.6, 1]", "apns_max_concurrent_streams": "100", "log_successes": "true",
         ])
         var daemon = try stage.start(settings)
@@ -68,23 +68,23 @@ struct Demo: ParsableCommand {
         say("What the log says, a line of each kind:\n")
         for line in samples(of: daemon.standardOutput + daemon.standardError) { say("  " + line) }
 
-        let (dead, reasons) = try stage.deadLetters()
+        let (dead, reasons) = try stage.deadLetterCounts()
         let status = try stage.status()
-        _ = stage.simulator.stop()
+        _ = stage.service.stop()
         let ours = Set(dead.filter { $0.count == 64 })
-        let balance = Balance(queued: Set((0..<jobs).map(deviceToken)), ledger: stage.simulator.ledger, dead: Array(ours))
+        let accounting = Accounting(queued: Set((0..<jobs).map(deviceToken)), ledger: stage.service.ledger, dead: Array(ours))
         say("\nThe sums:\n")
         say("  \(pad(jobs + bad)) queued")
-        say("  \(pad(balance.delivered)) delivered, by the simulator's own ledger")
+        say("  \(pad(accounting.delivered)) delivered, by the simulator's own ledger")
         for (reason, count) in reasons.sorted(by: { $0.key < $1.key }) { say("  \(pad(count)) dead: \(reason)") }
-        say("  \(pad(balance.lost)) lost")
+        say("  \(pad(accounting.lost)) lost")
         say("")
         say("  \(pad(status.counter(.retried))) retried after 503")
-        say("  \(pad(balance.extra)) delivered twice, of the \(inFlightAtKill) in flight at the kill -9")
-        let adds = balance.delivered + status.dead == jobs + bad
-        say("\n\(jobs + bad) queued = \(balance.delivered) delivered + \(status.dead) dead letters, lost \(balance.lost)")
-        guard adds, balance.lost == 0, balance.unexpected == 0, balance.extra <= inFlightAtKill else {
-            throw LabError(description: "the sums do not add up: \(balance)")
+        say("  \(pad(accounting.extra)) delivered twice, of the \(inFlightAtKill) in flight at the kill -9")
+        let adds = accounting.delivered + status.dead == jobs + bad
+        say("\n\(jobs + bad) queued = \(accounting.delivered) delivered + \(status.dead) dead letters, lost \(accounting.lost)")
+        guard adds, accounting.lost == 0, accounting.unexpected == 0, accounting.extra <= inFlightAtKill else {
+            throw LabError(description: "the sums do not add up: \(accounting)")
         }
     }
 

@@ -90,7 +90,7 @@ struct Gate: ParsableCommand {
             let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             changes[String(parts[0])] = String(parts[1])
         }
-        return try stage.settings(changes)
+        return try stage.write(changes)
     }
 
     private func wait(for jobs: Int, _ stage: Stage, _ daemon: DaemonProcess) throws {

@@ -11,7 +11,8 @@ struct TogetherTests {
         let ledger = Ledger("200 good id hash\n200 good id hash\n200 strange id hash\n")
         let lost = (0..<place).map { "lost \($0)" }
         return Trial.Result(
-            times: 1 + place, balance: Balance(queued: Set(lost + ["good", "dead"]), ledger: ledger, dead: ["dead"]), bound: 10,
+            times: 1 + place, accounting: Accounting(queued: Set(lost + ["good", "dead"]), ledger: ledger, dead: ["dead"]),
+            bound: 10,
             counted: 20,
             recovery: place == 0 ? nil : .seconds(place), gone: 3, failures: place == 1 ? ["of one"] : [])
     }
@@ -19,12 +20,12 @@ struct TogetherTests {
     @Test func `their books are one`() throws {
         let sum = try together(3, Self.books)
         #expect(sum.times == 6)
-        #expect(sum.balance.queued == 9)
-        #expect(sum.balance.delivered == 6)
-        #expect(sum.balance.extra == 3)
-        #expect(sum.balance.dead == 3)
-        #expect(sum.balance.unexpected == 3)
-        #expect(sum.balance.lost == 3)
+        #expect(sum.accounting.queued == 9)
+        #expect(sum.accounting.delivered == 6)
+        #expect(sum.accounting.extra == 3)
+        #expect(sum.accounting.dead == 3)
+        #expect(sum.accounting.unexpected == 3)
+        #expect(sum.accounting.lost == 3)
         #expect((sum.bound, sum.counted, sum.gone) == (30, 60, 9))
         #expect(sum.recovery == .seconds(2))
         #expect(sum.failures == ["of one"])

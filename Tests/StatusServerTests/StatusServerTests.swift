@@ -20,7 +20,7 @@ struct StatusServerTests {
     private func status(_ request: String, _ server: StatusServer) -> Int? {
         guard let talk = HTTPTalk(port: server.port) else { return nil }
         talk.send(request)
-        return talk.readToEnd().flatMap(HTTPTalk.Answer.init)?.status
+        return talk.readToEnd().flatMap(HTTPTalk.Response.init)?.status
     }
 
     @Test func `A path has its response, whatever the query`() throws {

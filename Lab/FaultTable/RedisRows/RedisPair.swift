@@ -132,7 +132,7 @@ extension Trial {
         precondition(pair.replica === loser)
         // It finds out when it is refused, or by its next heartbeat. Should it stop before, its name would stay for others to strike off.
         try self.await("both daemons have changed sides") { zip(daemons, connections).allSatisfy { $0.connections > $1 } }
-        try self.await("all are settled", atMost: .seconds(60)) { try stage.statusAnyhow().isDrained }
+        try self.await("all are settled", atMost: .seconds(60)) { try stage.status().isDrained }
     }
 }
 

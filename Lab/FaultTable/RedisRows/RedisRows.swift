@@ -143,7 +143,7 @@ extension Trial {
         if answered == claimed { fail("nothing was left to send: the fence was not tried") }
         let heir = try start(
             "heir",
-            settings: stage.settings(
+            settings: stage.write(
                 ["redis_lease": "2", "redis_port": nil, "redis_socket_path": "\"\(stage.redis.socketPath)\""], name: "heir.json"))
         try self.await("the other daemon has taken over", atMost: .seconds(60)) { linesSaying("of the dead worker") >= round }
         proxy.behaviour = FaultProxy.Behaviour()
@@ -157,7 +157,7 @@ extension Trial {
 
     /// No daemon has taken another's jobs, or been taken for dead.
     func judgeNobodyReaped() throws {
-        let status = try stage.statusAnyhow()
+        let status = try stage.status()
         for counter in [Counter.recovered, .fenced] where status.counter(counter) != 0 {
             fail("\(counter.rawValue) is \(status.counter(counter)), and nobody died")
         }

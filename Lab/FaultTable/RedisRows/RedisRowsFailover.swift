@@ -51,7 +51,7 @@ extension Fault {
             settings: ["redis_lease": "1"])
         for round in 1...trial.times(10) {
             let other = try FaultProxy(toUnixSocket: pair.master.socketPath, seed: trial.seed &+ 2)
-            let settings = try trial.stage.settings(["redis_port": String(other.port), "redis_lease": "1"], name: "other.json")
+            let settings = try trial.stage.write(["redis_port": String(other.port), "redis_lease": "1"], name: "other.json")
             let daemons = [try trial.start("one-\(round)"), try trial.start("other-\(round)", settings: settings)]
             // A log of its own each round: what is counted in it is this daemon's.
             try trial.await("both are at work") { daemons.allSatisfy { $0.connections == 1 } }

@@ -172,7 +172,7 @@ extension Trial {
     /// What is queued now, when all is well, is delivered.
     func judgeServesAgain() throws {
         let new = stopProducing().acknowledged
-        try self.await("the rest is drained", atMost: .seconds(60)) { try stage.statusAnyhow().isDrained }
+        try self.await("the rest is drained", atMost: .seconds(60)) { try stage.status().isDrained }
         let numbers = (0..<200).map { (new.max() ?? 0) + 1_000_000 + $0 }
         try stage.push(numbers.map(Trial.job))
         excuse(Set(numbers))

@@ -31,7 +31,7 @@ extension Fault {
             try trial.awaitBusy()
             trial.pause(50...300)
             try trial.strike {
-                trial.stage.hosted.goAway()
+                trial.stage.simulator.goAway()
                 trial.pause(1...10)
                 try trial.loseAnswers(for: 5...50)
             }
@@ -47,7 +47,7 @@ extension Fault {
             simulator: ["--latency", "5ms..15ms"], proxies: true,
             settings: ["apns_max_concurrent_streams": String(streams), "pool_size": "4"])
         try trial.start()
-        guard let proxy = trial.stage.simulatorProxy else { return }
+        guard let proxy = trial.stage.serviceProxy else { return }
         try trial.produce(perSecond: 1000)
         try trial.awaitBusy()
         proxy.behaviour.cutAfter = 1000...300_000
@@ -73,10 +73,10 @@ extension Fault {
         try trial.start()
         try trial.produce(perSecond: Trial.rate / trial.stages)
         for _ in 1...(trial.scale == .full ? 2 : 1) {
-            try trial.await("10 sessions are open") { trial.stage.hosted.totals.openConnections >= 10 }
+            try trial.await("10 sessions are open") { trial.stage.simulator.totals.openConnections >= 10 }
             try trial.awaitBusy()
             // Answers that were on their way are lost with the connection.
-            trial.stage.simulatorProxy?.deadenAll()
+            trial.stage.serviceProxy?.deadenAll()
             try trial.allowInFlightTwice()
             let noticed = trial.complaints("is closed: ")
             // A PING after four seconds, and ten seconds in which it may be answered.
@@ -93,7 +93,7 @@ extension Fault {
     ) { trial in
         try trial.open(simulator: ["--latency", "0ms..300ms", "--fail", "503:1%"], proxies: true)
         try trial.start()
-        guard let proxy = trial.stage.simulatorProxy else { return }
+        guard let proxy = trial.stage.serviceProxy else { return }
         try trial.produce(perSecond: 500)
         for turn in 0..<trial.times(20) {
             try trial.awaitBusy()
@@ -119,7 +119,7 @@ extension Fault {
             try trial.awaitBusy()
             try trial.strike {
                 for limit: UInt32 in [1, 0, 1000] {
-                    trial.stage.hosted.behave { ($0.streamLimit, $0.tokenStreamLimit) = (limit, max(1, limit)) }
+                    trial.stage.simulator.behave { ($0.streamLimit, $0.tokenStreamLimit) = (limit, max(1, limit)) }
                     trial.pause(50...200)
                 }
             }
@@ -134,10 +134,10 @@ extension Fault {
 extension Trial {
     /// What APNs answers for so many milliseconds is lost, then its connections are cut.
     func loseAnswers(for milliseconds: ClosedRange<Int>) throws {
-        stage.simulatorProxy?.behaviour.swallowsReplies = true
+        stage.serviceProxy?.behaviour.swallowsReplies = true
         pause(milliseconds)
-        stage.simulatorProxy?.cutAll()
-        stage.simulatorProxy?.behaviour.swallowsReplies = false
+        stage.serviceProxy?.cutAll()
+        stage.serviceProxy?.behaviour.swallowsReplies = false
         try allowInFlightTwice()
     }
 }

@@ -25,7 +25,7 @@ extension Fault {
         trial.afterwards = { status in
             if status.counter(.recovered) + status.counter(.fenced) > 0 { trial.fail("a lease ran out") }
             // A resend keeps the deadline of the first try, which a day later is past.
-            let reasons = try trial.stage.deadLetters().reasons.keys.filter { $0 != "Expired" }
+            let reasons = try trial.stage.deadLetterCounts().reasons.keys.filter { $0 != "Expired" }
             if !reasons.isEmpty { trial.fail("dead letters for \(reasons)") }
         }
     }

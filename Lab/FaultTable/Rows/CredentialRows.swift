@@ -26,12 +26,12 @@ extension Fault {
         for wrong in trial.share(of: WrongCertificate.allCases) {
             try trial.endRound()
             if wrong != .files { try trial.takeGoodFiles() }
-            trial.stage.hosted.behave { $0.refusals = wrong.refusals }
-            let daemon = try trial.hold(at: trial.stage.hosted, apps: ["certified", "keyed"])
+            trial.stage.simulator.behave { $0.refusals = wrong.refusals }
+            let daemon = try trial.hold(at: trial.stage.simulator, apps: ["certified", "keyed"])
             // The next probe, and the next dial, come within a minute and what chance adds.
             try trial.mend(backWithin: .seconds(300)) {
                 if wrong == .files { try trial.takeGoodFiles() }
-                trial.stage.hosted.behave { $0.refusals = [] }
+                trial.stage.simulator.behave { $0.refusals = [] }
                 if wrong == .files { daemon.process.kill(SIGHUP) }
             }
         }
@@ -51,12 +51,12 @@ extension Fault {
         let sandbox = try Simulator(configuration)
         for wrong in trial.share(of: WrongEnvironment.allCases) {
             try trial.endRound()
-            try trial.write(settings: ["apps": strayed(to: wrong == .server ? sandbox.port : trial.stage.simulator.port)])
-            trial.stage.hosted.behave { ($0.devices, $0.refusals) = (wrong.devices, wrong.refusals) }
-            let daemon = try trial.hold(at: wrong == .server ? sandbox : trial.stage.hosted, apps: ["strayed"])
+            try trial.write(settings: ["apps": strayed(to: wrong == .server ? sandbox.port : trial.stage.service.port)])
+            trial.stage.simulator.behave { ($0.devices, $0.refusals) = (wrong.devices, wrong.refusals) }
+            let daemon = try trial.hold(at: wrong == .server ? sandbox : trial.stage.simulator, apps: ["strayed"])
             try trial.mend(backWithin: .seconds(300)) {
-                if wrong == .server { try trial.write(settings: ["apps": strayed(to: trial.stage.simulator.port)]) }
-                trial.stage.hosted.behave { ($0.devices, $0.refusals) = ([], []) }
+                if wrong == .server { try trial.write(settings: ["apps": strayed(to: trial.stage.service.port)]) }
+                trial.stage.simulator.behave { ($0.devices, $0.refusals) = ([], []) }
                 if wrong == .server { daemon.process.kill(SIGHUP) }
             }
         }
@@ -149,15 +149,15 @@ extension Trial {
         let (before, start) = (service.totals, Instant.now)
         try self.await("the app is held") { complaints("Its jobs stay in the queue until APNs accepts one.") > 0 }
         _ = waitUntil(atMost: length / 2) { false }
-        let half = (sent: try stage.sentAnyhow(), queued: producer?.acknowledged ?? 0)
+        let half = (sent: try stage.sent(), queued: producer?.acknowledged ?? 0)
         _ = waitUntil(atMost: start + length - .now) { false }
-        let (sent, queued) = (try stage.sentAnyhow() - half.sent, (producer?.acknowledged ?? 0) - half.queued)
+        let (sent, queued) = (try stage.sent() - half.sent, (producer?.acknowledged ?? 0) - half.queued)
         // Two seconds of a machine with other work say nothing of a rate.
         if scale == .full && Double(sent) < 0.9 * Double(queued) {
             fail("\(queued) jobs of the other app came in, and \(sent) went out")
         }
         let totals = service.totals
-        try self.await("jobs of the other app go out", atMost: .seconds(20)) { try stage.sentAnyhow() - half.sent >= queued }
+        try self.await("jobs of the other app go out", atMost: .seconds(20)) { try stage.sent() - half.sent >= queued }
         for (answer, count) in totals.answers where count - before.answers[answer, default: 0] > most {
             fail("\(count - before.answers[answer, default: 0]) times \(answer) in \(length), \(most) are allowed")
         }

@@ -84,14 +84,14 @@ extension Fault {
         var seen = 0
         while try trial.status().dead < poisons {
             let isOut = waitUntil(atMost: .milliseconds(500)) {
-                let sends = trial.stage.simulator.ledger.entries.count { tokens.contains($0.token) }
+                let sends = trial.stage.service.ledger.entries.count { tokens.contains($0.token) }
                 defer { seen = max(seen, sends) }
                 return sends > seen
             }
             if isOut { try trial.strike { daemon = try trial.killAndRestart(daemon) } }
             if trial.times > 10 * poisons { throw TrialError(description: "killed \(trial.times) times, and still no end") }
         }
-        let (dead, reasons) = try trial.stage.deadLetters()
+        let (dead, reasons) = try trial.stage.deadLetterCounts()
         if reasons != ["crash_suspect": poisons] || Set(dead) != tokens { trial.fail("buried: \(reasons)") }
     }
 }

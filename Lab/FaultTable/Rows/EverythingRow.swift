@@ -109,9 +109,9 @@ private struct Onslaught {
     }
 
     private mutating func strikeAPNs(_ blow: Blow, for lasts: Duration) {
-        let proxy = trial.stage.simulatorProxy
+        let proxy = trial.stage.serviceProxy
         switch blow {
-        case .goAway: trial.stage.hosted.goAway()
+        case .goAway: trial.stage.simulator.goAway()
         case .storm: answers(for: lasts / 5) { $0.script.failures = [.init(.usual(503), 1)] }
         case .refuseStreams: answers(for: lasts) { ($0.streamLimit, $0.tokenStreamLimit) = (1, 1) }
         case .freezeAPNs: answers(for: lasts) { $0.isFrozen = true }
@@ -146,7 +146,7 @@ private struct Onslaught {
 
     /// All that such a change can have touched is put back when it ends.
     private mutating func answers(for lasts: Duration, _ change: (inout Behaviour) -> Void) {
-        let simulator = trial.stage.hosted
+        let simulator = trial.stage.simulator
         simulator.behave(change)
         later(lasts) {
             simulator.behave {

@@ -30,16 +30,16 @@ extension Fault {
                 let status = try trial.status()
                 return status.recovered == 0 && status.workers.count == fleet.daemons.count
             }
-            try trial.awaitSent(try trial.stage.sentAnyhow() + 100)
+            try trial.awaitSent(try trial.stage.sent() + 100)
         } while kills < trial.times(20) || .now - start < trial.duration ?? .zero
         if !fleet.isOpen(within: .seconds(60)) { trial.fail("some never had a session") }
         trial.afterwards = { status in
-            let seen = trial.stage.hosted.totals
+            let seen = trial.stage.simulator.totals
             let tokens = seen.providerTokens.values.reduce(0, +)
             let most = 1 + Int((.now - start) / .seconds(1200))
             if tokens > most { trial.fail("APNs saw \(tokens) provider tokens, \(most) may be") }
             if !seen.answers.isEmpty { trial.fail("APNs refused pushes: \(seen.answers)") }
-            if fleet.loners > 0 { trial.fail("\(fleet.loners) could not share the provider token") }
+            if fleet.unshared > 0 { trial.fail("\(fleet.unshared) could not share the provider token") }
             if status.dead > 0 { trial.fail("\(status.dead) dead letters") }
         }
     }
@@ -61,12 +61,12 @@ extension Fault {
             try trial.strike { daemon = try trial.killAndRestart(daemon) }
             // As above: one that is there at each of five kills is rightly a suspect, and no token that APNs called dead.
             try trial.await("its jobs are taken over") { try trial.status().recovered == 0 }
-            try trial.awaitSent(try trial.stage.sentAnyhow() + 100)
+            try trial.awaitSent(try trial.stage.sent() + 100)
         }
         try trial.await("all are settled", atMost: .seconds(300)) { try trial.status().isDrained }
         trial.afterwards = { _ in
-            let refused = Set(trial.stage.simulator.ledger.entries.lazy.filter { $0.status == 410 }.map(\.token))
-            let (dead, reasons) = try trial.stage.deadLetters()
+            let refused = Set(trial.stage.service.ledger.entries.lazy.filter { $0.status == 410 }.map(\.token))
+            let (dead, reasons) = try trial.stage.deadLetterCounts()
             if Set(dead) != refused || dead.count != refused.count || refused.isEmpty {
                 trial.fail("\(dead.count) dead letters (\(reasons)) for \(refused.count) tokens that APNs called dead")
             }

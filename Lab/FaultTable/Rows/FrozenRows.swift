@@ -52,7 +52,7 @@ extension Fault {
     ) { trial in
         try trial.open(simulator: ["--latency", "20ms..60ms"], settings: ["redis_lease": "1"])
         let daemons = try (0...1).map { try trial.start("daemon\($0)") }
-        guard let simulator = trial.stage.simulator as? SimulatorProcess else { return }
+        guard let simulator = trial.stage.service as? SimulatorProcess else { return }
         try trial.produce()
         for _ in 1...trial.times(10) {
             _ = try trial.awaitBusy(of: daemons)

@@ -20,7 +20,7 @@ extension Fault {
         try trial.start()
         try trial.await("all are settled", atMost: .seconds(120)) { try trial.stage.status().isDrained }
         try trial.awaitLedger()
-        let entries = trial.stage.simulator.ledger.entries
+        let entries = trial.stage.service.ledger.entries
         trial.count(entries.count { $0.status != 200 })
         let sends = entries.reduce(into: [:]) { counts, entry in counts[entry.token, default: 0] += 1 }
         for token in hopeless where sends[token] != 4 {
@@ -31,7 +31,7 @@ extension Fault {
 
     /// What the log and the reasons say against the simulator's ledger.
     private static func judgeLog(_ trial: Trial, hopeless: Int, unavailable: Int) throws {
-        let (dead, reasons) = try trial.stage.deadLetters()
+        let (dead, reasons) = try trial.stage.deadLetterCounts()
         let log = trial.stage.standardErrors.split(separator: "\n")
         let lines = { (text: String) in log.count { $0.contains(text) } }
         let exhausted = reasons["ServiceUnavailable", default: 0]
@@ -64,7 +64,7 @@ extension Fault {
         try trial.start()
         try trial.await("all are settled") { try trial.stage.status().isDrained }
         trial.count(bad.count)
-        let buried = try trial.stage.buriedJobs()
+        let buried = try trial.stage.deadLetterJobs()
         for job in Set(bad) where buried.count(where: { $0 == job }) != bad.count(where: { $0 == job }) {
             trial.fail("not byte for byte in the dead letters: \(String(decoding: job.prefix(80), as: UTF8.self))")
         }

@@ -76,7 +76,7 @@ extension Fault {
                 }
             }
             daemon.process.kill(SIGHUP)
-            let sent = try trial.stage.sentAnyhow()
+            let sent = try trial.stage.sent()
             try trial.awaitSent(sent + 500)
             try trial.terminate(daemon)
         }

@@ -17,15 +17,15 @@ extension Fault {
         for turn in 0..<trial.times(10) {
             try trial.awaitBusy()
             try trial.strike {
-                trial.stage.hosted.behave { $0.script.failures = [.init(.usual([429, 500, 503][turn % 3]), 1)] }
+                trial.stage.simulator.behave { $0.script.failures = [.init(.usual([429, 500, 503][turn % 3]), 1)] }
                 trial.pause(100...600)
-                trial.stage.hosted.behave { $0.script.failures = [] }
+                trial.stage.simulator.behave { $0.script.failures = [] }
             }
         }
         trial.afterwards = { _ in
             try trial.awaitLedger()
-            let sends = trial.stage.simulator.ledger.entries.reduce(into: [:]) { $0[$1.token, default: 0] += 1 }
-            let dead = Set(try trial.stage.deadLetters().tokens)
+            let sends = trial.stage.service.ledger.entries.reduce(into: [:]) { $0[$1.token, default: 0] += 1 }
+            let dead = Set(try trial.stage.deadLetterCounts().tokens)
             let many = sends.count { $0.value > 4 }
             if many > 0 { trial.fail("\(many) jobs were sent more than 4 times") }
             let early = dead.count { sends[$0] != 4 }
@@ -47,9 +47,9 @@ extension Fault {
             try trial.strike {
                 let holds = trial.complaints("APNs does not accept the credential")
                 let reason = turn % 2 == 0 ? "ExpiredProviderToken" : "InvalidProviderToken"
-                trial.stage.hosted.behave { $0.script.failures = [.init(.status(403, reason), 1)] }
+                trial.stage.simulator.behave { $0.script.failures = [.init(.status(403, reason), 1)] }
                 try trial.await("it is held") { trial.complaints("APNs does not accept the credential") > holds }
-                trial.stage.hosted.behave { $0.script.failures = [] }
+                trial.stage.simulator.behave { $0.script.failures = [] }
                 daemon.process.kill(SIGHUP)
             }
         }
@@ -76,7 +76,7 @@ extension Fault {
                 try File.write(rubbish[turn % rubbish.count], to: path)
                 daemon.process.kill(SIGHUP)
                 try trial.await("it is refused") { trial.complaints("Reload refused") > refused }
-                try trial.awaitSent(try trial.stage.sentAnyhow() + 200)
+                try trial.awaitSent(try trial.stage.sent() + 200)
                 try File.write(good, to: path)
                 daemon.process.kill(SIGHUP)
                 try trial.await("it is taken") { trial.reloads(of: daemon) > reloaded }
@@ -98,7 +98,7 @@ extension Fault {
             try trial.awaitBusy()
             try trial.strike {
                 try File.write([dead, "", dead + good][turn % 3], to: hosts)
-                trial.stage.simulatorProxy?.cutAll()
+                trial.stage.serviceProxy?.cutAll()
                 try trial.allowInFlightTwice()
                 trial.pause(100...500)
                 try File.write(turn % 2 == 0 ? good : dead + good, to: hosts)

@@ -18,7 +18,7 @@ extension Fault {
         // Before the first acceptance suspect tokens would hold the app.
         try trial.queue(1)
         try trial.awaitSent(1)
-        trial.stage.hosted.behave { $0.script = ErrorMix.script(seed: trial.seed) }
+        trial.stage.simulator.behave { $0.script = ErrorMix.script(seed: trial.seed) }
         try trial.queue(trial.jobs(80_000))
         let watch = try ErrorWatch(trial, daemon)
         trial.count(watch.errors)
@@ -26,7 +26,7 @@ extension Fault {
         try judgeStreams(trial, streams)
         trial.afterwards = { status in
             try ErrorMix.judge(trial, status)
-            let seen = trial.stage.hosted.totals
+            let seen = trial.stage.simulator.totals
             if seen.connections != 1 { trial.fail("\(seen.connections) connections, where one was to carry all") }
             if seen.limitViolations + seen.refusedStreams > 0 { trial.fail("more streams than allowed were open") }
         }
@@ -36,12 +36,12 @@ extension Fault {
     /// no place would be answered a whole answer's time later.
     private static func judgeStreams(_ trial: Trial, _ streams: Int) throws {
         let latency = Duration.seconds(2)
-        trial.stage.hosted.behave { $0.script = APNSSimulator.Script(latency: latency...latency) }
-        let before = trial.stage.hosted.totals.requests
+        trial.stage.simulator.behave { $0.script = APNSSimulator.Script(latency: latency...latency) }
+        let before = trial.stage.simulator.totals.requests
         try trial.queue(streams)
-        try trial.await("the first of \(streams) is answered") { trial.stage.hosted.totals.requests > before }
-        let isFull = waitUntil(atMost: latency / 2) { trial.stage.hosted.totals.requests == before + streams }
-        if !isFull { trial.fail("\(trial.stage.hosted.totals.requests - before) streams of \(streams) were open at once") }
+        try trial.await("the first of \(streams) is answered") { trial.stage.simulator.totals.requests > before }
+        let isFull = waitUntil(atMost: latency / 2) { trial.stage.simulator.totals.requests == before + streams }
+        if !isFull { trial.fail("\(trial.stage.simulator.totals.requests - before) streams of \(streams) were open at once") }
         try trial.await("all are settled") { try trial.status().isDrained }
     }
 
@@ -97,17 +97,17 @@ private enum Poison: CaseIterable {
 extension Trial {
     /// Waits until so many sessions are open, and what failed before has gone out again.
     fileprivate func settleDown(sessions: Int) throws {
-        try self.await("\(sessions) sessions are open") { stage.hosted.totals.openConnections == sessions }
+        try self.await("\(sessions) sessions are open") { stage.simulator.totals.openConnections == sessions }
         try self.await("no retry waits") { try status().delayed == 0 }
         // Retries go before what is new.
-        try awaitSent(try stage.sentAnyhow() + 500)
+        try awaitSent(try stage.sent() + 500)
     }
 
     /// Poisons one of the sessions that have lately been used; returns the number of its connection.
     fileprivate func poison(_ poison: Poison) throws -> Int {
-        let used = Set(stage.hosted.ledger.entries.suffix(200).map(\.connection)).sorted()
+        let used = Set(stage.simulator.ledger.entries.suffix(200).map(\.connection)).sorted()
         let victim = used.randomElement(using: &random)!
-        stage.hosted.behave { $0.connections = [.init(victim, poison.answer)] }
+        stage.simulator.behave { $0.connections = [.init(victim, poison.answer)] }
         return victim
     }
 }
@@ -122,7 +122,7 @@ private struct PoisonBooks {
 
     init(_ trial: Trial, _ victims: [Int], streams: Int) {
         (self.trial, self.victims, self.streams) = (trial, victims, streams)
-        entries = trial.stage.hosted.ledger.entries
+        entries = trial.stage.simulator.ledger.entries
     }
 
     func judge(_ status: QueueStatus) {

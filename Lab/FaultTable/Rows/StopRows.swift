@@ -74,11 +74,11 @@ extension Fault {
     private static func silence(_ trial: Trial, _ body: () throws -> Void) throws {
         try trial.awaitBusy()
         trial.pause(10...200)
-        trial.stage.hosted.behave { $0.isFrozen = true }
+        trial.stage.simulator.behave { $0.isFrozen = true }
         try trial.await("100 jobs hang") { try trial.status().inFlight > 100 }
         try trial.strike {
             try body()
-            trial.stage.hosted.behave { $0.isFrozen = false }
+            trial.stage.simulator.behave { $0.isFrozen = false }
         }
     }
 }

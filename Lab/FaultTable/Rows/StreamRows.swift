@@ -27,13 +27,13 @@ extension Fault {
                     if next < limit { mostRefused += 2 * (limit - next) }
                     if next == 0 { trial.count(1) }
                     limit = next
-                    trial.stage.hosted.behave { $0.streamLimit = UInt32(next) }
+                    trial.stage.simulator.behave { $0.streamLimit = UInt32(next) }
                     trial.pause(20...150)
                 }
             }
         }
         trial.afterwards = { status in
-            let totals = trial.stage.hosted.totals
+            let totals = trial.stage.simulator.totals
             trial.expectGoodManners(status)
             if totals.refusedStreams > mostRefused { trial.fail("\(totals.refusedStreams) streams were refused") }
             if status.counter(.resent) != totals.refusedStreams {
@@ -53,7 +53,7 @@ extension Fault {
         let turns = trial.scale == .full ? 80 : 8
         for turn in 0..<turns { try trial.say(doubtless[turn % doubtless.count], to: daemon) }
         // Whatever was open at the last of them is settled by then.
-        try trial.awaitSent(try trial.stage.sentAnyhow() + Trial.rate)
+        try trial.awaitSent(try trial.stage.sent() + Trial.rate)
         trial.expectGoodManners(try trial.status())
         _ = trial.tail.read()
         let twice = trial.tail.accepted.values.count { $0 > 1 }
@@ -109,17 +109,17 @@ extension Trial {
         pause(10...100)
         if frame.isAbrupt { try allowInFlightTwice() }
         try strike {
-            let (heard, holds) = (stage.hosted.totals.goAways, complaints("APNs does not accept the credential"))
+            let (heard, holds) = (stage.simulator.totals.goAways, complaints("APNs does not accept the credential"))
             switch kind.ways.randomElement(using: &random)! {
-            case .toAll: stage.hosted.goAway(frame, then: next)
-            case .insteadOfAnswer: stage.hosted.behave { $0.script.turns = [.init(1, .goAway(frame, then: next))] }
+            case .toAll: stage.simulator.goAway(frame, then: next)
+            case .insteadOfAnswer: stage.simulator.behave { $0.script.turns = [.init(1, .goAway(frame, then: next))] }
             case .insteadOfSettings:
-                stage.hosted.behave { $0.greeting = .goAway(frame) }
-                stage.hosted.goAway()
-                try self.await("two dials are sent away") { stage.hosted.totals.goAways >= heard + 4 }
+                stage.simulator.behave { $0.greeting = .goAway(frame) }
+                stage.simulator.goAway()
+                try self.await("two dials are sent away") { stage.simulator.totals.goAways >= heard + 4 }
             }
-            try self.await("it is said") { stage.hosted.totals.goAways > heard }
-            stage.hosted.behave { ($0.greeting, $0.script.turns) = (.settings, []) }
+            try self.await("it is said") { stage.simulator.totals.goAways > heard }
+            stage.simulator.behave { ($0.greeting, $0.script.turns) = (.settings, []) }
             guard kind.holdsApp else { return }
             try self.await("it is held") { complaints("APNs does not accept the credential") > holds }
             daemon.process.kill(SIGHUP)
@@ -129,14 +129,14 @@ extension Trial {
     /// ENHANCE_YOUR_CALM, the last of all: from then on fewer go out than come in, by our own will.
     fileprivate func sayCalmDown() throws {
         try awaitBusy()
-        stage.hosted.goAway(try GoAway.kind("all/11:calm down, please").0)
+        stage.simulator.goAway(try GoAway.kind("all/11:calm down, please").0)
         count(1)
         try self.await("it is obeyed") { complaints("APNs asks for calm (ENHANCE_YOUR_CALM)") > 0 }
     }
 
     /// What a client does that keeps to the rules: nothing beyond an acknowledged limit, nothing in doubt, nothing counted.
     fileprivate func expectGoodManners(_ status: QueueStatus) {
-        let totals = stage.hosted.totals
+        let totals = stage.simulator.totals
         if totals.limitViolations > 0 { fail("\(totals.limitViolations) streams beyond a limit that was acknowledged") }
         if totals.violations + totals.priorityFrames > 0 { fail("the rules of HTTP/2 were broken: \(totals)") }
         let spent = status.counter(.retried) + status.dead

@@ -1,8 +1,8 @@
 import Glibc
 
-/// The programs of this package, beside the one that runs.
+/// The programs of this package.
 public enum BuiltProducts {
-    /// The path of a product: SwiftPM puts them all, and the tests' own program, into one folder.
+    /// Returns the path of a product: SwiftPM puts all of them, and the test program, into one folder.
     public static func path(_ name: String) -> String {
         var buffer = [CChar](repeating: 0, count: 4096)
         let length = readlink("/proc/self/exe", &buffer, buffer.count)

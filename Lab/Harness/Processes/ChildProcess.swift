@@ -3,29 +3,25 @@ import Clocks
 import Glibc
 internal import Threads
 
-/// One program that the harness started and ends: never a shell, never left behind.
+/// A program that the harness starts and ends.
 ///
-/// A second, tiny process holds the other end of a pipe to us: should we die without a word, it kills the child.
+/// A second small process holds the other end of a pipe to this process. If this process dies, it kills the child.
 public final class ChildProcess: Sendable {
     public enum Output: Sendable {
         case inherited
         case discarded
-        /// Appended to; one file may serve both outputs.
+        /// Appends to the file; both outputs may share one.
         case file(String)
     }
 
     public struct Exit: Sendable, Equatable {
-        /// The exit status, or `nil` when a signal ended it.
+        /// The exit status, or `nil` if a signal ended the program.
         public var status: CInt?
         public var signal: CInt?
-        /// User and system time that the kernel accounted to it.
+        /// User and system time.
         public var processorTime: Duration
-        /// The most memory it ever had resident, or what we had when it was started, if that was more.
+        /// The peak resident memory, or the resident memory of this process at the start if that was higher.
         public var peakBytes: Int
-    }
-
-    public struct Failure: Error, CustomStringConvertible {
-        public var description: String
     }
 
     public let pid: CInt
@@ -36,11 +32,11 @@ public final class ChildProcess: Sendable {
 
     /// - Parameters:
     ///   - program: a path, or a name to look up in PATH.
-    ///   - environment: added to ours.
+    ///   - environment: added to the environment of this process.
     public init(
         _ program: String, _ arguments: [String], environment: [String: String] = [:], standardOutput: Output = .discarded,
         standardError: Output = .discarded
-    ) throws(Failure) {
+    ) throws(HarnessError) {
         name = program.split(separator: "/").last.map(String.init) ?? program
         pid = try ChildProcess.spawn(
             program, arguments, environment: environment, input: nil, standardOutput, standardError)
@@ -48,9 +44,9 @@ public final class ChildProcess: Sendable {
         pipe(&ends)
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         leashPipe = ends[1]
-        // `read` returns when the pipe closes, which our death does as surely as a word.
+        // `read` returns an error when the pipe closes, which also happens at the death of this process.
         leash = try ChildProcess.spawn(
-            "/bin/sh", ["-c", "read word || kill -9 \(pid)"], environment: [:], input: ends[0], .discarded, .discarded)
+            "/bin/sh", ["-c", "read line || kill -9 \(pid)"], environment: [:], input: ends[0], .discarded, .discarded)
         close(ends[0])
     }
 
@@ -65,16 +61,22 @@ public final class ChildProcess: Sendable {
         }
     }
 
-    /// Its end, if it has come.
+    /// Returns the exit if the program has ended.
     public func poll() -> Exit? { reap(options: WNOHANG) }
 
-    /// Waits for its end.
+    /// Waits for the exit.
     public func wait() -> Exit { reap(options: 0)! }
 
-    /// Waits for its end at most so long.
+    /// Waits for the exit, up to a limit.
     public func wait(atMost limit: Duration) -> Exit? {
         _ = waitUntil(atMost: limit) { self.poll() != nil }
         return poll()
+    }
+
+    /// Keeps the process on one processor. Does nothing on a machine without it.
+    public func pin(to processor: Int) {
+        guard sysconf(CInt(_SC_NPROCESSORS_ONLN)) > processor else { return }
+        _ = try? ChildProcess("taskset", ["-apc", String(processor), String(pid)]).wait()
     }
 
     private func reap(options: CInt) -> Exit? {
@@ -108,7 +110,7 @@ public final class ChildProcess: Sendable {
 
     private static func spawn(
         _ program: String, _ arguments: [String], environment: [String: String], input: CInt?, _ output: Output, _ error: Output
-    ) throws(Failure) -> CInt {
+    ) throws(HarnessError) -> CInt {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
@@ -119,12 +121,12 @@ public final class ChildProcess: Sendable {
         }
         redirect(&actions, 1, output)
         redirect(&actions, 2, error)
-        // What our own process has open is none of the child's business, and would count against its limit.
+        // Inherited descriptors would count against the child's limit.
         posix_spawn_file_actions_addclosefrom_np(&actions, 3)
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
-        // A blocked signal of ours would stay blocked in the child.
+        // A signal that is blocked here would stay blocked in the child.
         var none = sigset_t()
         sigemptyset(&none)
         posix_spawnattr_setsigmask(&attributes, &none)
@@ -137,7 +139,7 @@ public final class ChildProcess: Sendable {
         defer { for string in argv + envp { free(string) } }
         var pid = pid_t()
         let status = posix_spawnp(&pid, program, &actions, &attributes, &argv, &envp)
-        guard status == 0 else { throw Failure(description: "cannot start \(program): \(String(cString: strerror(status)))") }
+        guard status == 0 else { throw HarnessError("cannot start \(program): \(String(cString: strerror(status)))") }
         return pid
     }
 
@@ -162,7 +164,7 @@ public final class ChildProcess: Sendable {
     }
 }
 
-/// Waits for a condition, at most so long; whether it came about.
+/// Waits for a condition, up to a limit. Returns whether the condition became true.
 public func waitUntil(
     atMost limit: Duration = .seconds(10), every interval: Duration = .milliseconds(2), _ condition: () throws -> Bool
 ) rethrows -> Bool {

@@ -1,19 +1,19 @@
 import Glibc
 
-/// One gaplessd in a process of its own.
+/// A running gaplessd.
 public final class DaemonProcess {
     public let process: ChildProcess
     private let folder: TemporaryFolder
     private let name: String
-    /// Bytes that an earlier one of the same name has left in `NAME.out`.
+    /// Bytes that an earlier daemon of the same name left in `NAME.out`.
     private let outputBefore: Int
 
     /// - Parameters:
-    ///   - settings: the path of its settings file.
-    ///   - name: both its outputs are appended to `NAME.out` and `NAME.err` of `folder`.
-    ///   - stateFolder: what systemd would make for it; `state` in `folder` unless told.
-    ///   - wrapper: a command to run it under.
-    ///   - log: where both outputs go, if not there.
+    ///   - settings: the path of the settings file.
+    ///   - name: the outputs are appended to `NAME.out` and `NAME.err` in `folder`.
+    ///   - stateFolder: the value of STATE_DIRECTORY; `state` in `folder` by default.
+    ///   - wrapper: a command that runs the daemon.
+    ///   - log: replaces both outputs.
     public init(
         settings: String, folder: TemporaryFolder, name: String = "daemon", stateFolder: String? = nil,
         under wrapper: [String] = [],
@@ -30,20 +30,20 @@ public final class DaemonProcess {
     public var standardOutput: String { File.read(folder.file("\(name).out")) }
     public var standardError: String { File.read(folder.file("\(name).err")) }
 
-    /// Whether it has got as far as to listen to signals, and to say that it started.
+    /// Whether the daemon handles signals and has logged its start.
     public var hasStarted: Bool {
         String(decoding: standardOutput.utf8.dropFirst(outputBefore), as: UTF8.self).contains(" started, list ")
     }
 
-    /// SIGTERM, and its exit.
+    /// Sends SIGTERM and returns the exit.
     public func stop(atMost limit: Duration = .seconds(30)) -> ChildProcess.Exit? {
         process.kill(SIGTERM)
         return process.wait(atMost: limit)
     }
 
-    /// Resident memory now, in bytes.
+    /// The resident memory, in bytes.
     public var residentBytes: Int { processMemory(process.pid) }
 
-    /// The most it ever had.
+    /// The peak resident memory, in bytes.
     public var peakBytes: Int { peakMemory(process.pid) }
 }

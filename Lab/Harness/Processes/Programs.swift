@@ -1,13 +1,14 @@
 import Glibc
 
-/// Resident memory of a process, in bytes; 0 when it is gone.
+/// Returns the resident memory of a process, in bytes; 0 if the process has ended.
 public func processMemory(_ pid: CInt) -> Int {
     let fields = File.read("/proc/\(pid)/statm").split(separator: " ")
     return fields.count > 1 ? (Int(fields[1]) ?? 0) * Int(sysconf(CInt(_SC_PAGESIZE))) : 0
 }
 
-/// The most memory that a living process ever had resident, in bytes. Unlike `ChildProcess.Exit.peakBytes`, which the kernel
-/// begins with what its parent had, it counts from the program's start.
+/// Returns the peak resident memory of a running process, in bytes, counted from the start of its program.
+///
+/// The kernel starts `ChildProcess.Exit.peakBytes` with the memory of the parent instead.
 public func peakMemory(_ pid: CInt) -> Int {
     for line in File.read("/proc/\(pid)/status").split(separator: "\n") where line.hasPrefix("VmHWM:") {
         return line.split(separator: " ").dropFirst().first.flatMap { Int($0) }.map { $0 * 1024 } ?? 0
@@ -15,9 +16,9 @@ public func peakMemory(_ pid: CInt) -> Int {
     return 0
 }
 
-/// Processor time that a living process has used so far, from /proc/PID/schedstat: nanoseconds of its threads.
+/// Returns the processor time of a running process, in the ticks of the kernel.
 public func processorTime(_ pid: CInt) -> Duration {
-    // utime and stime are fields 14 and 15 of stat, in ticks, behind a name that may hold spaces (proc(5)).
+    // utime and stime are fields 14 and 15 of stat, in ticks, after a name that may contain spaces (proc(5)).
     let text = File.read("/proc/\(pid)/stat")
     guard let end = text.lastIndex(of: ")") else { return .zero }
     let fields = text[end...].split(separator: " ")

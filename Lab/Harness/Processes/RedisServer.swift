@@ -1,10 +1,10 @@
 import Glibc
 public import RedisQueue
 
-/// A redis-server of our own: in a temporary folder, on a Unix socket, on no port unless it is wanted, gone when this object goes.
+/// A redis-server with a temporary folder and a Unix socket. It ends with this object.
 public final class RedisServer {
     public let socketPath: String
-    /// On 127.0.0.1, where one was wanted: replicas cannot reach a Unix socket.
+    /// The optional port on 127.0.0.1: replicas cannot reach a Unix socket.
     public let port: Int?
     private let folder = TemporaryFolder()
     private let options: [String]
@@ -13,11 +13,10 @@ public final class RedisServer {
 
     /// - Parameters:
     ///   - options: as on the command line (`["--appendonly", "yes"]`).
-    ///   - hasPort: whether it listens on a port as well.
+    ///   - hasPort: whether the server also listens on a port.
     public init(options: [String] = [], hasPort: Bool = false, environment: [String: String] = [:]) throws {
-        // Free at this moment; should somebody else take it before Redis does, Redis says so and ends.
         port = hasPort ? FreePort.pick() : nil
-        // Of two options with one name the last counts: those that were given.
+        // Of two options with one name the last one applies.
         self.options = (port.map { ["--port", String($0), "--bind", "127.0.0.1"] } ?? ["--port", "0"]) + options
         self.environment = environment
         socketPath = folder.file("redis.sock")
@@ -30,10 +29,10 @@ public final class RedisServer {
         _ = process.wait()
     }
 
-    /// Where its log, its append-only file and its dump are.
+    /// The folder of the log, the append-only file and the dump.
     public var path: String { folder.path }
 
-    /// The file that its last writes are in. Each rewrite begins another, with a higher number.
+    /// The append-only file with the last writes. Each rewrite starts another one with a higher number.
     public var appendOnlyFile: String {
         let name = { [path] (number: Int) in "\(path)/appendonlydir/appendonly.aof.\(number).incr.aof" }
         var number = 1
@@ -41,20 +40,20 @@ public final class RedisServer {
         return name(number)
     }
 
-    /// kill -9, as a power cut would.
+    /// Sends SIGKILL.
     public func kill() {
         process.kill(SIGKILL)
         _ = process.wait()
         unlink(socketPath)
     }
 
-    /// Starts it anew in the same folder, from what its files hold.
+    /// Starts the server again in the same folder, from its files.
     public func restart() throws {
         process = try RedisServer.start(folder, options, environment)
         try awaitReady()
     }
 
-    /// Runs one command on a connection of its own.
+    /// Runs one command on a new connection.
     @discardableResult
     public func command(_ words: [String]) throws -> RedisReply {
         var client = try RedisClient(settings: QueueSettings(list: "none", server: .unix(path: socketPath)))
@@ -63,7 +62,7 @@ public final class RedisServer {
 
     private func awaitReady() throws {
         let settings = QueueSettings(list: "none", server: .unix(path: socketPath))
-        // A client is let in only once the server serves: not while it loads its files.
+        // The server accepts no client while it loads its files.
         let isUp = waitUntil(atMost: .seconds(60)) {
             guard process.poll() == nil else { return true }
             do {
@@ -74,7 +73,7 @@ public final class RedisServer {
             }
         }
         guard isUp, process.poll() == nil else {
-            throw ChildProcess.Failure(description: "redis-server did not start:\n" + File.read(folder.file("redis.log")))
+            throw HarnessError("redis-server did not start:\n" + File.read(folder.file("redis.log")))
         }
     }
 

@@ -1,9 +1,9 @@
 import Glibc
 
-/// A Sentinel of our own that watches one master, gone when this object goes.
+/// A Redis Sentinel that watches one master. It ends with this object.
 public final class SentinelServer {
-    /// Milliseconds of silence after which it calls a server down. Sentinel takes up to a second until it connects to a master that it
-    /// has just named: with less than that it takes it for dead again, and turns all round once more, and once more.
+    /// Milliseconds of silence after which Sentinel calls a server down. Sentinel takes up to a second to connect to a master that it
+    /// has just named. With a lower value it calls that master dead again, and repeats the failover.
     private static let downAfter = 2000
 
     public let port: Int
@@ -11,9 +11,9 @@ public final class SentinelServer {
     private(set) public var process: ChildProcess
 
     /// - Parameters:
-    ///   - master: the port of the server on this machine that it is to call the master.
-    ///   - quorum: how many Sentinels must agree before it does anything.
-    ///   - lines: more of its configuration.
+    ///   - master: the port of the master on this machine.
+    ///   - quorum: the number of Sentinels that must agree on a failover.
+    ///   - lines: more lines of the configuration.
     public init(master name: String, at master: Int, quorum: Int = 1, lines: [String] = []) throws {
         port = FreePort.pick()
         let configuration = [
@@ -35,15 +35,15 @@ public final class SentinelServer {
 
     public func restart() throws { process = try SentinelServer.start(folder) }
 
-    /// What it has written into its log.
+    /// The content of the log file.
     public var log: String { File.read(folder.file("sentinel.log")) }
 
     private static func start(_ folder: TemporaryFolder) throws -> ChildProcess {
         let process = try ChildProcess("redis-server", [folder.file("sentinel.conf"), "--sentinel"])
-        // "+monitor master" is its first line about a master: from then on it answers.
+        // "+monitor master" is the first line about a master: from then on Sentinel replies.
         let isUp = waitUntil(atMost: .seconds(30)) { File.read(folder.file("sentinel.log")).contains("+monitor master") }
         guard isUp, process.poll() == nil else {
-            throw ChildProcess.Failure(description: "Sentinel did not start:\n" + File.read(folder.file("sentinel.log")))
+            throw HarnessError("Sentinel did not start:\n" + File.read(folder.file("sentinel.log")))
         }
         return process
     }

@@ -1,12 +1,12 @@
 import Glibc
 
-/// An APNs simulator in a process of its own, with credentials of its own making.
-public final class SimulatorProcess {
+/// An `apns-simulator` in its own process, which makes its own credentials.
+public final class SimulatorProcess: PushService {
     public let port: Int
     public let process: ChildProcess
     private let folder: TemporaryFolder
 
-    /// - Parameter arguments: of `apns-simulator serve`, beside port, credentials and ledger.
+    /// - Parameter arguments: of `apns-simulator serve`, in addition to the port, the credentials and the ledger.
     public init(folder: TemporaryFolder, port: Int = 0, ledger: Bool = true, _ arguments: [String] = []) throws {
         self.folder = folder
         let output = folder.file("simulator.out")
@@ -17,15 +17,13 @@ public final class SimulatorProcess {
         self.process = process
         _ = waitUntil { SimulatorProcess.listeningPort(output) != nil || process.poll() != nil }
         guard let port = SimulatorProcess.listeningPort(output) else {
-            throw ChildProcess.Failure(description: "apns-simulator did not start:\n" + File.read(output))
+            throw HarnessError("apns-simulator did not start:\n" + File.read(output))
         }
         self.port = port
     }
 
-    /// What it saw so far; all of it once it has ended.
     public var ledger: Ledger { Ledger(File.read(folder.file("ledger"))) }
 
-    /// Ends it; returns its totals as it printed them.
     public func stop() -> String {
         process.kill(SIGTERM)
         _ = process.wait(atMost: .seconds(10))

@@ -1,22 +1,19 @@
 internal import Sockets
 internal import Threads
 
-/// A small HTTP proxy that knows CONNECT alone, for pushes that have no straight way: on the loopback interface, on a port of
-/// its own, gone with this object.
+/// A small HTTP proxy on a loopback port that supports only CONNECT. It ends with this object.
 public final class ConnectProxy {
-    /// What it does about a request.
-    public enum Manner: Sendable, Equatable {
-        /// Opens the way.
-        case obliging
-        /// Answers with this and closes.
-        case answering(String)
-        /// Reads and says nothing.
+    /// The reaction to a request.
+    public enum Behaviour: Sendable, Equatable {
+        case connect
+        /// Responds with this text and closes.
+        case respond(String)
+        /// Reads and sends nothing.
         case silent
         /// Closes at once.
-        case closing
+        case close
     }
 
-    /// One request, as it came.
     public struct Request: Sendable, Equatable {
         /// `CONNECT api.push.apple.com:443 HTTP/1.1`
         public var line: String
@@ -24,25 +21,19 @@ public final class ConnectProxy {
         public var authorization: String?
     }
 
-    private struct Books {
-        var manner: Manner
+    private struct State {
+        var behaviour: Behaviour
         var requests: [Request] = []
     }
 
-    /// A listener that one thread has.
-    private final class Door: @unchecked Sendable {  // Made here, then used by the accepting thread alone.
-        let listener: Listener
-        init(_ listener: consuming Listener) { self.listener = listener }
-    }
-
-    /// A socket on its way to the thread that will own it.
-    private final class Visitor: @unchecked Sendable {  // Given by the accepting thread to exactly one other.
+    /// Carries a socket from the accepting thread to the thread that serves it.
+    private final class Visitor: @unchecked Sendable {  // The accepting thread gives it to exactly one other thread.
         private var socket: Socket?
         init(_ socket: consuming Socket) { self.socket = consume socket }
         func take() -> Socket? { socket.take() }
     }
 
-    private final class Servant {
+    private final class Worker {
         private var thread: OwnedThread?
         init(_ thread: consuming OwnedThread) { self.thread = consume thread }
         func join() { thread.take()?.join() }
@@ -50,21 +41,21 @@ public final class ConnectProxy {
 
     public let port: Int
     private let stop: WakeUp
-    private let books: Locked<Books>
-    private let thread: Servant
+    private let state: Locked<State>
+    private let thread: Worker
 
-    /// - Parameter authorization: what it wants to hear in `Proxy-Authorization`; without it everybody may pass.
-    public init(_ manner: Manner = .obliging, authorization: String? = nil) throws {
-        let door = Door(try Listener(port: 0))
+    /// - Parameter authorization: the required value of `Proxy-Authorization`; without it the proxy requires none.
+    public init(_ behaviour: Behaviour = .connect, authorization: String? = nil) throws {
+        let door = ProxyDoor(try Listener(port: 0))
         port = door.listener.port
-        let (stop, books) = (WakeUp(), Locked(Books(manner: manner)))
+        let (stop, state) = (WakeUp(), Locked(State(behaviour: behaviour)))
         self.stop = stop
-        self.books = books
-        thread = Servant(
+        self.state = state
+        thread = Worker(
             try OwnedThread(name: "proxy") {
                 ConnectProxy.accept(door, stop) { visitor in
                     guard let socket = visitor.take() else { return }
-                    ConnectProxy.serve(socket, authorization, books, stop)
+                    ConnectProxy.serve(socket, authorization, state, stop)
                 }
             })
     }
@@ -74,61 +65,51 @@ public final class ConnectProxy {
         thread.join()
     }
 
-    /// Every request so far.
-    public var requests: [Request] { books.withLock { $0.requests } }
+    /// All requests so far.
+    public var requests: [Request] { state.withLock { $0.requests } }
 
-    /// From the next request on.
-    public func behave(_ manner: Manner) { books.withLock { $0.manner = manner } }
+    /// Changes the reaction from the next request on.
+    public func behave(_ behaviour: Behaviour) { state.withLock { $0.behaviour = behaviour } }
 
-    private static func accept(_ door: Door, _ stop: WakeUp, _ serve: @escaping @Sendable (Visitor) -> Void) {
-        var servants: [Servant] = []
-        var poller = Poller()
-        while true {
-            poller.reset()
-            poller.add(door.listener.descriptor, for: .read)
-            poller.add(stop.descriptor, for: .read)
-            poller.wait(until: nil)
-            if poller.readiness(at: 1).contains(.read) { break }
+    private static func accept(_ door: ProxyDoor, _ stop: WakeUp, _ serve: @escaping @Sendable (Visitor) -> Void) {
+        var workers: [Worker] = []
+        while wait(door.listener.descriptor, .read, stop) {
             guard let socket = door.listener.accept() else { continue }
             let visitor = Visitor(socket)
-            // Who finds no thread is not served: the connection closes with `visitor`.
-            if let thread = try? OwnedThread(name: "proxied", body: { serve(visitor) }) { servants.append(Servant(thread)) }
+            // Without a thread the connection closes with `visitor`.
+            if let thread = try? OwnedThread(name: "proxied", body: { serve(visitor) }) { workers.append(Worker(thread)) }
         }
-        for servant in servants { servant.join() }
+        for worker in workers { worker.join() }
     }
 
-    private static func serve(_ client: consuming Socket, _ authorization: String?, _ books: Locked<Books>, _ stop: WakeUp) {
+    private static func serve(_ client: consuming Socket, _ authorization: String?, _ state: Locked<State>, _ stop: WakeUp) {
         guard let request = head(client, stop) else { return }
-        let manner = books.withLock { books in
-            books.requests.append(request)
-            return books.manner
+        let behaviour = state.withLock { state in
+            state.requests.append(request)
+            return state.behaviour
         }
-        var answer = "HTTP/1.1 200 Connection established\r\n\r\n"
-        switch manner {
-        case .obliging: break
-        case .answering(let text): answer = text
-        case .silent: return sleep(client, stop)
-        case .closing: return
-        }
-        if manner == .obliging && authorization != nil && request.authorization != authorization {
-            answer = "HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=\"proxy\"\r\n\r\n"
-        }
-        guard write(Array(answer.utf8), to: client, stop), answer.contains(" 200 "), let server = dial(request, stop) else {
+        var response = "HTTP/1.1 200 Connection established\r\n\r\n"
+        switch behaviour {
+        case .connect where authorization != nil && request.authorization != authorization:
+            response = "HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=\"proxy\"\r\n\r\n"
+        case .connect: break
+        case .respond(let text): response = text
+        case .silent:
+            while wait(client.descriptor, .read, stop), read(client) != nil {}
             return
+        case .close: return
         }
+        guard write(Array(response.utf8)[...], to: client, stop), response.contains(" 200 "), let server = dial(request, stop)
+        else { return }
         pump(client, server, stop)
     }
 
-    /// What was asked; `nil` where the client went before it had asked.
+    /// Reads the request head. Returns `nil` if the client closes before its end.
     private static func head(_ client: borrowing Socket, _ stop: WakeUp) -> Request? {
         var bytes: [UInt8] = []
-        var byte: [UInt8] = [0]
         while !bytes.suffix(4).elementsEqual("\r\n\r\n".utf8) {
-            switch byte.withUnsafeMutableBytes({ client.read(into: $0) }) {
-            case .done: bytes.append(byte[0])
-            case .needsRead, .needsWrite: if !wait(client.descriptor, .read, stop) { return nil }
-            case .closed, .failed: return nil
-            }
+            guard wait(client.descriptor, .read, stop), let more = read(client, atMost: 1) else { return nil }
+            bytes += more
         }
         let lines = String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isNewline)
         let name = "Proxy-Authorization: "
@@ -149,17 +130,9 @@ public final class ConnectProxy {
         return nil
     }
 
-    /// Bytes both ways until one side is through.
+    /// Copies bytes in both directions until one side closes.
     private static func pump(_ left: borrowing Socket, _ right: borrowing Socket, _ stop: WakeUp) {
         var poller = Poller()
-        var buffer = [UInt8](repeating: 0, count: 64 << 10)
-        func move(_ from: borrowing Socket, _ to: borrowing Socket) -> Bool {
-            switch buffer.withUnsafeMutableBytes({ from.read(into: $0) }) {
-            case .done(let count): write(Array(buffer[..<count]), to: to, stop)
-            case .needsRead, .needsWrite: true
-            case .closed, .failed: false
-            }
-        }
         while true {
             poller.reset()
             poller.add(stop.descriptor, for: .read)
@@ -167,13 +140,27 @@ public final class ConnectProxy {
             poller.add(right.descriptor, for: .read)
             poller.wait(until: nil)
             if poller.readiness(at: 0).contains(.read) { return }
-            if !poller.readiness(at: 1).isEmpty && !move(left, right) { return }
-            if !poller.readiness(at: 2).isEmpty && !move(right, left) { return }
+            if !poller.readiness(at: 1).isEmpty {
+                guard let bytes = read(left), write(bytes[...], to: right, stop) else { return }
+            }
+            if !poller.readiness(at: 2).isEmpty {
+                guard let bytes = read(right), write(bytes[...], to: left, stop) else { return }
+            }
         }
     }
 
-    private static func write(_ bytes: [UInt8], to socket: borrowing Socket, _ stop: WakeUp) -> Bool {
-        var rest = bytes[...]
+    /// Returns the available bytes, or `nil` if the connection is closed.
+    private static func read(_ socket: borrowing Socket, atMost limit: Int = 64 << 10) -> [UInt8]? {
+        var buffer = [UInt8](repeating: 0, count: limit)
+        switch buffer.withUnsafeMutableBytes({ socket.read(into: $0) }) {
+        case .done(let count): return Array(buffer[..<count])
+        case .needsRead, .needsWrite: return []
+        case .closed, .failed: return nil
+        }
+    }
+
+    private static func write(_ bytes: ArraySlice<UInt8>, to socket: borrowing Socket, _ stop: WakeUp) -> Bool {
+        var rest = bytes
         while !rest.isEmpty {
             switch rest.withUnsafeBytes({ socket.write($0) }) {
             case .done(let count): rest = rest.dropFirst(count)
@@ -184,17 +171,7 @@ public final class ConnectProxy {
         return true
     }
 
-    private static func sleep(_ client: borrowing Socket, _ stop: WakeUp) {
-        while wait(client.descriptor, .read, stop) {
-            var byte: [UInt8] = [0]
-            switch byte.withUnsafeMutableBytes({ client.read(into: $0) }) {
-            case .closed, .failed: return
-            case .done, .needsRead, .needsWrite: continue
-            }
-        }
-    }
-
-    /// `false` when the proxy stops.
+    /// Returns `false` when the proxy stops.
     private static func wait(_ descriptor: CInt, _ interest: Poller.Readiness, _ stop: WakeUp) -> Bool {
         var poller = Poller()
         poller.add(stop.descriptor, for: .read)

@@ -1,32 +1,32 @@
 internal import Sockets
 internal import Threads
 
-/// Stands between a daemon and a server, on a loopback port of its own, and breaks what it is told to break.
+/// A proxy on a loopback port between a daemon and a server, which injects faults.
 ///
-/// Everything happens on one thread of its own; a new `behaviour` holds from the next chunk of bytes on.
+/// It runs on its own thread. A new `behaviour` applies from the next chunk of bytes.
 public final class FaultProxy {
-    /// What it does to the bytes. Chances are from 0 to 1, drawn for every chunk that was read.
+    /// The treatment of the bytes. Probabilities, from 0 to 1, apply to each chunk.
     public struct Behaviour: Sendable, Equatable {
-        /// Every chunk is handed on so much later.
+        /// Delays every chunk.
         public var delay = Duration.zero
-        /// One byte for each write.
+        /// Writes one byte at a time.
         public var isBytewise = false
-        /// What the daemon sends is taken, and goes nowhere: half of a dead cable.
+        /// Reads the requests of the daemon and drops them.
         public var swallowsRequests = false
-        /// What the server answers is taken, and goes nowhere.
+        /// Reads the replies of the server and drops them.
         public var swallowsReplies = false
-        /// New connections are closed at once.
+        /// Closes new connections at once.
         public var refuses = false
-        /// Chance that a part of a request, or nothing, is handed on before both ends are closed.
+        /// The probability that the proxy forwards a part of a request, or nothing, and then closes both ends.
         public var tearsRequest = 0.0
-        /// Chance that a part of a reply, or nothing, is handed on before both ends are closed. The request has been carried out.
+        /// The same for a reply: the server has executed the request.
         public var tearsReply = 0.0
-        /// Each new connection ends after a number of bytes, both ways together, that lies in this range.
+        /// Each new connection ends after a random number of bytes in this range, both directions together.
         public var cutAfter: ClosedRange<Int>?
 
         public init() {}
 
-        /// Nothing passes, in neither direction, and nobody is told.
+        /// Drops everything in both directions, without closing.
         public static var halfOpen: Behaviour {
             var behaviour = Behaviour()
             (behaviour.swallowsRequests, behaviour.swallowsReplies) = (true, true)
@@ -34,11 +34,11 @@ public final class FaultProxy {
         }
     }
 
-    /// Something to do when bytes pass toward the server.
+    /// An action when certain bytes pass to the server.
     public struct Tripwire: Sendable {
         public enum Moment: Sendable, CaseIterable {
             case beforeForwarding, afterForwarding
-            /// The server never sees these bytes, and the connection ends.
+            /// Drops the bytes and closes the connection.
             case insteadOfForwarding
         }
 
@@ -47,8 +47,8 @@ public final class FaultProxy {
         let action: @Sendable () -> Void
 
         /// - Parameters:
-        ///   - patterns: any of them, looked for in each chunk on its own.
-        ///   - action: runs on the proxy's thread, once.
+        ///   - patterns: any of them triggers the action; the proxy searches each chunk separately.
+        ///   - action: runs once, on the thread of the proxy.
         public init(on patterns: String..., at moment: Moment, action: @escaping @Sendable () -> Void) {
             (self.patterns, self.moment, self.action) = (patterns.map { Array($0.utf8) }, moment, action)
         }
@@ -71,15 +71,14 @@ public final class FaultProxy {
     private let bell = WakeUp()
     private var thread: OwnedThread?
 
-    /// - Parameter seed: of every chance.
+    /// - Parameter seed: of the random numbers.
     public convenience init(toUnixSocket path: String, seed: UInt64) throws {
         try self.init(to: try SocketAddress(unixPath: path), seed: seed)
     }
 
-    /// To a port of the loopback interface.
     public convenience init(toPort target: Int, seed: UInt64) throws {
         guard let address = try SocketAddress.resolve(host: "127.0.0.1", port: target).first else {
-            throw ChildProcess.Failure(description: "no loopback address")
+            throw HarnessError("the loopback address does not resolve")
         }
         try self.init(to: address, seed: seed)
     }
@@ -105,28 +104,28 @@ public final class FaultProxy {
         set { change { $0.behaviour = newValue } }
     }
 
-    /// New connections go to this socket; those there are stay where they are.
+    /// Leads new connections to this socket; existing connections stay.
     public func lead(toUnixSocket path: String) throws {
         let target = try SocketAddress(unixPath: path)
         change { $0.target = target }
     }
 
-    /// Closes every connection there is.
+    /// Closes every connection.
     public func cutAll() { change { $0.cutsNow = true } }
 
-    /// From now on nothing passes on the connections there are, and neither end is told; new ones are served. A router that
-    /// forgot them does so.
+    /// Drops all further bytes of the existing connections without closing them, as a router does that forgot them.
+    /// New connections work.
     public func deadenAll() { change { $0.deadensNow = true } }
 
     public func set(_ tripwire: Tripwire?) { change { $0.tripwire = tripwire } }
 
-    /// Whether a tripwire waits that nothing has touched yet.
+    /// Whether a tripwire is set that has not triggered.
     public var isArmed: Bool { control.withLock { $0.tripwire != nil } }
 
-    /// How often it has closed a connection by itself: torn, or at its number of bytes.
+    /// The number of connections that the proxy closed itself, torn or at their number of bytes.
     public var cuts: Int { control.withLock { $0.cuts } }
 
-    /// How many connections it has ever carried.
+    /// The number of connections so far.
     public var connections: Int { control.withLock { $0.connections } }
 
     private func change(_ body: (inout Control) -> Void) {

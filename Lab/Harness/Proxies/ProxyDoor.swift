@@ -1,6 +1,6 @@
 internal import Sockets
 
-/// Carries a listener, which cannot be copied, to the thread that uses it.
+/// Carries a listener, which is not copyable, to the thread that uses it.
 final class ProxyDoor: Sendable {
     let listener: Listener
     init(_ listener: consuming Listener) { self.listener = listener }

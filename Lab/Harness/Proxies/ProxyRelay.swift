@@ -3,7 +3,7 @@ import Glibc
 internal import Sockets
 internal import Threads
 
-/// The thread of a `FaultProxy`: its listener and its pairs of connections.
+/// The work of a `FaultProxy` thread: its listener and its pairs of connections.
 struct ProxyRelay {
     private let door: ProxyDoor
     private var random: SeededGenerator
@@ -15,7 +15,7 @@ struct ProxyRelay {
         (self.door, self.random) = (door, random)
     }
 
-    /// One round; `false` when it is over.
+    /// Runs one round. Returns `false` when the proxy stops.
     mutating func turn(_ bell: WakeUp, _ control: Locked<FaultProxy.Control>) -> Bool {
         sleep(bell)
         if poller.readiness(at: 0) != [] { bell.listen() }
@@ -25,7 +25,7 @@ struct ProxyRelay {
         }
         if now.isOver { return false }
         if now.deadensNow { for pair in pairs { pair.isDead = true } }
-        // Places 0 and 1 are the bell and the listener; each pair has two.
+        // Places 0 and 1 are the wake-up and the listener; each pair has two.
         for (index, pair) in pairs.enumerated() {
             if poller.readiness(at: 2 + 2 * index) != [] { read(pair, isReply: false, now, control) }
             if poller.readiness(at: 3 + 2 * index) != [] { read(pair, isReply: true, now, control) }
@@ -53,7 +53,7 @@ struct ProxyRelay {
     private mutating func accept(_ now: FaultProxy.Control, _ control: Locked<FaultProxy.Control>) {
         while let daemon = door.listener.accept() {
             if now.behaviour.refuses { continue }
-            // A server that is away closes the connection, as a port that nobody listens on would.
+            // Without a server the connection closes, as at a port without a listener.
             guard let server = try? Socket(connectingTo: now.target) else { continue }
             let allowance = now.behaviour.cutAfter.map { Int.random(in: $0, using: &random) }
             pairs.append(Pair(daemon: daemon, server: server, allowance: allowance))
@@ -92,7 +92,7 @@ struct ProxyRelay {
         }
     }
 
-    /// The tripwire, if these bytes touch it; it is gone then.
+    /// Returns the tripwire if these bytes trigger it, and removes it.
     private func spring(_ count: Int, _ control: Locked<FaultProxy.Control>) -> FaultProxy.Tripwire? {
         control.withLock { control in
             guard let tripwire = control.tripwire, tripwire.patterns.contains(where: buffer[..<count].contains) else {
@@ -102,92 +102,92 @@ struct ProxyRelay {
             return tripwire
         }
     }
-}
 
-/// One connection of the daemon and ours to the server.
-private final class Pair {
-    private struct Chunk {
-        var due: Instant
-        var bytes: ArraySlice<UInt8>
-    }
-
-    /// More than this waits for the other side before more is read.
-    private static let most = 1 << 20
-
-    let daemon: Socket
-    let server: Socket
-    /// How many bytes may still pass, where there is a limit.
-    var allowance: Int?
-    var endsAfterFlush = false
-    /// Takes whatever comes from either end, and passes nothing on.
-    var isDead = false
-    private(set) var isOver = false
-    /// A stream that has lost bytes never goes on: TCP delivers all in order or none (RFC 9293, 3.4), and a peer that was given the rest
-    /// would take one answer for another.
-    private var stopped = (requests: false, replies: false)
-    private var waiting: (requests: [Chunk], replies: [Chunk]) = ([], [])
-
-    init(daemon: consuming Socket, server: consuming Socket, allowance: Int?) {
-        self.daemon = daemon
-        self.server = server
-        self.allowance = allowance
-    }
-
-    /// What to ask of the descriptor that these bytes come from; its other direction is written to.
-    func interest(isReply: Bool) -> Poller.Readiness {
-        let (incoming, outgoing) = isReply ? (waiting.replies, waiting.requests) : (waiting.requests, waiting.replies)
-        var interest: Poller.Readiness = []
-        if incoming.reduce(0, { $0 + $1.bytes.count }) < Pair.most && !endsAfterFlush { interest.insert(.read) }
-        if let first = outgoing.first, first.due <= .now { interest.insert(.write) }
-        return interest
-    }
-
-    /// When the next chunk is due that still has to wait.
-    var due: Instant? {
-        [waiting.requests.first?.due, waiting.replies.first?.due].compactMap { $0 }.filter { $0 > .now }.min()
-    }
-
-    func receive(isReply: Bool, into buffer: inout [UInt8]) -> Int {
-        let progress = buffer.withUnsafeMutableBytes { isReply ? server.read(into: $0) : daemon.read(into: $0) }
-        switch progress {
-        case .done(let count): return count
-        case .needsRead, .needsWrite: return 0
-        case .closed, .failed:
-            endsAfterFlush = true
-            if waiting.requests.isEmpty && waiting.replies.isEmpty { isOver = true }
-            return 0
+    /// A connection of the daemon with its connection to the server.
+    private final class Pair {
+        private struct Chunk {
+            var due: Instant
+            var bytes: ArraySlice<UInt8>
         }
-    }
 
-    func stop(isReply: Bool) {
-        if isReply { stopped.replies = true } else { stopped.requests = true }
-    }
+        /// The proxy reads no more while more than this many bytes wait for the other side.
+        private static let most = 1 << 20
 
-    func isStopped(isReply: Bool) -> Bool { isReply ? stopped.replies : stopped.requests }
+        let daemon: Socket
+        let server: Socket
+        /// The number of bytes that may still pass.
+        var allowance: Int?
+        var endsAfterFlush = false
+        /// Reads from both ends and forwards nothing.
+        var isDead = false
+        private(set) var isOver = false
+        /// A direction that lost bytes stays stopped: TCP delivers all bytes in order or none (RFC 9293, 3.4). A peer that received
+        /// the rest would mistake one reply for another.
+        private var stopped = (requests: false, replies: false)
+        private var waiting: (requests: [Chunk], replies: [Chunk]) = ([], [])
 
-    func append(_ bytes: ArraySlice<UInt8>, isReply: Bool, after delay: Duration) {
-        if bytes.isEmpty { return }
-        let chunk = Chunk(due: .now + delay, bytes: bytes)
-        if isReply { waiting.replies.append(chunk) } else { waiting.requests.append(chunk) }
-    }
+        init(daemon: consuming Socket, server: consuming Socket, allowance: Int?) {
+            self.daemon = daemon
+            self.server = server
+            self.allowance = allowance
+        }
 
-    func flush(_ behaviour: FaultProxy.Behaviour) {
-        write(&waiting.requests, to: server, behaviour)
-        write(&waiting.replies, to: daemon, behaviour)
-        if endsAfterFlush && waiting.requests.isEmpty && waiting.replies.isEmpty { isOver = true }
-    }
+        /// The events to wait for at the source of these bytes; the proxy writes the other direction to it.
+        func interest(isReply: Bool) -> Poller.Readiness {
+            let (incoming, outgoing) = isReply ? (waiting.replies, waiting.requests) : (waiting.requests, waiting.replies)
+            var interest: Poller.Readiness = []
+            if incoming.reduce(0, { $0 + $1.bytes.count }) < Pair.most && !endsAfterFlush { interest.insert(.read) }
+            if let first = outgoing.first, first.due <= .now { interest.insert(.write) }
+            return interest
+        }
 
-    private func write(_ chunks: inout [Chunk], to socket: borrowing Socket, _ behaviour: FaultProxy.Behaviour) {
-        while let first = chunks.first, first.due <= .now {
-            let piece = behaviour.isBytewise ? first.bytes.prefix(1) : first.bytes
-            switch piece.withUnsafeBytes({ socket.write($0) }) {
-            case .done(let count):
-                chunks[0].bytes = first.bytes.dropFirst(count)
-                if chunks[0].bytes.isEmpty { chunks.removeFirst() }
-            case .needsRead, .needsWrite: return
+        /// The time of the next delayed chunk.
+        var due: Instant? {
+            [waiting.requests.first?.due, waiting.replies.first?.due].compactMap { $0 }.filter { $0 > .now }.min()
+        }
+
+        func receive(isReply: Bool, into buffer: inout [UInt8]) -> Int {
+            let progress = buffer.withUnsafeMutableBytes { isReply ? server.read(into: $0) : daemon.read(into: $0) }
+            switch progress {
+            case .done(let count): return count
+            case .needsRead, .needsWrite: return 0
             case .closed, .failed:
-                isOver = true
-                return
+                endsAfterFlush = true
+                if waiting.requests.isEmpty && waiting.replies.isEmpty { isOver = true }
+                return 0
+            }
+        }
+
+        func stop(isReply: Bool) {
+            if isReply { stopped.replies = true } else { stopped.requests = true }
+        }
+
+        func isStopped(isReply: Bool) -> Bool { isReply ? stopped.replies : stopped.requests }
+
+        func append(_ bytes: ArraySlice<UInt8>, isReply: Bool, after delay: Duration) {
+            if bytes.isEmpty { return }
+            let chunk = Chunk(due: .now + delay, bytes: bytes)
+            if isReply { waiting.replies.append(chunk) } else { waiting.requests.append(chunk) }
+        }
+
+        func flush(_ behaviour: FaultProxy.Behaviour) {
+            write(&waiting.requests, to: server, behaviour)
+            write(&waiting.replies, to: daemon, behaviour)
+            if endsAfterFlush && waiting.requests.isEmpty && waiting.replies.isEmpty { isOver = true }
+        }
+
+        private func write(_ chunks: inout [Chunk], to socket: borrowing Socket, _ behaviour: FaultProxy.Behaviour) {
+            while let first = chunks.first, first.due <= .now {
+                let piece = behaviour.isBytewise ? first.bytes.prefix(1) : first.bytes
+                switch piece.withUnsafeBytes({ socket.write($0) }) {
+                case .done(let count):
+                    chunks[0].bytes = first.bytes.dropFirst(count)
+                    if chunks[0].bytes.isEmpty { chunks.removeFirst() }
+                case .needsRead, .needsWrite: return
+                case .closed, .failed:
+                    isOver = true
+                    return
+                }
             }
         }
     }

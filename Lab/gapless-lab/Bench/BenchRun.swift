@@ -20,14 +20,14 @@ struct BenchRun {
         switch load {
         case .h2load(let bodyBytes):
             let stage = try Stage(simulator: BenchRun.server, ledger: false, pinned: 1)
-            return try h2load(stage, port: stage.simulator.port, bodyBytes: bodyBytes)
+            return try h2load(stage, port: stage.service.port, bodyBytes: bodyBytes)
         case .h2loadToNghttpd:
             let stage = try Stage(simulator: BenchRun.server, ledger: false, pinned: 1)
             let nghttpd = try Nghttpd(stage)
             return try h2load(stage, port: nghttpd.port, bodyBytes: 200)
         case .pool:
             let stage = try Stage(simulator: BenchRun.server, ledger: false, pinned: 1)
-            return try pool(stage, port: stage.simulator.port)
+            return try pool(stage, port: stage.service.port)
         case .poolToNghttpd:
             let stage = try Stage(simulator: BenchRun.server, ledger: false, pinned: 1)
             let nghttpd = try Nghttpd(stage)
@@ -83,9 +83,9 @@ struct BenchRun {
 
     private func daemon(_ changes: [String: String], _ simulator: [String], _ bodyBytes: Int) throws -> Measurement {
         let stage = try Stage(simulator: BenchRun.server + simulator, ledger: false, pinned: 1)
-        if layout == .redisAlone, let simulator = stage.simulator as? SimulatorProcess { pin(simulator.process.pid, to: 0) }
+        if layout == .redisAlone, let simulator = stage.service as? SimulatorProcess { simulator.process.pin(to: 0) }
         try stage.push((0..<jobs).lazy.map { BenchJob.text($0, bodyBytes: bodyBytes) })
-        let settings = try stage.settings(changes.merging(["apns_max_concurrent_streams": "500"]) { ours, _ in ours })
+        let settings = try stage.write(changes.merging(["apns_max_concurrent_streams": "500"]) { ours, _ in ours })
         let redisBefore = processorTime(stage.redis.process.pid)
         let start = Instant.now
         let daemon = try stage.start(settings, pinned: 0)

@@ -42,7 +42,7 @@ struct LatencyBench {
     /// One job at a time, each onto an empty queue, by turns with one for a client that does nothing but BLPOP: what two sleeping
     /// processes cost on this machine, of the four that a push has to wake.
     private func measureIdle(_ stage: LatencyStage) throws -> String {
-        let popper = try ListPopper(stage.redis)
+        let popper = try ListPopper(stage.stage.redis)
         defer { popper.stop() }
         var (times, yardstick) = (Figures(), Figures())
         for number in 1...idleJobs {
@@ -50,11 +50,11 @@ struct LatencyBench {
             let pause = { _ = waitUntil(atMost: .microseconds(Int.random(in: 3000...13_000))) { false } }
             pause()
             let start = Instant.now
-            try stage.push([BenchJob.text(number)])
+            try stage.stage.push([BenchJob.text(number)])
             times.values.append((try stage.arrival(of: deviceToken(number)) - start) / .microseconds(1))
             pause()
             yardstick.values.append(
-                try popper.time { try stage.push([BenchJob.text(number)], to: ListPopper.list) } / .microseconds(1))
+                try popper.time { try stage.stage.push([BenchJob.text(number)], to: ListPopper.list) } / .microseconds(1))
         }
         say("idle, RPUSH to BLPOP's answer at a bare client: \(line(yardstick)) us")
         say("idle, RPUSH to request at the server: \(line(times)) us (\(idleJobs) jobs)")
@@ -79,7 +79,9 @@ struct LatencyBench {
         let stage = try LatencyStage()
         let count = 50_000
         let start = Instant.now
-        for first in stride(from: 1, through: count, by: 500) { try stage.push((first..<first + 500).map { BenchJob.text($0) }) }
+        for first in stride(from: 1, through: count, by: 500) {
+            try stage.stage.push((first..<first + 500).map { BenchJob.text($0) })
+        }
         _ = try stage.arrival(of: deviceToken(count))
         return Double(count) / ((.now - start) / .seconds(1))
     }
@@ -94,16 +96,16 @@ struct LatencyBench {
             let due = start + tick * number
             _ = waitUntil(atMost: due - .now, every: .microseconds(100)) { false }
             let first = 1 + number * perTick
-            try stage.push((first..<first + perTick).map { BenchJob.text($0) })
+            try stage.stage.push((first..<first + perTick).map { BenchJob.text($0) })
         }
         _ = try stage.arrival(of: deviceToken(ticks * perTick))
-        guard waitUntil(atMost: .seconds(30), { stage.simulator.totals.accepted > ticks * perTick }) else {
+        guard waitUntil(atMost: .seconds(30), { stage.stage.simulator.totals.accepted > ticks * perTick }) else {
             throw LabError(description: "not all arrived")
         }
         var numbers: [String: Int] = [:]
         for number in 1...ticks * perTick { numbers[deviceToken(number)] = number }
         var times = Figures()
-        for entry in stage.simulator.ledger.entries {
+        for entry in stage.stage.simulator.ledger.entries {
             guard let number = numbers[entry.token] else { continue }
             times.values.append((entry.time - (start + tick * ((number - 1) / perTick))) / .microseconds(1))
         }

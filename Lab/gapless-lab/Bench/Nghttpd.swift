@@ -13,7 +13,7 @@ struct Nghttpd {
         try File.write("", to: root + "/3/device/\(BenchJob.fixedToken)")
         let credentials = stage.folder.file("credentials")
         // nghttpd cannot choose a free port itself.
-        let port = try freePort()
+        let port = FreePort.pick()
         let process = try ChildProcess(
             "nghttpd",
             [
@@ -21,8 +21,8 @@ struct Nghttpd {
                 credentials + "/server.pem",
             ],
             standardError: .inherited)
-        pin(process.pid, to: 1)
-        guard waitUntil({ canConnect(to: port) }) else { throw LabError(description: "nghttpd does not listen") }
+        process.pin(to: 1)
+        guard waitUntil({ FreePort.isTaken(port) }) else { throw LabError(description: "nghttpd does not listen") }
         (self.port, self.process) = (port, process)
     }
 }

@@ -164,7 +164,7 @@ struct CommandCheckTests {
     }
 
     @Test func `A port that a running gaplessd has bound is accepted`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let listens: [String: String?] = ["metrics_listen": "\"127.0.0.1:\(FreePort.pick())\""]
         let daemon = try stage.start(listens)
         #expect(waitUntil { daemon.hasStarted })
@@ -175,11 +175,11 @@ struct CommandCheckTests {
     }
 
     @Test(arguments: [
-        ConnectProxy.Manner.silent, .closing, .answering("rubbish\n"), .answering("HTTP/1.1 200 OK\r\nServer: nginx\r\n\r\nok\n"),
-        .answering("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n"),
-        .answering("HTTP/1.1 404 Not Found\r\nServer: gaplessd\r\n\r\n"),
+        ConnectProxy.Behaviour.silent, .close, .respond("rubbish\n"), .respond("HTTP/1.1 200 OK\r\nServer: nginx\r\n\r\nok\n"),
+        .respond("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n"),
+        .respond("HTTP/1.1 404 Not Found\r\nServer: gaplessd\r\n\r\n"),
     ])
-    func `A port that another program has bound exits with 78, as for the daemon`(manner: ConnectProxy.Manner) throws {
+    func `A port that another program has bound exits with 78, as for the daemon`(manner: ConnectProxy.Behaviour) throws {
         let (simulator, redis) = (try simulator(), try RedisServer())
         defer { simulator.stop() }
         let other = try ConnectProxy(manner)

@@ -53,7 +53,7 @@ struct CertificateWatchTests {
     }
 
     @Test func `a daemon that runs warns of its own when the day comes`() throws {
-        let stage = try DaemonStage(validity: -3600...(8 * 86_400 + 3))
+        let stage = try Stage(validity: -3600...(8 * 86_400 + 3))
         let daemon = try stage.start([
             "apns_auth_key_path": nil, "apns_auth_key_id": nil, "apns_team_id": nil,
             "apns_cert_path": "\"credentials/client.pem\"", "apns_key_path": "\"credentials/client-key.pem\"",

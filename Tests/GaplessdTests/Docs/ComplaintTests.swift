@@ -49,7 +49,7 @@ struct ComplaintTableTests {
 @Suite("What other clients were blamed for")
 struct ComplaintTests {
     @Test func `while APNs is silent no more is claimed than its streams and a batch`() throws {
-        let stage = try DaemonStage {
+        let stage = try Stage {
             $0.behaviour.streamLimit = 50
             $0.behaviour.tokenStreamLimit = 50
         }
@@ -74,14 +74,14 @@ struct ComplaintTests {
         ("retry_delays", "[]"), ("redis_lease", "0"),
     ])
     func `settings that would stop every push are refused`(key: String, value: String) throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start([key: value])
         #expect(daemon.process.wait(atMost: .seconds(15))?.status == 78)
         #expect(daemon.standardError.contains(key))
     }
 
     @Test func `thousands of errors on one session stall nothing`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["pool_size": "1"])
         try stage.open(daemon)
         stage.simulator.behave { $0.devices = [.init(prefix: "dead", .unregistered(since: nil))] }
@@ -98,7 +98,7 @@ struct ComplaintTests {
     }
 
     @Test func `a clock that is hours behind holds the app and is named in the log`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         // APNs is two hours ahead of us: whatever we mint has expired.
         stage.simulator.advanceClock(seconds: 7200)
         try stage.push((0..<5).map { pushJob(deviceToken($0)) })
@@ -113,7 +113,7 @@ struct ComplaintTests {
 
     @Test(arguments: ["Shutdown", "going down for a minute", ""])
     func `the reason of a GOAWAY is in the log, whatever form it has`(text: String) throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         stage.simulator.plan(token: "0a", answers: [.goAway(try GoAway.kind("below:\(text)").0)])

@@ -22,7 +22,7 @@ struct AnswerTableTests {
     /// One daemon, one token for each row: first the answer, then an acceptance.
     @Test func `each is settled as the table says`() throws {
         let rows = AnswerTable.rows.filter { $0.end != "held" && $0.end != "counted retry, app waits" }
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         for (number, row) in rows.enumerated() {
@@ -31,7 +31,7 @@ struct AnswerTableTests {
         }
         try stage.push(
             rows.indices.map { number in
-                let topic = rows[number].namesTopic == "yes" ? #","topic":"\#(DaemonStage.topic)""# : ""
+                let topic = rows[number].namesTopic == "yes" ? #","topic":"\#(Stage.topic)""# : ""
                 return pushJob(deviceToken(number), #""identifier":\#(number)\#(topic)"#)
             })
         #expect(try stage.drains())
@@ -62,7 +62,7 @@ struct AnswerTableTests {
 
     @Test(arguments: AnswerTable.rows.filter { $0.end == "counted retry, app waits" })
     func `what is about the whole credential costs its job a retry, and the others nothing`(row: AnswerTable.Row) throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         stage.simulator.plan(token: "aa", answers: [.status(row.status, row.reason)])
@@ -78,7 +78,7 @@ struct AnswerTableTests {
 
     @Test(arguments: AnswerTable.holds)
     func `what holds an app costs no job and no retry`(row: AnswerTable.Row) throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         stage.simulator.behave { $0.script.failures = [.init(.status(row.status, row.reason), 1)] }

@@ -92,7 +92,7 @@ struct ProxyTests {
     }
 
     @Test func `the name of APNs is not looked up here`() throws {
-        let proxy = try ConnectProxy(.answering("HTTP/1.1 503 No route\r\n\r\n"))
+        let proxy = try ConnectProxy(.respond("HTTP/1.1 503 No route\r\n\r\n"))
         let fixture = try fixture(proxy, port: 443)
         #expect(fault(fixture) != nil)
         let other = try PoolFixture(port: 443) {
@@ -107,11 +107,11 @@ struct ProxyTests {
         let server = try FakeServer()
         let proxy = try ConnectProxy(authorization: "Basic dTpw")
         let name = "the proxy http://127.0.0.1:\(proxy.port)"
-        let manners: [(ConnectProxy.Manner, String)] = [
-            (.obliging, "\(name): 407: it wants a user and a password, or others than those of apns_proxy"),
-            (.answering("HTTP/1.1 403 Forbidden\r\n\r\n"), "\(name): it refused CONNECT: 403 Forbidden"),
-            (.answering("220 smtp ready\r\n\r\n"), "\(name): it does not answer in HTTP"),
-            (.closing, "\(name): it closed the connection instead of an answer to CONNECT"),
+        let manners: [(ConnectProxy.Behaviour, String)] = [
+            (.connect, "\(name): 407: it wants a user and a password, or others than those of apns_proxy"),
+            (.respond("HTTP/1.1 403 Forbidden\r\n\r\n"), "\(name): it refused CONNECT: 403 Forbidden"),
+            (.respond("220 smtp ready\r\n\r\n"), "\(name): it does not answer in HTTP"),
+            (.close, "\(name): it closed the connection instead of an answer to CONNECT"),
             (.silent, "answer of the proxy to CONNECT: timed out"),
         ]
         for (manner, words) in manners {

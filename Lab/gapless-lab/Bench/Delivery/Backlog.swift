@@ -10,7 +10,7 @@ struct Backlog {
         let stage = try Stage(simulator: ["--token-streams", "1000"], ledger: false, pinned: 1)
         try stage.push((0..<jobs).lazy.map { BenchJob.text($0) })
         let start = Instant.now
-        let daemon = try stage.start(try stage.settings(), pinned: 0)
+        let daemon = try stage.start(try stage.write(), pinned: 0)
         var memory: [Int] = []
         let isDone = try waitUntil(atMost: .seconds(180), every: .milliseconds(20)) {
             memory.append(daemon.residentBytes)

@@ -24,7 +24,7 @@ struct BareClaims {
     /// Processor time of Redis for all jobs.
     func measure() throws -> Duration {
         let redis = try RedisServer()
-        pin(redis.process.pid, to: 1)
+        redis.process.pin(to: 1)
         var settings = QueueSettings(list: Stage.list, server: .unix(path: redis.socketPath))
         settings.timeout = .seconds(30)
         var client = try RedisClient(settings: settings)

@@ -44,7 +44,7 @@ struct FleetBench {
         // Enough for the whole time, and a second for the start.
         let jobs = Int(allowed(count) * ((warmUp + window) / .seconds(1) + 1))
         try stage.push((0..<jobs).lazy.map { BenchJob.text($0) })
-        let settings = try stage.settings(["pool_size": "1", "apns_max_concurrent_streams": String(streams)])
+        let settings = try stage.write(["pool_size": "1", "apns_max_concurrent_streams": String(streams)])
         let daemons = try (0..<count).map { try stage.start(settings, name: "daemon\($0)", pinned: 0) }
         // All have sessions: else the time of the window would be that of their start.
         guard

@@ -16,7 +16,7 @@ struct FleetLook {
     init(_ stage: Stage, _ fleet: [DaemonProcess]) throws {
         daemons = fleet.map(\.preciseProcessorTime)
         redis = preciseProcessorTime(of: stage.redis.process.pid)
-        simulator = preciseProcessorTime(of: (stage.simulator as? SimulatorProcess)?.process.pid ?? 0)
+        simulator = preciseProcessorTime(of: (stage.service as? SimulatorProcess)?.process.pid ?? 0)
         processors = ProcessorTicks.now()
         let known = fleet.map { FleetLook.reports($0).count }
         for daemon in fleet { daemon.process.kill(SIGUSR1) }

@@ -4,7 +4,7 @@ import JSONBytes
 import RedisQueue
 import Testing
 
-@Suite("A job that can't be pushed is a dead letter as it came, and stops nothing")
+@Suite("A job that can't be pushed is a dead letter as it came, and stops nothing", .blocking)
 struct DaemonBadJobTests {
     private static let token = deviceToken(7)
 
@@ -40,7 +40,7 @@ struct DaemonBadJobTests {
     ]
 
     @Test func `each is named with its fault, and its neighbours are delivered`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         for (number, (job, _)) in Self.structures.enumerated() {
             try stage.push([job, pushJob(deviceToken(number))])
         }
@@ -62,7 +62,7 @@ struct DaemonBadJobTests {
     }
 
     @Test func `what is no JSON is named with the byte where it ends to be`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let bad: [(String, String)] = [
             (#"{"token" "ab"}"#, "expected ':' at byte 9"),
             (#"{"token":"ab" "data":{}}"#, "expected ',' at byte 14"),
@@ -85,7 +85,7 @@ struct DaemonBadJobTests {
     }
 
     @Test func `hostile bytes come back from the dead letters byte for byte`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let head = Array(#"{"token":"ab","data":{"aps":{"alert":""#.utf8)
         let tail = Array(#""}}}"#.utf8)
         let hostile: [[UInt8]] = [
@@ -115,7 +115,7 @@ struct DaemonBadJobTests {
     }
 
     @Test func `a token with escapes is pushed, judged and named by its text`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         stage.simulator.plan(token: "abc1", answers: [.usual(410)])
         stage.simulator.plan(token: "abc2", answers: [.usual(429)])
         let daemon = try stage.start(["redis_results_key": "\"results\"", "retry_delays": "[0.2]"])
@@ -137,7 +137,7 @@ struct DaemonBadJobTests {
         #expect(Set(letters.map { $0.text("token") }) == ["abc1", "abc/"])
         #expect(letters.compactMap { $0.text("job") }.contains(dead))
         #expect(try stage.feedback().map { $0.text("token") } == ["abc1"])
-        let results = try stage.redis("XRANGE", "results", "-", "+").items ?? []
+        let results = try stage.command("XRANGE", "results", "-", "+").items ?? []
         #expect(
             Set(results.compactMap { $0.items?.last?.items?.compactMap(\.text).first { $0.hasPrefix("abc") } }) == [
                 "abc1", "abc2", "abc3", "abc/",
@@ -146,7 +146,7 @@ struct DaemonBadJobTests {
     }
 
     @Test func `unknown and doubled keys survive a retry as they are`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         stage.simulator.plan(token: "0b", answers: Array(repeating: .usual(503), count: 4))
         let job =
             "{\"token\":\"0a\", \"x\":{\"y\":[1.0,1e2,\"\\u00e9\"]},\n \"token\":\"0b\",\"data\":{\"d\":1,\"d\":2},\"expiry\":0, \"x\":null }"

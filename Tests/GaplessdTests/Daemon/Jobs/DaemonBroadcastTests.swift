@@ -4,15 +4,15 @@ import JSONBytes
 import RedisQueue
 import Testing
 
-@Suite("A job with a channel is a broadcast")
+@Suite("A job with a channel is a broadcast", .blocking)
 struct DaemonBroadcastTests {
     private static let channel = "dHN0LXNyY2gtY2hubA=="
     private static let silent = "bm/zZQ=="
 
-    private func stage() throws -> DaemonStage {
-        try DaemonStage {
+    private func stage() throws -> Stage {
+        try Stage {
             $0.channels = [
-                .init(app: DaemonStage.topic, id: Self.channel), .init(app: DaemonStage.topic, id: Self.silent, stores: false),
+                .init(app: Stage.topic, id: Self.channel), .init(app: Stage.topic, id: Self.silent, stores: false),
             ]
         }
     }
@@ -35,12 +35,12 @@ struct DaemonBroadcastTests {
         #expect(stage.accepts(52))
         #expect(try stage.drains())
         let entry = try #require(stage.simulator.ledger.requests(for: Self.channel).first)
-        #expect(entry.isBroadcast && entry.topic == DaemonStage.topic && entry.pushType == "liveactivity")
+        #expect(entry.isBroadcast && entry.topic == Stage.topic && entry.pushType == "liveactivity")
         #expect(entry.apnsID == id && entry.priority == "5" && entry.expiration == "\(expiration)" && entry.collapseID == nil)
         #expect(entry.body == Array(data.utf8))
         #expect(waitUntil { stage.simulator.totals.connections == 2 })
         #expect(daemon.says("Sent: \(mine)."))
-        let results = try stage.redis("XRANGE", "results", "-", "+").items ?? []
+        let results = try stage.command("XRANGE", "results", "-", "+").items ?? []
         let fields = results.map { ($0.items?[1].items ?? []).compactMap(\.text) }
         let own = try #require(fields.first { $0.contains(Self.channel) })
         #expect(own.contains(id) && own.contains("200"))

@@ -3,11 +3,11 @@ import Harness
 import RedisQueue
 import Testing
 
-@Suite("A server that cuts connection after connection", .timeLimit(.minutes(30)))
+@Suite("A server that cuts connection after connection", .blocking)
 struct DaemonCutTests {
     @Test(arguments: ["cut", "cut-after", "goaway:abrupt"])
     func `every 150th request costs the streams of a slow start, not a thousand`(answer: String) throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         stage.simulator.behave {

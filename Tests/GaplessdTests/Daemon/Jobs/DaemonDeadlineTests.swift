@@ -7,11 +7,11 @@ import Testing
 
 @testable import PushPool
 
-@Suite("The deadline of a job", .timeLimit(.minutes(30)))
+@Suite("The deadline of a job", .blocking)
 struct DaemonDeadlineTests {
     /// Four streams, each with an answer that takes five seconds: what waits behind them has its turn after that.
     @Test func `is looked at when the job goes out, and counts from then where it is relative`() throws {
-        let stage = try DaemonStage { $0.behaviour.streamLimit = 4 }
+        let stage = try Stage { $0.behaviour.streamLimit = 4 }
         let daemon = try stage.start(["pool_size": "1", "retry_delays": "[0.01]"])
         try stage.open(daemon)
         let slow = ["0a", "1a", "2a", "3a"]
@@ -45,7 +45,7 @@ struct DaemonDeadlineTests {
     }
 
     @Test func `stays that of the first send however often APNs refuses the stream`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         stage.simulator.plan(token: "0a", answers: Array(repeating: .resetStream(code: 7), count: 10_000))

@@ -4,13 +4,13 @@ import JSONBytes
 import RedisQueue
 import Testing
 
-@Suite("A job on its way to the device")
+@Suite("A job on its way to the device", .blocking)
 struct DaemonDeliveryTests {
     /// 63 digits, as in the original's documentation.
     private static let sampleToken = "071cd8fdfdfd36cb14d3c0ca49d8fdc9bad8ecd2a8cf4c8dad4b4bb9b7f7a1c"
 
     @Test func `the original's sample job with its 63 digits goes out with its defaults`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let data = #"{"aps": {"alert": "You got your emails.", "badge": 9,"sound":"bingbong.aiff"}, "acme1": "bar", "n": 1.50}"#
         let daemon = try stage.start()
         let before = unixTime()
@@ -19,7 +19,7 @@ struct DaemonDeliveryTests {
         #expect(try stage.drains())
         let push = try #require(stage.simulator.ledger.entries.last)
         #expect(push.token == Self.sampleToken)
-        #expect(push.topic == DaemonStage.topic)
+        #expect(push.topic == Stage.topic)
         #expect(push.pushType == "alert")
         #expect(push.priority == nil || push.priority == "10")
         let expiration = try #require(push.expiration.flatMap { Int64($0) })
@@ -32,7 +32,7 @@ struct DaemonDeliveryTests {
     }
 
     @Test func `headers are what the job says, and the body is the producer's own bytes`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let odd = #"{ "aps" : {"alert":"caf\u00e9 \ud83d\ude00 \/","n":12345678901234567890,"z":-0,"e":1.50e2}, "a":1,"a":2 }"#
         let longest = String(repeating: "0f", count: 500)
         let id = "6F9619FF-8B86-D011-B42D-00CF4FC964FF"
@@ -66,7 +66,7 @@ struct DaemonDeliveryTests {
         #expect(pushes["06"]?.collapseID == "news ü")
         #expect(pushes["06"]?.apnsID.lowercased() == id.lowercased())
         #expect(pushes["06"]?.priority == "1")
-        #expect(pushes["07"]?.topic == DaemonStage.topic)
+        #expect(pushes["07"]?.topic == Stage.topic)
         #expect(pushes["07"]?.pushType == "alert")
         #expect(pushes["08"]?.body == Array(#"{"aps":{"alert":"the last wins"}}"#.utf8))
         #expect(pushes["ff"] == nil)
@@ -82,7 +82,7 @@ struct DaemonDeliveryTests {
     }
 
     @Test func `a job past its time is a dead letter, never a push`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["redis_results_key": "\"results\""])
         let late = pushJob("0a", #""identifier":5,"expires_at":1000000000"#)
         let marked = pushJob("0b", #""_gapless_RETRYING":2,"_gapless_deadline":1000000000"#)
@@ -102,7 +102,7 @@ struct DaemonDeliveryTests {
     }
 
     @Test func `not_before in milliseconds is a time like any other, but nobody is left in the dark`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         let job = pushJob("0d", #""identifier":"m1","not_before":1795338849000"#)
         try stage.push(job)
@@ -117,7 +117,7 @@ struct DaemonDeliveryTests {
     }
 
     @Test func `not_before holds a job until then, unchanged`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         #expect(daemon.says(" is open, "))
         let due = unixTime() + 4
@@ -131,8 +131,8 @@ struct DaemonDeliveryTests {
         #expect(stage.simulator.ledger.acceptedCount(token: "0c") == 1)
         #expect(try stage.delayed() == [far])
         #expect(
-            try stage.redis(
-                "ZSCORE", stage.keys.delayed, stage.redis("ZRANGE", stage.keys.delayed, "0", "0").items?.first?.text ?? ""
+            try stage.command(
+                "ZSCORE", stage.keys.delayed, stage.command("ZRANGE", stage.keys.delayed, "0", "0").items?.first?.text ?? ""
             ).text == "4102444800500")
         #expect(try stage.counter(.retried) == 0)
         #expect(daemon.stop()?.status == 0)

@@ -5,10 +5,10 @@ import Harness
 import RedisQueue
 import Testing
 
-@Suite("A job that APNs may have had, again and again", .timeLimit(.minutes(30)))
+@Suite("A job that APNs may have had, again and again", .blocking)
 struct DaemonDoubtTests {
     @Test func `goes out ten times uncounted and then three times counted, however its retries go`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["retry_delays": "[0.1]"])
         try stage.open(daemon)
         stage.simulator.plan(token: "0a", answers: Array(repeating: .resetStream(code: 2), count: 100))
@@ -16,14 +16,14 @@ struct DaemonDoubtTests {
         #expect(try waitUntil { try stage.status().dead == 1 })
         #expect(stage.simulator.ledger.requests(for: "0a").count == 14)
         #expect(Set(stage.simulator.ledger.requests(for: "0a").map(\.expiration)).count == 1)
-        let letter = try stage.redis("LINDEX", stage.keys.dead, "0").text ?? ""
+        let letter = try stage.command("LINDEX", stage.keys.dead, "0").text ?? ""
         #expect(letter.contains(#""attempts": 14"#) || letter.contains(#""attempts":14"#), "\(letter)")
         #expect(try stage.counter(.retried) == 3)
         #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `counts each of its sends once when it is never answered`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["retry_delays": "[0.1]", "apns_request_timeout": "0.3"])
         try stage.open(daemon)
         stage.simulator.plan(token: "0a", answers: Array(repeating: .silent, count: 4))
@@ -40,7 +40,7 @@ struct DaemonDoubtTests {
 
     /// What cost a retry is no uncounted resend.
     @Test func `has its ten uncounted resends after a time-out, too`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["retry_delays": "[0.1]", "apns_request_timeout": "0.3", "retry_limit": "1"])
         try stage.open(daemon)
         stage.simulator.plan(token: "0a", answers: [.silent] + Array(repeating: .resetStream(code: 2), count: 100))
@@ -54,7 +54,7 @@ struct DaemonDoubtTests {
 
     /// Each cut leaves no session for a while, so that the job goes back to the list.
     @Test func `is counted over give-backs as well, and keeps its first deadline`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start([
             "pool_size": "1", "retry_delays": "[0.1]", "retry_limit": "0", "apns_dial_backoff_min": "1.5",
             "apns_dial_backoff_max": "1.5",
@@ -71,7 +71,7 @@ struct DaemonDoubtTests {
     }
 
     @Test func `one that APNs certainly refused rests a second after ten times, and costs no retry`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["pool_size": "1"])
         try stage.open(daemon)
         stage.simulator.plan(token: "0a", answers: Array(repeating: .resetStream(code: 7), count: 25))

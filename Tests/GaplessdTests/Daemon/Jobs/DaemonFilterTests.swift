@@ -5,10 +5,10 @@ import JSONBytes
 import RedisQueue
 import Testing
 
-@Suite("Words that must not reach a device")
+@Suite("Words that must not reach a device", .blocking)
 struct DaemonFilterTests {
     @Test func `a dropped job is a dead letter as it came, and its neighbours are sent`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["filter_words": #"["rude"]"#, "redis_results_key": "\"results\"", "log_successes": "true"])
         let rude = pushJob("0b", #""identifier": 154"#, data: #"{"aps":{"alert":"how \u0052UDE"}}"#)
         try stage.push([pushJob("0a"), rude, pushJob("0c", data: #"{"rude":"crude"}"#)])
@@ -23,7 +23,7 @@ struct DaemonFilterTests {
         #expect(try stage.counter(.dead) == 1)
         #expect(try stage.counter(.sent) == 2)
         #expect(try stage.feedback().isEmpty)
-        #expect(try stage.redis("XLEN", "results").integer == 3)
+        #expect(try stage.command("XLEN", "results").integer == 3)
         #expect(stage.simulator.ledger.requests(for: "0b").isEmpty)
         #expect(
             waitUntil {
@@ -34,7 +34,7 @@ struct DaemonFilterTests {
     }
 
     @Test func `a masked job is sent with stars, and kept as it came`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         stage.simulator.plan(token: "0b", answers: [.usual(503), .usual(410)])
         let daemon = try stage.start(["filter_words": #"["rude"]"#, "filter_action": "\"mask\"", "log_successes": "true"])
         let first = pushJob("0a", data: #"{ "aps" : {"alert":"So \u0072ude, so crude"}, "rude":1.50 }"#)
@@ -51,7 +51,7 @@ struct DaemonFilterTests {
     }
 
     @Test func `each token of a job for many is judged on its own`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["filter_words": #"["rude"]"#])
         try stage.push(#"{"tokens":["0a","0b"],"data":{"aps":{"alert":"rude"}}}"#)
         #expect(try waitUntil { try stage.status().dead == 2 })
@@ -62,7 +62,7 @@ struct DaemonFilterTests {
     }
 
     @Test func `the file of words is read anew on SIGHUP`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         try File.write("# for later\nother\n", to: stage.folder.file("words.txt"))
         let daemon = try stage.start(["filter_words_path": "\"words.txt\""])
         try stage.push(pushJob("0a", data: #"{"aps":{"alert":"rude"}}"#))
@@ -77,7 +77,7 @@ struct DaemonFilterTests {
     }
 
     @Test func `a masked payload is as large as it is sent`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["filter_words": #"["rude"]"#, "filter_action": "\"mask\""])
         let (head, tail) = (#"{"aps":{"alert":"\u0072ude "#, #""}}"#)
         let data = head + String(repeating: "x", count: 4096 - head.utf8.count - tail.utf8.count) + tail
@@ -88,7 +88,7 @@ struct DaemonFilterTests {
     }
 
     @Test func `send obeys the filter, too`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let call = try Call(["send", stage.write(["filter_words": #"["rude"]"#]), "--token", "0a", "--alert", "Rude"])
         #expect(call.status == 1)
         #expect(call.errors == "Filtered: the payload contains a word from filter_words.\n")
@@ -99,7 +99,7 @@ struct DaemonFilterTests {
     }
 
     @Test func `check says how many words there are`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let call = try Call([
             "check", "--offline", stage.write(["filter_words": #"["rude", "ruder"]"#, "metrics_listen": "\"[::1]:0\""]),
         ])

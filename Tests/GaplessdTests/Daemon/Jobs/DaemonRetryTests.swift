@@ -5,10 +5,10 @@ import JSONBytes
 import RedisQueue
 import Testing
 
-@Suite("What APNs could not do at once is done again")
+@Suite("What APNs could not do at once is done again", .blocking)
 struct DaemonRetryTests {
     @Test func `three 503 and an acceptance are four sends, with the marker counting up`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let token = deviceToken(1)
         stage.simulator.plan(token: token, answers: [.usual(503), .usual(503), .usual(503)])
         let daemon = try stage.start(["retry_delays": "[0.3]"])
@@ -37,7 +37,7 @@ struct DaemonRetryTests {
     }
 
     @Test func `a delay of nothing is at once, as the original program had it`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         stage.simulator.plan(token: "0a", answers: [.usual(503), .usual(500), .usual(503)])
         let daemon = try stage.start(["retry_delays": "[0]"])
         try stage.push(pushJob("0a"))
@@ -48,7 +48,7 @@ struct DaemonRetryTests {
 
     @Test(arguments: [(503, "ServiceUnavailable"), (500, "InternalServerError"), (429, "TooManyRequests"), (502, "")])
     func `after the last resend the job is a dead letter as it last stood`(status: Int, reason: String) throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let token = deviceToken(1)
         stage.simulator.plan(token: token, answers: Array(repeating: .status(status, reason), count: 9))
         let daemon = try stage.start()
@@ -74,7 +74,7 @@ struct DaemonRetryTests {
     }
 
     @Test func `a marker from elsewhere counts as far as it makes sense`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         stage.simulator.behave { $0.script.tokenPlans = [.init(prefix: "", answers: Array(repeating: .usual(503), count: 9))] }
         let daemon = try stage.start()
         let markers = [
@@ -94,7 +94,7 @@ struct DaemonRetryTests {
     }
 
     @Test func `a Retry-After wins over the delays`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         stage.simulator.plan(token: "0a", answers: [.status(429, "TooManyRequests", retryAfter: 1)])
         stage.simulator.plan(token: "0b", answers: [.status(503, "ServiceUnavailable", retryAfter: 100_000)])
         let daemon = try stage.start(["retry_delays": "[0.001]"])
@@ -103,14 +103,14 @@ struct DaemonRetryTests {
         let times = stage.simulator.ledger.requests(for: "0a").map(\.time)
         try #require(times.count == 2)
         #expect(times[1] - times[0] >= .milliseconds(950))
-        let later = try stage.redis("ZRANGE", stage.keys.delayed, "0", "-1", "WITHSCORES").items?.last?.text
+        let later = try stage.command("ZRANGE", stage.keys.delayed, "0", "-1", "WITHSCORES").items?.last?.text
         let due = try #require(later.flatMap { Double($0) }) / 1000 - Double(unixTime())
         #expect((880...902).contains(due), "at most 900 s, and due in \(due) s")
         #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `retry_limit 0 sends once`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         stage.simulator.plan(token: "0a", answers: [.usual(503)])
         let daemon = try stage.start(["retry_limit": "0"])
         try stage.push(pushJob("0a"))
@@ -121,7 +121,7 @@ struct DaemonRetryTests {
     }
 
     @Test func `a resend that would come after the deadline is not made`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         stage.simulator.plan(token: "0a", answers: [.usual(503), .usual(503)])
         let daemon = try stage.start(["retry_delays": "[30]"])
         try stage.push(pushJob("0a", #""identifier":7,"expiry":5"#))
@@ -135,7 +135,7 @@ struct DaemonRetryTests {
     }
 
     @Test func `a push that APNs never answers is a counted retry`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         stage.simulator.plan(token: "0a", answers: [.silent, .silent])
         let daemon = try stage.start(["apns_request_timeout": "0.3"])
         try stage.push(pushJob("0a", #""identifier":8"#))
@@ -148,7 +148,7 @@ struct DaemonRetryTests {
     }
 
     @Test func `a thousand equal jobs that all fail once are a thousand deliveries`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         stage.simulator.plan(token: "0a", answers: Array(repeating: .usual(503), count: 1000))
@@ -162,7 +162,7 @@ struct DaemonRetryTests {
     }
 
     @Test func `a job for many devices is retried for those alone that failed`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         stage.simulator.plan(token: deviceToken(2), answers: [.usual(503)])
@@ -186,7 +186,7 @@ struct DaemonRetryTests {
     }
 
     @Test func `newer pushes to a token that gets too many wait behind the one that was refused, and no others`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["retry_delays": "[2]"])
         try stage.open(daemon)
         stage.simulator.plan(token: "0a", answers: [.status(429, "TooManyRequests")])
@@ -209,7 +209,7 @@ struct DaemonRetryTests {
     /// 500 each has one of 200.
     @Test(arguments: [500, 503])
     func `a retry does not meet the session again that failed it`(status: Int) throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         #expect(waitUntil { daemon.reports.count { $0.contains(" is open, ") } == 2 })

@@ -4,10 +4,10 @@ import JSONBytes
 import RedisQueue
 import Testing
 
-@Suite("What APNs says no to for good")
+@Suite("What APNs says no to for good", .blocking)
 struct DaemonVerdictTests {
     @Test func `410 is a dead letter, and the feedback list hears since when`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         stage.simulator.plan(token: deviceToken(1), answers: [.status(410, "Unregistered", timestamp: 1_763_683_200_123)])
         stage.simulator.plan(token: deviceToken(2), answers: [.status(410, "ExpiredToken", timestamp: 5)])
@@ -23,7 +23,7 @@ struct DaemonVerdictTests {
         #expect(notes[0].number("timestamp") == 1_763_683_200_123)
         #expect(notes[0].text("identifier") == "user 7 ü")
         #expect(notes[0].text("verdict") == "dead")
-        #expect(notes[1].text("topic") == DaemonStage.topic)
+        #expect(notes[1].text("topic") == Stage.topic)
         #expect(notes[1].text("reason") == "ExpiredToken")
         #expect(notes[1]["identifier"] == .number("18446744073709551615"))
         #expect(notes[1].text("verdict") == "dead")
@@ -40,7 +40,7 @@ struct DaemonVerdictTests {
     }
 
     @Test func `after a first acceptance a bad token is a dead letter at once, and only suspect`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         stage.simulator.plan(token: deviceToken(1), answers: [.usual(400)])
@@ -60,7 +60,7 @@ struct DaemonVerdictTests {
         (400, "SomethingNew"),
     ])
     func `other answers of 4xx end a job at once and blame no token`(status: Int, reason: String) throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         stage.simulator.plan(token: "0a", answers: [.status(status, reason)])
         let daemon = try stage.start()
         try stage.push(pushJob("0a", #""identifier":1"#))
@@ -75,7 +75,7 @@ struct DaemonVerdictTests {
     }
 
     @Test func `beyond redis_dead_letter_max the oldest dead letters go, counted and logged`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["redis_dead_letter_max": "5"])
         for number in 1...12 {
             try stage.push(#"{"token":"xx","identifier":\#(number),"data":{}}"#)
@@ -88,9 +88,9 @@ struct DaemonVerdictTests {
     }
 
     @Test func `without a maximum, 10,000 dead letters are worth a warning`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
-        try stage.redis("EVAL", "for i = 1, 9998 do redis.call('RPUSH', KEYS[1], '{}') end", "1", stage.keys.dead)
+        try stage.command("EVAL", "for i = 1, 9998 do redis.call('RPUSH', KEYS[1], '{}') end", "1", stage.keys.dead)
         for count in 9999...10_002 {
             try stage.push("no job")
             #expect(try waitUntil { try stage.status().dead == count })
@@ -114,7 +114,7 @@ struct DaemonVerdictTests {
     }
 
     @Test func `the results stream gets one entry for every final outcome`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         stage.simulator.plan(token: deviceToken(1), answers: [.usual(503)])
         stage.simulator.plan(token: deviceToken(2), answers: [.usual(410)])
         let daemon = try stage.start(["redis_results_key": "\"results\"", "redis_results_max": "100"])
@@ -123,8 +123,8 @@ struct DaemonVerdictTests {
             pushJob(deviceToken(3), #""expires_at":5"#), "no job",
         ])
         #expect(try stage.drains())
-        #expect(try waitUntil { (try stage.redis("XLEN", "results").integer ?? 0) >= 3 })
-        let entries = try stage.redis("XRANGE", "results", "-", "+").items ?? []
+        #expect(try waitUntil { (try stage.command("XLEN", "results").integer ?? 0) >= 3 })
+        let entries = try stage.command("XRANGE", "results", "-", "+").items ?? []
         let texts = entries.map { ($0.items?[1].items ?? []).compactMap(\.text) }
         func fields(_ token: String) -> [String: String] {
             let all = texts.filter { $0.contains(token) }
@@ -145,12 +145,12 @@ struct DaemonVerdictTests {
     }
 
     @Test func `the results stream never holds more than its cap`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["redis_results_key": "\"results\"", "redis_results_max": "5"])
         try stage.push((0..<40).map { "no job \($0)" })
         #expect(try stage.drains())
         #expect(try waitUntil { try stage.status().dead == 40 })
-        #expect(try stage.redis("XLEN", "results").integer == 5)
+        #expect(try stage.command("XLEN", "results").integer == 5)
         #expect(daemon.stop()?.status == 0)
     }
 }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import gaplessd
 
-@Suite("Redis Cluster", .timeLimit(.minutes(30)))
+@Suite("Redis Cluster", .blocking)
 struct DaemonClusterTests {
     private func settings(_ cluster: ClusterStage, _ lists: [String], seed: Int = 0, _ changes: [String: String?] = [:])
         -> [String: String?]
@@ -30,7 +30,7 @@ struct DaemonClusterTests {
 
     @Test func `lists at several nodes are found from any node, by the daemon and by every call`() throws {
         let cluster = try ClusterStage(masters: 2)
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let (here, there) = (try cluster.list("here", in: 0...8191), try cluster.list("there", in: 8192...16383))
         let path = try stage.write(settings(cluster, [there, here], ["retry_delays": "[0.1]"]))
         for (number, list) in [here, there].enumerated() {
@@ -67,7 +67,7 @@ struct DaemonClusterTests {
 
     @Test func `a slot that moves to another node takes the daemon along`() throws {
         let cluster = try ClusterStage(masters: 2)
-        let stage = try DaemonStage()
+        let stage = try Stage()
         stage.simulator.behave { $0.script.latency = .milliseconds(5)...(.milliseconds(20)) }
         let list = try cluster.list("jobs", in: 0...8191)
         var client = try client(cluster)
@@ -89,7 +89,7 @@ struct DaemonClusterTests {
 
     @Test func `while a slot is on its way single commands follow ASK, and the daemon waits and says why`() throws {
         let cluster = try ClusterStage(masters: 2)
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let list = try cluster.list("jobs", in: 0...8191)
         let slot = String(try cluster.ask(0, "CLUSTER", "KEYSLOT", list).integer ?? 0)
         try cluster.ask(1, "CLUSTER", "SETSLOT", slot, "IMPORTING", cluster.nodes[0].id)
@@ -109,7 +109,7 @@ struct DaemonClusterTests {
 
     @Test func `a node that is killed is followed to its replica, though it was the only one in the settings`() throws {
         let cluster = try ClusterStage(masters: 2, hasReplica: true)
-        let stage = try DaemonStage()
+        let stage = try Stage()
         stage.simulator.behave { $0.script.latency = .milliseconds(5)...(.milliseconds(20)) }
         let list = try cluster.list("jobs", in: 0...8191)
         var client = try client(cluster)
@@ -140,7 +140,7 @@ struct DaemonClusterTests {
     @Test func `a cluster that speaks TLS is followed by TLS, and every node is verified`() throws {
         let secure = try SecureRedis()
         let cluster = try ClusterStage(masters: 2, secure: secure)
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let lists = [try cluster.list("here", in: 0...8191), try cluster.list("there", in: 8192...16383)]
         let path = try stage.write(
             settings(cluster, lists).merging(
@@ -161,7 +161,7 @@ struct DaemonClusterTests {
 
     @Test func `results in another slot, and a database but 0, are faults that name what would be right`() throws {
         let cluster = try ClusterStage(masters: 1)
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let crossing = settings(cluster, ["jobs"], ["redis_results_key": "\"results\""])
         let daemon = try stage.start(crossing)
         #expect(daemon.process.wait(atMost: .seconds(20))?.status == 78)

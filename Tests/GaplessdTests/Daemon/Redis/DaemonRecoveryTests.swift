@@ -5,10 +5,10 @@ import JSONBytes
 import RedisQueue
 import Testing
 
-@Suite("What a crash leaves behind is taken up")
+@Suite("What a crash leaves behind is taken up", .blocking)
 struct DaemonRecoveryTests {
     @Test func `after kill -9 the next process takes up at once what was in flight`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let first = try stage.start()
         try stage.open(first)
         stage.simulator.behave { $0.script.latency = .milliseconds(5)...(.milliseconds(15)) }
@@ -27,13 +27,13 @@ struct DaemonRecoveryTests {
         #expect(try stage.counter(.retried) == 0, "a crash spends no retry")
         #expect(try stage.counter(.recovered) == left.inFlight)
         #expect(try stage.status().unexplained == 0)
-        let stats = try stage.redis("HVALS", stage.keys.stats).items?.compactMap(\.text) ?? []
+        let stats = try stage.command("HVALS", stage.keys.stats).items?.compactMap(\.text) ?? []
         #expect(!stats.isEmpty && stats.allSatisfy { Int64($0) != nil }, "a hash of counters holds nothing but numbers: \(stats)")
         #expect(second.stop()?.status == 0)
     }
 
     @Test func `a retry survives the process that wrote it`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         stage.simulator.plan(token: "0a", answers: [.usual(503)])
         let first = try stage.start(["retry_delays": "[1]"])
         try stage.push(pushJob("0a"))
@@ -46,7 +46,7 @@ struct DaemonRecoveryTests {
     }
 
     @Test func `of two daemons the one that lives takes over after the lease`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let settings = ["redis_lease": "2", "drain_timeout": "0.5"]
         let first = try stage.start(settings, name: "first.json")
         try stage.open(first)
@@ -76,7 +76,7 @@ struct DaemonRecoveryTests {
     }
 
     @Test func `a job that is there at every crash ends as a suspect, and its neighbours are delivered`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         stage.simulator.behave { $0.script.tokenPlans = [.init(prefix: "0a", answers: Array(repeating: .silent, count: 50))] }
         try stage.push([pushJob("0a")] + (0..<20).map { pushJob(deviceToken($0)) })
         var daemon = try stage.start()
@@ -102,7 +102,7 @@ struct DaemonRecoveryTests {
     }
 
     @Test func `two daemons share a list and double nothing`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemons = try ["first.json", "second.json"].map { try stage.start(name: $0) }
         // Otherwise the first might have sent all before the second is there.
         #expect(try waitUntil(atMost: .seconds(30)) { try stage.status().workers.count == 2 })
@@ -116,7 +116,7 @@ struct DaemonRecoveryTests {
     }
 
     @Test func `Redis may die and come back in the middle`() throws {
-        let stage = try DaemonStage(redis: ["--appendonly", "yes", "--appendfsync", "always"])
+        let stage = try Stage(redis: ["--appendonly", "yes", "--appendfsync", "always"])
         let daemon = try stage.start()
         try stage.open(daemon)
         stage.simulator.behave { $0.script.latency = .milliseconds(5)...(.milliseconds(15)) }
@@ -134,7 +134,7 @@ struct DaemonRecoveryTests {
     }
 
     @Test func `at_most_once pops, sends and drains`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["redis_delivery": "\"at_most_once\""])
         stage.simulator.plan(token: "0a", answers: [.usual(503)])
         stage.simulator.plan(token: "0b", answers: [.usual(410)])
@@ -150,11 +150,11 @@ struct DaemonRecoveryTests {
         #expect(daemon.stop()?.status == 0)
         let accepted = stage.simulator.totals.accepted - 501
         #expect(try stage.status().backlog + accepted == 2500, "what was popped and not sent went back")
-        #expect(try stage.redis("KEYS", "*inflight*").items?.isEmpty == true)
+        #expect(try stage.command("KEYS", "*inflight*").items?.isEmpty == true)
     }
 
     @Test func `a daemon that was fenced says and does nothing about pushes that are another's now`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let settings = ["redis_lease": "1", "apns_request_timeout": "5", "pool_size": "1", "retry_delays": "[60]"]
         let first = try stage.start(settings, name: "first.json")
         try stage.open(first)

@@ -4,11 +4,11 @@ import Harness
 import RedisQueue
 import Testing
 
-@Suite("What Redis wants of a daemon, and how it may fail it")
+@Suite("What Redis wants of a daemon, and how it may fail it", .blocking)
 struct DaemonRedisTests {
     @Test func `a password from a file opens the door, and stands in no output`() throws {
-        let stage = try DaemonStage()
-        try stage.redis("CONFIG", "SET", "requirepass", "open sesame 5417")
+        let stage = try Stage()
+        try stage.command("CONFIG", "SET", "requirepass", "open sesame 5417")
         try File.write("open sesame 5417\n", to: stage.folder.file("secret"))
         let daemon = try stage.start(["redis_password_file": "\"secret\"", "log_level": "\"debug\""])
         try stage.push(pushJob("0a"))
@@ -18,8 +18,8 @@ struct DaemonRedisTests {
     }
 
     @Test func `a user of the ACL with the rights that the daemon needs is enough`() throws {
-        let stage = try DaemonStage()
-        try stage.redis(
+        let stage = try Stage()
+        try stage.command(
             "ACL", "SETUSER", "pusher", "on", ">pw-5417", "~beta_apns_queue", "~{beta_apns_queue}:gapless:*", "+@all", "-@admin",
             "-@dangerous")
         let daemon = try stage.start(["redis_username": "\"pusher\"", "redis_password": "\"pw-5417\""])
@@ -30,8 +30,8 @@ struct DaemonRedisTests {
     }
 
     @Test func `a wrong password at the start is a fault of the settings, in one sentence without it`() throws {
-        let stage = try DaemonStage()
-        try stage.redis("CONFIG", "SET", "requirepass", "right-5417")
+        let stage = try Stage()
+        try stage.command("CONFIG", "SET", "requirepass", "right-5417")
         for password in ["\"wrong-5417\"", nil] as [String?] {
             let daemon = try stage.start(["redis_password": password])
             #expect(daemon.process.wait(atMost: .seconds(10))?.status == 78)
@@ -44,7 +44,7 @@ struct DaemonRedisTests {
     }
 
     @Test func `a password where Redis has none is told as such`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["redis_password": "\"mine-5417\""])
         #expect(daemon.process.wait(atMost: .seconds(10))?.status == 78)
         let file = stage.folder.file("settings.json")
@@ -53,7 +53,7 @@ struct DaemonRedisTests {
     }
 
     @Test func `a database that Redis has not is told with its key`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["redis_db": "99"])
         #expect(daemon.process.wait(atMost: .seconds(10))?.status == 78)
         #expect(daemon.standardError.contains("settings.json: redis_db: is 99, and Redis has no such database ("))
@@ -64,8 +64,8 @@ struct DaemonRedisTests {
         "{beta_apns_queue}:gapless:workers",
     ])
     func `a key of another type at the start is one, too`(key: String) throws {
-        let stage = try DaemonStage()
-        try stage.redis("SET", key, "text")
+        let stage = try Stage()
+        try stage.command("SET", key, "text")
         let daemon = try stage.start()
         #expect(daemon.process.wait(atMost: .seconds(10))?.status == 78)
         let lines = daemon.standardError.split(separator: "\n")
@@ -75,20 +75,20 @@ struct DaemonRedisTests {
     }
 
     @Test func `a password that changes while it runs is named, and mended without a restart`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
-        try stage.redis("CONFIG", "SET", "requirepass", "other-5417")
-        try stage.redis("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        try stage.command("CONFIG", "SET", "requirepass", "other-5417")
+        try stage.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         #expect(daemon.says("Redis refuses: NOAUTH"))
-        try stage.redis("CONFIG", "SET", "requirepass", "")
+        try stage.command("CONFIG", "SET", "requirepass", "")
         try stage.push(pushJob("0a"))
         #expect(stage.accepts(2))
         #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `a Redis that is away at the start is waited for`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         try stage.push(pushJob("0a"))
         stage.redis.kill()
         let daemon = try stage.start()
@@ -102,7 +102,7 @@ struct DaemonRedisTests {
     }
 
     @Test func `several lists go in order of priority, each with its own keys`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let lists = ["urgent", "{tag}normal", "late"]
         for (number, list) in lists.enumerated() {
             try stage.push((0..<300).map { pushJob(deviceToken(number * 1000 + $0)) }, to: list)
@@ -120,7 +120,7 @@ struct DaemonRedisTests {
         #expect(last < 400, "the urgent ones are through first")
         #expect(late > 500)
         #expect(try stage.status(of: "{tag}normal").dead == 1)
-        #expect(try stage.redis("LLEN", "{tag}normal:gapless:dead").integer == 1)
+        #expect(try stage.command("LLEN", "{tag}normal:gapless:dead").integer == 1)
         #expect(try stage.status(of: "urgent").counters[.sent] == 300)
         #expect(try stage.status(of: "late").counters[.sent] == 300)
         #expect(daemon.stop()?.status == 0)
@@ -129,7 +129,7 @@ struct DaemonRedisTests {
     /// The lease of a list that Redis refuses comes to its end; those of the others do not.
     @Test(arguments: [["good", "bad"], ["bad", "good"]])
     func `a list that cannot be served stops no other`(lists: [String]) throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start([
             "redis_queue_key": "[\"\(lists[0])\", \"\(lists[1])\"]", "redis_lease": "2", "apns_max_concurrent_streams": "10",
             "pool_size": "1",
@@ -140,15 +140,15 @@ struct DaemonRedisTests {
         // The first of many wait for their streams when their list is spoiled.
         try stage.push((0..<1000).map { pushJob(deviceToken($0)) }, to: "bad")
         #expect(try waitUntil { try stage.status(of: "bad").inFlight > 10 })
-        try stage.redis("RENAME", "bad", "kept")
-        try stage.redis("SET", "bad", "x")
+        try stage.command("RENAME", "bad", "kept")
+        try stage.command("SET", "bad", "x")
         #expect(daemon.says("No word from Redis for most of the lease: nothing more of bad goes on the wire until it answers."))
         let before = stage.simulator.totals.accepted
         try stage.push((2000..<2030).map { pushJob(deviceToken($0)) }, to: "good")
         #expect(stage.accepts(before + 30))
         #expect(try waitUntil { try stage.status(of: "good").counters[.sent] == 31 })
-        try stage.redis("DEL", "bad")
-        try stage.redis("RENAME", "kept", "bad")
+        try stage.command("DEL", "bad")
+        try stage.command("RENAME", "kept", "bad")
         #expect(stage.accepts(1031, atMost: .seconds(60)))
         #expect(try waitUntil { try lists.allSatisfy { try stage.status(of: $0).inFlight == 0 } })
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
@@ -156,11 +156,11 @@ struct DaemonRedisTests {
     }
 
     @Test func `what another program puts among the delayed goes out as it stands`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
-        try stage.redis("ZADD", stage.keys.delayed, "1", pushJob("0a", data: #"{"aps":{"alert":"a:1|b"}}"#))
-        try stage.redis("ZADD", stage.keys.delayed, "1", "other:7:2|" + pushJob("0b"))
+        try stage.command("ZADD", stage.keys.delayed, "1", pushJob("0a", data: #"{"aps":{"alert":"a:1|b"}}"#))
+        try stage.command("ZADD", stage.keys.delayed, "1", "other:7:2|" + pushJob("0b"))
         try stage.push(pushJob("0c"))
         #expect(stage.accepts(4, atMost: .seconds(60)), "\(daemon.standardError)")
         #expect(try stage.drains())
@@ -169,15 +169,15 @@ struct DaemonRedisTests {
     }
 
     @Test func `a list that was emptied or renamed meanwhile is nobody's fault`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
-        try stage.redis("RENAME", stage.keys.stats, "elsewhere")
-        try stage.redis("DEL", DaemonStage.list)
-        try stage.redis("SCRIPT", "FLUSH")
+        try stage.command("RENAME", stage.keys.stats, "elsewhere")
+        try stage.command("DEL", Stage.list)
+        try stage.command("SCRIPT", "FLUSH")
         try stage.push(pushJob("0a"))
         #expect(stage.accepts(2))
-        try stage.redis("FLUSHALL")
+        try stage.command("FLUSHALL")
         try stage.push(pushJob("0b"))
         #expect(stage.accepts(3))
         #expect(daemon.stop()?.status == 0)

@@ -9,13 +9,13 @@ import Testing
 /// docs/redis.md of this checkout.
 private let page = Checkout.read("docs/redis.md")
 
-@Suite("The rights that docs/redis.md names", .timeLimit(.minutes(30)))
+@Suite("The rights that docs/redis.md names", .blocking)
 struct DaemonRightsTests {
     /// The words of the line, for the stage's list.
     private func line(user: String) throws -> [String] {
         let line = try #require(page.split(separator: "\n").first { $0.hasPrefix("ACL SETUSER \(user) ") })
         return line.split(separator: " ").map {
-            String($0).replacing("apns_queue", with: DaemonStage.list).replacing("PASSWORD", with: "pw-5417")
+            String($0).replacing("apns_queue", with: Stage.list).replacing("PASSWORD", with: "pw-5417")
         }
     }
 
@@ -27,13 +27,13 @@ struct DaemonRightsTests {
 
     private let user: [String: String?] = ["redis_username": "\"gaplessd\"", "redis_password": "\"pw-5417\""]
 
-    private func run(_ stage: DaemonStage, _ words: [String]) throws {
+    private func run(_ stage: Stage, _ words: [String]) throws {
         var client = try RedisClient(settings: QueueSettings(list: "q", server: .unix(path: stage.redis.socketPath)))
         #expect(try client.command(words) == .status("OK"))
     }
 
     /// A retry, dead letters, feedback, a job that is given back and one that is recovered: every way there is.
-    private func deliverAll(_ stage: DaemonStage, _ changes: [String: String?]) throws {
+    private func deliverAll(_ stage: Stage, _ changes: [String: String?]) throws {
         // Twice, for the crash may come between an answer and its record.
         stage.simulator.plan(token: deviceToken(0), answers: [.usual(503), .usual(503), .usual(200)])
         stage.simulator.plan(token: deviceToken(1), answers: [.usual(410), .usual(410)])
@@ -56,7 +56,7 @@ struct DaemonRightsTests {
     }
 
     @Test func `the line is enough for the daemon and for check`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         try run(stage, try line(user: "gaplessd"))
         try deliverAll(stage, user)
         #expect(try stage.status().unexplained == 0)
@@ -66,10 +66,10 @@ struct DaemonRightsTests {
     }
 
     @Test func `with what it says beside, results and at most once work too`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         try run(stage, try line(user: "gaplessd") + more(for: "`redis_results_key`") + ["~results"])
         try deliverAll(stage, user.merging(["redis_results_key": "\"results\""]) { $1 })
-        #expect(try stage.redis("XLEN", "results").integer ?? 0 > 300)
+        #expect(try stage.command("XLEN", "results").integer ?? 0 > 300)
         try run(stage, try line(user: "gaplessd") + more(for: "`redis_delivery: at_most_once`"))
         let daemon = try stage.start(user.merging(["redis_delivery": "\"at_most_once\""]) { $1 })
         let before = stage.simulator.totals.accepted
@@ -81,7 +81,7 @@ struct DaemonRightsTests {
     }
 
     @Test func `the calls need what the last row says`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         try run(stage, try line(user: "gaplessd") + more(for: "`status`, `audit`, `dead`"))
         let settings = try stage.write(user)
         try File.write(pushJob("0a") + "\n", to: stage.folder.file("jobs"))
@@ -100,24 +100,24 @@ struct DaemonRightsTests {
     }
 
     @Test func `a producer needs only RPUSH`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         try run(stage, try line(user: "producer"))
         var settings = QueueSettings(
-            list: DaemonStage.list, server: .unix(path: stage.redis.socketPath), username: "producer", password: "pw-5417")
+            list: Stage.list, server: .unix(path: stage.redis.socketPath), username: "producer", password: "pw-5417")
         settings.timeout = .seconds(10)
         // PING is not among its rights: producers do without.
         #expect(throws: RedisError.self) { _ = try RedisClient(settings: settings) }
         try run(stage, ["ACL", "SETUSER", "producer", "+ping"])
         var client = try RedisClient(settings: settings)
-        #expect(try client.command(["RPUSH", DaemonStage.list, pushJob("0a")]) == .integer(1))
-        #expect(throws: RedisError.self) { try client.command(["LPOP", DaemonStage.list]) }
+        #expect(try client.command(["RPUSH", Stage.list, pushJob("0a")]) == .integer(1))
+        #expect(throws: RedisError.self) { try client.command(["LPOP", Stage.list]) }
     }
 
     @Test func `each right that is taken away is named, and so is each key`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         try run(stage, try line(user: "gaplessd"))
         let settings = QueueSettings(
-            list: DaemonStage.list, server: .unix(path: stage.redis.socketPath), username: "gaplessd", password: "pw-5417")
+            list: Stage.list, server: .unix(path: stage.redis.socketPath), username: "gaplessd", password: "pw-5417")
         func rights() throws -> UserRights {
             var client = try RedisClient(settings: settings)
             return try UserRights.read(&client, settings)
@@ -139,24 +139,24 @@ struct DaemonRightsTests {
             }
             try run(stage, ["ACL", "SETUSER", "gaplessd", "+\(right)"])
         }
-        try run(stage, ["ACL", "SETUSER", "gaplessd", "resetkeys", "~\(DaemonStage.list)", "~\(stage.keys.dead)"])
+        try run(stage, ["ACL", "SETUSER", "gaplessd", "resetkeys", "~\(Stage.list)", "~\(stage.keys.dead)"])
         let keys = try rights().missingKeys
         #expect(keys.contains(stage.keys.stats) && keys.contains(stage.keys.delayed) && keys.contains(stage.keys.inflight("x")))
-        #expect(!keys.contains(stage.keys.dead) && !keys.contains(DaemonStage.list))
+        #expect(!keys.contains(stage.keys.dead) && !keys.contains(Stage.list))
         try run(stage, ["ACL", "SETUSER", "gaplessd", "-ltrim", "-zadd"])
         let check = try Call(["check", try stage.write(user)])
         #expect(check.status == 78)
         #expect(
             check.errors.contains(
-                "redis: refused: unix:\(stage.redis.socketPath): this user may not run ltrim, zadd; this user may not read and write the keys {\(DaemonStage.list)}:gapless:workers, "
+                "redis: refused: unix:\(stage.redis.socketPath): this user may not run ltrim, zadd; this user may not read and write the keys {\(Stage.list)}:gapless:workers, "
             ), "\(check.errors)")
     }
 
     @Test func `a user that may not run MULTI is looked at all the same`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         try run(stage, try line(user: "gaplessd") + ["-multi"])
         let settings = QueueSettings(
-            list: DaemonStage.list, server: .unix(path: stage.redis.socketPath), username: "gaplessd", password: "pw-5417")
+            list: Stage.list, server: .unix(path: stage.redis.socketPath), username: "gaplessd", password: "pw-5417")
         func rights() throws -> UserRights {
             var client = try RedisClient(settings: settings)
             return try UserRights.read(&client, settings)
@@ -170,15 +170,15 @@ struct DaemonRightsTests {
         #expect(try rights().remarks == ["this user may not run info: dangerous settings of Redis are not warned of"])
         #expect(try rights().faults == [])
         try run(stage, ["ACL", "SETUSER", "gaplessd", "resetkeys", "~\(stage.keys.dead)", "-zadd"])
-        #expect(try rights().missingKeys.contains(DaemonStage.list))
+        #expect(try rights().missingKeys.contains(Stage.list))
         #expect(try !rights().missingKeys.contains(stage.keys.dead))
         #expect(try rights().missingCommands == ["zadd"])
-        #expect(try stage.redis("KEYS", "*").items?.isEmpty == true)
+        #expect(try stage.command("KEYS", "*").items?.isEmpty == true)
     }
 
     @Test(arguments: [["-multi", "-eval"], ["-@write"], ["-multi", "-@write"]])
     func `check and the daemon say the same of a user that lacks rights`(lacks: [String]) throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         try run(stage, try line(user: "gaplessd") + lacks)
         let daemon = try stage.start(user)
         #expect(daemon.process.wait(atMost: .seconds(15))?.status == 78)
@@ -196,31 +196,31 @@ struct DaemonRightsTests {
 
     @Test(arguments: [["-ping"], ["resetkeys", "~other"], ["-multi", "-eval", "resetkeys"]])
     func `check does not send anybody to check`(lacks: [String]) throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         try run(stage, try line(user: "gaplessd") + lacks)
         let check = try Call(["check", try stage.write(user)])
         #expect(check.status == 78)
         #expect(!check.errors.contains("gaplessd check"), "\(check.errors)")
         #expect(
-            ["'ping'", "the keys \(DaemonStage.list), ", "run eval"].contains { check.errors.firstRange(of: $0) != nil },
+            ["'ping'", "the keys \(Stage.list), ", "run eval"].contains { check.errors.firstRange(of: $0) != nil },
             "\(check.errors)")
     }
 
     @Test func `nothing is carried out for the asking`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         try stage.push("job")
         var client = try RedisClient(settings: QueueSettings(list: "q", server: .unix(path: stage.redis.socketPath)))
         for mode in [QueueSettings.DeliveryMode.atLeastOnce, .atMostOnce] {
             let settings = QueueSettings(
-                list: DaemonStage.list, server: .unix(path: stage.redis.socketPath), mode: mode, resultsKey: "results")
+                list: Stage.list, server: .unix(path: stage.redis.socketPath), mode: mode, resultsKey: "results")
             #expect(try UserRights.read(&client, settings).faults.isEmpty)
         }
         // Without MULTI, or where it is refused, the commands behind it would run.
         try run(stage, ["ACL", "SETUSER", "default", "-multi"])
-        let settings = QueueSettings(list: DaemonStage.list, server: .unix(path: stage.redis.socketPath))
+        let settings = QueueSettings(list: Stage.list, server: .unix(path: stage.redis.socketPath))
         let rights = try UserRights.read(&client, settings)
         #expect(rights.faults.isEmpty && rights.remarks.isEmpty)
-        #expect(try stage.redis("KEYS", "*").items?.compactMap(\.text) == [DaemonStage.list])
+        #expect(try stage.command("KEYS", "*").items?.compactMap(\.text) == [Stage.list])
         #expect(try stage.backlog() == ["job"])
     }
 }

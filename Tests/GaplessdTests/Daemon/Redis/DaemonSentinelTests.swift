@@ -6,17 +6,17 @@ import Testing
 
 @testable import gaplessd
 
-@Suite("Redis by Sentinel", .timeLimit(.minutes(30)))
+@Suite("Redis by Sentinel", .blocking)
 struct DaemonSentinelTests {
     /// A master, which is the stage's own Redis, and its replica.
     private struct Pair {
         let masterPort = FreePort.pick()
         let replicaPort = FreePort.pick()
-        let stage: DaemonStage
+        let stage: Stage
         let replica: RedisServer
 
         init() throws {
-            stage = try DaemonStage(redis: ["--port", String(masterPort)])
+            stage = try Stage(redis: ["--port", String(masterPort)])
             replica = try RedisServer(options: [
                 "--port", String(replicaPort), "--replicaof", "127.0.0.1", String(masterPort), "--repl-diskless-sync-delay", "0",
             ])
@@ -24,7 +24,7 @@ struct DaemonSentinelTests {
 
         /// Waits until the replica has all that the master had; whether it came about.
         func isInStep() throws -> Bool {
-            try waitUntil(atMost: .seconds(60)) { try stage.redis("WAIT", "1", "1000").integer == 1 }
+            try waitUntil(atMost: .seconds(60)) { try stage.command("WAIT", "1", "1000").integer == 1 }
         }
 
         func settings(_ sentinels: [SentinelServer], _ changes: [String: String?] = [:]) -> [String: String?] {
@@ -36,7 +36,7 @@ struct DaemonSentinelTests {
         /// Of tests: finds the master as the calls do.
         func client(_ sentinels: [SentinelServer]) throws -> RedisClient {
             let endpoints = sentinels.map { Endpoint.tcp(host: "127.0.0.1", port: $0.port) }
-            return try RedisClient(settings: QueueSettings(list: DaemonStage.list, server: .sentinels(endpoints, master: "main")))
+            return try RedisClient(settings: QueueSettings(list: Stage.list, server: .sentinels(endpoints, master: "main")))
         }
     }
 
@@ -81,7 +81,7 @@ struct DaemonSentinelTests {
         try pair.stage.push(pushJob("0a"))
         #expect(pair.stage.accepts(1), "\(daemon.standardError)")
         #expect(daemon.says("is the master by Sentinel's word, and by its own a replica"))
-        #expect(daemon.says("Connected to Redis at 127.0.0.1:\(pair.masterPort), list \(DaemonStage.list)."))
+        #expect(daemon.says("Connected to Redis at 127.0.0.1:\(pair.masterPort), list \(Stage.list)."))
         let settings = pair.stage.folder.file("settings.json")
         #expect(try Call(["status", settings]).status == 0)
         #expect(daemon.stop()?.status == 0)
@@ -97,7 +97,7 @@ struct DaemonSentinelTests {
         let daemon = try pair.stage.start(pair.settings([sentinel]))
         try pair.stage.open(daemon)
         sentinel.kill()
-        try pair.stage.redis("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        try pair.stage.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         try pair.stage.push((0..<100).map { pushJob(deviceToken($0)) })
         #expect(pair.stage.accepts(101), "\(daemon.standardError)")
         let call = try Call(["status", pair.stage.folder.file("settings.json")])
@@ -134,16 +134,16 @@ struct DaemonSentinelTests {
         let open = try SentinelServer(master: "main", at: pair.masterPort)
         let closed = try SentinelServer(
             master: "main", at: pair.masterPort, lines: ["requirepass pw-5417", "sentinel auth-pass main pw-5417"])
-        try pair.stage.redis("CONFIG", "SET", "requirepass", "pw-5417")
+        try pair.stage.command("CONFIG", "SET", "requirepass", "pw-5417")
         for sentinels in [[closed], [open]] {
             let settings = try pair.stage.write(pair.settings(sentinels, ["redis_password": "\"pw-5417\""]))
             let call = try Call(["status", settings])
             #expect(call.status == 0, "\(call.errors)")
         }
         // A user needs the right to ask for the role, and is told so.
-        try pair.stage.redis("CONFIG", "SET", "requirepass", "")
+        try pair.stage.command("CONFIG", "SET", "requirepass", "")
         for (right, status) in [("-role", CInt(78)), ("+role", 0)] {
-            try pair.stage.redis("ACL", "SETUSER", "pusher", "on", ">pw-5417", "~*", "+@all", right)
+            try pair.stage.command("ACL", "SETUSER", "pusher", "on", ">pw-5417", "~*", "+@all", right)
             let changes: [String: String?] = ["redis_username": "\"pusher\"", "redis_password": "\"pw-5417\""]
             let call = try Call(["status", try pair.stage.write(pair.settings([open], changes))])
             #expect(call.status == status)
@@ -157,7 +157,7 @@ struct DaemonSentinelTests {
 
     @Test func `the way by TLS to Sentinel and master is verified, too`() throws {
         let secure = try SecureRedis()
-        let stage = try DaemonStage(redis: secure.options)
+        let stage = try Stage(redis: secure.options)
         let port = FreePort.pick()
         let sentinel = try SentinelServer(
             master: "main", at: secure.port,

@@ -4,7 +4,7 @@ import Harness
 import RedisQueue
 import Testing
 
-@Suite("A Redis that cannot serve for a while", .timeLimit(.minutes(30)))
+@Suite("A Redis that cannot serve for a while", .blocking)
 struct DaemonTroubleTests {
     enum Trouble: CaseIterable {
         case noReplicas, busy, replica, masterDown, clusterDown
@@ -30,33 +30,33 @@ struct DaemonTroubleTests {
         }
     }
 
-    private func begin(_ trouble: Trouble, _ stage: DaemonStage) throws -> ChildProcess? {
+    private func begin(_ trouble: Trouble, _ stage: Stage) throws -> ChildProcess? {
         switch trouble {
-        case .noReplicas: try stage.redis("CONFIG", "SET", "min-replicas-to-write", "1")
-        case .replica, .masterDown: try stage.redis("REPLICAOF", "127.0.0.1", "1")
-        case .clusterDown: try stage.redis("CLUSTER", "DELSLOTSRANGE", "0", "16383")
+        case .noReplicas: try stage.command("CONFIG", "SET", "min-replicas-to-write", "1")
+        case .replica, .masterDown: try stage.command("REPLICAOF", "127.0.0.1", "1")
+        case .clusterDown: try stage.command("CLUSTER", "DELSLOTSRANGE", "0", "16383")
         case .busy:
-            try stage.redis("CONFIG", "SET", "lua-time-limit", "20")
+            try stage.command("CONFIG", "SET", "lua-time-limit", "20")
             return try ChildProcess("redis-cli", ["-s", stage.redis.socketPath, "EVAL", "while true do end", "0"])
         }
         return nil
     }
 
-    private func end(_ trouble: Trouble, _ stage: DaemonStage) throws {
+    private func end(_ trouble: Trouble, _ stage: Stage) throws {
         switch trouble {
-        case .noReplicas: try stage.redis("CONFIG", "SET", "min-replicas-to-write", "0")
-        case .replica, .masterDown: try stage.redis("REPLICAOF", "NO", "ONE")
-        case .clusterDown: try stage.redis("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
-        case .busy: try stage.redis("SCRIPT", "KILL")
+        case .noReplicas: try stage.command("CONFIG", "SET", "min-replicas-to-write", "0")
+        case .replica, .masterDown: try stage.command("REPLICAOF", "NO", "ONE")
+        case .clusterDown: try stage.command("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+        case .busy: try stage.command("SCRIPT", "KILL")
         }
     }
 
     @Test(arguments: Trouble.allCases)
     func `it is named, nothing is lost or doubled, and the daemon goes on when it is over`(trouble: Trouble) throws {
-        let stage = try DaemonStage(redis: trouble.options)
+        let stage = try Stage(redis: trouble.options)
         if trouble == .clusterDown {
-            try stage.redis("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
-            #expect(try waitUntil { try stage.redis("CLUSTER", "INFO").text?.contains("cluster_state:ok") == true })
+            try stage.command("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+            #expect(try waitUntil { try stage.command("CLUSTER", "INFO").text?.contains("cluster_state:ok") == true })
         }
         let daemon = try stage.start()
         try stage.open(daemon)
@@ -69,7 +69,7 @@ struct DaemonTroubleTests {
         #expect(stage.accepts(101), "what was in flight is answered meanwhile")
         try end(trouble, stage)
         // A script that is killed takes a moment to end.
-        #expect(waitUntil { (try? stage.redis("PING")) != nil })
+        #expect(waitUntil { (try? stage.command("PING")) != nil })
         try stage.push((100..<150).map { pushJob(deviceToken($0)) })
         #expect(stage.accepts(151), "\(daemon.standardError)")
         #expect(try stage.drains())
@@ -83,8 +83,8 @@ struct DaemonTroubleTests {
     }
 
     @Test func `check does not call a replica well`() throws {
-        let stage = try DaemonStage()
-        try stage.redis("REPLICAOF", "127.0.0.1", "1")
+        let stage = try Stage()
+        try stage.command("REPLICAOF", "127.0.0.1", "1")
         let check = try Call(["check", try stage.write()])
         #expect(check.status == 69)
         #expect(check.errors.contains("READONLY You can't write against a read only replica."), "\(check.errors)")

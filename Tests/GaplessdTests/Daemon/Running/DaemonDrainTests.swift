@@ -5,11 +5,11 @@ import Harness
 import RedisQueue
 import Testing
 
-@Suite("A daemon that is asked to stop")
+@Suite("A daemon that is asked to stop", .blocking)
 struct DaemonDrainTests {
     @Test(arguments: [SIGTERM, SIGINT])
     func `hears out what is on the wire and gives the rest back in its order`(signal: CInt) throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["apns_max_concurrent_streams": "20"])
         try stage.open(daemon)
         stage.simulator.behave { $0.script.latency = .milliseconds(50)...(.milliseconds(60)) }
@@ -27,13 +27,13 @@ struct DaemonDrainTests {
         let unsent = jobs.enumerated().filter { accepted[deviceToken($0.offset)] == nil }.map(\.element)
         #expect(unsent.count + accepted.count == 2001)
         #expect(try stage.backlog() == unsent)
-        #expect(try stage.redis("KEYS", "*inflight*").items?.isEmpty == true)
-        #expect(try stage.redis("KEYS", "*worker:*").items?.isEmpty == true)
+        #expect(try stage.command("KEYS", "*inflight*").items?.isEmpty == true)
+        #expect(try stage.command("KEYS", "*worker:*").items?.isEmpty == true)
         #expect(daemon.standardOutput.contains("Draining: "))
     }
 
     @Test func `leaves at drain_timeout when APNs is silent, and everything is back in the list`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["drain_timeout": "0.5"])
         try stage.open(daemon)
         stage.simulator.behave { $0.script.failures = [.init(.silent, 1)] }
@@ -52,7 +52,7 @@ struct DaemonDrainTests {
     }
 
     @Test func `leaves at once at the second signal, and the next one takes up what was in flight`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["drain_timeout": "60"])
         try stage.open(daemon)
         stage.simulator.behave { $0.script.failures = [.init(.silent, 1)] }
@@ -72,7 +72,7 @@ struct DaemonDrainTests {
     }
 
     @Test func `with at_most_once, of which Redis has nothing, all goes back at the second signal`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["drain_timeout": "60", "redis_delivery": "\"at_most_once\""])
         try stage.open(daemon)
         stage.simulator.behave { $0.script.failures = [.init(.silent, 1)] }
@@ -92,7 +92,7 @@ struct DaemonDrainTests {
     }
 
     @Test func `a reload while it stops is ignored, and said`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["drain_timeout": "60"])
         try stage.open(daemon)
         stage.simulator.behave { $0.script.failures = [.init(.silent, 1)] }
@@ -110,7 +110,7 @@ struct DaemonDrainTests {
     }
 
     @Test func `with an empty list and idle sessions it is gone in a moment`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         let start = Instant.now
@@ -121,7 +121,7 @@ struct DaemonDrainTests {
     }
 
     @Test func `gives back what waits for a first acceptance, and what is held, without a doubt about it`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         for (reason, count) in [("BadDeviceToken", 5), ("TopicDisallowed", 10)] {
             stage.simulator.behave { $0.script.failures = [.init(.status(400, reason), 1)] }
             let seen = stage.simulator.totals.requests
@@ -140,7 +140,7 @@ struct DaemonDrainTests {
     }
 
     @Test func `does so while APNs or Redis is away`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         stage.simulator.behave { $0.refusesConnections = true }
         try stage.push(pushJob("0a"))
         let first = try stage.start()

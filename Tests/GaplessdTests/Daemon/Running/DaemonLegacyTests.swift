@@ -4,24 +4,24 @@ import Harness
 import RedisQueue
 import Testing
 
-@Suite("Files of the original Gapless")
+@Suite("Files of the original Gapless", .blocking)
 struct DaemonLegacyTests {
     /// The sample settings of the original, but for the place of Redis.
-    private static func sample(_ stage: DaemonStage, server: String, more: String = "") -> String {
+    private static func sample(_ stage: Stage, server: String, more: String = "") -> String {
         """
         {"apns_cert_path": "beta_cert.pem", "apns_key_path": "beta_key.pem", "apns_server": "\(server)", "log_successes": true, \
         "pool_size": 2, "redis_db": 0, "redis_host": "127.0.0.1", "redis_port": 6379, "redis_queue_key": "beta_apns_queue"\(more)}
         """
     }
 
-    private static func prepare(_ stage: DaemonStage) throws {
+    private static func prepare(_ stage: Stage) throws {
         let folder = stage.folder
         try File.write(String(decoding: stage.credentials.clientCertificatePEM, as: UTF8.self), to: folder.file("beta_cert.pem"))
         try File.write(String(decoding: stage.credentials.clientKeyPEM, as: UTF8.self), to: folder.file("beta_key.pem"))
     }
 
     @Test func `the sample settings are taken as they are, with one warning`() throws {
-        let stage = try DaemonStage(topics: ["com.example.beta"])
+        let stage = try Stage(topics: ["com.example.beta"])
         try Self.prepare(stage)
         let path = stage.folder.file("beta.json")
         try File.write(Self.sample(stage, server: "gateway.sandbox.push.apple.com:2195"), to: path)
@@ -55,7 +55,7 @@ struct DaemonLegacyTests {
 
     @Test func `they push with the certificate's own topic and no bearer, through Redis' port`() throws {
         let port = Self.freePort()
-        let stage = try DaemonStage(redis: ["--port", "\(port)"], topics: ["com.example.beta"]) {
+        let stage = try Stage(redis: ["--port", "\(port)"], topics: ["com.example.beta"]) {
             $0.authentication = .certificate
         }
         try Self.prepare(stage)
@@ -79,10 +79,10 @@ struct DaemonLegacyTests {
     @Test(arguments: ["unix:SOCKET", "tcp:127.0.0.1:PORT", "127.0.0.1:PORT"])
     func `redis_netaddress and redis_db lead to the list`(address: String) throws {
         let port = Self.freePort()
-        let stage = try DaemonStage(redis: ["--port", "\(port)"])
+        let stage = try Stage(redis: ["--port", "\(port)"])
         let place = address.replacing("SOCKET", with: stage.redis.socketPath).replacing("PORT", with: "\(port)")
         let daemon = try stage.start(["redis_socket_path": nil, "redis_netaddress": "\"\(place)\"", "redis_db": "3"])
-        try stage.redis("SELECT", "3")
+        try stage.command("SELECT", "3")
         try stage.push(pushJob("0a"))
         #expect(stage.accepts(1))
         #expect(try stage.drains())
@@ -90,7 +90,7 @@ struct DaemonLegacyTests {
     }
 
     @Test func `a PKCS#12 file does as well, its password from a file`() throws {
-        let stage = try DaemonStage(topics: ["com.example.beta"]) { $0.authentication = .certificate }
+        let stage = try Stage(topics: ["com.example.beta"]) { $0.authentication = .certificate }
         try File.write("simulator\n", to: stage.folder.file("p12-password"))
         var settings: [String: String?] = [
             "apns_p12_path": "\"credentials/client.p12\"", "apns_p12_password_file": "\"p12-password\"",

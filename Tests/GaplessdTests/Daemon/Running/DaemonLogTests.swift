@@ -5,7 +5,7 @@ import JSONBytes
 import RedisQueue
 import Testing
 
-@Suite("What a daemon tells")
+@Suite("What a daemon tells", .blocking)
 struct DaemonLogTests {
     private static let spread =
         "{ \"token\" : \"0a\",\n  \"identifier\":154,\r\n\t\"data\":{\"aps\":{\"alert\":\"caf\u{E9} \\n\"}} }"
@@ -13,7 +13,7 @@ struct DaemonLogTests {
         "{ \"token\" : \"0a\",   \"identifier\":154,  \t\"data\":{\"aps\":{\"alert\":\"caf\u{E9} \\n\"}} }"
 
     /// A push that is delivered, one that is retried, one that is dead, one that is no JSON, and one that is no job.
-    private func run(_ stage: DaemonStage, _ settings: [String: String?]) throws -> DaemonProcess {
+    private func run(_ stage: Stage, _ settings: [String: String?]) throws -> DaemonProcess {
         stage.simulator.plan(token: deviceToken(2), answers: [.usual(503)])
         stage.simulator.plan(token: deviceToken(3), answers: [.usual(410)])
         let daemon = try stage.start(settings)
@@ -29,7 +29,7 @@ struct DaemonLogTests {
     }
 
     @Test func `five lines, each on its stream, word for word`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try run(stage, ["log_successes": "true"])
         let sent = daemon.reports.filter { $0.contains("Sent: ") }
         #expect(sent.contains("[Gapless I] STAMP Sent: \(Self.onOneLine)."))
@@ -50,12 +50,12 @@ struct DaemonLogTests {
     }
 
     @Test func `successes are not logged unless asked for`() throws {
-        let daemon = try run(DaemonStage(), [:])
+        let daemon = try run(Stage(), [:])
         #expect(!daemon.standardOutput.contains("Sent:"))
     }
 
     @Test func `log_redact leaves 8 digits of a token and no data`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try run(stage, ["log_successes": "true", "log_redact": "true"])
         let all = daemon.standardOutput + daemon.standardError
         #expect(!all.contains(deviceToken(2)))
@@ -69,7 +69,7 @@ struct DaemonLogTests {
 
     @Test func `a job on several lines is one line of the log, redacted or not`() throws {
         for redacts in ["false", "true"] {
-            let stage = try DaemonStage()
+            let stage = try Stage()
             stage.simulator.plan(token: deviceToken(3), answers: [.usual(410)])
             let daemon = try stage.start(["log_successes": "true", "log_redact": redacts])
             try stage.push([Self.spread, Self.spread.replacing("\"0a\"", with: "\"\(deviceToken(3))\"")])
@@ -84,7 +84,7 @@ struct DaemonLogTests {
     }
 
     @Test func `log_format json is one object a line`() throws {
-        let daemon = try run(DaemonStage(), ["log_successes": "true", "log_format": "\"json\""])
+        let daemon = try run(Stage(), ["log_successes": "true", "log_format": "\"json\""])
         for (text, levels) in [(daemon.standardOutput, ["info"]), (daemon.standardError, ["warning", "error"])] {
             for line in text.split(separator: "\n") {
                 let object = try JSONValue.parse(Array(line.utf8))
@@ -98,21 +98,21 @@ struct DaemonLogTests {
     }
 
     @Test func `log_format journal puts the priority before the line`() throws {
-        let daemon = try run(DaemonStage(), ["log_successes": "true", "log_format": "\"journal\""])
+        let daemon = try run(Stage(), ["log_successes": "true", "log_format": "\"journal\""])
         #expect(daemon.reports.contains("<6>[Gapless I] STAMP Sent: \(Self.onOneLine)."))
         #expect(daemon.complaints.allSatisfy { $0.hasPrefix("<4>[Gapless W] ") || $0.hasPrefix("<3>[Gapless E] ") })
     }
 
     @Test(arguments: [("warning", 1), ("error", 0)])
     func `log_level leaves out what is below it`(level: String, retries: Int) throws {
-        let daemon = try run(DaemonStage(), ["log_successes": "true", "log_level": "\"\(level)\""])
+        let daemon = try run(Stage(), ["log_successes": "true", "log_level": "\"\(level)\""])
         #expect(daemon.standardOutput.isEmpty)
         #expect(daemon.complaints.count { $0.contains("Retrying count (1).") } == retries)
         #expect(daemon.complaints.count { $0.contains("[Gapless E]") } == 3)
     }
 
     @Test(arguments: ["info", "error"]) func `SIGUSR1 is one line of counters, at any level`(level: String) throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["log_level": "\"\(level)\""])
         try stage.push(pushJob("0f"))
         #expect(try waitUntil { try stage.counter(.sent) == 1 })
@@ -124,8 +124,8 @@ struct DaemonLogTests {
     }
 
     @Test func `no secret is in any output, whatever goes wrong`() throws {
-        let stage = try DaemonStage()
-        try stage.redis("CONFIG", "SET", "requirepass", "hush-5417")
+        let stage = try Stage()
+        try stage.command("CONFIG", "SET", "requirepass", "hush-5417")
         let settings: [String: String?] = ["redis_password": "\"hush-5417\"", "log_level": "\"debug\"", "log_successes": "true"]
         let daemon = try stage.start(settings)
         try stage.open(daemon)
@@ -135,7 +135,7 @@ struct DaemonLogTests {
         try stage.write(settings.merging(["redis_password": "\"hush-9999\"", "apns_server": "5"]) { $1 })
         daemon.signal(SIGHUP)
         #expect(daemon.says("Reload refused"))
-        try stage.redis("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        try stage.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         #expect(daemon.says("trying again"))
         #expect(daemon.stop()?.status == 0)
         let all = daemon.standardOutput + daemon.standardError
@@ -145,7 +145,7 @@ struct DaemonLogTests {
     }
 
     @Test func `outputs that nobody can write to stop no push`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let settings = try stage.write(["log_successes": "true"])
         let daemon = try ChildProcess(
             BuiltProducts.path("gaplessd"), [settings], environment: ["STATE_DIRECTORY": stage.folder.file("state")],

@@ -4,12 +4,12 @@ import Harness
 import RedisQueue
 import Testing
 
-@Suite("Jobs for very many devices", .timeLimit(.minutes(30)))
+@Suite("Jobs for very many devices", .blocking)
 struct DaemonManyDevicesTests {
     /// A million parts, each with a payload of its own, would be more than half a gigabyte.
     @Test(arguments: ["Hello", String(repeating: "x", count: 3000)])
     func `they are cut no further ahead than they can go out`(text: String) throws {
-        let stage = try DaemonStage { $0.ledgerDetail = .counts }
+        let stage = try Stage { $0.ledgerDetail = .counts }
         let tokens = (0..<10_000).map { "\"\(deviceToken($0))\"" }.joined(separator: ",")
         let job = #"{"tokens":[\#(tokens)],"data":{"aps":{"alert":"\#(text)"}}}"#
         for _ in 0..<50 { try stage.push(job) }
@@ -24,12 +24,12 @@ struct DaemonManyDevicesTests {
     }
 }
 
-@Suite("A Redis that is old, or loses its memory", .timeLimit(.minutes(30)))
+@Suite("A Redis that is old, or loses its memory", .blocking)
 struct DaemonMemoryTests {
     @Test(arguments: [["--rename-command", "BLMOVE", ""], []])
     func `without BLMOVE the list is asked again and again, which is said once`(options: [String]) throws {
-        let stage = try DaemonStage(redis: options)
-        if options.isEmpty { try stage.redis("ACL", "SETUSER", "default", "-blmove") }
+        let stage = try Stage(redis: options)
+        if options.isEmpty { try stage.command("ACL", "SETUSER", "default", "-blmove") }
         let daemon = try stage.start()
         let sentence = options.isEmpty ? "waiting for jobs is refused" : "it has no BLMOVE (Redis 6.2 has)"
         #expect(daemon.says(sentence), "\(daemon.standardError)")
@@ -37,7 +37,7 @@ struct DaemonMemoryTests {
             try stage.push(pushJob(deviceToken(round)))
             #expect(stage.accepts(round + 1, atMost: .seconds(5)))
         }
-        try stage.redis("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        try stage.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         try stage.push(pushJob(deviceToken(100)))
         #expect(stage.accepts(21), "\(daemon.standardError)")
         #expect(daemon.stop()?.status == 0)
@@ -46,7 +46,7 @@ struct DaemonMemoryTests {
 
     @Test(arguments: ["FLUSHALL", "a restart without files"])
     func `an emptied Redis gets back what the daemon holds, sent and unsent, and the log is loud about it`(way: String) throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["apns_max_concurrent_streams": "10", "pool_size": "1", "redis_lease": "3"])
         try stage.open(daemon)
         stage.simulator.behave { $0.script.latency = .seconds(1)...(.seconds(1)) }
@@ -57,7 +57,7 @@ struct DaemonMemoryTests {
         }
         #expect(isHeld)
         if way == "FLUSHALL" {
-            try stage.redis(way)
+            try stage.command(way)
         } else {
             stage.redis.kill()
             try stage.redis.restart()
@@ -78,13 +78,13 @@ struct DaemonMemoryTests {
     }
 
     @Test func `a Redis that was put back to an earlier state has its jobs pushed again, counted and said`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         stage.simulator.behave { $0.script.latency = .seconds(4)...(.seconds(4)) }
         try stage.push((0..<50).map { pushJob(deviceToken($0)) })
         #expect(try waitUntil { try stage.status().inFlight == 50 })
-        try stage.redis("SAVE")
+        try stage.command("SAVE")
         try #require(try stage.counter(.sent) == 1, "the machine is too slow for this test: the answers came before the dump")
         stage.simulator.behave { $0.script.latency = .zero...(.zero) }
         #expect(try waitUntil { try stage.counter(.sent) == 51 })

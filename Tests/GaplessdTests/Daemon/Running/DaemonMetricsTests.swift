@@ -35,12 +35,12 @@ private func value(_ metric: String, at port: Int) -> Double? {
     return line?.split(separator: " ").last.flatMap { Double($0) }
 }
 
-@Suite("metrics_listen")
+@Suite("metrics_listen", .blocking)
 struct DaemonMetricsTests {
     private static let listens: [String: String?] = ["metrics_listen": "\"127.0.0.1:0\""]
 
     @Test func `metrics say what status says, and no secret`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(Self.listens)
         let port = try #require(daemon.metricsPort())
         try stage.open(daemon)
@@ -49,7 +49,7 @@ struct DaemonMetricsTests {
         #expect(try stage.drains())
         #expect(try waitUntil { try stage.counter(.sent) == 21 })
         let status = try stage.status()
-        let queue = "{queue=\"\(DaemonStage.list)\"}"
+        let queue = "{queue=\"\(Stage.list)\"}"
         #expect(waitUntil { value("gapless_sent_total\(queue)", at: port) == 21 })
         for counter in Counter.allCases {
             #expect(value("gapless_\(counter.rawValue)_total\(queue)", at: port) == Double(status.counters[counter, default: 0]))
@@ -87,7 +87,7 @@ struct DaemonMetricsTests {
     }
 
     @Test func `an app that is held is not ready, until it is mended`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         stage.simulator.behave { $0.script.failures = [.init(.status(403, "InvalidProviderToken"), 1)] }
         let daemon = try stage.start(Self.listens)
         let port = try #require(daemon.metricsPort())
@@ -110,7 +110,7 @@ struct DaemonMetricsTests {
     }
 
     @Test func `a Redis that hangs leaves the process's own figures`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(Self.listens)
         let port = try #require(daemon.metricsPort())
         #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.status == 200 })
@@ -122,7 +122,7 @@ struct DaemonMetricsTests {
         #expect(!text.contains("gapless_backlog"))
         #expect(text.contains("gapless_worker_in_flight 0\n"))
         #expect(HTTPTalk.get("/", port: port)?.body.contains("the figures of the lists are unknown") == true)
-        #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.body == "list \(DaemonStage.list): no connection to Redis\n" })
+        #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.body == "list \(Stage.list): no connection to Redis\n" })
         stage.redis.process.kill(SIGCONT)
         #expect(waitUntil(atMost: .seconds(30)) { HTTPTalk.get("/readyz", port: port)?.status == 200 })
         #expect(waitUntil { value("gapless_redis_up", at: port) == 1 })
@@ -130,7 +130,7 @@ struct DaemonMetricsTests {
     }
 
     @Test func `who holds every connection delays no push`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(Self.listens)
         let port = try #require(daemon.metricsPort())
         let idle = (0..<80).map { _ in HTTPTalk(port: port) }
@@ -143,7 +143,7 @@ struct DaemonMetricsTests {
     }
 
     @Test func `a port that is taken ends the start with 78, and says which key`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let first = try stage.start(Self.listens)
         let port = try #require(first.metricsPort())
         let second = try stage.start(["metrics_listen": "\"127.0.0.1:\(port)\""], name: "second.json")
@@ -157,7 +157,7 @@ struct DaemonMetricsTests {
     }
 
     @Test func `SIGHUP moves it, closes it and opens it, and refuses a port that is taken`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(Self.listens)
         let first = try #require(daemon.metricsPort())
         let taken = try #require(HTTPTalk(port: stage.simulator.port))
@@ -190,7 +190,7 @@ struct DaemonMetricsTests {
 
     /// What holds the loop up are key files that nobody writes: pipes, two seconds each.
     @Test func `a main loop that is stuck is neither healthy nor ready, and says so itself`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(Self.listens.merging(["redis_lease": "60"]) { $1 })
         let port = try #require(daemon.metricsPort())
         #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.status == 200 })
@@ -207,7 +207,7 @@ struct DaemonMetricsTests {
     }
 
     @Test func `without the setting there is no thread for it`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         #expect(!daemon.threadNames.isEmpty)

@@ -4,10 +4,10 @@ import Harness
 import RedisQueue
 import Testing
 
-@Suite("SIGHUP reads everything anew without dropping a push")
+@Suite("SIGHUP reads everything anew without dropping a push", .blocking)
 struct DaemonReloadTests {
     /// A key that the simulator knows beside its first, written next to that.
-    private static func secondKey(_ stage: DaemonStage, _ key: ProviderKey) throws {
+    private static func secondKey(_ stage: Stage, _ key: ProviderKey) throws {
         try File.write(String(decoding: key.pem, as: UTF8.self), to: stage.folder.file("credentials/AuthKey_SIMKEY0002.p8"))
     }
 
@@ -16,7 +16,7 @@ struct DaemonReloadTests {
     ]
 
     @Test func `what the environment of before said of tokens is not believed after a reload`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         var configuration = Simulator.Configuration(credentials: stage.credentials)
         configuration.behaviour.script.failures = [.init(.delay(.seconds(4), then: .usual(400)), 1)]
         configuration.behaviour.tokenStreamLimit = 1000
@@ -42,7 +42,7 @@ struct DaemonReloadTests {
 
     @Test func `a good new key is used from then on, under load`() throws {
         let second = try Credentials.make(.init(keyID: "SIMKEY0002")).providerKey
-        let stage = try DaemonStage { $0.providerKeys.append(second) }
+        let stage = try Stage { $0.providerKeys.append(second) }
         try Self.secondKey(stage, second)
         let daemon = try stage.start()
         try stage.open(daemon)
@@ -63,7 +63,7 @@ struct DaemonReloadTests {
 
     @Test func `a key that was revoked is mended by a new one at once`() throws {
         let second = try Credentials.make(.init(keyID: "SIMKEY0002")).providerKey
-        let stage = try DaemonStage { $0.providerKeys = [second] }
+        let stage = try Stage { $0.providerKeys = [second] }
         try Self.secondKey(stage, second)
         try stage.push((0..<30).map { pushJob(deviceToken($0)) })
         let daemon = try stage.start()
@@ -76,7 +76,7 @@ struct DaemonReloadTests {
     }
 
     @Test func `what is wrong in the new files is named, and the old ones stay in use`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         let wrong: [(String, () throws -> Void)] = [
@@ -111,14 +111,14 @@ struct DaemonReloadTests {
     }
 
     @Test func `another password of Redis, and how many dead letters it keeps`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["metrics_listen": "\"127.0.0.1:0\""])
         try stage.open(daemon)
-        try stage.redis("CONFIG", "SET", "requirepass", "new-9172")
+        try stage.command("CONFIG", "SET", "requirepass", "new-9172")
         try stage.write(["redis_password": "\"new-9172\"", "redis_dead_letter_max": "1", "metrics_listen": "\"127.0.0.1:0\""])
         daemon.signal(SIGHUP)
         #expect(daemon.says("Reloaded: "), "\(daemon.standardError)")
-        try stage.redis("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        try stage.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         try stage.push([pushJob("0a"), "no job", "none either"])
         #expect(stage.accepts(2))
         #expect(try waitUntil { try stage.counter(.dead) == 2 })
@@ -128,7 +128,7 @@ struct DaemonReloadTests {
     }
 
     @Test func `a key file that is a pipe which nobody writes to is refused, and stops nothing`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         #expect(mkfifo(stage.folder.file("key.fifo"), 0o600) == 0)
@@ -141,7 +141,7 @@ struct DaemonReloadTests {
     }
 
     @Test func `other settings hold from then on`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         #expect(!daemon.standardOutput.contains("Sent:"))
@@ -160,7 +160,7 @@ struct DaemonReloadTests {
     }
 
     @Test func `level and format of the log, too`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["log_level": "\"warning\"", "log_successes": "true"])
         try stage.open(daemon)
         try stage.write(["log_format": "\"json\"", "log_successes": "true"])
@@ -173,7 +173,7 @@ struct DaemonReloadTests {
 
     @Test func `one app whose new credential cannot be used keeps all the others from changing`() throws {
         let second = try Credentials.make(.init(keyID: "SIMKEY0002")).providerKey
-        let stage = try DaemonStage { $0.providerKeys.append(second) }
+        let stage = try Stage { $0.providerKeys.append(second) }
         try Self.secondKey(stage, second)
         let certificate = #"{"cert": {"apns_cert_path": "credentials/NAME.pem", "apns_key_path": "credentials/NAME-key.pem"}}"#
         let daemon = try stage.start(["apps": certificate.replacing("NAME", with: "client")])
@@ -203,7 +203,7 @@ struct DaemonReloadTests {
     }
 
     @Test func `new sessions are up before the old ones go`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["pool_size": "1"])
         try stage.open(daemon)
         daemon.signal(SIGHUP)

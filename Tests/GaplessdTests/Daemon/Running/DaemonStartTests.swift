@@ -4,7 +4,7 @@ import Harness
 import RedisQueue
 import Testing
 
-@Suite("How a daemon starts, or says why not")
+@Suite("How a daemon starts, or says why not", .blocking)
 struct DaemonStartTests {
     private let folder = TemporaryFolder()
 
@@ -59,7 +59,7 @@ struct DaemonStartTests {
     }
 
     @Test func `check says what is right and connects to both sides`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let settings = try stage.write()
         let good = try call("check", settings)
         #expect(good.status == 0, "\(good)")
@@ -75,7 +75,7 @@ struct DaemonStartTests {
     }
 
     @Test func `paths expand variables and start from the settings' folder`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let settings = try stage.write(["apns_auth_key_path": "\"${CREDENTIALS_DIRECTORY}/AuthKey_SIMKEY0001.p8\""])
         let daemon = try ChildProcess(
             BuiltProducts.path("gaplessd"), ["run", settings],
@@ -105,7 +105,7 @@ struct DaemonStartTests {
         let fault = try call("check", "--offline", settings)
         #expect(fault.status == 78)
         #expect(fault.errors.first?.contains("nothing came out of it within 2.0 seconds") == true, "\(fault.errors)")
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let process = try ChildProcess(
             "sh",
             [
@@ -118,7 +118,7 @@ struct DaemonStartTests {
     }
 
     @Test func `what runs is to be seen in Redis`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         let worker = try #require(try stage.status().workers.first)
@@ -127,8 +127,8 @@ struct DaemonStartTests {
         #expect(worker.details["version"]?.isEmpty == false)
         let started = try #require(worker.details["started"].flatMap { Int64($0) })
         #expect(abs(unixTime() - started) < 60)
-        #expect(try stage.redis("TYPE", stage.keys.workers).text == "zset")
-        #expect(try stage.redis("TYPE", stage.keys.worker(worker.name)).text == "hash")
+        #expect(try stage.command("TYPE", stage.keys.workers).text == "zset")
+        #expect(try stage.command("TYPE", stage.keys.worker(worker.name)).text == "hash")
         #expect(daemon.stop()?.status == 0)
     }
 }

@@ -4,12 +4,12 @@ import Harness
 import RedisQueue
 import Testing
 
-@Suite("When the system gives no more threads")
+@Suite("When the system gives no more threads", .blocking)
 struct DaemonThreadTests {
     /// The log's and each pool's are there from the start.
     @Test(arguments: [0: "log", 1: "apns pool"])
     func `a daemon that cannot start says so and claims nothing`(left: Int, name: String) throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         try stage.push(pushJob("0a"))
         let limit = try ThreadLimit(left)
         let daemon = try DaemonProcess(settings: stage.write(), folder: TemporaryFolder(), under: limit.wrapper)
@@ -22,7 +22,7 @@ struct DaemonThreadTests {
     }
 
     @Test func `metrics that cannot be served are a fault of the settings`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let limit = try ThreadLimit(1)
         let daemon = try DaemonProcess(
             settings: stage.write(["metrics_listen": "\"127.0.0.1:0\""]), folder: TemporaryFolder(), under: limit.wrapper)
@@ -33,7 +33,7 @@ struct DaemonThreadTests {
     /// Two threads are the log's and the pool's; the third is one session's, which has none left for the lookup of names.
     @Test(arguments: [2, 3])
     func `sessions wait until there are some again, and nothing is lost`(left: Int) throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         try stage.push((0..<100).map { pushJob(deviceToken($0)) })
         let limit = try ThreadLimit(left)
         let daemon = try DaemonProcess(settings: stage.write(), folder: TemporaryFolder(), under: limit.wrapper)

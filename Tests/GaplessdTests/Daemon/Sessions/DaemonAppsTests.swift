@@ -5,7 +5,7 @@ import JSONBytes
 import RedisQueue
 import Testing
 
-@Suite("Several apps in one daemon")
+@Suite("Several apps in one daemon", .blocking)
 struct DaemonAppsTests {
     private static let apps = """
         {"beta": {"apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001",
@@ -14,7 +14,7 @@ struct DaemonAppsTests {
         """
 
     @Test func `a job picks its app by name or by topic, else it is the top level's`() throws {
-        let stage = try DaemonStage(topics: ["com.example.cert"])
+        let stage = try Stage(topics: ["com.example.cert"])
         let daemon = try stage.start(["apps": Self.apps])
         try stage.push([
             pushJob("0a"), pushJob("0b", #""app":"beta""#), pushJob("0c", #""topic":"com.example.beta""#),
@@ -24,7 +24,7 @@ struct DaemonAppsTests {
         ])
         #expect(stage.accepts(7))
         let topics = Dictionary(uniqueKeysWithValues: stage.simulator.ledger.entries.map { ($0.token, $0.topic ?? "none") })
-        #expect(topics["0a"] == DaemonStage.topic)
+        #expect(topics["0a"] == Stage.topic)
         #expect(topics["0b"] == "com.example.beta")
         #expect(topics["0c"] == "com.example.beta")
         #expect(topics["0d"] == "com.example.cert" || topics["0d"] == "none")
@@ -47,7 +47,7 @@ struct DaemonAppsTests {
     /// With a credential at the top level, and without one, where the topic alone says that the only app is meant.
     @Test(arguments: [true, false])
     func `a topic picks an app whose own it is, or whose certificate is for it`(hasTopLevel: Bool) throws {
-        let stage = try DaemonStage(topics: ["com.example.cert", "com.example.cert.voip"]) { $0.topics = [] }
+        let stage = try Stage(topics: ["com.example.cert", "com.example.cert.voip"]) { $0.topics = [] }
         let top: [String: String?] =
             hasTopLevel
             ? [:] : ["apns_auth_key_path": nil, "apns_auth_key_id": nil, "apns_team_id": nil, "apns_topic": nil]
@@ -71,7 +71,7 @@ struct DaemonAppsTests {
     }
 
     @Test func `their order in the file means nothing to a reload`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         func apps(_ names: [String]) -> [String: String?] {
             let credential =
                 #"{"apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#
@@ -96,7 +96,7 @@ struct DaemonAppsTests {
     }
 
     @Test func `one that is held does not stop another, and loses nothing`() throws {
-        let stage = try DaemonStage(topics: ["com.example.cert"]) { $0.topics = [DaemonStage.topic, "com.example.cert"] }
+        let stage = try Stage(topics: ["com.example.cert"]) { $0.topics = [Stage.topic, "com.example.cert"] }
         let daemon = try stage.start(["apps": Self.apps])
         let held = (0..<100).map { pushJob(deviceToken($0), #""app":"beta""#) }
         let good = (1000..<1300).map { pushJob(deviceToken($0)) }
@@ -113,8 +113,8 @@ struct DaemonAppsTests {
     }
 
     @Test func `those with one credential wait together when APNs wants fewer of it, and go on together`() throws {
-        let stage = try DaemonStage(topics: ["com.example.cert"]) {
-            $0.topics = [DaemonStage.topic, "com.example.beta", "com.example.cert"]
+        let stage = try Stage(topics: ["com.example.cert"]) {
+            $0.topics = [Stage.topic, "com.example.beta", "com.example.cert"]
         }
         let daemon = try stage.start(["apps": Self.apps])
         try stage.open(daemon)
@@ -131,7 +131,7 @@ struct DaemonAppsTests {
     }
 
     @Test func `one that is held, with a long queue, keeps another waiting for moments, and takes up when it may`() throws {
-        let stage = try DaemonStage { $0.topics = [DaemonStage.topic] }
+        let stage = try Stage { $0.topics = [Stage.topic] }
         let held = 20_000
         // They stand before everything else, and the daemon has not had one acceptance yet.
         try stage.push((0..<held).map { pushJob(deviceToken($0), #""app":"beta""#) })
@@ -150,7 +150,7 @@ struct DaemonAppsTests {
                 return status.backlog + status.inFlight == held
             })
         #expect(try stage.status().dead == 0)
-        try stage.write(["apps": Self.apps.replacing("com.example.beta", with: DaemonStage.topic)])
+        try stage.write(["apps": Self.apps.replacing("com.example.beta", with: Stage.topic)])
         daemon.signal(SIGHUP)
         #expect(stage.accepts(held + 1200, atMost: .seconds(60)))
         #expect(try stage.drains())
@@ -159,7 +159,7 @@ struct DaemonAppsTests {
     }
 
     @Test func `one that is idle claims no jobs for one that gets no answers`() throws {
-        let stage = try DaemonStage {
+        let stage = try Stage {
             $0.behaviour.streamLimit = 50
             $0.behaviour.tokenStreamLimit = 50
         }
@@ -180,7 +180,7 @@ struct DaemonAppsTests {
     }
 
     @Test func `without a top-level credential a job must name an app`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         var settings: [String: String?] = ["apps": Self.apps]
         for key in ["apns_auth_key_path", "apns_auth_key_id", "apns_team_id", "apns_topic"] { settings[key] = .some(nil) }
         let daemon = try stage.start(settings)
@@ -193,7 +193,7 @@ struct DaemonAppsTests {
     }
 
     @Test func `a job for which nobody names a topic is a bad job, and never goes out without one`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let certificate = try ChildProcess(
             "openssl",
             [
@@ -228,7 +228,7 @@ struct DaemonAppsTests {
     }
 
     @Test func `without a topic at the top level either, jobs without one are bad jobs`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["apns_topic": nil])
         try stage.push([pushJob("0a"), pushJob("0b", #""topic":"com.example.own""#)])
         #expect(stage.accepts(1))

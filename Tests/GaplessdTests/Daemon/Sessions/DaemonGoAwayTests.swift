@@ -3,15 +3,15 @@ import Harness
 import RedisQueue
 import Testing
 
-@Suite("Sessions that are told to go, under load")
+@Suite("Sessions that are told to go, under load", .blocking)
 struct DaemonGoAwayTests {
     private static let quick: ClosedRange<Duration> = .milliseconds(2)...(.milliseconds(6))
 
     /// - Parameter turns: which requests get this answer; every 150th unless told.
     private func run(
         _ answer: Answer, turns: [Int] = [], jobs: Int = 1500, _ change: (inout Behaviour) -> Void = { _ in }
-    ) throws -> DaemonStage {
-        let stage = try DaemonStage()
+    ) throws -> Stage {
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         stage.simulator.behave {
@@ -69,7 +69,7 @@ struct DaemonGoAwayTests {
     }
 
     @Test func `a limit that falls to one after each rejection delays and loses nothing`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         stage.simulator.behave {
@@ -88,7 +88,7 @@ struct DaemonGoAwayTests {
     }
 
     @Test func `one stream at first, then a thousand, one and none: nothing refused by our fault`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         stage.simulator.behave { $0.script.latency = Self.quick }
         try stage.push((0..<2000).map { pushJob(deviceToken($0)) })
@@ -107,11 +107,11 @@ struct DaemonGoAwayTests {
     }
 }
 
-@Suite("Connections that are slow, dumb or strange")
+@Suite("Connections that are slow, dumb or strange", .blocking)
 struct DaemonConnectionTests {
     @Test(arguments: [true, false])
     func `answers in split frames or in records of one byte are understood`(splitsFrames: Bool) throws {
-        let stage = try DaemonStage {
+        let stage = try Stage {
             $0.behaviour.splitsFrames = splitsFrames
             $0.behaviour.recordBytes = splitsFrames ? 16384 : 1
         }
@@ -127,7 +127,7 @@ struct DaemonConnectionTests {
     }
 
     @Test func `a window of a hundred bytes is waited for`() throws {
-        let stage = try DaemonStage { $0.behaviour.initialWindow = 100 }
+        let stage = try Stage { $0.behaviour.initialWindow = 100 }
         let daemon = try stage.start()
         let text = String(repeating: "x", count: 3900)
         try stage.push((0..<40).map { pushJob(deviceToken($0), data: #"{"aps":{"alert":"\#(text)"}}"#) })
@@ -140,7 +140,7 @@ struct DaemonConnectionTests {
 
     /// Twelve seconds: a PING has ten for its answer.
     @Test func `a connection whose cable is pulled is left, and what was on it goes out on another`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["apns_request_timeout": "0.5"])
         try stage.open(daemon)
         stage.simulator.plan(token: deviceToken(7), answers: [.halfOpen(recorded: false)])
@@ -156,7 +156,7 @@ struct DaemonConnectionTests {
 
     @Test(arguments: [Behaviour.IdleFault.goAway, .badRequest, .internalError])
     func `what APNs says to idle sessions loses nothing`(fault: Behaviour.IdleFault) throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["retry_delays": "[0.3]"])
         try stage.open(daemon)
         for round in 0..<3 {
@@ -179,7 +179,7 @@ struct DaemonConnectionTests {
     }
 
     @Test func `a server that throws everybody out is not stormed`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         stage.simulator.behave {
             $0.greeting = .goAway(.reason(.serviceUnavailable, last: .zero))
             $0.connectLimit = .init(count: 20, window: .seconds(1), block: .seconds(60))
@@ -196,7 +196,7 @@ struct DaemonConnectionTests {
     }
 
     @Test func `pushes keep to one provider token and send no PRIORITY`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["pool_size": "4"])
         try stage.open(daemon)
         try stage.push((0..<1000).map { pushJob(deviceToken($0)) })

@@ -3,10 +3,10 @@ import Harness
 import RedisQueue
 import Testing
 
-@Suite("The governor", .timeLimit(.minutes(30)))
+@Suite("The governor", .blocking)
 struct DaemonGovernorTests {
     @Test func `sessions come while all are full, and go when fewer are enough`() throws {
-        let stage = try DaemonStage {
+        let stage = try Stage {
             $0.behaviour.streamLimit = 1
         }
         let daemon = try stage.start([
@@ -31,7 +31,7 @@ struct DaemonGovernorTests {
     }
 
     @Test func `without pool_max_size the number of sessions stays`() throws {
-        let stage = try DaemonStage { $0.behaviour.streamLimit = 1 }
+        let stage = try Stage { $0.behaviour.streamLimit = 1 }
         let daemon = try stage.start([
             "pool_size": "1", "pool_poll_interval": "0.01", "pool_min_sustain": "0.02", "pool_settle_period": "0.01",
         ])

@@ -6,10 +6,10 @@ import JSONBytes
 import RedisQueue
 import Testing
 
-@Suite("A credential, a topic or an environment that is wrong burns no queue")
+@Suite("A credential, a topic or an environment that is wrong burns no queue", .blocking)
 struct DaemonHoldTests {
     @Test func `tokens of the wrong environment wait in the list until it is mended`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         stage.simulator.behave { $0.script.failures = [.init(.usual(400), 1)] }
         let jobs = (0..<60).map { pushJob(deviceToken($0)) }
         try stage.push(jobs)
@@ -31,7 +31,7 @@ struct DaemonHoldTests {
     }
 
     @Test func `with a certificate and a thousand streams no more than 20 jobs are out before the first acceptance`() throws {
-        let stage = try DaemonStage(topics: ["com.example.beta"]) { $0.authentication = .certificate }
+        let stage = try Stage(topics: ["com.example.beta"]) { $0.authentication = .certificate }
         stage.simulator.behave { $0.script.failures = [.init(.delay(.milliseconds(100), then: .usual(400)), 1)] }
         try stage.push((0..<100).map { pushJob(deviceToken($0)) })
         var settings: [String: String?] = [
@@ -57,7 +57,7 @@ struct DaemonHoldTests {
     }
 
     @Test func `a few bad tokens among the first jobs are told apart by the first acceptance`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         for bad in 0..<15 { stage.simulator.plan(token: deviceToken(bad), answers: Array(repeating: .usual(400), count: 9)) }
         try stage.push((0..<40).map { pushJob(deviceToken($0)) })
         let daemon = try stage.start()
@@ -71,7 +71,7 @@ struct DaemonHoldTests {
     }
 
     @Test func `one job that is refused for ever does not keep those behind it`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         stage.simulator.plan(token: "bad00000", answers: Array(repeating: .reason(.forbidden), count: 99))
         try stage.push(pushJob("bad00000"))
         let daemon = try stage.start()
@@ -86,7 +86,7 @@ struct DaemonHoldTests {
     }
 
     @Test func `429 for the whole credential is a counted retry of its job, and the others wait`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         stage.simulator.plan(token: "aa", answers: [.status(429, "Busy", retryAfter: 2)])
@@ -112,7 +112,7 @@ struct DaemonHoldTests {
 
     @Test(arguments: [(403, "InvalidProviderToken"), (403, "BadCertificateEnvironment"), (429, "TooManyProviderTokenUpdates")])
     func `a refused credential costs a handful of requests and no job`(status: Int, reason: String) throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         stage.simulator.behave { $0.script.failures = [.init(.status(status, reason), 1)] }
         let jobs = (0..<50).map { pushJob(deviceToken($0)) }
         try stage.push(jobs)
@@ -131,7 +131,7 @@ struct DaemonHoldTests {
     }
 
     @Test func `a credential that is revoked under load holds what was going out`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         stage.simulator.behave { $0.script.latency = .milliseconds(1)...(.milliseconds(4)) }
@@ -153,7 +153,7 @@ struct DaemonHoldTests {
     }
 
     @Test func `a topic of the settings that APNs refuses holds, one of the job buries the job`() throws {
-        let stage = try DaemonStage { $0.topics = [DaemonStage.topic] }
+        let stage = try Stage { $0.topics = [Stage.topic] }
         let daemon = try stage.start(["apns_topic": "\"com.example.other\""])
         try stage.push((0..<30).map { pushJob(deviceToken($0)) })
         #expect(daemon.says("APNs does not accept the topic from the settings or the certificate (TopicDisallowed)"))
@@ -173,7 +173,7 @@ struct DaemonHoldTests {
     }
 
     @Test func `a provider token that APNs calls expired is renewed, and the push goes out again uncounted`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         let minted = unixTime()
@@ -191,7 +191,7 @@ struct DaemonHoldTests {
     }
 
     @Test func `a server whose certificate nobody vouches for gets not one byte of a push`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         try stage.push(pushJob("0a"))
         let daemon = try stage.start(["apns_ca_path": nil])
         #expect(daemon.says("Its jobs stay in the queue until APNs accepts one."))
@@ -202,7 +202,7 @@ struct DaemonHoldTests {
 
     /// Failed dials and the new certificate meet in one turn of the daemon, over and over.
     @Test func `a dial with the certificate of before does not hold the app that has a good one now`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let (wrong, good) = (try Credentials.make(), stage.credentials)
         var settings: [String: String?] = [
             "apns_cert_path": "\"own/client.pem\"", "apns_key_path": "\"own/client-key.pem\"", "pool_size": "8",
@@ -228,7 +228,7 @@ struct DaemonHoldTests {
     }
 
     @Test func `a probe whose session breaks is followed by another`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let answers: [Answer] = [.status(403, "InvalidProviderToken"), .closeConnection(recorded: false), .accept]
         stage.simulator.plan(token: deviceToken(1), answers: answers)
         try stage.push(pushJob(deviceToken(1)))

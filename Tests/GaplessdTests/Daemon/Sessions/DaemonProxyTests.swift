@@ -7,7 +7,7 @@ import Testing
 
 @testable import gaplessd
 
-@Suite("Pushes through a proxy")
+@Suite("Pushes through a proxy", .blocking)
 struct DaemonProxyTests {
     private static let secret = "s3cr:et@"
     /// user:s3cr:et@
@@ -18,7 +18,7 @@ struct DaemonProxyTests {
     }
 
     @Test func `go there and nowhere else, over TLS of their own, and the password is nowhere to be read`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let proxy = try ConnectProxy(authorization: Self.authorization)
         let daemon = try stage.start(["apns_proxy": url(proxy), "log_level": "\"debug\""])
         try stage.push((0..<500).map { pushJob(deviceToken($0)) })
@@ -27,7 +27,7 @@ struct DaemonProxyTests {
         #expect(Set(proxy.requests.map(\.line)) == ["CONNECT localhost:\(stage.simulator.port) HTTP/1.1"])
         #expect(proxy.requests.count == stage.simulator.totals.connections)
         #expect(daemon.says("Session 1 to localhost:\(stage.simulator.port) through the proxy 127.0.0.1:\(proxy.port) is open"))
-        proxy.behave(.answering("HTTP/1.1 403 Not you\r\n\r\n"))
+        proxy.behave(.respond("HTTP/1.1 403 Not you\r\n\r\n"))
         stage.simulator.closeConnections()
         #expect(daemon.says("the proxy http://127.0.0.1:\(proxy.port): it refused CONNECT: 403 Not you"))
         #expect(daemon.stop()?.status == 0)
@@ -35,7 +35,7 @@ struct DaemonProxyTests {
     }
 
     @Test func `wait in the queue while the proxy does not let them through`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let proxy = try ConnectProxy(authorization: Self.authorization)
         let daemon = try stage.start(["apns_proxy": url(proxy, password: "wrong")])
         let jobs = (0..<30).map { pushJob(deviceToken($0)) }
@@ -52,7 +52,7 @@ struct DaemonProxyTests {
     }
 
     @Test func `every app inherits the proxy, and may have another`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let (first, second) = (try ConnectProxy(), try ConnectProxy())
         let key = """
             "apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001"
@@ -66,7 +66,7 @@ struct DaemonProxyTests {
     }
 
     @Test func `check and send go the same way`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let proxy = try ConnectProxy(authorization: Self.authorization)
         let settings = try stage.write(["apns_proxy": url(proxy)])
         let check = try Call(["check", settings])
@@ -76,7 +76,7 @@ struct DaemonProxyTests {
         let send = try Call(["send", settings, "--token", "0a", "--alert", "x"])
         #expect(send.status == 0, "\(send.errors)")
         #expect(proxy.requests.count == 2)
-        proxy.behave(.closing)
+        proxy.behave(.close)
         let refused = try Call(["check", settings])
         #expect(refused.status == 69)
         #expect(refused.errors.contains("it closed the connection instead of an answer to CONNECT"))

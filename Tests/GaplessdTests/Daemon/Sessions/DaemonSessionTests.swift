@@ -4,13 +4,13 @@ import Harness
 import RedisQueue
 import Testing
 
-@Suite("Sessions that end or refuse cost no push and no retry")
+@Suite("Sessions that end or refuse cost no push and no retry", .blocking)
 struct DaemonSessionTests {
     private static let quick: ClosedRange<Duration> = .milliseconds(2)...(.milliseconds(6))
 
     @Test(arguments: [GoAway.LastStream.all, .belowThis, .notice])
     func `a GOAWAY under load doubles nothing`(last: GoAway.LastStream) throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         stage.simulator.behave { $0.script.latency = Self.quick }
@@ -30,7 +30,7 @@ struct DaemonSessionTests {
     }
 
     @Test func `after ENHANCE_YOUR_CALM half as many go out, said once, and what that holds back is counted by LLEN`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         try stage.push((0..<400).map { pushJob(deviceToken($0)) })
@@ -60,7 +60,7 @@ struct DaemonSessionTests {
     }
 
     @Test func `what waits for sessions when APNs asks for calm goes back to the list, and out in its time`() throws {
-        let stage = try DaemonStage { $0.behaviour.streamLimit = 10 }
+        let stage = try Stage { $0.behaviour.streamLimit = 10 }
         stage.simulator.behave { $0.script.latency = .seconds(1)...(.seconds(1)) }
         let daemon = try stage.start()
         try stage.open(daemon)
@@ -79,7 +79,7 @@ struct DaemonSessionTests {
     }
 
     @Test func `what APNs certainly did not process goes out again at once and counts for nothing`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         stage.simulator.plan(token: "0a", answers: [.resetStream(code: 7), .resetStream(code: 7)])
         stage.simulator.plan(token: "0b", answers: [.goAway(GoAway(last: .belowThis))])
         let daemon = try stage.start(["retry_delays": "[60]"])
@@ -94,7 +94,7 @@ struct DaemonSessionTests {
     }
 
     @Test func `what APNs may have processed goes out again at once and is counted as a possible duplicate`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(["retry_delays": "[60]"])
         try stage.open(daemon)
         let faults: [(String, Answer)] = [
@@ -116,7 +116,7 @@ struct DaemonSessionTests {
     }
 
     @Test func `a push that always resets its stream is a counted retry after ten`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         stage.simulator.plan(token: "0a", answers: Array(repeating: .resetStream(code: 2), count: 200))
@@ -131,7 +131,7 @@ struct DaemonSessionTests {
     }
 
     @Test func `503 Shutdown is a farewell the first time`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         stage.simulator.plan(token: "0a", answers: [.status(503, "Shutdown")])
@@ -143,7 +143,7 @@ struct DaemonSessionTests {
     }
 
     @Test func `a stream limit that moves under load is kept and loses nothing`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         stage.simulator.behave {
@@ -165,7 +165,7 @@ struct DaemonSessionTests {
     }
 
     @Test func `while APNs is away, jobs stay where LLEN counts them`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         stage.simulator.behave { $0.refusesConnections = true }
         let jobs = (0..<30).map { pushJob(deviceToken($0)) }
         try stage.push(jobs)
@@ -189,7 +189,7 @@ struct DaemonSessionTests {
     }
 
     @Test func `a server that says nothing is given up after apns_dial_timeout`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         stage.simulator.behave { $0.greeting = .nothing }
         try stage.push(pushJob("0a"))
         let daemon = try stage.start(["apns_dial_timeout": "0.2"])

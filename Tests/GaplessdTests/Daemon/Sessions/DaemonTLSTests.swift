@@ -6,11 +6,11 @@ import Testing
 
 @testable import gaplessd
 
-@Suite("Redis by TLS", .timeLimit(.minutes(30)))
+@Suite("Redis by TLS", .blocking)
 struct DaemonTLSTests {
     @Test func `jobs come and go by TLS with a client's certificate, and a Redis that was away is found again`() throws {
         let secure = try SecureRedis()
-        let stage = try DaemonStage(redis: secure.options + ["--appendonly", "yes", "--appendfsync", "always"])
+        let stage = try Stage(redis: secure.options + ["--appendonly", "yes", "--appendfsync", "always"])
         try stage.push((0..<2000).map { pushJob(deviceToken($0)) })
         let daemon = try stage.start(secure.settings)
         #expect(stage.accepts(1000))
@@ -27,7 +27,7 @@ struct DaemonTLSTests {
 
     @Test func `every call goes by TLS`() throws {
         let secure = try SecureRedis()
-        let stage = try DaemonStage(redis: secure.options)
+        let stage = try Stage(redis: secure.options)
         let settings = try stage.write(secure.settings)
         // Batches of more than a megabyte: no socket takes such at once.
         let alert = String(repeating: "x", count: 3500)
@@ -68,7 +68,7 @@ struct DaemonTLSTests {
         let isMisnamed = fault == .wrongName || fault == .wrongAddress
         let secure = try SecureRedis(serverNames: isMisnamed ? ["redis.example.com"] : nil)
         let plain = FreePort.pick()
-        let stage = try DaemonStage(redis: secure.options + ["--port", String(plain)])
+        let stage = try Stage(redis: secure.options + ["--port", String(plain)])
         var changes = secure.settings
         switch fault {
         case .untrustedRoot: changes["redis_ca_path"] = "\"\(stage.folder.file("credentials/ca.pem"))\""
@@ -96,7 +96,7 @@ struct DaemonTLSTests {
 
     @Test func `without redis_tls at a port for TLS the connection ends at once, and that is said`() throws {
         let secure = try SecureRedis()
-        let stage = try DaemonStage(redis: secure.options)
+        let stage = try Stage(redis: secure.options)
         let settings = try stage.write([
             "redis_socket_path": nil, "redis_host": "\"localhost\"", "redis_port": String(secure.port),
         ])
@@ -109,7 +109,7 @@ struct DaemonTLSTests {
 
     @Test func `new certificates are taken at a reload, for the next connection`() throws {
         let (old, new) = (try SecureRedis(), try SecureRedis())
-        let stage = try DaemonStage(redis: old.options)
+        let stage = try Stage(redis: old.options)
         let daemon = try stage.start(old.settings)
         try stage.open(daemon)
         let rootsPath = old.folder.file("ca.pem")
@@ -122,12 +122,12 @@ struct DaemonTLSTests {
         for name in ["server.pem", "server-key.pem", "ca.pem", "client.pem", "client-key.pem"] {
             try File.write(File.read(new.folder.file(name)), to: old.folder.file(name))
         }
-        try stage.redis(
+        try stage.command(
             "CONFIG", "SET", "tls-cert-file", old.folder.file("server.pem"), "tls-key-file", old.folder.file("server-key.pem"),
             "tls-ca-cert-file", old.folder.file("ca.pem"))
         daemon.signal(SIGHUP)
         #expect(daemon.says("Reloaded:"))
-        try stage.redis("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        try stage.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         try stage.push(pushJob("0a"))
         #expect(stage.accepts(2), "\(daemon.standardError)")
         #expect(daemon.stop()?.status == 0)

@@ -6,13 +6,13 @@ import Testing
 
 @testable import gaplessd
 
-@Suite("Provider tokens of a fleet", .timeLimit(.minutes(30)))
+@Suite("Provider tokens of a fleet", .blocking)
 struct DaemonTokenTests {
     /// FLEET=50 is the full size; a dozen shows the same, and leaves the machine to the other tests.
     private static let fleet = getenv("FLEET").flatMap { Int(String(cString: $0)) } ?? 12
 
     @Test func `processes that start together share one token, and so do those after them`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let state = stage.folder.file("state")
         var minted = 0
         for round in 1...2 {
@@ -22,14 +22,14 @@ struct DaemonTokenTests {
             #expect(stage.accepts(1000 * round))
             for daemon in fleet.daemons { #expect(daemon.stop()?.status == 0) }
             minted += fleet.minted
-            #expect(fleet.loners == 0)
+            #expect(fleet.unshared == 0)
         }
         #expect(minted == 1)
         #expect(stage.simulator.totals.answers.filter { $0.key != "200" }.isEmpty)
     }
 
     @Test func `calls that push share it too`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let state = stage.folder.file("state")
         let daemon = try stage.start(stateFolder: state)
         try stage.open(daemon)
@@ -45,7 +45,7 @@ struct DaemonTokenTests {
     }
 
     @Test func `without a place to keep it the daemon warns once and goes on`() throws {
-        let stage = try DaemonStage()
+        let stage = try Stage()
         let daemon = try stage.start(stateFolder: "/proc/nowhere")
         try stage.push(pushJob("0a"))
         #expect(stage.accepts(1))

@@ -1,19 +1,19 @@
-/// The books at the end of a run: what was queued against what became of it.
-public struct Balance: Sendable, CustomStringConvertible {
+/// The accounting at the end of a run: the queued jobs against their outcomes.
+public struct Accounting: Sendable, CustomStringConvertible {
     public var queued: Int
-    /// Tokens accepted at least once.
+    /// Tokens that were accepted at least once.
     public var delivered: Int
     /// Acceptances beyond the first of a token.
     public var extra: Int
     public var dead: Int
-    /// Accepted, or dead, though nobody queued it.
+    /// Tokens that were accepted or dead-lettered without a queued job.
     public var unexpected: Int
-    /// Queued, and neither accepted nor dead.
+    /// Queued tokens that were neither accepted nor dead-lettered.
     public var lost: Int
 
     /// - Parameters:
-    ///   - queued: the tokens whose jobs Redis acknowledged, one job each.
-    ///   - maybe: the tokens of jobs that Redis may have or not; those found count as queued.
+    ///   - queued: the tokens of the jobs that Redis acknowledged, one job each.
+    ///   - maybe: the tokens of jobs that Redis may have; those with an outcome count as queued.
     ///   - dead: the tokens of the dead letters.
     public init(queued: Set<String>, maybe: Set<String> = [], ledger: Ledger, dead: [String]) {
         let accepted = ledger.accepted
@@ -26,8 +26,8 @@ public struct Balance: Sendable, CustomStringConvertible {
         lost = queued.subtracting(accepted.keys).subtracting(dead).count
     }
 
-    /// So many of the jobs had the token of another: what was delivered again is theirs first.
-    public mutating func countAlike(_ jobs: Int) {
+    /// Adds jobs that share the token of another job: extra deliveries belong to them first.
+    public mutating func addIdentical(_ jobs: Int) {
         let found = min(extra, jobs)
         queued += jobs
         delivered += found
@@ -35,18 +35,18 @@ public struct Balance: Sendable, CustomStringConvertible {
         lost += jobs - found
     }
 
-    /// Adds the books of another run, whose tokens are its own.
-    public static func += (books: inout Balance, other: Balance) {
-        books.queued += other.queued
-        books.delivered += other.delivered
-        books.extra += other.extra
-        books.dead += other.dead
-        books.unexpected += other.unexpected
-        books.lost += other.lost
+    /// Adds the accounting of another run with other tokens.
+    public static func += (sum: inout Accounting, other: Accounting) {
+        sum.queued += other.queued
+        sum.delivered += other.delivered
+        sum.extra += other.extra
+        sum.dead += other.dead
+        sum.unexpected += other.unexpected
+        sum.lost += other.lost
     }
 
     public var description: String {
         "queued \(queued) = delivered \(delivered) + dead letters \(dead), lost \(lost), unexpected \(unexpected), "
-            + "delivered again \(extra)"
+            + "duplicates \(extra)"
     }
 }
