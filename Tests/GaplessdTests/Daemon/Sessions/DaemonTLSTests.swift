@@ -43,7 +43,7 @@ struct DaemonTLSTests {
         #expect(try Call(["dead", settings, "list"]).status == 0)
         let check = try Call(["check", settings])
         #expect(check.status == 0, "\(check.errors)")
-        #expect(check.output.contains("redis       localhost:\(secure.port) by TLS, database 0"))
+        #expect(check.output.contains("redis       localhost:\(secure.port) with TLS, database 0"))
         #expect(check.output.contains("redis: ok, localhost:\(secure.port)\n"))
     }
 
