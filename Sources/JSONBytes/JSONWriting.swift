@@ -29,12 +29,8 @@ extension [UInt8] {
         case 0x0C: append(UInt8(ascii: "f"))
         case 0x0D: append(UInt8(ascii: "r"))
         default:
-            let digits: StaticString = "0123456789abcdef"
             append(contentsOf: "u00".utf8)
-            digits.withUTF8Buffer { digits in
-                append(digits[Int(byte >> 4)])
-                append(digits[Int(byte & 15)])
-            }
+            appendHex(byte)
         }
     }
 }

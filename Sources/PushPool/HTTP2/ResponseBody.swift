@@ -1,3 +1,5 @@
+internal import JSONBytes
+
 /// What an answer other than 200 says in its body: `{"reason": "…", "timestamp": n}`, or whatever a proxy put there.
 struct ResponseBody: Equatable {
     /// The JSON's `reason`; the first 200 bytes as text where the body is no such JSON; "" where there is none.
@@ -23,12 +25,7 @@ struct ResponseBody: Equatable {
     /// The beginning of a body as one printable line.
     static func text(_ body: [UInt8]) -> String {
         let text = String(decoding: body.prefix(mostText), as: UTF8.self)
-        return String(String.UnicodeScalarView(text.unicodeScalars.map { isControl($0) ? " " : $0 }))
-    }
-
-    /// C0, DEL, C1 and the line separators.
-    private static func isControl(_ scalar: Unicode.Scalar) -> Bool {
-        scalar.value < 0x20 || (0x7F...0x9F).contains(scalar.value) || (0x2028...0x2029).contains(scalar.value)
+        return String(String.UnicodeScalarView(text.unicodeScalars.map { $0.isUnprintable ? " " : $0 }))
     }
 }
 

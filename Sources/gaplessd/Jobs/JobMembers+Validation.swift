@@ -126,7 +126,7 @@ extension JobMembers {
         let count = text.utf8.count
         guard count > 0 else { throw fault(value, "\(key.name) is empty") }
         guard count <= most else { throw fault(value, "\(key.name) is \(count) bytes long, over the \(most) that are allowed") }
-        guard !holdsControl(text) else { throw fault(value, "\(key.name) has a control character") }
+        guard !text.unicodeScalars.contains(where: \.isControl) else { throw fault(value, "\(key.name) has a control character") }
         guard text.utf8.first != 0x20, text.utf8.last != 0x20 else {
             throw fault(value, "\(key.name) begins or ends with a space")
         }
@@ -215,16 +215,6 @@ extension JobMembers {
         case .outOfRange: throw fault(value, "\(key.name) is beyond 64 bits")
         case nil: throw fault(value, "\(key.name) is not an integer")
         }
-    }
-
-    /// C0, DEL and C1 (the last are two bytes of UTF-8).
-    private func holdsControl(_ text: String) -> Bool {
-        var before: UInt8 = 0
-        for byte in text.utf8 {
-            if byte < 0x20 || byte == 0x7F || (before == 0xC2 && byte < 0xA0) { return true }
-            before = byte
-        }
-        return false
     }
 
     private func fault(_ value: JSONSlice, _ text: String) -> JobError { fault(value.range.lowerBound, text) }

@@ -1,16 +1,16 @@
 import Synchronization
 import Threads
 
-/// The lines of gaplessd, and the one place that knows their wording (contract, section 6).
+/// Writes the log. The wording of the lines about jobs is here (contract, section 6).
 ///
-/// Any thread may call it. A call costs a lock and a copy, of one line or of a batch of `Sent:`, and never waits for a disk, a pipe or a reader: `LogWriter` has a
-/// thread for that. Lines that find no room are dropped and counted.
+/// Any thread may call it. A call costs a lock and a copy of one line or of a batch of `Sent:`; it never waits for a disk, a pipe or a
+/// reader, because `LogWriter` has a thread for them. Lines that find no room are dropped and counted.
 final class Log: Sendable {
     enum Format: String, Sendable, CaseIterable {
         case text
-        /// One object a line.
+        /// One JSON object a line.
         case json
-        /// As `text`, after a priority as systemd's journal reads it (sd-daemon(3)).
+        /// The format `text` after a priority for systemd's journal (sd-daemon(3)).
         case journal
     }
 
@@ -27,9 +27,9 @@ final class Log: Sendable {
         static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
     }
 
-    /// A valid job is repeated up to here, so that no line outgrows the writer's buffer.
+    /// Bytes of a valid job in a line. A longer job is cut, so that no line exceeds the writer's buffer.
     static let mostJobBytes = 1 << 20
-    /// Of bytes that are no job, so many show which producer to ask.
+    /// Bytes of an invalid job in a line: enough to recognise the producer.
     static let mostBadBytes = 64 << 10
 
     /// The raw value of `level`: any thread may log while a reload changes it.
@@ -37,8 +37,8 @@ final class Log: Sendable {
     private let writer: LogWriter
 
     /// - Parameters:
-    ///   - output: gets `Sent:` and information.
-    ///   - errors: gets warnings and errors.
+    ///   - output: receives `Sent:` and information.
+    ///   - errors: receives warnings and errors.
     init(format: Format = .text, level: Level = .info, output: CInt = 1, errors: CInt = 2) throws(ThreadError) {
         threshold = Atomic(level.rawValue)
         writer = try LogWriter(format: format, output: output, errors: errors)
@@ -46,27 +46,27 @@ final class Log: Sendable {
 
     private var level: Level { Level(rawValue: threshold.load(ordering: .relaxed)) ?? .debug }
 
-    /// What is logged from now on, and how.
+    /// Changes the format and the level of the following lines.
     func change(format: Format, level: Level) {
         threshold.store(level.rawValue, ordering: .relaxed)
         writer.change(format: format)
     }
 
-    /// How many lines found no room, or could not be written, so far.
+    /// The number of lines that found no room or could not be written.
     var droppedLines: Int { writer.droppedLines }
 
-    /// Writes what is left, for two seconds at most, and ends the writer's thread. What is logged afterwards is dropped.
+    /// Writes the remaining lines within two seconds and ends the writer's thread. Later lines are dropped.
     func close() { writer.close() }
 
-    // MARK: What happened to a job
+    // MARK: Lines about jobs
 
-    /// APNs has these. Each job is valid JSON, redacted where that is wanted.
+    /// APNs accepted these jobs. Each is valid JSON, redacted if `log_redact` is set.
     func sent(_ jobs: [[UInt8]]) {
         if level > .info { return }
         writer.append(sent: jobs)
     }
 
-    /// It goes out again later; `count` is how often it will then have been resent.
+    /// The job is resent later; `count` includes that resend.
     func retrying(identifier: String, _ reason: String, count: Int) {
         if level > .warning { return }
         writer.append(.warning) { line in
@@ -77,7 +77,7 @@ final class Log: Sendable {
         }
     }
 
-    /// It is a dead letter. `job` is valid JSON without line breaks, redacted where that is wanted.
+    /// The job becomes a dead letter. `job` is valid JSON without line breaks, redacted if `log_redact` is set.
     func final(identifier: String, _ reason: String, job: [UInt8]) {
         writer.append(.error) { line in
             line.message("Final SendPayload Error")
@@ -104,7 +104,7 @@ final class Log: Sendable {
         }
     }
 
-    // MARK: Anything else, as a whole sentence
+    // MARK: Other lines
 
     func debug(_ message: @autoclosure () -> String) {
         if level == .debug { sentence(.debug, message()) }
@@ -120,7 +120,7 @@ final class Log: Sendable {
 
     func error(_ message: String) { sentence(.error, message) }
 
-    /// What an operator has asked for: at any level.
+    /// Logs the result of an operator's request, at any level.
     func answer(_ message: String) { sentence(.info, message) }
 
     private func sentence(_ level: Level, _ message: String) {

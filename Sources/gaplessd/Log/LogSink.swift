@@ -1,10 +1,10 @@
 import CLinux
 import Glibc
 
-/// One descriptor that lines go to, on the log writer's thread.
+/// One descriptor that receives lines, on the log writer's thread.
 ///
-/// The descriptor may be shared with other programs, so it is left as it is (O_NONBLOCK would be theirs, too): it is asked
-/// before each write, and a write is no larger than what then cannot block.
+/// Other programs may share the descriptor, so its flags stay (O_NONBLOCK would be theirs, too). Each write is preceded by poll(2) and
+/// is small enough not to block.
 struct LogSink: ~Copyable {
     private enum Kind {
         case file, socket, other
@@ -22,25 +22,25 @@ struct LogSink: ~Copyable {
     private let kind: Kind
     private var lines: [UInt8] = []
     private var written = 0
-    /// Whether the last line was cut off in its middle: the next one must not continue it.
+    /// Whether the last line was written only in part: the next line must not continue it.
     private var isMidLine = false
 
     init(descriptor: CInt) {
         self.descriptor = descriptor
         var status = stat()
-        // What is no descriptor at all is written to, and fails, like a file; poll(2) would be silent about it.
+        // A closed descriptor is treated as a file, so that the write fails; poll(2) would not report it.
         kind = fstat(descriptor, &status) != 0 ? .file : Kind(mode: status.st_mode)
     }
 
-    /// Whether everything taken is written, or dropped.
+    /// Whether all lines taken are written or dropped.
     var isEmpty: Bool { lines.isEmpty }
 
-    /// Takes over lines, and leaves the memory of the last ones in their place.
+    /// Takes over lines and leaves an empty buffer with its memory in their place.
     mutating func take(_ waiting: inout [UInt8]) {
         swap(&lines, &waiting)
     }
 
-    /// Writes what goes without waiting. Returns how many lines had to be dropped, since the descriptor takes nothing more.
+    /// Writes as much as the descriptor takes now. Returns the number of lines dropped because a write failed.
     mutating func write() -> Int {
         if isMidLine, !lines.isEmpty {
             lines.insert(UInt8(ascii: "\n"), at: 0)
@@ -64,7 +64,7 @@ struct LogSink: ~Copyable {
         written = 0
     }
 
-    /// A full disk, a closed pipe: what is left is lost, and the next lines find out whether it is better then.
+    /// Drops the rest after an error, such as a full disk or a closed pipe. The next lines are tried again.
     private mutating func drop() -> Int {
         isMidLine = written > 0 && lines[written - 1] != UInt8(ascii: "\n")
         let dropped = lines[written...].count { $0 == UInt8(ascii: "\n") }
@@ -84,7 +84,7 @@ struct LogSink: ~Copyable {
             switch kind {
             case .file: return Glibc.write(descriptor, rest.baseAddress, min(rest.count, 1 << 20))
             case .socket: return send(descriptor, rest.baseAddress, rest.count, CInt(MSG_DONTWAIT) | CInt(MSG_NOSIGNAL))
-            // A pipe that is ready has room for PIPE_BUF bytes (pipe(7), poll(2)); a terminal for less, and passes on what it gets.
+            // A pipe that is ready has room for PIPE_BUF bytes (pipe(7), poll(2)). A terminal takes less at once.
             case .other: return Glibc.write(descriptor, rest.baseAddress, min(rest.count, 4096))
             }
         }

@@ -2,30 +2,29 @@ import Clocks
 import Glibc
 import Threads
 
-/// Carries lines to two descriptors on a thread of its own, so that whoever logs never waits.
+/// Writes lines to two descriptors on a thread of its own, so that logging never waits.
 ///
-/// Each stream has a buffer with a bound; what finds it full is dropped, counted, and told once the stream works again.
-/// Information waits up to 10 ms for company, or until there is plenty of it; a warning or an error goes at once, after the
+/// Each stream has a bounded buffer. Lines that find it full are dropped and counted, and the count is logged once the stream works
+/// again. Information waits up to 10 ms so that one write takes many lines; a warning or an error is written at once, after the
 /// information before it.
 final class LogWriter: Sendable {
-    /// Where a stream takes no more lines. What its writer holds besides is no more than this and one line.
+    /// Bytes at which a stream takes no more lines. Its writer holds at most this and one line in addition.
     static let mostBytes = 4 << 20
-    /// How long information waits for more of it: at most 100 wake-ups a second for any number of lines.
+    /// The time that information waits for more: at most 100 wake-ups a second for any number of lines.
     static let patience = Duration.milliseconds(10)
-    /// So much goes at once: what is written while it is still in the processor's cache costs less, and each write is large enough
-    /// for the call itself to cost nothing.
+    /// Bytes that are written without this wait: they are still in the processor's cache, and the cost of the call is negligible.
     static let plenty = 256 << 10
-    /// How long `close` waits for a stream that takes nothing.
+    /// The time that `close` waits for a stream that takes no bytes.
     static let closingTimeout = Duration.seconds(2)
 
-    /// One stream's lines that the writer's thread has not taken yet.
+    /// The lines of one stream that the writer's thread has not taken yet.
     private struct Stream {
         var lines: LogLines
         var dropped = 0
-        /// How many of `dropped` the log has told of.
-        var told = 0
+        /// The part of `dropped` that the log has reported.
+        var reported = 0
 
-        /// True if the writer's thread must be told.
+        /// Appends a line. Returns whether to wake the writer's thread.
         @inline(__always)
         mutating func add(_ level: Log.Level, _ body: (inout LogLines) -> Void) -> Bool {
             let before = lines.bytes.count
@@ -39,7 +38,7 @@ final class LogWriter: Sendable {
             return isNews(before)
         }
 
-        /// As above, for a batch.
+        /// Appends a batch of `Sent:` lines. Returns whether to wake the writer's thread.
         mutating func add(sent jobs: [[UInt8]]) -> Bool {
             let before = lines.bytes.count
             lines.refresh()
@@ -49,7 +48,7 @@ final class LogWriter: Sendable {
             return isNews(before)
         }
 
-        /// Whether there was nothing before, or is plenty only now.
+        /// Whether the buffer was empty before, or has reached `plenty` now.
         private func isNews(_ before: Int) -> Bool {
             let count = lines.bytes.count
             return (before == 0 && count > 0) || (before < LogWriter.plenty && count >= LogWriter.plenty)
@@ -67,24 +66,19 @@ final class LogWriter: Sendable {
         }
     }
 
-    /// Only the one caller that closed the writer under its lock touches the thread.
-    private final class Handle: @unchecked Sendable {
-        var thread: OwnedThread?
-    }
-
     private let state: Locked<State>
     private let wakeUp = WakeUp()
-    private let finished = WakeUp()
-    private let handle = Handle()
+    private let thread = Locked<JoinOnce?>(nil)
 
     init(format: Log.Format, output: CInt, errors: CInt) throws(ThreadError) {
         state = Locked(State(format))
-        handle.thread = try OwnedThread(name: "log") { [self] in run(output: output, errors: errors) }
+        let thread = try JoinOnce(name: "log") { [self] in run(output: output, errors: errors) }
+        self.thread.withLock { $0 = thread }
     }
 
     var droppedLines: Int { state.withLock { $0.output.dropped + $0.errors.dropped } }
 
-    /// Adds a line. Never blocks longer than others' lines are copied.
+    /// Appends a line. Waits at most until the lines of other threads are copied.
     @inline(__always)
     func append(_ level: Log.Level, _ body: (inout LogLines) -> Void) {
         let isNews = state.withLock { state in
@@ -97,7 +91,7 @@ final class LogWriter: Sendable {
         if isNews { wakeUp.ring() }
     }
 
-    /// Adds a `Sent:` line for each, with one lock and one look at the clock.
+    /// Appends a `Sent:` line for each job, with one lock and one reading of the clock.
     func append(sent jobs: [[UInt8]]) {
         if jobs.isEmpty { return }
         let isNews = state.withLock { state in
@@ -110,7 +104,7 @@ final class LogWriter: Sendable {
         if isNews { wakeUp.ring() }
     }
 
-    /// Of the lines from now on.
+    /// Changes the format of the following lines.
     func change(format: Log.Format) {
         state.withLock { state in
             state.output.lines.change(format)
@@ -119,18 +113,10 @@ final class LogWriter: Sendable {
     }
 
     func close() {
-        let wasOpen = state.withLock { state in
-            defer { state.isClosed = true }
-            return !state.isClosed
-        }
-        guard wasOpen else { return }
+        state.withLock { $0.isClosed = true }
         wakeUp.ring()
-        var poller = Poller()
-        let place = poller.add(finished.descriptor, for: .read)
-        // The writer's own limit and some: should it hang in a write(2) that promised not to, the process leaves without it.
-        let deadline = Instant.now + Self.closingTimeout * 1.5
-        repeat { poller.wait(until: deadline) } while !poller.readiness(at: place).contains(.read) && .now < deadline
-        if poller.readiness(at: place).contains(.read), let thread = handle.thread.take() { thread.join() }
+        // Longer than the writer's own limit: a write(2) may block although poll(2) promised otherwise.
+        thread.withLock { $0 }?.join(atMost: Self.closingTimeout * 1.5)
     }
 
     // MARK: The writer's thread
@@ -147,31 +133,30 @@ final class LogWriter: Sendable {
             if work.isClosed {
                 closing = closing ?? .now + Self.closingTimeout
                 let isDone = !work.output && !work.errors && output.isEmpty && errors.isEmpty
-                if isDone || .now >= closing ?? .now { break }
+                if isDone || .now >= closing ?? .now { return }
             }
             sleep(&poller, output, errors, work, until: closing)
         }
-        finished.ring()
     }
 
-    /// Writes what a stream has, as far as it goes without waiting.
+    /// Writes as many lines of a stream as its descriptor takes now.
     private func pump(_ sink: inout LogSink, _ stream: any WritableKeyPath<State, Stream> & Sendable) {
         if sink.isEmpty { state.withLock { sink.take(&$0[keyPath: stream].lines.bytes) } }
         if sink.isEmpty { return }
         let dropped = sink.write()
-        let untold = state.withLock { state in
+        let unreported = state.withLock { state in
             state[keyPath: stream].dropped += dropped
             guard sink.isEmpty, dropped == 0 else { return 0 }
-            defer { state[keyPath: stream].told = state[keyPath: stream].dropped }
-            return state[keyPath: stream].dropped - state[keyPath: stream].told
+            defer { state[keyPath: stream].reported = state[keyPath: stream].dropped }
+            return state[keyPath: stream].dropped - state[keyPath: stream].reported
         }
-        if untold > 0 {
-            let lines = "\(untold.counted("line")) \(untold == 1 ? "was" : "were")"
+        if unreported > 0 {
+            let lines = "\(unreported.counted("line")) \(unreported == 1 ? "was" : "were")"
             append(.warning) { $0.sentence("The log could not be written: \(lines) dropped.") }
         }
     }
 
-    /// What waits for a stream that could take it.
+    /// Which streams have lines and could take them.
     private struct Work {
         var output: Bool
         var errors: Bool

@@ -65,7 +65,7 @@ final class RedisReadings: Sendable {
     // MARK: The thread
 
     private static func run(_ lists: [String], _ state: Locked<State>, _ wakeUp: WakeUp) {
-        var source = RedisSource(lists)
+        var source = Source(lists)
         var poller = Poller()
         poller.add(wakeUp.descriptor, for: .read)
         while true {
@@ -85,33 +85,33 @@ final class RedisReadings: Sendable {
             for receiver in receivers { receiver(reading) }
         }
     }
-}
 
-/// A connection that is kept between readings until Redis closes it.
-private struct RedisSource: ~Copyable {
-    private let lists: [String]
-    private var client: RedisClient?
+    /// A connection that is kept between readings until Redis closes it.
+    private struct Source: ~Copyable {
+        private let lists: [String]
+        private var client: RedisClient?
 
-    init(_ lists: [String]) { self.lists = lists }
+        init(_ lists: [String]) { self.lists = lists }
 
-    mutating func read(_ settings: QueueSettings, _ tls: TLSContext?) -> RedisReading {
-        // Redis may have closed an idle connection: that alone is no error.
-        if let old = client.take(), let reading = try? read(old) { return reading }
-        do throws(RedisError) {
-            return try read(try RedisClient(settings: settings, tls: tls))
-        } catch {
-            return RedisReading(taken: .now, fault: error.description)
+        mutating func read(_ settings: QueueSettings, _ tls: TLSContext?) -> RedisReading {
+            // Redis may have closed an idle connection: that alone is no error.
+            if let old = client.take(), let reading = try? read(old) { return reading }
+            do throws(RedisError) {
+                return try read(try RedisClient(settings: settings, tls: tls))
+            } catch {
+                return RedisReading(taken: .now, fault: error.description)
+            }
         }
-    }
 
-    private mutating func read(_ given: consuming RedisClient) throws(RedisError) -> RedisReading {
-        var client = given
-        var reading = RedisReading(taken: .now)
-        for list in lists {
-            reading.lists.append(RedisReading.List(name: list, status: try QueueStatus.read(&client, Keys(list: list))))
+        private mutating func read(_ given: consuming RedisClient) throws(RedisError) -> RedisReading {
+            var client = given
+            var reading = RedisReading(taken: .now)
+            for list in lists {
+                reading.lists.append(RedisReading.List(name: list, status: try QueueStatus.read(&client, Keys(list: list))))
+            }
+            reading.taken = .now
+            self.client = .some(consume client)
+            return reading
         }
-        reading.taken = .now
-        self.client = .some(consume client)
-        return reading
     }
 }

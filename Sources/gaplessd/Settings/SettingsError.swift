@@ -1,3 +1,5 @@
+import JSONBytes
+
 /// What is wrong at one key of the settings, and what would be right: one line for the operator.
 struct SettingsError: Error, Sendable, Equatable {
     /// `pool_size`, or `apps.beta.apns_topic`; empty for the file as a whole.
@@ -18,10 +20,10 @@ struct SettingsError: Error, Sendable, Equatable {
 extension String {
     /// On one line and harmless to a terminal: control characters as `\x0a`.
     var printable: String {
-        if unicodeScalars.allSatisfy({ !$0.isControl }) { return self }
+        if unicodeScalars.allSatisfy({ !$0.isUnprintable }) { return self }
         var text = ""
         for scalar in unicodeScalars {
-            if scalar.isControl {
+            if scalar.isUnprintable {
                 let digits = String(scalar.value, radix: 16)
                 text += "\\x" + (digits.count < 2 ? "0" : "") + digits
             } else {
@@ -63,9 +65,4 @@ extension String {
         }
         return rows[left.count][right.count]
     }
-}
-
-extension Unicode.Scalar {
-    /// C0, DEL and C1: what a terminal obeys instead of showing.
-    var isControl: Bool { value < 0x20 || (0x7F...0x9F).contains(value) }
 }

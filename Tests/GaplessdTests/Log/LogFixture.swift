@@ -5,7 +5,7 @@ import JSONBytes
 
 @testable import gaplessd
 
-/// A log whose two streams end in files of a folder of its own.
+/// A log whose two streams are files in a temporary folder.
 final class LogFixture {
     let log: Log
     private let folder: SettingsFolder
@@ -23,7 +23,7 @@ final class LogFixture {
         for descriptor in descriptors { close(descriptor) }
     }
 
-    /// What stands in the files now.
+    /// The content of the files now.
     var output: String { text("out") }
     var errors: String { text("err") }
 
@@ -42,7 +42,7 @@ final class LogFixture {
     }
 }
 
-/// A pipe, or a stream socket as systemd's journal is; both ends are closed with it, at the latest.
+/// A pipe, or a stream socket as systemd's journal uses it. Closes both ends when it is freed.
 final class TestPipe {
     private(set) var reader: CInt
     let writer: CInt
@@ -64,7 +64,7 @@ final class TestPipe {
         reader = -1
     }
 
-    /// Reads so many lines, or for ten seconds; what came, without line ends.
+    /// Reads this many lines, for ten seconds at most. Returns the lines without their ends.
     func read(lines wanted: Int) -> [Substring] {
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 64 << 10)
@@ -80,14 +80,4 @@ final class TestPipe {
         }
         return String(decoding: bytes, as: UTF8.self).split(separator: "\n")
     }
-}
-
-/// Looks again and again, for ten seconds at most.
-func eventually(_ condition: () -> Bool) -> Bool {
-    let deadline = Instant.now + .seconds(10)
-    while .now < deadline {
-        if condition() { return true }
-        poll(nil, 0, 1)
-    }
-    return condition()
 }

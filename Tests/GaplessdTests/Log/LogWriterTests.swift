@@ -1,12 +1,12 @@
 import CLinux
-import Clocks
 import Glibc
+import Harness
 import Testing
 import Threads
 
 @testable import gaplessd
 
-@Suite("A log that cannot be written never stops anybody", .timeLimit(.minutes(30)))
+@Suite("A log that cannot be written stops nothing", .timeLimit(.minutes(30)))
 struct LogWriterTests {
     /// About 12 MB: more than the writer's buffer and a pipe hold.
     private let many = 30_000
@@ -18,14 +18,14 @@ struct LogWriterTests {
         let fixture = LogFixture()
         fixture.log.info("first")
         fixture.log.warning("second")
-        #expect(eventually { fixture.errors.contains("second") })
+        #expect(waitUntil { fixture.errors.contains("second") })
         #expect(fixture.output.contains("first"))
     }
 
-    @Test func `Information is written soon without anybody's push`() {
+    @Test func `Information is written soon without a warning after it`() {
         let fixture = LogFixture()
         fixture.log.info("alone")
-        #expect(eventually { fixture.output.contains("alone") })
+        #expect(waitUntil { fixture.output.contains("alone") })
     }
 
     @Test func `Threads may log at once, and each line stays whole`() {
@@ -43,7 +43,7 @@ struct LogWriterTests {
         #expect(lines.count == 10_000)
     }
 
-    @Test func `A reader that sleeps costs lines, which are counted and told once it wakes`() {
+    @Test func `A reader that stops costs lines, which are counted, and reported once it reads again`() {
         let (output, errors) = (TestPipe(), TestPipe())
         let log = try! Log(output: output.writer, errors: errors.writer)
         for _ in 0..<many { log.sent([job]) }
@@ -60,7 +60,7 @@ struct LogWriterTests {
         log.close()
     }
 
-    @Test func `Of a batch that finds no room as a whole, what fits is written and the rest counted`() {
+    @Test func `A batch without enough room is written in part, and the rest is counted`() {
         let (output, errors) = (TestPipe(), TestPipe())
         let log = try! Log(output: output.writer, errors: errors.writer)
         log.sent([[UInt8]](repeating: job, count: many))
@@ -72,7 +72,7 @@ struct LogWriterTests {
         #expect(log.droppedLines == dropped + 2)
     }
 
-    @Test func `A pipe is filled without waiting, and what is left follows once there is room`() {
+    @Test func `A full pipe does not block, and the rest follows once there is room`() {
         let pipe = TestPipe()
         var sink = LogSink(descriptor: pipe.writer)
         var lines: [UInt8] = []
@@ -95,23 +95,21 @@ struct LogWriterTests {
         #expect(seen == all)
     }
 
-    @Test func `A sleeping reader of one stream does not stop the other`() {
+    @Test func `A reader that stops does not block the other stream or the close`() {
         let (output, errors) = (TestPipe(), TestPipe())
         let log = try! Log(output: output.writer, errors: errors.writer)
         for _ in 0..<many { log.sent([job]) }
         log.error("still here")
         #expect(errors.read(lines: 1).last?.hasSuffix("still here") == true)
-        let started = Instant.now
         log.close()
-        #expect(.now - started < .seconds(5))
     }
 
-    @Test func `A reader that is gone costs lines, and nothing else`() {
+    @Test func `A closed pipe costs lines, and nothing else`() {
         let (output, errors) = (TestPipe(), TestPipe())
         output.closeReader()
         let log = try! Log(output: output.writer, errors: errors.writer)
         for _ in 0..<100 { log.sent([job]) }
-        #expect(eventually { log.droppedLines == 100 })
+        #expect(waitUntil { log.droppedLines == 100 })
         log.error("still here")
         #expect(errors.read(lines: 1).first?.hasSuffix("still here") == true)
         log.close()
@@ -122,7 +120,7 @@ struct LogWriterTests {
         let errors = TestPipe()
         let log = try! Log(output: full, errors: errors.writer)
         for _ in 0..<100 { log.sent([job]) }
-        #expect(eventually { log.droppedLines == 100 })
+        #expect(waitUntil { log.droppedLines == 100 })
         log.close()
         close(full)
     }
@@ -131,7 +129,7 @@ struct LogWriterTests {
         let log = try! Log(output: -1, errors: -1)
         log.info("nobody")
         log.error("nobody")
-        #expect(eventually { log.droppedLines == 2 })
+        #expect(waitUntil { log.droppedLines == 2 })
         log.close()
     }
 
@@ -144,7 +142,7 @@ struct LogWriterTests {
         #expect(log.droppedLines == 0)
     }
 
-    @Test func `What is logged after the close is dropped and counted`() {
+    @Test func `A line after the close is dropped and counted`() {
         let fixture = LogFixture()
         fixture.log.close()
         fixture.log.close()
