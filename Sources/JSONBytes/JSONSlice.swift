@@ -41,7 +41,7 @@ extension JSONSlice {
     /// As `utf8(in:)`, for a person or a dictionary.
     public func text(in bytes: Span<UInt8>) -> String {
         if hasEscapes { return String(decoding: utf8(in: bytes), as: UTF8.self) }
-        return unsafe bytes.extracting(content).withUnsafeBufferPointer { String(decoding: $0, as: UTF8.self) }
+        return unsafe bytes.extracting(content).withUnsafeBufferPointer { unsafe String(decoding: $0, as: UTF8.self) }
     }
 
     /// Whether the text of a string is `text`, which must be ASCII: `"\u0074oken"` is equal to `token`.

@@ -114,8 +114,10 @@ struct WritingTests {
         for (plain, encoded) in vectors {
             #expect(Base64.encode(Array(plain.utf8)) == Array(encoded.utf8))
             #expect(Base64.decode(Array(encoded.utf8)) == Array(plain.utf8))
+            #expect(Base64.encode(Array(plain.utf8), as: .url) == Array(encoded.utf8).filter { $0 != UInt8(ascii: "=") })
         }
         #expect(Base64.encode(([0xFB, 0xFF, 0xBF] as [UInt8])) == Array("+/+/".utf8))
+        #expect(Base64.encode(([0xFB, 0xFF, 0xBF] as [UInt8]), as: .url) == Array("-_-_".utf8))
     }
 
     @Test func `Base64 of any bytes decodes to them`() {
@@ -123,11 +125,17 @@ struct WritingTests {
         for length in 0..<200 {
             let bytes = (0..<length).map { _ in UInt8.random(in: 0...255, using: &generator) }
             #expect(Base64.decode(Base64.encode(bytes)) == bytes)
+            #expect(Base64.decode(Base64.encode(bytes, as: .url), as: .url) == bytes)
         }
     }
 
     @Test(arguments: ["Z", "Zg", "Zg=", "Zh==", "Zm9=", "Zg==Zg==", "Z===", "====", "Zm9 ", "Zm9v\n", "Zm-_", "=Zm9"])
     func `Base64 refuses what it would never write`(text: String) {
         #expect(Base64.decode(Array(text.utf8)) == nil)
+    }
+
+    @Test(arguments: ["Z", "Zg==", "Zh", "Zm9v\n", "Zm+/", "=Zm9"])
+    func `Base64 for URLs refuses a text that it never writes`(text: String) {
+        #expect(Base64.decode(Array(text.utf8), as: .url) == nil)
     }
 }
