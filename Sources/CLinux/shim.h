@@ -18,4 +18,5 @@
 extern int ppoll(struct pollfd *descriptors, nfds_t count, const struct timespec *timeout, const sigset_t *mask);
 extern int pthread_setname_np(pthread_t thread, const char *name);
 extern int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *actions, int first);
+extern char *strptime(const char *text, const char *format, struct tm *parts);
 extern int accept4(int descriptor, struct sockaddr *address, socklen_t *length, int flags);

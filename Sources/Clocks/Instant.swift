@@ -23,7 +23,7 @@ public struct Instant: Sendable, Hashable, Comparable {
 
     public static var now: Instant {
         var time = timespec()
-        clock_gettime(CLOCK_BOOTTIME, &time)
+        unsafe clock_gettime(CLOCK_BOOTTIME, &time)
         return Instant(attoseconds: (Int128(time.tv_sec) * 1_000_000_000 + Int128(time.tv_nsec)) * 1_000_000_000)
     }
 

@@ -12,7 +12,7 @@ public struct WallClock: Equatable, Sendable {
 
     public static func now() -> WallClock {
         var time = timespec()
-        clock_gettime(CLOCK_REALTIME, &time)
+        unsafe clock_gettime(CLOCK_REALTIME, &time)
         return WallClock(seconds: Double(time.tv_sec) + Double(time.tv_nsec) / 1e9)
     }
 }
