@@ -35,6 +35,6 @@ public struct IPAddress: Sendable, Hashable {
 
     private static func bytes(of text: String, _ family: CInt, count: Int) -> [UInt8]? {
         var bytes = [UInt8](repeating: 0, count: count)
-        return inet_pton(family, text, &bytes) == 1 ? bytes : nil
+        return unsafe inet_pton(family, text, &bytes) == 1 ? bytes : nil
     }
 }

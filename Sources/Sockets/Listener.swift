@@ -22,9 +22,9 @@ public struct Listener: ~Copyable, Sendable {
         let descriptor = socket(address.family, type, 0)
         guard descriptor >= 0 else { throw .system("socket", errno: errno) }
         var on: CInt = 1
-        setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, socklen_t(MemoryLayout<CInt>.size))
-        let bound = address.bytes.withUnsafeBytes { raw in
-            bind(descriptor, raw.baseAddress!.assumingMemoryBound(to: sockaddr.self), socklen_t(raw.count))
+        unsafe setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, socklen_t(MemoryLayout<CInt>.size))
+        let bound = unsafe address.bytes.withUnsafeBytes { raw in
+            unsafe bind(descriptor, raw.baseAddress!.assumingMemoryBound(to: sockaddr.self), socklen_t(raw.count))
         }
         if bound == 0 && listen(descriptor, backlog) == 0 { return descriptor }
         let code = errno
@@ -35,10 +35,10 @@ public struct Listener: ~Copyable, Sendable {
     private static func boundPort(of descriptor: CInt) -> Int {
         var storage = sockaddr_storage()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
-        return withUnsafeMutableBytes(of: &storage) { raw in
-            getsockname(descriptor, raw.baseAddress!.assumingMemoryBound(to: sockaddr.self), &length)
+        return unsafe withUnsafeMutableBytes(of: &storage) { raw in
+            unsafe getsockname(descriptor, raw.baseAddress!.assumingMemoryBound(to: sockaddr.self), &length)
             // The port is the second 16-bit word of sockaddr_in and sockaddr_in6 alike, in network order.
-            return Int(UInt16(bigEndian: raw.load(fromByteOffset: 2, as: UInt16.self)))
+            return unsafe Int(UInt16(bigEndian: raw.load(fromByteOffset: 2, as: UInt16.self)))
         }
     }
 
@@ -57,7 +57,7 @@ public struct Listener: ~Copyable, Sendable {
             return nil
         }
         var on: CInt = 1
-        setsockopt(connection, CInt(IPPROTO_TCP), TCP_NODELAY, &on, socklen_t(MemoryLayout<CInt>.size))
+        unsafe setsockopt(connection, CInt(IPPROTO_TCP), TCP_NODELAY, &on, socklen_t(MemoryLayout<CInt>.size))
         return Socket(owning: connection)
     }
 }

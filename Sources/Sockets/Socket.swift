@@ -21,8 +21,8 @@ public struct Socket: ~Copyable {
         let type = CInt(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
         let descriptor = socket(address.family, type, 0)
         guard descriptor >= 0 else { throw .system("socket", errno: errno) }
-        let status = address.bytes.withUnsafeBytes { raw in
-            Glibc.connect(descriptor, raw.baseAddress!.assumingMemoryBound(to: sockaddr.self), socklen_t(raw.count))
+        let status = unsafe address.bytes.withUnsafeBytes { raw in
+            unsafe Glibc.connect(descriptor, raw.baseAddress!.assumingMemoryBound(to: sockaddr.self), socklen_t(raw.count))
         }
         let code = errno
         if status == 0 || code == EINPROGRESS { return descriptor }
@@ -35,7 +35,7 @@ public struct Socket: ~Copyable {
     public func connectError() -> CInt? {
         var code: CInt = 0
         var length = socklen_t(MemoryLayout<CInt>.size)
-        getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &code, &length)
+        unsafe getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &code, &length)
         return code == 0 ? nil : code
     }
 
@@ -48,7 +48,7 @@ public struct Socket: ~Copyable {
 
     /// The addresses of both ends; `nil` for a Unix socket and for a connection that broke.
     public var addresses: (local: IPAddress?, peer: IPAddress?) {
-        (Self.address(descriptor, getsockname), Self.address(descriptor, getpeername))
+        unsafe (Self.address(descriptor, getsockname), Self.address(descriptor, getpeername))
     }
 
     private static func address(
@@ -56,9 +56,9 @@ public struct Socket: ~Copyable {
     ) -> IPAddress? {
         var storage = sockaddr_storage()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
-        return withUnsafeMutableBytes(of: &storage) { raw in
-            let address = raw.baseAddress!.assumingMemoryBound(to: sockaddr.self)
-            return call(descriptor, address, &length) == 0 ? IPAddress(SocketAddress(address, length: length)) : nil
+        return unsafe withUnsafeMutableBytes(of: &storage) { raw in
+            let address = unsafe raw.baseAddress!.assumingMemoryBound(to: sockaddr.self)
+            return unsafe call(descriptor, address, &length) == 0 ? IPAddress(SocketAddress(address, length: length)) : nil
         }
     }
 
@@ -67,7 +67,7 @@ public struct Socket: ~Copyable {
 
     public func read(into buffer: UnsafeMutableRawBufferPointer) -> Progress {
         while true {
-            let count = recv(descriptor, buffer.baseAddress, buffer.count, 0)
+            let count = unsafe recv(descriptor, buffer.baseAddress, buffer.count, 0)
             if count > 0 { return .done(count) }
             if count == 0 { return .closed }
             switch errno {
@@ -80,7 +80,7 @@ public struct Socket: ~Copyable {
 
     public func write(_ bytes: UnsafeRawBufferPointer) -> Progress {
         while true {
-            let count = send(descriptor, bytes.baseAddress, bytes.count, CInt(MSG_NOSIGNAL))
+            let count = unsafe send(descriptor, bytes.baseAddress, bytes.count, CInt(MSG_NOSIGNAL))
             if count >= 0 { return .done(count) }
             switch errno {
             case EINTR: continue
@@ -93,6 +93,6 @@ public struct Socket: ~Copyable {
     private func setOption(_ level: CInt, _ name: CInt, _ value: CInt) {
         var value = value
         // A socket that refuses a tuning option still works, slower or with the kernel's own limit.
-        setsockopt(descriptor, level, name, &value, socklen_t(MemoryLayout<CInt>.size))
+        unsafe setsockopt(descriptor, level, name, &value, socklen_t(MemoryLayout<CInt>.size))
     }
 }

@@ -18,20 +18,20 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         let utf8 = Array(path.utf8)
         guard (1...room).contains(utf8.count) else { throw .badAddress("a Unix socket's path has 1 to \(room) bytes: \(path)") }
         address.sun_family = sa_family_t(AF_UNIX)
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: utf8) }
+        unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: utf8) }
         family = AF_UNIX
-        bytes = withUnsafeBytes(of: &address) { Array($0) }
+        bytes = unsafe withUnsafeBytes(of: &address) { unsafe Array($0) }
         description = path
     }
 
     /// What getaddrinfo(3) and accept(2) hand out.
     init(_ address: UnsafePointer<sockaddr>, length: socklen_t) {
-        family = CInt(address.pointee.sa_family)
-        bytes = Array(UnsafeRawBufferPointer(start: address, count: Int(length)))
+        family = unsafe CInt(address.pointee.sa_family)
+        bytes = unsafe Array(UnsafeRawBufferPointer(start: address, count: Int(length)))
         var host = [CChar](repeating: 0, count: Int(NI_MAXHOST))
         var service = [CChar](repeating: 0, count: Int(NI_MAXSERV))
         let flags = NI_NUMERICHOST | NI_NUMERICSERV
-        getnameinfo(address, length, &host, socklen_t(host.count), &service, socklen_t(service.count), flags)
+        unsafe getnameinfo(address, length, &host, socklen_t(host.count), &service, socklen_t(service.count), flags)
         let name = String(decoding: host.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
         let port = String(decoding: service.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
         description = family == AF_INET6 ? "[\(name)]:\(port)" : "\(name):\(port)"
@@ -39,21 +39,21 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
 
     /// Every address of a host, both families, as the resolver orders them. Blocks: call it on a thread you own.
     public static func resolve(host: String, port: Int) throws(SocketError) -> [SocketAddress] {
-        var hints = addrinfo()
-        hints.ai_family = AF_UNSPEC
-        hints.ai_socktype = CInt(SOCK_STREAM.rawValue)
-        hints.ai_flags = AI_NUMERICSERV
+        var hints = unsafe addrinfo()
+        unsafe hints.ai_family = AF_UNSPEC
+        unsafe hints.ai_socktype = CInt(SOCK_STREAM.rawValue)
+        unsafe hints.ai_flags = AI_NUMERICSERV
         var list: UnsafeMutablePointer<addrinfo>?
-        let status = getaddrinfo(host, String(port), &hints, &list)
+        let status = unsafe getaddrinfo(host, String(port), &hints, &list)
         guard status == 0 else {
-            throw .unresolvable(host: host, reason: String(cString: gai_strerror(status)))
+            throw unsafe .unresolvable(host: host, reason: String(cString: gai_strerror(status)))
         }
-        defer { freeaddrinfo(list) }
+        defer { unsafe freeaddrinfo(list) }
         var addresses: [SocketAddress] = []
-        var next = list
-        while let entry = next {
-            addresses.append(SocketAddress(entry.pointee.ai_addr, length: entry.pointee.ai_addrlen))
-            next = entry.pointee.ai_next
+        var next = unsafe list
+        while let entry = unsafe next {
+            unsafe addresses.append(SocketAddress(entry.pointee.ai_addr, length: entry.pointee.ai_addrlen))
+            unsafe next = unsafe entry.pointee.ai_next
         }
         return addresses
     }

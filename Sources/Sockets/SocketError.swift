@@ -15,7 +15,7 @@ public enum SocketError: Error, Sendable, Equatable, CustomStringConvertible {
         switch self {
         case .badAddress(let why): why
         case .unresolvable(let host, let reason): "cannot resolve \(host): \(reason)"
-        case .system(let call, let code): "\(call): \(String(cString: strerror(code)))"
+        case .system(let call, let code): unsafe "\(call): \(String(cString: strerror(code)))"
         case .timedOut(let what): "\(what): timed out"
         case .refused(let why): why
         case .tls(let failure): failure.description

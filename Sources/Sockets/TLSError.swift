@@ -1,8 +1,8 @@
 internal import COpenSSL
 
-/// Why TLS said no, in a sentence an operator can act on.
+/// A failure of TLS, in a sentence that an operator can act on.
 public enum TLSError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The peer's chain does not end in a root that is trusted here, or the name does not match.
+    /// The peer's chain does not end in a trusted root, or the name does not match.
     case untrusted(String)
     /// The peer refused our certificate (a TLS alert about it).
     case ourCertificateRefused(String)
@@ -22,13 +22,13 @@ public enum TLSError: Error, Sendable, Equatable, CustomStringConvertible {
     }
 }
 
-/// The oldest entry of this thread's OpenSSL error queue as text, and an empty queue.
+/// Takes the oldest entry of this thread's OpenSSL error queue as text, and empties the queue.
 func takeOpenSSLError() -> (code: UInt, text: String) {
     let code = ERR_get_error()
     ERR_clear_error()
     if code == 0 { return (0, "no reason given") }
     var buffer = [CChar](repeating: 0, count: 256)
-    ERR_error_string_n(code, &buffer, buffer.count)
-    if let reason = ERR_reason_error_string(code) { return (code, String(cString: reason)) }
+    unsafe ERR_error_string_n(code, &buffer, buffer.count)
+    if let reason = unsafe ERR_reason_error_string(code) { return unsafe (code, String(cString: reason)) }
     return (code, String(decoding: buffer.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self))
 }

@@ -1,27 +1,29 @@
 internal import COpenSSL
 
-/// Whom a client trusts: the system's roots, those of a bundle, or both.
+/// The roots that a client trusts: the system's, those of a bundle, or both.
 ///
-/// To read the system's some 140 takes 20 ms, and they take a megabyte: contexts that trust the same share one of these.
-public final class TLSRoots: @unchecked Sendable {  // OpenSSL locks a store, and counts references to it with atomics.
+/// Reading the system's 140 roots takes 20 ms and a megabyte, so contexts with the same trust share one of these.
+@safe public final class TLSRoots: @unchecked Sendable {  // OpenSSL locks a store, and counts references to it with atomics.
     let store: OpaquePointer
 
-    /// Reads them now. What the files say later is seen by who reads them anew.
+    /// Reads the roots. Later changes of the files have no effect on this object.
     ///
     /// - Parameters:
     ///   - path: a PEM bundle.
-    ///   - onlyThose: nothing beside the bundle, where one is given.
+    ///   - onlyThose: whether a bundle replaces the system's roots.
     public init(bundle path: String?, onlyThose: Bool = false) throws(TLSError) {
         ERR_clear_error()
-        guard let store = X509_STORE_new() else { throw .other(takeOpenSSLError().text) }
-        self.store = store
-        if path == nil || !onlyThose { X509_STORE_set_default_paths(store) }
+        guard let store = unsafe X509_STORE_new() else { throw .other(takeOpenSSLError().text) }
+        unsafe self.store = unsafe store
+        if path == nil || !onlyThose, unsafe X509_STORE_set_default_paths(store) != 1 {
+            throw .other("cannot read the system's roots: \(takeOpenSSLError().text)")
+        }
         guard let path else { return }
         ERR_clear_error()
-        guard X509_STORE_load_locations(store, path, nil) == 1 else {
+        guard unsafe X509_STORE_load_locations(store, path, nil) == 1 else {
             throw .other("cannot read the CA bundle \(path): \(takeOpenSSLError().text)")
         }
     }
 
-    deinit { X509_STORE_free(store) }
+    deinit { unsafe X509_STORE_free(store) }
 }

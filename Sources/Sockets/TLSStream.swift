@@ -2,52 +2,64 @@ internal import COpenSSL
 import Glibc
 
 /// One `SSL` on one socket: bytes in and out, never blocking.
-public struct TLSStream: ~Copyable {
+@safe public struct TLSStream: ~Copyable {
     private let ssl: OpaquePointer
     private let socket: Socket
     private let wantedProtocol: String?
 
     public var descriptor: CInt { socket.descriptor }
 
-    /// A client's end, before its handshake.
+    /// Makes the client's end, before its handshake.
     ///
     /// - Parameters:
-    ///   - host: goes into SNI and must be in the server's certificate: a name, or an address literal.
-    ///   - wantedProtocol: what ALPN must end in (`h2`).
+    ///   - host: a name or an address literal. It goes into SNI and must be in the server's certificate.
+    ///   - wantedProtocol: the protocol that ALPN must choose (`h2`).
     public init(client socket: consuming Socket, host: String, wantedProtocol: String?, _ context: TLSContext) throws(TLSError) {
-        ERR_clear_error()
-        guard let ssl = SSL_new(context.context) else { throw .other(takeOpenSSLError().text) }
-        SSL_set_fd(ssl, socket.descriptor)
-        let parameters = SSL_get0_param(ssl)
-        // An address literal is matched against the certificate's IP entries and never goes into SNI (RFC 6066, 3).
-        if X509_VERIFY_PARAM_set1_ip_asc(parameters, host) != 1 {
-            ERR_clear_error()
-            X509_VERIFY_PARAM_set1_host(parameters, host, 0)
-            _ = shim_SSL_set_tlsext_host_name(ssl, host)
+        let ssl = try unsafe TLSStream.make(context, socket.descriptor)
+        guard unsafe TLSStream.expect(host, ssl) else {
+            unsafe SSL_free(ssl)
+            throw .other("cannot check certificates for the name \"\(host)\": \(takeOpenSSLError().text)")
         }
-        SSL_set_connect_state(ssl)
-        self.ssl = ssl
+        unsafe SSL_set_connect_state(ssl)
+        unsafe self.ssl = unsafe ssl
         self.socket = socket
         self.wantedProtocol = wantedProtocol
     }
 
-    /// A server's end, before its handshake.
+    /// Makes the server's end, before its handshake.
     public init(server socket: consuming Socket, _ context: TLSContext) throws(TLSError) {
-        ERR_clear_error()
-        guard let ssl = SSL_new(context.context) else { throw .other(takeOpenSSLError().text) }
-        SSL_set_fd(ssl, socket.descriptor)
-        SSL_set_accept_state(ssl)
-        self.ssl = ssl
+        let ssl = try unsafe TLSStream.make(context, socket.descriptor)
+        unsafe SSL_set_accept_state(ssl)
+        unsafe self.ssl = unsafe ssl
         self.socket = socket
         wantedProtocol = nil
     }
 
-    deinit { SSL_free(ssl) }
+    private static func make(_ context: TLSContext, _ descriptor: CInt) throws(TLSError) -> OpaquePointer {
+        ERR_clear_error()
+        guard let ssl = unsafe SSL_new(context.context) else { throw .other(takeOpenSSLError().text) }
+        if unsafe SSL_set_fd(ssl, descriptor) == 1 { return unsafe ssl }
+        unsafe SSL_free(ssl)
+        throw .other(takeOpenSSLError().text)
+    }
 
-    /// Goes on with the handshake. `.done(0)` when it is complete, the chain verified and ALPN agreed.
+    /// Makes the handshake check the server's certificate for `host`. Returns whether OpenSSL accepted that.
+    private static func expect(_ host: String, _ ssl: OpaquePointer) -> Bool {
+        // OpenSSL takes an empty name as: check none.
+        if host.isEmpty { return false }
+        let parameters = unsafe SSL_get0_param(ssl)
+        // An address literal is matched against the certificate's IP entries and never goes into SNI (RFC 6066, 3).
+        if unsafe X509_VERIFY_PARAM_set1_ip_asc(parameters, host) == 1 { return true }
+        ERR_clear_error()
+        return unsafe X509_VERIFY_PARAM_set1_host(parameters, host, 0) == 1 && shim_SSL_set_tlsext_host_name(ssl, host) == 1
+    }
+
+    deinit { unsafe SSL_free(ssl) }
+
+    /// Continues the handshake. Returns `.done(0)` when it is complete, the chain is verified and ALPN has agreed.
     public mutating func handshake() -> Progress {
         ERR_clear_error()
-        let status = SSL_do_handshake(ssl)
+        let status = unsafe SSL_do_handshake(ssl)
         if status != 1 { return progress(status) }
         if let wantedProtocol, chosenProtocol != wantedProtocol {
             return .failed(.tls(.noProtocol(wanted: wantedProtocol, got: chosenProtocol)))
@@ -57,55 +69,55 @@ public struct TLSStream: ~Copyable {
 
     public mutating func read(into buffer: UnsafeMutableRawBufferPointer) -> Progress {
         ERR_clear_error()
-        let count = SSL_read(ssl, buffer.baseAddress, CInt(clamping: buffer.count))
+        let count = unsafe SSL_read(ssl, buffer.baseAddress, CInt(clamping: buffer.count))
         return count > 0 ? .done(Int(count)) : progress(count)
     }
 
-    /// One TLS record holds 16,384 bytes: hand over that many at a time, and no small remainder gets a record of its own.
+    /// Writes at most one record's worth: a record holds 16,384 bytes, and a small remainder would need a record of its own.
     public mutating func write(_ bytes: UnsafeRawBufferPointer) -> Progress {
-        if bytes.isEmpty { return .done(0) }
+        if unsafe bytes.isEmpty { return .done(0) }
         ERR_clear_error()
-        let count = SSL_write(ssl, bytes.baseAddress, CInt(clamping: bytes.count))
+        let count = unsafe SSL_write(ssl, bytes.baseAddress, CInt(clamping: bytes.count))
         return count > 0 ? .done(Int(count)) : progress(count)
     }
 
-    /// Bytes that are decrypted already: poll(2) does not know of them.
-    public var hasPending: Bool { SSL_has_pending(ssl) == 1 }
+    /// Whether OpenSSL holds bytes that poll(2) cannot see.
+    public var hasPending: Bool { unsafe SSL_has_pending(ssl) == 1 }
 
-    /// Tells the peer that nothing more comes (close_notify). The socket closes with the stream.
+    /// Sends close_notify. The socket closes with the stream.
     public mutating func shutdown() {
         ERR_clear_error()
-        SSL_shutdown(ssl)
+        unsafe SSL_shutdown(ssl)
         ERR_clear_error()
     }
 
-    /// `TLSv1.3` and the like, once the handshake is done.
-    public var version: String { String(cString: SSL_get_version(ssl)) }
+    /// The version, for example `TLSv1.3`, after the handshake.
+    public var version: String { unsafe String(cString: SSL_get_version(ssl)) }
 
-    /// The peer's certificate in DER, if it showed one.
+    /// The peer's certificate in DER, if it presented one.
     public var peerCertificateDER: [UInt8]? {
-        guard let certificate = shim_SSL_get1_peer_certificate(ssl) else { return nil }
-        defer { X509_free(certificate) }
+        guard let certificate = unsafe shim_SSL_get1_peer_certificate(ssl) else { return nil }
+        defer { unsafe X509_free(certificate) }
         var der: UnsafeMutablePointer<UInt8>?
-        let length = i2d_X509(certificate, &der)
-        guard length > 0, let der else { return nil }
-        defer { CRYPTO_free(der, #file, #line) }
-        return Array(UnsafeBufferPointer(start: der, count: Int(length)))
+        let length = unsafe i2d_X509(certificate, &der)
+        guard length > 0, let der = unsafe der else { return nil }
+        defer { unsafe CRYPTO_free(der, #file, #line) }
+        return unsafe Array(UnsafeBufferPointer(start: der, count: Int(length)))
     }
 
-    /// TCP_USER_TIMEOUT of the socket underneath.
+    /// Sets TCP_USER_TIMEOUT of the socket.
     public func setUserTimeout(_ limit: Duration) { socket.setUserTimeout(limit) }
 
     private var chosenProtocol: String {
         var name: UnsafePointer<UInt8>?
         var length: UInt32 = 0
-        SSL_get0_alpn_selected(ssl, &name, &length)
-        return String(decoding: UnsafeBufferPointer(start: name, count: Int(length)), as: UTF8.self)
+        unsafe SSL_get0_alpn_selected(ssl, &name, &length)
+        return unsafe String(decoding: UnsafeBufferPointer(start: name, count: Int(length)), as: UTF8.self)
     }
 
     private func progress(_ status: CInt) -> Progress {
         let code = errno
-        switch SSL_get_error(ssl, status) {
+        switch unsafe SSL_get_error(ssl, status) {
         case SSL_ERROR_WANT_READ: return .needsRead
         case SSL_ERROR_WANT_WRITE: return .needsWrite
         case SSL_ERROR_ZERO_RETURN: return .closed
@@ -117,14 +129,14 @@ public struct TLSStream: ~Copyable {
     }
 
     private func failure() -> TLSError {
-        let verified = SSL_get_verify_result(ssl)
+        let verified = unsafe SSL_get_verify_result(ssl)
         let (code, text) = takeOpenSSLError()
         if shim_ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED {
-            return .untrusted(String(cString: X509_verify_cert_error_string(verified)))
+            return unsafe .untrusted(String(cString: X509_verify_cert_error_string(verified)))
         }
-        // Alerts 41 to 49 and 116 speak of the certificate we showed or did not show (RFC 8446, 6.2); OpenSSL adds 1000.
+        // Alerts 41 to 49 and 116 concern the certificate that we presented or did not (RFC 8446, 6.2); OpenSSL adds 1000.
         let alert = shim_ERR_GET_REASON(code) - 1000
-        if alert == 116 { return .ourCertificateRefused("it wants one, and none was shown") }
+        if alert == 116 { return .ourCertificateRefused("it requires one, and none was presented") }
         if (41...49).contains(alert) { return .ourCertificateRefused(text) }
         // A peer that closes without close_notify (TLS 1.3 servers often do).
         if shim_ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING { return .other("closed without notice") }

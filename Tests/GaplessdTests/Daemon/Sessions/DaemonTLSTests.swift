@@ -56,7 +56,7 @@ struct DaemonTLSTests {
             case .untrustedRoot: "TLS: the server's certificate is not trusted: "
             case .wrongName: "TLS: the server's certificate is not trusted: hostname mismatch"
             case .wrongAddress: "TLS: the server's certificate is not trusted: IP address mismatch"
-            case .noClientCertificate: "TLS: the server refused our certificate: it wants one, and none was shown"
+            case .noClientCertificate: "TLS: the server refused our certificate: it requires one, and none was presented"
             case .unknownClientCertificate: "TLS: the server refused our certificate: tlsv1 alert unknown ca"
             case .plainPort: "the TLS handshake (does Redis speak TLS at this port?): no answer in time"
             }
