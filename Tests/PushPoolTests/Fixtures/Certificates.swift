@@ -1,4 +1,5 @@
 import Glibc
+import Harness
 import PushPool
 import Sockets
 
@@ -14,7 +15,7 @@ final class Certificates: Sendable {
     let signingKeyPEM: [UInt8]
 
     private init() throws {
-        let directory = TemporaryDirectory()
+        let directory = TemporaryFolder()
         let path = directory.path
         try Command.run(
             "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",

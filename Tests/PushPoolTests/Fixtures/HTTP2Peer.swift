@@ -19,9 +19,9 @@ final class HTTP2Peer {
 
     private var session: OpaquePointer?
     private var out: [UInt8] = []
-    var requests: [Int32: Request] = [:]
+    var requests: [StreamID: Request] = [:]
     var frames: [UInt8] = []
-    var resets: [Int32: UInt32] = [:]
+    var resets: [StreamID: UInt32] = [:]
     var goAways: [UInt32] = []
     var settings: [Int32: UInt32] = [:]
     var windowUpdates: [Int32] = []
@@ -50,12 +50,12 @@ final class HTTP2Peer {
             let me = Unmanaged<HTTP2Peer>.fromOpaque(me!).takeUnretainedValue()
             let name = String(decoding: UnsafeBufferPointer(start: name, count: nameCount), as: UTF8.self)
             let value = String(decoding: UnsafeBufferPointer(start: value, count: valueCount), as: UTF8.self)
-            me.requests[frame!.pointee.hd.stream_id, default: Request()].fields.append((name, value))
+            me.requests[StreamID(frame!.pointee.hd.stream_id), default: Request()].fields.append((name, value))
             return 0
         }
         nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) { _, _, stream, bytes, count, me in
             let me = Unmanaged<HTTP2Peer>.fromOpaque(me!).takeUnretainedValue()
-            me.requests[stream]?.body += UnsafeBufferPointer(start: bytes, count: count)
+            me.requests[StreamID(stream)]?.body += UnsafeBufferPointer(start: bytes, count: count)
             me.unconsumed.append((stream, count))
             return 0
         }
@@ -72,8 +72,8 @@ final class HTTP2Peer {
     private func note(_ frame: nghttp2_frame) {
         frames.append(frame.hd.type)
         switch frame.hd.type {
-        case 0, 1: if frame.hd.flags & 1 != 0 { requests[frame.hd.stream_id]?.isComplete = true }
-        case 3: resets[frame.hd.stream_id] = frame.rst_stream.error_code
+        case 0, 1: if frame.hd.flags & 1 != 0 { requests[StreamID(frame.hd.stream_id)]?.isComplete = true }
+        case 3: resets[StreamID(frame.hd.stream_id)] = frame.rst_stream.error_code
         case 4 where frame.hd.flags & 1 == 0:
             for place in 0..<frame.settings.niv {
                 settings[frame.settings.iv[place].settings_id] = frame.settings.iv[place].value
@@ -93,21 +93,21 @@ final class HTTP2Peer {
 
     /// HEADERS, and DATA where there is a body.
     func answer(
-        _ stream: Int32, _ fields: [(String, String)], body: [UInt8]? = nil, isEnd: Bool = true,
+        _ stream: StreamID, _ fields: [(String, String)], body: [UInt8]? = nil, isEnd: Bool = true,
         trailers: [(String, String)] = []
     ) {
         HTTP2Peer.withFields(fields) { list, count in
             if body == nil && trailers.isEmpty {
-                _ = nghttp2_submit_headers(session, isEnd ? 1 : 0, stream, nil, list, count, nil)
+                _ = nghttp2_submit_headers(session, isEnd ? 1 : 0, stream.number, nil, list, count, nil)
             } else {
                 var provider = HTTP2Peer.provider(for: body ?? [], hasTrailers: !trailers.isEmpty)
-                nghttp2_submit_response(session, stream, list, count, &provider)
+                nghttp2_submit_response(session, stream.number, list, count, &provider)
             }
         }
         if !trailers.isEmpty {
             // nghttp2 prefers HEADERS to DATA: the body first.
             takeFrames()
-            HTTP2Peer.withFields(trailers) { _ = nghttp2_submit_trailer(session, stream, $0, $1) }
+            HTTP2Peer.withFields(trailers) { _ = nghttp2_submit_trailer(session, stream.number, $0, $1) }
         }
         takeFrames()
     }
@@ -155,7 +155,7 @@ final class HTTP2Peer {
         return provider
     }
 
-    func reset(_ stream: Int32, _ code: UInt32) { nghttp2_submit_rst_stream(session, 0, stream, code) }
+    func reset(_ stream: StreamID, _ code: UInt32) { nghttp2_submit_rst_stream(session, 0, stream.number, code) }
 
     func ping() { nghttp2_submit_ping(session, 0, [1, 2, 3, 4, 5, 6, 7, 8]) }
 
@@ -200,7 +200,7 @@ class CodecBox {
     var codec: HTTP2Codec
 
     init(authority: String = "api.push.apple.com", slots: Int = 100, collectsAPNSIDs: Bool = false) throws {
-        codec = try HTTP2Codec(authority: authority, slots: slots, collectsAPNSIDs: collectsAPNSIDs)
+        codec = HTTP2Codec(authority: authority, slots: slots, collectsAPNSIDs: collectsAPNSIDs)
     }
 
     func submit(_ notification: PushPool.Notification, slot: Int) -> StreamID? { codec.submit(notification, slot: slot) }
@@ -280,3 +280,10 @@ func randomBytes(_ counts: ClosedRange<Int>, _ generator: inout Seeded) -> [UInt
 
 /// SETTINGS as a server sends them.
 func settings(_ values: [(UInt8, UInt32)] = []) -> [UInt8] { frame(4, values.flatMap { [0, $0.0] + bytes($0.1) }) }
+
+extension StreamID {
+    init(_ number: Int) { self.init(Int32(number)) }
+
+    static let max = StreamID(Int32.max)
+    static func += (left: inout StreamID, right: Int32) { left = StreamID(left.number + right) }
+}

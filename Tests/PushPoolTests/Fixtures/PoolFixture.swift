@@ -1,3 +1,4 @@
+import Harness
 import Testing
 import Threads
 
@@ -8,7 +9,7 @@ final class PoolFixture {
     let pool: SessionPool
     let deliveries: Collector<Delivery>
     let events: Collector<PoolEvent>
-    private let directory = TemporaryDirectory()
+    private let directory = TemporaryFolder()
     private var nextID: UInt64 = 1
 
     static let signing = Result {

@@ -1,13 +1,14 @@
 import Glibc
+import Harness
 import PushPool
 import Sockets
 import Testing
 
-/// A real HTTP/2 server, nghttp2's own, that serves files; ended with the test, and by itself after a minute.
+/// A real HTTP/2 server, nghttp2's own, that serves files.
 private final class Nghttpd {
     let port: Int
-    private let process: pid_t
-    private let directory = TemporaryDirectory()
+    private let process: ChildProcess
+    private let directory = TemporaryFolder()
 
     init(tokens: [String], options: [String] = []) throws {
         directory.write(Certificates.shared.server.certificatesPEM, to: "server.pem")
@@ -16,19 +17,15 @@ private final class Nghttpd {
         mkdir("\(directory.path)/3/device", 0o700)
         for token in tokens { directory.write("", to: "3/device/\(token)") }
         port = try Listener(port: 0).port
-        process = try Command.start(
-            ["timeout", "60", "nghttpd", "-v", "-d", directory.path] + options + [
-                "\(port)", "\(directory.path)/server.key", "\(directory.path)/server.pem",
-            ], output: "\(directory.path)/log")
+        let log = ChildProcess.Output.file(directory.file("log"))
+        process = try ChildProcess(
+            "nghttpd",
+            ["-v", "-d", directory.path] + options + [
+                "\(port)", directory.file("server.key"), directory.file("server.pem"),
+            ], standardOutput: log, standardError: log)
     }
 
     var log: String { String(decoding: directory.read("log"), as: UTF8.self) }
-
-    deinit {
-        kill(process, SIGTERM)
-        var status: CInt = 0
-        waitpid(process, &status, 0)
-    }
 }
 
 @Suite("A pool and nghttpd")

@@ -1,0 +1,21 @@
+import Glibc
+import Harness
+
+extension TemporaryFolder {
+    func write(_ bytes: [UInt8], to name: String) {
+        let file = fopen(self.file(name), "w")
+        fwrite(bytes, 1, bytes.count, file)
+        fclose(file)
+    }
+
+    func write(_ text: String, to name: String) { write(Array(text.utf8), to: name) }
+
+    func read(_ name: String) -> [UInt8] {
+        guard let file = fopen(self.file(name), "r") else { return [] }
+        defer { fclose(file) }
+        var bytes: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 65536)
+        while case let count = fread(&buffer, 1, buffer.count, file), count > 0 { bytes += buffer[..<count] }
+        return bytes
+    }
+}
