@@ -11,14 +11,20 @@ struct ProviderTokenFile: Sendable {
         var description: String
 
         static func system(_ what: String, _ code: CInt) -> Fault {
-            Fault(description: "\(what): \(String(cString: strerror(code)))")
+            Fault(description: unsafe "\(what): \(String(cString: strerror(code)))")
         }
     }
 
-    /// Held until it goes.
+    /// Holds the lock for as long as it lives.
     struct Lock: ~Copyable {
         fileprivate let descriptor: CInt
-        deinit { close(descriptor) }
+
+        /// Unlocks before it closes: between fork and exec a child process shares the descriptor, and flock(2) holds a lock until
+        /// its last copy is closed.
+        deinit {
+            flock(descriptor, LOCK_UN)
+            close(descriptor)
+        }
     }
 
     /// A token has less than 300 bytes.
@@ -35,7 +41,7 @@ struct ProviderTokenFile: Sendable {
 
     /// The content, or `nil` where there is none yet.
     func read() throws(Fault) -> [UInt8]? {
-        let descriptor = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+        let descriptor = unsafe open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
         if descriptor < 0 {
             if errno == ENOENT { return nil }
             throw .system(path, errno)
@@ -43,14 +49,14 @@ struct ProviderTokenFile: Sendable {
         defer { close(descriptor) }
         try checkOwner(descriptor)
         var bytes = [UInt8](repeating: 0, count: Self.mostBytes)
-        let count = Glibc.read(descriptor, &bytes, bytes.count)
+        let count = unsafe Glibc.read(descriptor, &bytes, bytes.count)
         if count < 0 { throw .system(path, errno) }
         return Array(bytes[..<count])
     }
 
     private func checkOwner(_ descriptor: CInt) throws(Fault) {
         var status = stat()
-        guard fstat(descriptor, &status) == 0 else { throw .system(path, errno) }
+        guard unsafe fstat(descriptor, &status) == 0 else { throw .system(path, errno) }
         if status.st_mode & S_IFMT != S_IFREG { throw Fault(description: "\(path) is no file") }
         if status.st_uid != geteuid() { throw Fault(description: "\(path) belongs to another user") }
         if status.st_mode & 0o077 != 0 { throw Fault(description: "\(path) is not this user's alone (mode 600 would be right)") }
@@ -64,7 +70,7 @@ struct ProviderTokenFile: Sendable {
     /// The lock, or `nil` where another process has it.
     func tryLock() throws(Fault) -> Lock? {
         try makeFolder()
-        let descriptor = open(lockPath, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        let descriptor = unsafe open(lockPath, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
         if descriptor < 0 { throw .system(lockPath, errno) }
         let lock = Lock(descriptor: descriptor)
         if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return lock }
@@ -78,17 +84,17 @@ struct ProviderTokenFile: Sendable {
         do {
             _ = try read()
             // Another process may hold it at this moment: that it can be opened is enough.
-            if access(lockPath, F_OK) == 0 { return try tryOpen(lockPath, O_RDWR, saying: lockPath) }
+            if unsafe access(lockPath, F_OK) == 0 { return try tryOpen(lockPath, O_RDWR, saying: lockPath) }
             let made = try makeFolder()
-            defer { for folder in made.reversed() { rmdir(folder) } }
+            defer { for folder in made.reversed() { unsafe rmdir(folder) } }
             let probe = "\(path).\(getpid())"
-            defer { unlink(probe) }
+            defer { unsafe unlink(probe) }
             return try tryOpen(probe, O_RDWR | O_CREAT | O_EXCL, saying: lockPath)
         } catch { return error }
     }
 
     private func tryOpen(_ path: String, _ flags: CInt, saying name: String) throws(Fault) -> Fault? {
-        let descriptor = open(path, flags | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        let descriptor = unsafe open(path, flags | O_NOFOLLOW | O_CLOEXEC, 0o600)
         if descriptor < 0 { throw .system(name, errno) }
         close(descriptor)
         return nil
@@ -98,17 +104,17 @@ struct ProviderTokenFile: Sendable {
     func write(_ bytes: [UInt8], holding lock: borrowing Lock) throws(Fault) {
         // Whatever a crash has left of an earlier one: nobody else writes while we hold the lock.
         let new = "\(path).new"
-        unlink(new)
-        let descriptor = open(new, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        unsafe unlink(new)
+        let descriptor = unsafe open(new, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
         if descriptor < 0 { throw .system(new, errno) }
-        let count = Glibc.write(descriptor, bytes, bytes.count)
+        let count = unsafe Glibc.write(descriptor, bytes, bytes.count)
         let code = errno
         close(descriptor)
         guard count == bytes.count else {
-            unlink(new)
+            unsafe unlink(new)
             throw .system(new, count < 0 ? code : ENOSPC)
         }
-        if rename(new, path) != 0 { throw .system(path, errno) }
+        if unsafe rename(new, path) != 0 { throw .system(path, errno) }
     }
 
     /// The folder and those it is in, for this user alone.
@@ -116,16 +122,16 @@ struct ProviderTokenFile: Sendable {
     /// - Returns: those that were not there.
     @discardableResult
     private func makeFolder() throws(Fault) -> [String] {
-        if mkdir(folder, 0o700) == 0 { return [folder] }
+        if unsafe mkdir(folder, 0o700) == 0 { return [folder] }
         if errno == EEXIST { return [] }
         var (path, made) = (folder.hasPrefix("/") ? "" : ".", [String]())
         for part in folder.split(separator: "/") {
             path += "/\(part)"
-            if mkdir(path, 0o700) == 0 {
+            if unsafe mkdir(path, 0o700) == 0 {
                 made.append(path)
             } else if errno != EEXIST {
                 let code = errno
-                for folder in made.reversed() { rmdir(folder) }
+                for folder in made.reversed() { unsafe rmdir(folder) }
                 throw .system(path, code)
             }
         }

@@ -1,6 +1,8 @@
 import Clocks
 import Glibc
+import Harness
 import Testing
+import Threads
 
 @testable import PushPool
 
@@ -18,7 +20,7 @@ private func signingKey() throws -> SigningKey {
 
 /// A folder for tokens that is not there before the first of them.
 private struct Shelf {
-    let directory = TemporaryDirectory()
+    let directory = TemporaryFolder()
     var folder: String { "\(directory.path)/deep/state" }
     var file: ProviderTokenFile { ProviderTokenFile(folder: folder, name: "key") }
 
@@ -185,10 +187,28 @@ struct ProviderTokenFileTests {
         _ = consume lock
     }
 
+    @Test func `a child process that shares the descriptor does not keep the lock`() throws {
+        guard let lock = try shelf.file.tryLock() else { throw shelf.file.isHeld }
+        // As a fork does, dup(2) makes a second reference to the same open file.
+        let copy = dup(try #require(descriptor(of: "\(shelf.file.path).lock")))
+        defer { close(copy) }
+        _ = consume lock
+        guard let next = try shelf.file.tryLock() else { throw shelf.file.isHeld }
+        _ = consume next
+    }
+
+    private func descriptor(of path: String) -> CInt? {
+        folderEntries("/proc/self/fd").compactMap { CInt($0) }.first { descriptor in
+            var target = [CChar](repeating: 0, count: 1024)
+            let count = readlink("/proc/self/fd/\(descriptor)", &target, target.count)
+            return count > 0 && String(decoding: target.prefix(count).map(UInt8.init(bitPattern:)), as: UTF8.self) == path
+        }
+    }
+
     @Test func `fifty processes that start together share one token`() throws {
         let sources = try (0..<50).map { _ in try shelf.source() }
-        let threads = sources.map { source in
-            Joined { _ = source.token(forNewSession: true, at: minute(0)) }
+        let threads = try sources.map { source in
+            JoinOnce(try OwnedThread(name: "test") { _ = source.token(forNewSession: true, at: minute(0)) })
         }
         for thread in threads { thread.join() }
         #expect(Set(sources.map { $0.token(forNewSession: true, at: minute(0))?.bytes }).count == 1)
