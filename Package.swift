@@ -7,7 +7,11 @@ let strict: [SwiftSetting] = [
     .enableUpcomingFeature("ExistentialAny"),
     .enableUpcomingFeature("MemberImportVisibility"),
     .enableUpcomingFeature("InternalImportsByDefault"),
+    .treatAllWarnings(as: .error),
 ]
+
+/// The same for a target whose every unsafe construct is marked with the word `unsafe`.
+let memorySafe: [SwiftSetting] = strict + [.strictMemorySafety()]
 
 let argumentParser: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 
@@ -20,7 +24,8 @@ let package = Package(
         .library(name: "RedisQueue", targets: ["RedisQueue"]),
     ],
     dependencies: [
-        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2")
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
     ],
     targets: [
         // C libraries of Debian, and the headers that Swift's Glibc module leaves out.
@@ -30,15 +35,19 @@ let package = Package(
         .systemLibrary(name: "CLinux"),
 
         // Tools that know neither APNs nor Redis.
-        .target(name: "Clocks", swiftSettings: strict),
-        .target(name: "Threads", dependencies: ["CLinux", "Clocks"], swiftSettings: strict),
-        .target(name: "Sockets", dependencies: ["CLinux", "COpenSSL"], swiftSettings: strict),
-        .target(name: "JSONBytes", swiftSettings: strict),
+        .target(name: "Clocks", dependencies: ["CLinux"], swiftSettings: memorySafe),
+        .target(name: "Threads", dependencies: ["CLinux", "Clocks"], swiftSettings: memorySafe),
+        .target(name: "Sockets", dependencies: ["CLinux", "COpenSSL"], swiftSettings: memorySafe),
+        .target(name: "JSONBytes", swiftSettings: memorySafe),
 
         // The two sides, which never meet, and the daemon that knows both.
         .target(
-            name: "PushPool", dependencies: ["Clocks", "Threads", "Sockets", "JSONBytes", "CNghttp2", "COpenSSL"],
-            swiftSettings: strict),
+            name: "PushPool",
+            dependencies: [
+                "Clocks", "Threads", "Sockets", "JSONBytes", "CNghttp2", "COpenSSL",
+                .product(name: "DequeModule", package: "swift-collections"),
+            ],
+            swiftSettings: memorySafe),
         .target(name: "RedisQueue", dependencies: ["Clocks", "Threads", "Sockets", "CHiredis"], swiftSettings: strict),
         // A small HTTP server on one thread of its own; knows nothing of the content.
         .target(name: "StatusServer", dependencies: ["Clocks", "Threads", "Sockets"], swiftSettings: strict),
@@ -85,7 +94,8 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(name: "JSONBytesTests", dependencies: ["JSONBytes"], swiftSettings: strict),
         .testTarget(
-            name: "PushPoolTests", dependencies: ["Clocks", "PushPool", "APNSSimulator", "Harness"], swiftSettings: strict),
+            name: "PushPoolTests", dependencies: ["Clocks", "Threads", "Sockets", "PushPool", "APNSSimulator", "Harness"],
+            swiftSettings: strict),
         .testTarget(name: "RedisQueueTests", dependencies: ["Clocks", "RedisQueue"], swiftSettings: strict),
         .testTarget(
             name: "APNSSimulatorTests",

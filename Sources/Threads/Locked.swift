@@ -6,21 +6,21 @@ public import Glibc
 ///
 /// A `pthread_mutex` and not `Synchronization.Mutex`: on Linux the latter makes Thread Sanitizer report races that are
 /// none (futex calls it does not know).
-public final class Locked<Value: Sendable>: @unchecked Sendable {  // Every access to `value` holds `mutex`.
+@safe public final class Locked<Value: Sendable>: @unchecked Sendable {  // Every access to `value` holds `mutex`.
     @usableFromInline var value: Value
     @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
 
     public init(_ value: Value) {
         self.value = value
-        mutex = .allocate(capacity: 1)
-        mutex.initialize(to: pthread_mutex_t())
-        pthread_mutex_init(mutex, nil)
+        unsafe mutex = .allocate(capacity: 1)
+        unsafe mutex.initialize(to: pthread_mutex_t())
+        unsafe pthread_mutex_init(mutex, nil)
     }
 
     deinit {
-        pthread_mutex_destroy(mutex)
-        mutex.deinitialize(count: 1)
-        mutex.deallocate()
+        unsafe pthread_mutex_destroy(mutex)
+        unsafe mutex.deinitialize(count: 1)
+        unsafe mutex.deallocate()
     }
 
     /// Runs `body` with the value. Keep it short: every other thread that wants the value waits.
@@ -28,8 +28,8 @@ public final class Locked<Value: Sendable>: @unchecked Sendable {  // Every acce
     public func withLock<Result, Failure: Error>(
         _ body: (inout Value) throws(Failure) -> Result
     ) throws(Failure) -> Result {
-        pthread_mutex_lock(mutex)
-        defer { pthread_mutex_unlock(mutex) }
+        unsafe pthread_mutex_lock(mutex)
+        defer { unsafe pthread_mutex_unlock(mutex) }
         return try body(&value)
     }
 }

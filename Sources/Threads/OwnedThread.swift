@@ -20,18 +20,18 @@ public struct OwnedThread: ~Copyable {
     /// - Throws: where the operator's limit of threads or memory leaves no room for it.
     public init(name: String, stackBytes: Int = 512 << 10, body: @escaping @Sendable () -> Void) throws(ThreadError) {
         var attributes = pthread_attr_t()
-        pthread_attr_init(&attributes)
-        pthread_attr_setstacksize(&attributes, stackBytes)
-        defer { pthread_attr_destroy(&attributes) }
+        unsafe pthread_attr_init(&attributes)
+        unsafe pthread_attr_setstacksize(&attributes, stackBytes)
+        defer { unsafe pthread_attr_destroy(&attributes) }
         var thread = pthread_t()
-        let context = Unmanaged.passRetained(Body(body)).toOpaque()
-        let status = pthread_create(&thread, &attributes, OwnedThread.enter, context)
+        let context = unsafe Unmanaged.passRetained(Body(body)).toOpaque()
+        let status = unsafe pthread_create(&thread, &attributes, OwnedThread.enter, context)
         guard status == 0 else {
-            Unmanaged<Body>.fromOpaque(context).release()
+            unsafe Unmanaged<Body>.fromOpaque(context).release()
             throw ThreadError(name: name, code: status)
         }
         handle = thread
-        pthread_setname_np(thread, String(decoding: name.utf8.prefix(15), as: UTF8.self))
+        unsafe pthread_setname_np(thread, String(decoding: name.utf8.prefix(15), as: UTF8.self))
     }
 
     /// Waits until the body has returned. An owner calls this, or `leave()`, exactly once; a thread with neither leaks its stack.
@@ -45,13 +45,13 @@ public struct OwnedThread: ~Copyable {
     }
 
     private static let enter: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? = { context in
-        guard let context else { return nil }
+        guard let context = unsafe context else { return nil }
         // OpenSSL writes with plain write(2): on a connection that broke it must return EPIPE, not end the process.
         var pipe = sigset_t()
-        sigemptyset(&pipe)
-        sigaddset(&pipe, SIGPIPE)
-        pthread_sigmask(SIG_BLOCK, &pipe, nil)
-        Unmanaged<Body>.fromOpaque(context).takeRetainedValue().run()
+        unsafe sigemptyset(&pipe)
+        unsafe sigaddset(&pipe, SIGPIPE)
+        unsafe pthread_sigmask(SIG_BLOCK, &pipe, nil)
+        unsafe Unmanaged<Body>.fromOpaque(context).takeRetainedValue().run()
         return nil
     }
 }

@@ -39,9 +39,9 @@ public struct Poller {
             let left = max(.zero, deadline - .now).components
             timeout.tv_sec = Int(left.seconds)
             timeout.tv_nsec = Int(left.attoseconds / 1_000_000_000)
-            status = ppoll(&descriptors, nfds_t(descriptors.count), &timeout, nil)
+            status = unsafe ppoll(&descriptors, nfds_t(descriptors.count), &timeout, nil)
         } else {
-            status = ppoll(&descriptors, nfds_t(descriptors.count), nil, nil)
+            status = unsafe ppoll(&descriptors, nfds_t(descriptors.count), nil, nil)
         }
         if status <= 0 {
             for index in descriptors.indices { descriptors[index].revents = 0 }

@@ -26,7 +26,7 @@ public final class WakeUp: Sendable {
     /// ones from a thread that needs one.
     private static func isFree(_ count: Int) -> Bool {
         var limit = rlimit()
-        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return true }
+        guard unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return true }
         var free = 0
         // The lowest number goes first (open(2)): what is in use lies at the front, and the search ends soon after.
         for number in 0..<CInt(clamping: limit.rlim_cur) where free < count {
@@ -47,6 +47,6 @@ public final class WakeUp: Sendable {
     /// Makes the descriptor quiet again. Call it before looking at what the ring was about.
     public func listen() {
         var count: eventfd_t = 0
-        eventfd_read(descriptor, &count)
+        unsafe eventfd_read(descriptor, &count)
     }
 }
