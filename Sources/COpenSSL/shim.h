@@ -54,6 +54,17 @@ static inline X509 *shim_sk_X509_value(const STACK_OF(X509) *stack, int index) {
 static inline void shim_sk_X509_pop_free(STACK_OF(X509) *stack) {
     sk_X509_pop_free(stack, X509_free);
 }
+static inline int shim_sk_ASN1_TYPE_num(const ASN1_SEQUENCE_ANY *sequence) {
+    return sk_ASN1_TYPE_num(sequence);
+}
+// The element as a UTF8String; NULL where it has another type.
+static inline const ASN1_STRING *shim_sk_ASN1_TYPE_get0_UTF8String(const ASN1_SEQUENCE_ANY *sequence, int index) {
+    const ASN1_TYPE *element = sk_ASN1_TYPE_value(sequence, index);
+    return ASN1_TYPE_get(element) == V_ASN1_UTF8STRING ? element->value.utf8string : NULL;
+}
+static inline void shim_sk_ASN1_TYPE_pop_free(ASN1_SEQUENCE_ANY *sequence) {
+    sk_ASN1_TYPE_pop_free(sequence, ASN1_TYPE_free);
+}
 static inline int shim_ERR_GET_REASON(unsigned long code) { return ERR_GET_REASON(code); }
 static inline int shim_ERR_GET_LIB(unsigned long code) { return ERR_GET_LIB(code); }
 static inline unsigned long shim_OPENSSL_VERSION_NUMBER(void) { return OPENSSL_VERSION_NUMBER; }

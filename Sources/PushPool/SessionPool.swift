@@ -9,24 +9,9 @@ public import Threads
 /// session can carry it, and what no session has taken can be withdrawn. The queue has no bound of its own: its one owner
 /// keeps what it has pushed and not got back within `capacity` and a batch.
 public final class SessionPool: Sendable {
-    /// The pool's thread, until somebody has joined it.
-    private final class Joinable: @unchecked Sendable {  // `thread` is touched once, by who turned `isClosed` to true.
-        private var thread: OwnedThread?
-        private let isClosed = Atomic<Bool>(false)
-
-        init(_ thread: consuming OwnedThread) { self.thread = consume thread }
-
-        /// Whether this call was the first.
-        func close(_ order: () -> Void) -> Bool {
-            if isClosed.exchange(true, ordering: .acquiringAndReleasing) { return false }
-            order()
-            thread.take()?.join()
-            return true
-        }
-    }
-
     private let shared: PoolShared
-    private let thread: Joinable
+    private let thread: JoinOnce
+    private let isClosed = Atomic<Bool>(false)
     private let tokens: Locked<(source: ProviderTokenSource?, renewedAt: SessionID)>
 
     /// Begins to dial at once.
@@ -57,7 +42,7 @@ public final class SessionPool: Sendable {
         let shared = PoolShared(deliveries: deliveries, pacer: pacer, resolver: resolver)
         self.shared = shared
         tokens = Locked((configuration.tokens, SessionID(0)))
-        thread = Joinable(
+        thread = JoinOnce(
             try OwnedThread(name: "apns pool") {
                 var loop = PoolLoop(configuration, shared, events: events)
                 loop.run()
@@ -163,8 +148,9 @@ public final class SessionPool: Sendable {
     /// Ends every session and joins their threads. What was on the wire is reported `maybeProcessed(.closedByUs)` before
     /// this returns; what still waited is returned.
     public func close() -> [UInt64] {
-        let shared = shared
-        guard thread.close({ shared.messages.send(.close) }) else { return [] }
+        if isClosed.exchange(true, ordering: .acquiringAndReleasing) { return [] }
+        shared.messages.send(.close)
+        thread.join()
         return shared.queue.withdraw()
     }
 }

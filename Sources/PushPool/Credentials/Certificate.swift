@@ -2,20 +2,20 @@ internal import COpenSSL
 internal import Glibc
 
 /// One `X509`.
-final class Certificate {
+@safe final class Certificate {
     let handle: OpaquePointer
 
     /// Takes over a reference.
-    init(owning handle: OpaquePointer) { self.handle = handle }
+    init(owning handle: OpaquePointer) { unsafe self.handle = unsafe handle }
 
-    deinit { X509_free(handle) }
+    deinit { unsafe X509_free(handle) }
 
     /// Every certificate in a PEM text; at least one.
     static func all(pem: [UInt8]) throws(CredentialError) -> [Certificate] {
-        let found = withMemoryBIO(pem) { bio in
+        let found = unsafe withMemoryBIO(pem) { bio in
             var certificates: [Certificate] = []
-            while let handle = PEM_read_bio_X509(bio, nil, refusePassphrase, nil) {
-                certificates.append(Certificate(owning: handle))
+            while let handle = unsafe PEM_read_bio_X509(bio, nil, refusePassphrase, nil) {
+                unsafe certificates.append(Certificate(owning: handle))
             }
             return certificates
         }
@@ -27,11 +27,11 @@ final class Certificate {
     }
 
     func pem() throws(CredentialError) -> [UInt8] {
-        try writeMemoryBIO("the certificate cannot be written as PEM") { PEM_write_bio_X509($0, handle) }
+        try unsafe writeMemoryBIO("the certificate cannot be written as PEM") { unsafe PEM_write_bio_X509($0, handle) }
     }
 
     var facts: CertificateFacts {
-        CertificateFacts(
+        unsafe CertificateFacts(
             subject: subject, userID: userID, topics: topics, notBefore: seconds(X509_get0_notBefore(handle)),
             notAfter: seconds(X509_get0_notAfter(handle)),
             isForDevelopment: extensionValue("1.2.840.113635.100.6.3.1") != nil,
@@ -41,39 +41,60 @@ final class Certificate {
     private var subject: String {
         let layout = XN_FLAG_SEP_CPLUS_SPC | XN_FLAG_SPC_EQ | XN_FLAG_FN_SN
         let flags = UInt(layout | ASN1_STRFLGS_ESC_CTRL | ASN1_STRFLGS_UTF8_CONVERT)
-        let text = try? writeMemoryBIO("") { bio in
-            X509_NAME_print_ex(bio, X509_get_subject_name(handle), 0, flags) >= 0 ? 1 : 0
+        let text = try? unsafe writeMemoryBIO("") { bio in
+            unsafe X509_NAME_print_ex(bio, X509_get_subject_name(handle), 0, flags) >= 0 ? 1 : 0
         }
         return String(decoding: text ?? [], as: UTF8.self)
     }
 
     private var userID: String? {
-        let name = X509_get_subject_name(handle)
-        let place = X509_NAME_get_index_by_NID(name, NID_userId, -1)
-        guard place >= 0, let value = X509_NAME_ENTRY_get_data(X509_NAME_get_entry(name, place)) else { return nil }
+        let name = unsafe X509_get_subject_name(handle)
+        let place = unsafe X509_NAME_get_index_by_NID(name, NID_userId, -1)
+        guard place >= 0, let value = unsafe X509_NAME_ENTRY_get_data(X509_NAME_get_entry(name, place)) else { return nil }
         var utf8: UnsafeMutablePointer<UInt8>?
-        let count = ASN1_STRING_to_UTF8(&utf8, value)
-        guard count > 0, let utf8 else { return nil }
-        defer { CRYPTO_free(utf8, nil, 0) }
-        return String(decoding: UnsafeBufferPointer(start: utf8, count: Int(count)), as: UTF8.self)
+        let count = unsafe ASN1_STRING_to_UTF8(&utf8, value)
+        guard count > 0, let utf8 = unsafe utf8 else { return nil }
+        defer { unsafe CRYPTO_free(utf8, nil, 0) }
+        return unsafe String(decoding: UnsafeBufferPointer(start: utf8, count: Int(count)), as: UTF8.self)
     }
 
     private var topics: [String] {
-        extensionValue("1.2.840.113635.100.6.3.6").map(CertificateFacts.topics(inExtension:)) ?? []
+        extensionValue("1.2.840.113635.100.6.3.6").map(Certificate.topics(inExtension:)) ?? []
+    }
+
+    /// Returns the topics in the value of extension .6: a SEQUENCE in which a UTF8String with a topic and a SEQUENCE of its
+    /// services take turns (jchambers/pushy, certificate script).
+    static func topics(inExtension value: [UInt8]) -> [String] {
+        defer { ERR_clear_error() }
+        return unsafe value.withUnsafeBufferPointer { bytes in
+            var next = bytes.baseAddress
+            guard let elements = unsafe d2i_ASN1_SEQUENCE_ANY(nil, &next, bytes.count) else { return [] }
+            defer { unsafe shim_sk_ASN1_TYPE_pop_free(elements) }
+            var topics: [String] = []
+            for place in unsafe 0..<max(0, shim_sk_ASN1_TYPE_num(elements)) {
+                guard let topic = unsafe shim_sk_ASN1_TYPE_get0_UTF8String(elements, place) else { continue }
+                unsafe topics.append(String(decoding: Certificate.bytes(of: topic), as: UTF8.self))
+            }
+            return topics
+        }
+    }
+
+    private static func bytes(of string: UnsafePointer<ASN1_STRING>) -> [UInt8] {
+        unsafe Array(UnsafeBufferPointer(start: ASN1_STRING_get0_data(string), count: Int(ASN1_STRING_length(string))))
     }
 
     private func extensionValue(_ identifier: String) -> [UInt8]? {
-        let object = OBJ_txt2obj(identifier, 1)
-        defer { ASN1_OBJECT_free(object) }
-        let place = X509_get_ext_by_OBJ(handle, object, -1)
-        guard place >= 0, let data = X509_EXTENSION_get_data(X509_get_ext(handle, place)) else { return nil }
-        return Array(UnsafeBufferPointer(start: ASN1_STRING_get0_data(data), count: Int(ASN1_STRING_length(data))))
+        let object = unsafe OBJ_txt2obj(identifier, 1)
+        defer { unsafe ASN1_OBJECT_free(object) }
+        let place = unsafe X509_get_ext_by_OBJ(handle, object, -1)
+        guard place >= 0, let data = unsafe X509_EXTENSION_get_data(X509_get_ext(handle, place)) else { return nil }
+        return unsafe Certificate.bytes(of: data)
     }
 
     private func seconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int64 {
-        var parts = tm()
-        guard ASN1_TIME_to_tm(time, &parts) == 1 else { return 0 }
-        return Int64(timegm(&parts))
+        var parts = unsafe tm()
+        guard unsafe ASN1_TIME_to_tm(time, &parts) == 1 else { return 0 }
+        return unsafe Int64(timegm(&parts))
     }
 }
 
@@ -83,24 +104,24 @@ private let refusePassphrase: @convention(c) (UnsafeMutablePointer<CChar>?, CInt
 
 /// Lets C read `bytes` as a file.
 func withMemoryBIO<Result>(_ bytes: [UInt8], _ body: (OpaquePointer?) -> Result) -> Result {
-    bytes.withUnsafeBytes { raw in
-        let bio = BIO_new_mem_buf(raw.baseAddress, CInt(clamping: raw.count))
-        defer { BIO_free(bio) }
-        return body(bio)
+    unsafe bytes.withUnsafeBytes { raw in
+        let bio = unsafe BIO_new_mem_buf(raw.baseAddress, CInt(clamping: raw.count))
+        defer { unsafe BIO_free(bio) }
+        return unsafe body(bio)
     }
 }
 
 /// What C writes to a file, as bytes. `body` returns 1 when it worked.
 func writeMemoryBIO(_ fault: String, _ body: (OpaquePointer?) -> CInt) throws(CredentialError) -> [UInt8] {
-    let bio = BIO_new(BIO_s_mem())
-    defer { BIO_free(bio) }
+    let bio = unsafe BIO_new(BIO_s_mem())
+    defer { unsafe BIO_free(bio) }
     ERR_clear_error()
-    guard body(bio) == 1 else {
+    guard unsafe body(bio) == 1 else {
         ERR_clear_error()
         throw CredentialError(fault)
     }
     var start: UnsafeMutablePointer<CChar>?
-    let count = shim_BIO_get_mem_data(bio, &start)
-    guard count > 0, let start else { return [] }
-    return Array(UnsafeRawBufferPointer(start: start, count: Int(count)))
+    let count = unsafe shim_BIO_get_mem_data(bio, &start)
+    guard count > 0, let start = unsafe start else { return [] }
+    return unsafe Array(UnsafeRawBufferPointer(start: start, count: Int(count)))
 }

@@ -30,26 +30,26 @@ enum PKCS12File {
     /// Tries as OpenSSL 3 comes, then with its legacy provider, in a library context that lives for this call alone:
     /// RC2-40, which the Keychain writes, is nowhere else (openssl/openssl#19871).
     private static func read(_ bytes: [UInt8], password: String) throws(CredentialError) -> Part {
-        switch parse(bytes, password, in: nil) {
+        switch unsafe parse(bytes, password, in: nil) {
         case .part(let part): return part
         case .notPKCS12:
             throw CredentialError("this is no PKCS#12 file, or it is damaged; a .p12 file as the Keychain exports it is wanted")
         case .wrongPassword: throw CredentialError("the PKCS#12 file's password is wrong", in: .password)
         case .unsupported: break
         }
-        guard let context = OSSL_LIB_CTX_new() else { throw CredentialError("no memory") }
-        defer { OSSL_LIB_CTX_free(context) }
-        let legacy = OSSL_PROVIDER_load(context, "legacy")
-        defer { if let legacy { OSSL_PROVIDER_unload(legacy) } }
-        let usual = OSSL_PROVIDER_load(context, "default")
-        defer { if let usual { OSSL_PROVIDER_unload(usual) } }
+        guard let context = unsafe OSSL_LIB_CTX_new() else { throw CredentialError("no memory") }
+        defer { unsafe OSSL_LIB_CTX_free(context) }
+        let legacy = unsafe OSSL_PROVIDER_load(context, "legacy")
+        defer { if let legacy = unsafe legacy { unsafe OSSL_PROVIDER_unload(legacy) } }
+        let usual = unsafe OSSL_PROVIDER_load(context, "default")
+        defer { if let usual = unsafe usual { unsafe OSSL_PROVIDER_unload(usual) } }
         ERR_clear_error()
-        guard legacy != nil, usual != nil else {
+        guard unsafe legacy != nil, unsafe usual != nil else {
             throw CredentialError(
                 "the PKCS#12 file is encrypted in an old way (RC2-40) and OpenSSL's legacy provider is not installed; "
                     + "export it anew, or as PEM with `openssl pkcs12 -legacy`")
         }
-        switch parse(bytes, password, in: context) {
+        switch unsafe parse(bytes, password, in: context) {
         case .part(let part): return part
         case .wrongPassword: throw CredentialError("the PKCS#12 file's password is wrong", in: .password)
         case .notPKCS12, .unsupported:
@@ -67,29 +67,31 @@ enum PKCS12File {
     private static func parse(_ bytes: [UInt8], _ password: String, in context: OpaquePointer?) -> Answer {
         ERR_clear_error()
         defer { ERR_clear_error() }
-        var file = PKCS12_init_ex(NID_pkcs7_data, context, nil)
-        guard file != nil, withMemoryBIO(bytes, { d2i_PKCS12_bio($0, &file) }) != nil else { return .notPKCS12 }
-        defer { PKCS12_free(file) }
+        var file = unsafe PKCS12_init_ex(NID_pkcs7_data, context, nil)
+        guard unsafe file != nil, unsafe withMemoryBIO(bytes, { unsafe d2i_PKCS12_bio($0, &file) }) != nil else {
+            return .notPKCS12
+        }
+        defer { unsafe PKCS12_free(file) }
         // PKCS12_parse asks for the MAC first: its failure is the password's; what comes after is the ciphers'.
-        let hasNoPassword = password.isEmpty && PKCS12_verify_mac(file, nil, 0) == 1
-        if !hasNoPassword && PKCS12_verify_mac(file, password, CInt(clamping: password.utf8.count)) != 1 {
+        let hasNoPassword = unsafe password.isEmpty && PKCS12_verify_mac(file, nil, 0) == 1
+        if unsafe !hasNoPassword && PKCS12_verify_mac(file, password, CInt(clamping: password.utf8.count)) != 1 {
             return isUnsupported() ? .unsupported : .wrongPassword
         }
         ERR_clear_error()
         var key: OpaquePointer?
         var certificate: OpaquePointer?
         var others: OpaquePointer?
-        guard PKCS12_parse(file, hasNoPassword ? nil : password, &key, &certificate, &others) == 1 else {
+        guard unsafe PKCS12_parse(file, hasNoPassword ? nil : password, &key, &certificate, &others) == 1 else {
             return .unsupported
         }
-        let chain = (0..<max(0, shim_sk_X509_num(others))).compactMap { place -> Certificate? in
-            guard let other = shim_sk_X509_value(others, place) else { return nil }
-            X509_up_ref(other)
-            return Certificate(owning: other)
+        let chain = unsafe (0..<max(0, shim_sk_X509_num(others))).compactMap { place -> Certificate? in
+            guard let other = unsafe shim_sk_X509_value(others, place) else { return nil }
+            unsafe X509_up_ref(other)
+            return unsafe Certificate(owning: other)
         }
-        shim_sk_X509_pop_free(others)
-        let own = certificate.map(Certificate.init(owning:))
-        let pair = key.map(PrivateKey.init(owning:))
+        unsafe shim_sk_X509_pop_free(others)
+        let own = unsafe certificate.map(Certificate.init(owning:))
+        let pair = unsafe key.map(PrivateKey.init(owning:))
         // Objects of a context must not outlive it: through PEM they come back as everybody's.
         let copies = ([own].compactMap(\.self) + chain).compactMap(inDefaultContext)
         guard let own, let pair else { return .part(Part(certificates: copies, key: nil)) }

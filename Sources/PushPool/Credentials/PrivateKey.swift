@@ -1,24 +1,24 @@
 internal import COpenSSL
 
 /// One `EVP_PKEY`. Immutable, and OpenSSL counts references to it with atomics.
-final class PrivateKey: @unchecked Sendable {  // Nothing is written to `handle` after init; signing only reads it.
+@safe final class PrivateKey: @unchecked Sendable {  // Nothing is written to `handle` after init; signing only reads it.
     let handle: OpaquePointer
 
     /// Takes over a reference.
-    init(owning handle: OpaquePointer) { self.handle = handle }
+    init(owning handle: OpaquePointer) { unsafe self.handle = unsafe handle }
 
-    deinit { EVP_PKEY_free(handle) }
+    deinit { unsafe EVP_PKEY_free(handle) }
 
     /// - Parameter passphrase: `nil` refuses an encrypted key with a sentence that says so.
     init(pem: [UInt8], passphrase: String?) throws(CredentialError) {
         let question = Question(passphrase.map { Array($0.utf8) })
         ERR_clear_error()
-        let handle = withMemoryBIO(pem) { bio in
-            PEM_read_bio_PrivateKey(bio, nil, Question.answer, Unmanaged.passUnretained(question).toOpaque())
+        let handle = unsafe withMemoryBIO(pem) { bio in
+            unsafe PEM_read_bio_PrivateKey(bio, nil, Question.answer, Unmanaged.passUnretained(question).toOpaque())
         }
         ERR_clear_error()
-        if let handle {
-            self.handle = handle
+        if let handle = unsafe handle {
+            unsafe self.handle = unsafe handle
         } else if question.wasAsked {
             throw CredentialError(
                 passphrase == nil
@@ -32,13 +32,13 @@ final class PrivateKey: @unchecked Sendable {  // Nothing is written to `handle`
 
     func belongs(to certificate: Certificate) -> Bool {
         defer { ERR_clear_error() }
-        return X509_check_private_key(certificate.handle, handle) == 1
+        return unsafe X509_check_private_key(certificate.handle, handle) == 1
     }
 
     /// PKCS#8 PEM, not encrypted: for this process's memory only.
     func pem() throws(CredentialError) -> [UInt8] {
-        try writeMemoryBIO("the private key cannot be written as PEM") {
-            PEM_write_bio_PKCS8PrivateKey($0, handle, nil, nil, 0, nil, nil)
+        try unsafe writeMemoryBIO("the private key cannot be written as PEM") {
+            unsafe PEM_write_bio_PKCS8PrivateKey($0, handle, nil, nil, 0, nil, nil)
         }
     }
 
@@ -51,11 +51,11 @@ final class PrivateKey: @unchecked Sendable {  // Nothing is written to `handle`
 
         static let answer: @convention(c) (UnsafeMutablePointer<CChar>?, CInt, CInt, UnsafeMutableRawPointer?) -> CInt = {
             buffer, room, _, context in
-            guard let context, let buffer else { return -1 }
-            let question = Unmanaged<Question>.fromOpaque(context).takeUnretainedValue()
+            guard let context = unsafe context, let buffer = unsafe buffer else { return -1 }
+            let question = unsafe Unmanaged<Question>.fromOpaque(context).takeUnretainedValue()
             question.wasAsked = true
             guard let passphrase = question.passphrase, passphrase.count <= Int(room) else { return -1 }
-            for (place, byte) in passphrase.enumerated() { buffer[place] = CChar(bitPattern: byte) }
+            for (place, byte) in passphrase.enumerated() { unsafe buffer[place] = CChar(bitPattern: byte) }
             return CInt(passphrase.count)
         }
     }

@@ -1,4 +1,5 @@
 import Clocks
+internal import JSONBytes
 
 /// A provider token: a JWT that says which team we are ("Establishing a token-based connection to APNs").
 struct ProviderToken: Sendable, Equatable {
@@ -23,7 +24,7 @@ struct ProviderToken: Sendable, Equatable {
         let signed = ProviderToken.signedPart(keyID: keyID, teamID: teamID, issuedAt: issuedAt)
         guard let signature = sign(signed) else { return nil }
         self.init(
-            bytes: signed + [UInt8(ascii: ".")] + ProviderToken.base64URL(signature), issuedAt: issuedAt,
+            bytes: signed + [UInt8(ascii: ".")] + Base64.encode(signature, as: .url), issuedAt: issuedAt,
             generation: generation, mintedAt: mintedAt)
     }
 
@@ -37,43 +38,9 @@ struct ProviderToken: Sendable, Equatable {
 
     /// `header.claims`: what the signature is about.
     static func signedPart(keyID: String, teamID: String, issuedAt: Int64) -> [UInt8] {
-        let header = base64URL(Array(#"{"alg":"ES256","kid":"\#(keyID)"}"#.utf8))
-        let claims = base64URL(Array(#"{"iss":"\#(teamID)","iat":\#(issuedAt)}"#.utf8))
+        let header = Base64.encode(Array(#"{"alg":"ES256","kid":"\#(keyID)"}"#.utf8), as: .url)
+        let claims = Base64.encode(Array(#"{"iss":"\#(teamID)","iat":\#(issuedAt)}"#.utf8), as: .url)
         return header + [UInt8(ascii: ".")] + claims
-    }
-
-    private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
-
-    /// base64url without padding (RFC 7515, 2).
-    static func base64URL(_ bytes: [UInt8]) -> [UInt8] {
-        var text: [UInt8] = []
-        text.reserveCapacity((bytes.count * 4 + 2) / 3)
-        for start in stride(from: 0, to: bytes.count, by: 3) {
-            let group = bytes[start..<min(start + 3, bytes.count)]
-            var bits = group.reduce(0) { $0 << 8 | Int($1) } << (8 * (3 - group.count))
-            bits &= 0xFF_FFFF
-            for place in 0...group.count { text.append(alphabet[bits >> (18 - 6 * place) & 63]) }
-        }
-        return text
-    }
-}
-
-extension ProviderToken {
-    /// The bytes behind base64url, `nil` where it is none.
-    static func decodeBase64URL(_ text: some Sequence<UInt8>) -> [UInt8]? {
-        var bytes: [UInt8] = []
-        var bits = 0
-        var count = 0
-        for character in text {
-            guard let value = alphabet.firstIndex(of: character) else { return nil }
-            bits = (bits << 6 | value) & 0xFFFF
-            count += 6
-            if count >= 8 {
-                count -= 8
-                bytes.append(UInt8(bits >> count & 0xFF))
-            }
-        }
-        return bytes
     }
 }
 

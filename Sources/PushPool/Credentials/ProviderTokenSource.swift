@@ -1,5 +1,6 @@
 import Clocks
 internal import Glibc
+internal import JSONBytes
 internal import Threads
 
 /// The one provider token of a team and key, for all sessions of all pools, and by way of a file for all processes. Any thread.
@@ -126,7 +127,7 @@ final class ProviderTokenSource: Sendable {
                 }
                 guard .now < deadline else { throw file.isHeld }
                 var pause = timespec(tv_sec: 0, tv_nsec: 5_000_000)
-                nanosleep(&pause, nil)
+                unsafe nanosleep(&pause, nil)
             }
         } catch {
             complain(&state, error.description)
@@ -191,7 +192,7 @@ extension SigningKey {
     func hasSigned(_ saved: SavedToken) -> Bool {
         let signed = ProviderToken.signedPart(keyID: keyID, teamID: teamID, issuedAt: saved.issuedAt)
         guard saved.bytes.count > signed.count + 1, saved.bytes.starts(with: signed + [UInt8(ascii: ".")]),
-            let signature = ProviderToken.decodeBase64URL(saved.bytes[(signed.count + 1)...])
+            let signature = Base64.decode(saved.bytes[(signed.count + 1)...], as: .url)
         else { return false }
         return verify(signature, of: signed)
     }

@@ -47,14 +47,14 @@ struct SigningKey: Sendable {
         defer { ERR_clear_error() }
         var name = [CChar](repeating: 0, count: 80)
         var length = 0
-        guard EVP_PKEY_get_group_name(key.handle, &name, name.count, &length) == 1 else { return nil }
+        guard unsafe EVP_PKEY_get_group_name(key.handle, &name, name.count, &length) == 1 else { return nil }
         guard ["prime256v1", "P-256"].contains(text(name)) else { return nil }
         var der: UnsafeMutablePointer<UInt8>?
-        let count = i2d_PUBKEY(key.handle, &der)
-        guard count > 0, let der else { return nil }
-        defer { CRYPTO_free(der, nil, 0) }
+        let count = unsafe i2d_PUBKEY(key.handle, &der)
+        guard count > 0, let der = unsafe der else { return nil }
+        defer { unsafe CRYPTO_free(der, nil, 0) }
         var digest = [UInt8](repeating: 0, count: 32)
-        guard EVP_Digest(der, Int(count), &digest, nil, EVP_sha256(), nil) == 1 else { return nil }
+        guard unsafe EVP_Digest(der, Int(count), &digest, nil, EVP_sha256(), nil) == 1 else { return nil }
         return digest
     }
 
@@ -66,20 +66,20 @@ struct SigningKey: Sendable {
     func sign(_ message: [UInt8]) -> [UInt8]? {
         ERR_clear_error()
         defer { ERR_clear_error() }
-        let context = EVP_MD_CTX_new()
-        defer { EVP_MD_CTX_free(context) }
-        guard EVP_DigestSignInit(context, nil, EVP_sha256(), nil, key.handle) == 1 else { return nil }
+        let context = unsafe EVP_MD_CTX_new()
+        defer { unsafe EVP_MD_CTX_free(context) }
+        guard unsafe EVP_DigestSignInit(context, nil, EVP_sha256(), nil, key.handle) == 1 else { return nil }
         var der = [UInt8](repeating: 0, count: 128)
         var count = der.count
-        guard EVP_DigestSign(context, &der, &count, message, message.count) == 1 else { return nil }
-        return der.withUnsafeBufferPointer { bytes in
+        guard unsafe EVP_DigestSign(context, &der, &count, message, message.count) == 1 else { return nil }
+        return unsafe der.withUnsafeBufferPointer { bytes in
             var next = bytes.baseAddress
-            guard let signature = d2i_ECDSA_SIG(nil, &next, count) else { return nil }
-            defer { ECDSA_SIG_free(signature) }
+            guard let signature = unsafe d2i_ECDSA_SIG(nil, &next, count) else { return nil }
+            defer { unsafe ECDSA_SIG_free(signature) }
             var joined = [UInt8](repeating: 0, count: 64)
-            let isWritten = joined.withUnsafeMutableBufferPointer { joined in
+            let isWritten = unsafe joined.withUnsafeMutableBufferPointer { joined in
                 guard let base = joined.baseAddress else { return false }
-                return BN_bn2binpad(ECDSA_SIG_get0_r(signature), base, 32) == 32
+                return unsafe BN_bn2binpad(ECDSA_SIG_get0_r(signature), base, 32) == 32
                     && BN_bn2binpad(ECDSA_SIG_get0_s(signature), base + 32, 32) == 32
             }
             return isWritten ? joined : nil
@@ -91,18 +91,18 @@ struct SigningKey: Sendable {
         guard signature.count == 64 else { return false }
         ERR_clear_error()
         defer { ERR_clear_error() }
-        let parsed = ECDSA_SIG_new()
-        defer { ECDSA_SIG_free(parsed) }
-        let r = BN_bin2bn(Array(signature[..<32]), 32, nil)
-        let s = BN_bin2bn(Array(signature[32...]), 32, nil)
-        guard ECDSA_SIG_set0(parsed, r, s) == 1 else { return false }
+        let parsed = unsafe ECDSA_SIG_new()
+        defer { unsafe ECDSA_SIG_free(parsed) }
+        let r = unsafe BN_bin2bn(Array(signature[..<32]), 32, nil)
+        let s = unsafe BN_bin2bn(Array(signature[32...]), 32, nil)
+        guard unsafe ECDSA_SIG_set0(parsed, r, s) == 1 else { return false }
         var der: UnsafeMutablePointer<UInt8>?
-        let count = i2d_ECDSA_SIG(parsed, &der)
-        guard count > 0, let der else { return false }
-        defer { CRYPTO_free(der, nil, 0) }
-        let context = EVP_MD_CTX_new()
-        defer { EVP_MD_CTX_free(context) }
-        guard EVP_DigestVerifyInit(context, nil, EVP_sha256(), nil, key.handle) == 1 else { return false }
-        return EVP_DigestVerify(context, der, Int(count), message, message.count) == 1
+        let count = unsafe i2d_ECDSA_SIG(parsed, &der)
+        guard count > 0, let der = unsafe der else { return false }
+        defer { unsafe CRYPTO_free(der, nil, 0) }
+        let context = unsafe EVP_MD_CTX_new()
+        defer { unsafe EVP_MD_CTX_free(context) }
+        guard unsafe EVP_DigestVerifyInit(context, nil, EVP_sha256(), nil, key.handle) == 1 else { return false }
+        return unsafe EVP_DigestVerify(context, der, Int(count), message, message.count) == 1
     }
 }

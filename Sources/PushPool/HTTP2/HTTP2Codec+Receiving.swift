@@ -3,7 +3,7 @@ extension HTTP2Codec {
     /// Takes in bytes from the peer; what they meant comes with `takeEvents`.
     mutating func receive(_ bytes: Span<UInt8>) {
         if failure != nil { return }
-        do throws(HTTP2ProtocolError) {
+        do throws(HTTP2Error) {
             var place = 0
             while let frame = try reader.next(in: bytes, from: &place) {
                 if frame.isHeld {
@@ -21,11 +21,11 @@ extension HTTP2Codec {
         }
     }
 
-    private mutating func handle(_ header: FrameHeader, _ payload: Span<UInt8>) throws(HTTP2ProtocolError) {
+    private mutating func handle(_ header: FrameHeader, _ payload: Span<UInt8>) throws(HTTP2Error) {
         switch header.type {
         case .data: try dataCame(header, payload)
         case .headers:
-            if let slot = try slot(of: header.stream) { streams[slot].answer.beginBlock() }
+            if let slot = try slot(of: header.stream) { streams[slot].response.beginBlock() }
             block = (header.stream, header.flags.contains(.endStream))
             try blockCame(header, payload)
         case .continuation: try blockCame(header, payload)
@@ -41,30 +41,30 @@ extension HTTP2Codec {
     }
 
     /// The slot of a stream, `nil` when it is closed. Only what we have opened can be closed: all else is idle.
-    private func slot(of stream: StreamID) throws(HTTP2ProtocolError) -> Int? {
-        guard stream & 1 == 1 && stream <= lastOpened else {
-            throw HTTP2ProtocolError(.protocolError, "a frame on stream \(stream), which is idle")
+    private func slot(of stream: StreamID) throws(HTTP2Error) -> Int? {
+        guard stream.isOpenedByClient && stream <= lastOpened else {
+            throw HTTP2Error(.protocolError, "a frame on stream \(stream), which is idle")
         }
         return streams.slot(of: stream)
     }
 
     // MARK: Answers
 
-    private mutating func blockCame(_ header: FrameHeader, _ fragment: Span<UInt8>) throws(HTTP2ProtocolError) {
+    private mutating func blockCame(_ header: FrameHeader, _ fragment: Span<UInt8>) throws(HTTP2Error) {
         let isLast = header.flags.contains(.endHeaders)
         guard let slot = streams.slot(of: block.stream) else {
             // A closed stream: the block still counts for the table.
-            var nobody = Answer(collectsAPNSID: false)
+            var nobody = IncomingResponse(collectsAPNSID: false)
             return try inflater.inflate(fragment, isLast: isLast, into: &nobody)
         }
-        try inflater.inflate(fragment, isLast: isLast, into: &streams[slot].answer)
+        try inflater.inflate(fragment, isLast: isLast, into: &streams[slot].response)
         if isLast && block.endsStream { answerEnded(slot) }
     }
 
-    private mutating func dataCame(_ header: FrameHeader, _ payload: Span<UInt8>) throws(HTTP2ProtocolError) {
+    private mutating func dataCame(_ header: FrameHeader, _ payload: Span<UInt8>) throws(HTTP2Error) {
         if let increment = receiveWindow.take(header.length) { out.windowUpdate(0, by: increment) }
         guard let slot = try slot(of: header.stream) else { return }
-        streams[slot].answer.append(payload)
+        streams[slot].response.append(payload)
         if header.flags.contains(.endStream) { return answerEnded(slot) }
         if let increment = streams[slot].window.take(header.length) { out.windowUpdate(header.stream, by: increment) }
     }
@@ -81,10 +81,10 @@ extension HTTP2Codec {
 
     private mutating func closeAnswered(_ slot: Int) {
         let stream = streams[slot].stream
-        switch streams[slot].answer.status {
-        case 200: events.append(.delivered(slot: slot, stream: stream, apnsID: streams[slot].answer.apnsID))
+        switch streams[slot].response.status {
+        case 200: events.append(.delivered(slot: slot, stream: stream, apnsID: streams[slot].response.apnsID))
         case 201...:
-            let answer = streams[slot].answer
+            let answer = streams[slot].response
             let response = Response(
                 status: answer.status, apnsID: answer.apnsID, retryAfter: answer.retryAfter, body: answer.body)
             events.append(.rejected(slot: slot, stream: stream, response))
@@ -96,7 +96,7 @@ extension HTTP2Codec {
 
     // MARK: The connection's frames
 
-    private mutating func settingsCame(_ header: FrameHeader, _ payload: Span<UInt8>) throws(HTTP2ProtocolError) {
+    private mutating func settingsCame(_ header: FrameHeader, _ payload: Span<UInt8>) throws(HTTP2Error) {
         if header.flags.contains(.ack) { return }
         if !hasSettings { peerLimit = Int(UInt32.max) }
         hasSettings = true
@@ -110,22 +110,22 @@ extension HTTP2Codec {
         giveBackWhatExceedsLimit()
     }
 
-    private mutating func apply(_ parameter: SettingsParameter, _ value: UInt32) throws(HTTP2ProtocolError) {
+    private mutating func apply(_ parameter: SettingsParameter, _ value: UInt32) throws(HTTP2Error) {
         switch parameter {
         case .headerTableSize: encoder.setTableLimit(Int(value))
         case .enablePush:
-            guard value == 0 else { throw HTTP2ProtocolError(.protocolError, "a server that enables push") }
+            guard value == 0 else { throw HTTP2Error(.protocolError, "a server that enables push") }
         case .maxConcurrentStreams: peerLimit = Int(value)
         case .initialWindowSize:
             let most = max(0, streams.indices.map { streams[$0].credit }.max() ?? 0)
             guard Int(value) + most <= FlowWindow.most else {
-                throw HTTP2ProtocolError(.flowControlError, "INITIAL_WINDOW_SIZE \(value)")
+                throw HTTP2Error(.flowControlError, "INITIAL_WINDOW_SIZE \(value)")
             }
             initialWindow = Int(value)
         case .maxFrameSize:
             // We stay at the least that is allowed, whatever it is.
             guard (16_384...16_777_215).contains(value) else {
-                throw HTTP2ProtocolError(.protocolError, "MAX_FRAME_SIZE \(value)")
+                throw HTTP2Error(.protocolError, "MAX_FRAME_SIZE \(value)")
             }
         }
     }
@@ -138,7 +138,7 @@ extension HTTP2Codec {
         }
     }
 
-    private mutating func pingCame(_ header: FrameHeader, _ payload: Span<UInt8>) throws(HTTP2ProtocolError) {
+    private mutating func pingCame(_ header: FrameHeader, _ payload: Span<UInt8>) throws(HTTP2Error) {
         let number = UInt64(payload.number(at: 0)) << 32 | UInt64(payload.number(at: 4))
         if header.flags.contains(.ack) { return events.append(.pingAnswered(number)) }
         try acknowledge()
@@ -146,17 +146,17 @@ extension HTTP2Codec {
     }
 
     /// One more ACK for the peer. One that asks for them without reading them would fill our memory.
-    private mutating func acknowledge() throws(HTTP2ProtocolError) {
+    private mutating func acknowledge() throws(HTTP2Error) {
         acknowledgements = out.count == 0 ? 1 : acknowledgements + 1
         guard acknowledgements <= Self.mostAcknowledgements else {
-            throw HTTP2ProtocolError(.enhanceYourCalm, "\(acknowledgements) PINGs and SETTINGS at once")
+            throw HTTP2Error(.enhanceYourCalm, "\(acknowledgements) PINGs and SETTINGS at once")
         }
     }
 
     /// The peer took no action on streams above `last`, nor will it on any that come (RFC 9113, 6.8). It may say so twice,
     /// with a lower id the second time.
     private mutating func goAwayCame(_ payload: Span<UInt8>) {
-        let last = StreamID(payload.number(at: 0) & 0x7FFF_FFFF)
+        let last = StreamID(field: payload.number(at: 0))
         let debugData = (8..<min(payload.count, 8 + ResponseBody.mostBytes)).map { payload[$0] }
         events.append(.goAway(last: last, code: payload.number(at: 4), debugData: debugData))
         isClosing = true
@@ -168,11 +168,11 @@ extension HTTP2Codec {
     }
 
     /// - Parameter stream: 0 for the connection.
-    private mutating func windowUpdateCame(_ stream: StreamID, _ increment: Int) throws(HTTP2ProtocolError) {
+    private mutating func windowUpdateCame(_ stream: StreamID, _ increment: Int) throws(HTTP2Error) {
         if stream == 0 {
-            guard increment > 0 else { throw HTTP2ProtocolError(.protocolError, "WINDOW_UPDATE by 0") }
+            guard increment > 0 else { throw HTTP2Error(.protocolError, "WINDOW_UPDATE by 0") }
             guard sendWindow.grow(by: increment) else {
-                throw HTTP2ProtocolError(.flowControlError, "a window beyond \(FlowWindow.most)")
+                throw HTTP2Error(.flowControlError, "a window beyond \(FlowWindow.most)")
             }
             return
         }

@@ -31,7 +31,7 @@ struct HTTP2Codec: ~Copyable {
     /// No more requests: GOAWAY came, or was said.
     var isClosing = false
     /// What the peer broke.
-    var failure: HTTP2ProtocolError?
+    var failure: HTTP2Error?
     /// The stream whose header block is being read, and whether that ends it.
     var block: (stream: StreamID, endsStream: Bool) = (0, false)
     /// ACKs since the output was last empty.
@@ -48,8 +48,8 @@ struct HTTP2Codec: ~Copyable {
     ///   - authority: `host`, or `host:port` where the port is not 443.
     ///   - slots: how many requests may be open at a time.
     ///   - collectsAPNSIDs: whether `delivered` carries an id.
-    init(authority: String, slots: Int, collectsAPNSIDs: Bool) throws(HTTP2Error) {
-        inflater = try HeaderInflater()
+    init(authority: String, slots: Int, collectsAPNSIDs: Bool) {
+        inflater = HeaderInflater()
         encoder = HPACKEncoder(authority: authority)
         streams = StreamTable(capacity: slots, collectsAPNSIDs: collectsAPNSIDs)
         out.append(OutBuffer.preface)

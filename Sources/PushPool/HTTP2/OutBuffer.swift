@@ -1,5 +1,5 @@
 /// Bytes on their way to the socket, counted from the connection's first.
-struct OutBuffer: ~Copyable {
+@safe struct OutBuffer: ~Copyable {
     private var storage: UnsafeMutableRawPointer
     private var capacity: Int
     private var head = 0
@@ -10,10 +10,10 @@ struct OutBuffer: ~Copyable {
 
     init(capacity: Int = 32 << 10) {
         self.capacity = capacity
-        storage = .allocate(byteCount: capacity, alignment: 16)
+        unsafe storage = .allocate(byteCount: capacity, alignment: 16)
     }
 
-    deinit { storage.deallocate() }
+    deinit { unsafe storage.deallocate() }
 
     var count: Int { tail - head }
 
@@ -25,7 +25,7 @@ struct OutBuffer: ~Copyable {
     @inline(__always)
     mutating func append(_ byte: UInt8) {
         if tail == capacity { makeRoom(for: 1) }
-        storage.storeBytes(of: byte, toByteOffset: tail, as: UInt8.self)
+        unsafe storage.storeBytes(of: byte, toByteOffset: tail, as: UInt8.self)
         tail += 1
     }
 
@@ -33,16 +33,16 @@ struct OutBuffer: ~Copyable {
     @inline(__always)
     mutating func append(_ number: UInt32) {
         if tail + 4 > capacity { makeRoom(for: 4) }
-        storage.storeBytes(of: number.bigEndian, toByteOffset: tail, as: UInt32.self)
+        unsafe storage.storeBytes(of: number.bigEndian, toByteOffset: tail, as: UInt32.self)
         tail += 4
     }
 
     @inline(__always)
     mutating func append(_ bytes: Span<UInt8>) {
         if tail + bytes.count > capacity { makeRoom(for: bytes.count) }
-        let target = storage + tail
-        bytes.withUnsafeBytes { source in
-            if let base = source.baseAddress { target.copyMemory(from: base, byteCount: source.count) }
+        let target = unsafe storage + tail
+        unsafe bytes.withUnsafeBytes { source in
+            if let base = source.baseAddress { unsafe target.copyMemory(from: base, byteCount: source.count) }
         }
         tail += bytes.count
     }
@@ -53,18 +53,18 @@ struct OutBuffer: ~Copyable {
     @inline(__always)
     mutating func append(_ text: StaticString) {
         if tail + text.utf8CodeUnitCount > capacity { makeRoom(for: text.utf8CodeUnitCount) }
-        (storage + tail).copyMemory(from: text.utf8Start, byteCount: text.utf8CodeUnitCount)
+        unsafe (storage + tail).copyMemory(from: text.utf8Start, byteCount: text.utf8CodeUnitCount)
         tail += text.utf8CodeUnitCount
     }
 
     /// Sets one byte again that is still here.
     mutating func set(_ byte: UInt8, at place: UInt64) {
-        storage.storeBytes(of: byte, toByteOffset: offset(place), as: UInt8.self)
+        unsafe storage.storeBytes(of: byte, toByteOffset: offset(place), as: UInt8.self)
     }
 
     /// A copy of what has been appended since this place.
     func bytes(since place: UInt64) -> [UInt8] {
-        Array(UnsafeRawBufferPointer(start: storage + offset(place), count: tail - offset(place)))
+        unsafe Array(UnsafeRawBufferPointer(start: storage + offset(place), count: tail - offset(place)))
     }
 
     /// Takes back what has been appended since this place.
@@ -79,7 +79,7 @@ struct OutBuffer: ~Copyable {
 
     /// The oldest bytes, at most `most` of them, for the time of `body`.
     func withFirst<Result>(_ most: Int, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
-        body(UnsafeRawBufferPointer(start: storage + head, count: min(most, count)))
+        unsafe body(UnsafeRawBufferPointer(start: storage + head, count: min(most, count)))
     }
 
     /// The oldest `count` bytes have gone.
@@ -98,13 +98,13 @@ struct OutBuffer: ~Copyable {
         // A little that waits in a large buffer is moved to its start; else the buffer doubles, so that bytes that wait
         // long are not moved again and again.
         if used + more <= capacity / 2 {
-            storage.copyMemory(from: storage + head, byteCount: used)
+            unsafe storage.copyMemory(from: storage + head, byteCount: used)
         } else {
             while used + more > capacity / 2 { capacity *= 2 }
             let larger = UnsafeMutableRawPointer.allocate(byteCount: capacity, alignment: 16)
-            larger.copyMemory(from: storage + head, byteCount: used)
-            storage.deallocate()
-            storage = larger
+            unsafe larger.copyMemory(from: storage + head, byteCount: used)
+            unsafe storage.deallocate()
+            unsafe storage = unsafe larger
         }
         head = 0
         tail = used

@@ -9,7 +9,7 @@ struct StreamSlot {
     /// What of its body waits for a window.
     var unsent: UnsentBody?
     var window = ReceiveWindow(size: FlowWindow.initial)
-    var answer: Answer
+    var response: IncomingResponse
 
     /// Whether its HEADERS have gone into the connection's output, from which nothing is taken back.
     var isSent: Bool { headersAt != .max }

@@ -38,7 +38,7 @@ struct StreamTable {
     /// Puts a stream into a free slot.
     mutating func begin(_ stream: StreamID, at slot: Int) {
         precondition(slot < capacity, "slot \(slot) of \(capacity)")
-        while slots.count <= slot { slots.append(StreamSlot(answer: Answer(collectsAPNSID: collectsAPNSIDs))) }
+        while slots.count <= slot { slots.append(StreamSlot(response: IncomingResponse(collectsAPNSID: collectsAPNSIDs))) }
         precondition(slots[slot].stream == 0, "slot \(slot) still has stream \(slots[slot].stream)")
         slots[slot].stream = stream
         let place = place(of: stream)
@@ -63,8 +63,8 @@ struct StreamTable {
     mutating func end(_ slot: Int) {
         if !stragglers.isEmpty { stragglers[slots[slot].stream] = nil }
         if slots[slot].isSent { openCount -= 1 }
-        slots[slot] = StreamSlot(answer: Answer(collectsAPNSID: collectsAPNSIDs))
+        slots[slot] = StreamSlot(response: IncomingResponse(collectsAPNSID: collectsAPNSIDs))
     }
 
-    private func place(of stream: StreamID) -> Int { Int(stream >> 1) & (ring.count - 1) }
+    private func place(of stream: StreamID) -> Int { Int(stream.number >> 1) & (ring.count - 1) }
 }

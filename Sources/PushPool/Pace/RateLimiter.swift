@@ -1,4 +1,5 @@
 import Clocks
+internal import DequeModule
 
 /// One limit: so many units within any second, spread evenly over it.
 ///
@@ -22,9 +23,8 @@ struct RateLimiter {
     /// Units a second, above 0.
     private(set) var limit: Double
     private var next: Instant
-    /// What went within the last second, oldest first, from `first` on.
-    private var marks: [Mark] = []
-    private var first = 0
+    /// What went within the last second, oldest first.
+    private var marks: Deque<Mark> = []
     private var sum = 0.0
 
     init(limit: Double, now: Instant) {
@@ -36,7 +36,7 @@ struct RateLimiter {
     mutating func opening(for units: Double, now: Instant) -> Instant {
         forget(before: now)
         var left = sum
-        for mark in marks[first...] where left + units > limit {
+        for mark in marks where left + units > limit {
             left -= mark.units
             if left + units <= limit || mark.last == marks.last?.last { return max(next, mark.last + .seconds(1)) }
         }
@@ -47,7 +47,7 @@ struct RateLimiter {
     mutating func count(_ units: Double, now: Instant) {
         next = max(next, now - RateLimiter.slack) + share(of: units)
         sum += units
-        if first < marks.count, now - marks[marks.count - 1].first < RateLimiter.grain {
+        if let last = marks.last, now - last.first < RateLimiter.grain {
             marks[marks.count - 1].last = now
             marks[marks.count - 1].units += units
         } else {
@@ -64,18 +64,11 @@ struct RateLimiter {
     private func share(of units: Double) -> Duration { .seconds(units / (limit * RateLimiter.margin)) }
 
     private mutating func forget(before now: Instant) {
-        while first < marks.count, marks[first].last + .seconds(1) <= now {
-            sum -= marks[first].units
-            first += 1
+        while let oldest = marks.first, oldest.last + .seconds(1) <= now {
+            sum -= oldest.units
+            marks.removeFirst()
         }
-        if first == marks.count {
-            // Nothing is left, and nothing of a rounding error either.
-            sum = 0
-            marks.removeAll(keepingCapacity: true)
-            first = 0
-        } else if first > 1024 {
-            marks.removeFirst(first)
-            first = 0
-        }
+        // No rounding error outlives the last mark.
+        if marks.isEmpty { sum = 0 }
     }
 }

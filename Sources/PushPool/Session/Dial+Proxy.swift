@@ -10,7 +10,7 @@ extension Dial {
     ) throws(SocketError) -> Bool {
         var request = proxy.request(host: host, port: port)[...]
         while !request.isEmpty {
-            switch request.withUnsafeBytes({ socket.write($0) }) {
+            switch unsafe request.withUnsafeBytes({ unsafe socket.write($0) }) {
             case .done(let count): request = request.dropFirst(count)
             case .failed(let error): throw error
             case .closed, .needsRead, .needsWrite:
@@ -20,7 +20,7 @@ extension Dial {
         var answer = ProxyAnswer()
         var byte: [UInt8] = [0]
         while true {
-            switch byte.withUnsafeMutableBytes({ socket.read(into: $0) }) {
+            switch unsafe byte.withUnsafeMutableBytes({ unsafe socket.read(into: $0) }) {
             case .done:
                 switch answer.receive(byte[0]) {
                 case .open: return true

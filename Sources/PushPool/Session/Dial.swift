@@ -118,22 +118,16 @@ struct Dial {
             if let proxy {
                 guard try openWay(socket, through: proxy, until: deadline) else { return .abandoned }
             }
-            let codec = try makeCodec()
+            let configuration = context.configuration
+            let codec = HTTP2Codec(
+                authority: configuration.authority, slots: configuration.streams,
+                collectsAPNSIDs: configuration.settings.collectsAPNSIDs)
             var wire = try makeWire(socket)
             guard try handshake(&wire, until: deadline) else { return .abandoned }
             return try firstSettings(wire, codec, address, name, until: deadline)
         } catch {
             return .failed(address: name, Dial.fault(error))
         }
-    }
-
-    private func makeCodec() throws(SocketError) -> HTTP2Codec {
-        let settings = context.configuration.settings
-        do throws(HTTP2Error) {
-            return try HTTP2Codec(
-                authority: context.configuration.authority, slots: context.configuration.streams,
-                collectsAPNSIDs: settings.collectsAPNSIDs)
-        } catch { throw .system("HTTP/2: \(error.text)", errno: 0) }
     }
 
     private func makeWire(_ socket: consuming Socket) throws(SocketError) -> Wire {

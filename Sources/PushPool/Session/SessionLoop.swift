@@ -52,8 +52,7 @@ struct SessionLoop: ~Copyable {
         self.wire = wire
         self.codec = codec
         self.address = address
-        var limits = context.configuration.limits
-        limits.startsSlowly = context.startsSlowly
+        let limits = SessionMachine.Limits(context.configuration, startsSlowly: context.startsSlowly)
         machine = SessionMachine(limits: limits, peerLimit: streams, now: now)
     }
 

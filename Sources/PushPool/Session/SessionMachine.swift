@@ -33,6 +33,19 @@ struct SessionMachine {
         var maxRequests = (1 << 30) - 2000
         /// Few streams at first, more with the answers: for a session that comes after one that broke.
         var startsSlowly = false
+
+        init() {}
+
+        init(_ configuration: PoolConfiguration, startsSlowly: Bool) {
+            let settings = configuration.settings
+            requestTimeout = settings.requestTimeout
+            keepAlive = settings.keepAlive
+            busyKeepAlive = settings.busyKeepAlive
+            pingTimeout = settings.pingTimeout
+            maxConcurrentStreams = configuration.streams
+            maxRequests = settings.requestsPerSession
+            self.startsSlowly = startsSlowly
+        }
     }
 
     /// Streams of a slow start, and how many answers make it one more. A server that cuts every connection at its 150th request

@@ -55,7 +55,7 @@ struct Wire: ~Copyable {
         if isDrained && !hasPending { return .open }
         var total = 0
         while total < Wire.mostReadPerTurn {
-            switch input.withUnsafeMutableBytes({ stream.read(into: $0) }) {
+            switch unsafe input.withUnsafeMutableBytes({ unsafe stream.read(into: $0) }) {
             case .done(let count):
                 hasRead = true
                 total += count
@@ -80,7 +80,7 @@ struct Wire: ~Copyable {
     /// - Parameter least: a remainder of fewer bytes stays.
     mutating func write(from codec: inout HTTP2Codec, least: Int = 1) -> Flow {
         while !isBlocked && codec.out.count >= least {
-            let progress = codec.out.withFirst(Wire.recordBytes) { stream.write($0) }
+            let progress = unsafe codec.out.withFirst(Wire.recordBytes) { unsafe stream.write($0) }
             switch progress {
             case .done(let count): codec.out.consume(count)
             case .needsRead, .needsWrite: isBlocked = true

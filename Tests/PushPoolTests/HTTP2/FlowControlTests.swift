@@ -11,12 +11,12 @@ struct FlowControlTests {
         let pair = try CodecPair(settings: [(3, 100), (4, window)], updatesWindows: false)
         for slot in 0..<3 { _ = pair.submit(notification(UInt64(slot), payload: body), slot: slot) }
         pair.exchange()
-        for stream in [1, 3, 5] as [Int32] { #expect(pair.peer.requests[stream]?.body.count == min(5000, Int(window))) }
+        for stream in [1, 3, 5] as [StreamID] { #expect(pair.peer.requests[stream]?.body.count == min(5000, Int(window))) }
         #expect(pair.peer.requests[1]?.isComplete == (window >= 5000))
         // The window of all streams grows with SETTINGS, then one alone by WINDOW_UPDATE.
         pair.peer.set([(4, window + 2000)])
         pair.exchange()
-        for stream in [1, 3, 5] as [Int32] { #expect(pair.peer.requests[stream]?.body.count == min(5000, Int(window) + 2000)) }
+        for stream in [1, 3, 5] as [StreamID] { #expect(pair.peer.requests[stream]?.body.count == min(5000, Int(window) + 2000)) }
         if window + 2000 < 5000 {
             pair.feed(frame(8, stream: 3, bytes(5000)))
             let rest = 5000 - Int(window) - 2000

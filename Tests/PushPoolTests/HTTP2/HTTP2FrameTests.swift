@@ -37,7 +37,7 @@ struct HTTP2FrameTests {
                 let header = frame.header
                 cuts.append(
                     Cut(
-                        type: header.type?.rawValue ?? 77, flags: header.flags.rawValue, stream: UInt32(header.stream),
+                        type: header.type?.rawValue ?? 77, flags: header.flags.rawValue, stream: UInt32(header.stream.number),
                         payload: Array(source[frame.payload])[...]))
                 if frame.isHeld { reader.giveBack(source) }
             }
@@ -77,7 +77,7 @@ struct HTTP2FrameTests {
     @Test func `the largest frame is read and one byte more is refused`() throws {
         let most = frame(0, stream: 1, [UInt8](repeating: 7, count: 16384))
         #expect(try Self.read(settings() + most) { 1000 }.last?.payload.count == 16384)
-        #expect(throws: HTTP2ProtocolError.self) {
+        #expect(throws: HTTP2Error.self) {
             try Self.read(settings() + [0, 0x40, 1, 0, 0, 0, 0, 0, 1]) { 1 }
         }
     }

@@ -134,7 +134,7 @@ struct HTTP2FuzzTests {
         for slot in 0..<8 { _ = box.submit(notification(UInt64(slot), payload: String(repeating: "x", count: 700)), slot: slot) }
         peer.receive(box.output())
         said = peer.takeOutput()
-        for stream in [1, 3, 5, 7] as [Int32] {
+        for stream in [1, 3, 5, 7] as [StreamID] {
             peer.answer(stream, [(":status", "400"), ("apns-id", "x")], body: randomBytes(0...300, &generator))
         }
         peer.ping()
@@ -192,7 +192,9 @@ struct HTTP2FuzzTests {
                 default: break
                 }
             }
-            if Int.random(in: 0..<5, using: &generator) == 0 { box.codec.cancel(StreamID.random(in: 0...30, using: &generator)) }
+            if Int.random(in: 0..<5, using: &generator) == 0 {
+                box.codec.cancel(StreamID(Int.random(in: 0...30, using: &generator)))
+            }
             if Bool.random(using: &generator) { _ = box.output() }
         }
         #expect(box.codec.out.count < 1 << 20, "seed \(seed)")

@@ -1,4 +1,5 @@
 import APNSSimulator
+import Harness
 import PushPool
 import Sockets
 import Synchronization
@@ -93,7 +94,7 @@ struct PoolTests {
 
     @Test func `a session goes on with its token when there is a younger one, for APNs counts changes by connection`() throws {
         let credentials = try Credentials.make()
-        let directory = TemporaryDirectory()
+        let directory = TemporaryFolder()
         _ = try credentials.write(to: directory.path)
         let simulator = try Simulator(Simulator.Configuration(credentials: credentials))
         let key = credentials.providerKey

@@ -35,7 +35,7 @@ struct RequestTests {
         let pair = try CodecPair()
         for slot in 0..<3 { _ = pair.submit(notification(1, expiration: expiration), slot: slot) }
         pair.exchange()
-        for stream in [1, 3, 5] as [Int32] {
+        for stream in [1, 3, 5] as [StreamID] {
             #expect(pair.peer.requests[stream]?.fields.last?.value == String(expiration))
         }
     }

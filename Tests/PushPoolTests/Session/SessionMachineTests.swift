@@ -74,7 +74,8 @@ struct OpenSessionTests {
     }
 
     @Test func `a slow start has few streams, and one more for every six answers, up to the limit`() {
-        var limits = SessionMachine.Limits(startsSlowly: true)
+        var limits = SessionMachine.Limits()
+        limits.startsSlowly = true
         limits.maxConcurrentStreams = 12
         var session = Session(limit: 1000, limits: limits)
         #expect(session.machine.free == 10)
@@ -352,7 +353,7 @@ struct SessionMachineRandomTests {
                 take(session.tick(after: clock))
                 take(session.pong(UInt64.random(in: 0...5, using: &generator), after: clock))
             default:
-                if Int.random(in: 0..<20, using: &generator) == 0 { take(session.goAway(last: stream / 2)) }
+                if Int.random(in: 0..<20, using: &generator) == 0 { take(session.goAway(last: StreamID(stream.number / 2))) }
             }
         }
         take(session.close(lost))

@@ -15,7 +15,6 @@ struct FrameHeader: Equatable {
         length = Int(bytes[place]) << 16 | Int(bytes[place + 1]) << 8 | Int(bytes[place + 2])
         type = FrameType(rawValue: bytes[place + 3])
         flags = FrameFlags(rawValue: bytes[place + 4])
-        // The highest bit is reserved.
-        stream = StreamID(bytes.number(at: place + 5) & 0x7FFF_FFFF)
+        stream = StreamID(field: bytes.number(at: place + 5))
     }
 }

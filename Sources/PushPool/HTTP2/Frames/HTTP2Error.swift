@@ -1,4 +1,11 @@
-/// The connection cannot go on: HTTP/2 was broken by the peer, or memory ran out.
+/// The peer broke HTTP/2 so that the connection cannot go on (RFC 9113, 5.4.1).
 struct HTTP2Error: Error, Equatable {
+    var code: HTTP2ErrorCode
+    /// For GOAWAY's debug data and the log; never the peer's own bytes.
     var text: String
+
+    init(_ code: HTTP2ErrorCode, _ text: String) {
+        self.code = code
+        self.text = text
+    }
 }

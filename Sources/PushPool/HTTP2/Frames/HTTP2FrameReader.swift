@@ -27,7 +27,7 @@ struct HTTP2FrameReader {
     private var continuations = 0
 
     /// The next frame that is complete, beginning at `place`, which moves behind it. `nil`: all bytes are used up.
-    mutating func next(in bytes: Span<UInt8>, from place: inout Int) throws(HTTP2ProtocolError) -> Frame? {
+    mutating func next(in bytes: Span<UInt8>, from place: inout Int) throws(HTTP2Error) -> Frame? {
         if !held.isEmpty { return try nextHeld(in: bytes, from: &place) }
         let rest = bytes.count - place
         guard rest >= FrameHeader.count else {
@@ -59,7 +59,7 @@ struct HTTP2FrameReader {
         held.removeAll(keepingCapacity: true)
     }
 
-    private mutating func nextHeld(in bytes: Span<UInt8>, from place: inout Int) throws(HTTP2ProtocolError) -> Frame? {
+    private mutating func nextHeld(in bytes: Span<UInt8>, from place: inout Int) throws(HTTP2Error) -> Frame? {
         if heldHeader == nil {
             hold(bytes, from: &place, until: FrameHeader.count)
             guard held.count == FrameHeader.count else { return nil }
@@ -84,13 +84,13 @@ struct HTTP2FrameReader {
 
     // MARK: Checks
 
-    private mutating func check(_ header: FrameHeader) throws(HTTP2ProtocolError) {
+    private mutating func check(_ header: FrameHeader) throws(HTTP2Error) {
         guard header.length <= Self.mostPayload else {
-            throw HTTP2ProtocolError(.frameSizeError, "a frame of \(header.length) bytes")
+            throw HTTP2Error(.frameSizeError, "a frame of \(header.length) bytes")
         }
         if isFirst { try checkFirst(header) }
         guard (header.type == .continuation) == (openBlock != 0), openBlock == 0 || header.stream == openBlock else {
-            throw HTTP2ProtocolError(.protocolError, "a header block was broken into, or a CONTINUATION continues none")
+            throw HTTP2Error(.protocolError, "a header block was broken into, or a CONTINUATION continues none")
         }
         switch header.type {
         case .data, .headers, .continuation: try require(header.stream != 0, header)
@@ -102,26 +102,26 @@ struct HTTP2FrameReader {
         case .ping: try require(header.stream == 0, header, hasLength: header.length == 8)
         case .goAway: try require(header.stream == 0, header, hasLength: header.length >= 8)
         case .windowUpdate: try require(true, header, hasLength: header.length == 4)
-        case .pushPromise: throw HTTP2ProtocolError(.protocolError, "PUSH_PROMISE, which our SETTINGS forbid")
+        case .pushPromise: throw HTTP2Error(.protocolError, "PUSH_PROMISE, which our SETTINGS forbid")
         case nil: return
         }
     }
 
     /// SETTINGS come first (RFC 9113, 3.4). APNs has said GOAWAY in their place, and why (jchambers/pushy#831).
-    private mutating func checkFirst(_ header: FrameHeader) throws(HTTP2ProtocolError) {
+    private mutating func checkFirst(_ header: FrameHeader) throws(HTTP2Error) {
         isFirst = false
         if header.type == .settings && !header.flags.contains(.ack) || header.type == .goAway { return }
-        throw HTTP2ProtocolError(.protocolError, "the peer does not begin with SETTINGS")
+        throw HTTP2Error(.protocolError, "the peer does not begin with SETTINGS")
     }
 
     private func require(
         _ isStreamRight: Bool, _ header: FrameHeader, hasLength isLengthRight: Bool = true
-    ) throws(HTTP2ProtocolError) {
+    ) throws(HTTP2Error) {
         guard isLengthRight else {
-            throw HTTP2ProtocolError(.frameSizeError, "\(Self.name(header.type)) of \(header.length) bytes")
+            throw HTTP2Error(.frameSizeError, "\(Self.name(header.type)) of \(header.length) bytes")
         }
         guard isStreamRight else {
-            throw HTTP2ProtocolError(.protocolError, "\(Self.name(header.type)) on stream \(header.stream)")
+            throw HTTP2Error(.protocolError, "\(Self.name(header.type)) on stream \(header.stream)")
         }
     }
 
@@ -132,32 +132,32 @@ struct HTTP2FrameReader {
     /// - Parameter padding: the payload's first byte, which counts the padding where there is some.
     private mutating func payload(
         of header: FrameHeader, at start: Int, _ padding: UInt8
-    ) throws(HTTP2ProtocolError) -> Range<Int> {
+    ) throws(HTTP2Error) -> Range<Int> {
         var (first, end) = (start, start + header.length)
         guard header.type == .data || header.type == .headers else {
             if header.type == .continuation { try count(header, blockBytes: header.length) }
             return first..<end
         }
         if header.flags.contains(.padded) {
-            guard header.length >= 1 else { throw HTTP2ProtocolError(.frameSizeError, "padding without its length") }
+            guard header.length >= 1 else { throw HTTP2Error(.frameSizeError, "padding without its length") }
             first += 1
             end -= Int(padding)
         }
         if header.type == .headers && header.flags.contains(.priority) { first += 5 }
         guard first <= end else {
-            throw HTTP2ProtocolError(.protocolError, "padding or priority that is longer than its frame")
+            throw HTTP2Error(.protocolError, "padding or priority that is longer than its frame")
         }
         if header.type == .headers { try count(header, blockBytes: end - first) }
         return first..<end
     }
 
-    private mutating func count(_ header: FrameHeader, blockBytes more: Int) throws(HTTP2ProtocolError) {
+    private mutating func count(_ header: FrameHeader, blockBytes more: Int) throws(HTTP2Error) {
         let isContinued = header.type == .continuation
         blockBytes = isContinued ? blockBytes + more : more
         continuations = isContinued ? continuations + 1 : 0
         openBlock = header.flags.contains(.endHeaders) ? 0 : header.stream
         guard blockBytes <= Self.mostBlock, continuations <= Self.mostContinuations else {
-            throw HTTP2ProtocolError(.enhanceYourCalm, "a header block of \(blockBytes) bytes in \(continuations + 1) frames")
+            throw HTTP2Error(.enhanceYourCalm, "a header block of \(blockBytes) bytes in \(continuations + 1) frames")
         }
     }
 }

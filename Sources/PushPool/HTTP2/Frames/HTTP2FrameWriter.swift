@@ -10,7 +10,7 @@ extension OutBuffer {
     mutating func frame(_ type: FrameType, _ flags: FrameFlags, _ stream: StreamID, length: Int) {
         append(UInt32(length) << 8 | UInt32(type.rawValue))
         append(flags.rawValue)
-        append(UInt32(bitPattern: stream))
+        append(UInt32(bitPattern: stream.number))
     }
 
     mutating func settings(_ values: [(SettingsParameter, UInt32)]) {

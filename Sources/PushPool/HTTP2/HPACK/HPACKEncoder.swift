@@ -21,6 +21,28 @@ struct HPACKEncoder {
     /// drive out what every request repeats.
     private static let variableRoom = 3 * HPACKTable.entryOverhead + 15 + 20 + 7 + 36 + 16 + 64
 
+    /// The header lists that share one `SharedHeaders`.
+    private struct HeaderSet {
+        /// Kept alive, so that its identity stays its own.
+        let shared: SharedHeaders
+        /// Topic or channel, push type, priority: their places among the encoder's fields.
+        let fields: [Int]
+        /// The whole `:path` of a broadcast; empty for a device's, which ends in its token.
+        let broadcastPath: [UInt8]
+        /// The block before the path and from there to the priority, right as long as the encoder's epoch is this one.
+        var head: [UInt8] = []
+        var tail: [UInt8] = []
+        var epoch: Int?
+        /// What these fields leave of the table.
+        var room = 0
+
+        init(shared: SharedHeaders, fields: [Int], broadcastPath: [UInt8]) {
+            self.broadcastPath = broadcastPath
+            self.shared = shared
+            self.fields = fields
+        }
+    }
+
     private var table = HPACKTable(limit: HPACKEncoder.mostTable)
     /// The smallest limit since the last block, if the limit was set: the next block begins with it (RFC 7541, 4.2).
     private var smallestLimit: Int?
@@ -247,28 +269,6 @@ struct HPACKEncoder {
             fields.append(bearer)
             authorization = fields.count - 1
         }
-    }
-}
-
-/// The header lists that share one `SharedHeaders`.
-private struct HeaderSet {
-    /// Kept alive, so that its identity stays its own.
-    let shared: SharedHeaders
-    /// Topic or channel, push type, priority: their places among the encoder's fields.
-    let fields: [Int]
-    /// The whole `:path` of a broadcast; empty for a device's, which ends in its token.
-    let broadcastPath: [UInt8]
-    /// The block before the path and from there to the priority, right as long as the encoder's epoch is this one.
-    var head: [UInt8] = []
-    var tail: [UInt8] = []
-    var epoch: Int?
-    /// What these fields leave of the table.
-    var room = 0
-
-    init(shared: SharedHeaders, fields: [Int], broadcastPath: [UInt8]) {
-        self.broadcastPath = broadcastPath
-        self.shared = shared
-        self.fields = fields
     }
 }
 

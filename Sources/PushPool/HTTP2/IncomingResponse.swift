@@ -1,7 +1,8 @@
+internal import Clocks
 import Glibc
 
 /// The answer on one stream, as far as it has come.
-struct Answer {
+struct IncomingResponse {
     /// Of the final header block, or of an interim one (1xx) before it came; 0 for what is no status.
     private(set) var status = 0
     private(set) var apnsID: String?
@@ -24,24 +25,24 @@ struct Answer {
     mutating func note(_ name: Span<UInt8>, _ value: Span<UInt8>) {
         if isTrailer { return }
         switch name.count {
-        case 7 where Answer.isEqual(name, ":status"): status = Answer.status(value)
-        case 7 where Answer.isEqual(name, "apns-id"):
+        case 7 where IncomingResponse.isEqual(name, ":status"): status = IncomingResponse.status(value)
+        case 7 where IncomingResponse.isEqual(name, "apns-id"):
             noteID(value)
-        case 15 where Answer.isEqual(name, "apns-request-id"): noteID(value)
-        case 11 where Answer.isEqual(name, "retry-after"):
-            retryAfter = Answer.seconds(String(decoding: Answer.copy(value, most: 40), as: UTF8.self))
+        case 15 where IncomingResponse.isEqual(name, "apns-request-id"): noteID(value)
+        case 11 where IncomingResponse.isEqual(name, "retry-after"):
+            retryAfter = IncomingResponse.seconds(String(decoding: IncomingResponse.copy(value, most: 40), as: UTF8.self))
         default: return
         }
     }
 
     private static func seconds(_ text: String) -> Int? {
-        let count = Int(text) ?? HTTPDate.unixSeconds(text).map { max(0, $0 - time(nil)) }
+        let count = Int(text) ?? UTCDate.unixSeconds(http: text).map { max(0, Int($0) - time(nil)) }
         return count.flatMap { $0 < 0 ? nil : min($0, 1_000_000) }
     }
 
     private mutating func noteID(_ value: Span<UInt8>) {
         if status == 200 && !collectsAPNSID { return }
-        apnsID = ResponseBody.text(Answer.copy(value, most: 64))
+        apnsID = ResponseBody.text(IncomingResponse.copy(value, most: 64))
     }
 
     /// DATA: what goes beyond the bound is dropped.
@@ -51,7 +52,7 @@ struct Answer {
     }
 
     private static func isEqual(_ name: Span<UInt8>, _ text: StaticString) -> Bool {
-        for place in name.indices where name[place] != text.utf8Start[place] { return false }
+        for place in name.indices where unsafe name[place] != text.utf8Start[place] { return false }
         return true
     }
 
