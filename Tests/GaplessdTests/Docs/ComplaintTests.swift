@@ -60,7 +60,7 @@ struct ComplaintTests {
         #expect(waitUntil { stage.simulator.totals.requests == 101 })
         // Two beats of the worker prove that its loop ran, and could have claimed more.
         let beats = {
-            try stage.redis("ZRANGE", stage.keys.workers, "0", "-1", "WITHSCORES").items?.last?.text.flatMap(Double.init) ?? 0
+            try stage.command("ZRANGE", stage.keys.workers, "0", "-1", "WITHSCORES").items?.last?.text.flatMap(Double.init) ?? 0
         }
         let first = try beats()
         var most = 0
