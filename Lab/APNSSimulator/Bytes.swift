@@ -1,6 +1,6 @@
 import Glibc
 
-/// Comparisons that the path of every request walks: memcmp(3) instead of two iterators.
+/// Comparisons for every request. They use memcmp(3), which is faster than two iterators.
 extension Span where Element == UInt8 {
     func equals(_ text: StaticString) -> Bool {
         count == text.utf8CodeUnitCount && begins(with: UnsafeRawBufferPointer(start: text.utf8Start, count: count))
@@ -12,7 +12,7 @@ extension Span where Element == UInt8 {
         count >= prefix.count && prefix.withUnsafeBytes { begins(with: $0) }
     }
 
-    /// - Parameter prefix: not longer than this.
+    /// - Parameter prefix: at most as long as this span.
     private func begins(with prefix: UnsafeRawBufferPointer) -> Bool {
         withUnsafeBytes { own in
             guard let left = own.baseAddress, let right = prefix.baseAddress else { return prefix.isEmpty }
@@ -25,7 +25,7 @@ extension Span where Element == UInt8 {
         return true
     }
 
-    /// Decimal digits, 1 to 18 of them, so that they fit 63 bits.
+    /// The value of 1 to 18 decimal digits, which fit 63 bits.
     var decimal: Int64? {
         guard (1...18).contains(count) else { return nil }
         var value: Int64 = 0

@@ -1,10 +1,10 @@
 import Glibc
 
-/// Whole files, small ones.
+/// Reads and writes small files.
 enum Files {
     static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
-    /// Creates the directory and its parents, readable by its owner alone where it is new.
+    /// Creates the directory and its parents with mode 0700.
     static func makeDirectory(_ path: String) throws(SimulatorError) {
         if mkdir(path, 0o700) == 0 || errno == EEXIST { return }
         let code = errno
@@ -42,7 +42,7 @@ enum Files {
         }
     }
 
-    /// - Parameter isSecret: mode 0600 from its first moment; else 0644.
+    /// - Parameter isSecret: creates the file with mode 0600 instead of 0644.
     static func write(_ bytes: [UInt8], to path: String, isSecret: Bool) throws(SimulatorError) {
         let mode: mode_t = isSecret ? 0o600 : 0o644
         let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)

@@ -1,11 +1,12 @@
 import Clocks
+import Glibc
 import Threads
 
-/// APNs, simulated: real TLS and HTTP/2, Apple's rules and reasons, scripted answers, and a ledger of what was accepted.
+/// A simulated APNs: real TLS and HTTP/2, Apple's rules and reasons, scripted answers, and a ledger of the pushes.
 ///
-/// One thread of its own serves every connection. All of it may be used from any thread.
+/// One thread serves every connection. The methods may be called from any thread.
 public final class Simulator: Sendable {
-    /// What cannot change while it runs, and how it behaves first.
+    /// The fixed configuration and the initial behaviour.
     public struct Configuration: Sendable {
         public var host = "127.0.0.1"
         /// 0 lets the kernel choose.
@@ -13,17 +14,17 @@ public final class Simulator: Sendable {
         public var environment = PushEnvironment.production
         public var authentication = Authentication.any
         public var credentials: Credentials
-        /// The keys that provider tokens may be signed with; the one of `credentials` unless told.
+        /// The keys that may sign provider tokens. Default: the key of `credentials`.
         public var providerKeys: [ProviderKey]
-        /// Bundle ids that are known; empty knows every topic.
+        /// The known bundle ids. Empty: every topic is known.
         public var topics: [String] = []
-        /// Bundle ids that may broadcast; empty lets all.
+        /// The bundle ids that may broadcast. Empty: all.
         public var broadcastTopics: [String] = []
-        /// Broadcast channels that are there from the start; clients may make more.
+        /// The initial broadcast channels. Clients may create more.
         public var channels: [Channel] = []
         public var behaviour = Behaviour()
         public var ledgerDetail = LedgerDetail.requests(keepsBodies: false)
-        /// A file that gets one line per request, beside what is kept in memory.
+        /// A file that receives one line per request, in addition to the ledger in memory.
         public var ledgerPath: String?
 
         public init(credentials: Credentials) {
@@ -35,9 +36,9 @@ public final class Simulator: Sendable {
     /// A broadcast channel of an app.
     public struct Channel: Sendable, Equatable {
         public var app: String
-        /// base64.
+        /// The channel id in base64.
         public var id: String
-        /// Keeps its latest message; one that does not takes broadcasts with an expiration of 0 alone.
+        /// The channel stores its latest message. Otherwise it accepts only broadcasts with an expiration of 0.
         public var stores: Bool
 
         public init(app: String, id: String, stores: Bool = true) {
@@ -49,7 +50,7 @@ public final class Simulator: Sendable {
 
     enum Order: Sendable {
         case stop
-        /// All orders before this one are carried out.
+        /// Confirms that all earlier orders are executed.
         case confirm(Mailbox<Void>)
         case behave(Behaviour)
         case plan(token: String, [Answer])
@@ -59,13 +60,13 @@ public final class Simulator: Sendable {
     }
 
     public let ledger = Ledger()
-    /// The port it got, also when 0 was asked for.
+    /// The bound port, also if the configuration asks for port 0.
     public let port: Int
     private let orders = Mailbox<Order>()
     private let behaviour: Locked<Behaviour>
     private let thread: JoinOnce
 
-    /// Listens when it returns.
+    /// Starts the simulator. It listens when this returns.
     public init(_ configuration: Configuration) throws(SimulatorError) {
         behaviour = Locked(configuration.behaviour)
         let started = Mailbox<Result<Int, SimulatorError>>()
@@ -74,7 +75,7 @@ public final class Simulator: Sendable {
         do throws(ThreadError) {
             thread = JoinOnce(
                 try OwnedThread(name: "apns-simulator") {
-                    blockSignals()
+                    Simulator.blockSignals()
                     do throws(SimulatorError) {
                         let loop = try ServerLoop(configuration, orders, ledger)
                         started.send(.success(loop.port))
@@ -98,21 +99,21 @@ public final class Simulator: Sendable {
         case .failure(let error):
             thread.join()
             throw error
-        case nil: preconditionFailure("the loop above ends with an outcome")
+        case nil: preconditionFailure("the loop ended without an outcome")
         }
     }
 
     deinit { stop() }
 
-    /// Closes every connection and joins the thread. The ledger stays. Calling it again does nothing.
+    /// Closes every connection and joins the thread. The ledger stays available. A second call has no effect.
     public func stop() {
         orders.send(.stop)
         thread.join()
     }
 
-    /// Changes how it behaves. Holds for every request that is sent after this returns.
+    /// Changes the behaviour for every request that is sent after this returns.
     public func behave(_ change: (inout Behaviour) -> Void) {
-        // Sent inside of the lock, so that two changes arrive in the order they were made.
+        // Sent within the lock, so that two changes arrive in their order.
         behaviour.withLock { behaviour in
             change(&behaviour)
             orders.send(.behave(behaviour))
@@ -120,15 +121,18 @@ public final class Simulator: Sendable {
         waitForOrders()
     }
 
-    /// The next valid requests for `token`, a device's or a channel's id, get these answers in turn, then what the script says. Replaces what was left
-    /// of an earlier plan.
+    /// Answers the next valid requests for `token` with `answers`, in turn, before the script applies.
+    ///
+    /// - Parameters:
+    ///   - token: a device token or a channel id.
+    ///   - answers: replace the rest of an earlier plan.
     public func plan(token: String, answers: [Answer]) {
         orders.send(.plan(token: token, answers))
         waitForOrders()
     }
 
-    /// The thread may be in the middle of a turn, and answer requests that reach it after an order was sent as if there were none. One
-    /// that is stopped carries out nothing more, and is not waited for.
+    /// Waits until the thread has executed all orders: within its current turn, it would answer later requests without them.
+    /// A stopped thread executes no orders.
     private func waitForOrders() {
         let confirmed = Mailbox<Void>()
         orders.send(.confirm(confirmed))
@@ -141,20 +145,27 @@ public final class Simulator: Sendable {
         }
     }
 
-    /// A thread that does not get round to its orders for so long was stopped meanwhile.
+    /// A thread that does not execute its orders within this time was stopped meanwhile.
     private static let orderPatience = Duration.seconds(10)
 
-    /// Says GOAWAY on every open connection. `belowThis` means all that were begun.
+    /// Sends GOAWAY on every open connection. `belowThis` covers all streams begun.
     ///
-    /// - Parameter next: follows, as behind an answer: at once, or `GoAway.followUp` after a graceful notice.
+    /// - Parameter next: a second GOAWAY, sent immediately, or `GoAway.followUp` after a graceful notice.
     public func goAway(_ frame: GoAway = GoAway(), then next: GoAway? = nil) { orders.send(.goAway(frame, then: next)) }
 
-    /// Ends every connection, with RST or in good order, whatever is unanswered.
+    /// Closes every connection, with RST or cleanly, without answering open requests.
     public func closeConnections(isReset: Bool = true) { orders.send(.closeConnections(isReset: isReset)) }
 
-    /// Lets provider tokens age by so many seconds; negative makes them younger.
+    /// Advances the clock that provider tokens are checked with; may be negative.
     public func advanceClock(seconds: Int64) { orders.send(.advanceClock(seconds: seconds)) }
 
-    /// The counters so far.
     public var totals: Totals { ledger.totals }
+
+    /// Blocks every signal on the thread. OpenSSL writes with write(2): with SIGPIPE blocked, a lost client becomes an error of
+    /// the call.
+    private static func blockSignals() {
+        var all = sigset_t()
+        sigfillset(&all)
+        pthread_sigmask(SIG_BLOCK, &all, nil)
+    }
 }

@@ -4,12 +4,12 @@ import Glibc
 
 struct MakeProviderToken: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "provider-token", abstract: "Prints a provider token, good for an hour, for curl and h2load.")
+        commandName: "provider-token", abstract: "Prints a provider token for curl and h2load. It is valid for an hour.")
 
     @Argument(help: ArgumentHelp("Directory of the credentials.", valueName: "dir"))
     var directory: String
 
-    @Option(help: ArgumentHelp("Age of the token in seconds; 3601 has expired.", valueName: "seconds"))
+    @Option(help: ArgumentHelp("Age of the token in seconds. 3601: expired.", valueName: "seconds"))
     var age: Int64 = 0
 
     func run() throws {

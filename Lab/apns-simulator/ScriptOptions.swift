@@ -2,40 +2,40 @@ import APNSSimulator
 import ArgumentParser
 
 struct ScriptOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Share of the requests with this answer, as 503:2%; repeatable.", valueName: "answer:share"))
+    @Option(help: ArgumentHelp("Share of the requests with an answer, such as 503:2%; repeatable.", valueName: "answer:share"))
     var fail: [String] = []
 
-    @Option(help: ArgumentHelp("--fail picks tokens instead of requests, and each fails this many times.", valueName: "n"))
+    @Option(help: ArgumentHelp("--fail selects tokens instead of requests, and each fails n times.", valueName: "n"))
     var failTimes: Int?
 
-    @Option(help: ArgumentHelp("Share of the tokens that are 410 Unregistered, always the same.", valueName: "share"))
+    @Option(help: ArgumentHelp("Share of the tokens that always get 410 Unregistered.", valueName: "share"))
     var dead: String?
 
-    @Option(help: ArgumentHelp("Time before each answer, as 20ms or 20ms..40ms.", valueName: "time"))
+    @Option(help: ArgumentHelp("Time before each answer, such as 20ms or 20ms..40ms.", valueName: "time"))
     var latency: String?
 
     @Option(
         help: ArgumentHelp(
             """
-            Successive answers for tokens with this prefix, as dead=503,503,200; ANSWER*N counts N times, a last ANSWER* for \
-            ever; repeatable.
+            Successive answers for tokens with a prefix, such as dead=503,503,200; repeatable. ANSWER*N repeats N times, a \
+            last ANSWER* without end.
             """, valueName: "prefix=answers"))
     var token: [String] = []
 
-    @Option(help: ArgumentHelp("What is known of tokens with this prefix; repeatable.", valueName: "prefix=state"))
+    @Option(help: ArgumentHelp("State of the tokens with a prefix; repeatable.", valueName: "prefix=state"))
     var device: [String] = []
 
-    @Option(help: ArgumentHelp("Answer for the n-th valid push; repeatable.", valueName: "n=answer"))
+    @Option(help: ArgumentHelp("Answer to the n-th valid push; repeatable.", valueName: "n=answer"))
     var at: [String] = []
 
-    @Option(help: ArgumentHelp("Answer for every n-th valid push; repeatable.", valueName: "n=answer"))
+    @Option(help: ArgumentHelp("Answer to every n-th valid push; repeatable.", valueName: "n=answer"))
     var every: [String] = []
 
-    @Option(help: ArgumentHelp("Seed of everything random; chosen and printed unless given.", valueName: "n"))
+    @Option(help: ArgumentHelp("Seed of all random choices. Default: a random seed, which is printed.", valueName: "n"))
     var seed: UInt64?
 
     func validate() throws {
-        if let failTimes, failTimes < 1 { throw ValidationError("--fail-times is 1 or more") }
+        if let failTimes, failTimes < 1 { throw ValidationError("--fail-times must be at least 1") }
         let script: Script
         do {
             script = try self.script()
@@ -44,7 +44,7 @@ struct ScriptOptions: ParsableArguments {
             throw ValidationError("\(error)")
         }
         guard script.failures.map(\.fraction).reduce(0, +) <= 1 else {
-            throw ValidationError("the shares of --fail are more than 100% together")
+            throw ValidationError("the sum of the shares of --fail must be at most 100%")
         }
     }
 

@@ -3,80 +3,82 @@ public import ArgumentParser
 
 struct Serve: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Serves until SIGTERM or SIGINT (the default).",
+        abstract: "Serves until SIGTERM or SIGINT (the default command).",
         discussion: """
             OUTPUT
-              The first line on stdout is "listening on ADDRESS:PORT", the second names the seed of the script. At SIGTERM \
-            or SIGINT one line of JSON with all counters follows, and the status is 0; SIGUSR1 prints the same line \
-            and goes on. Nothing else is printed on stdout.
+              The first line on stdout is "listening on ADDRESS:PORT", the second is the seed of the script. SIGUSR1 \
+            prints one line of JSON with all counters. SIGTERM and SIGINT print the same line and exit with status 0. \
+            Nothing else is printed on stdout.
 
             ANSWERS
-              An ANSWER of --fail, --token, --at, --every, --connection and --every-connection is one of these, after an optional delay such as 20ms+:
-                STATUS[:REASON]       that answer, with Apple's usual reason; 200 accepts
-                silent                never answered
-                rst[:CODE]            RST_STREAM, with INTERNAL_ERROR (2) unless told
-                cut                   the connection is reset; the push was not accepted
-                cut-after             the connection is reset; the push was accepted
-                half-open             the connection stays, and is never read or written
-                half-open-after       the same; the push was accepted
+              An ANSWER of --fail, --token, --at, --every, --connection and --every-connection is one of these, after an \
+            optional delay such as 20ms+:
+                STATUS[:REASON]       this status; the default is Apple's usual reason; 200 accepts
+                silent                no answer
+                rst[:CODE]            RST_STREAM; the default is INTERNAL_ERROR (2)
+                cut                   the connection is reset; the push is not accepted
+                cut-after             the connection is reset; the push is accepted
+                half-open             the connection is no longer read, written or closed
+                half-open-after       the same; the push is accepted
                 goaway[:KIND[:TEXT]]  GOAWAY, see below
-              Of several that apply a push gets that of --connection, --every-connection, --device, --at, --every, --token, --dead \
-            or --fail, in this order. Times are 20ms or 1.5s, shares 2% or 0.02.
+              If several options apply to a push, the first one in this order is used: --connection, --every-connection, \
+            --device, --at, --every, --token, --dead, --fail. Times are 20ms or 1.5s, shares 2% or 0.02.
 
             GOAWAY
-                below     the last id is below this stream (what goaway alone means)
-                all       every stream begun is answered, then the connection ends
-                middle    the last id is halfway between the last accepted stream and this one
+                below     the last stream id is below this stream (the default kind)
+                all       every stream begun is answered, then the connection closes
+                middle    the last stream id is halfway between the last accepted stream and this one
                 zero      no stream was processed
-                graceful  the notice with 2^31-1; 50 ms later the same as all
-                abrupt    the last id covers every stream, and none is answered
-                twice     two frames in a row: all, then below
-                limit     code 7 with APNs' plain text about too many streams
-              KIND/CODE, as abrupt/2, sends that error code of HTTP/2 in place of 0, but with limit. A TEXT of one word goes out as {"reason":"TEXT"}, one with blanks as it stands, none as empty debug data.
+                graceful  the notice with 2^31-1, and after 50 ms the same as all
+                abrupt    the last stream id covers every stream, and none is answered
+                twice     two frames at once: all, then below
+                limit     code 7 with the plain text of APNs about too many streams
+              KIND/CODE, such as abrupt/2, sends this HTTP/2 error code instead of 0; limit takes no code. A TEXT of one \
+            word is sent as {"reason":"TEXT"}, a TEXT with blanks unchanged. Without TEXT, the debug data is empty.
 
             DEVICES
-              --device PREFIX=STATE says what is known of all tokens that begin so; an empty prefix is every token:
+              --device PREFIX=STATE sets the state of all tokens with this prefix; an empty prefix matches every token:
                 good  unregistered  expired  silent  slow:TIME
-                topic:TOPIC         400 DeviceTokenNotForTopic to any other topic
+                topic:TOPIC         400 DeviceTokenNotForTopic for any other topic
                 production sandbox  400 BadDeviceToken in the other environment
                 limited:N/TIME      429 TooManyRequests beyond N pushes per token
 
             RULES
-              What APNs would refuse is refused before any script: repeated headers, method, path, credential, apns-id, \
-            topic, push type, priority, expiration, collapse id, device token and payload size, in this order. Without a \
-            client certificate the first SETTINGS allow one stream, and 1000 after the first accepted push. A provider \
-            token is verified, refused an hour after its iat, and may change every 20 minutes on one connection.
+              The rules of APNs apply before any script, in this order: repeated headers, method, path, credential, \
+            apns-id, topic, push type, priority, expiration, collapse id, device token, payload size. Without a client \
+            certificate, the first SETTINGS allow one stream, and 1000 after the first accepted push. A provider token is \
+            verified, expires an hour after its iat, and may change every 20 minutes on one connection.
 
             BROADCASTS
-              POST /4/broadcasts/apps/BUNDLEID and the calls that make, read, delete and list channels \
-            (/1/apps/BUNDLEID/channels, /1/apps/BUNDLEID/all-channels) are served on the same port. A script takes the id \
-            of the channel for the token.
+              POST /4/broadcasts/apps/BUNDLEID and the requests that create, read, delete and list channels \
+            (/1/apps/BUNDLEID/channels, /1/apps/BUNDLEID/all-channels) are served on the same port. In a script, the \
+            channel id takes the place of the token.
 
             COUNTERS
-              requests, accepted, answers (by what they were); connections, open_connections, failed_handshakes, \
+              requests, accepted, answers (by kind); connections, open_connections, failed_handshakes, \
             blocked_connections; goaways; refused_streams (above the limit) and limit_violations (above a limit that \
-            the client had acknowledged: its own fault); violations of HTTP/2; priority_frames; header_bytes (of all \
-            requests, compressed); provider_tokens (different ones, by key); channel_requests.
+            the client had acknowledged); violations of HTTP/2; priority_frames; header_bytes (compressed, of all \
+            requests); provider_tokens (distinct, by key); channel_requests.
 
             THE LEDGER FILE
-              --ledger appends one line per push: status, token, apns-id and the SHA-256 of the body, with blanks \
-            between. 200 is an accepted push, also where the connection was cut before the answer; 000 a push that was \
-            neither accepted nor refused. A line is in the file 100 ms after the answer at the latest.
+              --ledger appends one line per push: status, token, apns-id and the SHA-256 of the body, separated by \
+            blanks. Status 200 is an accepted push, also if the connection was cut before the answer; 000 is a push that \
+            was neither accepted nor rejected. A line is in the file at most 100 ms after the answer.
 
             EXAMPLES
-              Every thousandth push takes its connection with it, unanswered though accepted:
+              Every thousandth push is accepted and cuts its connection without an answer:
                 apns-simulator --every 1000=cut-after
-              Each connection is told to go now and then, gracefully, and the stream limit wanders:
+              A graceful GOAWAY for every 5000th push, and a random stream limit:
                 apns-simulator --every 5000=goaway:graceful --streams-walk 50ms=0..1000
-              Tokens that begin with 00 are gone, those with 01 may get 5 pushes in 10 s:
+              Tokens with the prefix 00 are unregistered, tokens with 01 accept 5 pushes in 10 s:
                 apns-simulator --device 00=unregistered --device 01=limited:5/10s
-              The machine behind every fifth connection answers nothing but 500:
+              Every fifth connection answers only 500:
                 apns-simulator --every-connection 5=500
-              More than 20 connections in a second shut the door for 5 s:
+              More than 20 connections in a second reset new connections for 5 s:
                 apns-simulator --connect-limit 20/1s:5s
 
             EXIT STATUS
-              0 after SIGTERM or SIGINT; 64 wrong usage; 1 when it cannot listen or write its ledger.
+              0 after SIGTERM or SIGINT, 64 wrong usage, 1 if it cannot listen or write the ledger.
             """)
 
     @OptionGroup(title: "Listening") var listening: ListeningOptions

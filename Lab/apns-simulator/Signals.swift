@@ -1,6 +1,6 @@
 import Glibc
 
-/// The signals this tool listens to. Made before any other thread, so that all of them leave these signals alone.
+/// The signals of this tool. Made before any other thread: threads inherit that these signals are blocked.
 struct Signals {
     enum Request { case report, stop }
 
@@ -10,10 +10,10 @@ struct Signals {
         sigemptyset(&set)
         for number in [SIGTERM, SIGINT, SIGUSR1] { sigaddset(&set, number) }
         pthread_sigmask(SIG_BLOCK, &set, nil)
-        signal(SIGPIPE, SIG_IGN)  // whoever read our output may go
+        signal(SIGPIPE, SIG_IGN)  // a closed pipe does not end the process
     }
 
-    /// Waits for one.
+    /// Waits for the next signal.
     func next() -> Request {
         var number: CInt = 0
         var set = set

@@ -2,7 +2,7 @@ internal import COpenSSL
 
 /// Makes X.509 certificates with OpenSSL.
 struct CertificateMaker {
-    /// A certificate and its key, both in OpenSSL's hands.
+    /// A certificate and its key.
     final class Issued {
         let certificate: OpaquePointer
         let key: SigningKey
@@ -14,10 +14,10 @@ struct CertificateMaker {
 
         deinit { X509_free(certificate) }
 
-        var pem: [UInt8] { bytesWritten { PEM_write_bio_X509($0, certificate) } }
+        var pem: [UInt8] { MemoryBIO.written { PEM_write_bio_X509($0, certificate) } }
     }
 
-    /// An extension by OpenSSL's own words, or by object identifier and DER.
+    /// An extension, by OpenSSL's configuration syntax or by object identifier and DER.
     enum Extension {
         case named(CInt, String)
         case custom(String, der: [UInt8])
@@ -28,14 +28,14 @@ struct CertificateMaker {
 
     /// - Parameters:
     ///   - subject: attributes by OpenSSL's short names, in order.
-    ///   - issuer: signs it; `nil` lets it sign itself.
+    ///   - issuer: the signer; `nil` makes a self-signed certificate.
     func issue(
         subject: [(String, String)], extensions: [Extension], by issuer: Issued?
     ) throws(SimulatorError) -> Issued {
         let key = try SigningKey()
         guard let certificate = X509_new() else { throw SimulatorError("OpenSSL is out of memory") }
         let issued = Issued(certificate: certificate, key: key)
-        X509_set_version(certificate, 2)  // means version 3
+        X509_set_version(certificate, 2)  // X.509 version 3
         setSerial(certificate)
         X509_gmtime_adj(X509_getm_notBefore(certificate), validity.lowerBound)
         X509_gmtime_adj(X509_getm_notAfter(certificate), validity.upperBound)
@@ -43,7 +43,7 @@ struct CertificateMaker {
         for (attribute, value) in subject {
             guard X509_NAME_add_entry_by_txt(name, attribute, MBSTRING_UTF8, value, -1, -1, 0) == 1 else {
                 ERR_clear_error()
-                throw SimulatorError("'\(value)' does not fit into a certificate as its \(attribute)")
+                throw SimulatorError("'\(value)' cannot be the \(attribute) of a certificate")
             }
         }
         X509_set_issuer_name(certificate, X509_get_subject_name(issuer?.certificate ?? certificate))
@@ -55,19 +55,19 @@ struct CertificateMaker {
         return issued
     }
 
-    /// PKCS#12 with the chain up to `authority`.
+    /// Returns PKCS#12 with the chain up to `authority`.
     func pkcs12(_ issued: Issued, authority: Issued, name: String, password: String) throws(SimulatorError) -> [UInt8] {
         let chain = OPENSSL_sk_new_null()
         defer { OPENSSL_sk_free(chain) }
         OPENSSL_sk_push(chain, UnsafeRawPointer(authority.certificate))
         let archive = PKCS12_create(password, name, issued.key.key, issued.certificate, chain, 0, 0, 0, 0, 0)
         defer { PKCS12_free(archive) }
-        let bytes = bytesWritten { i2d_PKCS12_bio($0, archive) }
+        let bytes = MemoryBIO.written { i2d_PKCS12_bio($0, archive) }
         guard !bytes.isEmpty else { throw SimulatorError("OpenSSL cannot make a PKCS#12 file") }
         return bytes
     }
 
-    /// 63 random bits: clients compare issuer and serial.
+    /// Sets 63 random bits. Clients compare issuer and serial.
     private func setSerial(_ certificate: OpaquePointer) {
         ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate), UInt64.random(in: 1...UInt64(Int64.max)))
     }
@@ -94,7 +94,7 @@ struct CertificateMaker {
         defer { X509_EXTENSION_free(made) }
         guard let made, X509_add_ext(certificate, made, -1) == 1 else {
             ERR_clear_error()
-            throw SimulatorError("OpenSSL refuses the extension \(each)")
+            throw SimulatorError("OpenSSL rejects the extension \(each)")
         }
     }
 }

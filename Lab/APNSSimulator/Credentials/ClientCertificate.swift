@@ -1,6 +1,6 @@
 internal import COpenSSL
 
-/// What a client's certificate says to APNs.
+/// The properties of a client certificate that APNs checks.
 struct ClientCertificate: Equatable {
     /// Apple's extensions ("Establishing a certificate-based connection to APNs").
     enum Extension {
@@ -13,9 +13,9 @@ struct ClientCertificate: Equatable {
         }
     }
 
-    /// From extension `.6`, else the subject's UID alone.
+    /// The topics of extension `.6`, or the subject's UID.
     var topics: [[UInt8]]
-    /// Why APNs would refuse every request that comes with it.
+    /// The reason with which APNs rejects every request of this certificate.
     var fault: Reason?
 
     init(topics: [[UInt8]], fault: Reason? = nil) {

@@ -1,18 +1,17 @@
-/// Everything that a client and the simulator need to trust each other, made on the spot and known to nobody else.
+/// The certificates and keys that a client and the simulator need to trust each other.
 public struct Credentials: Sendable {
-    /// What is wrong with the server's certificate.
+    /// The flaw of the server's certificate.
     public enum ServerFlaw: String, Sendable, CaseIterable {
         case good
-        /// For a host that this is not.
+        /// Issued for another host.
         case wrongName = "wrong-name"
-        /// Of an authority that is not in `ca.pem`, nor anywhere else.
+        /// Issued by an authority that is not in `ca.pem`.
         case untrusted
         case expired
     }
 
-    /// What to make.
     public struct Request: Sendable {
-        /// The client certificate's: the first is its subject's UID; two or more are listed in an extension.
+        /// The topics of the client certificate. The first is the subject's UID; two or more are listed in an extension.
         public var topics: [String]
         /// 10 letters and digits.
         public var keyID: String
@@ -21,13 +20,13 @@ public struct Credentials: Sendable {
         public var p12Password: String
         /// Host names and addresses of the server certificate.
         public var serverNames: [String]
-        /// Seconds from now, of the server certificate: an upper bound below 0 has expired.
+        /// The validity of the server certificate, in seconds from now.
         public var serverValidity: ClosedRange<Int>
-        /// Goes before the two above.
+        /// Overrides `serverNames` and `serverValidity`.
         public var serverFlaw = ServerFlaw.good
-        /// Seconds from now.
+        /// The validity of the client certificate, in seconds from now.
         public var clientValidity: ClosedRange<Int>
-        /// What the client certificate is marked as good for.
+        /// The environments for which the client certificate is valid.
         public var clientEnvironments: [PushEnvironment]
 
         public init(topics: [String] = ["com.example.app"], keyID: String = "SIMKEY0001", teamID: String = "SIMTEAM001") {
@@ -51,11 +50,11 @@ public struct Credentials: Sendable {
     /// The content of the `.p8`, with its key and team id.
     public var providerKey: ProviderKey
 
-    /// Makes all of it. Takes a few milliseconds.
+    /// Makes new credentials, in a few milliseconds.
     public static func make(_ request: Request = Request()) throws(SimulatorError) -> Credentials {
         guard let topic = request.topics.first else { throw SimulatorError("a client certificate needs a topic") }
         for id in [request.keyID, request.teamID] where id.isEmpty || !id.utf8.allSatisfy(isLetterOrDigit) {
-            throw SimulatorError("'\(id)' is no key or team id: letters and digits, Apple's have 10")
+            throw SimulatorError("'\(id)' is not a key or team id; expected letters and digits")
         }
         let authority = try makeAuthority()
         let server = try makeServer(request, by: request.serverFlaw == .untrusted ? makeAuthority() : authority)
@@ -89,7 +88,7 @@ public struct Credentials: Sendable {
     private static func isLetterOrDigit(_ byte: UInt8) -> Bool { byte.isDecimalDigit || byte.isLetter }
 }
 
-/// The same as files of one directory.
+/// Credentials as the files of a directory.
 extension Credentials {
     enum FileName {
         static let authority = "ca.pem"
@@ -102,12 +101,12 @@ extension Credentials {
         static func providerKey(_ keyID: String) -> String { "AuthKey_\(keyID).p8" }
     }
 
-    /// Whether `directory` holds any.
+    /// Returns whether the directory contains credentials.
     public static func exist(in directory: String) -> Bool { Files.exists("\(directory)/\(FileName.authority)") }
 
-    /// Writes every file, keys with mode 0600, over former ones of the same names. Makes the directory where it is missing.
+    /// Writes every file, keys with mode 0600. Replaces existing files and creates the directory.
     ///
-    /// - Returns: the paths written.
+    /// - Returns: the written paths.
     @discardableResult
     public func write(to directory: String) throws(SimulatorError) -> [String] {
         try Files.makeDirectory(directory)
@@ -116,13 +115,13 @@ extension Credentials {
             (FileName.clientCertificate, clientCertificatePEM, false), (FileName.clientKey, clientKeyPEM, true),
             (FileName.clientP12, clientP12, true), (FileName.providerKey(providerKey.keyID), providerKey.pem, true),
             (FileName.teamID, Array("\(providerKey.teamID)\n".utf8), false),
-            (FileName.authority, authorityPEM, false),  // the last: where it is, all are
+            (FileName.authority, authorityPEM, false),  // last: its presence means that all files are complete
         ]
         for file in files { try Files.write(file.content, to: "\(directory)/\(file.name)", isSecret: file.isSecret) }
         return files.map { "\(directory)/\($0.name)" }
     }
 
-    /// Reads what `write(to:)` wrote.
+    /// Reads the files of `write(to:)`.
     public init(directory: String) throws(SimulatorError) {
         let keyFiles = try Files.names(in: directory).filter { $0.hasPrefix("AuthKey_") && $0.hasSuffix(".p8") }
         guard let keyFile = keyFiles.first else { throw SimulatorError("there is no AuthKey_….p8 in \(directory)") }
@@ -139,6 +138,6 @@ extension Credentials {
 }
 
 extension Credentials: CustomStringConvertible {
-    /// Says which key it holds and nothing of what it contains.
+    /// Names the key without its content.
     public var description: String { "credentials with \(providerKey)" }
 }

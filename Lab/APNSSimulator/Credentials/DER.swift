@@ -1,4 +1,4 @@
-/// The few DER forms that certificates of APNs and ECDSA signatures need (X.690).
+/// The DER encoding (X.690) of topic lists and ECDSA signatures. Independent of the product's code, which it tests.
 enum DER {
     static let integer: UInt8 = 0x02
     static let utf8String: UInt8 = 0x0C
@@ -12,7 +12,7 @@ enum DER {
         }
     }
 
-    /// Takes one element off the front; `nil` when the bytes are not one, or claim to be longer than they are.
+    /// Removes the first element; `nil` if the bytes are not a complete element.
     static func take(_ rest: inout ArraySlice<UInt8>) -> (tag: UInt8, content: ArraySlice<UInt8>)? {
         guard let tag = rest.popFirst(), let first = rest.popFirst() else { return nil }
         var length = Int(first)

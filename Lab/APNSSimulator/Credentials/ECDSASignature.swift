@@ -2,7 +2,7 @@
 struct ECDSASignature {
     private let numbers: [[UInt8]]
 
-    /// r || s.
+    /// - Parameter jose: r || s (RFC 7518, 3.4).
     init?(jose: [UInt8]) {
         guard jose.count == 64 else { return nil }
         numbers = [Array(jose[..<32]), Array(jose[32...])]
@@ -29,7 +29,7 @@ struct ECDSASignature {
             DER.sequence,
             numbers.flatMap { number in
                 let digits = number.drop { $0 == 0 }
-                // A leading one-bit would make the number negative; zero has one digit.
+                // A leading 1 bit makes the number negative. Zero has one digit.
                 let isClear = digits.first.map { $0 < 0x80 } ?? false
                 return DER.encode(DER.integer, (isClear ? [] : [0]) + digits)
             })

@@ -1,16 +1,16 @@
-/// A provider signing key that the simulator knows: what Apple shows in a developer account.
+/// A provider signing key that the simulator accepts, with the properties that Apple assigns to it.
 public struct ProviderKey: Sendable, Equatable {
-    /// 10 characters; the token's `kid`.
+    /// The `kid` of the tokens, 10 characters.
     public var keyID: String
-    /// 10 characters; the token's `iss`.
+    /// The `iss` of the tokens, 10 characters.
     public var teamID: String
     /// PEM of the private key (a `.p8`) or of the public one.
     public var pem: [UInt8]
-    /// `nil` for a key that is good for both, as those made before February 2025 are.
+    /// `nil` for both environments, as for keys made before February 2025.
     public var environment: PushEnvironment?
-    /// Bundle ids of a topic-specific key; `nil` for a team-scoped one.
+    /// The bundle ids of a topic-specific key; `nil` for a team-scoped key.
     public var topics: [String]?
-    /// Another topic-specific key that may share a connection with this one.
+    /// The id of another topic-specific key that may share a connection with this key.
     public var relatedKeyID: String?
 
     public init(
@@ -31,7 +31,7 @@ public struct ProviderKey: Sendable, Equatable {
         return false
     }
 
-    /// May follow `first` on one connection: team-scoped keys of one environment, or topic-specific ones that say so.
+    /// Returns whether a connection of `first` may use this key: both team-scoped of one environment, or related by id.
     func isRelated(to first: ProviderKey) -> Bool {
         if keyID == first.keyID { return true }
         if topics == nil && first.topics == nil { return environment == first.environment }
@@ -41,6 +41,6 @@ public struct ProviderKey: Sendable, Equatable {
 }
 
 extension ProviderKey: CustomStringConvertible {
-    /// Says which key it is and nothing of what it contains.
+    /// Names the key without its content.
     public var description: String { "provider key \(keyID) of team \(teamID)" }
 }

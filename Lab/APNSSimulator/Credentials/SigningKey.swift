@@ -1,38 +1,38 @@
 internal import COpenSSL
 
-/// One EC key of OpenSSL: makes, reads, signs, verifies. Used on the thread that made it.
+/// An EC key of OpenSSL. Used on the thread that made it.
 final class SigningKey {
     let key: OpaquePointer
 
-    /// A new P-256 key.
+    /// Makes a P-256 key.
     init() throws(SimulatorError) {
         guard let key = shim_EVP_EC_gen_P256() else { throw SimulatorError("OpenSSL cannot make a P-256 key") }
         self.key = key
     }
 
-    /// Reads a private key, or a public one, which then only verifies.
+    /// Reads a private key, or a public key, which only verifies.
     init(pem: [UInt8]) throws(SimulatorError) {
         ERR_clear_error()
         defer { ERR_clear_error() }
         let key =
-            withMemoryBIO(reading: pem) { PEM_read_bio_PrivateKey($0, nil, noPassphrase, nil) }
-            ?? withMemoryBIO(reading: pem) { PEM_read_bio_PUBKEY($0, nil, noPassphrase, nil) }
-        guard let key else { throw SimulatorError("a provider key is no PEM of a private or public key") }
+            MemoryBIO.read(pem) { PEM_read_bio_PrivateKey($0, nil, noPassphrase, nil) }
+            ?? MemoryBIO.read(pem) { PEM_read_bio_PUBKEY($0, nil, noPassphrase, nil) }
+        guard let key else { throw SimulatorError("a provider key is not a PEM private or public key") }
         self.key = key
     }
 
     deinit { EVP_PKEY_free(key) }
 
-    /// PKCS#8, as a `.p8` is.
+    /// PKCS#8, the format of a `.p8` file.
     var privatePEM: [UInt8] {
-        bytesWritten { PEM_write_bio_PKCS8PrivateKey($0, key, nil, nil, 0, nil, nil) }
+        MemoryBIO.written { PEM_write_bio_PKCS8PrivateKey($0, key, nil, nil, 0, nil, nil) }
     }
 
     var publicPEM: [UInt8] {
-        bytesWritten { PEM_write_bio_PUBKEY($0, key) }
+        MemoryBIO.written { PEM_write_bio_PUBKEY($0, key) }
     }
 
-    /// ECDSA with SHA-256, in DER.
+    /// Signs with ECDSA and SHA-256. Returns DER.
     func signature(of bytes: [UInt8]) throws(SimulatorError) -> [UInt8] {
         let context = EVP_MD_CTX_new()
         defer { EVP_MD_CTX_free(context) }
@@ -47,7 +47,7 @@ final class SigningKey {
         return Array(signature[..<length])
     }
 
-    /// Takes both forms: APNs does, as Apple's own samples show.
+    /// Accepts both forms, as APNs does: Apple's samples use both.
     func verifies(_ signature: [UInt8], of bytes: [UInt8]) -> Bool {
         if let der = ECDSASignature(jose: signature)?.der, verifies(der: der, of: bytes) { return true }
         return verifies(der: signature, of: bytes)
@@ -64,34 +64,7 @@ final class SigningKey {
     }
 }
 
-/// SHA-256 in lower-case hex.
-func sha256Hex(_ bytes: [UInt8]) -> String {
-    var digest = [UInt8](repeating: 0, count: 32)
-    EVP_Digest(bytes, bytes.count, &digest, nil, EVP_sha256(), nil)
-    let digits = Array("0123456789abcdef".utf8)
-    return String(decoding: digest.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
-}
-
-func withMemoryBIO<Result>(reading bytes: [UInt8], _ body: (OpaquePointer?) -> Result) -> Result {
-    bytes.withUnsafeBytes { raw in
-        let bio = BIO_new_mem_buf(raw.baseAddress, CInt(raw.count))
-        defer { BIO_free(bio) }
-        return body(bio)
-    }
-}
-
-/// What a writer of OpenSSL writes; empty when it fails.
-func bytesWritten(_ write: (OpaquePointer?) -> CInt) -> [UInt8] {
-    let bio = BIO_new(BIO_s_mem())
-    defer { BIO_free(bio) }
-    guard write(bio) == 1 else { return [] }
-    var data: UnsafeMutablePointer<CChar>?
-    let length = shim_BIO_get_mem_data(bio, &data)
-    guard let data, length > 0 else { return [] }
-    return UnsafeRawBufferPointer(start: data, count: length).map { $0 }
-}
-
-/// Without it OpenSSL would ask on the terminal.
+/// Prevents OpenSSL from asking on the terminal.
 private let noPassphrase:
     @convention(c) (
         UnsafeMutablePointer<CChar>?, CInt, CInt, UnsafeMutableRawPointer?

@@ -1,5 +1,5 @@
-/// The topics of a certificate as extension 1.2.840.113635.100.6.3.6 lists them: a sequence of pairs, each a topic
-/// (UTF8String) and a sequence of the services it is for.
+/// The content of extension 1.2.840.113635.100.6.3.6: a sequence of pairs of a topic (UTF8String) and a sequence of its
+/// services.
 enum TopicList {
     static func encode(_ topics: [(name: String, service: String)]) -> [UInt8] {
         let pairs = topics.flatMap { topic in
@@ -9,7 +9,7 @@ enum TopicList {
         return DER.encode(DER.sequence, pairs)
     }
 
-    /// The topics alone; what cannot be read is left out.
+    /// Returns the topics without their services. Skips unreadable elements.
     static func decode(_ bytes: [UInt8]) -> [[UInt8]] {
         var outer = bytes[...]
         guard let list = DER.take(&outer), list.tag == DER.sequence else { return [] }

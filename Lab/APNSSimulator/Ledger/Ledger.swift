@@ -1,55 +1,55 @@
 import Threads
 
-/// What a simulator has seen and what it said, for any thread to look at. An answer is in here before it is on the wire.
+/// The requests of a simulator and their outcomes, for any thread. An outcome is recorded before its answer is on the wire.
 public final class Ledger: Sendable {
-    private struct Books {
+    private struct State {
         var totals = Totals()
         var entries: [LedgerEntry] = []
-        /// Lower-case token to the places of its requests.
+        /// Indices of the requests of each token, in lower case.
         var byToken: [String: [Int]] = [:]
         var fileError: SimulatorError?
     }
 
-    private let books = Locked(Books())
+    private let state = Locked(State())
 
-    public var totals: Totals { books.withLock { $0.totals } }
+    public var totals: Totals { state.withLock { $0.totals } }
 
-    /// Every request in the order of its verdict, without end: about 500 bytes each. Empty where only counts are kept.
-    public var entries: [LedgerEntry] { books.withLock { $0.entries } }
+    /// Every request in the order of its verdict, about 500 bytes each. Never trimmed. Empty with `LedgerDetail.counts`.
+    public var entries: [LedgerEntry] { state.withLock { $0.entries } }
 
-    /// Of one token, whose digits may be of any case, or one channel.
+    /// Returns the requests of a token, in any case, or of a channel.
     public func requests(for token: String) -> [LedgerEntry] {
         let key = token.lowercased()
-        return books.withLock { books in books.byToken[key, default: []].map { books.entries[$0] } }
+        return state.withLock { state in state.byToken[key, default: []].map { state.entries[$0] } }
     }
 
-    /// How often a push for `token` was accepted: 1 is what everybody wants.
+    /// Returns the number of accepted pushes for `token`.
     public func acceptedCount(token: String) -> Int {
         requests(for: token).count { if case .accepted = $0.verdict { true } else { false } }
     }
 
-    /// Every token with an accepted push, in lower case, and how many.
+    /// The number of accepted pushes for each token, in lower case.
     public var acceptedCounts: [String: Int] {
-        books.withLock { books in
-            books.byToken.compactMapValues { places in
-                let count = places.count { if case .accepted = books.entries[$0].verdict { true } else { false } }
+        state.withLock { state in
+            state.byToken.compactMapValues { places in
+                let count = places.count { if case .accepted = state.entries[$0].verdict { true } else { false } }
                 return count == 0 ? nil : count
             }
         }
     }
 
-    /// Set once the ledger file could not be written; nothing has gone into it since.
-    public var fileError: SimulatorError? { books.withLock { $0.fileError } }
+    /// The error after which the ledger file is no longer written.
+    public var fileError: SimulatorError? { state.withLock { $0.fileError } }
 
     func add(_ totals: Totals, _ entries: [LedgerEntry]) {
-        books.withLock { books in
-            books.totals.add(totals)
+        state.withLock { state in
+            state.totals.add(totals)
             for entry in entries {
-                books.byToken[entry.token.lowercased(), default: []].append(books.entries.count)
-                books.entries.append(entry)
+                state.byToken[entry.token.lowercased(), default: []].append(state.entries.count)
+                state.entries.append(entry)
             }
         }
     }
 
-    func fileFailed(_ error: SimulatorError) { books.withLock { $0.fileError = error } }
+    func fileFailed(_ error: SimulatorError) { state.withLock { $0.fileError = error } }
 }

@@ -1,7 +1,7 @@
-/// How much a simulator remembers.
+/// The amount of data in the ledger.
 public enum LedgerDetail: Sendable, Equatable {
-    /// `Totals` alone: what a benchmark wants.
+    /// Only `Totals`, for benchmarks.
     case counts
-    /// Every request; with their bodies where asked for.
+    /// Every request, optionally with its body.
     case requests(keepsBodies: Bool)
 }

@@ -3,11 +3,11 @@ public import Clocks
 /// One request in the ledger.
 public struct LedgerEntry: Sendable, Equatable {
     public var verdict: Verdict
-    /// As in the answer: the client's own, or one made in its place. Of a broadcast it is `apns-request-id`.
+    /// The id in the answer, from the client or created. For a broadcast, `apns-request-id`.
     public var apnsID: String
-    /// As in the path, case and all; empty where the path had none. Of a broadcast it is the channel id.
+    /// The device token in the path, with its case; empty if the path has none. For a broadcast, the channel id.
     public var token: String
-    /// Of a broadcast it is the bundle id in the path.
+    /// For a broadcast, the bundle id in the path.
     public var topic: String?
     public var isBroadcast: Bool
     public var pushType: String?
@@ -16,12 +16,12 @@ public struct LedgerEntry: Sendable, Equatable {
     public var collapseID: String?
     /// Lower-case hex.
     public var bodySHA256: String
-    /// Only where the ledger keeps bodies.
+    /// Present if the ledger keeps bodies.
     public var body: [UInt8]?
-    /// Numbered from 1 in the order of their handshakes.
+    /// The number of the connection, from 1, in the order of accepts.
     public var connection: Int
     /// HTTP/2 stream id.
     public var stream: Int32
-    /// When the verdict was given.
+    /// The time of the verdict.
     public var time: Instant
 }

@@ -1,8 +1,8 @@
 import Clocks
 
-/// One line per request: status, token, apns-id, SHA-256 of the body. A status of 000 was neither accepted nor refused.
+/// A file with one line per request: status, token, apns-id, SHA-256 of the body. Status 000: neither accepted nor rejected.
 struct LedgerFile: ~Copyable {
-    /// A line is in the file so long after its verdict at the latest.
+    /// The longest time from a verdict to its line in the file.
     static let flushInterval = Duration.milliseconds(100)
     private static let flushBytes = 1 << 20
 
@@ -31,7 +31,7 @@ struct LedgerFile: ~Copyable {
         if buffer.count >= LedgerFile.flushBytes { deadline = now }
     }
 
-    /// A field is never empty and never holds a blank, so that a line always splits into four.
+    /// Appends a field without blanks, or `-` if it is empty, so that a line always has four fields.
     private mutating func append(_ field: ArraySlice<UInt8>) {
         if field.isEmpty { buffer.append(UInt8(ascii: "-")) }
         for byte in field { buffer.append((0x21...0x7E).contains(byte) ? byte : UInt8(ascii: "?")) }

@@ -1,6 +1,6 @@
 import Clocks
 
-/// The loop's side of the ledger: gathers during one turn, publishes before the turn's answers are written.
+/// Collects the entries of one turn of the loop and publishes them before the turn's answers are written.
 final class LedgerWriter {
     let ledger: Ledger
     private let detail: LedgerDetail
@@ -18,7 +18,7 @@ final class LedgerWriter {
         totals.requests += 1
         if case .accepted = verdict { totals.accepted += 1 } else { totals.answers[verdict.label, default: 0] += 1 }
         if detail == .counts && file == nil { return }
-        let hash = sha256Hex(request.body)
+        let hash = SHA256.hex(request.body)
         file?.add(verdict.status, request, hash)
         guard case .requests(let keepsBodies) = detail else { return }
         entries.append(
@@ -39,7 +39,7 @@ final class LedgerWriter {
         entries.removeAll(keepingCapacity: true)
     }
 
-    /// When the file wants to be flushed.
+    /// The time of the next flush of the file.
     var deadline: Instant? { file?.deadline }
 
     func flushFile(now: Instant, isLast: Bool = false) {
@@ -47,7 +47,7 @@ final class LedgerWriter {
         do throws(SimulatorError) {
             try file?.flush()
         } catch {
-            // The answers go on; whoever reads the file's end must ask `fileError`, and the tool says it on stderr.
+            // The simulator continues. `fileError` reports the fault, and the tool prints it.
             ledger.fileFailed(error)
             file = nil
         }

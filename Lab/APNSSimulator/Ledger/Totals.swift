@@ -1,32 +1,32 @@
-/// The counters of one simulator since its start.
+/// The counters of a simulator since its start.
 public struct Totals: Sendable, Equatable {
-    /// Every request that came in whole, whatever became of it.
+    /// Complete requests, with any outcome.
     public var requests = 0
     public var accepted = 0
-    /// Requests by what they got: `200`, `410 Unregistered`, `silent`, `RST_STREAM 2`, `cut`, `GOAWAY`.
+    /// Requests by answer: `200`, `410 Unregistered`, `silent`, `RST_STREAM 2`, `cut`, `GOAWAY`.
     public var answers: [String: Int] = [:]
-    /// Connections whose TLS handshake was completed.
+    /// Connections with a completed TLS handshake.
     public var connections = 0
     public var openConnections = 0
-    /// Connections that ended before their handshake had.
+    /// Connections that ended during the handshake.
     public var failedHandshakes = 0
     /// GOAWAY frames sent.
     public var goAways = 0
     /// Streams above the limit, reset with REFUSED_STREAM.
     public var refusedStreams = 0
-    /// Streams begun beyond a limit that the client had acknowledged: its own fault, not that of bytes that crossed.
+    /// Streams begun above a limit that the client had acknowledged.
     public var limitViolations = 0
-    /// Connections ended for breaking HTTP/2's rules.
+    /// Connections ended because of an HTTP/2 protocol error.
     public var violations = 0
     /// Connections reset by the connect limit.
     public var blockedConnections = 0
-    /// PRIORITY frames, and HEADERS with priority in them. APNs ignores both; who sends them wastes bytes.
+    /// PRIORITY frames, and HEADERS frames with priority. APNs ignores both.
     public var priorityFrames = 0
-    /// Bytes of header blocks as they came, compressed: by `requests` they are the price of a request.
+    /// Bytes of compressed header blocks.
     public var headerBytes = 0
-    /// Good provider tokens, no two the same, by key id. More than one in 20 minutes is one too many.
+    /// Distinct valid provider tokens by key id. Apple allows one per 20 minutes.
     public var providerTokens: [String: Int] = [:]
-    /// Requests about channels, which are no pushes and stand in no other number.
+    /// Channel management requests. The other counters do not include them.
     public var channelRequests = 0
 
     public init() {}
@@ -63,19 +63,6 @@ public struct Totals: Sendable, Equatable {
     }
 
     private static func object(_ counts: [String: Int]) -> String {
-        "{" + counts.sorted { $0.key < $1.key }.map { "\(quoted($0.key)):\($0.value)" }.joined(separator: ",") + "}"
-    }
-
-    /// A JSON string; control characters, which only a script's own reasons could hold, become spaces.
-    static func quoted(_ text: String) -> String {
-        var result = "\""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\"", "\\": result += "\\\(scalar)"
-            case _ where scalar.value < 0x20: result += " "
-            default: result.unicodeScalars.append(scalar)
-            }
-        }
-        return result + "\""
+        "{" + counts.sorted { $0.key < $1.key }.map { "\($0.key.quotedJSON):\($0.value)" }.joined(separator: ",") + "}"
     }
 }

@@ -1,14 +1,14 @@
 import Threads
 
-/// What came of one request, as the simulator sees it.
+/// The outcome of a request.
 public enum Verdict: Sendable, Equatable {
-    /// APNs has the push. `isAnswered` is false where the connection was cut before the client could learn of it.
+    /// The push was accepted. `isAnswered` is false if the connection was cut before the answer.
     case accepted(isAnswered: Bool)
     case refused(status: Int, reason: String)
     case silent
     case streamReset(code: UInt32)
     case connectionCut
-    /// Not accepted, and nobody will ever say anything on its connection again.
+    /// Not accepted, on a connection that stays silent from now on.
     case halfOpen
     case goneAway
 
@@ -25,7 +25,7 @@ public enum Verdict: Sendable, Equatable {
         }
     }
 
-    /// For the ledger file: 000 is neither accepted nor refused.
+    /// The status in the ledger file; 0 is neither accepted nor rejected.
     var status: Int {
         switch self {
         case .accepted: 200

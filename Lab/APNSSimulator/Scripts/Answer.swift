@@ -1,28 +1,28 @@
-/// What the simulator does about one valid request.
+/// The reaction of the simulator to a valid request.
 public indirect enum Answer: Sendable, Equatable {
-    /// 200, and the ledger has it.
+    /// 200; the push is accepted.
     case accept
-    /// Any other status. A 410 without a timestamp (milliseconds since 1970) gets the simulator's start; `retryAfter`, in
+    /// Another status. A 410 without a timestamp (milliseconds since 1970) gets the simulator's start time. `retryAfter`, in
     /// seconds, becomes a header.
     case status(Int, String, timestamp: Int64? = nil, retryAfter: Int? = nil)
-    /// Never answered, never accepted; the stream stays open until the client gives up.
+    /// No answer; not accepted. The stream stays open until the client resets it.
     case silent
     case delay(Duration, then: Answer)
-    /// RST_STREAM with this HTTP/2 error code; not accepted.
+    /// RST_STREAM with an HTTP/2 error code; not accepted.
     case resetStream(code: UInt32)
-    /// The socket is reset instead of an answer; `recorded`: the push was accepted, and nobody will ever say so.
+    /// The connection is reset without an answer. `recorded`: the push is accepted.
     case closeConnection(recorded: Bool)
-    /// From here on the connection is neither read nor written, and never closed: a cable was pulled. `recorded` as above.
+    /// The connection is no longer read, written or closed, as after a pulled cable. `recorded`: the push is accepted.
     case halfOpen(recorded: Bool)
-    /// GOAWAY; a second one may follow, at once, or `GoAway.followUp` after a graceful notice.
+    /// GOAWAY, and optionally a second one: immediately, or `GoAway.followUp` after a graceful notice.
     case goAway(GoAway, then: GoAway? = nil)
 
-    /// `status` with the reason that Apple's table gives it.
+    /// Returns the status with its most common reason in Apple's table.
     public static func usual(_ status: Int) -> Answer {
         status == 200 ? .accept : .status(status, Reason.usual(for: status))
     }
 
-    /// As Apple's table has it.
+    /// Returns the reason with its status in Apple's table.
     public static func reason(_ reason: Reason) -> Answer { .status(reason.status, reason.rawValue) }
 }
 
@@ -51,23 +51,23 @@ extension Answer {
         case (let word, let reason):
             guard let status = Int(word), (200...599).contains(status), status != 200 || reason == nil else {
                 throw ScriptSyntaxError(
-                    "'\(text)' is no answer: STATUS[:REASON], accept, silent, rst[:CODE], cut, cut-after, half-open, "
+                    "'\(text)' is not an answer; expected STATUS[:REASON], accept, silent, rst[:CODE], cut, cut-after, half-open, "
                         + "half-open-after or goaway[:KIND[:TEXT]], each after an optional delay such as 20ms+")
             }
             self = reason.map { .status(status, $0) } ?? .usual(status)
         }
     }
 
-    /// INTERNAL_ERROR unless another code is named.
+    /// Returns the code; INTERNAL_ERROR if there is none.
     private static func errorCode(_ text: String?) throws(ScriptSyntaxError) -> UInt32 {
         guard let text else { return 2 }
-        guard let code = UInt32(text) else { throw ScriptSyntaxError("'\(text)' is no HTTP/2 error code, such as 7") }
+        guard let code = UInt32(text) else { throw ScriptSyntaxError("'\(text)' is not an HTTP/2 error code, such as 7") }
         return code
     }
 }
 
 extension Duration {
-    /// `20ms`, `1.5s` or a bare number of milliseconds, up to an hour.
+    /// Reads `20ms`, `1.5s` or a number of milliseconds, up to an hour.
     init(milliseconds text: some StringProtocol) throws(ScriptSyntaxError) {
         let (digits, scale): (String, Double) =
             if text.hasSuffix("ms") {
@@ -78,7 +78,7 @@ extension Duration {
                 (String(text), 1)
             }
         guard let number = Double(digits), number >= 0, number * scale <= 3_600_000 else {
-            throw ScriptSyntaxError("'\(text)' is no time between 0 and an hour, such as 20ms or 1.5s")
+            throw ScriptSyntaxError("'\(text)' is not a time; expected 0 to an hour, such as 20ms or 1.5s")
         }
         self = .microseconds(Int64(number * scale * 1000))
     }

@@ -1,43 +1,43 @@
-/// How the simulator behaves beside the plain rules. Can be changed while it runs; a change reaches connections that are
-/// open, unless a line says otherwise.
+/// The behaviour of the simulator beyond the rules of APNs. A change at runtime also affects open connections, unless a
+/// property states otherwise.
 public struct Behaviour: Sendable, Equatable {
-    /// What a new connection hears first.
+    /// The first bytes of a new connection.
     public enum Greeting: Sendable, Equatable {
         case settings
-        /// Not one byte of HTTP/2, then or later.
+        /// No byte of HTTP/2 at any time.
         case nothing
-        /// Not one byte at all: the TLS handshake is never answered.
+        /// No byte at all: the TLS handshake is not answered.
         case tarpit
-        /// This instead of SETTINGS, and the end.
+        /// GOAWAY instead of SETTINGS, and close.
         case goAway(GoAway)
     }
 
-    /// What a stream above the limit gets.
+    /// The reaction to a stream above the limit.
     public enum OverLimit: String, Sendable, CaseIterable {
         /// RST_STREAM with REFUSED_STREAM.
         case refuse
-        /// The same, and a second RST_STREAM with STREAM_CLOSED, since DATA came behind HEADERS.
+        /// As `refuse`, and a second RST_STREAM with STREAM_CLOSED, as for DATA that follows HEADERS.
         case refuseTwice = "refuse-twice"
-        /// GOAWAY with code 7 and plain text, and the end.
+        /// GOAWAY with code 7 and plain text, and close.
         case goAway = "goaway"
     }
 
-    /// What becomes of a connection on which nothing was asked for a while.
+    /// The reaction to an idle connection.
     public enum IdleFault: String, Sendable, CaseIterable {
-        /// GOAWAY with `IdleTimeout` when the time is up.
+        /// GOAWAY with `IdleTimeout` after the idle time.
         case goAway = "goaway"
-        /// 400 `IdleTimeout` to the next request, and GOAWAY behind it.
+        /// 400 `IdleTimeout` to the next request, followed by GOAWAY.
         case badRequest = "400"
-        /// 500 `InternalServerError` to whatever is asked from then on, until the client replaces the connection.
+        /// 500 `InternalServerError` to every later request of the connection.
         case internalError = "500"
     }
 
-    /// How many new connections are welcome. APNs treats "opening and closing repeatedly" as an attack.
+    /// A limit of new connections. APNs treats "opening and closing repeatedly" as an attack.
     public struct ConnectLimit: Sendable, Equatable {
-        /// So many in any `window` are let in.
+        /// The number of accepted connections per `window`.
         public var count: Int
         public var window: Duration
-        /// For so long every new connection is reset once there were more.
+        /// The time for which new connections are reset after the limit is exceeded.
         public var block: Duration
 
         public init(count: Int, window: Duration, block: Duration) {
@@ -47,17 +47,17 @@ public struct Behaviour: Sendable, Equatable {
         }
     }
 
-    /// A credential that APNs does not want, though nothing is wrong with it.
+    /// A valid credential that the simulator rejects.
     public struct Refusal: Sendable, Equatable {
         public enum Credential: Sendable, Equatable {
-            /// Whatever certificate a client shows.
+            /// Every client certificate.
             case certificate
-            /// Provider tokens signed with the key of this id.
+            /// Provider tokens of the key with this id.
             case key(String)
         }
 
         public var credential: Credential
-        /// What each push gets; `nil`, of certificates alone, is a TLS alert in place of a connection, for dials that are new.
+        /// The reason for each push. `nil`, only for certificates: a TLS alert on new connections.
         public var reason: Reason?
 
         public init(_ credential: Credential, _ reason: Reason? = nil) {
@@ -66,7 +66,7 @@ public struct Behaviour: Sendable, Equatable {
         }
     }
 
-    /// A limit that wanders: every `interval` each connection gets another one.
+    /// A random stream limit that changes every `interval`.
     public struct LimitWalk: Sendable, Equatable {
         public var interval: Duration
         public var bounds: ClosedRange<UInt32>
@@ -78,53 +78,53 @@ public struct Behaviour: Sendable, Equatable {
     }
 
     public var script = Script()
-    /// What is known of single device tokens; the first rule whose prefix fits applies, and goes before the script.
+    /// The states of device tokens. The first rule with a matching prefix applies, before the script.
     public var devices: [DeviceRule] = []
-    /// What single connections answer to every valid push, in the order in which they came, the first being 1: the machine behind
-    /// one of them has lost its way. Goes before devices and script; of several that are due, the first applies.
+    /// The answer of single connections, numbered from 1, to every valid push, as of a faulty server behind them. The first
+    /// matching element applies, before devices and script.
     public var connections: [Script.Turn] = []
-    /// Of several that apply, the first.
+    /// The rejected credentials. The first matching element applies.
     public var refusals: [Refusal] = []
-    /// For connections that are new.
+    /// Affects new connections.
     public var greeting = Greeting.settings
-    /// 0 to 1: the share of new connections that get `greeting`; the others get SETTINGS.
+    /// The share of new connections with `greeting`, 0 to 1. The others get SETTINGS.
     public var greetingShare = 1.0
-    /// MAX_CONCURRENT_STREAMS: at once with a certificate, after the first accepted push with a token.
+    /// MAX_CONCURRENT_STREAMS: immediately with a certificate, after the first accepted push with a token.
     public var streamLimit: UInt32 = 1000
     /// MAX_CONCURRENT_STREAMS of a connection without certificate until its first accepted push.
     public var tokenStreamLimit: UInt32 = 1
-    /// Replaces `streamLimit` from time to time, at random.
+    /// Replaces `streamLimit` by random limits.
     public var limitWalk: LimitWalk?
     public var overLimit = OverLimit.refuse
-    /// The limit falls to 1 after an answer of 4xx but 410, and comes back with the next 200 (seen until 2020).
+    /// The limit falls to 1 after a 4xx other than 410, until the next 200 (observed at APNs until 2020).
     public var dropsLimitAfterRejection = false
-    /// Every so many requests of a connection it says GOAWAY, and answers what it has seen. 0 is never.
+    /// Sends GOAWAY after each such number of requests of a connection, and answers the requests so far. 0: never.
     public var goAwayEvery = 0
-    /// Nobody listens on the port: a dial gets ECONNREFUSED.
+    /// The port is closed: a dial gets ECONNREFUSED.
     public var refusesConnections = false
     public var connectLimit: ConnectLimit?
-    /// How long a connection may be without a request; `nil` is for ever.
+    /// The longest time without a request; `nil` has no limit.
     public var idleLimit: Duration?
     public var idleFault = IdleFault.goAway
-    /// Neither reads nor writes nor accepts: the half-open connection.
+    /// The simulator does not read, write or accept: every connection is half-open.
     public var isFrozen = false
-    /// PINGs get no ACK.
+    /// PING frames get no ACK.
     public var ignoresPings = false
-    /// Windows are never enlarged: a client can send 65,535 bytes in all on a connection. For connections that are new.
+    /// No WINDOW_UPDATE is sent: a client can send 65,535 bytes per connection. Affects new connections.
     public var withholdsWindowUpdates = false
-    /// INITIAL_WINDOW_SIZE of the first SETTINGS; `nil` leaves the entry out, which means 65,535. For connections that are new.
+    /// INITIAL_WINDOW_SIZE of the first SETTINGS; `nil` omits it, which means 65,535. Affects new connections.
     public var initialWindow: UInt32?
-    /// Answers come in DATA frames of one byte, header blocks in CONTINUATION frames of one byte.
+    /// Sends answers in DATA frames of one byte and header blocks in five frames.
     public var splitsFrames = false
-    /// Bytes in one TLS record, 16,384 at most.
+    /// Bytes per TLS record, at most 16,384.
     public var recordBytes = 16384
 
     public init() {}
 
-    /// Whether a client that shows a certificate gets a TLS alert.
+    /// Client certificates get a TLS alert.
     var refusesHandshakes: Bool { refusals.contains(Refusal(.certificate)) }
 
-    /// What a push gets for the sake of the credential that its connection has shown, valid as that is.
+    /// Returns the reason with which the valid credential of a connection is rejected.
     func refusal(certificate hasCertificate: Bool, key: String?) -> Reason? {
         refusals.first { refusal in
             switch refusal.credential {

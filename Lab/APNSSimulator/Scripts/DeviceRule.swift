@@ -1,22 +1,22 @@
-/// What the simulator knows of the devices whose tokens begin alike.
+/// The state of the devices whose tokens have a common prefix.
 public struct DeviceRule: Sendable, Equatable {
     public enum State: Sendable, Equatable {
         case good
-        /// 410 `Unregistered`; milliseconds since 1970, or the simulator's start.
+        /// 410 `Unregistered` with this timestamp in milliseconds since 1970; `nil` is the simulator's start time.
         case unregistered(since: Int64?)
         /// 410 `ExpiredToken`.
         case expired
-        /// 400 `DeviceTokenNotForTopic` unless the request's topic is this one.
+        /// 400 `DeviceTokenNotForTopic` for any other topic.
         case topic(String)
-        /// 400 `BadDeviceToken` unless the simulator is this environment.
+        /// 400 `BadDeviceToken` in the other environment.
         case environment(PushEnvironment)
-        /// 429 `TooManyRequests` to what goes beyond `count` accepted pushes per token in `window`.
+        /// 429 `TooManyRequests` above `count` accepted pushes per token and `window`.
         case limited(count: Int, window: Duration)
         case silent
         case slow(Duration)
     }
 
-    /// Hex digits in lower case; empty is every token.
+    /// Hex digits in lower case. Empty matches every token.
     public var prefix: String
     public var state: State
 
@@ -32,7 +32,7 @@ extension DeviceRule {
     public init(_ text: String) throws(ScriptSyntaxError) {
         let sides = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
         guard sides.count == 2, sides[0].utf8.allSatisfy(\.isHexDigit) else {
-            throw ScriptSyntaxError("'\(text)': HEXPREFIX=STATE is what is known of a device")
+            throw ScriptSyntaxError("'\(text)' is not a device rule; expected HEXPREFIX=STATE")
         }
         self.init(prefix: sides[0], try DeviceRule.state(sides[1]))
     }
@@ -53,7 +53,7 @@ extension DeviceRule {
             return .limited(count: count, window: window)
         default:
             throw ScriptSyntaxError(
-                "'\(text)' is no state of a device: good, unregistered, expired, topic:TOPIC, production, sandbox, "
+                "'\(text)' is not a device state; expected good, unregistered, expired, topic:TOPIC, production, sandbox, "
                     + "limited:COUNT/TIME, silent or slow:TIME")
         }
     }

@@ -1,34 +1,32 @@
-/// One GOAWAY frame.
+/// A GOAWAY frame.
 public struct GoAway: Sendable, Equatable {
-    /// Which streams the client may still hope for.
+    /// The last stream id of the frame.
     public enum LastStream: Sendable, Equatable {
-        /// Every stream begun so far: all of them are answered.
+        /// The highest stream begun. All streams are answered.
         case all
-        /// Only streams below the one this answers, or up to the highest one accepted, should that be higher: what was
-        /// accepted is never called unprocessed.
+        /// The stream before the answered one, or the highest accepted stream if that is higher: an accepted push is never
+        /// reported as unprocessed.
         case belowThis
-        /// None: the id is 0.
+        /// 0: no stream was processed.
         case zero
-        /// Halfway between the highest stream that was accepted and the highest that was begun: of those that are still open
-        /// some are answered and some are left out.
+        /// Halfway between the highest accepted stream and the answered one: some open streams are answered, others are not.
         case middle
-        /// 2^31-1: the graceful notice (RFC 9113, 6.8). The connection stays open, also for new streams, until a
-        /// second GOAWAY.
+        /// 2^31-1: the graceful notice (RFC 9113, 6.8). The connection accepts new streams until a second GOAWAY.
         case notice
     }
 
-    /// Between a graceful notice and the GOAWAY that follows it: RFC 9113, 6.8, asks for a round trip.
+    /// The time from a graceful notice to the second GOAWAY. RFC 9113, 6.8, requires a round trip.
     public static let followUp = Duration.milliseconds(50)
-    /// What APNs has been seen to say, in plain text, to a client that opens too many streams.
+    /// The observed GOAWAY of APNs, in plain text, for a client that opens too many streams.
     public static let tooManyStreams = GoAway(
         code: 7, debugData: "Maximum active streams violated for this endpoint.", last: .belowThis)
 
     /// An HTTP/2 error code; 0 is NO_ERROR.
     public var code: UInt32
-    /// APNs sends JSON with a `reason`, sometimes plain text, sometimes nothing.
+    /// APNs sends JSON with a `reason`, plain text or no data.
     public var debugData: String
     public var last: LastStream
-    /// The connection ends behind the frame, whatever is unanswered; else the streams up to the last are answered first.
+    /// Closes the connection after the frame. Otherwise, the streams up to `last` are answered first.
     public var isAbrupt: Bool
 
     public init(code: UInt32 = 0, debugData: String = "", last: LastStream = .all, isAbrupt: Bool = false) {
@@ -38,17 +36,17 @@ public struct GoAway: Sendable, Equatable {
         self.isAbrupt = isAbrupt
     }
 
-    /// As APNs words it.
+    /// Returns a frame with a JSON reason, as APNs sends it.
     public static func reason(
         _ reason: Reason, code: UInt32 = 0, last: LastStream = .all, isAbrupt: Bool = false
     ) -> GoAway {
         GoAway(code: code, debugData: json(reason.rawValue), last: last, isAbrupt: isAbrupt)
     }
 
-    private static func json(_ reason: String) -> String { "{\"reason\":\(Totals.quoted(reason))}" }
+    private static func json(_ reason: String) -> String { "{\"reason\":\(reason.quotedJSON)}" }
 
-    /// Reads `KIND[/CODE][:TEXT]`: `all`, `below`, `middle`, `zero`, `graceful`, `abrupt`, `twice` or `limit`. The code is that of
-    /// HTTP/2, NO_ERROR unless told; a text of one word goes out as a JSON reason, any other as it stands.
+    /// Reads `KIND[/CODE][:TEXT]`: `all`, `below`, `middle`, `zero`, `graceful`, `abrupt`, `twice` or `limit`. The code is an
+    /// HTTP/2 error code, by default NO_ERROR. A text of one word becomes a JSON reason; other texts are sent unchanged.
     ///
     /// - Returns: the frame, and the one that follows it.
     public static func kind(_ text: String) throws(ScriptSyntaxError) -> (GoAway, GoAway?) {
@@ -57,7 +55,7 @@ public struct GoAway: Sendable, Equatable {
         let data = word.isEmpty || word.contains(" ") ? word : json(word)
         let kind = (parts.first ?? "").split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
         guard let code = kind.count > 1 ? UInt32(kind[1]) : 0 else {
-            throw ScriptSyntaxError("'\(kind[1])' is no HTTP/2 error code, such as 2")
+            throw ScriptSyntaxError("'\(kind[1])' is not an HTTP/2 error code, such as 2")
         }
         switch kind.first {
         case "all": return (GoAway(code: code, debugData: data), nil)
@@ -67,12 +65,12 @@ public struct GoAway: Sendable, Equatable {
         // The notice is always NO_ERROR (RFC 9113, 6.8).
         case "graceful": return (GoAway(debugData: data, last: .notice), GoAway(code: code, debugData: data))
         case "abrupt": return (GoAway(code: code, debugData: data, isAbrupt: true), nil)
-        // As pushy once met them: two at once, the second with less to hope for.
+        // As reported by pushy: two frames at once, the second with a lower last stream id.
         case "twice": return (GoAway(code: code, debugData: data), GoAway(code: code, debugData: data, last: .belowThis))
         case "limit" where parts.count == 1 && kind.count == 1: return (.tooManyStreams, nil)
         default:
             throw ScriptSyntaxError(
-                "'\(text)' is no GOAWAY: all, below, middle, zero, graceful, abrupt or twice, each with an optional /CODE and "
+                "'\(text)' is not a GOAWAY; expected all, below, middle, zero, graceful, abrupt or twice, each with an optional /CODE and "
                     + ":TEXT, or limit")
         }
     }

@@ -1,6 +1,6 @@
-/// What is answered to which share of the valid requests. A pure value: `ScriptPlayer` plays it.
+/// The answers to valid requests. `ScriptPlayer` applies it.
 public struct Script: Sendable, Equatable {
-    /// A share of the requests, or, with `failTimes`, of the tokens.
+    /// A share of the requests or, with `failTimes`, of the tokens.
     public struct Share: Sendable, Equatable {
         public var answer: Answer
         /// 0 to 1.
@@ -12,10 +12,10 @@ public struct Script: Sendable, Equatable {
         }
     }
 
-    /// An answer for the request of a number, the first valid one being 1.
+    /// An answer for a request by its number; the first valid request is 1.
     public struct Turn: Sendable, Equatable {
         public var number: Int
-        /// Every so many requests, not once.
+        /// The answer repeats every `number` requests.
         public var repeats: Bool
         public var answer: Answer
 
@@ -28,12 +28,12 @@ public struct Script: Sendable, Equatable {
         func isDue(at count: Int) -> Bool { repeats ? count % max(number, 1) == 0 : count == number }
     }
 
-    /// Successive answers for each token that begins with `prefix`, then whatever the rest of the script says.
+    /// Successive answers for each token with a prefix. The rest of the script applies afterwards.
     public struct TokenPlan: Sendable, Equatable {
-        /// Hex digits in lower case; empty is every token.
+        /// Hex digits in lower case. Empty matches every token.
         public var prefix: String
         public var answers: [Answer]
-        /// The last answer is given for ever.
+        /// The last answer repeats without end.
         public var repeatsLast: Bool
 
         public init(prefix: String, answers: [Answer], repeatsLast: Bool = false) {
@@ -43,19 +43,19 @@ public struct Script: Sendable, Equatable {
         }
     }
 
-    /// The same seed, with requests in the same order, gives the same answers.
+    /// The same seed with the same order of requests gives the same answers.
     public var seed: UInt64
-    /// Drawn anew for every request; of several, at most one applies.
+    /// Drawn for every request; at most one applies.
     public var failures: [Share]
-    /// When set, `failures` hit a share of the tokens instead, each for its first so many attempts.
+    /// If set, `failures` apply to a share of the tokens, for this number of first attempts of each.
     public var failTimes: Int?
-    /// 0 to 1: the share of tokens that are 410 `Unregistered`, always the same ones.
+    /// The share of tokens that always get 410 `Unregistered`, 0 to 1.
     public var deadShare: Double
-    /// Drawn anew for every answer, good or bad.
+    /// Drawn for every answer.
     public var latency: ClosedRange<Duration>?
-    /// The first whose prefix fits applies.
+    /// The first plan with a matching prefix applies.
     public var tokenPlans: [TokenPlan]
-    /// Go before everything but plans for single tokens; of several that are due, the first applies.
+    /// The first due turn applies, before everything except `Simulator.plan`.
     public var turns: [Turn]
 
     public init(
@@ -71,6 +71,6 @@ public struct Script: Sendable, Equatable {
         self.turns = turns
     }
 
-    /// Accepts everything at once.
+    /// Accepts every request immediately.
     var isPlain: Bool { failures.isEmpty && deadShare == 0 && latency == nil && tokenPlans.isEmpty && turns.isEmpty }
 }

@@ -1,4 +1,4 @@
-/// Plays a script: remembers how far each token has come.
+/// Applies a script: stores the position of each token.
 struct ScriptPlayer {
     var script: Script {
         didSet {
@@ -9,13 +9,13 @@ struct ScriptPlayer {
     }
     private var acceptsAll: Bool
     private var random: SeededRandom
-    /// What callers planned for single tokens; it goes before the script. Answers are kept last first.
+    /// The plans of callers for single tokens, which precede the script. Answers in reverse order.
     private var plans: [[UInt8]: [Answer]] = [:]
-    /// How many answers of its prefix plan a token has had.
+    /// The number of answers that each token has received from its prefix plan.
     private var planned: [[UInt8]: Int] = [:]
-    /// Valid requests so far, from the moment there were turns to wait for.
+    /// Number of valid requests since the script got its turns.
     private var requests = 0
-    /// How often a token that `failTimes` hits has failed.
+    /// The number of failures of each token under `failTimes`.
     private var failed: [[UInt8]: Int] = [:]
 
     init(_ script: Script) {
@@ -24,15 +24,15 @@ struct ScriptPlayer {
         random = SeededRandom(seed: script.seed)
     }
 
-    /// Replaces what is left of an earlier plan for `token`, whose digits may be of any case.
+    /// Replaces the rest of an earlier plan for `token`, in any case.
     mutating func plan(token: some Sequence<UInt8>, _ answers: [Answer]) {
         plans[ScriptPlayer.key(token)] = answers.isEmpty ? nil : answers.reversed()
     }
 
-    /// Accepts everything, and remembers nothing.
+    /// Accepts every request and stores nothing.
     var isPlain: Bool { acceptsAll && plans.isEmpty }
 
-    /// Whether somebody planned the next answer for a token, given by its key.
+    /// Returns whether there is a plan for the token with this key.
     func hasPlan(for key: [UInt8]) -> Bool { plans[key] != nil }
 
     mutating func answer(for token: some Sequence<UInt8>) -> Answer {
@@ -87,7 +87,7 @@ struct ScriptPlayer {
         return .delay(latency.lowerBound + spread * random.fraction(), then: answer)
     }
 
-    /// FNV-1a, mixed with the seed: always the same number in 0..<1 for the same token.
+    /// Returns a constant number in 0..<1 for each token: FNV-1a, mixed with the seed.
     private func fate(of key: [UInt8], salt: UInt64) -> Double {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in key { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }

@@ -1,28 +1,28 @@
-/// The words in which a command line speaks of scripts.
+// The syntax of scripts on the command line.
+
 extension Script.Share {
     /// Reads `ANSWER:SHARE`, such as `503:2%`, `429:TooManyRequests:0.5%` or `cut:0.01%`.
     public init(_ text: String) throws(ScriptSyntaxError) {
         guard let colon = text.lastIndex(of: ":") else {
-            throw ScriptSyntaxError("'\(text)': a share is missing, as in 503:2%")
+            throw ScriptSyntaxError("'\(text)' lacks a share; expected ANSWER:SHARE, such as 503:2%")
         }
         self.init(try Answer(text[..<colon]), try Script.fraction(String(text[text.index(after: colon)...])))
     }
 }
 
 extension Script.TokenPlan {
-    /// Reads `HEXPREFIX=ANSWER,ANSWER,…`; an answer followed by `*N` counts N times, and a last
-    /// one followed by `*` for ever.
+    /// Reads `HEXPREFIX=ANSWER,ANSWER,…`. `ANSWER*N` repeats N times, and a last `ANSWER*` without end.
     public init(_ text: String) throws(ScriptSyntaxError) {
         let sides = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
         guard sides.count == 2, sides[0].allSatisfy(\.isHexDigit) else {
-            throw ScriptSyntaxError("'\(text)': HEXPREFIX=ANSWER,ANSWER,… is what a token's plan looks like")
+            throw ScriptSyntaxError("'\(text)' is not a token plan; expected HEXPREFIX=ANSWER,ANSWER,…")
         }
         var answers: [Answer] = []
         let isEndless = sides[1].hasSuffix("*")
         for word in (isEndless ? sides[1].dropLast() : sides[1]).split(separator: ",") {
             let parts = word.split(separator: "*", maxSplits: 1)
             guard let first = parts.first, let times = parts.count == 1 ? 1 : Int(parts[1]), (1...1_000_000).contains(times)
-            else { throw ScriptSyntaxError("'\(word)': N in ANSWER*N is 1 to 1000000") }
+            else { throw ScriptSyntaxError("'\(word)': N in ANSWER*N must be 1 to 1000000") }
             answers += Array(repeating: try Answer(first), count: times)
         }
         self.init(prefix: String(sides[0]), answers: answers, repeatsLast: isEndless)
@@ -34,7 +34,7 @@ extension Script.Turn {
     public init(_ text: String, repeats: Bool) throws(ScriptSyntaxError) {
         let sides = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
         guard sides.count == 2, let number = Int(sides[0]), number > 0 else {
-            throw ScriptSyntaxError("'\(text)': N=ANSWER, N being 1 or more")
+            throw ScriptSyntaxError("'\(text)' is not a turn; expected N=ANSWER with N of at least 1")
         }
         self.init(number, repeats: repeats, try Answer(sides[1]))
     }
@@ -44,7 +44,7 @@ extension Behaviour.ConnectLimit {
     /// Reads `COUNT/WINDOW:BLOCK`, as in `20/1s:5s`.
     public init(_ text: String) throws(ScriptSyntaxError) {
         let sides = text.split(separator: ":").map(String.init)
-        guard sides.count == 2 else { throw ScriptSyntaxError("'\(text)': COUNT/WINDOW:BLOCK, as in 20/1s:5s") }
+        guard sides.count == 2 else { throw ScriptSyntaxError("'\(text)' is not a connect limit; expected COUNT/WINDOW:BLOCK, such as 20/1s:5s") }
         let (count, window) = try Script.rate(sides[0])
         self.init(count: count, window: window, block: try Duration(milliseconds: sides[1]))
     }
@@ -57,7 +57,8 @@ extension Behaviour.Refusal {
         let reason = sides.count == 2 ? Reason(rawValue: sides[1]) : nil
         guard let name = sides.first, !name.isEmpty, reason != nil || text == "certificate" else {
             throw ScriptSyntaxError(
-                "'\(text)': certificate, certificate=REASON or KEYID=REASON, as in SIMKEY0001=InvalidProviderToken")
+                "'\(text)' is not a refusal; expected certificate, certificate=REASON or KEYID=REASON, "
+                    + "such as SIMKEY0001=InvalidProviderToken")
         }
         self.init(name == "certificate" ? .certificate : .key(name), reason)
     }
@@ -69,16 +70,16 @@ extension Behaviour.LimitWalk {
         let sides = text.split(separator: "=").map(String.init)
         let ends = (sides.last ?? "").split(separator: ".").compactMap { UInt32($0) }
         guard sides.count == 2, ends.count == 2, ends[0] <= ends[1], ends[1] < 1 << 31 else {
-            throw ScriptSyntaxError("'\(text)': INTERVAL=LOWEST..HIGHEST, as in 50ms=0..1000")
+            throw ScriptSyntaxError("'\(text)' is not a limit walk; expected INTERVAL=LOWEST..HIGHEST, such as 50ms=0..1000")
         }
         let interval = try Duration(milliseconds: sides[0])
-        guard interval >= .milliseconds(1) else { throw ScriptSyntaxError("'\(text)': an interval is 1 ms or more") }
+        guard interval >= .milliseconds(1) else { throw ScriptSyntaxError("'\(text)': the interval must be at least 1 ms") }
         self.init(interval: interval, bounds: ends[0]...ends[1])
     }
 }
 
 extension Behaviour {
-    /// Reads `settings`, `nothing`, `tarpit` or `goaway[:KIND[:TEXT]]`, and a share behind it: `nothing=10%`.
+    /// Reads `settings`, `nothing`, `tarpit` or `goaway[:KIND[:TEXT]]`, with an optional share: `nothing=10%`.
     public mutating func greet(_ text: String) throws(ScriptSyntaxError) {
         let sides = text.split(separator: "=", maxSplits: 1).map(String.init)
         greetingShare = sides.count == 2 ? try Script.fraction(sides[1]) : 1
@@ -88,7 +89,7 @@ extension Behaviour {
         case ("nothing", nil): greeting = .nothing
         case ("tarpit", nil): greeting = .tarpit
         case ("goaway", let kind): greeting = .goAway(try GoAway.kind(kind ?? "zero").0)
-        default: throw ScriptSyntaxError("'\(text)' is no greeting: settings, nothing, tarpit or goaway[:KIND[:TEXT]]")
+        default: throw ScriptSyntaxError("'\(text)' is not a greeting; expected settings, nothing, tarpit or goaway[:KIND[:TEXT]]")
         }
     }
 
@@ -96,7 +97,7 @@ extension Behaviour {
     public mutating func idle(_ text: String) throws(ScriptSyntaxError) {
         let sides = text.split(separator: "=", maxSplits: 1).map(String.init)
         guard sides.count == 2, let fault = IdleFault(rawValue: sides[1]) else {
-            throw ScriptSyntaxError("'\(text)': TIME=FAULT, the fault being goaway, 400 or 500")
+            throw ScriptSyntaxError("'\(text)' is not an idle fault; expected TIME=FAULT with goaway, 400 or 500")
         }
         idleLimit = try Duration(milliseconds: sides[0])
         idleFault = fault
@@ -108,16 +109,16 @@ extension Script {
     static func rate(_ text: String) throws(ScriptSyntaxError) -> (count: Int, window: Duration) {
         let sides = text.split(separator: "/", maxSplits: 1).map(String.init)
         guard sides.count == 2, let count = Int(sides[0]), count >= 0 else {
-            throw ScriptSyntaxError("'\(text)' is no COUNT/TIME, as in 5/10s")
+            throw ScriptSyntaxError("'\(text)' is not a rate; expected COUNT/TIME, such as 5/10s")
         }
         return (count, try Duration(milliseconds: sides[1]))
     }
 
-    /// Reads `2%` or `0.02` as 0.02.
+    /// Reads `2%` or `0.02`.
     public static func fraction(_ text: String) throws(ScriptSyntaxError) -> Double {
         let number = text.hasSuffix("%") ? Double(text.dropLast()).map { $0 / 100 } : Double(text)
         guard let number, (0...1).contains(number) else {
-            throw ScriptSyntaxError("'\(text)' is no share between 0% and 100%")
+            throw ScriptSyntaxError("'\(text)' is not a share; expected 0% to 100%")
         }
         return number
     }
@@ -130,7 +131,7 @@ extension Script {
         }
         let low = try Duration(milliseconds: text[..<dots.lowerBound])
         let high = try Duration(milliseconds: text[dots.upperBound...])
-        guard low <= high else { throw ScriptSyntaxError("'\(text)': the shorter time comes first") }
+        guard low <= high else { throw ScriptSyntaxError("'\(text)': the shorter time must come first") }
         return low...high
     }
 }

@@ -1,4 +1,4 @@
-/// SplitMix64: the same seed gives the same numbers on every machine, which is all a script asks of it.
+/// SplitMix64. The same seed gives the same numbers on every machine.
 struct SeededRandom: RandomNumberGenerator {
     private var state: UInt64
 
@@ -9,7 +9,7 @@ struct SeededRandom: RandomNumberGenerator {
         return SeededRandom.mix(state)
     }
 
-    /// Evenly in 0..<1.
+    /// Returns a uniform number in 0..<1.
     mutating func fraction() -> Double { SeededRandom.fraction(next()) }
 
     static func mix(_ value: UInt64) -> UInt64 {
@@ -19,6 +19,6 @@ struct SeededRandom: RandomNumberGenerator {
         return mixed ^ (mixed >> 31)
     }
 
-    /// The 53 bits that a `Double` holds.
+    /// Converts the upper 53 bits, the precision of `Double`.
     static func fraction(_ bits: UInt64) -> Double { Double(bits >> 11) * 0x1p-53 }
 }

@@ -1,16 +1,16 @@
 import Clocks
 
-/// Counts new connections, and shuts the door for a while when there are too many.
+/// Counts new connections, and rejects all for a time after the limit is exceeded.
 struct ConnectGate {
     private var recent: [Instant] = []
-    private var shutUntil: Instant?
+    private var closedUntil: Instant?
 
     mutating func admits(_ limit: Behaviour.ConnectLimit, now: Instant) -> Bool {
-        if let shutUntil, now < shutUntil { return false }
-        shutUntil = nil
+        if let closedUntil, now < closedUntil { return false }
+        closedUntil = nil
         recent.removeAll { now - $0 >= limit.window }
         guard recent.count < limit.count else {
-            shutUntil = now + limit.block
+            closedUntil = now + limit.block
             recent.removeAll()
             return false
         }

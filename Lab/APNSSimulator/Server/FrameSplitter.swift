@@ -1,5 +1,5 @@
-/// Cuts what a server says into many small frames: DATA of one byte, HEADERS of one byte and four CONTINUATION frames behind
-/// it. A client must not care (RFC 9113, 4.3 and 6.10); many allow no more than eight CONTINUATION frames, since CVE-2024-27316.
+/// Splits frames: DATA into frames of one byte, HEADERS into a frame of one byte and four CONTINUATION frames. Clients must
+/// accept this (RFC 9113, 4.3 and 6.10). Many accept at most eight CONTINUATION frames, since CVE-2024-27316.
 enum FrameSplitter {
     private enum Kind {
         static let data: UInt8 = 0, headers: UInt8 = 1, continuation: UInt8 = 9
@@ -13,7 +13,7 @@ enum FrameSplitter {
 
     private static let headLength = 9
 
-    /// - Parameter bytes: whole frames without padding and priority, which a server has no use for.
+    /// - Parameter bytes: complete frames without padding and priority.
     static func append(_ bytes: UnsafeBufferPointer<UInt8>, to output: inout [UInt8]) {
         var rest = bytes[...]
         while rest.count >= headLength {
@@ -32,9 +32,9 @@ enum FrameSplitter {
         output.append(contentsOf: rest)
     }
 
-    /// The first piece has one byte, each that follows `size`.
+    /// Splits a frame into a piece of one byte and pieces of `size` bytes.
     ///
-    /// - Parameter last: the flag that belongs to the last piece; the others stay with the first.
+    /// - Parameter last: the flag of the last piece. The other flags stay on the first.
     private static func cut(
         _ frame: Slice<UnsafeBufferPointer<UInt8>>, into size: Int, last: UInt8, next: UInt8, to output: inout [UInt8]
     ) {

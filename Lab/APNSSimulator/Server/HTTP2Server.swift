@@ -1,22 +1,21 @@
 internal import CNghttp2
 
-/// One `nghttp2_session`, server side: bytes in, requests and answers out. Never touches a socket.
+/// A server-side `nghttp2_session`: bytes in, requests and answers out. Has no socket.
 ///
-/// nghttp2 calls a peer that exceeds an acknowledged MAX_CONCURRENT_STREAMS broken and ends the connection; APNs refuses
-/// the stream. So nghttp2 is told of each limit with `unlimited` added, `pump` takes that bit out of the SETTINGS frame
-/// again, and the limit is kept here.
+/// nghttp2 ends a connection whose peer exceeds an acknowledged MAX_CONCURRENT_STREAMS, while APNs refuses the stream.
+/// Therefore, nghttp2 receives each limit with the bit `unlimited`, `pump` removes that bit from the SETTINGS frame, and this
+/// class enforces the limit.
 final class HTTP2Server {
     enum Event {
-        /// A request is whole, unless its stream was closed since (`isOpen`).
+        /// A request is complete. Its stream may be closed already (`isOpen`).
         case request(slot: Int, stream: Int32)
-        /// A stream above the limit was begun.
+        /// The client began a stream above the limit.
         case overLimit(stream: Int32)
         case ping(UInt64)
-        /// The client broke a rule of HTTP/2 (RFC 9113, 8.1.1): wrong order, upper case, repeated pseudo-header.
+        /// A malformed request (RFC 9113, 8.1.1): wrong order, upper case or a repeated pseudo-header.
         case violation
     }
 
-    /// What of a client's habits is worth counting.
     struct Counts {
         var headerBytes = 0
         var priorityFrames = 0
@@ -30,9 +29,9 @@ final class HTTP2Server {
     private let session: OpaquePointer
     private let inbox: UnsafeMutablePointer<Inbox>
     private let headers: UnsafeMutablePointer<nghttp2_nv>
-    /// Whether answers go out in the smallest frames there are.
+    /// Sends answers in the smallest possible frames.
     var splitsFrames = false
-    /// Whole frames of ours that nghttp2 would not send; they go out behind its own.
+    /// Complete frames that nghttp2 does not send. They follow its own frames.
     private var extraFrames: [UInt8] = []
 
     init(withholdsWindowUpdates: Bool) {
@@ -44,7 +43,7 @@ final class HTTP2Server {
         nghttp2_option_new(&option)
         defer { nghttp2_option_del(option) }
         nghttp2_option_set_no_auto_ping_ack(option, 1)
-        // With the limits it believes in, nghttp2 would keep every closed stream for its priority tree.
+        // With the raised limits, nghttp2 would keep every closed stream for its priority tree.
         nghttp2_option_set_no_closed_streams(option, 1)
         nghttp2_option_set_no_auto_window_update(option, withholdsWindowUpdates ? 1 : 0)
         let callbacks = Inbox.makeCallbacks()
@@ -62,37 +61,37 @@ final class HTTP2Server {
         inbox.deallocate()
     }
 
-    /// The limit that new streams are held against.
+    /// The limit for new streams.
     var streamLimit: Int {
         get { inbox.pointee.streamLimit }
         set { inbox.pointee.streamLimit = newValue }
     }
 
-    /// What was counted since the last call.
+    /// Returns the counts since the last call.
     func takeCounts() -> Counts {
         defer { inbox.pointee.counts = Counts() }
         return inbox.pointee.counts
     }
 
     var openStreams: Int { inbox.pointee.openStreams }
-    /// The highest stream id that a client has begun.
+    /// The highest stream id that the client began.
     var highestStream: Int32 { inbox.pointee.highestStream }
-    /// Neither side has anything to say any more.
+    /// Neither side has frames to send.
     var isOver: Bool { nghttp2_session_want_read(session) == 0 && nghttp2_session_want_write(session) == 0 }
 
-    /// The request in a slot, in its place: no copy.
+    /// The request in a slot, accessed without a copy.
     subscript(slot: Int) -> Request {
         _read { yield inbox.pointee.requests[slot] }
         _modify { yield &inbox.pointee.requests[slot] }
     }
 
-    /// Whether the slot still serves this stream: a client can cancel a request behind its last byte.
+    /// Returns whether the slot still has this stream: a client may reset a complete request.
     func isOpen(slot: Int, stream: Int32) -> Bool { inbox.pointee.requests[slot].stream == stream }
 
-    /// The slot of a stream that is still open.
+    /// Returns the slot of an open stream.
     func slot(of stream: Int32) -> Int? { Inbox.slot(session, stream) }
 
-    /// Takes in bytes and appends what they meant to `events`, oldest first. `false`: this is not HTTP/2, hang up.
+    /// Reads bytes and stores their events, oldest first, in `events`. Returns `false` if the bytes are not HTTP/2.
     func receive(_ bytes: UnsafeRawBufferPointer, _ events: inout [Event]) -> Bool {
         let input = bytes.assumingMemoryBound(to: UInt8.self)
         let consumed = nghttp2_session_mem_recv(session, input.baseAddress, input.count)
@@ -100,9 +99,9 @@ final class HTTP2Server {
         return consumed >= 0
     }
 
-    /// The SETTINGS of APNs, in its order; `streams` alone for a later change.
+    /// Sends the SETTINGS of APNs, in its order. A later change contains only `streams`.
     func submitSettings(streams: UInt32, isFirst: Bool, initialWindow: UInt32? = nil) {
-        inbox.pointee.tell(limit: Int(streams))
+        inbox.pointee.announce(limit: Int(streams))
         let limit = nghttp2_settings_entry(
             settings_id: Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue), value: streams | HTTP2Server.unlimited)
         let rest = [
@@ -117,12 +116,12 @@ final class HTTP2Server {
         nghttp2_submit_settings(session, 0, entries, entries.count)
     }
 
-    /// 200, whose HEADERS end the stream.
+    /// Answers 200; the HEADERS end the stream.
     func accept(slot: Int, uniqueID: [UInt8]?) {
         HTTP2Server.withBytes("200") { submit(slot, status: $0, uniqueID, hasBody: false) }
     }
 
-    /// Another status, with a JSON body.
+    /// Answers another status with a JSON body.
     func refuse(slot: Int, status: Int, body: [UInt8], uniqueID: [UInt8]?, retryAfter: Int?) {
         inbox.pointee.answers[slot] = body
         let seconds = retryAfter.map { Array(String($0).utf8) } ?? []
@@ -131,7 +130,7 @@ final class HTTP2Server {
         }
     }
 
-    /// What is said about channels: no push, and any status.
+    /// Answers a channel management request.
     func reply(slot: Int, _ reply: Channels.Reply) {
         inbox.pointee.answers[slot] = reply.body
         Array(String(reply.status).utf8).withUnsafeBufferPointer {
@@ -143,7 +142,7 @@ final class HTTP2Server {
         nghttp2_submit_rst_stream(session, 0, stream, code)
     }
 
-    /// A second RST_STREAM for a stream that is closed: nghttp2 would not send it.
+    /// Sends a second RST_STREAM for a closed stream, which nghttp2 does not send.
     func resetAgain(stream: Int32, code: UInt32) {
         extraFrames += [0, 0, 4, UInt8(NGHTTP2_RST_STREAM.rawValue), 0]
         for number in [UInt32(bitPattern: stream), code] { withUnsafeBytes(of: number.bigEndian) { extraFrames += $0 } }
@@ -156,20 +155,20 @@ final class HTTP2Server {
         }
     }
 
-    /// GOAWAY; streams above `last` are forgotten.
+    /// Sends GOAWAY and discards the streams above `last`.
     func goAway(last: Int32, code: UInt32, debugData: [UInt8]) {
         nghttp2_submit_goaway(session, 0, last, code, debugData, debugData.count)
     }
 
-    /// GOAWAY with NO_ERROR and 2^31-1: the graceful notice.
+    /// Sends the graceful notice: GOAWAY with NO_ERROR and 2^31-1.
     func giveNotice() { nghttp2_submit_shutdown_notice(session) }
 
-    /// GOAWAY with PROTOCOL_ERROR, and the end.
+    /// Sends GOAWAY with PROTOCOL_ERROR and ends the session.
     func terminate() {
         nghttp2_session_terminate_session(session, UInt32(NGHTTP2_PROTOCOL_ERROR.rawValue))
     }
 
-    /// Appends everything that wants to be written.
+    /// Appends all pending frames.
     func pump(into output: inout [UInt8]) {
         while true {
             var data: UnsafePointer<UInt8>?
@@ -178,7 +177,7 @@ final class HTTP2Server {
             let start = output.count
             let bytes = UnsafeBufferPointer(start: data, count: count)
             if splitsFrames { FrameSplitter.append(bytes, to: &output) } else { output.append(contentsOf: bytes) }
-            if count > 9 && data[3] == HTTP2Server.settingsType { HTTP2Server.tellRealLimit(&output, from: start) }
+            if count > 9 && data[3] == HTTP2Server.settingsType { HTTP2Server.restoreLimit(&output, from: start) }
         }
         if !extraFrames.isEmpty {
             output += extraFrames
@@ -186,20 +185,20 @@ final class HTTP2Server {
         }
     }
 
-    /// Behind the frame's 9 bytes come entries of 6: a 16-bit id and a 32-bit value (RFC 9113, 6.5.1). nghttp2 hands out
-    /// one frame at a time.
-    private static func tellRealLimit(_ output: inout [UInt8], from start: Int) {
+    /// Removes the bit `unlimited` from a SETTINGS frame: a head of 9 bytes and entries of a 16-bit id and a 32-bit value
+    /// (RFC 9113, 6.5.1). nghttp2 returns one frame per call.
+    private static func restoreLimit(_ output: inout [UInt8], from start: Int) {
         for entry in stride(from: start + 9, to: output.count - 5, by: 6) where output[entry + 1] == maxConcurrentStreamsID {
             output[entry + 2] &= 0x7F
         }
     }
 
-    /// Apple's headers in Apple's order. nghttp2 copies the values.
+    /// Sends the headers of APNs in its order. nghttp2 copies the values.
     private func submit(
         _ slot: Int, status: UnsafeBufferPointer<UInt8>, _ uniqueID: [UInt8]?,
         extra: (name: StaticString, value: [UInt8]) = ("retry-after", []), hasBody: Bool
     ) {
-        // The first answer puts a name into the client's table; its values are never worth a place there.
+        // The first answer adds the names to the client's HPACK table. The values are unique and stay out of it.
         let isVolatile = inbox.pointee.hasAnswered
         inbox.pointee.hasAnswered = true
         let stream = inbox.pointee.requests[slot].stream

@@ -1,26 +1,26 @@
 internal import CNghttp2
 
-/// What nghttp2's callbacks write into: requests in slots that are used again, and events. `HTTP2Server` allocates it, C
-/// borrows it. A stream carries the number of its slot through C.
+/// The target of nghttp2's callbacks: requests in reusable slots, and events. `HTTP2Server` allocates it and C borrows it. The
+/// user data of a stream is the number of its slot.
 ///
-/// A struct behind a pointer: as a class it cost half as much again as nghttp2, in reference counts and exclusivity checks.
+/// A struct behind a pointer: as a class, reference counts and exclusivity checks cost half as much as nghttp2 itself.
 struct Inbox {
     var requests: [Request] = []
-    /// Bodies of answers on their way out, by slot.
+    /// Bodies of the answers being sent, by slot.
     var answers: [[UInt8]] = []
     private var answerOffsets: [Int] = []
     private var freeSlots: [Int] = []
     var events: [HTTP2Server.Event] = []
     var streamLimit = 0
-    /// Limits told to the client and not acknowledged, oldest first: every SETTINGS frame of ours holds one.
+    /// Unacknowledged limits, oldest first. Every SETTINGS frame of the server has one.
     private var unacknowledgedLimits: [Int] = []
-    /// What the client has acknowledged to know.
+    /// The last limit that the client acknowledged.
     private var acknowledgedLimit = Int.max
-    /// Since somebody took them.
+    /// Counts since the last `takeCounts`.
     var counts = HTTP2Server.Counts()
     private(set) var openStreams = 0
     private(set) var highestStream: Int32 = 0
-    /// Frames of one header block come in one piece (RFC 9113, 4.3), so that one slot is current while it lasts.
+    /// The slot of the current header block. The frames of a block are contiguous (RFC 9113, 4.3).
     private var current = 0
     var hasAnswered = false
 
@@ -45,7 +45,7 @@ struct Inbox {
         freeSlots.append(slot)
     }
 
-    mutating func tell(limit: Int) {
+    mutating func announce(limit: Int) {
         streamLimit = limit
         unacknowledgedLimits.append(limit)
     }
@@ -54,7 +54,7 @@ struct Inbox {
         if !unacknowledgedLimits.isEmpty { acknowledgedLimit = unacknowledgedLimits.removeFirst() }
     }
 
-    /// The slot a stream carries, plus one, since 0 is no stream's.
+    /// Returns the slot of a stream. The user data is the slot plus one, because 0 is the default.
     static func slot(_ session: OpaquePointer?, _ stream: Int32) -> Int? {
         guard let data = nghttp2_session_get_stream_user_data(session, stream) else { return nil }
         return Int(bitPattern: data) - 1
@@ -134,7 +134,7 @@ struct Inbox {
         return 0
     }
 
-    /// The length is that of HEADERS with all its CONTINUATION frames.
+    /// Counts a header block; nghttp2 reports the length of HEADERS with its CONTINUATION frames.
     private mutating func count(headers: nghttp2_frame_hd) {
         counts.headerBytes += headers.length
         if UInt32(headers.flags) & NGHTTP2_FLAG_PRIORITY.rawValue != 0 { counts.priorityFrames += 1 }
@@ -153,7 +153,7 @@ struct Inbox {
         return 0
     }
 
-    /// Hands out the body of an answer: all of it at once unless it is longer than a frame.
+    /// Returns the body of an answer, or the part of it that fits into a frame.
     static let readAnswer: nghttp2_data_source_read_callback = { _, _, buffer, room, flags, source, context in
         guard let inbox = context?.assumingMemoryBound(to: Inbox.self), let buffer, let source else { return 0 }
         let (count, isEnd) = inbox.pointee.copyAnswer(of: Int(source.pointee.fd), to: buffer, room: room)

@@ -1,149 +1,149 @@
 import Clocks
 
-/// What a connection does about requests, and what becomes due.
+/// Answers to requests, and timed actions.
 extension ServerConnection {
-    func answer(_ slot: Int, _ http: HTTP2Server, _ desk: AnswerDesk) {
+    func answer(_ slot: Int, _ http: HTTP2Server, _ context: ServerContext) {
         if http[slot].isAboutChannels {
-            lastRequest = desk.now
-            return http.reply(slot: slot, desk.manage(&http[slot], of: &peer))
+            lastRequest = context.now
+            return http.reply(slot: slot, context.manage(&http[slot], of: &peer))
         }
         requestCount += 1
-        let interval = desk.behaviour.goAwayEvery
+        let interval = context.behaviour.goAwayEvery
         let isLast = interval > 0 && requestCount % interval == 0
-        let planned = desk.answer(&http[slot], of: &peer, on: number)
-        let idle = idleAnswer(desk)
-        perform(idle ?? planned, slot, http, desk)
+        let planned = context.answer(&http[slot], of: &peer, on: number)
+        let idle = idleAnswer(context)
+        perform(idle ?? planned, slot, http, context)
         guard phase == .open, !isDeaf else { return }
-        if isLast { goAway(GoAway(), answering: nil, desk) }
-        if idle == .reason(.idleTimeout) { goAway(.reason(.idleTimeout), answering: nil, desk) }
+        if isLast { goAway(GoAway(), answering: nil, context) }
+        if idle == .reason(.idleTimeout) { goAway(.reason(.idleTimeout), answering: nil, context) }
     }
 
-    /// Something whose time has come.
-    func perform(_ due: AnswerDesk.Due, _ desk: AnswerDesk) {
+    /// Performs a timed action.
+    func perform(_ due: ServerContext.Due, _ context: ServerContext) {
         switch due {
-        case .answer(let answer, let stream): answerDelayed(answer, stream, desk)
-        case .goAway(let frame): goAway(frame, answering: nil, desk)
+        case .answer(let answer, let stream): answerDelayed(answer, stream, context)
+        case .goAway(let frame): goAway(frame, answering: nil, context)
         case .endOfLinger: phase = .over
-        case .idleCheck: checkIdleness(desk)
-        case .newLimit: changeLimit(desk)
+        case .idleCheck: checkIdleness(context)
+        case .newLimit: changeLimit(context)
         }
     }
 
-    /// The client may have given up the stream.
-    private func answerDelayed(_ answer: Answer, _ stream: Int32, _ desk: AnswerDesk) {
+    /// Performs a delayed answer, unless the client has reset the stream.
+    private func answerDelayed(_ answer: Answer, _ stream: Int32, _ context: ServerContext) {
         guard let http, !isDeaf, phase == .open || phase == .closing, let slot = http.slot(of: stream) else { return }
-        perform(answer, slot, http, desk)
+        perform(answer, slot, http, context)
     }
 
-    private func perform(_ answer: Answer, _ slot: Int, _ http: HTTP2Server, _ desk: AnswerDesk) {
+    private func perform(_ answer: Answer, _ slot: Int, _ http: HTTP2Server, _ context: ServerContext) {
         switch answer {
         case .accept:
-            record(.accepted(isAnswered: true), slot, http, desk)
-            http.accept(slot: slot, uniqueID: desk.uniqueID())
-            if !isTrusted || http.streamLimit == 1 { restoreLimit(http, desk) }
+            record(.accepted(isAnswered: true), slot, http, context)
+            http.accept(slot: slot, uniqueID: context.uniqueID())
+            if !isTrusted || http.streamLimit == 1 { restoreLimit(http, context) }
         case .status(let status, let reason, let timestamp, let retryAfter):
-            record(.refused(status: status, reason: reason), slot, http, desk)
-            let body = desk.body(status: status, reason: reason, timestamp: timestamp)
-            http.refuse(slot: slot, status: status, body: body, uniqueID: desk.uniqueID(), retryAfter: retryAfter)
+            record(.refused(status: status, reason: reason), slot, http, context)
+            let body = context.body(status: status, reason: reason, timestamp: timestamp)
+            http.refuse(slot: slot, status: status, body: body, uniqueID: context.uniqueID(), retryAfter: retryAfter)
             let counts = (400..<500).contains(status) && status != 410
-            if counts && desk.behaviour.dropsLimitAfterRejection { http.submitSettings(streams: 1, isFirst: false) }
+            if counts && context.behaviour.dropsLimitAfterRejection { http.submitSettings(streams: 1, isFirst: false) }
         case .silent:
-            record(.silent, slot, http, desk)
+            record(.silent, slot, http, context)
         case .delay(let duration, let then):
-            // Not the turn's clock: the request may have come in after it was read.
-            desk.due.add((number, .answer(then, stream: http[slot].stream)), at: .now + duration)
+            // Not the turn's time: the request may have arrived after the start of the turn.
+            context.due.add((number, .answer(then, stream: http[slot].stream)), at: .now + duration)
         case .resetStream(let code):
-            record(.streamReset(code: code), slot, http, desk)
+            record(.streamReset(code: code), slot, http, context)
             http.reset(stream: http[slot].stream, code: code)
         case .closeConnection(let isRecorded):
-            record(isRecorded ? .accepted(isAnswered: false) : .connectionCut, slot, http, desk)
+            record(isRecorded ? .accepted(isAnswered: false) : .connectionCut, slot, http, context)
             finish(isReset: true)
         case .halfOpen(let isRecorded):
-            record(isRecorded ? .accepted(isAnswered: false) : .halfOpen, slot, http, desk)
-            goDeaf(desk)
+            record(isRecorded ? .accepted(isAnswered: false) : .halfOpen, slot, http, context)
+            goDeaf(context)
         case .goAway(let frame, let next):
-            goAway(frame, answering: slot, desk)
-            if let next { follow(frame, by: next, desk) }
+            goAway(frame, answering: slot, context)
+            if let next { follow(frame, by: next, context) }
         }
     }
 
-    private func record(_ verdict: Verdict, _ slot: Int, _ http: HTTP2Server, _ desk: AnswerDesk) {
+    private func record(_ verdict: Verdict, _ slot: Int, _ http: HTTP2Server, _ context: ServerContext) {
         if case .accepted = verdict { highestAccepted = max(highestAccepted, http[slot].stream) }
-        desk.writer.record(verdict, http[slot], connection: number, time: desk.now)
+        context.writer.record(verdict, http[slot], connection: number, time: context.now)
     }
 
     // MARK: Limits
 
-    private func restoreLimit(_ http: HTTP2Server, _ desk: AnswerDesk) {
+    private func restoreLimit(_ http: HTTP2Server, _ context: ServerContext) {
         isTrusted = true
-        let limit = currentLimit(desk.behaviour)
+        let limit = currentLimit(context.behaviour)
         if http.streamLimit != Int(limit) { http.submitSettings(streams: limit, isFirst: false) }
     }
 
-    /// Sees to it that what depends on time is looked at in time.
-    func scheduleChecks(_ behaviour: Behaviour, _ desk: AnswerDesk) {
+    /// Schedules the next check of the idle time and of the stream limit.
+    func scheduleChecks(_ behaviour: Behaviour, _ context: ServerContext) {
         if let limit = behaviour.idleLimit, !hasIdleCheck {
             hasIdleCheck = true
-            desk.due.add((number, .idleCheck), at: lastRequest + limit)
+            context.due.add((number, .idleCheck), at: lastRequest + limit)
         }
-        if behaviour.limitWalk == nil { wanderingLimit = nil }
+        if behaviour.limitWalk == nil { walkingLimit = nil }
         if let walk = behaviour.limitWalk, !hasLimitCheck {
             hasLimitCheck = true
-            desk.due.add((number, .newLimit), at: desk.now + walk.interval)
+            context.due.add((number, .newLimit), at: context.now + walk.interval)
         }
     }
 
-    private func changeLimit(_ desk: AnswerDesk) {
+    private func changeLimit(_ context: ServerContext) {
         hasLimitCheck = false
-        guard let walk = desk.behaviour.limitWalk, http != nil, !isDeaf, phase == .open else { return }
-        wanderingLimit = desk.limit(of: walk)
-        adopt(desk.behaviour, desk)
+        guard let walk = context.behaviour.limitWalk, http != nil, !isDeaf, phase == .open else { return }
+        walkingLimit = context.limit(of: walk)
+        adopt(context.behaviour, context)
     }
 
     // MARK: Idleness
 
-    private func idleAnswer(_ desk: AnswerDesk) -> Answer? {
-        defer { lastRequest = desk.now }
-        guard let limit = desk.behaviour.idleLimit else { return nil }
-        if desk.now - lastRequest >= limit { isStale = true }
-        switch desk.behaviour.idleFault {
+    private func idleAnswer(_ context: ServerContext) -> Answer? {
+        defer { lastRequest = context.now }
+        guard let limit = context.behaviour.idleLimit else { return nil }
+        if context.now - lastRequest >= limit { isStale = true }
+        switch context.behaviour.idleFault {
         case .badRequest where isStale: return .reason(.idleTimeout)
         case .internalError where isStale: return .reason(.internalServerError)
         default: return nil
         }
     }
 
-    private func checkIdleness(_ desk: AnswerDesk) {
+    private func checkIdleness(_ context: ServerContext) {
         hasIdleCheck = false
-        guard let limit = desk.behaviour.idleLimit, desk.behaviour.idleFault == .goAway, let http, !isDeaf, phase == .open else {
+        guard let limit = context.behaviour.idleLimit, context.behaviour.idleFault == .goAway, let http, !isDeaf, phase == .open else {
             return
         }
-        if http.openStreams > 0 { lastRequest = desk.now }
-        if desk.now - lastRequest >= limit { return goAway(.reason(.idleTimeout), answering: nil, desk) }
+        if http.openStreams > 0 { lastRequest = context.now }
+        if context.now - lastRequest >= limit { return goAway(.reason(.idleTimeout), answering: nil, context) }
         hasIdleCheck = true
-        desk.due.add((number, .idleCheck), at: lastRequest + limit)
+        context.due.add((number, .idleCheck), at: lastRequest + limit)
     }
 
     // MARK: GOAWAY
 
-    func sendGoAway(_ frame: GoAway, _ desk: AnswerDesk) { goAway(frame, answering: nil, desk) }
+    func sendGoAway(_ frame: GoAway, _ context: ServerContext) { goAway(frame, answering: nil, context) }
 
-    /// Streams from `stream` on were never looked at.
-    func sendGoAway(_ frame: GoAway, before stream: Int32, _ desk: AnswerDesk) {
+    /// Sends GOAWAY before `stream`: later streams were not processed.
+    func sendGoAway(_ frame: GoAway, before stream: Int32, _ context: ServerContext) {
         guard let http else { return }
-        announce(frame, last: max(stream - 2, highestAccepted, 0), http, desk)
+        announce(frame, last: max(stream - 2, highestAccepted, 0), http, context)
     }
 
-    /// The second of two frames: at once, or in a while after the graceful notice.
-    func follow(_ frame: GoAway, by next: GoAway, _ desk: AnswerDesk) {
+    /// Sends the second of two frames: immediately, or after a delay if the first is the graceful notice.
+    func follow(_ frame: GoAway, by next: GoAway, _ context: ServerContext) {
         if frame.last == .notice {
-            desk.due.add((number, .goAway(next)), at: .now + GoAway.followUp)
+            context.due.add((number, .goAway(next)), at: .now + GoAway.followUp)
         } else {
-            goAway(next, answering: nil, desk)
+            goAway(next, answering: nil, context)
         }
     }
 
-    func goAway(_ frame: GoAway, answering slot: Int?, _ desk: AnswerDesk) {
+    func goAway(_ frame: GoAway, answering slot: Int?, _ context: ServerContext) {
         guard let http, !isDeaf, phase == .open || phase == .closing else { return }
         let stream = slot.map { http[$0].stream } ?? http.highestStream + 2
         let last: Int32 =
@@ -155,38 +155,38 @@ extension ServerConnection {
             }
         if let slot {
             if frame.isAbrupt {
-                record(.goneAway, slot, http, desk)
+                record(.goneAway, slot, http, context)
             } else if frame.last == .all || frame.last == .notice {
-                record(.accepted(isAnswered: true), slot, http, desk)
-                http.accept(slot: slot, uniqueID: desk.uniqueID())
+                record(.accepted(isAnswered: true), slot, http, context)
+                http.accept(slot: slot, uniqueID: context.uniqueID())
             } else {
-                record(.goneAway, slot, http, desk)
-                // Something above it was accepted, so that the GOAWAY cannot say that this was not.
+                record(.goneAway, slot, http, context)
+                // A later stream was accepted, so the GOAWAY covers this one: reset it as refused.
                 if stream <= last { http.reset(stream: stream, code: 7) }
             }
         }
-        announce(frame, last: last, http, desk)
+        announce(frame, last: last, http, context)
     }
 
-    /// Halfway from what was accepted to the stream before this one: the odd number of a stream, or 0.
+    /// Returns a stream id halfway between the highest accepted stream and the stream before this one, or 0.
     private func middle(below stream: Int32) -> Int32 {
         let first = highestAccepted > 0 ? highestAccepted : -1
         return max(first + max(0, stream - 2 - first) / 4 * 2, 0)
     }
 
-    private func announce(_ frame: GoAway, last: Int32, _ http: HTTP2Server, _ desk: AnswerDesk) {
-        desk.writer.totals.goAways += 1
+    private func announce(_ frame: GoAway, last: Int32, _ http: HTTP2Server, _ context: ServerContext) {
+        context.writer.totals.goAways += 1
         if frame.last == .notice { return http.giveNotice() }
         http.goAway(last: last, code: frame.code, debugData: Array(frame.debugData.utf8))
         phase = .closing
         endsAbruptly = endsAbruptly || frame.isAbrupt
-        // From now on the streams above are closed: requests on them that are here already must not be accepted.
+        // Closes the streams above `last` now: their received requests must not be accepted.
         http.pump(into: &output)
     }
 }
 
 extension Request {
-    /// Looked at for every request: one byte tells most of them apart.
+    /// Compares one byte first, because every request passes here.
     var isAboutChannels: Bool {
         guard let path = range(of: .path), path.count > Request.channelPath.count else { return false }
         return bytes[path.lowerBound + 1] == Request.channelPath[1] && bytes[path].starts(with: Request.channelPath)

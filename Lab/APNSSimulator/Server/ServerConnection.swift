@@ -1,26 +1,26 @@
 import Clocks
 import Sockets
 
-/// One client: its TLS stream, its HTTP/2 session and what it has shown of itself. Made, used and freed by the loop.
+/// A client: its TLS stream, HTTP/2 session and credentials. Owned by the loop.
 final class ServerConnection {
     enum Phase {
         case handshaking, open
-        /// Closes once the streams that are left and the output are done.
+        /// Closes after the remaining streams and the output are done.
         case closing
-        /// Everything is said. Reads on until the client hangs up: a close with bytes unread would send RST, which takes
-        /// back what the client has not read yet, GOAWAY and answers.
+        /// All output is sent. Reads until the client closes: a close with unread bytes sends RST, and the client may lose
+        /// the GOAWAY and answers.
         case lingering
-        /// To be closed now.
+        /// Ready to be closed.
         case over
     }
 
-    /// Records read in one turn before the others have theirs.
+    /// TLS records read per turn, so that other connections are served.
     private static let recordsPerTurn = 16
-    /// A client that does not read its answers is not read either, beyond so many bytes.
+    /// Bytes of output above which the connection is not read.
     private static let outputLimit = 4 << 20
-    /// A client that does not hang up is left all the same.
+    /// The longest time in the phase `lingering`.
     static let lingerLimit = Duration.seconds(5)
-    /// One that is deaf keeps its descriptor for so long: nobody hears the client hang up.
+    /// The time for which a deaf connection keeps its descriptor. Its hang-up is not reported.
     static let deafLimit = Duration.seconds(120)
 
     let number: Int
@@ -33,26 +33,26 @@ final class ServerConnection {
     private var recordBytes = 16384
     private var events: [HTTP2Server.Event] = []
     var requestCount = 0
-    /// When something was last asked.
+    /// The time of the last request.
     var lastRequest = Instant.now
-    /// It was idle for too long, and every answer says so.
+    /// The connection was idle for too long; every answer reports it.
     var isStale = false
     var hasIdleCheck = false
     var highestAccepted: Int32 = 0
-    /// The limit was raised after the first accepted push (or needs no raising).
+    /// The stream limit was raised after the first accepted push, or need not be raised.
     var isTrusted = false
-    /// What a limit that wanders has come to.
-    var wanderingLimit: UInt32?
+    /// The current limit of a limit walk.
+    var walkingLimit: UInt32?
     var hasLimitCheck = false
     private var isMute = false
-    /// A GOAWAY said so: what is unanswered stays so.
+    /// Open requests stay unanswered after a GOAWAY.
     var endsAbruptly = false
-    /// Neither read nor written any more, and out of epoll.
+    /// No longer read or written, and removed from epoll.
     private(set) var isDeaf = false
     private(set) var wantsWrite = false
-    /// Stands in the loop's list of connections to flush.
+    /// In the loop's list of connections to flush.
     var isTouched = false
-    /// What the loop last told epoll; `nil` once it has left.
+    /// The interest in epoll; `nil` after removal.
     var interest: EventQueue.Interest? = .read
 
     init(number: Int, _ tls: consuming TLSStream, environment: PushEnvironment) {
@@ -64,20 +64,20 @@ final class ServerConnection {
     var descriptor: CInt { tls.descriptor }
     var isOver: Bool { phase == .over }
     private var isHandshaking: Bool { phase == .handshaking }
-    /// Its handshake was completed, whatever came after.
+    /// The handshake was completed.
     var wasOpen: Bool { http != nil }
     var wantsRead: Bool { output.count - written < ServerConnection.outputLimit }
 
-    /// Reads what is there and answers it into the output.
-    func advance(_ desk: AnswerDesk, _ buffer: UnsafeMutableRawBufferPointer) {
+    /// Reads the available bytes and appends the answers to the output.
+    func advance(_ context: ServerContext, _ buffer: UnsafeMutableRawBufferPointer) {
         if isDeaf { return }
-        if isHandshaking { shakeHands(desk) }
+        if isHandshaking { shakeHands(context) }
         guard !isHandshaking, !isOver, wantsRead else { return }
         for _ in 0..<ServerConnection.recordsPerTurn {
             switch tls.read(into: buffer) {
             case .done(let count):
                 if phase == .lingering { continue }
-                receive(UnsafeRawBufferPointer(rebasing: buffer[..<count]), desk)
+                receive(UnsafeRawBufferPointer(rebasing: buffer[..<count]), context)
                 if isOver || isDeaf { return }
             case .needsRead: return
             case .needsWrite:
@@ -90,8 +90,8 @@ final class ServerConnection {
         }
     }
 
-    /// Writes what it can, in whole records while there is more than one.
-    func flush(_ desk: AnswerDesk) {
+    /// Writes as much as possible, in full records.
+    func flush(_ context: ServerContext) {
         guard let http, !isMute, !isDeaf, phase == .open || phase == .closing else { return }
         http.pump(into: &output)
         wantsWrite = false
@@ -110,98 +110,98 @@ final class ServerConnection {
         output.removeAll(keepingCapacity: true)
         written = 0
         let isDone = phase == .closing && (endsAbruptly || http.openStreams == 0)
-        if http.isOver || isDone { linger(desk) }
+        if http.isOver || isDone { linger(context) }
     }
 
-    /// Ends it in good order, as far as TLS lets itself be told.
+    /// Ends the connection, cleanly or with RST.
     func finish(isReset: Bool) {
         if isOver { return }
-        if isReset { resetOnClose(tls.descriptor) } else if !isHandshaking && !isDeaf { tls.shutdown() }
+        if isReset { SocketClosing.resetOnClose(tls.descriptor) } else if !isHandshaking && !isDeaf { tls.shutdown() }
         phase = .over
     }
 
-    /// From here on it is as if the cable were pulled.
-    func goDeaf(_ desk: AnswerDesk) {
+    /// Stops reading and writing, as after a pulled cable.
+    func goDeaf(_ context: ServerContext) {
         isDeaf = true
-        desk.due.add((number, .endOfLinger), at: desk.now + ServerConnection.deafLimit)
+        context.due.add((number, .endOfLinger), at: context.now + ServerConnection.deafLimit)
     }
 
-    private func linger(_ desk: AnswerDesk) {
-        desk.due.add((number, .endOfLinger), at: desk.now + ServerConnection.lingerLimit)
+    private func linger(_ context: ServerContext) {
+        context.due.add((number, .endOfLinger), at: context.now + ServerConnection.lingerLimit)
         tls.shutdown()
-        endWriting(tls.descriptor)
+        SocketClosing.endWriting(tls.descriptor)
         phase = .lingering
     }
 
     // MARK: The handshake
 
-    private func shakeHands(_ desk: AnswerDesk) {
+    private func shakeHands(_ context: ServerContext) {
         wantsWrite = false
         switch tls.handshake() {
-        case .done: open(desk)
+        case .done: open(context)
         case .needsRead: break
         case .needsWrite: wantsWrite = true
         case .closed, .failed:
-            desk.writer.totals.failedHandshakes += 1
+            context.writer.totals.failedHandshakes += 1
             phase = .over
         }
     }
 
-    private func open(_ desk: AnswerDesk) {
-        let behaviour = desk.behaviour
-        peer.certificate = tls.peerCertificateDER.map { ClientCertificate(der: $0, environment: desk.environment) }
+    private func open(_ context: ServerContext) {
+        let behaviour = context.behaviour
+        peer.certificate = tls.peerCertificateDER.map { ClientCertificate(der: $0, environment: context.environment) }
         isTrusted = peer.certificate != nil || behaviour.tokenStreamLimit == behaviour.streamLimit
         let http = HTTP2Server(withholdsWindowUpdates: behaviour.withholdsWindowUpdates)
         self.http = http
         phase = .open
-        lastRequest = desk.now
-        desk.writer.totals.connections += 1
-        desk.writer.totals.openConnections += 1
+        lastRequest = context.now
+        context.writer.totals.connections += 1
+        context.writer.totals.openConnections += 1
         http.streamLimit = Int(currentLimit(behaviour))
-        adopt(behaviour, desk)
-        switch desk.draws(behaviour.greetingShare) ? behaviour.greeting : .settings {
+        adopt(behaviour, context)
+        switch context.draws(behaviour.greetingShare) ? behaviour.greeting : .settings {
         case .settings:
             http.submitSettings(streams: currentLimit(behaviour), isFirst: true, initialWindow: behaviour.initialWindow)
-        // A tarpit opened while this one was shaking hands: the best it can do is to say nothing.
+        // The tarpit was enabled during this handshake.
         case .nothing, .tarpit: isMute = true
-        case .goAway(let frame): goAway(frame, answering: nil, desk)
+        case .goAway(let frame): goAway(frame, answering: nil, context)
         }
     }
 
     func currentLimit(_ behaviour: Behaviour) -> UInt32 {
-        isTrusted ? wanderingLimit ?? behaviour.streamLimit : behaviour.tokenStreamLimit
+        isTrusted ? walkingLimit ?? behaviour.streamLimit : behaviour.tokenStreamLimit
     }
 
-    /// Takes over what concerns an open connection, and tells the client a limit that has changed.
-    func adopt(_ behaviour: Behaviour, _ desk: AnswerDesk) {
+    /// Applies a behaviour to an open connection, and announces a changed limit.
+    func adopt(_ behaviour: Behaviour, _ context: ServerContext) {
         guard let http, phase == .open else { return }
         http.splitsFrames = behaviour.splitsFrames
         recordBytes = max(1, min(behaviour.recordBytes, 16384))
-        scheduleChecks(behaviour, desk)
+        scheduleChecks(behaviour, context)
         let limit = currentLimit(behaviour)
         if http.streamLimit != Int(limit) { http.submitSettings(streams: limit, isFirst: false) }
     }
 
-    // MARK: What comes in
+    // MARK: Input
 
-    private func receive(_ bytes: UnsafeRawBufferPointer, _ desk: AnswerDesk) {
+    private func receive(_ bytes: UnsafeRawBufferPointer, _ context: ServerContext) {
         guard let http else { return }
         events.removeAll(keepingCapacity: true)
         let isHTTP2 = http.receive(bytes, &events)
         let counts = http.takeCounts()
-        desk.writer.totals.headerBytes += counts.headerBytes
-        desk.writer.totals.priorityFrames += counts.priorityFrames
-        desk.writer.totals.limitViolations += counts.limitViolations
+        context.writer.totals.headerBytes += counts.headerBytes
+        context.writer.totals.priorityFrames += counts.priorityFrames
+        context.writer.totals.limitViolations += counts.limitViolations
         for event in events {
             switch event {
             case .request(let slot, let stream):
-                if http.isOpen(slot: slot, stream: stream) { answer(slot, http, desk) }
-            case .overLimit(let stream): refuse(stream, http, desk)
+                if http.isOpen(slot: slot, stream: stream) { answer(slot, http, context) }
+            case .overLimit(let stream): refuse(stream, http, context)
             case .ping(let opaque):
-                if !desk.behaviour.ignoresPings { http.acknowledgePing(opaque) }
+                if !context.behaviour.ignoresPings { http.acknowledgePing(opaque) }
             case .violation:
-                desk.writer.totals.violations += 1
-                desk.writer.totals.goAways += 1
+                context.writer.totals.violations += 1
+                context.writer.totals.goAways += 1
                 http.terminate()
             }
             if isOver || isDeaf { return }
@@ -209,16 +209,16 @@ final class ServerConnection {
         if !isHTTP2 { finish(isReset: false) }
     }
 
-    private func refuse(_ stream: Int32, _ http: HTTP2Server, _ desk: AnswerDesk) {
-        desk.writer.totals.refusedStreams += 1
-        switch desk.behaviour.overLimit {
+    private func refuse(_ stream: Int32, _ http: HTTP2Server, _ context: ServerContext) {
+        context.writer.totals.refusedStreams += 1
+        switch context.behaviour.overLimit {
         case .refuse: http.reset(stream: stream, code: 7)  // REFUSED_STREAM
         case .refuseTwice:
             http.reset(stream: stream, code: 7)
             http.resetAgain(stream: stream, code: 5)  // STREAM_CLOSED
         case .goAway:
-            // Those begun before this one are answered; this one and what follows were never looked at.
-            if phase == .open { sendGoAway(.tooManyStreams, before: stream, desk) }
+            // Earlier streams are answered. This one and later ones were not processed.
+            if phase == .open { sendGoAway(.tooManyStreams, before: stream, context) }
         }
     }
 }

@@ -2,24 +2,24 @@ import Clocks
 import Sockets
 import Threads
 
-/// The thread's body: sleep, obey, read and answer, publish, write.
+/// The loop of the simulator's thread: sleep, execute orders, read and answer, publish, write.
 final class ServerLoop {
     private enum Number {
         static let listener = -1
         static let orders = -2
     }
 
-    /// Between attempts to listen again, should the port be taken for a moment.
+    /// Interval between attempts to listen on a port that is temporarily taken.
     private static let listenInterval = Duration.milliseconds(20)
-    /// Before the next accept when this process is out of descriptors: epoll would report the waiting client for ever.
+    /// Pause before the next accept if the process is out of descriptors. epoll would report the waiting client continuously.
     private static let acceptPause = Duration.milliseconds(20)
 
     private let host: String
     let port: Int
-    private let context: TLSContext
-    /// Finds no certificate of a client good.
-    private let strictContext: TLSContext
-    private let desk: AnswerDesk
+    private let tlsContext: TLSContext
+    /// Rejects every client certificate.
+    private let strictTLSContext: TLSContext
+    private let context: ServerContext
     private let mailbox: Mailbox<Simulator.Order>
     private var queue: EventQueue
     private var listener: Listener?
@@ -41,16 +41,16 @@ final class ServerLoop {
             certificatesPEM: credentials.serverCertificatePEM, keyPEM: credentials.serverKeyPEM)
         let listener: Listener
         do {
-            context = try TLSContext(
+            tlsContext = try TLSContext(
                 serverFor: identity, clientRootsPEM: configuration.authentication == .token ? nil : credentials.authorityPEM)
-            strictContext = try TLSContext(serverFor: identity, clientRootsPEM: Array("none".utf8))
+            strictTLSContext = try TLSContext(serverFor: identity, clientRootsPEM: Array("none".utf8))
             listener = try Listener(host: configuration.host, port: configuration.port)
         } catch {
             throw SimulatorError("\(error)")
         }
         port = listener.port
         host = configuration.host
-        desk = try AnswerDesk(configuration, ledger)
+        context = try ServerContext(configuration, ledger)
         self.mailbox = mailbox
         queue = try EventQueue()
         buffer = .allocate(byteCount: 16384, alignment: 16)
@@ -65,30 +65,30 @@ final class ServerLoop {
     func run() {
         while !isStopped {
             queue.wait(until: deadline, &ready)
-            desk.startTurn()
-            for order in mailbox.drain() { obey(order) }
-            if !desk.behaviour.isFrozen { serve() }
-            desk.writer.flushFile(now: desk.now)
+            context.startTurn()
+            for order in mailbox.drain() { execute(order) }
+            if !context.behaviour.isFrozen { serve() }
+            context.writer.flushFile(now: context.now)
             listenIfDue()
             acceptIfDue()
         }
         closeAll(isReset: false)
-        desk.writer.publish()
-        desk.writer.flushFile(now: desk.now, isLast: true)
+        context.writer.publish()
+        context.writer.flushFile(now: context.now, isLast: true)
     }
 
     private func serve() {
         for number in ready { advance(number) }
         performDue()
-        // What a client is about to read stands in the ledger first.
-        desk.writer.publish()
+        // The ledger records an answer before the client can read it.
+        context.writer.publish()
         writeAll()
-        desk.writer.publish()
+        context.writer.publish()
     }
 
     private var deadline: Instant? {
-        let answers = desk.behaviour.isFrozen ? nil : desk.due.first
-        return [answers, desk.writer.deadline, listenAgain, acceptAgain].compactMap { $0 }.min()
+        let answers = context.behaviour.isFrozen ? nil : context.due.first
+        return [answers, context.writer.deadline, listenAgain, acceptAgain].compactMap { $0 }.min()
     }
 
     private func advance(_ number: Int) {
@@ -97,7 +97,7 @@ final class ServerLoop {
         case Number.orders: break
         default:
             guard let connection = connections[number] else { return }
-            connection.advance(desk, buffer)
+            connection.advance(context, buffer)
             touch(connection)
         }
     }
@@ -109,40 +109,40 @@ final class ServerLoop {
                 admit(socket)
             } catch {
                 if let descriptor = listener?.descriptor { queue.remove(descriptor) }
-                acceptAgain = desk.now + ServerLoop.acceptPause
+                acceptAgain = context.now + ServerLoop.acceptPause
                 return
             }
         }
     }
 
     private func admit(_ socket: consuming Socket) {
-        if let limit = desk.behaviour.connectLimit, !connectGate.admits(limit, now: desk.now) {
-            desk.writer.totals.blockedConnections += 1
-            return resetOnClose(socket.descriptor)
+        if let limit = context.behaviour.connectLimit, !connectGate.admits(limit, now: context.now) {
+            context.writer.totals.blockedConnections += 1
+            return SocketClosing.resetOnClose(socket.descriptor)
         }
-        // Fails when memory is out, and then this client sees its connection closed.
-        guard let tls = try? TLSStream(server: socket, desk.behaviour.refusesHandshakes ? strictContext : context) else { return }
-        let connection = ServerConnection(number: nextNumber, tls, environment: desk.environment)
+        // Fails only without memory; the client's connection is then closed.
+        guard let tls = try? TLSStream(server: socket, context.behaviour.refusesHandshakes ? strictTLSContext : tlsContext) else { return }
+        let connection = ServerConnection(number: nextNumber, tls, environment: context.environment)
         connections[nextNumber] = connection
         queue.add(connection.descriptor, number: nextNumber, for: .read)
         nextNumber += 1
-        if desk.behaviour.greeting == .tarpit && desk.draws(desk.behaviour.greetingShare) {
-            connection.goDeaf(desk)
+        if context.behaviour.greeting == .tarpit && context.draws(context.behaviour.greetingShare) {
+            connection.goDeaf(context)
             touch(connection)
         }
     }
 
     private func acceptIfDue() {
-        guard let due = acceptAgain, due <= desk.now else { return }
+        guard let due = acceptAgain, due <= context.now else { return }
         acceptAgain = nil
-        guard let descriptor = listener?.descriptor, !desk.behaviour.isFrozen else { return }
+        guard let descriptor = listener?.descriptor, !context.behaviour.isFrozen else { return }
         queue.add(descriptor, number: Number.listener, for: .read)
     }
 
     private func performDue() {
-        while let next = desk.due.popDue(desk.now) {
+        while let next = context.due.popDue(context.now) {
             guard let connection = connections[next.connection] else { continue }
-            connection.perform(next.due, desk)
+            connection.perform(next.due, context)
             touch(connection)
         }
     }
@@ -156,7 +156,7 @@ final class ServerLoop {
     private func writeAll() {
         for connection in touched {
             connection.isTouched = false
-            if !connection.isOver { connection.flush(desk) }
+            if !connection.isOver { connection.flush(context) }
             if connection.isOver { forget(connection) } else { watch(connection) }
         }
         touched.removeAll(keepingCapacity: true)
@@ -177,39 +177,39 @@ final class ServerLoop {
 
     private func forget(_ connection: ServerConnection) {
         let wasKnown = connections.removeValue(forKey: connection.number) != nil
-        if wasKnown && connection.wasOpen { desk.writer.totals.openConnections -= 1 }
+        if wasKnown && connection.wasOpen { context.writer.totals.openConnections -= 1 }
     }
 
     // MARK: Orders
 
-    private func obey(_ order: Simulator.Order) {
+    private func execute(_ order: Simulator.Order) {
         switch order {
         case .stop: isStopped = true
         case .confirm(let mailbox): mailbox.send(())
-        case .behave(let behaviour): adopt(behaviour, before: desk.behaviour)
-        case .plan(let token, let answers): desk.plan(token: token, answers)
-        case .advanceClock(let seconds): desk.advanceClock(seconds: seconds)
+        case .behave(let behaviour): adopt(behaviour, before: context.behaviour)
+        case .plan(let token, let answers): context.plan(token: token, answers)
+        case .advanceClock(let seconds): context.advanceClock(seconds: seconds)
         case .closeConnections(let isReset): closeAll(isReset: isReset)
         case .goAway(let frame, let next):
             for connection in connections.values {
-                connection.sendGoAway(frame, desk)
-                if let next { connection.follow(frame, by: next, desk) }
+                connection.sendGoAway(frame, context)
+                if let next { connection.follow(frame, by: next, context) }
                 touch(connection)
             }
         }
     }
 
     private func adopt(_ behaviour: Behaviour, before: Behaviour) {
-        desk.behaviour = behaviour
+        context.behaviour = behaviour
         if behaviour.isFrozen != before.isFrozen { freeze(behaviour.isFrozen) }
         if behaviour.refusesConnections != before.refusesConnections { listen(!behaviour.refusesConnections) }
         for connection in connections.values {
-            connection.adopt(behaviour, desk)
+            connection.adopt(behaviour, context)
             touch(connection)
         }
     }
 
-    /// Out of epoll altogether: it would go on reporting hang-ups.
+    /// Removes all descriptors from epoll, which would report hang-ups continuously.
     private func freeze(_ isFrozen: Bool) {
         for connection in connections.values {
             guard let interest = connection.interest else { continue }
@@ -229,16 +229,16 @@ final class ServerLoop {
         listener = nil
         guard isListening else { return }
         guard let listener = try? Listener(host: host, port: port) else {
-            // Somebody else has the port at the moment.
-            listenAgain = desk.now + ServerLoop.listenInterval
+            // Another program has bound the port.
+            listenAgain = context.now + ServerLoop.listenInterval
             return
         }
-        if !desk.behaviour.isFrozen { queue.add(listener.descriptor, number: Number.listener, for: .read) }
+        if !context.behaviour.isFrozen { queue.add(listener.descriptor, number: Number.listener, for: .read) }
         self.listener = consume listener
     }
 
     private func listenIfDue() {
-        if let due = listenAgain, due <= desk.now { listen(true) }
+        if let due = listenAgain, due <= context.now { listen(true) }
     }
 
     private func closeAll(isReset: Bool) {

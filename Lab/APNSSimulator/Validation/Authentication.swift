@@ -1,4 +1,4 @@
-/// Which credentials a client may show.
+/// The kinds of credentials that clients may use.
 public enum Authentication: String, Sendable, CaseIterable {
     case any, token, certificate
 }

@@ -1,29 +1,37 @@
-/// Broadcast channels: what an app has made of them, and Apple's rules for both ("Sending channel management requests to
+import JSONBytes
+
+/// The broadcast channels of the apps, and Apple's rules for channels and broadcasts ("Sending channel management requests to
 /// APNs", "Sending broadcast push notification requests to APNs").
 struct Channels {
-    /// What is said about a request that manages channels.
+    /// The answer to a channel management request.
     struct Reply {
         var status: Int
-        /// JSON; empty for none.
+        /// JSON, or empty.
         var body: [UInt8] = []
         /// `apns-channel-id`.
         var channelID: [UInt8]?
     }
 
-    /// Per app and environment.
+    /// The fault of a channel management request.
+    struct RequestError: Error {
+        let reason: Reason
+        init(_ reason: Reason) { self.reason = reason }
+    }
+
+    /// Maximum number of channels per app and environment.
     static let limit = 10_000
     static let payloadLimit = 5120
 
-    /// Bundle ids that may broadcast; empty is all.
+    /// The bundle ids that may broadcast. Empty: all.
     let enabled: [String]
-    /// Channel ids to their `message-storage-policy`: 0 stores nothing, 1 the latest message.
+    /// The `message-storage-policy` of each channel id: 0 stores nothing, 1 the latest message.
     private var apps: [String: [String: Int64]] = [:]
 
     init(enabled: [String]) { self.enabled = enabled }
 
     mutating func add(_ id: String, app: String, storagePolicy: Int64) { apps[app, default: [:]][id] = storagePolicy }
 
-    /// Why APNs would not take a broadcast whose credential and id are good.
+    /// Returns the fault of a broadcast with a valid credential and id.
     func fault(of request: Request) -> Reason? {
         guard let app = request.app else { return .badPath }
         guard let channel = request.text(.channelID), !channel.isEmpty else { return .missingChannelId }
@@ -39,69 +47,65 @@ struct Channels {
         return request.bodyLength > Channels.payloadLimit ? .payloadTooLarge : nil
     }
 
-    /// Creates, reads, deletes or lists.
-    mutating func manage(_ request: Request, _ random: inout SeededRandom) -> Result<Reply, Refusal> {
-        guard let app = request.app else { return .failure(Refusal(.badPath)) }
-        if !enabled.isEmpty && !enabled.contains(app) { return .failure(Refusal(.featureNotEnabled)) }
+    /// Creates, reads, deletes or lists channels.
+    mutating func manage(_ request: Request, _ random: inout SeededRandom) throws(RequestError) -> Reply {
+        guard let app = request.app else { throw RequestError(.badPath) }
+        if !enabled.isEmpty && !enabled.contains(app) { throw RequestError(.featureNotEnabled) }
         switch (request.kind, request.text(.method)) {
-        case (.allChannels, _): return .success(list(app))
-        case (_, "POST"): return create(request, app, &random)
-        case (_, let method): return readOrDelete(request, app, deletes: method == "DELETE")
+        case (.allChannels, _): return list(app)
+        case (_, "POST"): return try create(request, app, &random)
+        case (_, let method): return try readOrDelete(request, app, deletes: method == "DELETE")
         }
     }
 
     private func list(_ app: String) -> Reply {
-        let ids = (apps[app] ?? [:]).keys.sorted().map(Totals.quoted).joined(separator: ",")
+        let ids = (apps[app] ?? [:]).keys.sorted().map(\.quotedJSON).joined(separator: ",")
         return Reply(status: 200, body: Array("{\"channels\":[\(ids)]}".utf8))
     }
 
-    private mutating func create(_ request: Request, _ app: String, _ random: inout SeededRandom) -> Result<Reply, Refusal> {
-        guard request.bodyLength <= Channels.payloadLimit, let body = FlatJSON(request.body) else {
-            return .failure(Refusal(.badRequestPayload))
+    private mutating func create(_ request: Request, _ app: String, _ random: inout SeededRandom) throws(RequestError) -> Reply {
+        guard request.bodyLength <= Channels.payloadLimit, let body = try? JSONValue.parse(request.body),
+            case .object = body
+        else {
+            throw RequestError(.badRequestPayload)
         }
-        guard let type = body.string("push-type") else { return .failure(Refusal(.missingPushType)) }
-        guard type.lowercased() == "liveactivity" else { return .failure(Refusal(.invalidPushType)) }
-        guard let policy = body.integer("message-storage-policy"), (0...1).contains(policy) else {
-            return .failure(Refusal(.badRequestPayload))
+        guard let type = body["push-type"]?.stringValue else { throw RequestError(.missingPushType) }
+        guard type.lowercased() == "liveactivity" else { throw RequestError(.invalidPushType) }
+        guard let policy = body["message-storage-policy"]?.integerValue, (0...1).contains(policy) else {
+            throw RequestError(.badRequestPayload)
         }
-        guard (apps[app] ?? [:]).count < Channels.limit else { return .failure(Refusal(.cannotCreateChannelConfig)) }
+        guard (apps[app] ?? [:]).count < Channels.limit else { throw RequestError(.cannotCreateChannelConfig) }
         let id = Channels.makeID(&random)
         add(id, app: app, storagePolicy: policy)
-        return .success(Reply(status: 201, channelID: Array(id.utf8)))
+        return Reply(status: 201, channelID: Array(id.utf8))
     }
 
-    private mutating func readOrDelete(_ request: Request, _ app: String, deletes: Bool) -> Result<Reply, Refusal> {
-        if request.bodyLength > 0 { return .failure(Refusal(.badRequestParams)) }
-        guard let id = request.text(.channelID), !id.isEmpty else { return .failure(Refusal(.missingChannelId)) }
-        guard Channels.isChannelID(id) else { return .failure(Refusal(.badChannelId)) }
-        guard let policy = apps[app]?[id] else { return .failure(Refusal(.channelNotRegistered)) }
+    private mutating func readOrDelete(_ request: Request, _ app: String, deletes: Bool) throws(RequestError) -> Reply {
+        if request.bodyLength > 0 { throw RequestError(.badRequestParams) }
+        guard let id = request.text(.channelID), !id.isEmpty else { throw RequestError(.missingChannelId) }
+        guard Channels.isChannelID(id) else { throw RequestError(.badChannelId) }
+        guard let policy = apps[app]?[id] else { throw RequestError(.channelNotRegistered) }
         if deletes {
             apps[app]?[id] = nil
-            return .success(Reply(status: 204))
+            return Reply(status: 204)
         }
-        return .success(
-            Reply(status: 200, body: Array(#"{"message-storage-policy":\#(policy),"push-type":"LiveActivity"}"#.utf8)))
+        return Reply(status: 200, body: Array(#"{"message-storage-policy":\#(policy),"push-type":"LiveActivity"}"#.utf8))
     }
 
-    /// 16 random bytes in base64. Apple says that the size is not known.
+    /// Returns 16 random bytes in base64. Apple does not document the size.
     private static func makeID(_ random: inout SeededRandom) -> String {
-        let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
-        // The last digit of 128 bits stands for two of them.
-        let digits = (0..<22).map { alphabet[Int(random.next() % 64) & ($0 == 21 ? 0x30 : 0x3F)] }
-        return String(decoding: digits, as: UTF8.self) + "=="
+        let bytes = (0..<16).map { _ in UInt8(truncatingIfNeeded: random.next()) }
+        return String(decoding: Base64.encode(bytes), as: UTF8.self)
     }
 
-    /// base64 with padding, up to 1,000 characters.
+    /// Returns whether the text is base64 with padding, of up to 1,000 characters.
     static func isChannelID(_ text: String) -> Bool {
-        let digits = text.utf8.prefix { $0.isLetter || $0.isDecimalDigit || $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "/") }
-        let padding = text.utf8.dropFirst(digits.count)
-        return text.utf8.count % 4 == 0 && text.utf8.count <= 1000 && digits.count > 0 && padding.count <= 2
-            && padding.allSatisfy { $0 == UInt8(ascii: "=") }
+        (1...1000).contains(text.utf8.count) && Base64.decode(Array(text.utf8)) != nil
     }
 }
 
 extension Request.Kind {
-    /// Whether its path knows an HTTP method.
+    /// Returns whether the path accepts an HTTP method.
     func takes(_ method: Span<UInt8>) -> Bool {
         switch self {
         case .device, .broadcast: method.equals("POST")
@@ -119,7 +123,7 @@ extension Request {
 
     func number(_ field: Field) -> Int64? { range(of: field).flatMap { bytes.span.extracting($0).decimal } }
 
-    /// Looks for a path that is not a device's, and takes what it needs out of it.
+    /// Parses the path of a broadcast or of a channel management request.
     mutating func findChannelPath() {
         guard let path = range(of: .path) else { return }
         let text = bytes[path]
@@ -140,7 +144,7 @@ extension Request {
 }
 
 extension RequestValidator {
-    /// Why this credential may not speak for the bundle id in a path: it names the app itself, without suffix.
+    /// Returns the fault of a credential for the bundle id in a path, which has no suffix.
     func appFault(_ request: Request, _ peer: Peer) -> Reason? {
         guard let range = request.appRange else { return .badPath }
         let app = request.bytes.span.extracting(range)

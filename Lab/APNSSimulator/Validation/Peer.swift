@@ -1,8 +1,8 @@
-/// What one connection has shown of itself so far.
+/// The credentials of a connection.
 struct Peer {
     var certificate: ClientCertificate?
     var tokens: ProviderTokenGate
-    /// The topic last found good, and which token that was with.
+    /// The last valid topic, and the generation of its provider token.
     var goodTopic: [UInt8] = []
     var goodTopicKey = 0
 }

@@ -1,4 +1,4 @@
-/// A provider token that was found good.
+/// A verified provider token.
 struct ProviderToken {
     var key: ProviderKey
     /// Unix seconds.

@@ -1,28 +1,28 @@
 /// The rules for provider tokens on one connection ("Establishing a token-based connection to APNs").
 struct ProviderTokenGate {
-    /// Seconds. A token whose `iat` is older is refused with ExpiredProviderToken.
+    /// Seconds. A token with an older `iat` gets ExpiredProviderToken.
     static let lifetime: Int64 = 3600
-    /// Seconds. Between two different tokens of one connection.
+    /// Seconds between two different tokens of one connection.
     static let updateInterval: Int64 = 1200
-    /// Seconds. How far `iat` may lie in the future; Apple gives no figure, this one is ours.
+    /// Seconds by which `iat` may be in the future. Apple documents no value.
     static let clockTolerance: Int64 = 300
 
     let environment: PushEnvironment
     /// The key of the token in use.
     private(set) var key: ProviderKey?
-    /// How many tokens have been in use.
+    /// The number of tokens used so far.
     private(set) var generation = 0
-    /// The token in use, as it stands in the header.
+    /// The token in use, as in the header.
     private var current: [UInt8] = []
     private var issuedAt: Int64 = 0
     private var adoptedAt: Int64 = 0
-    /// Once a token has expired, nothing else is said on this connection.
+    /// A token has expired: every later request of the connection gets ExpiredProviderToken.
     private var isWedged = false
     private var refusesUntil: Int64 = .min
 
     init(environment: PushEnvironment) { self.environment = environment }
 
-    /// `nil` lets the request pass.
+    /// Returns the fault of a token, or `nil`.
     ///
     /// - Parameters:
     ///   - text: the header without `bearer `.

@@ -1,4 +1,4 @@
-/// Which part of Apple's service is simulated.
+/// The simulated environment of APNs.
 public enum PushEnvironment: String, Sendable, CaseIterable {
     case production, sandbox
 }

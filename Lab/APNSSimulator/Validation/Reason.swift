@@ -63,7 +63,7 @@ public enum Reason: String, Sendable, CaseIterable {
         }
     }
 
-    /// What a script means that names a status alone.
+    /// Returns the default reason of a status in a script.
     static func usual(for status: Int) -> String {
         switch status {
         case 400: Reason.badDeviceToken.rawValue

@@ -1,10 +1,10 @@
-/// One request as it came: the headers APNs knows and the body, in memory that is used again for the next stream.
+/// A request: the headers that APNs reads, and the body, in memory that the next stream reuses.
 struct Request {
-    /// The headers that are kept; others are forgotten.
+    /// The stored headers. Others are ignored.
     enum Field: Int, CaseIterable {
         case method, path, authorization, topic, pushType, priority, expiration, apnsID, collapseID, channelID, requestID
 
-        /// By length first, so that a name costs one comparison.
+        /// Selects by length first: each name costs one comparison.
         init?(name: Span<UInt8>) {
             let found: Field
             let expected: StaticString
@@ -27,42 +27,42 @@ struct Request {
         }
     }
 
-    /// What its path asks for.
+    /// The kind of the path.
     enum Kind {
         case device, broadcast
-        /// Create, read, delete; list.
+        /// Create, read and delete channels; list channels.
         case channels, allChannels
     }
 
-    /// Where in `bytes` a value lies: one word instead of an optional range of two.
+    /// The place of a value in `bytes`, in one word instead of an optional range of two.
     private struct Place {
         var start: UInt32 = .max
         var end: UInt32 = 0
     }
 
-    /// A body beyond this is counted and not kept: nothing that is accepted is longer than 5,120 bytes.
+    /// The stored part of a body. Longer bodies are only counted: an accepted body has at most 5,120 bytes.
     static let keptBodyBytes = 8192
 
-    /// HTTP/2 stream id; 0 in a request made by hand, and once the stream is closed.
+    /// HTTP/2 stream id; 0 after the stream is closed, and in requests of tests.
     private(set) var stream: Int32 = 0
     private(set) var body: [UInt8] = []
-    /// Also counts what was not kept.
+    /// The length of the body, including bytes that were not stored.
     private(set) var bodyLength = 0
     private(set) var hasDuplicateHeaders = false
-    /// Its stream was above the limit: nobody will look at it.
+    /// The stream was above the limit. The request is ignored.
     private(set) var isRefused = false
-    /// Header values, one behind the other.
+    /// Concatenated header values.
     private(set) var bytes: [UInt8] = []
     private var places = [11 of Place](repeating: Place())
     var kind = Kind.device
-    /// Where in `bytes` the device token is, or the channel id of a broadcast, once a validator has found it.
+    /// The place in `bytes` of the device token, or of the channel id of a broadcast. Set by the validator.
     var tokenRange: Range<Int>?
-    /// Where in `bytes` the bundle id of a broadcast's path is, or of one about channels.
+    /// The place in `bytes` of the bundle id in the path of a broadcast or channel management request.
     var appRange: Range<Int>?
 
     init() {}
 
-    /// Empties it for another stream; the memory stays.
+    /// Clears the request for another stream and keeps its memory.
     mutating func begin(stream: Int32) {
         self.stream = stream
         bytes.removeAll(keepingCapacity: true)
@@ -76,7 +76,7 @@ struct Request {
         places = .init(repeating: Place())
     }
 
-    /// Its stream is closed; the slot may serve another.
+    /// Marks the stream as closed.
     mutating func end() { stream = 0 }
 
     mutating func refuse() { isRefused = true }
@@ -97,16 +97,16 @@ struct Request {
         chunk.extracting(first: min(room, chunk.count)).withUnsafeBufferPointer { body.append(contentsOf: $0) }
     }
 
-    /// The header that its answer is told by: `apns-request-id` where no device is concerned.
+    /// The id header of the answer: `apns-request-id` for broadcasts and channels.
     var idField: Field { kind == .device ? .apnsID : .requestID }
 
-    /// Gives it an id as APNs does: a random UUID in upper case.
+    /// Adds an id as APNs does: a random UUID in upper case.
     mutating func makeID(_ random: inout SeededRandom) {
         UUIDText.append(random.next(), random.next(), to: &bytes)
         place(idField, from: bytes.count - 36)
     }
 
-    /// Apple's text asks for `apns-request-id` with a broadcast, its sample sends `apns-id`: either comes back.
+    /// Accepts `apns-id` for `apns-request-id`: Apple's text and sample for broadcasts differ.
     mutating func adoptID() {
         if range(of: .requestID) == nil { places[Field.requestID.rawValue] = places[Field.apnsID.rawValue] }
     }
@@ -115,7 +115,7 @@ struct Request {
         places[field.rawValue] = Place(start: UInt32(clamping: start), end: UInt32(clamping: bytes.count))
     }
 
-    /// Where in `bytes` a value is.
+    /// Returns the place of a value in `bytes`.
     func range(of field: Field) -> Range<Int>? {
         let place = places[field.rawValue]
         return place.start <= place.end ? Int(place.start)..<Int(place.end) : nil

@@ -1,10 +1,10 @@
-/// Judges one request by what it says, in this order, the first fault being the answer: repeated header, method, path,
-/// credential, `apns-id`, topic, push type, priority, expiration, collapse id, device token, payload. Broadcasts and
-/// channels go another way from the id on (`Channels`).
+/// Validates a request in this order and returns the first fault: repeated header, method, path, credential, `apns-id`, topic,
+/// push type, priority, expiration, collapse id, device token, payload. `Channels` validates broadcasts and channel management
+/// after the id.
 ///
-/// Apple does not publish its order. Here a stranger learns nothing about the rest of the request.
+/// Apple does not document its order. Here, a client without a valid credential learns nothing about the request.
 struct RequestValidator {
-    /// The push types and what each adds to the bundle id in its topic ("Sending notification requests to APNs").
+    /// The push types and the suffix of each in the topic ("Sending notification requests to APNs").
     static let pushTypes: [(name: [UInt8], topicSuffix: [UInt8])] = [
         ("alert", ""), ("background", ""), ("voip", ".voip"), ("complication", ".complication"),
         ("fileprovider", ".pushkit.fileprovider"), ("mdm", ""), ("location", ".location-query"),
@@ -15,17 +15,17 @@ struct RequestValidator {
     static let payloadLimit = 4096
     static let voipPayloadLimit = 5120
     static let collapseIDLimit = 64
-    /// Apple says that the length is not fixed and gives no limit; this one is ours.
+    /// Apple states that the length is not fixed, and documents no limit.
     static let tokenDigitLimit = 1000
 
     let authentication: Authentication
-    /// Bundle ids; empty knows every topic. A suffix of a push type is allowed behind each.
+    /// The known bundle ids, to which suffixes of push types are added. Empty: every topic is known.
     let topics: [[UInt8]]
 
     private static let devicePath = Array("/3/device/".utf8)
     private static let bearer = Array("bearer ".utf8)
 
-    /// `nil` is a request that APNs would take, as far as it is not about channels; then `request.tokenRange` is known.
+    /// Returns the first fault, or `nil`. Sets `request.tokenRange`. Does not validate channels.
     ///
     /// - Parameter now: Unix seconds.
     func fault(
@@ -34,7 +34,7 @@ struct RequestValidator {
         if request.hasDuplicateHeaders { return .duplicateHeaders }
         request.tokenRange = RequestValidator.tokenRange(of: request)
         if request.tokenRange == nil { request.findChannelPath() }
-        let request = request  // only read from here on
+        let request = request
         let bytes = request.bytes.span
         guard let method = request.range(of: .method), request.kind.takes(bytes.extracting(method)) else {
             return .methodNotAllowed
@@ -47,7 +47,7 @@ struct RequestValidator {
             ?? payloadFault(request, bytes)
     }
 
-    /// The device token is what stands behind `/3/device/`, good or bad.
+    /// Returns the place of the device token, valid or not, after `/3/device/`.
     static func tokenRange(of request: Request) -> Range<Int>? {
         guard let path = request.range(of: .path), request.bytes.span.extracting(path).starts(with: devicePath) else {
             return nil
@@ -65,7 +65,7 @@ struct RequestValidator {
     private func credentialFault(
         _ request: Request, _ bytes: Span<UInt8>, _ peer: inout Peer, _ verifier: inout ProviderTokenVerifier, now: Int64
     ) -> Reason? {
-        // "authorization" is ignored on a connection with a client certificate.
+        // `authorization` is ignored on a connection with a client certificate.
         if let certificate = peer.certificate { return certificate.fault }
         guard let range = request.range(of: .authorization) else { return .missingProviderToken }
         if authentication == .certificate { return .forbidden }
@@ -76,11 +76,11 @@ struct RequestValidator {
 
     func topicFault(_ request: Request, _ bytes: Span<UInt8>, _ peer: inout Peer) -> Reason? {
         guard let range = request.range(of: .topic) else {
-            // A certificate of one topic stands for it (its subject's UID).
+            // The only topic of a certificate is the default.
             return peer.certificate?.topics.count == 1 ? nil : .missingTopic
         }
         let topic = bytes.extracting(range)
-        // Most connections push to one topic: what was good a moment ago, with the same key, is good.
+        // Most connections push to one topic: the last valid topic of the same key is valid.
         if !topic.isEmpty && topic.equals(peer.goodTopic) && peer.goodTopicKey == peer.tokens.generation { return nil }
         if let fault = fault(ofTopic: topic, peer) { return fault }
         peer.goodTopic = Array(request.bytes[range])
@@ -121,7 +121,7 @@ struct RequestValidator {
             guard let value = bytes.extracting(priority).decimal, value == 10 || value == 5 || value == 1 else {
                 return .badPriority
             }
-            // "Always use priority 5. Using priority 10 is an error." Which reason Apple gives is not known.
+            // "Always use priority 5. Using priority 10 is an error." Apple's reason is not documented.
             if value == 10 && isBackground { return .badPriority }
         }
         if let expiration = request.range(of: .expiration), bytes.extracting(expiration).decimal == nil {

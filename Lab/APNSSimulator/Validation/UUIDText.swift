@@ -1,8 +1,8 @@
-/// UUIDs as 36 bytes of text.
+/// UUIDs as text of 36 bytes.
 enum UUIDText {
     private static let digits: [UInt8] = Array("0123456789ABCDEF".utf8)
 
-    /// Appends a version 4 UUID made of 122 of these bits.
+    /// Appends a version 4 UUID with 122 of these bits.
     static func append(_ high: UInt64, _ low: UInt64, to bytes: inout [UInt8]) {
         let high = high & ~0xF000 | 0x4000
         let low = low & ~(0xC << 60) | (0x8 << 60)
@@ -13,7 +13,7 @@ enum UUIDText {
         }
     }
 
-    /// 8-4-4-4-12 hex digits of either case.
+    /// Returns whether the text has 8-4-4-4-12 hex digits, in any case.
     static func isValid(_ text: Span<UInt8>) -> Bool {
         guard text.count == 36 else { return false }
         for place in text.indices {

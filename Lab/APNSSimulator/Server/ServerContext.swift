@@ -1,14 +1,13 @@
 import Clocks
 import Glibc
 
-/// What all connections share: the rules, the script, the ledger and the clock. One loop owns it.
-final class AnswerDesk {
-    /// What is done about one connection at its time.
+/// The shared state of all connections: rules, script, ledger and clock. Owned by the loop.
+final class ServerContext {
+    /// A timed action of a connection.
     enum Due {
         case answer(Answer, stream: Int32)
         case goAway(GoAway)
         case endOfLinger
-        /// Whether nothing was asked for too long.
         case idleCheck
         case newLimit
     }
@@ -20,18 +19,18 @@ final class AnswerDesk {
     private let validator: RequestValidator
     private var verifier: ProviderTokenVerifier
     private var player: ScriptPlayer
-    private var devices = DeviceDesk()
+    private var devices = DeviceRulePlayer()
     private var channels: Channels
-    /// Made ids come from here, whatever the script draws.
+    /// Generates ids, independent of the script's numbers.
     private var random: SeededRandom
-    /// Limits that wander come from here, the same for the same seed.
+    /// Generates the limits of a limit walk from the seed of the script.
     private var walkRandom: SeededRandom
-    /// Monotonic, of this turn of the loop.
+    /// The monotonic time of this turn of the loop.
     private(set) var now = Instant.now
-    /// Unix seconds of this turn, with what tests added.
+    /// Unix seconds of this turn, with the offset of tests.
     private(set) var unixTime: Int64 = 0
     private var clockOffset: Int64 = 0
-    /// Milliseconds since 1970: when dead tokens died, unless a script says otherwise.
+    /// Milliseconds since 1970. The default timestamp of a 410.
     private let start: Int64
 
     var behaviour: Behaviour {
@@ -60,13 +59,13 @@ final class AnswerDesk {
         startTurn()
     }
 
-    /// Reads the clocks, once a turn.
+    /// Reads the clocks, once per turn.
     func startTurn() {
         now = .now
         unixTime = Int64(time(nil)) + clockOffset
     }
 
-    /// Lets provider tokens age.
+    /// Advances the clock that provider tokens are checked with.
     func advanceClock(seconds: Int64) {
         clockOffset += seconds
         unixTime += seconds
@@ -74,9 +73,9 @@ final class AnswerDesk {
 
     func plan(token: String, _ answers: [Answer]) { player.plan(token: token.utf8, answers) }
 
-    /// What to do about a request; a request without an id gets one.
+    /// Returns the answer to a request. Adds an id to a request without one.
     ///
-    /// - Parameter connection: its number.
+    /// - Parameter connection: the number of the connection.
     func answer(_ request: inout Request, of peer: inout Peer, on connection: Int) -> Answer {
         if let fault = fault(in: &request, of: &peer) { return .reason(fault) }
         if let turn = behaviour.connections.first(where: { $0.isDue(at: connection) }) { return turn.answer }
@@ -102,18 +101,19 @@ final class AnswerDesk {
         }
         if fault == nil && request.kind != .device { fault = validator.appFault(request, peer) }
         if fault == nil && request.kind == .broadcast { fault = channels.fault(of: request) }
-        // Where the client's own id is invalid, the answer carries a made one.
+        // An invalid id of the client is replaced in the answer.
         if request.range(of: request.idField) == nil || fault == .badMessageId { request.makeID(&random) }
         return fault
     }
 
-    /// What to say about a request that is no push.
+    /// Executes a channel management request.
     func manage(_ request: inout Request, of peer: inout Peer) -> Channels.Reply {
         writer.totals.channelRequests += 1
         if let fault = fault(in: &request, of: &peer) { return refusal(fault) }
-        switch channels.manage(request, &random) {
-        case .success(let reply): return reply
-        case .failure(let refused): return refusal(refused.reason)
+        do {
+            return try channels.manage(request, &random)
+        } catch {
+            return refusal(error.reason)
         }
     }
 
@@ -128,10 +128,10 @@ final class AnswerDesk {
         return text
     }
 
-    /// Whether a share of the connections has this one in it.
+    /// Returns whether a connection belongs to a random share.
     func draws(_ share: Double) -> Bool { share >= 1 || walkRandom.fraction() < share }
 
-    /// A third of the time the highest, a third the lowest or one above it, else anything between.
+    /// Returns a random limit: the highest, the lowest or one above it with a probability of one third each way, or any.
     func limit(of walk: Behaviour.LimitWalk) -> UInt32 {
         let (low, high) = (walk.bounds.lowerBound, walk.bounds.upperBound)
         switch walkRandom.next() % 6 {
@@ -143,7 +143,7 @@ final class AnswerDesk {
     }
 
     func body(status: Int, reason: String, timestamp: Int64?) -> [UInt8] {
-        var text = "{\"reason\":\(Totals.quoted(reason))"
+        var text = "{\"reason\":\(reason.quotedJSON)"
         if status == 410 { text += ",\"timestamp\":\(timestamp ?? start)" }
         return Array((text + "}").utf8)
     }

@@ -1,11 +1,11 @@
 import Clocks
 
-/// Applies device rules: remembers when the tokens of a limited rule were last pushed to.
-struct DeviceDesk {
+/// Applies device rules: stores the times of the pushes under a `limited` rule.
+struct DeviceRulePlayer {
     var rules: [DeviceRule] = []
     private var pushed: [[UInt8]: [Instant]] = [:]
 
-    /// `nil` where no rule says anything against the push.
+    /// Returns the answer of the matching rule; `nil` if there is none, or if the rule permits the push.
     mutating func answer(
         token: [UInt8], topic: ArraySlice<UInt8>?, _ environment: PushEnvironment, now: Instant
     ) -> Answer? {
