@@ -60,7 +60,11 @@ let package = Package(
 
         // APNs, simulated.
         .target(
-            name: "APNSSimulator", dependencies: ["Clocks", "Threads", "Sockets", "CLinux", "CNghttp2", "COpenSSL"],
+            name: "APNSSimulator",
+            dependencies: [
+                "Clocks", "Threads", "Sockets", "JSONBytes", "CLinux", "CNghttp2", "COpenSSL",
+                .product(name: "HeapModule", package: "swift-collections"),
+            ],
             path: "Lab/APNSSimulator", swiftSettings: strict),
         .executableTarget(
             name: "apns-simulator", dependencies: ["APNSSimulator", argumentParser], path: "Lab/apns-simulator",

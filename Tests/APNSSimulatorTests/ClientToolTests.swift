@@ -1,4 +1,3 @@
-import Foundation
 import Testing
 
 @testable import APNSSimulator
@@ -7,7 +6,7 @@ import Testing
 @Suite("nghttp2's own clients")
 struct ClientToolTests {
     private func h2load(_ fixture: Fixture, _ options: [String], certificate: Bool = true) throws -> String {
-        let body = try fixture.directory.file("body", #"{"aps":{"alert":"Hello"}}"#)
+        let body = try fixture.file("body", #"{"aps":{"alert":"Hello"}}"#)
         var command = ["h2load", "-d", body, "-H", "apns-topic: \(Fixture.topic)"] + options
         if !certificate { command += ["-H", "authorization: bearer \(try Fixture.providerToken())"] }
         return try Program.run(command + [fixture.url()]).output
@@ -25,7 +24,7 @@ struct ClientToolTests {
         #expect(seen.contains("The negotiated protocol: h2"))
         #expect(fixture.simulator.totals.priorityFrames == 0)
         let weight = try Program.run(
-            "nghttp", "-v", "-p", "5", "-d", try fixture.directory.file("b", "{}"), "-H", ":method: POST",
+            "nghttp", "-v", "-p", "5", "-d", try fixture.file("b", "{}"), "-H", ":method: POST",
             "-H", "apns-topic: \(Fixture.topic)", "-H", "authorization: bearer \(try Fixture.providerToken())", fixture.url())
         #expect(weight.output.contains("apns-id"))
         #expect(fixture.simulator.totals.priorityFrames > 0)

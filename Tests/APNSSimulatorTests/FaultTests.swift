@@ -1,4 +1,5 @@
 import Clocks
+import Harness
 import Testing
 
 @testable import APNSSimulator
@@ -208,7 +209,7 @@ struct FaultTests {
         }
         let seen = try Program.run(
             "h2load", "-n", "30", "-c", "1", "-m", "30", "-T", "1s", "-N", "1s",
-            "-d", try fixture.directory.file("b", String(repeating: " ", count: 4000)),
+            "-d", try fixture.file("b", String(repeating: " ", count: 4000)),
             "-H", "apns-topic: \(Fixture.topic)", "-H", "authorization: bearer \(Fixture.providerToken())", fixture.url()
         ).output
         #expect(seen.contains("16 succeeded"), "\(seen)")

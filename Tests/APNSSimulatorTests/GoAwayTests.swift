@@ -114,19 +114,19 @@ struct TurnTests {
         ("slow:20ms", .delay(.milliseconds(20), then: .accept)), ("limited:0/1s", .reason(.tooManyRequests)),
     ])
     func `what is known of a device is said`(state: String, answer: Answer?) throws {
-        var desk = DeviceDesk()
-        desk.rules = [try DeviceRule("aB=\(state)")]
+        var player = DeviceRulePlayer()
+        player.rules = [try DeviceRule("aB=\(state)")]
         let topic = Array("com.example.app".utf8)[...]
-        #expect(desk.answer(token: Array("ab01".utf8), topic: topic, .production, now: .now) == answer)
-        #expect(desk.answer(token: Array("cd01".utf8), topic: topic, .production, now: .now) == nil)
+        #expect(player.answer(token: Array("ab01".utf8), topic: topic, .production, now: .now) == answer)
+        #expect(player.answer(token: Array("cd01".utf8), topic: topic, .production, now: .now) == nil)
     }
 
     @Test func `a token gets so many pushes in a time, each on its own`() throws {
-        var desk = DeviceDesk()
-        desk.rules = [try DeviceRule("=limited:2/10s")]
+        var player = DeviceRulePlayer()
+        player.rules = [try DeviceRule("=limited:2/10s")]
         let start = Instant.now
         func isLimited(_ token: String, _ second: Int) -> Bool {
-            desk.answer(token: Array(token.utf8), topic: nil, .production, now: start + .seconds(second)) != nil
+            player.answer(token: Array(token.utf8), topic: nil, .production, now: start + .seconds(second)) != nil
         }
         #expect([0, 1, 2, 9, 10, 11, 12].map { isLimited("aa", $0) } == [false, false, true, true, false, false, true])
         #expect(!isLimited("bb", 2))

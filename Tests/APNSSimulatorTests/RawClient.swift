@@ -1,6 +1,6 @@
 import APNSSimulator
 import Clocks
-import Foundation
+import Harness
 import Sockets
 import Threads
 
@@ -38,7 +38,7 @@ final class RawClient {
                 certificatesPEM: try Fixture.credentials.get().clientCertificatePEM,
                 keyPEM: try Fixture.credentials.get().clientKeyPEM) : nil
         let context = try TLSContext(
-            clientTrusting: "\(fixture.directory.path)/ca.pem", identity: identity, protocols: ["h2"])
+            clientTrusting: fixture.folder.file("ca.pem"), identity: identity, protocols: ["h2"])
         let address = try SocketAddress.resolve(host: "127.0.0.1", port: fixture.simulator.port)[0]
         let socket = try Socket(connectingTo: address)
         RawClient.wait(socket.descriptor, .write, until: .now + .seconds(5))

@@ -16,7 +16,8 @@ struct LayoutTests {
             "Sources/Sockets/TLSStream.swift", "Sources/PushPool/Credentials/Certificate.swift",
             "Sources/PushPool/Credentials/PKCS12File.swift", "Sources/PushPool/Credentials/PrivateKey.swift",
             "Sources/PushPool/Credentials/SigningKey.swift", "Lab/APNSSimulator/Credentials/CertificateMaker.swift",
-            "Lab/APNSSimulator/Credentials/ClientCertificate.swift", "Lab/APNSSimulator/Credentials/SigningKey.swift",
+            "Lab/APNSSimulator/Credentials/ClientCertificate.swift", "Lab/APNSSimulator/Credentials/MemoryBIO.swift",
+            "Lab/APNSSimulator/Credentials/SHA256.swift", "Lab/APNSSimulator/Credentials/SigningKey.swift",
         ],
     ]
 

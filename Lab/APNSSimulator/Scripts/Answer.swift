@@ -51,8 +51,8 @@ extension Answer {
         case (let word, let reason):
             guard let status = Int(word), (200...599).contains(status), status != 200 || reason == nil else {
                 throw ScriptSyntaxError(
-                    "'\(text)' is not an answer; expected STATUS[:REASON], accept, silent, rst[:CODE], cut, cut-after, half-open, "
-                        + "half-open-after or goaway[:KIND[:TEXT]], each after an optional delay such as 20ms+")
+                    "'\(text)' is not an answer; expected STATUS[:REASON], accept, silent, rst[:CODE], cut, cut-after, "
+                        + "half-open, half-open-after or goaway[:KIND[:TEXT]], each after an optional delay such as 20ms+")
             }
             self = reason.map { .status(status, $0) } ?? .usual(status)
         }

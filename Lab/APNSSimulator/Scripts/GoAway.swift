@@ -70,8 +70,8 @@ public struct GoAway: Sendable, Equatable {
         case "limit" where parts.count == 1 && kind.count == 1: return (.tooManyStreams, nil)
         default:
             throw ScriptSyntaxError(
-                "'\(text)' is not a GOAWAY; expected all, below, middle, zero, graceful, abrupt or twice, each with an optional /CODE and "
-                    + ":TEXT, or limit")
+                "'\(text)' is not a GOAWAY; expected all, below, middle, zero, graceful, abrupt or twice, each with an "
+                    + "optional /CODE and :TEXT, or limit")
         }
     }
 }

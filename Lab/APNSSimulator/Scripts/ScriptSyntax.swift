@@ -44,7 +44,9 @@ extension Behaviour.ConnectLimit {
     /// Reads `COUNT/WINDOW:BLOCK`, as in `20/1s:5s`.
     public init(_ text: String) throws(ScriptSyntaxError) {
         let sides = text.split(separator: ":").map(String.init)
-        guard sides.count == 2 else { throw ScriptSyntaxError("'\(text)' is not a connect limit; expected COUNT/WINDOW:BLOCK, such as 20/1s:5s") }
+        guard sides.count == 2 else {
+            throw ScriptSyntaxError("'\(text)' is not a connect limit; expected COUNT/WINDOW:BLOCK, such as 20/1s:5s")
+        }
         let (count, window) = try Script.rate(sides[0])
         self.init(count: count, window: window, block: try Duration(milliseconds: sides[1]))
     }
@@ -89,7 +91,8 @@ extension Behaviour {
         case ("nothing", nil): greeting = .nothing
         case ("tarpit", nil): greeting = .tarpit
         case ("goaway", let kind): greeting = .goAway(try GoAway.kind(kind ?? "zero").0)
-        default: throw ScriptSyntaxError("'\(text)' is not a greeting; expected settings, nothing, tarpit or goaway[:KIND[:TEXT]]")
+        default:
+            throw ScriptSyntaxError("'\(text)' is not a greeting; expected settings, nothing, tarpit or goaway[:KIND[:TEXT]]")
         }
     }
 

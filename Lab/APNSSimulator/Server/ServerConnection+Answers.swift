@@ -115,9 +115,8 @@ extension ServerConnection {
 
     private func checkIdleness(_ context: ServerContext) {
         hasIdleCheck = false
-        guard let limit = context.behaviour.idleLimit, context.behaviour.idleFault == .goAway, let http, !isDeaf, phase == .open else {
-            return
-        }
+        let behaviour = context.behaviour
+        guard let limit = behaviour.idleLimit, behaviour.idleFault == .goAway, let http, !isDeaf, phase == .open else { return }
         if http.openStreams > 0 { lastRequest = context.now }
         if context.now - lastRequest >= limit { return goAway(.reason(.idleTimeout), answering: nil, context) }
         hasIdleCheck = true

@@ -121,7 +121,8 @@ final class ServerLoop {
             return SocketClosing.resetOnClose(socket.descriptor)
         }
         // Fails only without memory; the client's connection is then closed.
-        guard let tls = try? TLSStream(server: socket, context.behaviour.refusesHandshakes ? strictTLSContext : tlsContext) else { return }
+        let tlsContext = context.behaviour.refusesHandshakes ? strictTLSContext : tlsContext
+        guard let tls = try? TLSStream(server: socket, tlsContext) else { return }
         let connection = ServerConnection(number: nextNumber, tls, environment: context.environment)
         connections[nextNumber] = connection
         queue.add(connection.descriptor, number: nextNumber, for: .read)
