@@ -3,7 +3,7 @@ import Testing
 
 @testable import APNSSimulator
 
-@Suite("Broadcasts and their channels")
+@Suite("Broadcasts and channels")
 struct ChannelTests {
     private static let app = "com.example.app"
     private static let channel = "dHN0LXNyY2gtY2hubA=="
@@ -61,12 +61,12 @@ struct ChannelTests {
             (["apns-request-id": "7"], .badMessageId),
             (["apns-channel-id": "bm9uZQ==", "apns-expiration": "9999999999"], .badExpirationDate),
         ] as [([String: String?], Reason)])
-    func `a broadcast that breaks a rule gets its reason`(headers: [String: String?], reason: Reason) throws {
+    func `an invalid broadcast gets its reason`(headers: [String: String?], reason: Reason) throws {
         let seen = try broadcast(fixture(), headers: headers)
         #expect(seen.contains(":status: \(reason.status)") && seen.contains("\"\(reason.rawValue)\""), "\(seen)")
     }
 
-    @Test func `the bundle id in the path is judged, and the payload is bounded`() throws {
+    @Test func `the bundle id in the path and the payload size are validated`() throws {
         let fixture = try fixture { $0.broadcastTopics = [Self.app] }
         #expect(try broadcast(fixture, app: "com.example.app.push-type.liveactivity").contains("TopicDisallowed"))
         #expect(try broadcast(fixture, app: "com.example.other").contains("FeatureNotEnabled"))
@@ -80,7 +80,7 @@ struct ChannelTests {
         #expect(stranger.contains("TopicMismatch"), "\(stranger)")
     }
 
-    @Test func `channels are made, read, listed and deleted`() throws {
+    @Test func `channels are created, read, listed and deleted`() throws {
         let fixture = try fixture()
         let made = try manage(fixture, "POST", body: #"{"message-storage-policy":1,"push-type":"LiveActivity"}"#)
         #expect(made.contains(":status: 201"), "\(made)")
@@ -100,7 +100,7 @@ struct ChannelTests {
         #expect(fixture.simulator.totals.requests == 2)
     }
 
-    @Test func `a wrong request about channels gets its reason`() throws {
+    @Test func `an invalid channel management request gets its reason`() throws {
         let fixture = try fixture()
         #expect(try manage(fixture, "GET").contains("MissingChannelId"))
         #expect(try manage(fixture, "GET", channel: "!").contains("BadChannelId"))

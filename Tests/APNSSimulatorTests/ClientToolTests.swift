@@ -2,7 +2,7 @@ import Testing
 
 @testable import APNSSimulator
 
-/// nghttp2's own clients: neither their authors nor ours know of the other, so what they agree on is HTTP/2.
+/// Tests with the clients of nghttp2, which were written independently of the simulator.
 @Suite("nghttp2's own clients")
 struct ClientToolTests {
     private func h2load(_ fixture: Fixture, _ options: [String], certificate: Bool = true) throws -> String {
@@ -12,7 +12,7 @@ struct ClientToolTests {
         return try Program.run(command + [fixture.url()]).output
     }
 
-    @Test func `nghttp sees APNs' SETTINGS, and PRIORITY frames are counted`() throws {
+    @Test func `nghttp receives the SETTINGS of APNs, and PRIORITY frames are counted`() throws {
         let fixture = try Fixture()
         let seen = try fixture.nghttp(certificate: true, options: [])
         for line in [
@@ -30,19 +30,19 @@ struct ClientToolTests {
         #expect(fixture.simulator.totals.priorityFrames > 0)
     }
 
-    @Test func `h2load's requests are all answered, and what they cost is counted`() throws {
+    @Test func `every request of h2load is answered, and its header bytes are counted`() throws {
         let fixture = try Fixture { $0.behaviour.tokenStreamLimit = 1000 }
         let seen = try h2load(fixture, ["-n", "2000", "-c", "4", "-m", "50"], certificate: false)
         #expect(seen.contains("2000 succeeded, 0 failed, 0 errored, 0 timeout"), "\(seen)")
         #expect(seen.contains("status codes: 2000 2xx, 0 3xx, 0 4xx, 0 5xx"), "\(seen)")
         let totals = fixture.simulator.totals
         #expect(totals.accepted == 2000 && totals.connections == 4 && totals.limitViolations == 0)
-        // nghttp2 never indexes `authorization`: its 180 bytes come with each request.
+        // nghttp2 never indexes `authorization`: each request has its 180 bytes.
         #expect(totals.headerBytes > 2000 * 150 && totals.headerBytes < 2000 * 300, "\(totals.headerBytes)")
         #expect(totals.providerTokens == ["SIMKEY0001": 1])
     }
 
-    @Test func `h2load keeps to a limit that is announced`() throws {
+    @Test func `h2load observes the announced limit`() throws {
         let fixture = try Fixture {
             $0.behaviour.tokenStreamLimit = 3
             $0.behaviour.streamLimit = 3
@@ -52,10 +52,9 @@ struct ClientToolTests {
         #expect(fixture.simulator.totals.limitViolations == 0 && fixture.simulator.totals.refusedStreams == 0)
     }
 
-    /// Not both at once: nghttp2 1.52 takes each read that ends inside a CONTINUATION frame for another such frame, and eight
-    /// are its limit.
+    /// Not both at once: nghttp2 1.52 counts each read that ends inside a CONTINUATION frame as another frame, and accepts eight.
     @Test(arguments: [true, false])
-    func `h2load is answered in split frames, or in records of a few bytes`(splitsFrames: Bool) throws {
+    func `h2load accepts split frames and small TLS records`(splitsFrames: Bool) throws {
         let fixture = try Fixture {
             $0.behaviour.tokenStreamLimit = 100
             $0.behaviour.splitsFrames = splitsFrames
@@ -70,7 +69,7 @@ struct ClientToolTests {
         #expect(seen.contains("\(200 - gone) 2xx, 0 3xx, \(gone) 4xx"), "\(seen)")
     }
 
-    @Test func `nghttp hears GOAWAY with its reason`() throws {
+    @Test func `nghttp receives GOAWAY with its reason`() throws {
         let fixture = try Fixture()
         fixture.simulator.plan(token: Fixture.deviceToken, answers: [.goAway(.reason(.shutdown, last: .belowThis))])
         let seen = try fixture.nghttp()

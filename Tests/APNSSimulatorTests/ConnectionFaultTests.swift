@@ -10,7 +10,7 @@ import Threads
 @Suite("Faults of a connection")
 struct ConnectionFaultTests {
     @Test(arguments: [true, false])
-    func `a half-open connection says nothing more and stays, while others are served`(isRecorded: Bool) throws {
+    func `a half-open connection stays silent and open, while others are served`(isRecorded: Bool) throws {
         let fixture = try Fixture()
         fixture.simulator.plan(token: "aa", answers: [.halfOpen(recorded: isRecorded)])
         let client = try RawClient(fixture)
@@ -25,7 +25,7 @@ struct ConnectionFaultTests {
         #expect(try other.next(RawClient.Frame.headers).stream == 1)
     }
 
-    @Test func `a tarpit takes the connection and never shakes hands`() throws {
+    @Test func `a tarpit accepts the connection without a TLS handshake`() throws {
         let fixture = try Fixture { $0.behaviour.greeting = .tarpit }
         let context = try TLSContext(clientTrusting: fixture.folder.file("ca.pem"), identity: nil, protocols: ["h2"])
         let socket = try Socket(connectingTo: try SocketAddress.resolve(host: "127.0.0.1", port: fixture.simulator.port)[0])
@@ -44,18 +44,18 @@ struct ConnectionFaultTests {
         #expect(try next.next().type == RawClient.Frame.settings)
     }
 
-    @Test func `a client that connects too often finds the door shut for a while`() throws {
+    @Test func `connections above the connect limit are reset for a time`() throws {
         let fixture = try Fixture {
             $0.behaviour.connectLimit = .init(count: 3, window: .seconds(60), block: .milliseconds(300))
         }
         let clients = try (0..<3).map { _ in try RawClient(fixture) }
         #expect(clients.count == 3)
         #expect((try? RawClient(fixture)) == nil)
-        #expect(fixture.simulator.totals.blockedConnections >= 1)
-        eventually("the door opens again") { (try? RawClient(fixture)) != nil }
+        eventually("the reset is counted") { fixture.simulator.totals.blockedConnections >= 1 }
+        eventually("a connection is accepted again") { (try? RawClient(fixture)) != nil }
     }
 
-    @Test func `an idle connection is told to go with IdleTimeout`() throws {
+    @Test func `an idle connection gets GOAWAY with IdleTimeout`() throws {
         let fixture = try Fixture { $0.behaviour.idleLimit = .milliseconds(80) }
         let client = try RawClient(fixture)
         try client.push(stream: 1)
@@ -89,7 +89,7 @@ struct ConnectionFaultTests {
         #expect(try third.next(RawClient.Frame.headers).flags & 1 == 1)
     }
 
-    @Test func `one connection has lost its way, the others have not`() throws {
+    @Test func `one connection answers only 500, the others do not`() throws {
         let fixture = try Fixture { $0.behaviour.connections = [.init(2, .usual(500))] }
         let clients = try (0..<3).map { _ in try RawClient(fixture) }
         fixture.simulator.plan(token: Fixture.deviceToken, answers: [.accept])
@@ -107,7 +107,7 @@ struct ConnectionFaultTests {
         #expect(try clients[1].next(RawClient.Frame.headers).flags & 1 == 1)
     }
 
-    @Test func `every second connection, from its first push on`() throws {
+    @Test func `every second connection gets the scripted answer from its first push on`() throws {
         let fixture = try Fixture { $0.behaviour.connections = [.init(2, repeats: true, .resetStream(code: 2))] }
         let clients = try (0..<4).map { _ in try RawClient(fixture) }
         for (index, client) in clients.enumerated() {
@@ -117,7 +117,7 @@ struct ConnectionFaultTests {
         }
     }
 
-    @Test func `answers in many small frames, each byte in a record of its own, are the same answers`() throws {
+    @Test func `split frames and records of one byte contain the same answers`() throws {
         let fixture = try Fixture {
             $0.behaviour.splitsFrames = true
             $0.behaviour.recordBytes = 1
@@ -136,13 +136,13 @@ struct ConnectionFaultTests {
         #expect(String(decoding: data.flatMap(\.payload), as: UTF8.self).hasPrefix(body))
     }
 
-    @Test func `a small window of the first SETTINGS is told and kept`() throws {
+    @Test func `a small initial window is announced and enforced`() throws {
         let fixture = try Fixture { $0.behaviour.initialWindow = 100 }
         let client = try RawClient(fixture)
         let settings = try client.next(RawClient.Frame.settings)
         let entries = stride(from: 0, to: settings.payload.count, by: 6).map { Array(settings.payload[$0..<$0 + 6]) }
         #expect(entries.contains([0, 4, 0, 0, 0, 100]), "\(entries)")
-        // From the acknowledgement on it holds.
+        // The window applies after the acknowledgement.
         try client.send(.init(type: RawClient.Frame.settings, flags: 1, stream: 0, payload: []))
         func body(_ count: Int) -> String { #"{"aps":"\#(String(repeating: "x", count: count - 10))"}"# }
         try client.sendHeaders(stream: 1, client.headers())
@@ -167,7 +167,7 @@ struct StreamLimitTests {
         #expect(resets.map(\.stream) == [3, 3] && resets.map { $0.number(at: 0) } == [7, 5])
     }
 
-    @Test func `or bring GOAWAY with code 7, while what is below is answered`() throws {
+    @Test func `a stream above the limit can cause GOAWAY with code 7, while lower streams are answered`() throws {
         let fixture = try Fixture { $0.behaviour.overLimit = .goAway }
         fixture.simulator.plan(token: "aa", answers: [.delay(.milliseconds(50), then: .accept)])
         let client = try RawClient(fixture)
@@ -180,7 +180,7 @@ struct StreamLimitTests {
         #expect(fixture.simulator.ledger.acceptedCounts == ["aa": 1])
     }
 
-    @Test func `only a limit that was acknowledged can be violated`() throws {
+    @Test func `only an acknowledged limit can be violated`() throws {
         let fixture = try Fixture()
         for token in ["aa", "bb", "cc"] { fixture.simulator.plan(token: token, answers: [.silent]) }
         let client = try RawClient(fixture)
@@ -195,7 +195,7 @@ struct StreamLimitTests {
         #expect(fixture.simulator.totals.limitViolations == 1)
     }
 
-    @Test func `a limit that wanders stays in its bounds and is told`() throws {
+    @Test func `a limit walk stays within its bounds and is announced`() throws {
         let fixture = try Fixture {
             $0.behaviour.tokenStreamLimit = 1000
             $0.behaviour.limitWalk = .init(interval: .milliseconds(2), bounds: 0...7)
@@ -210,7 +210,7 @@ struct StreamLimitTests {
         #expect(limits.allSatisfy { $0 <= 7 })
     }
 
-    @Test func `a refused certificate gets a TLS alert, and who shows none is served`() throws {
+    @Test func `a rejected certificate gets a TLS alert, and clients without one are served`() throws {
         let fixture = try Fixture { $0.behaviour.refusals = [.init(.certificate)] }
         #expect(throws: (any Error).self) {
             let client = try RawClient(fixture, certificate: true)
@@ -224,7 +224,7 @@ struct StreamLimitTests {
     }
 
     @Test(arguments: [true, false])
-    func `a refused credential gets its reason until it is wanted again`(isCertificate: Bool) throws {
+    func `a rejected credential gets its reason until it is accepted again`(isCertificate: Bool) throws {
         let credential: Behaviour.Refusal.Credential = isCertificate ? .certificate : .key("SIMKEY0001")
         let fixture = try Fixture { $0.behaviour.refusals = [.init(credential, .badCertificate)] }
         let client = try RawClient(fixture, certificate: isCertificate)
@@ -237,7 +237,7 @@ struct StreamLimitTests {
         #expect(fixture.simulator.totals.accepted == 1)
     }
 
-    @Test func `the words about connections are read`() throws {
+    @Test func `options about connections are parsed`() throws {
         #expect(try Behaviour.ConnectLimit("20/1s:5s") == .init(count: 20, window: .seconds(1), block: .seconds(5)))
         #expect(try Behaviour.LimitWalk("50ms=0..1000") == .init(interval: .milliseconds(50), bounds: 0...1000))
         var behaviour = Behaviour()

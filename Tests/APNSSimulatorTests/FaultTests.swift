@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Faults by script")
 struct FaultTests {
-    @Test func `successive answers of a plan reach one token and no other`() throws {
+    @Test func `the answers of a plan apply to one token only`() throws {
         let fixture = try Fixture()
         fixture.simulator.plan(token: Fixture.deviceToken, answers: [.status(503, "ServiceUnavailable"), .usual(500)])
         #expect(try fixture.nghttp().contains(#"{"reason":"ServiceUnavailable"}"#))
@@ -16,7 +16,7 @@ struct FaultTests {
         #expect(fixture.simulator.ledger.acceptedCounts == [Fixture.deviceToken: 1, "0b0b": 1])
     }
 
-    @Test func `a delayed answer comes when it is due, and in the ledger not before`() throws {
+    @Test func `a delayed answer is sent and recorded when it is due`() throws {
         let fixture = try Fixture()
         fixture.simulator.plan(token: Fixture.deviceToken, answers: [.delay(.milliseconds(150), then: .accept)])
         let client = try RawClient(fixture)
@@ -27,7 +27,7 @@ struct FaultTests {
         #expect(fixture.simulator.ledger.acceptedCount(token: Fixture.deviceToken) == 1)
     }
 
-    @Test func `a silent answer never comes, while others on the connection do`() throws {
+    @Test func `a silent request gets no answer, while others on the connection do`() throws {
         let fixture = try Fixture { $0.behaviour.tokenStreamLimit = 10 }
         fixture.simulator.plan(token: "aa", answers: [.silent])
         let client = try RawClient(fixture)
@@ -58,7 +58,7 @@ struct FaultTests {
         #expect(fixture.simulator.ledger.entries.map(\.verdict) == [isRecorded ? .accepted(isAnswered: false) : .connectionCut])
     }
 
-    @Test func `GOAWAY below a stream leaves it unprocessed, and what is below is answered`() throws {
+    @Test func `GOAWAY below a stream leaves it unprocessed, and lower streams are answered`() throws {
         let fixture = try Fixture { $0.behaviour.tokenStreamLimit = 10 }
         fixture.simulator.plan(token: "aa", answers: [.delay(.milliseconds(100), then: .accept)])
         fixture.simulator.plan(token: "bb", answers: [.goAway(.reason(.shutdown, last: .belowThis))])
@@ -72,7 +72,7 @@ struct FaultTests {
         #expect(fixture.simulator.ledger.acceptedCounts == ["aa": 1])
     }
 
-    @Test func `GOAWAY never calls unprocessed what was accepted`() throws {
+    @Test func `GOAWAY never reports an accepted push as unprocessed`() throws {
         let fixture = try Fixture { $0.behaviour.tokenStreamLimit = 10 }
         fixture.simulator.plan(token: "aa", answers: [.delay(.milliseconds(100), then: .goAway(GoAway(last: .belowThis)))])
         let client = try RawClient(fixture)
@@ -83,7 +83,7 @@ struct FaultTests {
         #expect(try client.next(RawClient.Frame.goAway).number(at: 0) == 3)
     }
 
-    @Test func `every third request of a connection brings GOAWAY, and is answered`() throws {
+    @Test func `every third request of a connection is answered and followed by GOAWAY`() throws {
         let fixture = try Fixture { $0.behaviour.goAwayEvery = 3 }
         let client = try RawClient(fixture)
         for stream in [UInt32(1), 3, 5] {
@@ -95,7 +95,7 @@ struct FaultTests {
         #expect(fixture.simulator.totals.accepted == 3 && fixture.simulator.totals.goAways == 1)
     }
 
-    @Test func `a graceful notice comes first, the real GOAWAY when told`() throws {
+    @Test func `a graceful notice precedes the final GOAWAY`() throws {
         let fixture = try Fixture()
         let client = try RawClient(fixture)
         try client.push(stream: 1)
@@ -110,7 +110,7 @@ struct FaultTests {
         #expect(client.isClosed())
     }
 
-    @Test func `a stream above the limit is refused, and the connection lives`() throws {
+    @Test func `a stream above the limit is refused, and the connection stays open`() throws {
         let fixture = try Fixture()
         fixture.simulator.plan(token: "aa", answers: [.delay(.milliseconds(100), then: .accept)])
         let client = try RawClient(fixture)
@@ -136,7 +136,7 @@ struct FaultTests {
         #expect(try client.next(RawClient.Frame.reset).stream == 5)
     }
 
-    @Test func `after a rejection one stream is left until the next push is accepted`() throws {
+    @Test func `a rejection lowers the limit to one stream until the next accepted push`() throws {
         let fixture = try Fixture { $0.behaviour.dropsLimitAfterRejection = true }
         fixture.simulator.plan(token: Fixture.deviceToken, answers: [.accept, .usual(400), .accept])
         let client = try RawClient(fixture)
@@ -152,7 +152,7 @@ struct FaultTests {
         #expect(limits == [1000, 1, 1000])
     }
 
-    @Test func `a PING is answered unless told otherwise`() throws {
+    @Test func `a PING is answered unless the behaviour forbids it`() throws {
         let fixture = try Fixture()
         let client = try RawClient(fixture)
         try client.send(.init(type: RawClient.Frame.ping, flags: 0, stream: 0, payload: Array(1...8)))
@@ -162,7 +162,7 @@ struct FaultTests {
         #expect(throws: RawClient.TimedOut.self) { try client.next(RawClient.Frame.ping, within: .milliseconds(50)) }
     }
 
-    @Test func `a new connection can hear nothing at all, or GOAWAY instead of SETTINGS`() throws {
+    @Test func `a new connection can get nothing, or GOAWAY instead of SETTINGS`() throws {
         let fixture = try Fixture { $0.behaviour.greeting = .nothing }
         let mute = try RawClient(fixture)
         #expect(throws: RawClient.TimedOut.self) { try mute.next(within: .milliseconds(50)) }
@@ -172,7 +172,7 @@ struct FaultTests {
         #expect(client.isClosed())
     }
 
-    @Test func `a frozen server neither reads nor writes, and goes on where it was`() throws {
+    @Test func `a frozen server does not read or write, and continues afterwards`() throws {
         let fixture = try Fixture()
         let client = try RawClient(fixture)
         _ = try client.next(RawClient.Frame.settings)
@@ -184,7 +184,7 @@ struct FaultTests {
         #expect(try client.next(RawClient.Frame.headers).stream == 1)
     }
 
-    @Test func `nobody gets in while connections are refused, and then on the same port`() throws {
+    @Test func `connections are refused for a time, and then accepted on the same port`() throws {
         let fixture = try Fixture()
         fixture.simulator.behave { $0.refusesConnections = true }
         eventually("a dial is refused") { (try? RawClient(fixture)) == nil }
@@ -216,7 +216,7 @@ struct FaultTests {
     }
 }
 
-@Suite("What HTTP/2 forbids")
+@Suite("A violation of HTTP/2")
 struct ViolationTests {
     @Test(arguments: ["pseudo-header behind another", "upper case", "repeated pseudo-header"])
     func `ends the connection with PROTOCOL_ERROR`(fault: String) throws {
@@ -235,7 +235,7 @@ struct ViolationTests {
         #expect(fixture.simulator.totals.requests == 0 && fixture.simulator.totals.violations == 1)
     }
 
-    @Test func `a client that cancels behind its last byte is not answered, and its slot serves another`() throws {
+    @Test func `a complete request that is reset gets no answer, and its slot is reused`() throws {
         let fixture = try Fixture { $0.behaviour.tokenStreamLimit = 10 }
         let client = try RawClient(fixture)
         for stream in stride(from: UInt32(1), to: 81, by: 4) {
@@ -246,7 +246,7 @@ struct ViolationTests {
         eventually("every other push is accepted") { fixture.simulator.ledger.acceptedCount(token: "bb") == 20 }
     }
 
-    @Test func `no HTTP/2 at all is hung up on`() throws {
+    @Test func `a connection without HTTP/2 is closed`() throws {
         let fixture = try Fixture()
         let client = try RawClient(fixture)
         try client.send(.init(type: RawClient.Frame.settings, flags: 1, stream: 9, payload: [1]))

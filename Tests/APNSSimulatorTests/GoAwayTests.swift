@@ -3,9 +3,9 @@ import Testing
 
 @testable import APNSSimulator
 
-@Suite("GOAWAY of every kind")
+@Suite("Kinds of GOAWAY")
 struct GoAwayTests {
-    /// The frames after three pushes of which the middle one brings this answer, first and last one being slow.
+    /// Returns the frames after three pushes. The second push gets this answer; the first and third are slow.
     private func frames(_ answer: Answer) throws -> (fixture: Fixture, frames: [RawClient.Frame], isClosed: Bool) {
         let fixture = try Fixture { $0.behaviour.tokenStreamLimit = 10 }
         fixture.simulator.plan(token: "aa", answers: [.delay(.milliseconds(30), then: .accept)])
@@ -18,7 +18,7 @@ struct GoAwayTests {
         return (fixture, frames.filter { [1, 3, 7].contains($0.type) }, client.isClosed(within: .milliseconds(10)))
     }
 
-    @Test func `the graceful notice is followed by the real one, and all is answered`() throws {
+    @Test func `graceful: a notice and the final GOAWAY, and every stream is answered`() throws {
         let (first, second) = try GoAway.kind("graceful")
         let seen = try frames(.goAway(first, then: second))
         let goAways = seen.frames.filter { $0.type == RawClient.Frame.goAway }
@@ -28,7 +28,7 @@ struct GoAwayTests {
         #expect(seen.fixture.simulator.totals.goAways == 2 && seen.fixture.simulator.totals.accepted == 2)
     }
 
-    @Test func `the abrupt one promises every stream and answers none`() throws {
+    @Test func `abrupt: the last id covers every stream, and none is answered`() throws {
         let seen = try frames(.goAway(try GoAway.kind("abrupt").0))
         #expect(seen.frames.map(\.type) == [RawClient.Frame.goAway])
         #expect(seen.frames.first?.number(at: 0) == 3)
@@ -36,7 +36,7 @@ struct GoAwayTests {
         #expect(seen.fixture.simulator.totals.accepted == 0)
     }
 
-    @Test func `two in a row come with falling ids`() throws {
+    @Test func `twice: two frames with decreasing ids`() throws {
         let (first, second) = try GoAway.kind("twice:Shutdown")
         let seen = try frames(.goAway(first, then: second))
         let goAways = seen.frames.filter { $0.type == RawClient.Frame.goAway }
@@ -46,7 +46,7 @@ struct GoAwayTests {
         #expect(seen.isClosed)
     }
 
-    @Test func `the one for too many streams has code 7 and plain text`() throws {
+    @Test func `limit: code 7 and plain text`() throws {
         let seen = try frames(.goAway(try GoAway.kind("limit").0))
         let goAway = try #require(seen.frames.first { $0.type == RawClient.Frame.goAway })
         #expect(goAway.number(at: 0) == 1 && goAway.number(at: 4) == 7)
@@ -54,7 +54,7 @@ struct GoAwayTests {
         #expect(seen.fixture.simulator.ledger.acceptedCounts == ["aa": 1])
     }
 
-    @Test func `the one that promises nothing leaves every stream unprocessed`() throws {
+    @Test func `zero: every stream is unprocessed`() throws {
         let seen = try frames(.goAway(try GoAway.kind("zero:too much of it").0))
         let goAway = try #require(seen.frames.first)
         #expect(goAway.number(at: 0) == 0)
@@ -62,7 +62,7 @@ struct GoAwayTests {
         #expect(seen.isClosed && seen.fixture.simulator.totals.accepted == 0)
     }
 
-    @Test func `the one with its id in the middle answers what is below and forgets what is above`() throws {
+    @Test func `middle: lower streams are answered, higher streams are not`() throws {
         let fixture = try Fixture {
             $0.behaviour.tokenStreamLimit = 10
             $0.behaviour.script.latency = .milliseconds(300)...(.milliseconds(300))
@@ -70,7 +70,7 @@ struct GoAwayTests {
         let client = try RawClient(fixture)
         for stream in [1, 3, 5, 7, 9, 11, 13] as [UInt32] { try client.push(stream: stream, token: "0\(stream)0") }
         try client.send(.init(type: RawClient.Frame.ping, flags: 0, stream: 0, payload: Array(repeating: 7, count: 8)))
-        _ = try client.next(RawClient.Frame.ping)  // behind all of them
+        _ = try client.next(RawClient.Frame.ping)  // after all of them
         fixture.simulator.goAway(try GoAway.kind("middle/2:Shutdown").0)
         var frames: [RawClient.Frame] = []
         while let frame = try? client.next(within: .milliseconds(500)) { frames.append(frame) }
@@ -80,7 +80,7 @@ struct GoAwayTests {
         #expect(fixture.simulator.totals.accepted == 3)
     }
 
-    @Test func `its words are read`() throws {
+    @Test func `the kinds are parsed`() throws {
         #expect(try Answer("goaway") == .goAway(GoAway(last: .belowThis)))
         #expect(try Answer("goaway:all:Shutdown") == .goAway(.reason(.shutdown)))
         #expect(try Answer("5ms+goaway:limit") == .delay(.milliseconds(5), then: .goAway(.tooManyStreams)))
@@ -93,7 +93,7 @@ struct GoAwayTests {
     }
 }
 
-@Suite("Faults of the n-th request and of devices")
+@Suite("Turns and devices")
 struct TurnTests {
     @Test func `the n-th request and every n-th get their answers`() throws {
         let script = Script(turns: [.init(2, .silent), .init(3, repeats: true, .usual(503))])
@@ -113,7 +113,7 @@ struct TurnTests {
         ("production", nil), ("sandbox", .reason(.badDeviceToken)), ("silent", .silent),
         ("slow:20ms", .delay(.milliseconds(20), then: .accept)), ("limited:0/1s", .reason(.tooManyRequests)),
     ])
-    func `what is known of a device is said`(state: String, answer: Answer?) throws {
+    func `the state of a device determines the answer`(state: String, answer: Answer?) throws {
         var player = DeviceRulePlayer()
         player.rules = [try DeviceRule("aB=\(state)")]
         let topic = Array("com.example.app".utf8)[...]
@@ -121,7 +121,7 @@ struct TurnTests {
         #expect(player.answer(token: Array("cd01".utf8), topic: topic, .production, now: .now) == nil)
     }
 
-    @Test func `a token gets so many pushes in a time, each on its own`() throws {
+    @Test func `each token has its own push limit`() throws {
         var player = DeviceRulePlayer()
         player.rules = [try DeviceRule("=limited:2/10s")]
         let start = Instant.now
@@ -133,12 +133,12 @@ struct TurnTests {
     }
 
     @Test(arguments: ["good", "x=good", "ab=", "ab=nothing", "ab=slow", "ab=limited:3", "ab=good:1", "ab=topic"])
-    func `a rule that cannot be understood is refused`(text: String) {
+    func `an invalid rule is rejected`(text: String) {
         #expect(throws: ScriptSyntaxError.self) { try DeviceRule(text) }
     }
 
     @Test(arguments: ["3", "0=503", "x=503", "3=nope"])
-    func `a turn that cannot be understood is refused`(text: String) {
+    func `an invalid turn is rejected`(text: String) {
         #expect(throws: ScriptSyntaxError.self) { try Script.Turn(text, repeats: false) }
     }
 }

@@ -26,15 +26,15 @@ struct ProviderTokenTests {
     }
 
     @Test(arguments: [ProviderKey.SignatureForm.jose, .der])
-    mutating func `both forms of a signature are good`(form: ProviderKey.SignatureForm) throws {
-        // Numbers with leading zeros and leading one-bits come up among so many.
+    mutating func `both forms of a signature are accepted`(form: ProviderKey.SignatureForm) throws {
+        // Enough signatures to contain numbers with leading zeros and leading 1 bits.
         for second in 0..<300 {
             let token = try key.token(issuedAt: Self.start + Int64(second), form: form)
             #expect(verifier.verified(Array(token.utf8))?.issuedAt == Self.start + Int64(second))
         }
     }
 
-    @Test mutating func `a public key is enough to verify`() throws {
+    @Test mutating func `a public key suffices to verify`() throws {
         var known = key
         known.pem = try SigningKey(pem: key.pem).publicPEM
         verifier = try ProviderTokenVerifier(keys: [known])
@@ -65,7 +65,7 @@ struct ProviderTokenTests {
         #expect(fault(try misnamed.token(issuedAt: Self.start)) == .invalidProviderToken)
     }
 
-    @Test mutating func `a token expires after an hour, and its connection for good`() throws {
+    @Test mutating func `a token expires after an hour, and its connection stays rejected`() throws {
         let token = try key.token(issuedAt: Self.start)
         #expect(fault(token) == nil)
         #expect(fault(token, after: 3600) == nil)
@@ -80,7 +80,7 @@ struct ProviderTokenTests {
         #expect(fault(try key.token(issuedAt: Self.start + 300)) == nil)
     }
 
-    @Test mutating func `a connection takes a new token every 20 minutes`() throws {
+    @Test mutating func `a connection accepts a new token every 20 minutes`() throws {
         let first = try key.token(issuedAt: Self.start)
         let second = try key.token(issuedAt: Self.start + 1)
         #expect(fault(first) == nil)
@@ -89,13 +89,13 @@ struct ProviderTokenTests {
         #expect(fault(second, after: 1200) == nil)
     }
 
-    @Test mutating func `a connection belongs to one team`() throws {
+    @Test mutating func `a connection accepts tokens of one team only`() throws {
         #expect(fault(try key.token(issuedAt: Self.start)) == nil)
         #expect(fault(try stranger.token(issuedAt: Self.start), after: 1300) == .invalidProviderToken)
         #expect(fault(try sibling.token(issuedAt: Self.start), after: 1300) == nil)
     }
 
-    @Test mutating func `keys of another kind or environment are told apart`() throws {
+    @Test mutating func `keys of another kind or environment get their reasons`() throws {
         var special = sibling
         special.topics = ["com.example.app"]
         var sandbox = stranger
@@ -122,7 +122,7 @@ struct ProviderTokenTests {
         #expect(verifier.verified(Array(token.utf8))?.issuedAt == Self.start)
     }
 
-    @Test func `no key is shown by a description`() throws {
+    @Test func `a description contains no key`() throws {
         let secret = String(decoding: key.pem, as: UTF8.self).split(separator: "\n")[1]
         #expect(!"\(key)".contains(secret))
         #expect(!"\(try Credentials.make())".contains("PRIVATE"))

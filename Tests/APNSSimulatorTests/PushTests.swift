@@ -4,11 +4,10 @@ import Testing
 
 @testable import APNSSimulator
 
-/// Seen by nghttp, which knows nothing of this project.
-@Suite("Pushes as another client sees them")
+@Suite("Pushes by nghttp")
 struct PushTests {
-    /// The server's thread is in the middle of a turn when it hears of the change.
-    @Test func `a change of behaviour holds for every request that is sent after it`() throws {
+    /// The thread of the simulator receives the change within a turn.
+    @Test func `a change of behaviour applies to every later request`() throws {
         let fixture = try Fixture()
         let client = try RawClient(fixture)
         for round in 0..<1000 {
@@ -26,7 +25,7 @@ struct PushTests {
         }
     }
 
-    @Test func `the first SETTINGS of a token connection allow one stream, and the first push a thousand`() throws {
+    @Test func `a token connection allows one stream, and 1000 after the first push`() throws {
         let seen = try Fixture().nghttp()
         let order = [
             "[SETTINGS_HEADER_TABLE_SIZE(0x01):4096]", "[SETTINGS_MAX_CONCURRENT_STREAMS(0x03):1]",
@@ -43,7 +42,7 @@ struct PushTests {
         }
     }
 
-    @Test func `an accepted push gets a 200 without a body, and an apns-id in upper case`() throws {
+    @Test func `an accepted push gets 200 without a body, and an apns-id in upper case`() throws {
         let fixture = try Fixture()
         let seen = try fixture.nghttp()
         #expect(seen.contains("; END_STREAM | END_HEADERS"))
@@ -54,7 +53,7 @@ struct PushTests {
         #expect(entry.verdict == .accepted(isAnswered: true))
     }
 
-    @Test func `the client's own apns-id comes back, and the ledger has everything`() throws {
+    @Test func `the apns-id of the client is returned, and the ledger records the request`() throws {
         let fixture = try Fixture { $0.ledgerDetail = .requests(keepsBodies: true) }
         let id = "8a2f9d3e-1c4b-4c3a-9b57-2f1f0a7c9d11"
         let seen = try fixture.nghttp(
@@ -72,7 +71,7 @@ struct PushTests {
         #expect(fixture.simulator.ledger.acceptedCount(token: Fixture.deviceToken) == 1)
     }
 
-    @Test func `a refusal is JSON with the reason`() throws {
+    @Test func `a rejection has JSON with the reason`() throws {
         let fixture = try Fixture()
         let seen = try fixture.nghttp(headers: [])
         #expect(seen.contains(":status: 400") && seen.contains("content-type: application/json"))
@@ -80,11 +79,11 @@ struct PushTests {
         #expect(fixture.simulator.totals.answers == ["400 MissingTopic": 1])
     }
 
-    @Test func `nobody gets in without a credential`() throws {
+    @Test func `a request without a credential is rejected`() throws {
         #expect(try Fixture().nghttp(auth: false).contains(#"{"reason":"MissingProviderToken"}"#))
     }
 
-    @Test func `a certificate gets its streams at once and needs no topic if it has one`() throws {
+    @Test func `a certificate allows all streams immediately, and has a default topic`() throws {
         let fixture = try Fixture()
         let seen = try fixture.nghttp(auth: false, certificate: true)
         #expect(seen.contains("[SETTINGS_MAX_CONCURRENT_STREAMS(0x03):1000]"))
@@ -94,17 +93,17 @@ struct PushTests {
             try fixture.nghttp(headers: ["apns-topic: com.other"], auth: false, certificate: true).contains("TopicDisallowed"))
     }
 
-    @Test func `the server that takes only tokens asks for no certificate`() throws {
+    @Test func `a simulator for tokens requests no certificate`() throws {
         let fixture = try Fixture { $0.authentication = .token }
         #expect(try fixture.nghttp(auth: false, certificate: true).contains("MissingProviderToken"))
     }
 
-    @Test func `the sandbox adds its own id`() throws {
+    @Test func `the sandbox adds apns-unique-id`() throws {
         #expect(try Fixture { $0.environment = .sandbox }.nghttp().contains("apns-unique-id: "))
         #expect(try !Fixture().nghttp().contains("apns-unique-id"))
     }
 
-    @Test func `a dead token carries the time of its death in milliseconds`() throws {
+    @Test func `a 410 has a timestamp in milliseconds`() throws {
         let fixture = try Fixture()
         let answers: [Answer] = [.status(410, "ExpiredToken", timestamp: 1_700_000_000_123), .usual(410)]
         fixture.simulator.plan(token: Fixture.deviceToken, answers: answers)
@@ -115,7 +114,7 @@ struct PushTests {
         #expect(try fixture.nghttp().contains(":status: 200"))
     }
 
-    @Test func `an expired token is refused, and so is all that follows on its connection`() throws {
+    @Test func `an expired token and every later request of its connection are rejected`() throws {
         let fixture = try Fixture()
         let client = try RawClient(fixture)
         try client.push(stream: 1)
@@ -126,7 +125,7 @@ struct PushTests {
         eventually("both are refused") { fixture.simulator.totals.answers == ["403 ExpiredProviderToken": 2] }
     }
 
-    @Test func `many requests on one connection are all answered`() throws {
+    @Test func `every one of many requests is answered`() throws {
         let fixture = try Fixture { $0.behaviour.tokenStreamLimit = 1000 }
         let url = fixture.url()
         let seen = try Program.run(
@@ -138,7 +137,7 @@ struct PushTests {
         #expect(Set(fixture.simulator.ledger.entries.map(\.apnsID)).count == 2000)
     }
 
-    @Test func `hundreds of connections are served side by side`() throws {
+    @Test func `hundreds of connections are served concurrently`() throws {
         let fixture = try Fixture { $0.ledgerDetail = .counts }
         let seen = try Program.run(
             "h2load", "-n", "900", "-c", "300", "-m", "1", "-d", try fixture.file("b", "{}"),
@@ -150,7 +149,7 @@ struct PushTests {
         eventually("every connection is forgotten") { fixture.simulator.totals.openConnections == 0 }
     }
 
-    @Test func `bodies of refusals that fill the client's window are all delivered`() throws {
+    @Test func `bodies of rejections that fill the client's window are delivered`() throws {
         let fixture = try Fixture {
             $0.behaviour.tokenStreamLimit = 1000
             $0.behaviour.script.failures = [.init(.usual(400), 1)]

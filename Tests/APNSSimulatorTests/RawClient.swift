@@ -4,7 +4,7 @@ import Harness
 import Sockets
 import Threads
 
-/// A client that writes its HTTP/2 frames by hand, also those that no library would write.
+/// A client that writes HTTP/2 frames itself, including invalid ones.
 final class RawClient {
     struct Frame: Equatable {
         var type: UInt8
@@ -15,7 +15,7 @@ final class RawClient {
         static let data: UInt8 = 0, headers: UInt8 = 1, reset: UInt8 = 3, settings: UInt8 = 4, ping: UInt8 = 6
         static let goAway: UInt8 = 7
 
-        /// GOAWAY's and RST_STREAM's numbers, by their place in the payload.
+        /// A number in the payload of GOAWAY or RST_STREAM.
         func number(at offset: Int) -> UInt32 {
             guard payload.count >= offset + 4 else { return .max }
             return payload[offset..<offset + 4].reduce(0) { $0 << 8 | UInt32($1) }
@@ -27,7 +27,7 @@ final class RawClient {
 
     private var tls: TLSStream
     private var received: [UInt8] = []
-    /// One for the whole connection: a second, if only its signature were another, is one too many.
+    /// One token for the connection: a second one with another signature is rejected.
     private let bearer: String
 
     init(_ fixture: Fixture, certificate: Bool = false) throws {
@@ -74,7 +74,7 @@ final class RawClient {
         try write(bytes + frame.payload)
     }
 
-    /// HEADERS of a request; literals without indexing and without Huffman codes (RFC 7541, 6.2.2).
+    /// Sends HEADERS as literals without indexing and without Huffman codes (RFC 7541, 6.2.2).
     func sendHeaders(stream: UInt32, _ headers: [(String, String)]) throws {
         var block: [UInt8] = []
         for (name, value) in headers {
@@ -97,7 +97,7 @@ final class RawClient {
         try send(.init(type: Frame.data, flags: 1, stream: stream, payload: Array(text.utf8)))
     }
 
-    /// A whole request that the simulator accepts.
+    /// Sends a complete valid request.
     func push(stream: UInt32, token: String = Fixture.deviceToken, auth: Bool = true) throws {
         try sendHeaders(stream: stream, headers(token: token, auth: auth))
         try sendBody(stream: stream)
@@ -111,7 +111,7 @@ final class RawClient {
         ] + bearer
     }
 
-    /// The next frame, or the next of a type, the others being dropped.
+    /// Returns the next frame, or the next frame of a type.
     func next(_ type: UInt8? = nil, within limit: Duration = .seconds(5)) throws -> Frame {
         let deadline = Instant.now + limit
         while true {
@@ -123,7 +123,7 @@ final class RawClient {
         }
     }
 
-    /// Whether the peer ends the connection, frames before that being dropped.
+    /// Returns whether the simulator closes the connection. Discards frames.
     func isClosed(within limit: Duration = .seconds(5)) -> Bool {
         do {
             while true { _ = try next(within: limit) }

@@ -2,7 +2,7 @@ import Testing
 
 @testable import APNSSimulator
 
-@Suite("What APNs refuses in a request")
+@Suite("Validation of a request")
 struct RequestValidatorTests {
     private static let now: Int64 = 1_800_000_000
     private static let key = Result {
@@ -34,7 +34,7 @@ struct RequestValidatorTests {
         return validator.fault(in: &request, of: &peer, &verifier, now: Self.now)
     }
 
-    @Test mutating func `a good request passes`() {
+    @Test mutating func `a valid request passes`() {
         #expect(fault() == nil)
         #expect(
             fault(["apns-id": "8a2f9d3e-1c4b-4c3a-9b57-2f1f0a7c9d11", "apns-priority": "10", "apns-push-type": "alert"]) == nil)
@@ -54,7 +54,7 @@ struct RequestValidatorTests {
         ("apns-expiration", "9999999999999999999", .badExpirationDate),
         ("authorization", "Bearer x", .invalidProviderToken), ("authorization", "bearer x.y.z", .invalidProviderToken),
     ])
-    mutating func `a header with a bad value is named`(name: String, value: String, reason: Reason) {
+    mutating func `an invalid header value gets its reason`(name: String, value: String, reason: Reason) {
         #expect(fault([name: value]) == reason)
     }
 
@@ -62,31 +62,31 @@ struct RequestValidatorTests {
         (":path", Reason.badPath), (":method", .methodNotAllowed), ("apns-topic", .missingTopic),
         ("authorization", .missingProviderToken),
     ])
-    mutating func `a header that must be there is missed`(name: String, reason: Reason) {
+    mutating func `a missing header gets its reason`(name: String, reason: Reason) {
         #expect(fault(without: [name]) == reason)
     }
 
     @Test(arguments: ["apns-topic", "authorization", ":path"])
-    mutating func `a repeated header is refused`(name: String) {
+    mutating func `a repeated header is rejected`(name: String) {
         #expect(fault(repeated: name) == .duplicateHeaders)
     }
 
     @Test(arguments: RequestValidator.pushTypes.map { String(decoding: $0.name, as: UTF8.self) })
-    mutating func `every push type of Apple is known`(type: String) {
+    mutating func `every push type of Apple is accepted`(type: String) {
         #expect(fault(["apns-push-type": type]) == nil)
     }
 
-    @Test mutating func `a background push may not have priority 10`() {
+    @Test mutating func `a background push with priority 10 is rejected`() {
         #expect(fault(["apns-push-type": "background", "apns-priority": "10"]) == .badPriority)
         #expect(fault(["apns-push-type": "background", "apns-priority": "5"]) == nil)
     }
 
-    @Test mutating func `a collapse id has 64 bytes at most`() {
+    @Test mutating func `a collapse id has at most 64 bytes`() {
         #expect(fault(["apns-collapse-id": String(repeating: "é", count: 32)]) == nil)
         #expect(fault(["apns-collapse-id": String(repeating: "é", count: 32) + "x"]) == .badCollapseId)
     }
 
-    @Test mutating func `a payload has 1 to 4096 bytes, that of a call 5120`() {
+    @Test mutating func `a payload has 1 to 4096 bytes, of type voip 5120`() {
         #expect(fault(body: 0) == .payloadEmpty)
         #expect(fault(body: 4096) == nil)
         #expect(fault(body: 4097) == .payloadTooLarge)
@@ -94,19 +94,19 @@ struct RequestValidatorTests {
         #expect(fault(["apns-push-type": "voip"], body: 5121) == .payloadTooLarge)
     }
 
-    @Test mutating func `a device token may be long, and of either case`() {
+    @Test mutating func `a device token may be long and in any case`() {
         #expect(fault([":path": "/3/device/" + String(repeating: "aB", count: 500)]) == nil)
         #expect(fault([":path": "/3/device/" + String(repeating: "aB", count: 501)]) == .badDeviceToken)
     }
 
-    @Test mutating func `a topic is known with the suffixes of the push types`() {
+    @Test mutating func `a topic may have the suffix of a push type`() {
         #expect(fault(["apns-topic": "com.a"], topics: ["com.a"]) == nil)
         #expect(fault(["apns-topic": "com.a.voip"], topics: ["com.a"]) == nil)
         #expect(fault(["apns-topic": "com.a.other"], topics: ["com.a"]) == .topicDisallowed)
         #expect(fault(["apns-topic": "com.b"], topics: ["com.a"]) == .topicDisallowed)
     }
 
-    @Test mutating func `a certificate needs no token, and pushes to its own topics`() {
+    @Test mutating func `a certificate needs no token and accepts its own topics`() {
         peer.certificate = ClientCertificate(topics: [Array("com.a".utf8)])
         #expect(fault(["apns-topic": "com.a"], without: ["authorization"]) == nil)
         #expect(fault(["authorization": "nonsense"], without: ["apns-topic"]) == nil)
@@ -115,16 +115,16 @@ struct RequestValidatorTests {
         #expect(fault(without: ["apns-topic"]) == .missingTopic)
     }
 
-    @Test mutating func `a token is forbidden where only certificates are taken`() {
+    @Test mutating func `a token is forbidden if only certificates are accepted`() {
         #expect(fault(authentication: .certificate) == .forbidden)
         #expect(fault(without: ["authorization"], authentication: .certificate) == .missingProviderToken)
     }
 
-    @Test mutating func `a stranger learns nothing about the rest of the request`() {
+    @Test mutating func `a request without a credential learns nothing about its other faults`() {
         #expect(fault(["apns-id": "x"], without: ["authorization", "apns-topic"], body: 0) == .missingProviderToken)
     }
 
-    @Test func `every status of the table is one of Apple's`() {
+    @Test func `every status is one of Apple's`() {
         #expect(Set(Reason.allCases.map(\.status)) == [400, 403, 404, 405, 410, 413, 429, 500, 503])
     }
 }

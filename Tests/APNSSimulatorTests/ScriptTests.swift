@@ -14,23 +14,23 @@ struct ScriptTests {
         return (0..<count).map { player.answer(for: token($0)) }
     }
 
-    @Test func `without a script everything is accepted`() {
+    @Test func `every request is accepted without a script`() {
         #expect(answers(Script(), 100).allSatisfy { $0 == .accept })
     }
 
-    @Test func `the same seed gives the same answers, another seed others`() {
+    @Test func `the same seed gives the same answers`() {
         let shares = [Script.Share(.usual(503), 0.3), Script.Share(.silent, 0.2)]
         #expect(answers(Script(seed: 7, failures: shares), 200) == answers(Script(seed: 7, failures: shares), 200))
         #expect(answers(Script(seed: 7, failures: shares), 200) != answers(Script(seed: 8, failures: shares), 200))
     }
 
-    @Test func `a share of the requests is about that share`() {
+    @Test func `about the configured share of the requests fails`() {
         let all = answers(Script(seed: 3, failures: [.init(.usual(503), 0.02), .init(.usual(429), 0.05)]), 20_000)
         #expect((300...500).contains(all.count { $0 == .usual(503) }))
         #expect((850...1150).contains(all.count { $0 == .usual(429) }))
     }
 
-    @Test func `dead tokens are always the same ones`() {
+    @Test func `the same tokens are always unregistered`() {
         var player = ScriptPlayer(Script(seed: 5, deadShare: 0.1))
         let first = (0..<5000).map { player.answer(for: token($0)) }
         let second = (0..<5000).reversed().map { player.answer(for: token($0)) }
@@ -38,7 +38,7 @@ struct ScriptTests {
         #expect((400...600).contains(first.count { $0 == .status(410, "Unregistered") }))
     }
 
-    @Test func `with a number of times the same tokens fail so often and are accepted then`() {
+    @Test func `with failTimes, the same tokens fail that often and are then accepted`() {
         var player = ScriptPlayer(Script(seed: 5, failures: [.init(.usual(503), 0.25)], failTimes: 2))
         let rounds = (0..<3).map { _ in (0..<400).map { player.answer(for: token($0)) } }
         #expect(rounds[0] == rounds[1])
@@ -46,7 +46,7 @@ struct ScriptTests {
         #expect(rounds[2].allSatisfy { $0 == .accept })
     }
 
-    @Test func `a token's plan is played in order, whatever the case of its digits, and the script after it`() {
+    @Test func `the plan of a token applies in order and in any case, before the script`() {
         var player = ScriptPlayer(Script(failures: [.init(.usual(500), 1)]))
         player.plan(token: "AB01".utf8, [.usual(503), .silent, .accept])
         let all = ["ab01", "AB01", "aB01", "ab01"].map { player.answer(for: Array($0.utf8)) }
@@ -54,13 +54,13 @@ struct ScriptTests {
         #expect(player.answer(for: Array("cd".utf8)) == .usual(500))
     }
 
-    @Test func `every token of a prefix has its own place in the plan`() throws {
+    @Test func `each token of a prefix has its own position in the plan`() throws {
         var player = ScriptPlayer(Script(tokenPlans: [try .init("DE=503*2,200")]))
         for text in ["de01", "de02", "DE01"] { #expect(player.answer(for: Array(text.utf8)) == .usual(503)) }
         #expect(["de01", "de01", "ff"].map { player.answer(for: Array($0.utf8)) } == [.accept, .accept, .accept])
     }
 
-    @Test func `latency lies between its bounds and goes before good and bad`() {
+    @Test func `the latency is within its bounds and precedes every answer`() {
         let script = Script(failures: [.init(.usual(503), 0.5)], latency: .milliseconds(20)...(.milliseconds(40)))
         for answer in answers(script, 200) {
             guard case .delay(let time, let then) = answer else {
@@ -72,7 +72,7 @@ struct ScriptTests {
         }
     }
 
-    @Test func `the words of the command line are read`() throws {
+    @Test func `the syntax of the command line is parsed`() throws {
         #expect(try Answer("503") == .status(503, "ServiceUnavailable"))
         #expect(try Answer("403:ExpiredProviderToken") == .status(403, "ExpiredProviderToken"))
         #expect(try Answer("20ms+cut-after") == .delay(.milliseconds(20), then: .closeConnection(recorded: true)))
@@ -84,21 +84,21 @@ struct ScriptTests {
     }
 
     @Test(arguments: ["", "99", "600", "abc", "200:Reason", "rst:x", "5s+", "-1ms+200", "7200s+200", "silent:x", "nan+200"])
-    func `an answer that cannot be understood is refused`(text: String) {
+    func `an invalid answer is rejected`(text: String) {
         #expect(throws: ScriptSyntaxError.self) { try Answer(text) }
     }
 
     @Test(arguments: ["503", "503:", "503:101%", "503:-1%", "503:x%", "503:nan"])
-    func `a share that cannot be understood is refused`(text: String) {
+    func `an invalid share is rejected`(text: String) {
         #expect(throws: ScriptSyntaxError.self) { try Script.Share(text) }
     }
 
     @Test(arguments: ["503", "xy=503", "ab=503*0", "ab=503*x", "ab=nope"])
-    func `a plan that cannot be understood is refused`(text: String) {
+    func `an invalid plan is rejected`(text: String) {
         #expect(throws: ScriptSyntaxError.self) { try Script.TokenPlan(text) }
     }
 
-    @Test func `what is due comes out by time, equals in their order`() {
+    @Test func `deadlines are ordered by time, then by insertion`() {
         var random = SeededRandom(seed: 11)
         var deadlines = Deadlines<Int>()
         let start = Instant.now

@@ -47,7 +47,7 @@ public struct Script: Sendable, Equatable {
     public var seed: UInt64
     /// Drawn for every request; at most one applies.
     public var failures: [Share]
-    /// If set, `failures` apply to a share of the tokens, for this number of first attempts of each.
+    /// If set, `failures` apply to a share of the tokens: this number of first attempts of each fails.
     public var failTimes: Int?
     /// The share of tokens that always get 410 `Unregistered`, 0 to 1.
     public var deadShare: Double
