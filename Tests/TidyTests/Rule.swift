@@ -1,6 +1,6 @@
 import Testing
 
-/// A rule of the house, and whether the tree keeps it already.
+/// A rule of the tree, and the paths that still break it.
 enum Rule: String {
     case folderOrder = "a file names types of its own or lower folders"
     case ownersOfC = "only owners of C objects import C modules"
@@ -14,18 +14,21 @@ enum Rule: String {
     case readme = "README.md has at most 250 lines"
     case documents = "every page is linked and every link resolves"
 
-    /// Rules that parts of the tree still break. A rule leaves this list for good.
-    static let pending: Set<Rule> = [
-        .folderOrder, .oneType, .onePart, .folderSize, .lineLength, .mannerisms, .ownSentences, .sleeping,
+    /// Paths that still break a rule. An entry leaves this list for good; a new one is not added.
+    private static let pending: [Rule: [String]] = [
+        .folderOrder: ["Sources/"], .oneType: ["Sources/", "Lab/"], .onePart: ["Sources/"], .folderSize: ["Sources/"],
+        .lineLength: ["Sources/", "Lab/", "Tests/"], .mannerisms: ["Sources/", "Lab/", "Tests/", "docs/complaints.md"],
+        .ownSentences: ["Sources/"], .sleeping: ["Tests/"],
     ]
 
-    /// Reports every violation. Those of a pending rule are only counted.
+    /// Fails for every violation, except that those of pending paths are only printed. A violation begins with its path.
     func expectNone(_ violations: [String]) {
-        let report = "\(violations.count) violations of \"\(rawValue)\":\n" + violations.joined(separator: "\n")
-        if Self.pending.contains(self) {
-            if !violations.isEmpty { print(report) }
-        } else {
-            #expect(violations.isEmpty, "\(report)")
+        let paths = Self.pending[self] ?? []
+        let pending = violations.filter { violation in paths.contains { violation.hasPrefix($0) } }
+        let failures = violations.filter { !pending.contains($0) }
+        if !pending.isEmpty {
+            print("\(pending.count) pending violations of \"\(rawValue)\":\n\(pending.joined(separator: "\n"))")
         }
+        #expect(failures.isEmpty, "\(failures.count) violations of \"\(rawValue)\":\n\(failures.joined(separator: "\n"))")
     }
 }
