@@ -1,7 +1,7 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-/// What every target of ours is compiled with: errors that Swift 6 would otherwise only promise to find.
+/// Settings of every target: the checks of Swift 6 and later as errors.
 let strict: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     .enableUpcomingFeature("ExistentialAny"),
@@ -10,7 +10,7 @@ let strict: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
 ]
 
-/// The same for a target whose every unsafe construct is marked with the word `unsafe`.
+/// The same for a target that marks each unsafe construct with the word `unsafe`.
 let memorySafe: [SwiftSetting] = strict + [.strictMemorySafety()]
 
 let argumentParser: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
@@ -28,19 +28,19 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
     ],
     targets: [
-        // C libraries of Debian, and the headers that Swift's Glibc module leaves out.
+        // C libraries of Debian, and headers that Swift's Glibc module omits.
         .systemLibrary(name: "CHiredis"),
         .systemLibrary(name: "CNghttp2"),
         .systemLibrary(name: "COpenSSL"),
         .systemLibrary(name: "CLinux"),
 
-        // Tools that know neither APNs nor Redis.
+        // Modules that know neither APNs nor Redis.
         .target(name: "Clocks", dependencies: ["CLinux"], swiftSettings: memorySafe),
         .target(name: "Threads", dependencies: ["CLinux", "Clocks"], swiftSettings: memorySafe),
         .target(name: "Sockets", dependencies: ["CLinux", "COpenSSL"], swiftSettings: memorySafe),
         .target(name: "JSONBytes", swiftSettings: memorySafe),
 
-        // The two sides, which never meet, and the daemon that knows both.
+        // The two sides, which do not know each other, and the daemon that knows both.
         .target(
             name: "PushPool",
             dependencies: [
@@ -49,7 +49,7 @@ let package = Package(
             ],
             swiftSettings: memorySafe),
         .target(name: "RedisQueue", dependencies: ["Clocks", "Threads", "Sockets", "CHiredis"], swiftSettings: strict),
-        // A small HTTP server on one thread of its own; knows nothing of the content.
+        // A small HTTP server on its own thread. It does not know the content.
         .target(name: "StatusServer", dependencies: ["Clocks", "Threads", "Sockets"], swiftSettings: strict),
         .executableTarget(
             name: "gaplessd",
@@ -58,7 +58,7 @@ let package = Package(
             ],
             swiftSettings: strict),
 
-        // APNs, simulated.
+        // The APNs simulator.
         .target(
             name: "APNSSimulator",
             dependencies: [
@@ -70,12 +70,12 @@ let package = Package(
             name: "apns-simulator", dependencies: ["APNSSimulator", argumentParser], path: "Lab/apns-simulator",
             swiftSettings: strict),
 
-        // What demo, bench, chaos and the tests of the whole daemon share: processes, a Redis, a simulator, ledgers.
+        // Processes, Redis servers, simulators and ledgers for demo, bench, chaos and the tests of the daemon.
         .target(
             name: "Harness",
             dependencies: ["APNSSimulator", "CLinux", "Clocks", "RedisQueue", "Sockets", "Threads", "JSONBytes"],
             path: "Lab/Harness", swiftSettings: strict),
-        // The faults that lose nothing, one row each.
+        // The rows of the fault table.
         .target(
             name: "FaultTable", dependencies: ["APNSSimulator", "Clocks", "Harness", "RedisQueue", "Threads"],
             path: "Lab/FaultTable", swiftSettings: strict),
