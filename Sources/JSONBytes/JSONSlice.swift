@@ -29,7 +29,9 @@ extension JSONSlice {
         var at = content.lowerBound
         while at < content.upperBound {
             if bytes[at] == ASCII.backslash {
-                at = appendEscape(at: at, of: bytes, to: &text)
+                let (scalar, next) = JSONEscape.scalar(bytes, at: at)
+                text.append(contentsOf: String(Unicode.Scalar(scalar) ?? "\u{FFFD}").utf8)
+                at = next
             } else {
                 text.append(bytes[at])
                 at += 1
@@ -89,36 +91,5 @@ extension JSONSlice {
     /// The nearest `Double` of a number: infinite for `1e999`. `nil` for another kind.
     public func double(in bytes: Span<UInt8>) -> Double? {
         kind == .number ? Double(text(in: bytes)) : nil
-    }
-
-    /// Decodes the escape that begins at `at` and returns where the text goes on.
-    private func appendEscape(at: Int, of bytes: Span<UInt8>, to text: inout [UInt8]) -> Int {
-        switch bytes[at + 1] {
-        case UInt8(ascii: "b"): text.append(0x08)
-        case UInt8(ascii: "f"): text.append(0x0C)
-        case UInt8(ascii: "n"): text.append(0x0A)
-        case UInt8(ascii: "r"): text.append(0x0D)
-        case UInt8(ascii: "t"): text.append(0x09)
-        case UInt8(ascii: "u"):
-            let unit = codeUnit(at: at + 2, of: bytes)
-            let pair = 0xD800...0xDBFF ~= unit ? lowSurrogate(at: at + 6, of: bytes) : nil
-            let scalar = pair.map { 0x10000 + (unit - 0xD800) << 10 + ($0 - 0xDC00) } ?? unit
-            text.append(contentsOf: String(Unicode.Scalar(scalar) ?? "\u{FFFD}").utf8)
-            return at + (pair == nil ? 6 : 12)
-        case let same: text.append(same)  // quote, backslash and slash
-        }
-        return at + 2
-    }
-
-    private func lowSurrogate(at: Int, of bytes: Span<UInt8>) -> UInt32? {
-        guard at + 6 <= content.upperBound, bytes[at] == ASCII.backslash, bytes[at + 1] == UInt8(ascii: "u") else { return nil }
-        let unit = codeUnit(at: at + 2, of: bytes)
-        return 0xDC00...0xDFFF ~= unit ? unit : nil
-    }
-
-    private func codeUnit(at: Int, of bytes: Span<UInt8>) -> UInt32 {
-        var unit: UInt32 = 0
-        for index in at..<at + 4 { unit = unit << 4 | UInt32(ASCII.hexValue(bytes[index]) ?? 0) }
-        return unit
     }
 }

@@ -59,7 +59,7 @@ final class HTTPConnection {
 
     /// Reads what has arrived. Returns the request once it is complete; refuses a bad one itself.
     func receive(into buffer: inout [UInt8]) -> HTTPRequestHead? {
-        switch buffer.withUnsafeMutableBytes({ socket.read(into: $0) }) {
+        switch unsafe buffer.withUnsafeMutableBytes({ unsafe socket.read(into: $0) }) {
         case .done(let count) where phase == .reading:
             switch parser.receive(buffer[..<count]) {
             case .incomplete: return nil
@@ -95,7 +95,7 @@ final class HTTPConnection {
     /// Writes as much as the socket takes.
     func flush() {
         while phase == .writing {
-            let progress = output.withUnsafeBytes { socket.write(UnsafeRawBufferPointer(rebasing: $0[written...])) }
+            let progress = unsafe output.withUnsafeBytes { unsafe socket.write(UnsafeRawBufferPointer(rebasing: $0[written...])) }
             switch progress {
             case .done(let count):
                 written += count

@@ -10,7 +10,7 @@ public enum ListenError: Error, Sendable, Equatable, CustomStringConvertible {
     /// Without the address, which the caller knows.
     public var description: String {
         switch self {
-        case .socket(.system(_, let code)): String(cString: strerror(code))
+        case .socket(.system(_, let code)): unsafe String(cString: strerror(code))
         case .socket(let error): error.description
         case .thread(let error): error.description
         }

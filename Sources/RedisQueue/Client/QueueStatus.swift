@@ -65,7 +65,7 @@ public struct QueueStatus: Sendable, Equatable {
             var details: [String: String] = [:]
             for start in stride(from: 0, to: texts.count - 1, by: 2) { details[texts[start]] = texts[start + 1] }
             let held = Int(parts[1].integer ?? 0)
-            inFlight += held
+            inFlight &+= held
             workers.append(Worker(name: parts[0].text ?? "", inFlight: held, details: details))
         }
     }

@@ -1,16 +1,16 @@
-/// One form for all cases of a letter: simple case folding (The Unicode Standard, section 5.18), by the tables of Swift's library.
+/// Simple case folding (The Unicode Standard, section 5.18), from the tables of Swift's library.
 ///
-/// Every scalar becomes one scalar, so that a match has as many characters as its word. So `ß` is not `ss`, and the dotted and
-/// dotless `i` of Turkish are letters of their own.
+/// Every scalar becomes one scalar, so that a match has the length of its word. Therefore `ß` is not `ss`, and the dotted and dotless
+/// `i` of Turkish are different letters.
 struct CaseFolding: Sendable {
-    /// It is the same in every process, and takes some milliseconds to make.
+    /// Shared, because it takes some milliseconds to create.
     static let simple = CaseFolding()
 
-    /// The pages of 256 scalars in which letters have cases; in all others each scalar is its own form.
+    /// The pages of 256 scalars that contain letters with cases; elsewhere each scalar is its own form.
     static let casedPages: [UInt32] =
         Array(0x00...0x1F) + [0x21, 0x24, 0x2C, 0x2D, 0xA6, 0xA7, 0xAB, 0xFF, 0x104, 0x105, 0x10C, 0x10D, 0x118, 0x16E, 0x1E9]
 
-    /// By page: where its forms begin in `forms`, or -1.
+    /// For each page the start of its forms in `forms`, or -1.
     private var places = [Int](repeating: -1, count: 0x1EA)
     private var forms: [UInt32] = []
 
@@ -32,7 +32,7 @@ struct CaseFolding: Sendable {
         return forms[places[page] + Int(scalar & 0xFF)]
     }
 
-    /// By the mappings to upper and back to lower case, where each is one scalar: that also makes one of `σ` and `ς`.
+    /// Maps to upper case and back to lower case if each is one scalar; this also equates `σ` and `ς`.
     static func form(of scalar: Unicode.Scalar) -> Unicode.Scalar {
         // Its upper case is the plain I.
         if scalar == "\u{131}" { return scalar }
@@ -47,7 +47,7 @@ struct CaseFolding: Sendable {
 }
 
 extension Unicode.Scalar {
-    /// Whether it continues a word beside it: a letter, a mark or a digit of a script that puts spaces between words.
+    /// Whether it continues an adjacent word: a letter, a mark or a digit of a script that separates words by spaces.
     var joinsWords: Bool {
         if isASCII { return properties.isAlphabetic || ("0"..."9").contains(self) }
         if Self.unspaced.contains(where: { $0.contains(value) }) { return false }
@@ -59,7 +59,7 @@ extension Unicode.Scalar {
         }
     }
 
-    /// Scripts without spaces between words, and Korean, whose particles follow a word without one.
+    /// Scripts without spaces between words, and Korean, whose particles follow a word without a space.
     private static let unspaced: [ClosedRange<UInt32>] = [
         0x0E00...0x0FFF,  // Thai, Lao, Tibetan
         0x1000...0x109F, 0x1780...0x17FF,  // Burmese, Khmer

@@ -1,7 +1,7 @@
-/// The content of one JSON string, scalar by scalar, with the place of each in the bytes.
+/// The scalars of one JSON string, with the place of each in the bytes.
 struct DecodedText {
     private(set) var scalars: [UInt32] = []
-    /// Where each scalar begins, and at the end where the last one ends.
+    /// The start of each scalar, and the end of the last one.
     private var places: [Int] = []
 
     init(_ bytes: Span<UInt8>, _ content: Range<Int>) {
@@ -15,14 +15,14 @@ struct DecodedText {
         places.append(content.upperBound)
     }
 
-    /// Whether no word goes on between this scalar and the one before it, seen from a word on either side.
+    /// Whether a word boundary lies before this scalar.
     func isEdge(before index: Int) -> Bool {
         guard index > 0, index < scalars.count else { return true }
         let neighbours = scalars[index - 1...index].compactMap(Unicode.Scalar.init)
         return !neighbours.allSatisfy(\.joinsWords)
     }
 
-    /// The marked stretches of the text.
+    /// Returns the ranges of marked scalars.
     func ranges(of marks: [Bool]) -> [(bytes: Range<Int>, scalars: Int)] {
         var ranges: [(bytes: Range<Int>, scalars: Int)] = []
         var at = 0

@@ -1,9 +1,9 @@
-/// A word as the settings name it: `word` is a whole word, `word*` begins one, `*word` ends one, `*word*` stands anywhere.
+/// An entry of `filter_words`: `word` matches a whole word, `word*` a beginning, `*word` an end, `*word*` any part.
 struct FilterWord {
     let text: String
     let edges: WordEdges
 
-    /// `nil` where nothing is left to find.
+    /// Returns `nil` for an entry without text.
     init?(_ named: String) {
         var scalars = Substring(named).unicodeScalars
         let isOpen = (start: scalars.first == "*", end: scalars.count > 1 && scalars.last == "*")
@@ -13,7 +13,7 @@ struct FilterWord {
             return nil
         }
         text = String(scalars)
-        // Where the word itself ends in a sign, or in a script without spaces, there is no edge to look for.
+        // A word that ends in a sign, or in a script without spaces, needs no boundary.
         edges = WordEdges(atStart: !isOpen.start && first.joinsWords, atEnd: !isOpen.end && last.joinsWords)
     }
 }

@@ -1,35 +1,35 @@
-/// Finds every one of many words in one walk over a text, byte by byte (Aho and Corasick, "Efficient string matching", 1975).
+/// Finds many words in one pass over a text, byte by byte (Aho and Corasick, "Efficient string matching", 1975).
 ///
-/// States are numbered breadth first, so the children of a state are neighbours and need no table: 17 bytes for a state. The first
-/// ones, where most of a text that holds no word stays, have a row of all their steps besides.
+/// States are numbered breadth first, so that the children of a state are consecutive and need no table: 17 bytes for a state. The
+/// first states, in which most of a clean text stays, also have a row of all their transitions.
 struct WordAutomaton: Sendable {
     typealias State = UInt32
     static let start: State = 0
 
-    /// The children of a state begin here; they end where those of the next state begin.
+    /// The first child of each state; the children end at the first child of the next state.
     private var children: [State] = []
-    /// The class of the byte that leads to a state.
+    /// The class of the byte that leads to each state.
     private var labels: [UInt8] = [0]
-    /// Bytes that the words are made of have a class each; all others, of which no word can go on, are class 0.
+    /// The class of each byte: 0 for bytes that occur in no word.
     private var classes = [UInt8](repeating: 0, count: 256)
     private var classCount = 1
-    /// Where to go on when no child fits: the longest other beginning of a word that the text ends with.
+    /// The state to continue in if no child matches: the longest proper suffix that begins a word.
     private var failures: [State] = [0]
-    /// The state itself where a word ends, else the next one that way where one does; 0 for none.
+    /// The state itself if a word ends there, otherwise the next such state along the failures; 0 for none.
     private var reports: [State] = [0]
-    /// Which word ends at a state; -1 for none.
+    /// The word that ends at each state; -1 for none.
     private var words: [Int32] = [-1]
-    /// All steps from the first states, by class.
+    /// All transitions of the first states, by class.
     private var rows: [State] = []
     private var rowCount: State = 0
 
-    /// Of `rows`: 1 MiB. With 10,000 words in it a payload costs a quarter of what it does with rows for the root alone.
+    /// Entries of `rows`, 1 MiB. With 10,000 words a payload costs a quarter of the time that it takes with one row for the root.
     private static let mostSteps = 1 << 18
 
-    /// - Parameter sorted: different words of at least one byte, in the order of their bytes.
+    /// - Parameter sorted: distinct words of at least one byte, in the order of their bytes.
     init(sorted: [[UInt8]]) {
         for byte in Set(sorted.joined()).sorted() {
-            // Folded UTF-8 has neither A to Z nor C0, C1 and F5 to FF: no more than 217 classes.
+            // Folded UTF-8 contains neither A to Z nor C0, C1 and F5 to FF: at most 217 classes.
             classes[Int(byte)] = UInt8(classCount)
             classCount += 1
         }
@@ -40,7 +40,7 @@ struct WordAutomaton: Sendable {
         for state in 0..<rowCount { rows += (0..<classCount).map { walk(from: state, UInt8($0)) } }
     }
 
-    /// The trie: each state stands for a range of words that begin alike.
+    /// Builds the trie. Each state represents a range of words with a common prefix.
     private mutating func grow(_ sorted: [[UInt8]]) {
         var ranges = [sorted.indices]
         var depths = [0]
@@ -69,7 +69,7 @@ struct WordAutomaton: Sendable {
         reports = failures
     }
 
-    /// Where each child goes on. Its parent's failure is nearer to the root, so that is known already.
+    /// Sets the failures of the children. The failure of the parent is closer to the root and therefore known.
     private mutating func connect(_ state: State) {
         for child in children[Int(state)]..<children[Int(state) + 1] {
             if state != 0 { failures[Int(child)] = walk(from: failures[Int(state)], labels[Int(child)]) }
@@ -97,7 +97,7 @@ struct WordAutomaton: Sendable {
         return nil
     }
 
-    /// Where one more byte leads.
+    /// Returns the state after one more byte.
     @inline(__always)
     func step(_ state: State, _ byte: UInt8) -> State {
         var state = state
@@ -109,11 +109,11 @@ struct WordAutomaton: Sendable {
         return rows[Int(state) &* classCount &+ Int(kind)]
     }
 
-    /// Whether any word ends here.
+    /// Whether a word ends at this state.
     @inline(__always)
     func endsWord(_ state: State) -> Bool { reports[Int(state)] != 0 }
 
-    /// The words that end here, the longest first.
+    /// The words that end at this state, the longest first.
     func words(endingAt state: State) -> [Int] {
         var found: [Int] = []
         var report = reports[Int(state)]

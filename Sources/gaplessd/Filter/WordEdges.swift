@@ -1,4 +1,4 @@
-/// At which ends of a match no other word may go on.
+/// The ends of a match that must be word boundaries.
 struct WordEdges: OptionSet {
     let rawValue: UInt8
     static let start = WordEdges(rawValue: 1)

@@ -1,7 +1,6 @@
-/// The words that must not reach a device, ready to be found in payloads.
+/// Finds the words of `filter_words` in payloads.
 ///
-/// It looks into the string values of a payload as a device would read them: escapes are decoded, and upper and lower case are the
-/// same. Keys and numbers are not looked at.
+/// It searches the decoded string values of a payload and ignores case. It does not search keys and numbers.
 struct WordFilter: Sendable {
     enum Action: String, Sendable, Equatable {
         /// The job becomes a dead letter.
@@ -13,15 +12,15 @@ struct WordFilter: Sendable {
     enum Verdict: Equatable {
         case clean
         case stopped
-        /// What may be sent instead: as it was but for the words, and never longer.
+        /// The payload with `*` for each character of the words, never longer than before.
         case masked([UInt8])
     }
 
-    /// What stands in the text may differ from the word by its case alone; so both have as many scalars.
+    /// A match differs from the word only by case, so both have the same number of scalars.
     private struct Entry {
         var bytes: [UInt8]
         var scalars: Int
-        /// Which edges are wanted: one bit for each `WordEdges` with which the word was named.
+        /// One bit for each `WordEdges` that the settings require for the word.
         var edges: UInt8
     }
 
@@ -31,7 +30,7 @@ struct WordFilter: Sendable {
     private let folding = CaseFolding.simple
     private let lowercase: [UInt8] = (0...255).map { UInt8(ascii: "A")...UInt8(ascii: "Z") ~= $0 ? $0 | 0x20 : $0 }
 
-    /// - Parameter words: as the settings name them, each with something to find (`FilterWord`).
+    /// - Parameter words: the entries of `filter_words`, each a valid `FilterWord`.
     init(_ words: [String], action: Action) {
         self.action = action
         var known: [[UInt8]: Entry] = [:]
@@ -44,14 +43,14 @@ struct WordFilter: Sendable {
         automaton = WordAutomaton(sorted: entries.map(\.bytes))
     }
 
-    /// - Parameter payload: where valid JSON stands in `bytes`.
+    /// - Parameter payload: the range of valid JSON in `bytes`.
     func judge(_ payload: Range<Int>, of bytes: [UInt8]) -> Verdict {
         let span = bytes.span
         var output: [UInt8] = []
         var copied = payload.lowerBound
         var at = payload.lowerBound
         while at < payload.upperBound {
-            // Outside of strings nothing but a quote begins one.
+            // Outside a string only a quote begins one.
             guard span[at] == UInt8(ascii: "\"") else {
                 at += 1
                 continue
@@ -71,7 +70,7 @@ struct WordFilter: Sendable {
         return output.isEmpty ? .clean : .masked(output + bytes[copied..<payload.upperBound])
     }
 
-    /// One string up to its closing quote, and whether the letters of any word are in it. This is all that a clean payload costs.
+    /// Scans one string up to its closing quote for the letters of any word. A clean payload costs only this.
     @inline(__always)
     private func scan(_ span: Span<UInt8>, from start: Int) -> (end: Int, isSuspect: Bool) {
         var at = start
@@ -106,7 +105,7 @@ struct WordFilter: Sendable {
         return at < payload.upperBound && span[at] == UInt8(ascii: ":")
     }
 
-    /// Which scalars belong to a word, edges considered.
+    /// Returns which scalars belong to a match with the required boundaries.
     private func matches(in text: DecodedText) -> [Bool] {
         var marks = [Bool](repeating: false, count: text.scalars.count)
         var state = WordAutomaton.start

@@ -1,24 +1,24 @@
 internal import JSONBytes
 
-/// What is kept of a job that will not be sent: one element of the list `dead`.
+/// The record of a job that will not be sent: one element of the list `dead`.
 struct DeadLetter: Sendable, Equatable {
-    /// APNs' reason, or ours.
+    /// The reason of APNs or of the daemon.
     var reason: String
-    /// APNs' HTTP status; `nil` where APNs never saw it.
+    /// The HTTP status of APNs; `nil` if the job was not sent.
     var status: Int?
     var apnsID: String?
-    /// Raw JSON, an integer or a string; `nil` where it can't be told.
+    /// The JSON of an integer or a string; `nil` if unknown.
     var identifier: [UInt8]?
     var token: String?
-    /// How often it was sent.
+    /// The number of sends.
     var attempts: Int
     /// Unix seconds.
     var at: Int64
     var worker: String?
-    /// As it came, or as it last stood.
+    /// The last state of the job.
     var job: [UInt8]
 
-    /// The record's bytes. A job that is no UTF-8 goes into `job_base64`.
+    /// Returns the bytes of the record. A job that is not UTF-8 is stored in `job_base64`.
     func record() -> [UInt8] {
         var object = RecordWriter(capacity: job.count + job.count / 8 + 256)
         object.add("reason", text: reason)
@@ -39,8 +39,8 @@ struct DeadLetter: Sendable, Equatable {
 }
 
 extension DeadLetter {
-    /// Reads a record back; what another program left out of it is as good as `null`. `nil` for bytes that hold no job: no JSON
-    /// object, or one without `job` or `job_base64`.
+    /// Parses a record. An absent member counts as `null`. Returns `nil` for bytes that are not a JSON object, or have neither `job` nor
+    /// `job_base64`.
     init?(record: [UInt8]) {
         let span = record.span
         var fields: [String: JSONSlice] = [:]

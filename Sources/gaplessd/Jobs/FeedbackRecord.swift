@@ -1,11 +1,11 @@
 internal import JSONBytes
 
-/// What APNs says against a token: one element of the list `feedback`.
+/// A response of APNs that rejects a token: one element of the list `feedback`.
 struct FeedbackRecord: Sendable, Equatable {
     enum Verdict: String, Sendable {
-        /// 410: APNs knows that the token is gone.
+        /// 410: the token is no longer valid.
         case dead
-        /// The token or the environment is wrong; APNs doesn't say which.
+        /// Either the token or the environment is wrong.
         case suspect
     }
 
@@ -13,9 +13,9 @@ struct FeedbackRecord: Sendable, Equatable {
     var topic: String?
     var reason: String
     var status: Int
-    /// Milliseconds since 1970, as APNs sent it with a 410.
+    /// Milliseconds since 1970, from a 410.
     var timestamp: Int64?
-    /// Raw JSON, an integer or a string.
+    /// The JSON of an integer or a string.
     var identifier: [UInt8]?
     var verdict: Verdict
 

@@ -1,37 +1,37 @@
 internal import JSONBytes
 
-/// One JSON element of the queue as the daemon understands it: ranges of its own bytes, nothing encoded anew.
+/// One JSON element of the queue as ranges of its own bytes: nothing is copied or encoded again.
 ///
-/// Made by `JobReader` alone, which answers for every bound stated here.
+/// Only `JobReader` creates jobs; it checks every bound stated here.
 struct Job: Sendable {
-    /// Whom the push is for.
+    /// The receiver of the push.
     enum Target: Sendable, Equatable {
         /// The hex digits between the quotes, 1 to 1000 of them.
         case token(Range<Int>)
-        /// The same of a token that has escapes in the job (`"\u0061bc"` is `abc`), and the place of what it has there.
+        /// A token that has escapes in the job (`"\u0061bc"` is `abc`): its text, and the range between its quotes.
         ///
-        /// Rare, and so behind a pointer: no other job is to be larger or slower for it.
+        /// Rare, and therefore behind a pointer: other jobs stay small and fast.
         indirect case escapedToken(String, Range<Int>)
-        /// 1 to 100,000 entries in the order of the job, each with its own judgement.
+        /// 1 to 100,000 entries in the order of the job, each validated separately.
         case tokens([Token])
-        /// A broadcast: base64, 1 to 1000 characters, at this place and without the escapes it may have there.
+        /// A broadcast: base64 of 1 to 1000 characters without escapes, and the range between the quotes.
         ///
-        /// Rare, and so behind a pointer: it would make every other job larger.
+        /// Rare, and therefore behind a pointer.
         indirect case channel(String, Range<Int>)
     }
 
     /// One entry of `tokens`.
     struct Token: Sendable, Equatable {
-        /// The element as it stands in the array, quotes included.
+        /// The element of the array, with its quotes.
         var value: Range<Int>
-        /// Why it can't be pushed; it is dead-lettered alone. `nil` for a good one.
+        /// The reason why this token is dead-lettered alone; `nil` for a valid token.
         var fault: TokenFault?
 
-        /// What lies between the quotes: where there is no fault hex digits, escapes aside, and only then to be used.
+        /// The range between the quotes. Without a fault it contains hex digits, possibly escaped; do not use it otherwise.
         var digits: Range<Int> { value.lowerBound + 1..<value.upperBound - 1 }
     }
 
-    /// What can be wrong with a device token before APNs sees it. The raw value continues a sentence.
+    /// A fault of a device token that is found before the push. The raw value continues a sentence.
     enum TokenFault: String, Sendable, Equatable, CustomStringConvertible {
         case notString = "is not a string"
         case empty = "is empty"
@@ -42,34 +42,34 @@ struct Job: Sendable {
         var description: String { "token \(rawValue)" }
     }
 
-    /// How long APNs keeps the push for a device that is away.
+    /// The time for which APNs stores the push for a device that is offline.
     enum Expiry: Sendable, Equatable {
-        /// Seconds from the first send; 0 is one attempt and no storing.
+        /// Seconds from the first send; 0 means one attempt and no storing.
         case after(Int64)
         /// Unix seconds.
         case at(Int64)
     }
 
-    /// As it came.
+    /// The element of the queue, unchanged.
     var bytes: [UInt8]
     var target: Target
     /// The payload: the producer's bytes of `data`, within the limit of the push type.
     var data: Range<Int>
-    /// Raw JSON of the identifier: an integer, or a string with its quotes. `nil` where the job has none, which means 0.
+    /// The JSON of the identifier: an integer, or a string with its quotes. `nil` means 0.
     var identifier: Range<Int>?
     /// `_gapless_RETRYING`: resends so far, 0 to the retry limit.
     var attempts: Int
     var expiry: Expiry
-    /// `_gapless_deadline`, Unix seconds: what the first send made of a relative expiry.
+    /// `_gapless_deadline`, Unix seconds: the end of a relative expiry, counted from the first send.
     var deadline: Int64?
-    /// As the job says, or worked out from `data`: a header without control characters and without a space at either end, 1 to
-    /// 1024 bytes.
+    /// From the job, or derived from `data`: a header value of 1 to 1024 bytes without control characters and without a space at
+    /// either end.
     var pushType: String
-    /// 1, 5 or 10; as the job says, or 5 for `background` and else 10.
+    /// 1, 5 or 10: from the job, or 5 for `background` and 10 otherwise.
     var priority: Int
     private var rare: Rare?
 
-    /// What few jobs have, in one object: so a job is moved and let go without a look at each of them.
+    /// Rare members in one object: moving and freeing a job does not touch each of them.
     final class Rare: Sendable {
         let app: String?
         let topic: String?
@@ -92,23 +92,23 @@ struct Job: Sendable {
         }
     }
 
-    /// One of the names that the reader was given.
+    /// One of the names of the settings.
     var app: String? { rare?.app }
-    /// A header as `pushType`.
+    /// A header value with the bounds of `pushType`.
     var topic: String? { rare?.topic }
-    /// 1 to 64 bytes, a header as `pushType`.
+    /// A header value of 1 to 64 bytes.
     var collapseID: String? { rare?.collapseID }
     /// A UUID in lower case.
     var apnsID: String? { rare?.apnsID }
-    /// Unix seconds, at most 2^53 milliseconds either way.
+    /// Unix seconds, at most 2^53 milliseconds from 1970.
     var notBefore: Double? { rare?.notBefore }
     /// `_gapless_doubtful`: uncounted resends so far of a request that APNs may have had, 0 to `maxDoubtfulResends`.
     var doubtful: Int { rare?.doubtful ?? 0 }
-    /// What surrounds the member `tokens`; only with `Target.tokens`.
+    /// The bytes around the member `tokens`; only with `Target.tokens`.
     var frame: Frame? { rare?.frame }
 
-    /// The job without its member `tokens`, in two halves: one token put between them is the job in its single-token form.
-    /// Kept, since a job of 100,000 tokens is not to be searched again for each of them.
+    /// The job without its member `tokens`, in two halves: a `token` between them makes the single-token form of the job. Stored,
+    /// because searching a job of 100,000 tokens for each token would take too long.
     struct Frame: Sendable {
         var head: [UInt8]
         var tail: [UInt8]
@@ -116,9 +116,9 @@ struct Job: Sendable {
 
     /// The largest value of `_gapless_doubtful`: a request that APNs may have had is resent uncounted this many times.
     static let maxDoubtfulResends = 10
-    /// Seconds that APNs keeps a push whose job does not say.
+    /// Seconds for which APNs stores a push without `expiry`.
     static let defaultExpiry: Int64 = 7200
-    /// The same of a broadcast: a channel that stores nothing admits no other, and any channel admits this.
+    /// The default of a broadcast: every channel accepts 0, and a channel that stores nothing accepts nothing else.
     static let defaultBroadcastExpiry: Int64 = 0
 
     init(
@@ -140,12 +140,29 @@ struct Job: Sendable {
 }
 
 extension Job {
-    /// Raw JSON of the identifier, for records: `0` where the job has none.
-    var identifierJSON: [UInt8] {
-        identifier.map { Array(bytes[$0]) } ?? [UInt8(ascii: "0")]
+    /// Bytes of an identifier in records and log lines. A longer one is cut, so that it cannot double the size of a dead letter.
+    static let maxIdentifierBytes = 1000
+
+    /// The JSON of the identifier, for records and log lines: `0` for a job without one.
+    var identifierJSON: [UInt8] { Self.identifierJSON(identifier, of: bytes) }
+
+    /// Returns the JSON of the identifier at `range`, cut to `maxIdentifierBytes` with `…` at its end.
+    static func identifierJSON(_ range: Range<Int>?, of bytes: [UInt8]) -> [UInt8] {
+        guard let range else { return [UInt8(ascii: "0")] }
+        if range.count <= maxIdentifierBytes { return Array(bytes[range]) }
+        let text = JSONSlice(range: range, kind: .string, hasEscapes: true).text(in: bytes.span)
+        if text.utf8.count <= maxIdentifierBytes { return Array(bytes[range]) }
+        var room = maxIdentifierBytes
+        let kept = text.unicodeScalars.prefix { scalar in
+            room -= UTF8.width(scalar)
+            return room >= 0
+        }
+        var json: [UInt8] = []
+        json.appendJSONString(String(kept) + "…")
+        return json
     }
 
-    /// Every device token of the job, good or bad, in order; of a broadcast the channel stands for one.
+    /// All device tokens of the job in order, valid or not; a broadcast has its channel instead.
     var tokens: [Token] {
         switch target {
         case .token(let content), .escapedToken(_, let content), .channel(_, let content):
@@ -154,7 +171,7 @@ extension Job {
         }
     }
 
-    /// The text of a token, for records and lines; what a bad one holds may be anything.
+    /// The text of a token, for records and log lines. An invalid token may contain anything.
     func text(of token: Token) -> String {
         switch target {
         case .token(let digits): String(decoding: bytes[digits], as: UTF8.self)
@@ -169,8 +186,8 @@ extension Job {
         return JSONSlice(range: token.value, kind: .string, hasEscapes: hasEscapes).text(in: bytes.span)
     }
 
-    /// What goes out instead of the job's own bytes where those are not what APNs is to get: a payload in which the filter has masked
-    /// words, or a token that has escapes in the job. `nil` where they are.
+    /// Returns the bytes to send if the job's own bytes cannot be sent: the filter masked words of the payload, or the token has escapes.
+    /// Returns `nil` if the job's own bytes can be sent.
     func rewritten(maskedPayload: [UInt8]?) -> (bytes: [UInt8], token: Range<Int>, payload: Range<Int>)? {
         let token: [UInt8]
         switch target {
@@ -184,14 +201,14 @@ extension Job {
         return (all, 0..<token.count, token.count..<all.count)
     }
 
-    /// What to tell an operator of a `not_before` in milliseconds: as seconds it is thousands of years away, and the job would wait
-    /// without a word. 10^11 seconds are the year 5138, as many milliseconds March 1973.
+    /// A warning about a `not_before` in milliseconds, which would delay the job by thousands of years. 10^11 seconds are the year 5138;
+    /// 10^11 milliseconds are March 1973.
     var notBeforeHint: String? {
         guard let notBefore, notBefore >= 1e11 else { return nil }
-        return "not_before counts seconds; this one is beyond the year 5000, as milliseconds are"
+        return "not_before is in seconds, and this value is after the year 5000; is it in milliseconds?"
     }
 
-    /// `apns-expiration` in Unix seconds, of a send at `now`; 0 is one attempt and no storing. What a job once got it keeps.
+    /// `apns-expiration` of a send at `now`, in Unix seconds; 0 means one attempt and no storing. A resend keeps the first value.
     func expiration(now: Int64) -> Int64 {
         switch expiry {
         case .at(let time): return time
@@ -202,13 +219,12 @@ extension Job {
         }
     }
 
-    /// What `markedForRetry` is to be given, so that a resend keeps the first deadline; `nil` where the job says it already, or
-    /// where there is none to keep.
+    /// The deadline for `markedForRetry`, so that a resend keeps the first one; `nil` if there is none to keep.
     func deadlineToMark(now: Int64) -> Int64? {
         if case .after(let seconds) = expiry, seconds > 0 { expiration(now: now) } else { nil }
     }
 
-    /// Whether it is too late to send: past `expires_at` or past the deadline of the first send. An expiry of 0 has none.
+    /// Whether `expires_at` or the deadline of the first send has passed. An expiry of 0 has no deadline.
     func isExpired(now: Int64) -> Bool {
         if case .at(let time) = expiry, now > time { return true }
         return deadline.map { now > $0 } ?? false

@@ -18,7 +18,7 @@ func areHex(_ bytes: Span<UInt8>) -> Bool {
     return true
 }
 
-/// The top bit of each byte becomes the answer to a comparison; with all bytes below 0x80 none of the sums reaches its neighbour.
+/// The top bit of each byte is the result of a comparison. With all bytes below 0x80 no sum carries into its neighbour.
 @inline(__always)
 private func areHex(_ word: UInt64) -> Bool {
     let ones: UInt64 = 0x0101_0101_0101_0101

@@ -1,6 +1,6 @@
 internal import JSONBytes
 
-/// The members of a job that mean something to the daemon.
+/// The members of a job that the daemon reads.
 enum JobKey: Int, Sendable, CaseIterable {
     case token, tokens, data, identifier, expiry, expiresAt, app, topic, pushType, priority, collapseID, apnsID, notBefore
     case retrying, deadline, channel, doubtful
@@ -27,14 +27,14 @@ enum JobKey: Int, Sendable, CaseIterable {
         }
     }
 
-    /// The key that a member's name stands for, escapes or not.
+    /// Returns the key with this name, which may contain escapes.
     init?(_ key: JSONSlice, in bytes: Span<UInt8>) {
         if key.hasEscapes {
             guard let match = JobKey.allCases.first(where: { key.equals($0.name, in: bytes) }) else { return nil }
             self = match
             return
         }
-        // At most three names have one length. Written out, each is a comparison with a constant.
+        // At most three names share a length. Each line is a comparison with a constant.
         switch key.content.count {
         case 3 where key.equals("app", in: bytes): self = .app
         case 4 where key.equals("data", in: bytes): self = .data

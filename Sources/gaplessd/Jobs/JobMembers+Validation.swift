@@ -1,8 +1,8 @@
 internal import JSONBytes
 
-// What each member of a job must be (README.md, "The job"). The bytes are JSON by now; only their meaning is in question.
+// The rules of each member of a job (README.md, "Jobs"). The bytes are known to be JSON.
 extension JobMembers {
-    /// What the push type is where the job does not say.
+    /// The push type of a job without `push_type`.
     var usualPushType: String {
         if self[.channel] != nil { return "liveactivity" }
         return isBackground ? "background" : "alert"
@@ -32,10 +32,10 @@ extension JobMembers {
         return data.range
     }
 
-    /// Whether `data` is a push in the background, as far as it says itself.
+    /// Whether `data` itself makes the push a background push.
     var isBackground: Bool { self[.data].map { PayloadHint.isBackground($0, in: bytes) } ?? false }
 
-    /// An integer of 64 bits, with sign or without, or any string; `nil` where there is none.
+    /// A signed or unsigned integer of 64 bits, or any string; `nil` if absent.
     func identifier() throws(JobError) -> Range<Int>? {
         guard let value = self[.identifier] else { return nil }
         if value.kind == .string { return value.range }
@@ -47,10 +47,10 @@ extension JobMembers {
         }
     }
 
-    /// The retry marker. What no daemon of ours would write counts as the nearest that it would.
+    /// The retry marker. A value out of range counts as the nearest valid one.
     func attempts(limit: Int) -> Int { mark(.retrying, limit: limit) }
 
-    /// The same of the sends after which APNs may have it.
+    /// `_gapless_doubtful`, with the same rule.
     func doubtful() -> Int { mark(.doubtful, limit: Job.maxDoubtfulResends) }
 
     @inline(__always)
@@ -62,7 +62,7 @@ extension JobMembers {
         }
     }
 
-    /// The daemon's own mark; `nil` where it is no integer.
+    /// The mark of the daemon; `nil` if it is not an integer.
     func deadline() -> Int64? {
         if case .exact(let time) = self[.deadline]?.integer(in: bytes.span) { time } else { nil }
     }
@@ -97,7 +97,7 @@ extension JobMembers {
         return app
     }
 
-    /// 8-4-4-4-12 hex digits in any case; in lower case.
+    /// 8-4-4-4-12 hex digits of either case, returned in lower case.
     func apnsID() throws(JobError) -> String? {
         guard let text = try name(.apnsID), let value = self[.apnsID] else { return nil }
         let isUUID =
@@ -109,11 +109,11 @@ extension JobMembers {
         return text.lowercased()
     }
 
-    /// A string that becomes a header, or names an app.
+    /// A string that becomes a header or names an app.
     ///
-    /// A space at either end would make the request malformed (RFC 9113, 8.2.1), which APNs answers with a reset and not with a reason.
+    /// A space at either end makes the request malformed (RFC 9113, 8.2.1): APNs resets the stream and gives no reason.
     ///
-    /// Inlined as far as the key that is absent: looked up by a constant it costs nothing, by a variable a copy of all members.
+    /// Inlined up to the test for an absent key: a lookup by a constant is free, and one by a variable copies all members.
     @inline(__always)
     func name(_ key: JobKey, most: Int = JobReader.longestName) throws(JobError) -> String? {
         guard let value = self[key] else { return nil }
@@ -135,7 +135,7 @@ extension JobMembers {
 }
 
 extension JobMembers {
-    /// The id goes into a header, so that nothing but base64 may be in it.
+    /// The id becomes a header, so it may contain only base64.
     private func broadcast(_ channel: JSONSlice) throws(JobError) -> Job.Target {
         if let collapse = self[.collapseID] { throw fault(collapse, "collapse_id is for tokens, not for a channel") }
         if let topic = self[.topic], !areBundleID(topic.utf8(in: bytes.span)) {
@@ -150,8 +150,8 @@ extension JobMembers {
         return .channel(id, channel.content)
     }
 
-    /// A broadcast's topic goes into `:path`: letters, digits, hyphens and periods, as Apple has them (CFBundleIdentifier), and
-    /// the underscore that is met in practice.
+    /// The topic of a broadcast becomes part of `:path`: letters, digits, hyphens and periods (Apple, CFBundleIdentifier), and underscores,
+    /// which occur in practice.
     private func areBundleID(_ bytes: [UInt8]) -> Bool {
         bytes.allSatisfy { byte in
             switch byte {
@@ -172,7 +172,7 @@ extension JobMembers {
                 tokens.append(Job.Token(value: value.range, fault: tokenFault(of: value)))
             }
         } catch {
-            preconditionFailure("an array that was JSON is none any more: \(error)")
+            preconditionFailure("an array is no longer JSON: \(error)")
         }
         guard !tokens.isEmpty else { throw fault(list, "tokens is empty") }
         guard tokens.count <= JobReader.mostTokens else {
@@ -190,14 +190,14 @@ extension JobMembers {
         return areHex(bytes.span.extracting(content)) ? nil : .notHex
     }
 
-    /// The same by the text, of a token with escapes.
+    /// Validates the decoded text of a token with escapes.
     private func escapedTokenFault(of value: JSONSlice) -> Job.TokenFault? {
         let text = value.utf8(in: bytes.span)
         guard text.count <= JobReader.longestToken else { return .tooLong }
         return areHex(text.span) ? nil : .notHex
     }
 
-    /// Where the first digit stands that is none. A hex digit takes one byte, or six as an escape.
+    /// The offset of the first character that is not a hex digit. A hex digit takes one byte, or six as an escape.
     private func firstNotHex(of value: JSONSlice) -> Int {
         let digits = value.utf8(in: bytes.span).prefix(while: isHex).count
         return (0..<digits).reduce(value.content.lowerBound) { at, _ in at + (bytes[at] == UInt8(ascii: "\\") ? 6 : 1) }

@@ -1,12 +1,12 @@
 internal import JSONBytes
 
-/// Where a job's members stand, after one walk over all its bytes: the last of each name, and none that is `null`.
+/// The places of a job's members after one pass over its bytes: the last member of each name, without those that are `null`.
 ///
-/// Not copyable, since it is read on the hot path and is half a kilobyte large.
+/// Not copyable, because it is used on the hot path and has half a kilobyte.
 struct JobMembers: ~Copyable {
     let bytes: [UInt8]
     private var values = InlineArray<17, JSONSlice?>(repeating: nil)
-    /// The last member `tokens` with its key, and how many members are named `token` or `tokens`, `null` or not.
+    /// The range of the last member `tokens`, and the number of members named `token` or `tokens`, including `null`.
     private(set) var tokensMember: Range<Int>?
     private(set) var tokenMembers = 0
 
@@ -28,7 +28,7 @@ struct JobMembers: ~Copyable {
             if key == .tokens { tokensMember = name.range.lowerBound..<value.range.upperBound }
         }
         try cursor.finish(in: bytes)
-        // Beside a token it is a member of the producer's own: jobs had no channels in the original.
+        // Beside a token it is an unknown member: the original had no channels.
         if self[.channel] != nil && (self[.token] != nil || self[.tokens] != nil) { values[JobKey.channel.rawValue] = nil }
     }
 }

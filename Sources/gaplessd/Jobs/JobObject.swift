@@ -1,20 +1,20 @@
 internal import JSONBytes
 
-/// A JSON object as its members, and the edits that leave all else as it is.
+/// The members of a JSON object, and edits that leave all other bytes unchanged.
 struct JobObject {
     struct Member {
         var key: JobKey?
-        /// From the key's first quote to behind the value.
+        /// From the first quote of the key to the end of the value.
         var range: Range<Int>
         var value: JSONSlice
     }
 
     let bytes: [UInt8]
-    /// Behind the opening brace.
+    /// The offset after the opening brace.
     private(set) var start = 0
     private(set) var members: [Member] = []
 
-    /// `nil` for what is no JSON object.
+    /// Returns `nil` for bytes that are not a JSON object.
     init?(_ bytes: [UInt8]) {
         self.bytes = bytes
         let span = bytes.span
@@ -37,8 +37,8 @@ struct JobObject {
         Self.replacing(removals { isUnwanted($1) }, in: bytes)
     }
 
-    /// What to cut out so that the members are gone, each with one comma: the one before it, or behind it where nothing that
-    /// stays stands before it.
+    /// Returns the edits that remove the members. Each takes one comma with it: the comma before it, or the one after it if no member
+    /// remains before it.
     func removals(_ isUnwanted: (Int, Member) -> Bool) -> [(Range<Int>, [UInt8])] {
         var edits: [(Range<Int>, [UInt8])] = []
         var isAnyKept = false
@@ -55,7 +55,7 @@ struct JobObject {
         return edits
     }
 
-    /// The bytes with each range replaced; the ranges rise and do not overlap.
+    /// Returns the bytes with each range replaced. The ranges are in order and do not overlap.
     static func replacing(_ edits: [(Range<Int>, [UInt8])], in bytes: [UInt8], within: Range<Int>? = nil) -> [UInt8] {
         let whole = within ?? 0..<bytes.count
         var result: [UInt8] = []

@@ -1,11 +1,10 @@
 internal import JSONBytes
 
-/// Makes a `Job` of an element of the queue, or says what is wrong with it. It believes nothing: whatever the bytes are, the
-/// answer is a job within its bounds or a fault.
+/// Parses an element of the queue. Any bytes give a job within its bounds or a `JobError`.
 struct JobReader: Sendable {
-    /// Hex digits. APNs' tokens have no fixed length ("Registering your app with APNs"); this keeps `:path` in bounds.
+    /// Hex digits. Tokens have no fixed length ("Registering your app with APNs"); this limit bounds `:path`.
     static let longestToken = 1000
-    /// Tokens in one job: more of them would hold everything that waits behind.
+    /// Tokens in one job: more would delay the jobs behind it.
     static let mostTokens = 100_000
     /// Bytes of `topic`, `push_type` and `app`. With a path of 1,000 digits all headers stay below the 8,000 that APNs' SETTINGS
     /// allow (MAX_HEADER_LIST_SIZE).
@@ -14,19 +13,19 @@ struct JobReader: Sendable {
     static let longestCollapseID = 64
     /// Bytes of a payload ("Generating a remote notification").
     static func longestPayload(pushType: String) -> Int { pushType == "voip" ? 5120 : 4096 }
-    /// Bytes of a broadcast's payload, whatever its push type ("Sending broadcast push notification requests to APNs").
+    /// Bytes of the payload of a broadcast of any push type ("Sending broadcast push notification requests to APNs").
     static let longestBroadcast = 5120
-    /// Characters of a channel id. Apple does not say how long one can be; theirs have 24.
+    /// Characters of a channel id. Apple states no limit; its ids have 24.
     static let longestChannel = 1000
-    /// Seconds on either side of 1970 whose milliseconds a `Double`, and so a score of Redis, holds exactly.
+    /// Seconds before or after 1970 whose milliseconds a `Double`, the type of a score in Redis, stores exactly.
     static let farthestTime = 0x1p53 / 1000
 
     private let retryLimit: Int
     private let appNames: Set<String>
 
     /// - Parameters:
-    ///   - retryLimit: what a larger retry marker is cut to.
-    ///   - appNames: what `app` may say.
+    ///   - retryLimit: the largest valid retry marker.
+    ///   - appNames: the valid values of `app`.
     init(retryLimit: Int, appNames: Set<String>) {
         self.retryLimit = retryLimit
         self.appNames = appNames
@@ -49,7 +48,7 @@ struct JobReader: Sendable {
             rare: try rare(members))
     }
 
-    /// `nil` for most jobs.
+    /// Returns `nil` for most jobs.
     @inline(__always)
     private func rare(_ members: borrowing JobMembers) throws(JobError) -> Job.Rare? {
         let app = try members.app(of: appNames)
@@ -75,12 +74,13 @@ struct JobReader: Sendable {
         }
     }
 
-    /// What can still be told of an element that is no job, for its dead letter: raw JSON of the identifier, and the token.
-    /// Both `nil` where it isn't even a JSON object.
+    /// Returns the JSON of the identifier and the token of an element that is not a job, for its dead letter. Both are `nil` if it is not a
+    /// JSON object.
     static func identity(of bytes: [UInt8]) -> (identifier: [UInt8]?, token: String?) {
         guard let members = try? JobMembers(of: bytes) else { return (nil, nil) }
-        let identifier = (try? members.identifier()).map { range in range.map { Array(bytes[$0]) } ?? [UInt8(ascii: "0")] }
-        // An escape takes six bytes at most for one of the text.
+        let identifier: [UInt8]?
+        do { identifier = Job.identifierJSON(try members.identifier(), of: bytes) } catch { identifier = nil }
+        // An escape takes six bytes at most for one byte of the text.
         guard let token = members[.token], token.kind == .string, token.content.count <= 6 * longestToken else {
             return (identifier, nil)
         }

@@ -1,14 +1,13 @@
 internal import JSONBytes
 
-// New jobs out of old bytes: a mark is set or taken out, `tokens` becomes fewer, and every other byte stays what it was.
+// New jobs from old bytes: marks are set or removed, `tokens` is reduced, and every other byte stays unchanged.
 extension Job {
-    /// The job as it waits for its resend.
+    /// Returns the job that waits for its resend.
     /// - Parameters:
-    ///   - attempts: the retry marker from now on.
-    ///   - deadline: Unix seconds; `nil` leaves the mark as it is, there or not.
-    ///   - doubtful: uncounted resends so far that APNs may have had; 0 leaves the mark as it is.
-    ///   - index: of a job with `tokens`, the one that the resend is for: the job is then in its single-token form. `nil` marks the
-    ///     job as a whole.
+    ///   - attempts: the new retry marker.
+    ///   - deadline: Unix seconds; `nil` leaves the mark unchanged.
+    ///   - doubtful: uncounted resends that APNs may have received; 0 leaves the mark unchanged.
+    ///   - index: the entry of `tokens` that is resent, which gives the single-token form of the job; `nil` marks the whole job.
     func markedForRetry(attempts: Int, deadline: Int64?, doubtful: Int = 0, tokenAt index: Int? = nil) -> [UInt8] {
         var marks = [(key: JobKey.retrying, number: Int64(attempts))]
         if let deadline { marks.append((.deadline, deadline)) }
@@ -16,47 +15,46 @@ extension Job {
         return Self.setting(marks, in: index.map { single(tokenAt: $0) } ?? bytes)
     }
 
-    /// The job as it goes back uncounted after sends: neither the number of those that APNs may have had nor the first deadline is
-    /// forgotten.
+    /// Returns the job for an uncounted return to the list after sends. It keeps the number of sends that APNs may have received, and the
+    /// first deadline.
     func markedAsDoubtful(_ count: Int, deadline: Int64?) -> [UInt8] {
         var marks = count > 0 ? [(key: JobKey.doubtful, number: Int64(count))] : []
         if let deadline { marks.append((.deadline, deadline)) }
         return Self.setting(marks, in: bytes)
     }
 
-    /// The job without the daemon's marks.
+    /// Returns the job without the marks of the daemon.
     func unmarked() -> [UInt8] { Self.unmarked(bytes) }
 
-    /// As above, of any bytes: those that are no JSON object come back as they are.
+    /// Returns the bytes without the marks of the daemon, or unchanged if they are not a JSON object.
     static func unmarked(_ bytes: [UInt8]) -> [UInt8] {
         guard let object = JobObject(bytes) else { return bytes }
         return object.removing { [.retrying, .deadline, .doubtful].contains($0.key) }
     }
 
-    /// The job in its single-token form: the member `tokens` is replaced by a `token`, with the bytes that the element has.
-    /// A job that has `token` is in that form already.
+    /// Returns the single-token form of the job: a member `token` with the bytes of the element replaces `tokens`. A job with `token` is
+    /// returned unchanged.
     func single(tokenAt index: Int) -> [UInt8] {
         guard case .tokens(let tokens) = target, let frame else { return bytes }
         return frame.head + Array("\"token\":".utf8) + bytes[tokens[index].value] + frame.tail
     }
 
-    /// The same job for some of its tokens, which stand between each other as they did.
+    /// Returns the same job for a part of its tokens, with the bytes between them.
     func chunk(_ range: Range<Int>) -> [UInt8] {
         guard case .tokens(let tokens) = target, let frame, !range.isEmpty else { return bytes }
         let elements = tokens[range.lowerBound].value.lowerBound..<tokens[range.upperBound - 1].value.upperBound
         return frame.head + Array("\"tokens\":[".utf8) + bytes[elements] + [UInt8(ascii: "]")] + frame.tail
     }
 
-    /// The same JSON on one line: only between its tokens can a line break stand, for a string holds none unescaped.
+    /// Returns the same JSON for people: on one line, with unprintable characters escaped. Line breaks occur only between JSON tokens.
     static func onOneLine(_ bytes: [UInt8]) -> [UInt8] {
-        // Most producers write jobs on one line: then the bytes are handed on as they are.
         let isLineBreak = { (byte: UInt8) in byte == UInt8(ascii: "\n") || byte == UInt8(ascii: "\r") }
-        guard bytes.contains(where: isLineBreak) else { return bytes }
-        return bytes.map { isLineBreak($0) ? UInt8(ascii: " ") : $0 }
+        let line = bytes.contains(where: isLineBreak) ? bytes.map { isLineBreak($0) ? UInt8(ascii: " ") : $0 } : bytes
+        return line.escapingUnprintable()
     }
 
-    /// What `log_redact` lets through: the member `data` is gone, of each device token stand its first 8 hex digits, `null` is what
-    /// stands where no string was. Of bytes that are no JSON object only their number is told.
+    /// Returns the job for the log with `log_redact`: without `data`, with the first 8 hex digits of each device token, and with `null`
+    /// for a token that is not a string. For bytes that are not a JSON object it returns only their number.
     static func redacted(_ bytes: [UInt8]) -> [UInt8] {
         guard let object = JobObject(bytes) else { return Array(bytes.count.counted("byte").utf8) }
         let edits = object.members.compactMap { member in
@@ -88,7 +86,7 @@ extension Job {
         return quote + text.prefix(8).prefix(while: isHex) + quote
     }
 
-    /// The bytes with these marks, after one walk over them.
+    /// Returns the bytes with these marks.
     private static func setting(_ marks: [(key: JobKey, number: Int64)], in bytes: [UInt8]) -> [UInt8] {
         guard let object = JobObject(bytes) else { return bytes }
         var edits: [(Range<Int>, [UInt8])] = []
@@ -102,20 +100,20 @@ extension Job {
             }
         }
         edits.sort { $0.0.lowerBound < $1.0.lowerBound }
-        // Right behind the last value, so that `unmarked` finds the white space before the brace as it was.
+        // Directly after the last value, so that `unmarked` restores the white space before the brace.
         let end = object.members.last?.value.range.upperBound ?? object.start
         return JobObject.replacing(edits + [(end..<end, added)], in: bytes)
     }
 }
 
 extension Job.Frame {
-    /// `nil` for a job without `tokens`.
+    /// Returns `nil` for a job without `tokens`.
     init?(of members: borrowing JobMembers) {
         let bytes = members.bytes
         guard members[.tokens] != nil, let place = members.tokensMember else { return nil }
         head = Array(bytes[..<place.lowerBound])
         tail = Array(bytes[place.upperBound...])
-        // Another `token` or `tokens`, be it `null`, would stand beside the token that is put in.
+        // Another `token` or `tokens`, also `null`, would duplicate the token that is inserted.
         guard members.tokenMembers > 1, let object = JobObject(bytes) else { return }
         let kept = object.members.lastIndex { $0.key == .tokens }
         let edits = object.removals { index, member in

@@ -1,21 +1,21 @@
 import Glibc
 internal import JSONBytes
 
-/// What a payload's `aps` holds, as far as the push type can be told from it.
+/// The members of a payload's `aps` that determine the push type.
 struct PayloadHint: Equatable {
     private var isContentAvailable = false
     private var hasAlert = false
     private var hasBadge = false
     private var hasSound = false
 
-    /// Whether the object `data` is a push without anything to show or to sound: a bare `content-available`.
+    /// Whether the object `data` has `content-available` and nothing to show or to play.
     ///
-    /// Few payloads name the key, and only those are walked; the others cost two searches of the C library.
+    /// Few payloads contain the key, and only those are parsed; the others cost two searches of the C library.
     static func isBackground(_ data: JSONSlice, in bytes: [UInt8]) -> Bool {
         mayNameContentAvailable(data.range, of: bytes) && PayloadHint(walking: data, in: bytes.span).isBackground
     }
 
-    /// False where the key cannot stand, neither as it is nor escaped.
+    /// Returns false if the key does not occur, neither plain nor escaped.
     private static func mayNameContentAvailable(_ range: Range<Int>, of bytes: [UInt8]) -> Bool {
         let end: StaticString = "-available"
         return bytes.withUnsafeBytes { bytes in
@@ -33,7 +33,7 @@ struct PayloadHint: Equatable {
         }
     }
 
-    /// Of an object that is known to be JSON.
+    /// Parses an object that is known to be JSON.
     init(walking data: JSONSlice, in bytes: Span<UInt8>) {
         guard data.kind == .object else { return }
         var cursor = JSONCursor(at: data.range.lowerBound)
@@ -52,7 +52,7 @@ struct PayloadHint: Equatable {
                 }
             }
         } catch {
-            preconditionFailure("a payload that was JSON is none any more: \(error)")
+            preconditionFailure("a payload is no longer JSON: \(error)")
         }
     }
 
@@ -71,7 +71,7 @@ struct PayloadHint: Equatable {
             } else if key.equals("sound", in: bytes) {
                 hasSound = value.kind != .null
             } else if key.equals("content-available", in: bytes) {
-                // 1 by Apple's text; `true` is what some producers write.
+                // 1 in Apple's documentation; some producers write `true`.
                 let isTrue = value.kind == .bool && bytes[value.range.lowerBound] == UInt8(ascii: "t")
                 isContentAvailable = isTrue || value.integer(in: bytes) == .exact(1)
             }

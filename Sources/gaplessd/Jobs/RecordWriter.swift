@@ -16,7 +16,7 @@ struct RecordWriter {
         if let number { bytes.append(contentsOf: "\(number)".utf8) } else { addNull() }
     }
 
-    /// A value that is JSON already.
+    /// Adds a value that is already JSON.
     mutating func add(_ key: String, json: [UInt8]?) {
         add(key)
         if let json { bytes += json } else { addNull() }

@@ -1,20 +1,20 @@
 internal import JSONBytes
 
-/// A final outcome: one entry of the stream of results, whose fields are all text. What is unknown is an empty text.
+/// A final outcome: one entry of the stream of results. All fields are text; an unknown value is empty.
 struct ResultEntry: Sendable, Equatable {
-    /// Raw JSON, an integer or a string; in the stream a string stands without its quotes and escapes.
+    /// The JSON of an integer or a string; the stream contains a string without its quotes and escapes.
     var identifier: [UInt8]?
     var token: String?
-    /// 200 for a delivered push; `nil` where APNs never answered.
+    /// 200 for a delivered push; `nil` without a response of APNs.
     var status: Int?
     var reason: String?
     var apnsID: String?
-    /// How often it was sent.
+    /// The number of sends.
     var attempts: Int
     /// Unix seconds.
     var at: Int64
 
-    /// Field, value, field, value … as XADD takes them.
+    /// Returns field, value, field, value … in the order of XADD.
     func fields() -> [[UInt8]] {
         let values: [(String, [UInt8])] = [
             ("identifier", identifierText()),

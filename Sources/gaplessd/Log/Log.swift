@@ -29,6 +29,9 @@ final class Log: Sendable {
 
     /// Bytes of a valid job in a line. A longer job is cut, so that no line exceeds the writer's buffer.
     static let mostJobBytes = 1 << 20
+    /// Bytes of a line in systemd's journal, which splits a line of more than 48 KiB (LineMax, journald.conf(5)). A producer could place
+    /// a forged priority at the split.
+    static let mostJournalBytes = 40 << 10
     /// Bytes of an invalid job in a line: enough to recognise the producer.
     static let mostBadBytes = 64 << 10
 

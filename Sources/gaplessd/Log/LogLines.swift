@@ -7,6 +7,9 @@ import JSONBytes
 /// of a peer or a producer can begin a new line.
 struct LogLines: Sendable {
     private var format: Log.Format
+    private let target: LogTarget
+    /// Where the current line begins, and its level.
+    private var line = (start: 0, level: Log.Level.info)
     private var stamps = LogStamps()
     /// The beginning of a line at each level; as old as the stamps.
     private var beginnings: [[UInt8]] = []
@@ -15,7 +18,10 @@ struct LogLines: Sendable {
     /// The writer takes the lines from here.
     var bytes: [UInt8] = []
 
-    init(format: Log.Format) { self.format = format }
+    init(format: Log.Format, target: LogTarget) {
+        self.format = format
+        self.target = target
+    }
 
     var isEmpty: Bool { bytes.isEmpty }
 
@@ -27,6 +33,7 @@ struct LogLines: Sendable {
 
     mutating func begin(_ level: Log.Level) {
         refresh()
+        line = (bytes.count, level)
         add(beginnings[level.rawValue])
     }
 
@@ -45,8 +52,10 @@ struct LogLines: Sendable {
 
     /// Appends a whole `Sent:` line with the time of the last `refresh`. There may be 200,000 a second, so the common part is one
     /// piece, and the job, which is no longer in the processor's cache, is read once.
+    ///
+    /// A file or a pipe receives the bytes of the job; the journal and a terminal receive its unprintable characters escaped.
     mutating func sent(_ job: [UInt8]) {
-        if job.count > Log.mostJobBytes { return sentInPart(job) }
+        if job.count > Log.mostJobBytes || goesToJournal || target == .terminal { return sentToPeople(job) }
         add(sentBeginning)
         let start = bytes.count
         add(job)
@@ -71,7 +80,9 @@ struct LogLines: Sendable {
         }
     }
 
-    private mutating func sentInPart(_ job: [UInt8]) {
+    private var goesToJournal: Bool { format == .journal || format == .text && target == .socket }
+
+    private mutating func sentToPeople(_ job: [UInt8]) {
         begin(.info)
         message("Sent")
         text(": ")
@@ -83,6 +94,27 @@ struct LogLines: Sendable {
     mutating func end() {
         if format == .json { add("}") }
         bytes.append(UInt8(ascii: "\n"))
+        if goesToJournal, bytes.count - line.start > Log.mostJournalBytes { splitLine() }
+    }
+
+    /// Splits a line that is too long for the journal. Each part begins as a line of ours, so that no part begins with bytes of a producer.
+    private mutating func splitLine() {
+        let text = Array(bytes[line.start..<bytes.count - 1])
+        bytes.removeLast(text.count + 1)
+        var at = 0
+        while at < text.count {
+            let start = bytes.count
+            if at > 0 {
+                add(beginnings[line.level.rawValue])
+                add("(continued) ")
+            }
+            var end = min(text.count, at + Log.mostJournalBytes - 1 - (bytes.count - start))
+            // Not inside a character.
+            if end < text.count { for _ in 0..<3 where text[end] & 0xC0 == 0x80 { end -= 1 } }
+            add(Array(text[at..<end]))
+            bytes.append(UInt8(ascii: "\n"))
+            at = end
+        }
     }
 
     private func beginning(_ level: Log.Level) -> [UInt8] {
@@ -121,7 +153,7 @@ struct LogLines: Sendable {
     mutating func identifier(_ json: String) {
         if format == .json {
             addName("identifier")
-            bytes += json.utf8
+            add(Array(json.utf8).escapingUnprintable())
         } else {
             field("identifier", json, after: " (ID ", before: ")")
         }

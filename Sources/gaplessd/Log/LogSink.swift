@@ -6,20 +6,8 @@ import Glibc
 /// Other programs may share the descriptor, so its flags stay (O_NONBLOCK would be theirs, too). Each write is preceded by poll(2) and
 /// is small enough not to block.
 struct LogSink: ~Copyable {
-    private enum Kind {
-        case file, socket, other
-
-        init(mode: mode_t) {
-            switch mode & S_IFMT {
-            case S_IFREG: self = .file
-            case S_IFSOCK: self = .socket
-            default: self = .other
-            }
-        }
-    }
-
     let descriptor: CInt
-    private let kind: Kind
+    private let target: LogTarget
     private var lines: [UInt8] = []
     private var written = 0
     /// Whether the last line was written only in part: the next line must not continue it.
@@ -27,9 +15,7 @@ struct LogSink: ~Copyable {
 
     init(descriptor: CInt) {
         self.descriptor = descriptor
-        var status = stat()
-        // A closed descriptor is treated as a file, so that the write fails; poll(2) would not report it.
-        kind = fstat(descriptor, &status) != 0 ? .file : Kind(mode: status.st_mode)
+        target = LogTarget(descriptor: descriptor)
     }
 
     /// Whether all lines taken are written or dropped.
@@ -73,7 +59,7 @@ struct LogSink: ~Copyable {
     }
 
     private func isWritable() -> Bool {
-        if kind == .file { return true }
+        if target == .file { return true }
         var one = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
         return poll(&one, 1, 0) > 0
     }
@@ -81,11 +67,11 @@ struct LogSink: ~Copyable {
     private func writeSome() -> Int {
         lines.withUnsafeBytes { raw in
             let rest = UnsafeRawBufferPointer(rebasing: raw[written...])
-            switch kind {
+            switch target {
             case .file: return Glibc.write(descriptor, rest.baseAddress, min(rest.count, 1 << 20))
             case .socket: return send(descriptor, rest.baseAddress, rest.count, CInt(MSG_DONTWAIT) | CInt(MSG_NOSIGNAL))
             // A pipe that is ready has room for PIPE_BUF bytes (pipe(7), poll(2)). A terminal takes less at once.
-            case .other: return Glibc.write(descriptor, rest.baseAddress, min(rest.count, 4096))
+            case .terminal, .other: return Glibc.write(descriptor, rest.baseAddress, min(rest.count, 4096))
             }
         }
     }

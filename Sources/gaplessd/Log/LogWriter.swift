@@ -60,9 +60,9 @@ final class LogWriter: Sendable {
         var errors: Stream
         var isClosed = false
 
-        init(_ format: Log.Format) {
-            output = Stream(lines: LogLines(format: format))
-            errors = output
+        init(_ format: Log.Format, output: CInt, errors: CInt) {
+            self.output = Stream(lines: LogLines(format: format, target: LogTarget(descriptor: output)))
+            self.errors = Stream(lines: LogLines(format: format, target: LogTarget(descriptor: errors)))
         }
     }
 
@@ -71,7 +71,7 @@ final class LogWriter: Sendable {
     private let thread = Locked<JoinOnce?>(nil)
 
     init(format: Log.Format, output: CInt, errors: CInt) throws(ThreadError) {
-        state = Locked(State(format))
+        state = Locked(State(format, output: output, errors: errors))
         let thread = try JoinOnce(name: "log") { [self] in run(output: output, errors: errors) }
         self.thread.withLock { $0 = thread }
     }

@@ -21,8 +21,9 @@ struct RedisReading: Sendable {
         let seconds = (taken - before.taken) / .seconds(1)
         guard seconds > 0, before.lists.count == lists.count else { return }
         for index in lists.indices {
-            let sent = lists[index].status.counters[.sent, default: 0] - before.lists[index].status.counters[.sent, default: 0]
-            lists[index].sentPerSecond = max(0, Double(sent)) / seconds
+            // As doubles: any program can write any number into the counter.
+            let sent = Double(lists[index].status.counters[.sent, default: 0])
+            lists[index].sentPerSecond = max(0, sent - Double(before.lists[index].status.counters[.sent, default: 0])) / seconds
         }
     }
 }

@@ -139,12 +139,12 @@ struct StatusPage {
 
     /// Without decimals from 10 on.
     private static func rate(_ value: Double) -> String {
-        value >= 10 || value == 0 ? Int64(value.rounded()).grouped : "\((value * 10).rounded() / 10)"
+        value >= 10 || value == 0 ? (Int64(exactly: value.rounded()) ?? .max).grouped : "\((value * 10).rounded() / 10)"
     }
 
     /// `42 s`, `7 min`, `3 h 20 min`, `12 d 4 h`.
     static func span(_ seconds: Double) -> String {
-        let seconds = Int64(max(0, seconds))
+        let seconds = Int64(exactly: max(0, seconds).rounded(.down)) ?? .max
         if seconds < 60 { return "\(seconds) s" }
         if seconds < 3600 { return "\(seconds / 60) min" }
         if seconds < 86_400 { return "\(seconds / 3600) h \(seconds / 60 % 60) min" }

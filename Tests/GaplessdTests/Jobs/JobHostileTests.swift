@@ -15,7 +15,7 @@ struct JobHostileTests {
         #""tokens":["ab"],"#, #""_gapless_RETRYING":-5,"#, #""_gapless_deadline":9223372036854775807,"#, "\"\"", "é", "../",
     ]
 
-    @Test func `are jobs within their bounds or faults, and can be spliced and logged all the same`() {
+    @Test func `are jobs within their bounds or errors, and can be spliced and logged`() {
         let seed = UInt64.random(in: 0...UInt64.max)
         print("JobHostileTests seed \(seed)")
         var state = seed
@@ -58,7 +58,7 @@ struct JobHostileTests {
         #expect(taken > 500, "too few of the mutated jobs were still jobs")
     }
 
-    @Test func `nest as deep as they like and are as large as they like`() {
+    @Test func `may have any depth and any size`() {
         var reader = JobReader(retryLimit: 3, appNames: [])
         let deep =
             Array("{\"token\":\"ab\",\"x\":".utf8) + [UInt8](repeating: UInt8(ascii: "["), count: 100_000)

@@ -12,14 +12,30 @@ struct JobRecordsTests {
         token: "071c",
         attempts: 1, at: 1_795_218_609, worker: "host:1", job: Array("{\"token\":\"071c\",\n\"data\":{\"é\":\"\\u00e9\"}}".utf8))
 
-    @Test func `a dead letter holds the job as a string`() {
+    @Test func `a dead letter contains the job as a string`() {
         #expect(
             string(letter.record()) == #"""
                 {"reason": "Unregistered", "status": 410, "apns_id": "0a1b2c3d-0000-1111-2222-333344445555", "identifier": 154, "token": "071c", "attempts": 1, "at": 1795218609, "worker": "host:1", "job": "{\"token\":\"071c\",\n\"data\":{\"é\":\"\\u00e9\"}}"}
                 """#)
     }
 
-    @Test func `a job that is no UTF-8 is in Base64`() {
+    @Test(arguments: [("x", 1000), ("é", 500), ("\\n", 1000), ("\\u00e9", 500)])
+    func `a long identifier is cut in records and log lines`(character: String, kept: Int) throws {
+        func identifier(_ count: Int) throws -> [UInt8] {
+            var reader = JobReader(retryLimit: 3, appNames: [])
+            let text = String(repeating: character, count: count)
+            let bytes = Array(#"{"token":"ab","data":{},"identifier":"\#(text)"}"#.utf8)
+            let json = try reader.read(bytes).identifierJSON
+            #expect(JobReader.identity(of: bytes).identifier == json)
+            return json
+        }
+        let whole = try identifier(kept)
+        #expect(string(whole) == "\"\(String(repeating: character, count: kept))\"")
+        let cut = try JSONValue.parse(identifier(100_000)).stringValue
+        #expect(cut?.count == kept + 1 && cut?.hasSuffix("…") == true)
+    }
+
+    @Test func `a job that is not UTF-8 is stored in Base64`() {
         let letter = DeadLetter(
             reason: "expected valid UTF-8 at byte 2", attempts: 0, at: 5, worker: "w", job: [0x7B, 0x22, 0xFF])
         #expect(

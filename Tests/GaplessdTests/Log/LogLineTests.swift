@@ -125,6 +125,44 @@ struct LogLineTests {
         #expect(lines.last?.hasSuffix("1… (1048577 bytes).") == true)
     }
 
+    @Test(arguments: [Log.Format.journal, .text])
+    func `A line for the journal has at most 40 KiB, and each part begins like a line of ours`(format: Log.Format) {
+        let socket = TestPipe(socket: true)
+        let log = try! Log(format: format, output: socket.writer, errors: socket.writer)
+        let hostile = String(repeating: "<0>é", count: 8000)
+        log.final(identifier: "\"\(hostile)\"", hostile, job: Array("{\"x\":\"\(hostile)\"}".utf8))
+        log.badJob(Array((hostile + hostile).utf8), .structure("bad"), redacts: false)
+        log.error(hostile + hostile)
+        log.sent([Array("{\"x\":\"\(hostile)\"}".utf8)])
+        let beginning = format == .journal ? #/<[36]>\[Gapless [EI]\] [^<]*/# : #/\[Gapless [EI]\] [^<]*/#
+        let lines = socket.read(lines: 8)
+        log.close()
+        #expect(lines.count == 8)
+        #expect(lines.allSatisfy { $0.utf8.count < 40 << 10 && $0.prefixMatch(of: beginning) != nil })
+        #expect(lines.count { $0.contains(" (continued) ") } == 4)
+        let text = lines.map { $0.split(separator: "(continued) ").last ?? "" }.joined()
+        #expect(text.split(separator: "<0>é", omittingEmptySubsequences: false).count > 8000)
+        #expect(!text.contains("\u{FFFD}"))
+    }
+
+    @Test func `Unprintable characters of a valid job are escaped for people, and unchanged in a file`() throws {
+        let job = Array("{\"x\":\"\u{7F}\u{85}\u{9B}\u{2028}\u{2029}é\"}".utf8)
+        let escaped = #"{"x":"\u007f\u0085\u009b\u2028\u2029é"}"#
+        let (before, after) = (try JSONValue.parse(job), try JSONValue.parse(Array(escaped.utf8)))
+        #expect(before == after)
+        for (format, target, isEscaped) in [
+            (Log.Format.text, LogTarget.file, false), (.text, .other, false), (.text, .terminal, true), (.text, .socket, true),
+            (.json, .terminal, true), (.journal, .file, true),
+        ] {
+            var lines = LogLines(format: format, target: target)
+            lines.refresh()
+            lines.sent(job)
+            let text = String(decoding: lines.bytes, as: UTF8.self)
+            #expect(text.contains(isEscaped ? escaped : String(decoding: job, as: UTF8.self)), "\(format) \(target)")
+        }
+        #expect(String(decoding: Job.onOneLine(job), as: UTF8.self) == escaped)
+    }
+
     @Test func `Both stamps name the same second, in local time`() throws {
         for time in [0, 951_782_399, 1_795_215_001, 4_102_444_800] {
             var stamps = LogStamps()

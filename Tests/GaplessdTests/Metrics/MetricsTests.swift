@@ -1,9 +1,9 @@
 import Clocks
 import Harness
 import PushPool
-import RedisQueue
 import Testing
 
+@testable import RedisQueue
 @testable import gaplessd
 
 /// A daemon of two apps and one list, in good health.
@@ -36,7 +36,7 @@ private func metrics(_ reading: RedisReading, _ snapshot: ProcessSnapshot?) -> S
 
 @Suite("The text of /metrics")
 struct MetricsTests {
-    @Test func `has what Redis and the process know, each in its unit`() {
+    @Test func `contains the figures of Redis and of the process, each in its unit`() {
         let lines = Set(metrics(reading(), healthy()).split(separator: "\n").map(String.init))
         for line in [
             #"gapless_backlog{queue="q"} 41"#, #"gapless_sent_total{queue="q"} 1234"#,
@@ -55,7 +55,7 @@ struct MetricsTests {
         }
     }
 
-    @Test func `says of a held app why`() {
+    @Test func `names the reason of a held app`() {
         var snapshot = healthy()
         snapshot.apps[0].hold = .credential("InvalidProviderToken")
         let text = metrics(reading(), snapshot)
@@ -66,7 +66,7 @@ struct MetricsTests {
         )
     }
 
-    @Test func `has no figures of the lists while Redis is away, and none of the daemon before it has turned`() {
+    @Test func `omits the figures of the lists without Redis, and those of the daemon before its first turn`() {
         let away = metrics(RedisReading(taken: now, fault: "no answer"), healthy())
         #expect(away.contains("gapless_redis_up 0\n"))
         #expect(!away.contains("gapless_backlog"))
@@ -75,7 +75,7 @@ struct MetricsTests {
         #expect(metrics(reading(), nil).contains("gapless_build_info"))
     }
 
-    @Test func `obeys the format: each metric once, explained, named by the rules`() {
+    @Test func `follows the format: each metric occurs once, with help and a valid name`() {
         var names: Set<Substring> = []
         var open: (name: Substring, kind: Substring)?
         for line in metrics(reading("a\"b\\c\nd"), healthy()).split(separator: "\n", omittingEmptySubsequences: false).dropLast()
@@ -96,7 +96,7 @@ struct MetricsTests {
         #expect(names.count > 40)
     }
 
-    @Test func `is explained in docs/metrics.md, metric by metric, and nothing else is`() {
+    @Test func `matches docs/metrics.md, metric by metric`() {
         let known = Set(
             metrics(reading(), healthy()).split(separator: "\n").filter { $0.hasPrefix("# TYPE ") }.map {
                 $0.split(separator: " ")[2]
@@ -108,7 +108,37 @@ struct MetricsTests {
     }
 }
 
-@Suite("Whether the daemon lives, and whether it is ready")
+@Suite("Hostile numbers in Redis")
+struct HostileReadingTests {
+    @Test func `No number in Redis makes the metrics or the page trap`() {
+        let seed = UInt64.random(in: .min ... .max)
+        var random = SeededGenerator(seed: seed)
+        let extremes: [Int64] = [.min, .min + 1, -1, 0, 1, .max - 1, .max]
+        func number() -> Int64 {
+            Bool.random(using: &random) ? extremes.randomElement(using: &random) ?? 0 : .random(in: .min ... .max, using: &random)
+        }
+        var before: RedisReading?
+        for step in 0..<2000 {
+            var status = QueueStatus()
+            (status.backlog, status.inFlight, status.dead) = (Int(number()), Int(number()), Int(number()))
+            for counter in Counter.allCases { status.counters[counter] = number() }
+            let details = ["started": "\(number())", "sent": "\(number())", "pid": "\(number())", "host": "\u{9B}<"]
+            status.workers = [.init(name: "w", inFlight: Int(number()), details: details)]
+            var reading = RedisReading(taken: now + .nanoseconds(step), lists: [.init(name: "q", status: status)])
+            reading.measure(since: before)
+            before = reading
+            #expect(reading.lists[0].sentPerSecond.map { $0 >= 0 } != false, "seed \(seed)")
+            _ = status.unexplained
+            #expect(metrics(reading, healthy()).contains("gapless_sent_total{queue=\"q\"} \(status.counters[.sent] ?? 0)\n"))
+            let page = StatusPage(
+                reading, nil, SystemFacts(started: 0, residentBytes: 1, processorSeconds: 0), droppedLines: 0, now: now,
+                wallClock: WallClock(seconds: 1_799_000_000))
+            #expect(page.html.contains("sent per second"))
+        }
+    }
+}
+
+@Suite("Liveness and readiness")
 struct ReadinessTests {
     private func faults(_ change: (inout ProcessSnapshot) -> Void = { _ in }, after: Duration = .zero) -> [String] {
         var snapshot = healthy()
@@ -121,7 +151,7 @@ struct ReadinessTests {
         #expect(faults(after: .seconds(9)) == [])
     }
 
-    @Test func `It is not while anything keeps pushes, and says what`() {
+    @Test func `It is not ready while anything holds pushes, and names the reason`() {
         #expect(Readiness.faults(nil, now: now) == ["starting"])
         #expect(faults { $0.lists[0].isConnected = false } == ["list q: no connection to Redis"])
         #expect(faults { $0.lists[0].isInDoubt = true } == ["list q: Redis has not responded for most of the lease"])
@@ -138,7 +168,7 @@ struct ReadinessTests {
             }.count == 2)
     }
 
-    @Test func `It lives while its loop turns, and for ten seconds before the first turn`() {
+    @Test func `It is alive while its loop runs, and for ten seconds before the first turn`() {
         #expect(Readiness.isAlive(nil, started: now, now: now + .seconds(9)))
         #expect(!Readiness.isAlive(nil, started: now, now: now + .seconds(10)))
         let notice = ProcessBoard.Notice(snapshot: healthy(), at: now)
@@ -146,7 +176,7 @@ struct ReadinessTests {
         #expect(!Readiness.isAlive(notice, started: now - .seconds(100), now: now + .seconds(10)))
     }
 
-    @Test func `The loop tells at once, at most ten times a second, and at least once`() {
+    @Test func `The loop publishes at once, at most ten times a second, and at least once a second`() {
         var schedule = NoticeSchedule()
         #expect(schedule.deadline == nil)
         let told = [0, 50, 99, 100, 150, 1100].map { schedule.turned(now: now + .milliseconds($0)) }
@@ -158,7 +188,7 @@ struct ReadinessTests {
     }
 }
 
-@Suite("The page for people")
+@Suite("The status page")
 struct StatusPageTests {
     private func page(_ reading: RedisReading, _ snapshot: ProcessSnapshot?) -> String {
         StatusPage(
@@ -168,7 +198,7 @@ struct StatusPageTests {
         ).html
     }
 
-    @Test func `shows figures, and no name breaks out of its place`() {
+    @Test func `shows figures, and escapes every name`() {
         let html = page(reading("<script>alert('x')</script>\" onload=\""), healthy())
         #expect(html.contains("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&quot; onload=&quot;"))
         #expect(!html.contains("<script>"))
@@ -178,20 +208,20 @@ struct StatusPageTests {
         #expect(html.contains(">ready<"))
     }
 
-    @Test func `asks for nothing from anywhere else`() {
+    @Test func `loads nothing from other places`() {
         let html = page(reading(), healthy())
         #expect(!html.contains("http://") && !html.contains("https://") && !html.contains("src="))
         #expect(html.contains("default-src 'none'"))
     }
 
-    @Test func `says what is wrong`() {
+    @Test func `lists the faults`() {
         let html = page(RedisReading(taken: now, fault: "no <answer>"), nil)
         #expect(html.contains(">not ready<"))
         #expect(html.contains("<li>starting</li><li>the figures of the lists are unknown: no &lt;answer&gt;</li>"))
     }
 
     @Test(arguments: [(5.9, "5 s"), (125, "2 min"), (12_000, "3 h 20 min"), (1_050_000, "12 d 3 h")])
-    func `tells a time in two units at most`(seconds: Double, text: String) {
+    func `shows a duration in two units at most`(seconds: Double, text: String) {
         #expect(StatusPage.span(seconds) == text)
     }
 }

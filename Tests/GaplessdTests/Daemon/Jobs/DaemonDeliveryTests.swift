@@ -108,12 +108,12 @@ struct DaemonDeliveryTests {
         try stage.push(job)
         #expect(
             daemon.says(#"W] "#)
-                && daemon.says(#"A job (ID "m1") is held: not_before counts seconds; this one is beyond the year 5000"#))
+                && daemon.says(#"A job (ID "m1") is held: not_before is in seconds, and this value is after the year 5000"#))
         #expect(try waitUntil { try stage.delayed() == [job] })
         #expect(daemon.stop()?.status == 0)
         try File.write(job, to: stage.folder.file("jobs"))
         let call = try Call(["enqueue", stage.folder.file("settings.json"), stage.folder.file("jobs")])
-        #expect(call.status == 0 && call.errors.contains("jobs:1: not_before counts seconds"), "\(call.errors)")
+        #expect(call.status == 0 && call.errors.contains("jobs:1: not_before is in seconds"), "\(call.errors)")
     }
 
     @Test func `not_before holds a job until then, unchanged`() throws {

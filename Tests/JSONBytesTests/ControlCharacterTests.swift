@@ -1,0 +1,26 @@
+import JSONBytes
+import Testing
+
+@Suite("Unprintable characters")
+struct ControlCharacterTests {
+    @Test func `Escaping them changes no value and leaves none`() throws {
+        let scalars: [Unicode.Scalar] = [
+            "\u{7F}", "\u{80}", "\u{9B}", "\u{9F}", "\u{A0}", "\u{2027}", "\u{2028}", "\u{2029}", "\u{202A}", "é", "€", "😀", "a",
+        ]
+        for first in scalars {
+            for second in scalars {
+                let json = Array("{\"\(first)\(second)\": [\"\(second)\", \"\(first)\"]}".utf8)
+                let escaped = json.escapingUnprintable()
+                let (before, after) = (try JSONValue.parse(json), try JSONValue.parse(escaped))
+                #expect(before == after)
+                let unprintable = String(decoding: escaped, as: UTF8.self).unicodeScalars.filter { $0.isUnprintable }
+                #expect(unprintable.isEmpty)
+            }
+        }
+    }
+
+    @Test func `Text without them, and bytes that are cut, stay unchanged`() {
+        for text in ["{}", "é«»“”\n\t", "\u{1}"] { #expect(Array(text.utf8).escapingUnprintable() == Array(text.utf8)) }
+        for bytes: [UInt8] in [[0xC2], [0xE2], [0xE2, 0x80], []] { #expect(bytes.escapingUnprintable() == bytes) }
+    }
+}
