@@ -3,9 +3,9 @@ import Clocks
 import Harness
 internal import RedisQueue
 
-/// A mix of error answers, and what the retry table makes of each job's share of them.
+/// A mix of error responses, and the outcome of each job by the retry table.
 enum ErrorMix {
-    /// Every 40th request gets 500: three of them in a row would rightly end the session.
+    /// Every 40th request gets 500: three of them in a row would end the session.
     static func script(seed: UInt64) -> APNSSimulator.Script {
         APNSSimulator.Script(
             seed: seed,
@@ -16,11 +16,11 @@ enum ErrorMix {
             ], turns: [.init(40, repeats: true, .usual(500))])
     }
 
-    /// What a job has come to.
+    /// The outcome of a job.
     private enum End: Hashable {
         case delivered
         case dead(status: Int)
-        /// An answer is missing, or one came too many.
+        /// There are too few or too many responses.
         case wrong
     }
 
@@ -48,11 +48,11 @@ enum ErrorMix {
         }
         let ends = statuses.mapValues { end(of: $0) }
         let wrong = ends.filter { $0.value.end == .wrong }.keys
-        for token in wrong.prefix(5) { trial.fail("\(token) was answered \(statuses[token, default: []]), and that was all") }
+        for token in wrong.prefix(5) { trial.fail("\(token) got only the responses \(statuses[token, default: []])") }
         let (dead, reasons) = try trial.stage.deadLetterCounts()
         let wanted = ends.filter { if case .dead = $0.value.end { true } else { false } }.keys
         if dead.count != wanted.count || Set(dead) != Set(wanted) {
-            trial.fail("\(dead.count) dead letters, \(wanted.count) would be right")
+            trial.fail("\(dead.count) dead letters; expected \(wanted.count)")
         }
         judgeReasons(trial, reasons, ends.values.map(\.end))
         judgeCounters(trial, status, counted: ends.values.reduce(0) { $0 + $1.counted })
@@ -67,7 +67,7 @@ enum ErrorMix {
             "Unregistered": final("410 Unregistered"), "PayloadTooLarge": final("413 PayloadTooLarge"),
             "TooManyRequests": exhausted(429), "InternalServerError": exhausted(500), "ServiceUnavailable": exhausted(503),
         ].filter { $0.value > 0 }
-        if reasons != wanted { trial.fail("dead letters \(reasons), \(wanted) would be right") }
+        if reasons != wanted { trial.fail("dead letters \(reasons); expected \(wanted)") }
     }
 
     private static func judgeCounters(_ trial: Trial, _ status: QueueStatus, counted: Int) {
@@ -78,6 +78,6 @@ enum ErrorMix {
             ("retried", status.counter(.retried), counted), ("resent", status.counter(.resent), doubtful + refused),
             ("maybe_duplicate", status.counter(.maybeDuplicate), doubtful), ("feedback", status.feedback, rejectedTokens),
         ]
-        for (name, found, right) in wanted where found != right { trial.fail("\(name) is \(found), \(right) would be right") }
+        for (name, found, right) in wanted where found != right { trial.fail("\(name) is \(found); expected \(right)") }
     }
 }

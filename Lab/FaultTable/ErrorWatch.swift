@@ -3,15 +3,15 @@ import Clocks
 import Harness
 internal import RedisQueue
 
-/// Looks on until all is settled: how many errors there were, how memory went, and that it never comes to a stand.
+/// Observes a run until all jobs are settled: the errors, the memory, and that the daemon never stops sending.
 struct ErrorWatch {
-    /// Without an answer for so long it has come to a stand: the last retries wait no longer than a third of a second.
+    /// The longest time without a response: the last retries wait at most a third of a second.
     private static let mostStill = Duration.seconds(10)
-    /// KB that memory may have grown by from the first tenth of the errors to the last: the daemon remembers the last 10,000 device
-    /// tokens that had to wait, which takes 6 MB (measured).
+    /// KB that the memory may grow from the first tenth of the errors to the last. The daemon remembers the last 10,000 device tokens
+    /// that had to wait, which takes 6 MB (measured).
     private static let mostGrowth = 8 << 10
-    /// KB from the sixth tenth to the last of a full run, when that memory is full: what still grows then is a leak, and this is
-    /// 17 bytes for each error.
+    /// KB from the sixth tenth of a full run to the last, when that memory is full: further growth is a leak. This is 17 bytes for each
+    /// error.
     private static let mostLateGrowth = 1 << 10
 
     private let trial: Trial
@@ -28,7 +28,7 @@ struct ErrorWatch {
             memory.append((errors, daemon.residentBytes))
             if seen.requests > last.requests { last = (seen.requests, .now) }
             if .now - last.at > Self.mostStill {
-                throw TrialError(description: "no answer for \(Self.mostStill):\n" + trial.logs)
+                throw TrialError(description: "no response for \(Self.mostStill):\n" + trial.logs)
             }
             return try trial.status().isDrained
         }
@@ -36,7 +36,7 @@ struct ErrorWatch {
     }
 
     func judge(leastErrors: Int) {
-        if errors < leastErrors { trial.fail("\(errors) errors, \(leastErrors) were to be") }
+        if errors < leastErrors { trial.fail("\(errors) errors; expected at least \(leastErrors)") }
         var tenths = [Int](repeating: 0, count: 10)
         for sample in memory {
             let tenth = min(9, sample.errors * 10 / max(1, errors))

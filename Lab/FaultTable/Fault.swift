@@ -1,30 +1,30 @@
-/// One row of the fault table: a kind of fault, and what must hold after it.
+/// One row of the fault table: a fault, and the conditions after it.
 ///
-/// Whatever the fault: nothing is lost, nothing is delivered that nobody queued, no daemon ends unbidden or outgrows its memory,
-/// and no key of a finished job is left behind.
+/// After any fault: no job is lost, no push is delivered without a queued job, no daemon exits by itself or exceeds its memory, and no
+/// key of a finished job is left.
 public struct Fault: Sendable {
-    /// How often a job may be delivered again.
+    /// The allowed number of duplicates.
     public enum Rule: Sendable, Equatable {
-        /// Not once: the fault leaves no doubt about what APNs has.
+        /// None: the fault leaves no doubt about the requests that APNs received.
         case nothingTwice
-        /// At most what `Trial.allowTwice` was told: what was in flight at the faults.
+        /// At most `Trial.allowTwice`: the pushes in flight at the faults.
         case onlyWhatWasInFlight
-        /// At most what `Trial.allowTwice` was told: what Redis still had to send although APNs had accepted it. Redis itself forgets in
-        /// this fault: jobs that it did not keep are excused (`Trial.excuse`), and those that it kept are not.
+        /// At most `Trial.allowTwice`: the jobs that Redis still has although APNs accepted them. Redis itself forgets jobs in this
+        /// fault; only the jobs that it did not keep are excused (`Trial.excuse`).
         case ofWhatRedisKept
-        /// The fault takes any key at any moment. The daemon lives on, and says that jobs are gone.
+        /// The fault removes any key at any time. The daemon continues and logs the loss.
         case survival
     }
 
-    /// Of the fault, for ever; one that goes leaves a gap. Several rows may try one fault in several ways.
+    /// The permanent number of the fault; a removed fault leaves a gap. Several rows may share a number.
     public let number: Int
-    /// For `--fault`.
+    /// The name for `--fault`.
     public let name: String
     public let title: String
     public let rule: Rule
-    /// Whether the test suite runs it as well, with small counts: it takes less than ten seconds then.
+    /// Whether the test suite also runs the row, with small counts, in less than ten seconds.
     public let isQuick: Bool
-    /// On how many stages it is tried at the same time: more than one where most of its time is waiting. Small counts need only one.
+    /// The number of stages at the same time: more than one if the row mostly waits. Small counts need only one.
     let stages: Int
     let run: @Sendable (Trial) throws -> Void
 
@@ -36,30 +36,30 @@ public struct Fault: Sendable {
         (self.stages, self.run) = (stages, run)
     }
 
-    /// Runs the row on a stage of its own, or on several.
+    /// Runs the row on one or several stages.
     ///
-    /// - Parameter duration: of a row that goes on for as long as it is told.
+    /// - Parameter duration: the length of rows without an end of their own.
     public func run(scale: Trial.Scale, seed: UInt64, duration: Duration? = nil) throws -> Trial.Result {
         let stages = scale == .full ? stages : 1
         var result = try together(stages) { place in
-            // Far apart, for a trial seeds its proxies with the numbers next to its own.
+            // Far apart, because a trial seeds its proxies with the next numbers.
             let trial = Trial(rule: rule, scale: scale, seed: seed &+ UInt64(place) &* 1_000_003, duration: duration)
             (trial.place, trial.stages) = (place, stages)
             try run(trial)
             return try trial.close()
         }
         if scale == .full && duration == nil && result.times < leastTimes {
-            result.failures.append("injected \(result.times) times, \(leastTimes) are wanted")
+            result.failures.append("injected \(result.times) times; expected at least \(leastTimes)")
         }
         return result
     }
 
-    /// How often a full run has to inject it: what is a matter of moments more often.
+    /// The least number of injections of a full run; more for faults that depend on the moment.
     public var leastTimes: Int { [1, 2, 20, 21].contains(number) ? 50 : 10 }
 
-    /// Rows of the plan that are not here, and why.
+    /// Faults without a row, with the reason.
     public static let notRun: [(number: Int, title: String, reason: String)] = [
-        (12, "event loop stuck", "the shipped program has no hook for it; to Redis and APNs it is row 4 or 5")
+        (12, "event loop stuck", "the daemon has no hook for it; Redis and APNs see the same as in rows 4 and 5")
     ]
 
     /// All rows, in the order of the table.

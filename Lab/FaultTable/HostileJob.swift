@@ -1,6 +1,6 @@
 import Harness
 
-/// Bytes that somebody might push by mistake or by malice. None of them can be sent.
+/// Bytes that a producer may push by mistake or on purpose. None of them can be sent.
 enum HostileJob {
     static func make(_ number: Int, _ random: inout SeededGenerator) -> [UInt8] {
         let token = deviceToken(number)

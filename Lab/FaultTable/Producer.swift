@@ -3,20 +3,20 @@ import Harness
 internal import RedisQueue
 internal import Threads
 
-/// RPUSHes jobs at a steady rate from a thread of its own, past any proxy, and keeps a ledger of what Redis said to each.
+/// Pushes jobs at a steady rate on its own thread, past any proxy, and records the reply of Redis to each.
 ///
-/// Every job has a device token of its own, `deviceToken(number)`.
+/// Every job has its own device token, `deviceToken(number)`.
 final class Producer {
-    /// The numbers of the jobs, by what is known of them.
-    struct Books: Sendable {
-        /// Redis said that it has them.
+    /// The numbers of the jobs, by the reply.
+    struct Record: Sendable {
+        /// Redis acknowledged these jobs.
         var acknowledged: Set<Int> = []
-        /// The connection broke before Redis said anything: either is fine.
+        /// The connection broke before a reply: Redis may have these jobs.
         var unknown: Set<Int> = []
     }
 
     private struct Control: Sendable {
-        var books = Books()
+        var record = Record()
         var server: QueueSettings
         var next: Int
         var isOver = false
@@ -28,7 +28,7 @@ final class Producer {
 
     /// - Parameters:
     ///   - first: the number of the first job.
-    ///   - perSecond: jobs a second, in ten pushes a second.
+    ///   - perSecond: jobs per second, in ten pushes per second.
     init(server: QueueSettings, first: Int, perSecond: Int, job: @escaping @Sendable (Int) -> String) throws {
         let control = Locked(Control(server: server, next: first))
         self.control = control
@@ -46,25 +46,25 @@ final class Producer {
 
     deinit { _ = stop() }
 
-    /// Ends it; returns its ledger.
-    func stop() -> Books {
+    /// Stops the producer and returns its record.
+    func stop() -> Record {
         control.withLock { $0.isOver = true }
         thread.take()?.join()
-        return control.withLock { $0.books }
+        return control.withLock { $0.record }
     }
 
     /// Pushes to another server from now on.
     func redirect(to server: QueueSettings) { control.withLock { $0.server = server } }
 
-    /// Its ledger so far. An answer that came before this call stands in it.
-    func booksNow() -> Books {
+    /// Returns the record so far; it contains every reply from before this call.
+    func recordNow() -> Record {
         let round = control.withLock { $0.rounds }
         _ = waitUntil(atMost: .seconds(30)) { control.withLock { $0.rounds > round + 1 } }
-        return control.withLock { $0.books }
+        return control.withLock { $0.record }
     }
 
-    /// How many Redis has acknowledged so far.
-    var acknowledged: Int { control.withLock { $0.books.acknowledged.count } }
+    /// The number of acknowledged jobs so far.
+    var acknowledged: Int { control.withLock { $0.record.acknowledged.count } }
 
     private static func connect(_ control: Locked<Control>) -> RedisClient? {
         try? RedisClient(settings: control.withLock { $0.server })
@@ -78,15 +78,15 @@ final class Producer {
         do throws(RedisError) {
             _ = try connection.command(["RPUSH", Stage.list] + numbers.map(job))
             control.withLock { control in
-                control.books.acknowledged.formUnion(numbers)
+                control.record.acknowledged.formUnion(numbers)
                 control.next = numbers.upperBound
             }
             client = consume connection
         } catch {
-            // A refusal is certain; after anything else the same jobs must not be pushed again.
+            // After an error reply the jobs were not pushed; after any other error they must not be pushed again.
             if case .reply = error { return }
             control.withLock { control in
-                control.books.unknown.formUnion(numbers)
+                control.record.unknown.formUnion(numbers)
                 control.next = numbers.upperBound
             }
         }

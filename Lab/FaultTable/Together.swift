@@ -1,8 +1,8 @@
 internal import Threads
 
-/// Runs so many trials of a row at the same time, each in a thread and on a stage of its own; returns the sum of their books.
+/// Runs trials of a row at the same time, each on its own thread and stage, and returns the sum of their results.
 ///
-/// One that could not be judged does not keep the others from their end.
+/// A failed trial does not stop the others.
 func together(_ count: Int, _ trial: @escaping @Sendable (_ place: Int) throws -> Trial.Result) throws -> Trial.Result {
     if count == 1 { return try trial(0) }
     let ends = Locked<[Int: Result<Trial.Result, any Error>]>([:])
@@ -14,7 +14,7 @@ func together(_ count: Int, _ trial: @escaping @Sendable (_ place: Int) throws -
     return results.dropFirst().reduce(results[0], +)
 }
 
-/// Runs the body in so many threads, one inside of the other's wait: a thread that cannot be started ends nothing that runs.
+/// Runs the body on several threads. If a thread cannot start, the others run to their end.
 private func awaitThreads(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) throws {
     if count == 0 { return }
     let thread = try OwnedThread(name: "trial \(count - 1)", stackBytes: 8 << 20) { body(count - 1) }

@@ -4,28 +4,28 @@ internal import Harness
 internal import RedisQueue
 
 extension Trial {
-    /// Waits until all is settled, ends what runs, and balances the books.
+    /// Waits until all jobs are settled, stops all programs, and verifies the accounting.
     func close() throws -> Result {
-        let books = producer?.stop() ?? Producer.Books()
+        let record = producer?.stop() ?? Producer.Record()
         guard waitUntil(atMost: .seconds(120), { (try? stage.status().isDrained) ?? false }) else {
             throw TrialError(description: "not drained after two minutes: \(try stage.status())\n" + logs)
         }
-        // One that was started a moment ago may not even listen to signals yet.
+        // A new daemon may not handle signals yet.
         _ = waitUntil(atMost: .seconds(30)) { (try? daemons.allSatisfy { try isRegistered($0) }) ?? false }
         endDaemons()
         let status = try stage.status()
         _ = stage.service.stop()
-        if rule == .survival { excuse(Set(0..<queued).union(books.acknowledged)) }
+        if rule == .survival { excuse(Set(0..<queued).union(record.acknowledged)) }
         try afterwards?(status)
-        let queued = Set(0..<queued).union(books.acknowledged).subtracting(excused)
-        let maybe = books.unknown.union(excused)
+        let queued = Set(0..<queued).union(record.acknowledged).subtracting(excused)
+        let maybe = record.unknown.union(excused)
         let ledger = stage.service.ledger
         let dead = countsDeadLettersOnly ? [] : try stage.deadLetterCounts().tokens
         var accounting = Accounting(
             queued: Set(queued.map(deviceToken)), maybe: Set(maybe.map(deviceToken)), ledger: ledger,
             dead: dead)
         accounting.dead = status.dead
-        accounting.addIdentical(alike)
+        accounting.addIdentical(identical)
         judge(accounting, status)
         if diesOnlyByAnswers { judgeDeaths(dead, ledger) }
         return Result(
@@ -35,9 +35,9 @@ extension Trial {
 
     private func endDaemons() {
         for daemon in daemons {
-            if let exit = daemon.process.poll() { fail("gaplessd ended by itself: \(exit)") }
+            if let exit = daemon.process.poll() { fail("gaplessd exited by itself: \(exit)") }
             let peak = daemon.peakBytes
-            if peak > memoryCap { fail("gaplessd had \(peak >> 20) MB resident, \(memoryCap >> 20) are allowed") }
+            if peak > memoryCap { fail("gaplessd had \(peak >> 20) MB resident, at most \(memoryCap >> 20) MB are allowed") }
             let exit = daemon.stop()
             if exit?.status != 0 { fail("gaplessd exited with \(String(describing: exit))") }
         }
@@ -48,7 +48,7 @@ extension Trial {
         for token in dead {
             let statuses = answers[token, default: []]
             if !statuses.contains(410) && statuses.count(where: { $0 == 503 }) < 4 {
-                fail("\(token) is a dead letter after the answers \(statuses)")
+                fail("\(token) is a dead letter after the responses \(statuses)")
             }
         }
     }
@@ -57,9 +57,9 @@ extension Trial {
         if rule == .survival { return }
         if accounting.lost > 0 || accounting.unexpected > 0 { fail("\(accounting)") }
         let allowed = rule == .nothingTwice ? 0 : bound
-        if accounting.extra > allowed { fail("\(accounting.extra) delivered again, at most \(allowed) may be") }
+        if accounting.extra > allowed { fail("\(accounting.extra) were delivered twice, at most \(allowed) are allowed") }
         let counted = status.counter(.maybeDuplicate)
-        if accounting.extra > counted { fail("\(accounting.extra) delivered again, and maybe_duplicate is \(counted)") }
+        if accounting.extra > counted { fail("\(accounting.extra) were delivered twice, but maybe_duplicate is \(counted)") }
         if status.unexplained != 0 {
             let counters = status.counters.map { "\($0.key.rawValue) \($0.value)" }.sorted().joined(separator: ", ")
             fail("\(status.unexplained) claimed jobs that no counter explains: \(counters)")
@@ -68,7 +68,7 @@ extension Trial {
             let left = try stage.leftoverKeys()
             if !left.isEmpty { fail("left in Redis: \(left.joined(separator: " "))") }
         } catch {
-            fail("cannot look for keys left in Redis: \(error)")
+            fail("cannot list the keys in Redis: \(error)")
         }
     }
 }

@@ -4,7 +4,7 @@ import Glibc
 public import Harness
 internal import RedisQueue
 
-/// One run of a row: its stage, its daemons, who pushes the jobs, and what was injected so far.
+/// One run of a row: its stage, its daemons, its producer, and the injections so far.
 public final class Trial {
     public enum Scale: Sendable {
         /// For the published table.
@@ -13,23 +13,23 @@ public final class Trial {
         case small
     }
 
-    /// What is written into the table.
+    /// The figures for the table.
     public struct Result: Sendable {
-        /// How often the fault was injected.
+        /// The number of injections.
         public var times: Int
         public var accounting: Accounting
-        /// The most that may have been delivered again.
+        /// The largest allowed number of duplicates.
         public var bound: Int
-        /// `maybe_duplicate` of the daemons' own counters.
+        /// The counter `maybe_duplicate` of the daemons.
         public var counted: Int
-        /// The longest time from the end of a fault until pushes went out again as fast as jobs came in.
+        /// The longest time from the end of a fault until pushes are again sent as fast as jobs arrive.
         public var recovery: Duration?
-        /// Jobs that Redis itself forgot, or that its operator took away, before they were sent.
+        /// Jobs that Redis forgot, or that its operator removed, before they were sent.
         public var gone: Int
-        /// What was not as it must be.
+        /// The violated conditions.
         public var failures: [String]
 
-        /// The books of two trials of one row in one.
+        /// Adds the results of two trials of one row.
         static func + (one: Result, other: Result) -> Result {
             var sum = one
             sum.times += other.times
@@ -43,9 +43,9 @@ public final class Trial {
         }
     }
 
-    /// A daemon has no more resident than this, whatever happens, unless the row says otherwise.
+    /// The largest resident memory of a daemon, in bytes, unless the row has another limit.
     static let memoryCap = (isThreadSanitized ? 512 : 64) << 20
-    /// Jobs that a producer pushes in a second.
+    /// Jobs per second of a producer.
     static let rate = 2000
 
     let rule: Fault.Rule
@@ -53,22 +53,22 @@ public final class Trial {
     let seed: UInt64
     var random: SeededGenerator
     var memoryCap = Trial.memoryCap
-    /// How long to go on with it, where the row goes on for as long as it is told.
+    /// The length of rows without an end of their own.
     let duration: Duration?
-    /// Jobs whose token another job has as well: that many deliveries of it are no second ones.
-    var alike = 0
-    /// Which of how many trials of this row this is, where several run at the same time.
+    /// The number of jobs that share the token of another job: their deliveries are no duplicates.
+    var identical = 0
+    /// The number of this trial, and of all trials of the row at the same time.
     var (place, stages) = (0, 1)
-    /// Looks at the counters once all is settled.
+    /// Verifies the counters when all jobs are settled.
     var afterwards: ((QueueStatus) throws -> Void)?
-    /// The dead letters are no jobs of ours: the row itself has judged them.
+    /// Whether the row has verified the dead letters itself, because they are no jobs of the trial.
     var countsDeadLettersOnly = false
-    /// Nothing may be a dead letter but what the simulator answered 410, or 503 to all four sends.
+    /// Whether a dead letter requires a 410, or a 503 to all four sends.
     var diesOnlyByAnswers = false
     private(set) var stage: Stage! = nil
     private(set) var daemons: [DaemonProcess] = []
     private(set) var producer: Producer?
-    /// The numbers of jobs that were queued without a producer.
+    /// The number of jobs that were queued without a producer.
     private(set) var queued = 0
     private(set) var times = 0
     private(set) var bound = 0
@@ -76,7 +76,7 @@ public final class Trial {
     private(set) var failures: [String] = []
     private var wantedRate = Trial.rate
     private(set) var excused: Set<Int> = []
-    /// What the simulator has accepted, as far as a row has looked.
+    /// The accepted pushes, as far as the row has read the ledger.
     var tail = LedgerTail("")
     private var settings: [String: String?] = [
         "retry_delays": "[0.1, 0.2, 0.3]", "apns_dial_backoff_min": "0.01", "apns_dial_backoff_max": "1",
@@ -90,18 +90,18 @@ public final class Trial {
         random = SeededGenerator(seed: seed)
     }
 
-    /// How often to inject: at most 3 times when the counts are small.
+    /// The number of injections: at most 3 with small counts.
     func times(_ full: Int) -> Int { scale == .full ? full : min(full, 3) }
 
-    /// How many jobs: a twentieth when the counts are small.
+    /// The number of jobs: a twentieth with small counts.
     func jobs(_ full: Int) -> Int { scale == .full ? full : max(200, full / 20) }
 
-    /// Starts Redis, the simulator and, where they are wanted, proxies before both. No daemon yet.
+    /// Starts Redis, the simulator and optional proxies in front of both. Starts no daemon.
     ///
     /// - Parameters:
-    ///   - simulator: the arguments of one in a process of its own.
-    ///   - behaviour: how one begins that takes orders while it runs, in place of that.
-    ///   - remembers: whether that one keeps every request with its connection.
+    ///   - simulator: the arguments of a simulator in its own process.
+    ///   - behaviour: starts a simulator in this process instead, which the row can change.
+    ///   - remembers: whether that simulator keeps every request with its connection.
     func open(
         simulator: [String] = ["--latency", "5ms"], hosting behaviour: Behaviour? = nil, remembers: Bool = false,
         redis: [String] = [], on server: RedisServer? = nil, proxies: Bool = false, settings: [String: String?] = [:]
@@ -118,7 +118,7 @@ public final class Trial {
         try write(settings: settings)
     }
 
-    /// Writes the settings file anew with these changes; a daemon that runs takes them in at SIGHUP.
+    /// Writes the settings file with these changes; a running daemon reads them at SIGHUP.
     func write(settings changes: [String: String?]) throws {
         settings.merge(changes) { $1 }
         settingsPath = try stage.write(settings)
@@ -134,23 +134,21 @@ public final class Trial {
         return daemon
     }
 
-    /// kill -9. From then on it is none of the daemons that must end well.
+    /// Sends SIGKILL, and forgets the daemon.
     func kill(_ daemon: DaemonProcess) {
         daemon.process.kill(SIGKILL)
         _ = daemon.process.wait()
         forget(daemon)
     }
 
-    /// Its end is judged by the row itself.
+    /// Excludes a daemon from the checks at the end.
     func forget(_ daemon: DaemonProcess) { daemons.removeAll { $0 === daemon } }
 
     static func job(_ number: Int) -> String {
         #"{"token":"\#(deviceToken(number))","identifier":\#(number),"data":{"aps":{"alert":"\#(number)"}}}"#
     }
 
-    /// Queues so many jobs at once; returns when Redis has them.
-    ///
-    /// - Returns: their numbers.
+    /// Queues jobs, and returns their numbers when Redis has acknowledged them.
     @discardableResult
     func queue(_ count: Int, atHead: Bool = false, _ job: (Int) -> String = Trial.job) throws -> Range<Int> {
         precondition(queued + count <= firstProduced, "a producer has these numbers")
@@ -160,7 +158,7 @@ public final class Trial {
         return numbers
     }
 
-    /// Queues one job for so many devices.
+    /// Queues one job for several devices.
     func queueTogether(_ count: Int) throws {
         precondition(producer == nil, "queue before a producer starts")
         let tokens = (queued..<queued + count).map { #""\#(deviceToken($0))""# }.joined(separator: ",")
@@ -168,18 +166,18 @@ public final class Trial {
         queued += count
     }
 
-    /// The numbers of all jobs that Redis has acknowledged so far.
-    func acknowledged() -> Set<Int> { Set(0..<queued).union(producer?.booksNow().acknowledged ?? []) }
+    /// Returns the numbers of all acknowledged jobs so far.
+    func acknowledged() -> Set<Int> { Set(0..<queued).union(producer?.recordNow().acknowledged ?? []) }
 
-    /// Redis itself forgot these, or its operator took them away: they may be delivered or not.
+    /// Excuses jobs that Redis forgot or that its operator removed: they may be delivered or not.
     func excuse(_ jobs: Set<Int>) {
-        precondition(rule == .ofWhatRedisKept || rule == .survival, "nothing is excused in this row")
+        precondition(rule == .ofWhatRedisKept || rule == .survival, "this row excuses no job")
         excused.formUnion(jobs)
     }
 
-    /// Lets jobs come in steadily from now on until the trial closes.
+    /// Produces jobs steadily until the trial closes.
     ///
-    /// - Parameter first: the number of the first of them, where `queue` is to have more.
+    /// - Parameter first: the number of the first job, if `queue` adds more jobs later.
     func produce(
         perSecond rate: Int = Trial.rate, from first: Int? = nil, _ job: @escaping @Sendable (Int) -> String = Trial.job
     ) throws {
@@ -188,74 +186,78 @@ public final class Trial {
         producer = try Producer(server: stage.server, first: firstProduced, perSecond: rate, job: job)
     }
 
-    /// Lets no more jobs come in; returns what came.
-    func stopProducing() -> Producer.Books { producer?.stop() ?? Producer.Books() }
+    /// Stops the producer and returns its record.
+    func stopProducing() -> Producer.Record { producer?.stop() ?? Producer.Record() }
 
-    /// Injects the fault once. With a producer at work it then waits until as many pushes go out as jobs come in.
+    /// Injects the fault once. With a producer, it then waits until pushes are sent as fast as jobs arrive.
     ///
-    /// - Parameter limit: generous: the machine may have other work. How long it took is in the result.
-    func strike(backWithin limit: Duration = .seconds(60), _ body: () throws -> Void) throws {
+    /// - Parameter limit: generous, because the machine may be busy. The result contains the time.
+    func inject(backWithin limit: Duration = .seconds(60), _ body: () throws -> Void) throws {
         try body()
         times += 1
         guard producer != nil else { return }
         let start = Instant.now
         guard awaitRate(atMost: limit) else {
-            throw TrialError(description: "not back \(limit) after fault \(times):\n" + logs)
+            throw TrialError(description: "no recovery within \(limit) after fault \(times):\n" + logs)
         }
         let took = .now - start
         recovery = recovery.map { max($0, took) } ?? took
     }
 
-    /// Mends what kept jobs in the list, and waits until they are gone from it. How long it took is in the result.
-    func mend(backWithin limit: Duration, _ body: () throws -> Void) throws {
+    /// Ends a fault that kept jobs in the list, and waits until they are sent. The result contains the time.
+    func repair(backWithin limit: Duration, _ body: () throws -> Void) throws {
         let start = Instant.now
         try body()
         times += 1
-        // Seldom, for others may be at work on stages of their own.
-        try self.await("what waited is sent", atMost: limit, every: .milliseconds(50)) { try status().backlog < wantedRate }
+        // Rarely, because other stages may run at the same time.
+        try self.await("the waiting jobs are sent", atMost: limit, every: .milliseconds(50)) { try status().backlog < wantedRate }
         recovery = max(recovery ?? .zero, .now - start)
     }
 
-    /// From now on everybody but the daemons that are connected speaks to this Redis.
+    /// Leads all new connections to this Redis.
     func turn(to server: RedisServer, leadingProxy: Bool = true) throws {
         try stage.turn(to: server, leadingProxy: leadingProxy)
         producer?.redirect(to: stage.server)
     }
 
-    /// Counts an injection that needs no waiting after it.
+    /// Counts injections that need no recovery.
     func count(_ injections: Int) { times += injections }
 
-    /// So many more may have been delivered again.
+    /// Allows more duplicates.
     func allowTwice(_ count: Int) { bound += count }
 
-    /// Something was not as it must be.
+    /// Reports a violated condition.
     func fail(_ remark: String) { failures.append(remark) }
 
-    func pause(_ range: ClosedRange<Int>) {
-        // Part of the fault's randomness, never a way to wait for something.
-        _ = waitUntil(atMost: .milliseconds(Int.random(in: range, using: &random))) { false }
+    /// Lets a random number of milliseconds pass: a part of the fault, never a way to wait for a condition.
+    func pause(_ range: ClosedRange<Int>) { pause(.milliseconds(Int.random(in: range, using: &random))) }
+
+    /// Lets time pass.
+    func pause(_ length: Duration) {
+        let end = Instant.now + length
+        _ = waitUntil(atMost: length, every: .milliseconds(1)) { .now >= end }
     }
 
-    /// Waits for a condition that the row needs before it goes on.
+    /// Waits for a condition, and fails the trial at the limit.
     func await(
         _ what: String, atMost limit: Duration = .seconds(30), every interval: Duration = .milliseconds(2),
         _ condition: () throws -> Bool
     ) throws {
         guard try waitUntil(atMost: limit, every: interval, condition) else {
-            throw TrialError(description: "waited in vain until \(what):\n" + logs)
+            throw TrialError(description: "timeout while waiting until \(what):\n" + logs)
         }
     }
 
-    /// Waits until the daemons have sent so many, by Redis' own counter; Redis may be away meanwhile.
+    /// Waits until the counter of sent jobs has this value; Redis may be unavailable meanwhile.
     func awaitSent(_ count: Int, atMost limit: Duration = .seconds(60)) throws {
-        try self.await("\(count) are sent", atMost: limit) { (try? stage.sent()).map { $0 >= count } ?? false }
+        try self.await("\(count) jobs are sent", atMost: limit) { (try? stage.sent()).map { $0 >= count } ?? false }
     }
 
-    /// The last lines that the daemons wrote to standard error.
+    /// The last lines of the standard errors of the daemons.
     var logs: String { String(stage.standardErrors.suffix(3000)) }
 
-    /// Until nine of ten jobs that come in go out. On a loaded machine fewer come in than were wanted; but less than half of them
-    /// would be a producer that has not found its Redis yet.
+    /// Waits until nine of ten arriving jobs are sent. On a busy machine fewer jobs arrive than configured; with less than half of them,
+    /// the producer has not found its Redis yet.
     private func awaitRate(atMost limit: Duration) -> Bool {
         var last: (sent: Int, pushed: Int, at: Instant)?
         return waitUntil(atMost: limit, every: .milliseconds(20)) {
@@ -265,7 +267,7 @@ public final class Trial {
                 last = (sent, pushed, now)
                 return false
             }
-            // Jobs come in ten times a second: a shorter look would see none or twice as many.
+            // Jobs arrive ten times a second: a shorter interval would show none or twice as many.
             guard now - before.at >= .milliseconds(200) else { return false }
             last = (sent, pushed, now)
             let wanted = Double(wantedRate) * ((now - before.at) / .seconds(1))

@@ -1,4 +1,4 @@
-/// A run that could not be judged at all.
+/// A run without a result.
 public struct TrialError: Error, CustomStringConvertible {
     public var description: String
 

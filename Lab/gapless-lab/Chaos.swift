@@ -4,41 +4,41 @@ import FaultTable
 import Glibc
 import Harness
 
-/// The fault table: what was injected how often, how many jobs went through, and what became of them.
+/// Runs the fault table and prints its figures.
 struct Chaos: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Injects faults under load and balances the books after each.",
+        abstract: "Injects faults under load and verifies the accounting after each.",
         discussion: """
-            Every row queues jobs with device tokens of their own, injects its fault, waits until nothing waits, flies or is \
-            delayed, and compares what Redis acknowledged with the simulator's ledger and the dead letters. A row fails \
-            when a job is lost, when one was delivered that nobody queued, when more were delivered again than its rule \
-            allows or than the daemons counted as maybe_duplicate, when a daemon ended by itself or outgrew its memory, and \
-            when a key of a finished job is left in Redis. Where the fault makes Redis itself forget jobs, or takes them out of \
-            it, the column "gone" counts those that were not sent before.
+            Every row queues jobs with their own device tokens, injects its fault, waits until no job is waiting, in flight or \
+            delayed, and compares the jobs that Redis acknowledged with the simulator's ledger and the dead letters. A row \
+            fails if a job is lost, if a push was delivered without a queued job, if there are more duplicates than the rule \
+            allows or than the daemons counted as maybe_duplicate, if a daemon exited by itself or exceeded its memory, or if a \
+            key of a finished job is left in Redis. If the fault makes Redis forget jobs or removes them, the column "gone" \
+            counts those that were not sent before.
             """)
 
-    @Option(help: "Seed of everything random; chosen and printed unless given.")
+    @Option(help: "Seed of all random numbers; by default a random seed, which is printed.")
     var seed: UInt64 = .random(in: 1...999_999)
 
     @Option(help: ArgumentHelp("Only this row, by number or name; repeatable.", valueName: "row"))
     var fault: [String] = []
 
-    @Option(help: ArgumentHelp("How long the rows 'everything' and 'fleet' go on.", valueName: "n"))
+    @Option(help: ArgumentHelp("Minutes that the rows 'everything' and 'fleet' run.", valueName: "n"))
     var minutes: Double?
 
-    @Flag(help: "Small counts, as in the test suite.")
+    @Flag(help: "Use small counts, as in the test suite.")
     var small = false
 
-    @Flag(help: "Only the rows that the test suite runs as well.")
+    @Flag(help: "Run only the rows of the test suite.")
     var quick = false
 
     @Flag(help: "Stop at the first row that fails.")
     var untilFailure = false
 
-    @Flag(help: "The rows with their names; injects nothing.")
+    @Flag(help: "List the rows with their names, and exit.")
     var list = false
 
-    @Option(help: ArgumentHelp("Write the table to this file as Markdown, too.", valueName: "file"))
+    @Option(help: ArgumentHelp("Also write the table to this file as Markdown.", valueName: "file"))
     var markdown: String?
 
     func run() throws {
@@ -46,7 +46,7 @@ struct Chaos: ParsableCommand {
             (fault.isEmpty || fault.contains(row.name) || fault.contains(String(row.number))) && (row.isQuick || !quick)
         }
         guard !rows.isEmpty else {
-            throw ValidationError("--fault is a number or one of \(Fault.all.map(\.name).joined(separator: ", "))")
+            throw ValidationError("--fault must be a number or one of \(Fault.all.map(\.name).joined(separator: ", "))")
         }
         if list { return printList(rows) }
         say("seed \(seed)\n")
@@ -57,13 +57,13 @@ struct Chaos: ParsableCommand {
         if let markdown { try File.write(table.markdown, to: markdown) }
         guard failures.isEmpty else {
             throw LabError(
-                description: "\n" + failures.joined(separator: "\n") + "\nagain with: make chaos SEED=\(seed) FAULT=…")
+                description: "\n" + failures.joined(separator: "\n") + "\nRepeat with: make chaos SEED=\(seed) FAULT=…")
         }
-        say("\nlost 0 in every row that ran")
+        say("\nlost 0 in every row")
     }
 
     func validate() throws {
-        if let minutes, !(0.01...10_000).contains(minutes) { throw ValidationError("--minutes is 0.01 to 10000") }
+        if let minutes, !(0.01...10_000).contains(minutes) { throw ValidationError("--minutes must be from 0.01 to 10000") }
     }
 
     private func printList(_ rows: [Fault]) {
@@ -72,7 +72,7 @@ struct Chaos: ParsableCommand {
         for row in Fault.notRun { say(pad(row.number, 3) + "  " + padRight(row.title, 40) + row.reason) }
     }
 
-    /// Runs one row and prints its line; returns what was not as it must be.
+    /// Runs one row, prints its line, and returns the violated conditions.
     private func run(_ row: Fault, noting table: inout ChaosTable) -> [String] {
         let start = Instant.now
         do {

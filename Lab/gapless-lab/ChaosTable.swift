@@ -1,35 +1,35 @@
 import FaultTable
 import Harness
 
-/// The fault table as it is printed, and the same as Markdown for those who want to show theirs.
+/// The fault table, for the terminal and as Markdown.
 struct ChaosTable {
     static let header =
-        padRight("  #  fault", 60) + " times    jobs  delivered   dead  lost  twice   most    gone  back after  seconds"
+        padRight("  #  fault", 60) + " times    jobs  delivered   dead  lost  twice at most    gone    recovery  seconds"
 
     private var rows = [
-        "| # | fault | times | jobs | delivered | dead | lost | twice | most | gone | back after |",
+        "| # | fault | injections | jobs | delivered | dead | lost | twice | at most | gone | recovery |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
 
     var markdown: String { rows.joined(separator: "\n") + "\n" }
 
-    /// Returns the line to print.
+    /// Adds a row, and returns its line.
     ///
-    /// - Parameter seconds: how long the whole row took.
+    /// - Parameter seconds: the time of the whole row.
     mutating func add(_ row: Fault, _ result: Trial.Result, seconds: Double) -> String {
-        let books = result.accounting
+        let sums = result.accounting
         let most =
             switch row.rule {
             case .nothingTwice: "0"
             case .onlyWhatWasInFlight, .ofWhatRedisKept: String(result.bound)
             case .survival: "-"
             }
-        let back = result.recovery.map { decimal($0 / .seconds(1), 1) + " s" } ?? "-"
+        let recovery = result.recovery.map { decimal($0 / .seconds(1), 1) + " s" } ?? "-"
         rows.append(
-            "| \(row.number) | \(row.title) | \(result.times) | \(books.queued) | \(books.delivered) | \(books.dead) "
-                + "| **\(books.lost)** | \(books.extra) | \(most) | \(result.gone) | \(back) |")
-        return pad(row.number, 3) + "  " + padRight(row.title, 55) + pad(result.times, 6) + pad(books.queued, 8)
-            + pad(books.delivered, 11) + pad(books.dead, 7) + pad(books.lost, 6) + pad(books.extra, 7) + padLeft(most, 7)
-            + pad(result.gone, 8) + padLeft(back, 12) + padLeft(decimal(seconds, 1), 9)
+            "| \(row.number) | \(row.title) | \(result.times) | \(sums.queued) | \(sums.delivered) | \(sums.dead) "
+                + "| **\(sums.lost)** | \(sums.extra) | \(most) | \(result.gone) | \(recovery) |")
+        return pad(row.number, 3) + "  " + padRight(row.title, 55) + pad(result.times, 6) + pad(sums.queued, 8)
+            + pad(sums.delivered, 11) + pad(sums.dead, 7) + pad(sums.lost, 6) + pad(sums.extra, 7) + padLeft(most, 7)
+            + pad(result.gone, 8) + padLeft(recovery, 12) + padLeft(decimal(seconds, 1), 9)
     }
 }

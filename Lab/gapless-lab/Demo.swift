@@ -4,26 +4,26 @@ import Glibc
 import Harness
 import RedisQueue
 
-/// The main job from nothing, with what goes wrong in life, and the sums at the end.
+/// Shows the delivery of jobs with typical faults, and the accounting at the end.
 struct Demo: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "10,000 jobs through Redis, the daemon and the simulator; a kill -9 half way; the sums.")
+        abstract: "Sends 10,000 jobs through Redis and the daemon to the simulator, with a kill -9 in the middle.")
 
-    @Option(help: "How many good jobs to queue.")
+    @Option(help: "The number of good jobs.")
     var jobs = 10_000
 
     func run() throws {
-        say("gaplessd, the whole way, on this machine alone.\n")
+        say("gaplessd with Redis and a simulated APNs, on this machine.\n")
         let stage = try Stage(simulator: [
             "--latency", "20ms", "--fail", "503:2%", "--dead", "1%", "--topic", "com.example.app",
         ])
-        say("  redis-server   on a Unix socket of its own")
+        say("  redis-server   on a temporary Unix socket")
         say("  apns-simulator on localhost:\(stage.service.port): TLS, HTTP/2, its own CA and .p8 key;")
-        say("                 answers after 20 ms, 2 % with 503, 1 % of the tokens are unregistered\n")
+        say("                 responds after 20 ms, 2 % with 503, 1 % of the tokens are unregistered\n")
 
-        let bad = ["this is no JSON", #"{"token": "abcd", "data": "no object"}"#, #"{"data": {"aps": {}}}"#]
+        let bad = ["not JSON", #"{"token": "abcd", "data": "not an object"}"#, #"{"data": {"aps": {}}}"#]
         try stage.push((0..<jobs).lazy.map(job) + bad)
-        say("  RPUSH          \(jobs) good jobs and \(bad.count) that cannot be pushed")
+        say("  RPUSH          \(jobs) good jobs and \(bad.count) bad ones")
 
         let settings = try stage.write([
             "retry_delays": "[0.3, 0.6, 1]", "apns_max_concurrent_streams": "100", "log_successes": "true",
@@ -34,11 +34,11 @@ struct Demo: ParsableCommand {
         daemon.process.kill(SIGKILL)
         _ = daemon.process.wait()
         let killed = try stage.status()
-        say("  kill -9        at \(killed.inFlight) jobs in flight; started again")
+        say("  kill -9        at \(killed.inFlight) jobs in flight; gaplessd is started again")
         daemon = try stage.start(settings)
         try watch(stage, until: nil)
         let exit = daemon.stop()
-        say("  SIGTERM        exit \(exit?.status.map(String.init) ?? "by signal")\n")
+        say("  SIGTERM        exit \(exit?.status.map(String.init) ?? "by a signal")\n")
         try report(stage, daemon, bad: bad.count, inFlightAtKill: killed.inFlight)
         guard exit?.status == 0 else { throw LabError(description: "gaplessd did not exit with 0") }
     }
@@ -47,7 +47,7 @@ struct Demo: ParsableCommand {
         #"{"token": "\#(deviceToken(number))", "identifier": \#(number), "data": {"aps": {"alert": "Hello, \#(number)"}}}"#
     }
 
-    /// Shows the queue until so many are sent, or until all is settled.
+    /// Prints the state until this many jobs are sent, or until all are settled.
     private func watch(_ stage: Stage, until sent: Int?) throws {
         var next = Instant.now
         let isDone = try waitUntil(atMost: .seconds(60)) {
@@ -65,7 +65,7 @@ struct Demo: ParsableCommand {
     }
 
     private func report(_ stage: Stage, _ daemon: DaemonProcess, bad: Int, inFlightAtKill: Int) throws {
-        say("What the log says, a line of each kind:\n")
+        say("The log, one line of each kind:\n")
         for line in samples(of: daemon.standardOutput + daemon.standardError) { say("  " + line) }
 
         let (dead, reasons) = try stage.deadLetterCounts()
@@ -73,9 +73,9 @@ struct Demo: ParsableCommand {
         _ = stage.service.stop()
         let ours = Set(dead.filter { $0.count == 64 })
         let accounting = Accounting(queued: Set((0..<jobs).map(deviceToken)), ledger: stage.service.ledger, dead: Array(ours))
-        say("\nThe sums:\n")
+        say("\nThe accounting:\n")
         say("  \(pad(jobs + bad)) queued")
-        say("  \(pad(accounting.delivered)) delivered, by the simulator's own ledger")
+        say("  \(pad(accounting.delivered)) delivered, by the ledger of the simulator")
         for (reason, count) in reasons.sorted(by: { $0.key < $1.key }) { say("  \(pad(count)) dead: \(reason)") }
         say("  \(pad(accounting.lost)) lost")
         say("")
@@ -84,11 +84,11 @@ struct Demo: ParsableCommand {
         let adds = accounting.delivered + status.dead == jobs + bad
         say("\n\(jobs + bad) queued = \(accounting.delivered) delivered + \(status.dead) dead letters, lost \(accounting.lost)")
         guard adds, accounting.lost == 0, accounting.unexpected == 0, accounting.extra <= inFlightAtKill else {
-            throw LabError(description: "the sums do not add up: \(accounting)")
+            throw LabError(description: "the accounting does not balance: \(accounting)")
         }
     }
 
-    /// The first line of each wording.
+    /// Returns the first line of each kind.
     private func samples(of log: String) -> [String] {
         let kinds = ["Sent:", "Retrying count (1)", "410 Unregistered", "Json unmarshal", "Parsing apns", "Took over"]
         let lines = log.split(separator: "\n")
@@ -111,4 +111,10 @@ func padLeft(_ text: String, _ width: Int) -> String {
 
 func padRight(_ text: String, _ width: Int) -> String {
     text + String(repeating: " ", count: max(0, width - text.count))
+}
+
+/// Lets time pass in a measurement.
+func wait(_ length: Duration, every interval: Duration = .milliseconds(2)) {
+    let end = Instant.now + length
+    _ = waitUntil(atMost: length, every: interval) { .now >= end }
 }

@@ -2,29 +2,29 @@ import ArgumentParser
 import Glibc
 import Harness
 
-/// How many instructions one push costs the daemon: the gate against slow code that a noisy machine cannot move.
+/// Compares the instructions per push with a stored figure, independently of the load of the machine.
 struct Gate: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "bench-gate",
-        abstract: "Instructions per push of the whole daemon, by callgrind, against the figures kept in the code.",
+        abstract: "Compares the instructions per push of the daemon, by callgrind, with the stored figures.",
         discussion: """
-            The daemon runs under valgrind's callgrind twice, with fewer and with more jobs; the difference of instructions is \
-            divided by the difference of jobs, so that what start and stop cost falls out. It is measured for a backlog, and for jobs \
-            that come one at a time to an idle daemon: there all that a turn of its loops costs, whatever it finds, stands in one \
-            job. The figure of a backlog is the same from run to run within about half a percent on a quiet machine, and lower where \
-            other work makes batches larger; that of a single job is the same within some five.
+            The daemon runs under valgrind's callgrind twice, with fewer and with more jobs. The difference of instructions \
+            is divided by the difference of jobs, which excludes the start and the stop. There are two loads: a backlog, and \
+            single jobs on an idle daemon, each of which includes a whole turn of the loops. The figure of a backlog varies by \
+            about half a percent on a quiet machine, and is lower if other processes make the batches larger. The figure of a \
+            single job varies by about five percent.
             """)
 
-    /// How jobs come, and what is stored of it: measured by this very command, release build, Swift 6.3.1, Debian 12 (nghttp2
-    /// 1.52, OpenSSL 3.0, x86-64). Whoever makes the daemon cheaper lowers it in the same commit.
+    /// A load and its stored figure, measured by this command: release build, Swift 6.3.1, Debian 12 (nghttp2 1.52, OpenSSL 3.0,
+    /// x86-64). A commit that makes the daemon cheaper lowers the figure.
     struct Load {
         let name: String
         let stored: Double
-        /// Share of it that a change may cost: more than runs differ by. A beat or a look at Redis more or less is 5 % of a single job.
+        /// The accepted increase: more than the variation between runs. One more heartbeat is 5 % of a single job.
         let tolerance: Double
         let fewer: Int
         let more: Int
-        /// Each job only when the one before it is in the books.
+        /// Whether each job is pushed only after the settlement of the previous one.
         let isOneByOne: Bool
 
         static let backlog = Load(
@@ -35,21 +35,21 @@ struct Gate: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "A setting of the daemon, such as log_successes=true, to see what it costs; repeatable. The gate is then open.",
+            "A setting of the daemon, such as log_successes=true, to measure its cost; repeatable. The comparison then never fails.",
             valueName: "key=JSON"))
     var set: [String] = []
 
-    @Flag(help: "Also tell which parts of the program and which libraries they are in.")
+    @Flag(help: "Also print the instructions by module and library.")
     var profile = false
 
     func validate() throws {
-        guard set.allSatisfy({ $0.contains("=") }) else { throw ValidationError("--set is KEY=JSON") }
+        guard set.allSatisfy({ $0.contains("=") }) else { throw ValidationError("--set must have the form KEY=JSON") }
     }
 
     func run() throws {
         let dearer = try [Load.backlog, .single].filter { try !passes($0) }
         if dearer.isEmpty || !set.isEmpty { return }
-        let words = dearer.map { "a push \($0.name) costs over \(Int($0.tolerance * 100)) % more than is stored" }
+        let words = dearer.map { "a push \($0.name) costs over \(Int($0.tolerance * 100)) % more than the stored figure" }
         throw LabError(description: words.joined(separator: "; "))
     }
 
@@ -60,10 +60,12 @@ struct Gate: ParsableCommand {
         let each = Double(most.total - least.total) / Double(jobs)
         let change = each / load.stored - 1
         say(
-            "\(decimal(each, 0)) instructions per push \(load.name), at least once; \(decimal(load.stored, 0)) are stored: "
+            "\(decimal(each, 0)) instructions per push \(load.name), at least once; stored: \(decimal(load.stored, 0)), "
                 + "\(change < 0 ? "" : "+")\(decimal(change * 100, 1)) %")
         if profile { say(most.table(beyond: least, jobs: jobs)) }
-        if change < -load.tolerance && set.isEmpty { say("Cheaper than stored: store \(decimal(each, 0)) in Gate.Load.") }
+        if change < -load.tolerance && set.isEmpty {
+            say("Cheaper than the stored figure: store \(decimal(each, 0)) in Gate.Load.")
+        }
         return change <= load.tolerance
     }
 
@@ -99,6 +101,6 @@ struct Gate: ParsableCommand {
     }
 
     private func failure(_ daemon: DaemonProcess) -> LabError {
-        LabError(description: "gaplessd did not send all under callgrind:\n" + daemon.standardError.suffix(3000))
+        LabError(description: "gaplessd did not send all jobs under callgrind:\n" + daemon.standardError.suffix(3000))
     }
 }

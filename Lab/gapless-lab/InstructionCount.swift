@@ -1,13 +1,13 @@
 import Harness
 
-/// Instructions by part of the program, as one run of callgrind counted them.
+/// The instructions of one run by module and library, counted by callgrind.
 struct InstructionCount {
     private var byPart: [Substring: Int] = [:]
 
     var total: Int { byPart.values.reduce(0, +) }
 
-    /// - Parameter text: in callgrind's own format: names are told once and then by number, and the line behind `calls=` is what
-    ///   was spent in the called function, which has lines of its own.
+    /// - Parameter text: the format of callgrind. Names occur once and then as numbers. The line after `calls=` is the cost of the
+    ///   called function, which also has its own lines.
     init(callgrind text: String) {
         var objects = Names()
         var functions = Names()
@@ -33,7 +33,7 @@ struct InstructionCount {
         }
     }
 
-    /// Names that are written out the first time, and numbers from then on: `(7) memcpy`, `(7)`.
+    /// Names that occur in full the first time, and as numbers later: `(7) memcpy`, `(7)`.
     private struct Names {
         private var known: [Substring: Substring] = [:]
 
@@ -45,7 +45,7 @@ struct InstructionCount {
         }
     }
 
-    /// The library, or within our own program the module, as the mangled name of the function tells it.
+    /// Returns the library, or the module of gaplessd by the mangled name of the function.
     private static func part(of function: Substring, in object: Substring) -> Substring {
         let file = object.split(separator: "/").last ?? "?"
         guard file == "gaplessd" || file.hasPrefix("libswift") else { return file }
@@ -54,7 +54,7 @@ struct InstructionCount {
         return "Swift runtime and standard library"
     }
 
-    /// What so many jobs more cost, by part, the dearest first.
+    /// Formats the cost of the additional jobs by part, the most expensive first.
     func table(beyond less: InstructionCount, jobs: Int) -> String {
         let costs = byPart.map { (name: $0.key, each: Double($0.value - less.byPart[$0.key, default: 0]) / Double(jobs)) }
         return costs.filter { $0.each >= 10 }.sorted { $0.each > $1.each }

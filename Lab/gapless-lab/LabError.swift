@@ -1,6 +1,6 @@
 import Harness
 
-/// A run that did not show what it should.
+/// A failed run.
 struct LabError: Error, CustomStringConvertible {
     var description: String
 }

@@ -1,15 +1,15 @@
 import Harness
 internal import RedisQueue
 
-/// A Redis and its replica. Each listens on a port, for replicas cannot reach a Unix socket.
+/// A Redis and its replica. Both listen on a port, because replicas cannot reach a Unix socket.
 final class RedisPair {
     private(set) var master: RedisServer
     private(set) var replica: RedisServer
-    /// What the replica hears of its master comes by this way.
+    /// The proxy between the replica and its master.
     private(set) var link: FaultProxy
     private let seed: UInt64
 
-    /// - Parameter options: of both.
+    /// - Parameter options: of both servers.
     init(seed: UInt64, options: [String] = []) throws {
         self.seed = seed
         let options = ["--repl-diskless-sync-delay", "0"] + options
@@ -19,13 +19,13 @@ final class RedisPair {
         try join()
     }
 
-    /// The other one is the master now, and the former one its replica.
+    /// Exchanges the roles after a failover.
     func swap() throws {
         (master, replica) = (replica, master)
         link = try FaultProxy(toPort: master.port!, seed: seed)
     }
 
-    /// Lets the replica follow the master, and waits until it has all that the master has by now.
+    /// Makes the replica follow the master, and waits until it has all data.
     func join(past link: Bool = false) throws {
         let port = link ? master.port! : self.link.port
         try replica.command(["REPLICAOF", "127.0.0.1", String(port)])
@@ -43,8 +43,8 @@ final class RedisPair {
             return there >= mine
         }
         if !isEqual {
-            let own = (try? master.command(["INFO", "replication"]).text) ?? "no answer"
-            throw TrialError(description: "the replica does not follow: \(text)\nand its master says: \(own)")
+            let own = (try? master.command(["INFO", "replication"]).text) ?? "no reply"
+            throw TrialError(description: "the replica does not follow: \(text)\nits master: \(own)")
         }
     }
 
@@ -54,14 +54,14 @@ final class RedisPair {
         }
     }
 
-    /// Whether this one takes writes.
+    /// Returns whether a server accepts writes.
     func isMaster(_ server: RedisServer) -> Bool { (try? server.command(["ROLE"]).items?.first?.text) == "master" }
 }
 
 extension Trial {
-    /// The replica, which has everything, takes over, and its master follows it.
+    /// Promotes the up-to-date replica; its former master follows it.
     ///
-    /// - Parameter byCommand: by FAILOVER, which does it all; else step by step, as older tools do.
+    /// - Parameter byCommand: uses FAILOVER; otherwise single commands, as older tools do.
     func failOver(_ pair: RedisPair, byCommand: Bool) throws {
         if byCommand {
             try pair.join(past: true)
@@ -78,12 +78,12 @@ extension Trial {
         try pair.swap()
     }
 
-    /// The way between the two is dead for so many milliseconds, then the master dies, and the replica is made master as it is.
+    /// Cuts the replication for this many milliseconds, kills the master, and promotes the stale replica.
     func failOverToStale(_ pair: RedisPair, milliseconds: ClosedRange<Int>) throws {
         let certain = try sealReplica()
         pair.link.behaviour = .halfOpen
         pause(milliseconds)
-        try putBack(certain: certain) {
+        try rollBack(certain: certain) {
             pair.master.kill()
             try pair.replica.command(["REPLICAOF", "NO", "ONE"])
             try turn(to: pair.replica)
@@ -93,21 +93,21 @@ extension Trial {
         try pair.join()
     }
 
-    /// What is acknowledged by now; the replica has all of it when this returns.
+    /// Returns the jobs acknowledged by now, when the replica has all of them.
     private func sealReplica() throws -> Set<Int> {
         let certain = acknowledged()
-        // WAIT is about what this connection has seen: any command brings it up to date.
+        // WAIT covers the writes that this connection has seen; any command brings it up to date.
         try stage.command(["PING"])
         let replicas = try stage.command(["WAIT", "1", "20000"]).integer
-        if replicas != 1 { throw TrialError(description: "the replica does not keep up") }
+        if replicas != 1 { throw TrialError(description: "the replica does not catch up") }
         return certain
     }
 
-    /// Two masters, each with a daemon and a producer of its own, and one of them gives way.
+    /// Runs two masters with one daemon each, then makes one of them a replica.
     ///
     /// - Parameters:
-    ///   - other: before the second daemon, which goes over to the replica when that is made master.
-    ///   - daemons: both; the first stays with the master, which gives way.
+    ///   - other: the proxy of the second daemon, which moves to the promoted replica.
+    ///   - daemons: both; the first one stays with the old master.
     func splitBrain(_ pair: RedisPair, other: FaultProxy, daemons: [DaemonProcess]) throws {
         let connections = daemons.map(\.connections)
         let (winner, loser) = (pair.replica, pair.master)
@@ -119,24 +119,24 @@ extension Trial {
         try other.lead(toUnixSocket: winner.socketPath)
         let lost = Set(try queue(200))
         try turn(to: winner, leadingProxy: false)
-        let stock = try RedisStock.take(stage)
+        let snapshot = try RedisSnapshot.take(stage)
         other.cutAll()
         try queue(200)
-        // Whatever the winner has now may be with the loser's daemon as well.
-        allowTwice(stock.open.count)
-        excuse(lost.subtracting(stock.all))
+        // The daemon of the loser may hold any job of the winner.
+        allowTwice(snapshot.open.count)
+        excuse(lost.subtracting(snapshot.all))
         pause(200...4000)
         try stage.redisProxy?.lead(toUnixSocket: winner.socketPath)
         try pair.swap()
         try pair.join()
         precondition(pair.replica === loser)
-        // It finds out when it is refused, or by its next heartbeat. Should it stop before, its name would stay for others to strike off.
-        try self.await("both daemons have changed sides") { zip(daemons, connections).allSatisfy { $0.connections > $1 } }
+        // The daemon notices by an error reply or at its next heartbeat. If it stopped earlier, its registration would stay.
+        try self.await("both daemons have reconnected") { zip(daemons, connections).allSatisfy { $0.connections > $1 } }
         try self.await("all are settled", atMost: .seconds(60)) { try stage.status().isDrained }
     }
 }
 
 extension DaemonProcess {
-    /// How often it has connected to Redis, by its log.
+    /// The number of connections to Redis, by the log.
     var connections: Int { standardOutput.split(separator: "\n").count { $0.contains("Connected to Redis") } }
 }

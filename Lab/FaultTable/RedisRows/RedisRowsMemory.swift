@@ -2,12 +2,12 @@ import Glibc
 import Harness
 internal import RedisQueue
 
-/// Faults of what Redis holds: on its disk, in its memory, in its cache of scripts.
+/// Faults of the data of Redis: on disk, in memory, in the script cache.
 extension Fault {
     static let memoryRows = [powerLost, flushed, outOfMemory, evictsVolatile, evictsAll, diskFull, scriptsGone]
 
     private static let powerLost = Fault(
-        number: 14, name: "redis-power", title: "Redis loses power, and up to 1.5 s of its log", rule: .ofWhatRedisKept,
+        number: 14, name: "redis-power", title: "Redis loses power and up to 1.5 s of its log", rule: .ofWhatRedisKept,
         isQuick: false
     ) { trial in
         trial.diesOnlyByAnswers = true
@@ -18,7 +18,7 @@ extension Fault {
         try trial.produceAtWork()
         for number in 1...trial.times(10) {
             trial.pause(100...500)
-            try trial.strike { try trial.losePower(insideTransaction: number % 2 == 1) }
+            try trial.inject { try trial.losePower(insideTransaction: number % 2 == 1) }
         }
     }
 
@@ -34,16 +34,16 @@ extension Fault {
         var held = 0
         for number in 1...trial.times(10) {
             trial.pause(200...500)
-            try trial.strike {
-                let before = trial.linesSaying("Redis was emptied")
+            try trial.inject {
+                let before = trial.complaints("Redis was emptied")
                 held += try trial.flushAll(restarting: number % 2 == 0)
-                try trial.await("the loss is logged") { trial.linesSaying("Redis was emptied") > before }
+                try trial.await("the loss is logged") { trial.complaints("Redis was emptied") > before }
             }
         }
-        if held == 0 { trial.fail("no daemon held a job at any time: nothing was tried") }
+        if held == 0 { trial.fail("no daemon ever held a job: the fault was not tested") }
     }
 
-    /// The list is served from the moment when nobody can push any more until it is empty, retries and dead letters among it.
+    /// The daemon empties the list although no producer can push, and writes retries and dead letters.
     private static let outOfMemory = Fault(
         number: 24, name: "redis-oom", title: "Redis out of memory, noeviction, with a backlog", rule: .nothingTwice,
         isQuick: true
@@ -57,7 +57,7 @@ extension Fault {
             try trial.stage.command(["CONFIG", "SET", "maxmemory", "1"])
             if !trial.refuses("OOM") { trial.fail("Redis still had memory") }
             let before = try trial.stage.status()
-            try trial.strike {
+            try trial.inject {
                 try trial.await("the backlog is drained", atMost: .seconds(120)) { try trial.stage.status().isDrained }
             }
             let after = try trial.stage.status()
@@ -77,24 +77,24 @@ extension Fault {
         try trial.start()
         try trial.produceAtWork()
         for _ in 1...trial.times(10) {
-            try trial.strike { try trial.crowd(expiring: true) }
+            try trial.inject { try trial.crowd(expiring: true) }
         }
     }
 
-    /// Redis takes whatever it likes. Nothing can be promised of the jobs, but the daemon says so at its start, lives, and serves
-    /// what comes when there is memory again.
+    /// Redis evicts any key, so jobs may be lost. The daemon warns at its start, continues, and delivers new jobs when Redis has memory
+    /// again.
     private static let evictsAll = Fault(
-        number: 25, name: "evict-all", title: "Redis evicts any key", rule: .survival, isQuick: false
+        number: 25, name: "evict-all", title: "Redis evicts any key", rule: .survival
     ) { trial in
         try trial.open(redis: ["--maxmemory-policy", "allkeys-lru", "--maxmemory", "100mb"])
         try trial.start()
         try trial.produceAtWork()
         for number in 1...trial.times(10) {
             if number == 2 { try trial.stage.command(["CONFIG", "SET", "maxmemory-policy", "allkeys-random"]) }
-            try trial.strike { try trial.crowd(expiring: false) }
+            try trial.inject { try trial.crowd(expiring: false) }
         }
-        if trial.linesSaying("Redis evicts any key when its memory is full") != 1 { trial.fail("no warning at the start") }
-        if trial.linesSaying("Redis was emptied") + trial.linesSaying("was taken for dead") == 0 {
+        if trial.complaints("Redis evicts any key when its memory is full") != 1 { trial.fail("no warning at the start") }
+        if trial.complaints("Redis was emptied") + trial.complaints("was taken for dead") == 0 {
             trial.fail("no loss was logged")
         }
         try trial.judgeServesAgain()
@@ -109,9 +109,9 @@ extension Fault {
         try trial.produceAtWork()
         for _ in 1...trial.times(10) {
             trial.pause(100...300)
-            try trial.strike(backWithin: .seconds(30)) { try trial.fillDisk(milliseconds: 100...1500) }
+            try trial.inject(backWithin: .seconds(30)) { try trial.fillDisk(milliseconds: 100...1500) }
         }
-        if trial.linesSaying("MISCONF") == 0 { trial.fail("no daemon has met MISCONF: nothing was tried") }
+        if trial.complaints("MISCONF") == 0 { trial.fail("no daemon received MISCONF: the fault was not tested") }
     }
 
     private static let scriptsGone = Fault(
@@ -123,12 +123,12 @@ extension Fault {
         try trial.produceAtWork()
         let before = try trial.scriptCalls()
         for _ in 1...trial.times(10) {
-            try trial.strike {
+            try trial.inject {
                 for _ in 1...9 {
                     try trial.stage.command(["SCRIPT", "FLUSH"])
                     trial.pause(50...50)
                 }
-                if try trial.scriptCalls() == before { trial.fail("no script was sent again: nothing was tried") }
+                if try trial.scriptCalls() == before { trial.fail("no script was sent again: the fault was not tested") }
                 try trial.killRedis()
             }
             trial.count(9)
@@ -137,14 +137,14 @@ extension Fault {
 }
 
 extension Trial {
-    /// Fills Redis with keys of others until it has evicted some; and frees it from them again.
+    /// Fills Redis with foreign keys until it evicts some, and removes them again.
     func crowd(expiring: Bool) throws {
         let used = try self.info("memory", "used_memory")
         try stage.command(["CONFIG", "SET", "maxmemory", String(used + (2 << 20))])
         let before = try self.info("stats", "evicted_keys")
         let value = String(repeating: "v", count: 4096)
         for number in 0..<2000 {
-            // Where nothing expiring is left to evict, Redis refuses: that is not what is tried here.
+            // Redis refuses writes when no key with a time to live is left, which this row does not test.
             _ = try? stage.command(["SET", "crowd:\(number)", value] + (expiring ? ["EX", "1000"] : []))
         }
         if try info("stats", "evicted_keys") == before { fail("Redis evicted nothing") }
@@ -152,7 +152,7 @@ extension Trial {
         try stage.command(["EVAL", "for _, key in ipairs(redis.call('KEYS', 'crowd:*')) do redis.call('DEL', key) end", "0"])
     }
 
-    /// A number in Redis' INFO.
+    /// Returns a number from INFO.
     func info(_ section: String, _ name: String) throws -> Int {
         let text = try stage.command(["INFO", section]).text ?? ""
         let line = text.split(whereSeparator: \.isNewline).first { $0.hasPrefix(name + ":") }
@@ -162,14 +162,14 @@ extension Trial {
         return number
     }
 
-    /// How often a script was sent in full.
+    /// Returns the number of EVAL commands.
     func scriptCalls() throws -> Int {
         let text = try stage.command(["INFO", "commandstats"]).text ?? ""
         let line = text.split(whereSeparator: \.isNewline).first { $0.hasPrefix("cmdstat_eval:calls=") }
         return line.flatMap { Int($0.dropFirst("cmdstat_eval:calls=".utf8.count).prefix { $0 != "," }) } ?? 0
     }
 
-    /// What is queued now, when all is well, is delivered.
+    /// Verifies that new jobs are delivered after the fault.
     func judgeServesAgain() throws {
         let new = stopProducing().acknowledged
         try self.await("the rest is drained", atMost: .seconds(60)) { try stage.status().isDrained }
@@ -177,7 +177,7 @@ extension Trial {
         try stage.push(numbers.map(Trial.job))
         excuse(Set(numbers))
         try self.await("200 new jobs are delivered", atMost: .seconds(60)) {
-            _ = tail.read()
+            tail.read()
             return numbers.allSatisfy { tail.accepted[deviceToken($0)] == 1 }
         }
     }

@@ -2,12 +2,12 @@ import Glibc
 import Harness
 internal import RedisQueue
 
-/// What an operator, or another program, does to Redis.
+/// Actions of an operator or of another program on Redis.
 extension Fault {
     static let operatorRows = [locked, wrongTypes, touched, clockJumps]
 
     private static let locked = Fault(
-        number: 28, name: "redis-rights", title: "password changed, rights narrowed", rule: .nothingTwice, isQuick: false
+        number: 28, name: "redis-rights", title: "password changed, rights narrowed", rule: .nothingTwice
     ) { trial in
         try trial.open(settings: ["redis_password": "\"first\""])
         try trial.stage.command(["ACL", "SETUSER", "lab", "on", ">lab", "~*", "&*", "+@all"])
@@ -16,14 +16,14 @@ extension Fault {
         try trial.start()
         try trial.produceAtWork()
         for number in 0..<trial.times(10) {
-            try trial.strike(backWithin: .seconds(30)) {
+            try trial.inject(backWithin: .seconds(30)) {
                 try trial.lockOut(Trial.Lock.allCases[number % Trial.Lock.allCases.count])
             }
         }
     }
 
     private static let wrongTypes = Fault(
-        number: 29, name: "redis-type", title: "a text where a list, hash or set should be", rule: .ofWhatRedisKept,
+        number: 29, name: "redis-type", title: "a string at the key of a list, hash or set", rule: .ofWhatRedisKept,
         isQuick: false
     ) { trial in
         trial.diesOnlyByAnswers = true
@@ -39,11 +39,11 @@ extension Fault {
         all += keys.recovered
         for key in all.prefix(trial.times(all.count)) {
             trial.pause(50...200)
-            try trial.strike(backWithin: .seconds(30)) { try trial.overwrite(key) }
+            try trial.inject(backWithin: .seconds(30)) { try trial.overwrite(key) }
         }
     }
 
-    /// Others take from the list what they like, and put in front of it what is urgent.
+    /// Other programs remove jobs from the list and push urgent jobs to its head.
     private static let touched = Fault(
         number: 30, name: "list-touched", title: "LPUSH, LREM, LTRIM, DEL, RENAME by others", rule: .ofWhatRedisKept,
         isQuick: true
@@ -53,13 +53,13 @@ extension Fault {
         for number in 0..<trial.times(20) {
             try trial.queue(2500)
             trial.pause(20...200)
-            try trial.strike { try trial.touch(Trial.Touch.allCases[number % Trial.Touch.allCases.count]) }
-            try trial.await("little waits", atMost: .seconds(60)) { try trial.stage.status().backlog < 500 }
+            try trial.inject { try trial.touch(Trial.Touch.allCases[number % Trial.Touch.allCases.count]) }
+            try trial.await("the list is short", atMost: .seconds(60)) { try trial.stage.status().backlog < 500 }
         }
     }
 
     private static let clockJumps = Fault(
-        number: 44, name: "redis-clock", title: "the clock of Redis jumps by days, both ways", rule: .nothingTwice, isQuick: false
+        number: 44, name: "redis-clock", title: "the clock of Redis jumps by days, both ways", rule: .nothingTwice
     ) { trial in
         trial.diesOnlyByAnswers = true
         let clock = try ShiftedClock()
@@ -72,23 +72,23 @@ extension Fault {
             trial.pause(200...800)
             let days =
                 number % 2 == 1 ? Int.random(in: -9 ... -1, using: &trial.random) : Int.random(in: 1...9, using: &trial.random)
-            try trial.strike(backWithin: .seconds(30)) { try trial.move(clock, to: .seconds(days * 86400)) }
+            try trial.inject(backWithin: .seconds(30)) { try trial.move(clock, to: .seconds(days * 86400)) }
         }
-        // Later than it ever was: what has to wait has waited.
+        // The latest time so far: all delayed jobs are due.
         clock.move(to: .seconds(10 * 86400))
-        try trial.judgeNobodyReaped()
+        try trial.judgeNoTakeover()
     }
 }
 
 extension Trial {
-    /// Every way to keep the daemon's user out.
+    /// The ways to lock out the user of the daemon.
     enum Lock: CaseIterable {
         case password, commands, keys
     }
 
-    /// Changes the password or the rights of the daemon's user, waits until the daemon says so, and puts them back.
+    /// Changes the password or the rights of the user, waits until the daemon logs it, and reverts the change.
     func lockOut(_ lock: Lock) throws {
-        let before = linesSaying("Redis refuses: ")
+        let before = complaints("Redis refuses: ")
         let user = ["ACL", "SETUSER", "default"]
         let (close, open, sign) =
             switch lock {
@@ -98,30 +98,30 @@ extension Trial {
             case .keys: (user + ["resetkeys", "~another*"], user + ["~*"], "NOPERM")
             }
         try stage.command(close)
-        // A connection stays what it was when it logged in.
+        // A connection keeps the rights of its login.
         if lock == .password { try stage.command(["CLIENT", "KILL", "USER", "default"]) }
-        try self.await("the daemon says what it is refused") { linesSaying("Redis refuses: ") > before }
+        try self.await("the daemon logs the refusal") { complaints("Redis refuses: ") > before }
         let line = stage.standardErrors.split(separator: "\n").last { $0.contains("Redis refuses: ") } ?? ""
-        if !line.contains(sign) { fail("not named in the log: \(line)") }
-        if line.contains("first") || line.contains("second") { fail("a password is in the log") }
+        if !line.contains(sign) { fail("the log does not name it: \(line)") }
+        if line.contains("first") || line.contains("second") { fail("the log contains a password") }
         try stage.command(open)
     }
 
-    /// Puts a text where the daemon expects something else, waits until the daemon says so, and puts back what was there.
+    /// Sets a string at a key of another type, waits until the daemon logs it, and restores the value.
     ///
-    /// What is written over in the list itself is gone.
+    /// Overwritten jobs of the list itself are excused.
     func overwrite(_ key: String) throws {
-        let before = linesSaying("Redis refuses: WRONGTYPE")
+        let before = complaints("Redis refuses: WRONGTYPE")
         let aside = "gapless-lab-aside"
         if key == stage.keys.list {
-            excuse(try RedisStock.take(stage, andThen: [["SET", key, "a text"]]).waiting)
+            excuse(try RedisSnapshot.take(stage, andThen: [["SET", key, "a text"]]).waiting)
         } else {
             let exists = try stage.command(["EXISTS", key]).integer == 1
-            // A counter that cannot be raised stops nothing: only a daemon that logs in anew looks at it.
+            // A failed counter does not stop a daemon: it checks the type of the key only at a login.
             let kill = key == stage.keys.stats ? [["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]] : []
             _ = try stage.atOnce(kill + (exists ? [["RENAME", key, aside]] : []) + [["SET", key, "a text"]])
         }
-        try self.await("the daemon names the wrong type at \(key)") { linesSaying("Redis refuses: WRONGTYPE") > before }
+        try self.await("the daemon logs the wrong type at \(key)") { complaints("Redis refuses: WRONGTYPE") > before }
         let hasAside = try stage.command(["EXISTS", aside]).integer == 1
         _ = try stage.atOnce([["DEL", key]] + (hasAside ? [["RENAME", aside, key]] : []))
     }
@@ -130,55 +130,54 @@ extension Trial {
         case urgent, remove, trim, delete, rename
     }
 
-    /// Does what another program may do to the list, and excuses what it takes out.
+    /// Changes the list as another program may do, and excuses the removed jobs.
     func touch(_ touch: Touch) throws {
         let list = stage.keys.list
         switch touch {
         case .urgent: try judgeUrgent()
         case .remove:
-            let some = try RedisStock.take(stage).waiting.shuffled(using: &random).prefix(20)
-            // Those that were claimed in the meantime are not removed, and are not excused.
+            let some = try RedisSnapshot.take(stage).waiting.shuffled(using: &random).prefix(20)
+            // Jobs that were claimed meanwhile are neither removed nor excused.
             for number in some.sorted() where try stage.command(["LREM", list, "0", Trial.job(number)]).integer == 1 {
                 excuse([number])
             }
         case .trim:
             let look = ["LRANGE", list, "0", "-1"]
             let replies = try stage.atOnce([look, ["LTRIM", list, "100", "-101"], look])
-            let (before, after) = (RedisStock.numbers(in: replies[0]), RedisStock.numbers(in: replies[2]))
-            if before.count <= after.count { fail("nothing was trimmed") }
+            let (before, after) = (RedisSnapshot.numbers(in: replies[0]), RedisSnapshot.numbers(in: replies[2]))
+            if before.count <= after.count { fail("LTRIM removed nothing") }
             excuse(before.subtracting(after))
-        case .delete: excuse(try RedisStock.take(stage, andThen: [["DEL", list]]).waiting)
+        case .delete: excuse(try RedisSnapshot.take(stage, andThen: [["DEL", list]]).waiting)
         case .rename:
             try stage.command(["RENAME", list, "gapless-lab-aside"])
             pause(50...300)
-            // Somebody may have queued in the meantime: nobody did here.
             try stage.command(["RENAME", "gapless-lab-aside", list])
         }
     }
 
-    /// What is pushed to the head goes out before what waits.
+    /// Verifies that a job pushed to the head is sent before the waiting jobs.
     private func judgeUrgent() throws {
-        _ = tail.read()
+        tail.read()
         let status = try stage.status()
         let urgent = try queue(1, atHead: true)
         let token = deviceToken(urgent.lowerBound)
         try self.await("the urgent job is sent") {
-            _ = tail.read()
+            tail.read()
             return tail.accepted[token] != nil
         }
-        let waits = try RedisStock.take(stage).waiting.count
+        let waits = try RedisSnapshot.take(stage).waiting.count
         if waits == 0 || status.backlog < 500 {
-            fail("\(waits) of \(status.backlog) waited behind the urgent job: nothing was tried")
+            fail("\(waits) of \(status.backlog) waited behind the urgent job: the order was not tested")
         }
     }
 
-    /// Moves Redis' clock and makes sure that it has noticed.
+    /// Moves the clock of Redis, and verifies it.
     func move(_ clock: ShiftedClock, to shift: Duration) throws {
         clock.move(to: shift)
         let now = try stage.command(["TIME"]).items?.first?.text.flatMap { Int($0) } ?? 0
         let here = Int(time(nil))
         if abs(now - here - Int(shift.components.seconds)) > 10 {
-            fail("the clock of Redis stands at \(now - here) s, not at \(shift)")
+            fail("the clock of Redis is off by \(now - here) s instead of \(shift)")
         }
     }
 }

@@ -3,7 +3,7 @@ import Clocks
 import Harness
 internal import RedisQueue
 
-/// Faults of APNs and of the way to it: connections.
+/// Faults of the connections to APNs.
 extension Fault {
     static let apnsRows = [goAway, goAwayUnanswered, reset, halfOpen, disorder, refusedStreams] + refusalRows
 
@@ -19,9 +19,9 @@ extension Fault {
         trial.count(jobs / 500)
     }
 
-    /// What APNs answers in the last moments never arrives: at or below the last id, and not answered.
+    /// The last responses never arrive: their streams are not above the last id of the GOAWAY, and get no response.
     private static let goAwayUnanswered = Fault(
-        number: 32, name: "goaway-cut", title: "GOAWAY, then closed without the answers", rule: .onlyWhatWasInFlight,
+        number: 32, name: "goaway-cut", title: "GOAWAY, then closed without the responses", rule: .onlyWhatWasInFlight,
         isQuick: true
     ) { trial in
         try trial.open(hosting: Trial.accepting(after: 20...60), proxies: true)
@@ -30,7 +30,7 @@ extension Fault {
         for _ in 1...trial.times(20) {
             try trial.awaitBusy()
             trial.pause(50...300)
-            try trial.strike {
+            try trial.inject {
                 trial.stage.simulator.goAway()
                 trial.pause(1...10)
                 try trial.loseAnswers(for: 5...50)
@@ -38,7 +38,7 @@ extension Fault {
         }
     }
 
-    /// Connections that end after a random number of bytes, also in the middle of a handshake or a frame.
+    /// Connections end after a random number of bytes, also within a handshake or a frame.
     private static let reset = Fault(
         number: 33, name: "apns-cut", title: "APNs connections cut after random bytes", rule: .onlyWhatWasInFlight, isQuick: true
     ) { trial in
@@ -53,7 +53,7 @@ extension Fault {
         proxy.behaviour.cutAfter = 1000...300_000
         proxy.cutAll()
         try trial.await("enough are cut", atMost: .seconds(90)) { proxy.cuts >= (trial.scale == .full ? 50 : 5) }
-        try trial.strike {
+        try trial.inject {
             proxy.behaviour.cutAfter = nil
             proxy.cutAll()
         }
@@ -61,7 +61,7 @@ extension Fault {
         trial.allowTwice(streams * (proxy.cuts + 8))
     }
 
-    /// Ten connections that nobody cut and nothing passes, which only a PING shows; new ones are served.
+    /// Ten connections drop everything without closing, which only a PING reveals; new connections work.
     private static let halfOpen = Fault(
         number: 34, name: "apns-halfopen", title: "APNs half-open, 10 sessions at once", rule: .onlyWhatWasInFlight, stages: 5
     ) { trial in
@@ -75,21 +75,22 @@ extension Fault {
         for _ in 1...(trial.scale == .full ? 2 : 1) {
             try trial.await("10 sessions are open") { trial.stage.simulator.totals.openConnections >= 10 }
             try trial.awaitBusy()
-            // Answers that were on their way are lost with the connection.
+            // Responses on the wire are lost with the connection.
             trial.stage.serviceProxy?.deadenAll()
             try trial.allowInFlightTwice()
             let noticed = trial.complaints("is closed: ")
-            // A PING after four seconds, and ten seconds in which it may be answered.
-            try trial.await("the first PING is given up") { trial.complaints("is closed: ") > noticed }
+            // The daemon sends a PING after four seconds, and waits ten seconds for the response.
+            try trial.await("the first PING times out") { trial.complaints("is closed: ") > noticed }
             let start = Instant.now
-            try trial.strike {}
-            if .now - start > .seconds(30) { trial.fail("\(.now - start) from the first notice to the usual rate") }
+            try trial.inject {}
+            if .now - start > .seconds(30) { trial.fail("\(.now - start) from the first timeout to the usual rate") }
         }
     }
 
-    /// Answers in any order, late, and a byte at a time.
+    /// Responses in any order, delayed, and one byte at a time.
     private static let disorder = Fault(
-        number: 35, name: "apns-disorder", title: "answers swapped, late, a byte at a time", rule: .nothingTwice, isQuick: true
+        number: 35, name: "apns-disorder", title: "responses reordered, delayed, one byte at a time", rule: .nothingTwice,
+        isQuick: true
     ) { trial in
         try trial.open(simulator: ["--latency", "0ms..300ms", "--fail", "503:1%"], proxies: true)
         try trial.start()
@@ -97,7 +98,7 @@ extension Fault {
         try trial.produce(perSecond: 500)
         for turn in 0..<trial.times(20) {
             try trial.awaitBusy()
-            try trial.strike {
+            try trial.inject {
                 var behaviour = FaultProxy.Behaviour()
                 behaviour.isBytewise = turn % 2 == 0
                 behaviour.delay = .milliseconds(trial.draw(0...100))
@@ -117,7 +118,7 @@ extension Fault {
         try trial.produce()
         for _ in 1...trial.times(10) {
             try trial.awaitBusy()
-            try trial.strike {
+            try trial.inject {
                 for limit: UInt32 in [1, 0, 1000] {
                     trial.stage.simulator.behave { ($0.streamLimit, $0.tokenStreamLimit) = (limit, max(1, limit)) }
                     trial.pause(50...200)
@@ -126,13 +127,13 @@ extension Fault {
         }
         trial.afterwards = { status in
             let spent = status.counter(.retried) + status.dead
-            if spent > 0 { trial.fail("\(spent) attempts were counted, though none was looked at") }
+            if spent > 0 { trial.fail("\(spent) attempts were counted, although APNs processed none") }
         }
     }
 }
 
 extension Trial {
-    /// What APNs answers for so many milliseconds is lost, then its connections are cut.
+    /// Drops the responses of APNs for a while, then cuts its connections.
     func loseAnswers(for milliseconds: ClosedRange<Int>) throws {
         stage.serviceProxy?.behaviour.swallowsReplies = true
         pause(milliseconds)

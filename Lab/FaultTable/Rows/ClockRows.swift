@@ -2,11 +2,11 @@ import Glibc
 import Harness
 internal import RedisQueue
 
-/// Faults of the daemon itself: its clock, and jobs that an earlier version has left.
+/// Faults of the daemon: its clock, and jobs that an earlier version left.
 extension Fault {
     static let clockRows = [jumpingClock, upgraded]
 
-    /// The time of day alone; the monotonic clocks stay as they are.
+    /// Only the time of day jumps; the monotonic clocks stay unchanged.
     private static let jumpingClock = Fault(
         number: 43, name: "clock", title: "the daemon's clock jumps a day, both ways", rule: .nothingTwice, isQuick: true
     ) { trial in
@@ -16,30 +16,30 @@ extension Fault {
         try trial.produce()
         for turn in 0..<trial.times(10) {
             try trial.awaitBusy()
-            try trial.strike {
+            try trial.inject {
                 clock.move(to: .seconds([86_400, -86_400, 0][turn % 3]))
                 trial.pause(100...500)
             }
         }
         clock.move(to: .zero)
         trial.afterwards = { status in
-            if status.counter(.recovered) + status.counter(.fenced) > 0 { trial.fail("a lease ran out") }
-            // A resend keeps the deadline of the first try, which a day later is past.
+            if status.counter(.recovered) + status.counter(.fenced) > 0 { trial.fail("a lease expired") }
+            // A resend keeps the deadline of the first attempt, which has passed a day later.
             let reasons = try trial.stage.deadLetterCounts().reasons.keys.filter { $0 != "Expired" }
-            if !reasons.isEmpty { trial.fail("dead letters for \(reasons)") }
+            if !reasons.isEmpty { trial.fail("dead letters with the reasons \(reasons)") }
         }
     }
 
-    /// Workers of the first version that died with jobs in their hands, written out by hand as that version left them.
+    /// Workers of the first version died while they held jobs. The row writes the keys as that version left them.
     private static let upgraded = Fault(
-        number: 49, name: "upgrade", title: "jobs in the hands of dead workers of 0.1.0", rule: .onlyWhatWasInFlight,
+        number: 49, name: "upgrade", title: "jobs held by dead workers of 0.1.0", rule: .onlyWhatWasInFlight,
         isQuick: true
     ) { trial in
         try trial.open(settings: ["redis_lease": "1"])
         let keys = trial.stage.keys
         for turn in 0..<trial.times(10) {
             try trial.queue(100)
-            // Half of them were claimed; those of even numbers had been in a crash before, and of one nothing else is known.
+            // Half of the jobs were claimed, some had been in a crash before, and some workers left no details.
             let worker = "00000000000000\(10 + turn)-\(1000 + turn)-77-0"
             let jobs = try trial.stage.command(["LRANGE", keys.list, "0", "49"]).items?.compactMap(\.text) ?? []
             try trial.stage.command(["LTRIM", keys.list, "50", "-1"])

@@ -4,10 +4,10 @@ import Glibc
 import Harness
 internal import RedisQueue
 
-/// A credential or an environment that is wrong, with a long queue behind it, and another app in the same daemon and list.
+/// A wrong credential or environment with a long backlog, and another app in the same daemon and list.
 ///
-/// Each daemon knows of no acceptance. Either the operator mends a file and sends SIGHUP, or APNs changes its mind and a probe has to
-/// find out. A minute has to pass each time: so the full table has five stages at once, each with two ways of being wrong.
+/// No daemon has had an acceptance. Either the operator repairs a file and sends SIGHUP, or APNs accepts the credential again and a
+/// probe succeeds. Each round takes a minute, so the full table runs five stages at once, with two kinds of fault each.
 extension Fault {
     static let credentialRows = [wrongCertificate, wrongEnvironment]
 
@@ -21,15 +21,15 @@ extension Fault {
              "keyed": {"apns_auth_key_path": "wrong/AuthKey_SIMKEY0002.p8", "apns_auth_key_id": "SIMKEY0002",
                        "apns_team_id": "SIMTEAM001", "apns_topic": "com.example.app"}}
             """)
-        // Of another authority, and a key that is not the one of this id.
+        // The certificate is from another authority, and the key does not belong to this id.
         try Credentials.make(.init(keyID: HostedSimulator.secondKeyID)).write(to: trial.stage.folder.file("wrong"))
         for wrong in trial.share(of: WrongCertificate.allCases) {
             try trial.endRound()
             if wrong != .files { try trial.takeGoodFiles() }
             trial.stage.simulator.behave { $0.refusals = wrong.refusals }
             let daemon = try trial.hold(at: trial.stage.simulator, apps: ["certified", "keyed"])
-            // The next probe, and the next dial, come within a minute and what chance adds.
-            try trial.mend(backWithin: .seconds(300)) {
+            // The next probe and the next dial come within a minute plus jitter.
+            try trial.repair(backWithin: .seconds(300)) {
                 if wrong == .files { try trial.takeGoodFiles() }
                 trial.stage.simulator.behave { $0.refusals = [] }
                 if wrong == .files { daemon.process.kill(SIGHUP) }
@@ -42,7 +42,7 @@ extension Fault {
         number: 54, name: "wrong-environment", title: "100,000 jobs sent to the wrong environment", rule: .nothingTwice, stages: 5
     ) { trial in
         try trial.openForTwoApps("{}")
-        // All devices are of the other environment there.
+        // All devices there belong to the other environment.
         var configuration = Simulator.Configuration(
             credentials: try Credentials(directory: trial.stage.folder.file("credentials")))
         configuration.environment = .sandbox
@@ -54,13 +54,13 @@ extension Fault {
             try trial.write(settings: ["apps": strayed(to: wrong == .server ? sandbox.port : trial.stage.service.port)])
             trial.stage.simulator.behave { ($0.devices, $0.refusals) = (wrong.devices, wrong.refusals) }
             let daemon = try trial.hold(at: wrong == .server ? sandbox : trial.stage.simulator, apps: ["strayed"])
-            try trial.mend(backWithin: .seconds(300)) {
+            try trial.repair(backWithin: .seconds(300)) {
                 if wrong == .server { try trial.write(settings: ["apps": strayed(to: trial.stage.service.port)]) }
                 trial.stage.simulator.behave { ($0.devices, $0.refusals) = ([], []) }
                 if wrong == .server { daemon.process.kill(SIGHUP) }
             }
         }
-        if sandbox.totals.accepted > 0 { trial.fail("\(sandbox.totals.accepted) accepted where none was welcome") }
+        if sandbox.totals.accepted > 0 { trial.fail("\(sandbox.totals.accepted) accepted by the wrong environment") }
         trial.expectNothingSpent()
     }
 
@@ -72,104 +72,106 @@ extension Fault {
     }
 }
 
-/// What is wrong with a certificate, and with the key of another app.
-private enum WrongCertificate: CaseIterable {
-    /// The operator's files.
-    case files
-    /// What APNs thinks of good files.
-    case refused, expired
+extension Fault {
+    /// A fault of a certificate and of the key of another app.
+    fileprivate enum WrongCertificate: CaseIterable {
+        /// The operator's files are wrong.
+        case files
+        /// APNs refuses good files.
+        case refused, expired
 
-    var refusals: [Behaviour.Refusal] {
-        switch self {
-        case .files: []
-        case .refused: [.init(.certificate, .badCertificate), .init(.key("SIMKEY0002"), .invalidProviderToken)]
-        case .expired: [.init(.certificate), .init(.key("SIMKEY0002"), .expiredProviderToken)]
+        var refusals: [Behaviour.Refusal] {
+            switch self {
+            case .files: []
+            case .refused: [.init(.certificate, .badCertificate), .init(.key("SIMKEY0002"), .invalidProviderToken)]
+            case .expired: [.init(.certificate), .init(.key("SIMKEY0002"), .expiredProviderToken)]
+            }
         }
     }
-}
 
-/// In which way an environment is the wrong one.
-private enum WrongEnvironment: CaseIterable {
-    /// The operator's settings name the other one.
-    case server
-    /// APNs says so of the devices, or of the certificate.
-    case devices, certificate
+    /// The kinds of a wrong environment.
+    fileprivate enum WrongEnvironment: CaseIterable {
+        /// The settings name the other environment.
+        case server
+        /// APNs reports the devices, or the certificate, as wrong.
+        case devices, certificate
 
-    var devices: [DeviceRule] { self == .devices ? [.init(prefix: Trial.refusedTokens, .environment(.sandbox))] : [] }
+        var devices: [DeviceRule] { self == .devices ? [.init(prefix: Trial.refusedTokens, .environment(.sandbox))] : [] }
 
-    var refusals: [Behaviour.Refusal] { self == .certificate ? [.init(.certificate, .badCertificateEnvironment)] : [] }
+        var refusals: [Behaviour.Refusal] { self == .certificate ? [.init(.certificate, .badCertificateEnvironment)] : [] }
+    }
+
 }
 
 extension Trial {
-    /// The app that is well has jobs from this number on, and those that are refused below it.
+    /// The number of the first job of the accepted app; the refused apps have lower numbers.
     private static let firstOfOthers = 0x10_0000
-    /// What the device tokens of the refused begin with, and no other.
+    /// The common prefix of the device tokens of the refused apps.
     fileprivate static let refusedTokens = String(deviceToken(0).dropLast(5))
 
-    /// A simulator that takes certificates and two keys, and an app of the top level that it has nothing against.
+    /// Opens a simulator that accepts certificates and two keys, and an accepted app at the top level.
     fileprivate func openForTwoApps(_ apps: String) throws {
-        // Dials wait as they do unless told: a minute of them is counted.
+        // The dials use the default backoff: the row counts the dials of a minute.
         try open(
             hosting: Trial.accepting(after: 1...5),
             settings: ["apps": apps, "apns_dial_backoff_min": nil, "apns_dial_backoff_max": nil])
     }
 
-    /// What of these this trial is to try, in their order: two, where others try the rest, and all of them else.
+    /// Returns the kinds of fault for this trial, in order: two if other trials run the rest, otherwise all.
     fileprivate func share<Kind>(of kinds: [Kind]) -> [Kind] {
         if stages == 1 { return kinds }
         return [place % kinds.count, (place + 1) % kinds.count].sorted().map { kinds[$0] }
     }
 
-    /// Before anything is refused again: a daemon that knows of an acceptance judges otherwise.
+    /// Stops the daemons: a daemon that has had an acceptance settles suspect tokens differently.
     fileprivate func endRound() throws {
         for daemon in daemons { try terminate(daemon) }
     }
 
-    /// Queues jobs of apps that are refused, in turn, and starts a daemon that has not seen any of them accepted; behind them come
-    /// jobs of the app that is well. A minute later it returns the daemon.
+    /// Queues jobs of the refused apps, then jobs of the accepted app, and starts a daemon. Returns the daemon after a minute.
     ///
-    /// - Parameter service: what refuses them.
+    /// - Parameter service: the simulator that refuses the jobs.
     fileprivate func hold(at service: Simulator, apps: [String]) throws -> DaemonProcess {
         let jobs = self.jobs(100_000)
         try queue(jobs) { number in
             #"{"token":"\#(deviceToken(number))","app":"\#(apps[number % apps.count])","identifier":\#(number),"data":{"aps":{}}}"#
         }
-        // The machine has as much to do with all of them as with one.
+        // All stages together produce as many jobs as one.
         if producer == nil { try produce(perSecond: Trial.rate / stages, from: Trial.firstOfOthers) }
         let daemon = try start()
         try watch(jobs, at: service)
         return daemon
     }
 
-    /// Lets a minute pass (seconds, where the counts are small): few requests are refused, no job pays for it, and the other app goes on.
+    /// Verifies one minute (seconds with small counts): APNs refuses few requests, no job is spent, and the other app continues.
     ///
-    /// - Parameter service: what refuses them. It tells the apps apart by its reasons: each has one of its own.
+    /// - Parameter service: the simulator that refuses the jobs, with a different reason for each app.
     private func watch(_ jobs: Int, at service: Simulator) throws {
         let (length, most) = scale == .full ? (Duration.seconds(60), 40) : (.seconds(3), 22)
         let (before, start) = (service.totals, Instant.now)
         try self.await("the app is held") { complaints("Its jobs stay in the queue until APNs accepts one.") > 0 }
-        _ = waitUntil(atMost: length / 2) { false }
+        pause(length / 2)
         let half = (sent: try stage.sent(), queued: producer?.acknowledged ?? 0)
-        _ = waitUntil(atMost: start + length - .now) { false }
+        pause(start + length - .now)
         let (sent, queued) = (try stage.sent() - half.sent, (producer?.acknowledged ?? 0) - half.queued)
-        // Two seconds of a machine with other work say nothing of a rate.
+        // Two seconds on a busy machine do not show a rate.
         if scale == .full && Double(sent) < 0.9 * Double(queued) {
-            fail("\(queued) jobs of the other app came in, and \(sent) went out")
+            fail("\(queued) jobs of the other app arrived, and \(sent) were sent")
         }
         let totals = service.totals
-        try self.await("jobs of the other app go out", atMost: .seconds(20)) { try stage.sent() - half.sent >= queued }
+        try self.await("the jobs of the other app are sent", atMost: .seconds(20)) { try stage.sent() - half.sent >= queued }
         for (answer, count) in totals.answers where count - before.answers[answer, default: 0] > most {
-            fail("\(count - before.answers[answer, default: 0]) times \(answer) in \(length), \(most) are allowed")
+            fail("\(count - before.answers[answer, default: 0]) times \(answer) in \(length), at most \(most) are allowed")
         }
         let dials = totals.failedHandshakes - before.failedHandshakes
-        if dials > most { fail("\(dials) dials were refused in \(length), \(most) are allowed") }
-        try self.await("all \(jobs) are still there", atMost: .seconds(10)) {
+        if dials > most { fail("\(dials) dials were refused in \(length), at most \(most) are allowed") }
+        try self.await("all \(jobs) jobs are still in Redis", atMost: .seconds(10)) {
             let status = try self.status()
             return status.backlog + status.inFlight >= jobs && status.dead + status.delayed == 0
         }
     }
 
-    /// Puts the files that APNs accepts in the place of the wrong ones.
+    /// Replaces the wrong files by files that APNs accepts.
     fileprivate func takeGoodFiles() throws {
         for name in ["client.pem", "client-key.pem", "AuthKey_SIMKEY0002.p8"] {
             try File.write(File.read(stage.folder.file("credentials/\(name)")), to: stage.folder.file("wrong/\(name)"))
@@ -179,7 +181,7 @@ extension Trial {
     fileprivate func expectNothingSpent() {
         afterwards = { [unowned self] status in
             let spent = status.counter(.retried) + status.dead + status.counter(.expired)
-            if spent > 0 { fail("\(spent) jobs paid for the credential") }
+            if spent > 0 { fail("\(spent) jobs were spent on the credential") }
         }
     }
 }

@@ -3,7 +3,7 @@ import Glibc
 import Harness
 internal import RedisQueue
 
-/// Faults of the daemon itself: killed.
+/// Faults of the daemon: SIGKILL.
 extension Fault {
     static let daemonRows = [killed, killedInside, oneOfTwoKilled, poison] + frozenRows + stopRows + limitRows + clockRows
 
@@ -15,13 +15,13 @@ extension Fault {
         try trial.produce()
         for _ in 1...trial.times(50) {
             trial.pause(50...800)
-            try trial.strike { daemon = try trial.killAndRestart(daemon) }
+            try trial.inject { daemon = try trial.killAndRestart(daemon) }
         }
     }
 
-    /// The proxy before Redis kills it as a call passes: before Redis has it, after, and so that Redis never gets it.
+    /// The proxy before Redis kills the daemon when a call passes: before Redis receives it, after, or instead.
     private static let killedInside = Fault(
-        number: 2, name: "kill-inside", title: "kill -9 inside claim, settle, release, goodbye", rule: .onlyWhatWasInFlight,
+        number: 2, name: "kill-inside", title: "kill -9 during claim, settle, release, sign-off", rule: .onlyWhatWasInFlight,
         isQuick: true
     ) { trial in
         try trial.open(simulator: ["--latency", "20ms..60ms"], proxies: true)
@@ -33,9 +33,9 @@ extension Fault {
             if !isLeaving { trial.pause(10...100) }
             try trial.awaitBusy()
             let moment = FaultProxy.Tripwire.Moment.allCases.randomElement(using: &trial.random)!
-            try trial.strike {
+            try trial.inject {
                 let process = daemon.process
-                // A connection sends a script in full the first time.
+                // A connection sends the full script the first time.
                 trial.stage.redisProxy?.set(.init(on: script.sha, script.text, at: moment) { process.kill(SIGKILL) })
                 if isLeaving { process.kill(SIGTERM) }
                 let exit = trial.awaitEnd(of: daemon)
@@ -46,7 +46,7 @@ extension Fault {
         }
     }
 
-    /// Each believes itself on a machine of its own, so that only the lease tells the other.
+    /// Each daemon has its own machine id, so that only the lease reveals the death.
     private static let oneOfTwoKilled = Fault(
         number: 3, name: "kill-for-good", title: "one of two daemons killed for good, lease 2 s", rule: .onlyWhatWasInFlight
     ) { trial in
@@ -56,24 +56,24 @@ extension Fault {
         try trial.produce()
         for turn in 1...trial.times(10) {
             let victim = try trial.awaitBusy(of: daemons)
-            try trial.strike {
+            try trial.inject {
                 let heldAtMost = try trial.held(by: daemons[victim])
                 trial.kill(daemons[victim])
                 let start = Instant.now
                 trial.allowTwice(max(heldAtMost, try trial.held(by: daemons[victim])))
-                try trial.await("the other takes its jobs over") { try trial.status().workers.count == 1 }
+                try trial.await("the other daemon takes over its jobs") { try trial.status().workers.count == 1 }
                 let took = .now - start
-                // The lease counts from the last beat, which may be a while before the kill.
-                if took < lease / 2 { trial.fail("taken over \(took) after the kill, long before its lease was over") }
+                // The lease starts at the last heartbeat, which may be earlier than the kill.
+                if took < lease / 2 { trial.fail("taken over \(took) after the kill, long before the end of the lease") }
                 if took > lease * 2 + .seconds(5) { trial.fail("taken over only \(took) after the kill") }
             }
             daemons[victim] = try trial.start("daemon\(victim)", under: trial.elsewhere(turn + 1))
         }
     }
 
-    /// A push that kills whoever sends it: as soon as APNs has seen one, the daemon dies.
+    /// When APNs receives one of these jobs, the row kills the daemon that sent it.
     private static let poison = Fault(
-        number: 6, name: "poison", title: "jobs that kill the daemon each time", rule: .onlyWhatWasInFlight, isQuick: true
+        number: 6, name: "poison", title: "jobs that always kill the daemon", rule: .onlyWhatWasInFlight, isQuick: true
     ) { trial in
         let jobs = trial.jobs(6000)
         let poisons = trial.scale == .full ? 10 : 1
@@ -83,15 +83,15 @@ extension Fault {
         var daemon = try trial.start()
         var seen = 0
         while try trial.status().dead < poisons {
-            let isOut = waitUntil(atMost: .milliseconds(500)) {
+            let isSent = waitUntil(atMost: .milliseconds(500)) {
                 let sends = trial.stage.service.ledger.entries.count { tokens.contains($0.token) }
                 defer { seen = max(seen, sends) }
                 return sends > seen
             }
-            if isOut { try trial.strike { daemon = try trial.killAndRestart(daemon) } }
-            if trial.times > 10 * poisons { throw TrialError(description: "killed \(trial.times) times, and still no end") }
+            if isSent { try trial.inject { daemon = try trial.killAndRestart(daemon) } }
+            if trial.times > 10 * poisons { throw TrialError(description: "killed \(trial.times) times without an end") }
         }
         let (dead, reasons) = try trial.stage.deadLetterCounts()
-        if reasons != ["crash_suspect": poisons] || Set(dead) != tokens { trial.fail("buried: \(reasons)") }
+        if reasons != ["crash_suspect": poisons] || Set(dead) != tokens { trial.fail("dead letters: \(reasons)") }
     }
 }

@@ -4,14 +4,14 @@ import Glibc
 import Harness
 internal import RedisQueue
 
-/// Many of them: processes of one key, device tokens of one job, and what is wrong with one session of several.
+/// Faults with many daemons of one key, and with many device tokens in one job.
 extension Fault {
     static let fleetRows = [fleet, manyDevices]
 
-    /// APNs wants no second provider token within 20 minutes, whoever signed the first. Some are killed as they start, perhaps with
-    /// the token just signed, or with the lock that the others wait for.
+    /// APNs accepts no second provider token within 20 minutes. The row kills some daemons at their start: they may have just signed
+    /// the token, or hold the lock that the others wait for.
     private static let fleet = Fault(
-        number: 55, name: "fleet", title: "a fleet of one key, some killed as they start", rule: .onlyWhatWasInFlight,
+        number: 55, name: "fleet", title: "a fleet with one key, some killed at the start", rule: .onlyWhatWasInFlight,
         isQuick: true
     ) { trial in
         let start = Instant.now
@@ -24,28 +24,28 @@ extension Fault {
             kills += 1
             trial.pause(50...500)
             let victim = trial.draw(0...fleet.daemons.count - 1)
-            try trial.strike { fleet.replace(victim, by: try trial.killAndRestart(fleet.daemons[victim], "daemon\(victim)")) }
-            // A job that is in three crashes becomes a dead letter, and rightly so: what this one held goes out before the next kill.
-            try trial.await("its jobs are taken over") {
+            try trial.inject { fleet.replace(victim, by: try trial.killAndRestart(fleet.daemons[victim], "daemon\(victim)")) }
+            // A job in three crashes becomes a dead letter: the jobs of this daemon are sent before the next kill.
+            try trial.await("another daemon takes over its jobs") {
                 let status = try trial.status()
                 return status.recovered == 0 && status.workers.count == fleet.daemons.count
             }
             try trial.awaitSent(try trial.stage.sent() + 100)
         } while kills < trial.times(20) || .now - start < trial.duration ?? .zero
-        if !fleet.isOpen(within: .seconds(60)) { trial.fail("some never had a session") }
+        if !fleet.isOpen(within: .seconds(60)) { trial.fail("some daemons never had a session") }
         trial.afterwards = { status in
             let seen = trial.stage.simulator.totals
             let tokens = seen.providerTokens.values.reduce(0, +)
             let most = 1 + Int((.now - start) / .seconds(1200))
-            if tokens > most { trial.fail("APNs saw \(tokens) provider tokens, \(most) may be") }
+            if tokens > most { trial.fail("APNs saw \(tokens) provider tokens, at most \(most) are allowed") }
             if !seen.answers.isEmpty { trial.fail("APNs refused pushes: \(seen.answers)") }
-            if fleet.unshared > 0 { trial.fail("\(fleet.unshared) could not share the provider token") }
+            if fleet.unshared > 0 { trial.fail("\(fleet.unshared) daemons could not share the provider token") }
             if status.dead > 0 { trial.fail("\(status.dead) dead letters") }
         }
     }
 
-    /// A job is cut into jobs of 250 and these into jobs of one, each step at once in Redis. So a kill costs what any kill costs:
-    /// the pushes in flight, and never a part of a job.
+    /// The daemon splits a job into jobs of 250 tokens and these into jobs of one, each step in one transaction. So a kill repeats only
+    /// the pushes in flight, and never loses a part of a job.
     private static let manyDevices = Fault(
         number: 56, name: "many-devices", title: "jobs for 10,000 devices each, kill -9 ten times", rule: .onlyWhatWasInFlight,
         isQuick: true
@@ -58,9 +58,9 @@ extension Fault {
             try trial.awaitSent(kill * jobs * devices / (kills + 2), atMost: .seconds(120))
             try trial.awaitBusy()
             trial.judgeMemory(of: daemon)
-            try trial.strike { daemon = try trial.killAndRestart(daemon) }
-            // As above: one that is there at each of five kills is rightly a suspect, and no token that APNs called dead.
-            try trial.await("its jobs are taken over") { try trial.status().recovered == 0 }
+            try trial.inject { daemon = try trial.killAndRestart(daemon) }
+            // As above: a job in each of five kills would become a dead letter that APNs did not call dead.
+            try trial.await("another daemon takes over its jobs") { try trial.status().recovered == 0 }
             try trial.awaitSent(try trial.stage.sent() + 100)
         }
         try trial.await("all are settled", atMost: .seconds(300)) { try trial.status().isDrained }
@@ -75,7 +75,7 @@ extension Fault {
 }
 
 extension Trial {
-    /// Starts so many with pauses between them, within a minute, and kills one in four of them right away.
+    /// Starts the daemons within a minute, with pauses, and kills one in four of them at once.
     fileprivate func startFleet(_ size: Int) throws -> Fleet {
         try Fleet(size) { number in
             pause(0...(scale == .full ? 800 : 200))
@@ -89,9 +89,9 @@ extension Trial {
         }
     }
 
-    /// Of one that is to be killed: nobody asks it afterwards.
+    /// Verifies the memory of a daemon before its kill.
     func judgeMemory(of daemon: DaemonProcess) {
         let peak = daemon.peakBytes
-        if peak > memoryCap { fail("gaplessd had \(peak >> 20) MB resident, \(memoryCap >> 20) are allowed") }
+        if peak > memoryCap { fail("gaplessd had \(peak >> 20) MB resident, at most \(memoryCap >> 20) MB are allowed") }
     }
 }

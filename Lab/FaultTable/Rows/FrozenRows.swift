@@ -2,7 +2,7 @@ import Glibc
 import Harness
 internal import RedisQueue
 
-/// Faults of the daemon itself: stopped for a while, alone or with all the others.
+/// Faults of the daemon: SIGSTOP for a while, alone or with all other processes.
 extension Fault {
     static let frozenRows = [frozenLong, frozenShort, suspended]
 
@@ -14,14 +14,14 @@ extension Fault {
         try trial.produce()
         for _ in 1...trial.times(10) {
             let victim = daemons[try trial.awaitBusy(of: daemons)]
-            try trial.strike {
+            try trial.inject {
                 let fenced = try trial.status().counter(.fenced)
                 victim.process.kill(SIGSTOP)
                 trial.allowTwice(try trial.held(by: victim))
-                try trial.await("the other takes its jobs over") { try trial.status().workers.count == 1 }
+                try trial.await("the other daemon takes over its jobs") { try trial.status().workers.count == 1 }
                 trial.pause(0...300)
                 victim.process.kill(SIGCONT)
-                try trial.await("it is back under a new registration") { try trial.status().counter(.fenced) > fenced }
+                try trial.await("the daemon registers again") { try trial.status().counter(.fenced) > fenced }
             }
         }
     }
@@ -34,7 +34,7 @@ extension Fault {
         try trial.produce()
         for _ in 1...trial.times(10) {
             let victim = daemons[try trial.awaitBusy(of: daemons)]
-            try trial.strike {
+            try trial.inject {
                 victim.process.kill(SIGSTOP)
                 trial.pause(200...1800)
                 victim.process.kill(SIGCONT)
@@ -42,11 +42,11 @@ extension Fault {
         }
         trial.afterwards = { status in
             let taken = status.counter(.recovered) + status.counter(.fenced)
-            if taken > 0 { trial.fail("\(taken) jobs or workers were taken over, though nobody was away for a lease") }
+            if taken > 0 { trial.fail("\(taken) jobs or workers were taken over, although no daemon stopped for a lease") }
         }
     }
 
-    /// As a laptop that is closed: all stand still, for longer than a lease, and wake in any order.
+    /// All processes stop for longer than a lease and continue in any order, as on a suspended laptop.
     private static let suspended = Fault(
         number: 45, name: "suspend", title: "SIGSTOP of all processes, longer than the lease", rule: .onlyWhatWasInFlight
     ) { trial in
@@ -56,7 +56,7 @@ extension Fault {
         try trial.produce()
         for _ in 1...trial.times(10) {
             _ = try trial.awaitBusy(of: daemons)
-            try trial.strike {
+            try trial.inject {
                 for daemon in daemons { daemon.process.kill(SIGSTOP) }
                 try trial.allowInFlightTwice()
                 let others = [trial.stage.redis.process, simulator.process]

@@ -3,11 +3,11 @@ import Glibc
 import Harness
 internal import RedisQueue
 
-/// Faults of APNs and of the way to it: what it says no to, and whether it is found at all.
+/// Faults of APNs: refused requests, and names that do not resolve.
 extension Fault {
     static let refusalRows = [storm, providerTokens, rubbishKey, names]
 
-    /// Minutes of 503, with delays of tenths of a second in place of minutes.
+    /// Bursts of errors; the delays are tenths of a second instead of minutes.
     private static let storm = Fault(
         number: 37, name: "storm", title: "bursts of 429, 500 and 503 to everything", rule: .nothingTwice, isQuick: true
     ) { trial in
@@ -16,7 +16,7 @@ extension Fault {
         try trial.produce()
         for turn in 0..<trial.times(10) {
             try trial.awaitBusy()
-            try trial.strike {
+            try trial.inject {
                 trial.stage.simulator.behave { $0.script.failures = [.init(.usual([429, 500, 503][turn % 3]), 1)] }
                 trial.pause(100...600)
                 trial.stage.simulator.behave { $0.script.failures = [] }
@@ -33,7 +33,7 @@ extension Fault {
         }
     }
 
-    /// Each time the app is held until the operator reloads; no job is counted or buried for it.
+    /// The daemon holds the app until the operator reloads; no job is counted or dead-lettered.
     private static let providerTokens = Fault(
         number: 39, name: "provider-token", title: "403 ExpiredProviderToken, InvalidProviderToken", rule: .nothingTwice,
         isQuick: true
@@ -44,23 +44,23 @@ extension Fault {
         for turn in 0..<trial.times(10) {
             try trial.awaitBusy()
             trial.pause(50...200)
-            try trial.strike {
+            try trial.inject {
                 let holds = trial.complaints("APNs does not accept the credential")
                 let reason = turn % 2 == 0 ? "ExpiredProviderToken" : "InvalidProviderToken"
                 trial.stage.simulator.behave { $0.script.failures = [.init(.status(403, reason), 1)] }
-                try trial.await("it is held") { trial.complaints("APNs does not accept the credential") > holds }
+                try trial.await("the app is held") { trial.complaints("APNs does not accept the credential") > holds }
                 trial.stage.simulator.behave { $0.script.failures = [] }
                 daemon.process.kill(SIGHUP)
             }
         }
         trial.afterwards = { status in
             let spent = status.counter(.retried) + status.dead
-            if spent > 0 { trial.fail("\(spent) jobs paid for the credential") }
+            if spent > 0 { trial.fail("\(spent) jobs were spent on the credential") }
         }
     }
 
     private static let rubbishKey = Fault(
-        number: 40, name: "rubbish-key", title: "key file replaced by rubbish, then a good one", rule: .nothingTwice,
+        number: 40, name: "rubbish-key", title: "key file replaced by random bytes, then by a good one", rule: .nothingTwice,
         isQuick: true
     ) { trial in
         try trial.open()
@@ -70,23 +70,23 @@ extension Fault {
         try trial.produce()
         for turn in 0..<trial.times(10) {
             try trial.awaitBusy()
-            try trial.strike {
+            try trial.inject {
                 let (refused, reloaded) = (trial.complaints("Reload refused"), trial.reloads(of: daemon))
                 let rubbish = ["", String(good.prefix(good.utf8.count / 2)), String(good.reversed()), "\u{0}\u{1}\u{2}"]
                 try File.write(rubbish[turn % rubbish.count], to: path)
                 daemon.process.kill(SIGHUP)
-                try trial.await("it is refused") { trial.complaints("Reload refused") > refused }
+                try trial.await("the reload is refused") { trial.complaints("Reload refused") > refused }
                 try trial.awaitSent(try trial.stage.sent() + 200)
                 try File.write(good, to: path)
                 daemon.process.kill(SIGHUP)
-                try trial.await("it is taken") { trial.reloads(of: daemon) > reloaded }
+                try trial.await("the reload succeeds") { trial.reloads(of: daemon) > reloaded }
             }
         }
     }
 
-    /// The machine's names, in a mount namespace of its own: a dead address first, only a dead one, and none.
+    /// The host names in a separate mount namespace: a dead address first, only a dead address, and no address.
     private static let names = Fault(
-        number: 41, name: "names", title: "DNS fails, or names a dead address", rule: .onlyWhatWasInFlight, isQuick: true
+        number: 41, name: "names", title: "DNS fails or returns a dead address", rule: .onlyWhatWasInFlight, isQuick: true
     ) { trial in
         try trial.open(proxies: true)
         let hosts = trial.stage.folder.file("hosts")
@@ -96,7 +96,7 @@ extension Fault {
         try trial.produce()
         for turn in 0..<trial.times(10) {
             try trial.awaitBusy()
-            try trial.strike {
+            try trial.inject {
                 try File.write([dead, "", dead + good][turn % 3], to: hosts)
                 trial.stage.serviceProxy?.cutAll()
                 try trial.allowInFlightTwice()

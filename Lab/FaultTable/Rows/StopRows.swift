@@ -4,12 +4,13 @@ import Glibc
 import Harness
 internal import RedisQueue
 
-/// Faults of the daemon itself: told to stop at a bad moment.
+/// Stops of the daemon at a bad moment.
 extension Fault {
     static let stopRows = [terminated, terminatedInSilence, terminatedThenKilled]
 
     private static let terminated = Fault(
-        number: 7, name: "drain", title: "SIGTERM, 1,000 on the wire, more claimed", rule: .nothingTwice, isQuick: true
+        number: 7, name: "drain", title: "SIGTERM with 1,000 requests in flight and more claimed", rule: .nothingTwice,
+        isQuick: true
     ) { trial in
         try trial.open(simulator: ["--latency", "200ms"])
         trial.expectNoDoubt()
@@ -18,7 +19,7 @@ extension Fault {
             try trial.queue(trial.scale == .full ? 6000 : 2500)
             try trial.await("1,000 are in flight") { try trial.status().inFlight > 1000 }
             trial.pause(10...200)
-            try trial.strike {
+            try trial.inject {
                 try trial.terminate(daemon)
                 try judgeOrder(trial)
                 daemon = try trial.start()
@@ -26,11 +27,11 @@ extension Fault {
         }
     }
 
-    /// What was claimed and not sent stands at the head again, in the order in which it was queued.
+    /// Verifies that unsent jobs are back at the head of the list, in their original order.
     private static func judgeOrder(_ trial: Trial) throws {
         let jobs = try trial.stage.command(["LRANGE", Stage.list, "0", "4999"]).items?.compactMap(\.text) ?? []
         let numbers = jobs.compactMap { $0.firstMatch(of: #/"identifier":(\d+)/#).flatMap { Int($0.1) } }
-        if numbers != numbers.sorted() { trial.fail("what was given back is out of order") }
+        if numbers != numbers.sorted() { trial.fail("the released jobs are out of order") }
     }
 
     private static let terminatedInSilence = Fault(
@@ -46,7 +47,7 @@ extension Fault {
                 try trial.terminate(daemon)
                 let took = .now - start
                 if took > .seconds(8) { trial.fail("it took \(took) to stop, with a drain_timeout of 1 s") }
-                // What waits in the sockets is accepted when the simulator wakes.
+                // The simulator accepts the requests in its sockets when it continues.
                 trial.allowTwice(try trial.status().counter(.released) - released)
                 daemon = try trial.start()
             }
@@ -54,7 +55,7 @@ extension Fault {
     }
 
     private static let terminatedThenKilled = Fault(
-        number: 9, name: "drain-kill", title: "SIGTERM, and SIGKILL within 1 s", rule: .onlyWhatWasInFlight
+        number: 9, name: "drain-kill", title: "SIGTERM, then SIGKILL within 1 s", rule: .onlyWhatWasInFlight
     ) { trial in
         try trial.open(hosting: Trial.accepting(after: 5...15))
         var daemon = try trial.start()
@@ -63,20 +64,20 @@ extension Fault {
             try silence(trial) {
                 daemon.process.kill(SIGTERM)
                 trial.pause(0...1000)
-                // It may have had no session yet, and so nothing to wait for.
+                // The daemon may have had no session yet.
                 if let exit = daemon.process.poll(), exit.status != 0 { trial.fail("gaplessd exited with \(exit)") }
                 daemon = try trial.killAndRestart(daemon)
             }
         }
     }
 
-    /// Strikes while APNs neither reads nor answers, and at least 100 jobs wait for it.
+    /// Injects the fault while APNs neither reads nor responds, and at least 100 jobs wait.
     private static func silence(_ trial: Trial, _ body: () throws -> Void) throws {
         try trial.awaitBusy()
         trial.pause(10...200)
         trial.stage.simulator.behave { $0.isFrozen = true }
-        try trial.await("100 jobs hang") { try trial.status().inFlight > 100 }
-        try trial.strike {
+        try trial.await("100 jobs wait for a response") { try trial.status().inFlight > 100 }
+        try trial.inject {
             try body()
             trial.stage.simulator.behave { $0.isFrozen = false }
         }

@@ -1,7 +1,7 @@
 import Harness
 import RedisQueue
 
-/// What the benchmarks send.
+/// The jobs of the benchmarks.
 enum BenchJob {
     static let fixedToken = deviceToken(1)
 

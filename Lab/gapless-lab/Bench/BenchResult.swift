@@ -1,6 +1,6 @@
 import Harness
 
-/// All runs of one row.
+/// The results of all runs of one row.
 struct BenchResult {
     let row: BenchRow
     private(set) var cpu = Figures()
@@ -17,9 +17,9 @@ struct BenchResult {
         peak = max(peak, run.peak)
     }
 
-    /// CPU of one push beside that of the yardstick, run by run: both ran one after the other, whatever else the machine did.
-    func ratio(to yardstick: BenchResult) -> Figures {
-        Figures(values: zip(cpu.values, yardstick.cpu.values).map { $0 / $1 })
+    /// The ratio of the CPU per push to that of the reference, run by run: both ran one after the other.
+    func ratio(to reference: BenchResult) -> Figures {
+        Figures(values: zip(cpu.values, reference.cpu.values).map { $0 / $1 })
     }
 
     static let header =
@@ -32,9 +32,12 @@ struct BenchResult {
             + megabytes(peak)
     }
 
-    func json(_ ratio: Figures?) -> String {
-        "    {\"row\": \"\(row.name)\", \"title\": \"\(row.title)\", \"runs\": \(cpu.values.count), \"cpu_us_per_push\": \(cpu.json), "
-            + "\"pushes_per_second\": \(rate.json), \"redis_us_per_push\": \(redis.json), "
-            + (ratio.map { "\"ratio_to_h2load\": \($0.json), " } ?? "") + "\"peak_bytes\": \(peak)}"
+    func json(_ ratio: Figures?) -> JSON {
+        var members: [(String, JSON)] = [
+            ("row", .text(row.name)), ("title", .text(row.title)), ("runs", .integer(cpu.values.count)),
+            ("cpu_us_per_push", cpu.json), ("pushes_per_second", rate.json), ("redis_us_per_push", redis.json),
+        ]
+        if let ratio { members.append(("ratio_to_h2load", ratio.json)) }
+        return .object(members + [("peak_bytes", .integer(peak))])
     }
 }

@@ -1,13 +1,13 @@
 import Harness
 
-/// One line of the bench's table: what runs, and what was measured of it.
+/// One row of the benchmark table.
 struct BenchRow {
     enum Load: Equatable {
-        /// nghttp2's load generator against the simulator: bare requests, no queue. The yardstick.
+        /// nghttp2's load generator against the simulator: bare requests without a queue. The reference.
         case h2load(bodyBytes: Int)
-        /// The same against nghttp2's own server.
+        /// The same against nghttp2's server.
         case h2loadToNghttpd
-        /// Our session pool alone against the simulator, without Redis and without JSON.
+        /// The session pool alone against the simulator, without Redis and JSON.
         case pool
         case poolToNghttpd
         /// The daemon.
@@ -17,16 +17,16 @@ struct BenchRow {
     let name: String
     let title: String
     let load: Load
-    /// The row whose CPU per request this one is compared with.
-    let yardstick: String?
+    /// The row for comparison of the CPU per request.
+    let reference: String?
 
-    private init(_ name: String, _ title: String, _ load: Load, against yardstick: String? = "h2load") {
-        (self.name, self.title, self.load, self.yardstick) = (name, title, load, yardstick)
+    private init(_ name: String, _ title: String, _ load: Load, against reference: String? = "h2load") {
+        (self.name, self.title, self.load, self.reference) = (name, title, load, reference)
     }
 
     static let all = [
         BenchRow("h2load", "h2load, bare requests", .h2load(bodyBytes: 200), against: nil),
-        BenchRow("pool", "our HTTP/2 alone", .pool),
+        BenchRow("pool", "session pool alone", .pool),
         BenchRow("whole", "gaplessd, at least once", .daemon()),
         BenchRow("at-most-once", "gaplessd, at most once", .daemon(settings: ["redis_delivery": "\"at_most_once\""])),
         BenchRow("log", "gaplessd, log_successes", .daemon(settings: ["log_successes": "true"])),
@@ -34,12 +34,12 @@ struct BenchRow {
         BenchRow("4k", "gaplessd, 4 KiB payloads", .daemon(bodyBytes: 4000), against: "h2load-4k"),
         BenchRow("1-session", "gaplessd, 1 session", .daemon(settings: ["pool_size": "1"])),
         BenchRow("10-sessions", "gaplessd, 10 sessions", .daemon(settings: ["pool_size": "10"])),
-        BenchRow("20ms", "gaplessd, answers after 20 ms", .daemon(simulator: ["--latency", "20ms"])),
-        BenchRow("100ms", "gaplessd, answers after 100 ms", .daemon(simulator: ["--latency", "100ms"])),
+        BenchRow("20ms", "gaplessd, responses after 20 ms", .daemon(simulator: ["--latency", "20ms"])),
+        BenchRow("100ms", "gaplessd, responses after 100 ms", .daemon(simulator: ["--latency", "100ms"])),
         BenchRow(
             "errors", "gaplessd, 5 % errors",
             .daemon(settings: ["retry_delays": "[0.1]"], simulator: ["--fail", "503:3%", "--dead", "2%"])),
         BenchRow("h2load-nghttpd", "h2load to nghttpd", .h2loadToNghttpd, against: nil),
-        BenchRow("pool-nghttpd", "our HTTP/2 to nghttpd", .poolToNghttpd, against: "h2load-nghttpd"),
+        BenchRow("pool-nghttpd", "session pool to nghttpd", .poolToNghttpd, against: "h2load-nghttpd"),
     ]
 }

@@ -8,7 +8,7 @@ struct BenchRun {
     enum Layout {
         /// The load on processor 0, Redis and the server on processor 1.
         case serverBesideRedis
-        /// Redis on processor 1, daemon and server on processor 0.
+        /// Redis on processor 1, the daemon and the server on processor 0.
         case redisAlone
     }
 
@@ -68,7 +68,7 @@ struct BenchRun {
         return run
     }
 
-    /// A program that does it all and ends.
+    /// Measures a program until its exit.
     private func measure(_ process: ChildProcess) -> Measurement {
         let start = Instant.now
         var peak = 0
@@ -94,14 +94,14 @@ struct BenchRun {
         let redis = processorTime(stage.redis.process.pid) - redisBefore
         let peak = daemon.peakBytes
         guard isDone, let exit = daemon.stop(), exit.status == 0 else {
-            throw LabError(description: "gaplessd did not send all:\n" + stage.standardErrors.suffix(3000))
+            throw LabError(description: "gaplessd did not send all jobs:\n" + stage.standardErrors.suffix(3000))
         }
         return Measurement(cpu: exit.processorTime, seconds: seconds, redis: redis, peak: peak)
     }
 }
 
 extension Stage {
-    /// A provider token that the simulator takes, for senders that make none themselves.
+    /// Returns a provider token that the simulator accepts, for senders that cannot make one.
     func providerToken() throws -> String {
         let output = folder.file("token")
         let process = try ChildProcess(
@@ -111,9 +111,9 @@ extension Stage {
         return File.read(output).split(separator: "\n").first.map(String.init) ?? ""
     }
 
-    /// How many jobs have left for good.
+    /// The number of jobs with a final outcome.
     func settled() throws -> Int {
-        let counts = try command(["HMGET", keys.stats, "sent", "dead"]).items ?? []
+        let counts = try command("HMGET", keys.stats, "sent", "dead").items ?? []
         return counts.compactMap { $0.text.flatMap { Int($0) } }.reduce(0, +)
     }
 }

@@ -1,4 +1,4 @@
-/// Values of the same thing, measured several times.
+/// The values of a quantity that was measured several times.
 struct Figures {
     var values: [Double] = []
 
@@ -6,22 +6,26 @@ struct Figures {
     var least: Double { values.min() ?? 0 }
     var most: Double { values.max() ?? 0 }
 
-    /// The value that so many percent of all do not exceed.
+    /// The value that this percentage of the values does not exceed.
     func percentile(_ percent: Double) -> Double {
         let sorted = values.sorted()
         if sorted.isEmpty { return 0 }
         return sorted[min(sorted.count - 1, Int(Double(sorted.count) * percent / 100))]
     }
 
-    /// Median, and the least and the most in brackets.
+    /// The median, with the minimum and the maximum in parentheses.
     func text(_ digits: Int) -> String {
         "\(decimal(median, digits)) (\(decimal(least, digits)) - \(decimal(most, digits)))"
     }
 
-    var json: String { "{\"median\": \(decimal(median, 3)), \"min\": \(decimal(least, 3)), \"max\": \(decimal(most, 3))}" }
+    var json: JSON {
+        .object([
+            ("median", .number(median, digits: 3)), ("min", .number(least, digits: 3)), ("max", .number(most, digits: 3)),
+        ])
+    }
 }
 
-/// With so many digits behind the point.
+/// Formats a number with this many digits after the point.
 func decimal(_ value: Double, _ digits: Int) -> String {
     var scale = 1.0
     for _ in 0..<digits { scale *= 10 }

@@ -4,30 +4,31 @@ import Glibc
 import Harness
 import RedisQueue
 
-/// How long a job takes: on an idle daemon, and under a steady load; and what an idle daemon costs.
+/// Measures the latency of a job on an idle daemon and under steady load, and the cost of an idle daemon.
 ///
-/// Nothing is pinned here: producer, Redis, daemon and simulator share the processors as the kernel likes.
+/// No process is pinned: the kernel distributes the producer, Redis, the daemon and the simulator.
 struct LatencyBench {
     var idleJobs = 500
     var idleWatch = Duration.seconds(5)
     var loadSeconds = 3.0
 
-    /// Prints lines; returns the parts of the JSON.
-    func measure() throws -> [String] {
+    /// Prints lines, and returns their figures.
+    func measure() throws -> [(String, JSON)] {
         let stage = try LatencyStage()
         say("from start to the first push at the server: \(milliseconds(stage.startToFirstPush)) ms")
         let quiet = try measureQuiet(stage)
         let idle = try measureIdle(stage)
         let load = try measureLoad()
-        return ["  \"start_to_first_push_ms\": \(milliseconds(stage.startToFirstPush))", quiet, idle, load]
+        let start = ("start_to_first_push_ms", JSON.number(stage.startToFirstPush / .milliseconds(1), digits: 1))
+        return [start, ("idle", quiet)] + idle + load
     }
 
-    /// A daemon that has nothing to do.
-    private func measureQuiet(_ stage: LatencyStage) throws -> String {
-        // The first beats and the lease scan after the start are over by then.
-        _ = waitUntil(atMost: .seconds(1)) { false }
+    /// Measures a daemon without jobs.
+    private func measureQuiet(_ stage: LatencyStage) throws -> JSON {
+        // The first heartbeats and the lease scan are over by then.
+        wait(.seconds(1))
         let (commands, cpu, start) = (try stage.commands(), stage.daemon.preciseProcessorTime, Instant.now)
-        _ = waitUntil(atMost: idleWatch) { false }
+        wait(idleWatch)
         let seconds = (.now - start) / .seconds(1)
         let perSecond = Double(try stage.commands() - commands - 1) / seconds
         let percent = (stage.daemon.preciseProcessorTime - cpu) / .seconds(1) / seconds * 100
@@ -35,44 +36,49 @@ struct LatencyBench {
         say(
             "idle: \(decimal(perSecond, 1)) Redis commands/s, \(decimal(percent, 2)) % of one processor, "
                 + "\(megabytes(resident)) MB resident")
-        return "  \"idle\": {\"redis_commands_per_second\": \(decimal(perSecond, 2)), \"cpu_percent\": \(decimal(percent, 3)), "
-            + "\"resident_bytes\": \(resident)}"
+        return .object([
+            ("redis_commands_per_second", .number(perSecond, digits: 2)), ("cpu_percent", .number(percent, digits: 3)),
+            ("resident_bytes", .integer(resident)),
+        ])
     }
 
-    /// One job at a time, each onto an empty queue, by turns with one for a client that does nothing but BLPOP: what two sleeping
-    /// processes cost on this machine, of the four that a push has to wake.
-    private func measureIdle(_ stage: LatencyStage) throws -> String {
+    /// Measures one job at a time on an empty list, in turns with a client that only calls BLPOP. The client shows the cost of waking two
+    /// processes; a push wakes four.
+    private func measureIdle(_ stage: LatencyStage) throws -> [(String, JSON)] {
         let popper = try ListPopper(stage.stage.redis)
         defer { popper.stop() }
-        var (times, yardstick) = (Figures(), Figures())
+        var (times, reference) = (Figures(), Figures())
         for number in 1...idleJobs {
-            // Off any beat of the daemon's own.
-            let pause = { _ = waitUntil(atMost: .microseconds(Int.random(in: 3000...13_000))) { false } }
+            // Independent of the heartbeats of the daemon.
+            let pause = { wait(.microseconds(Int.random(in: 3000...13_000))) }
             pause()
             let start = Instant.now
             try stage.stage.push([BenchJob.text(number)])
             times.values.append((try stage.arrival(of: deviceToken(number)) - start) / .microseconds(1))
             pause()
-            yardstick.values.append(
+            reference.values.append(
                 try popper.time { try stage.stage.push([BenchJob.text(number)], to: ListPopper.list) } / .microseconds(1))
         }
-        say("idle, RPUSH to BLPOP's answer at a bare client: \(line(yardstick)) us")
+        say("idle, RPUSH to the reply of BLPOP at a bare client: \(line(reference)) us")
         say("idle, RPUSH to request at the server: \(line(times)) us (\(idleJobs) jobs)")
-        return "  \"idle_blpop_us\": \(json(yardstick)),\n  \"idle_latency_us\": \(json(times))"
+        return [("idle_blpop_us", json(reference)), ("idle_latency_us", json(times))]
     }
 
-    /// Jobs at shares of the top rate. Each is timed from the moment it was due, so that a stall counts for all that wait in it.
-    private func measureLoad() throws -> String {
+    /// Measures jobs at shares of the top rate. The latency starts at the due time, so that a stall counts for all waiting jobs.
+    private func measureLoad() throws -> [(String, JSON)] {
         let top = try topRate()
         say("top rate with producer and server on the same processors: \(decimal(top, 0)) pushes/s")
-        var parts: [String] = []
+        var parts: [JSON] = []
         for share in [0.1, 0.5, 0.9] {
             let times = try measure(rate: top * share)
             let name = "\(Int(share * 100)) % of it"
             say("\(padRight(name, 10)) due to request at the server: \(line(times)) us (\(times.values.count) jobs)")
-            parts.append("    {\"share\": \(share), \"rate\": \(decimal(top * share, 0)), \"latency_us\": \(json(times))}")
+            parts.append(
+                .object([
+                    ("share", .number(share, digits: 1)), ("rate", .number(top * share, digits: 0)), ("latency_us", json(times)),
+                ]))
         }
-        return "  \"top_rate\": \(decimal(top, 0)),\n  \"load_latency\": [\n" + parts.joined(separator: ",\n") + "\n  ]"
+        return [("top_rate", .number(top, digits: 0)), ("load_latency", .array(parts))]
     }
 
     private func topRate() throws -> Double {
@@ -94,13 +100,13 @@ struct LatencyBench {
         let start = Instant.now
         for number in 0..<ticks {
             let due = start + tick * number
-            _ = waitUntil(atMost: due - .now, every: .microseconds(100)) { false }
+            wait(due - .now, every: .microseconds(100))
             let first = 1 + number * perTick
             try stage.stage.push((first..<first + perTick).map { BenchJob.text($0) })
         }
         _ = try stage.arrival(of: deviceToken(ticks * perTick))
         guard waitUntil(atMost: .seconds(30), { stage.stage.simulator.totals.accepted > ticks * perTick }) else {
-            throw LabError(description: "not all arrived")
+            throw LabError(description: "not all pushes arrived")
         }
         var numbers: [String: Int] = [:]
         for number in 1...ticks * perTick { numbers[deviceToken(number)] = number }
@@ -117,9 +123,9 @@ struct LatencyBench {
             separator: ", ")
     }
 
-    private func json(_ times: Figures) -> String {
-        "{\"p50\": \(decimal(times.percentile(50), 0)), \"p99\": \(decimal(times.percentile(99), 0)), "
-            + "\"p999\": \(decimal(times.percentile(99.9), 0))}"
+    private func json(_ times: Figures) -> JSON {
+        .object(
+            [("p50", 50), ("p99", 99), ("p999", 99.9)].map { ($0.0, .number(times.percentile($0.1), digits: 0)) })
     }
 
     private func milliseconds(_ time: Duration) -> String { decimal(time / .milliseconds(1), 1) }
@@ -129,7 +135,7 @@ extension DaemonProcess {
     var preciseProcessorTime: Duration { gapless_lab.preciseProcessorTime(of: process.pid) }
 }
 
-/// User and system time so far, finer than the kernel's ticks: the sum over its threads of /proc/PID/task/TID/schedstat.
+/// Returns user and system time with a finer resolution than ticks: the sum over all threads of /proc/PID/task/TID/schedstat.
 func preciseProcessorTime(of pid: CInt) -> Duration {
     var total = 0
     for thread in folderEntries("/proc/\(pid)/task") {

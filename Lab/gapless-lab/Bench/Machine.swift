@@ -1,7 +1,7 @@
 import Glibc
 import Harness
 
-/// What the figures ran on.
+/// The machine of the figures.
 enum Machine {
     static var description: String {
         let model = File.read("/proc/cpuinfo").split(separator: "\n").first { $0.hasPrefix("model name") }

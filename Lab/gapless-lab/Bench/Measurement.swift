@@ -1,10 +1,10 @@
-/// What one run of a row cost.
+/// The cost of one run.
 struct Measurement {
-    /// Processor time of what is measured, user and system: the daemon, the pool or h2load.
+    /// User and system time of the daemon, the pool or h2load.
     var cpu: Duration
     var seconds: Double
     /// Processor time of Redis.
     var redis = Duration.zero
-    /// The most resident memory, in bytes.
+    /// The peak resident memory, in bytes.
     var peak: Int
 }

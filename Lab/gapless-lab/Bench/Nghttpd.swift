@@ -2,7 +2,7 @@ import Glibc
 import Harness
 import RedisQueue
 
-/// nghttp2's own server, with the simulator's certificate; it answers every POST with 200 and an empty file.
+/// nghttp2's server with the certificate of the simulator. It responds to every POST with 200 and an empty file.
 struct Nghttpd {
     let port: Int
     private let process: ChildProcess
@@ -12,7 +12,6 @@ struct Nghttpd {
         for path in [root, root + "/3", root + "/3/device"] { mkdir(path, 0o700) }
         try File.write("", to: root + "/3/device/\(BenchJob.fixedToken)")
         let credentials = stage.folder.file("credentials")
-        // nghttpd cannot choose a free port itself.
         let port = FreePort.pick()
         let process = try ChildProcess(
             "nghttpd",

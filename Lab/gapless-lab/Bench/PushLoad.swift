@@ -5,14 +5,14 @@ import Harness
 import PushPool
 import Threads
 
-/// Our HTTP/2 alone, as h2load runs nghttp2's: one notification again and again over a pool, no Redis and no JSON.
+/// Measures the session pool alone, as h2load does for nghttp2: one notification repeatedly, without Redis and JSON.
 struct PushLoad: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "push-load", abstract: "Pushes one notification so many times and ends: a part of bench.",
+        commandName: "push-load", abstract: "Pushes one notification repeatedly: a part of bench.",
         shouldDisplay: false)
 
     @Option var port: Int
-    @Option(help: "The simulator's directory of credentials.") var credentials: String
+    @Option(help: "The credentials directory of the simulator.") var credentials: String
     @Option var count = 200_000
     @Option var sessions = 2
     @Option var streams = 500
@@ -31,7 +31,7 @@ struct PushLoad: ParsableCommand {
         try drive(pool, deliveries)
     }
 
-    /// Keeps twice as many on their way as there are streams.
+    /// Keeps twice as many notifications in flight as there are streams.
     private func drive(_ pool: SessionPool, _ deliveries: Mailbox<Delivery>) throws {
         let token = BenchJob.fixedToken
         let bytes = Array((token + BenchJob.payload(200)).utf8)
@@ -53,7 +53,7 @@ struct PushLoad: ParsableCommand {
             poller.add(deliveries.wakeDescriptor, for: .read)
             poller.wait(until: .now + .seconds(20))
             deliveries.drain(into: &outcomes)
-            guard !outcomes.isEmpty else { throw LabError(description: "nothing came back for 20 s") }
+            guard !outcomes.isEmpty else { throw LabError(description: "no outcome for 20 s") }
             for delivery in outcomes {
                 guard case .delivered = delivery.outcome else { throw LabError(description: "\(delivery.outcome)") }
             }

@@ -2,14 +2,14 @@ import Clocks
 import Harness
 import JSONBytes
 
-/// How fast jobs are checked against the whole grammar of JSON, on one processor.
+/// Measures the validation of jobs against the complete JSON grammar, on one processor.
 struct ScannerBench {
     var rounds = 200
     var runs = 5
 
-    /// Prints a line; returns its part of the JSON.
-    func measure() throws -> String {
-        // One in ten has escapes and letters beyond ASCII, as jobs have.
+    /// Prints a line, and returns its figures.
+    func measure() throws -> JSON {
+        // One job in ten has escapes and non-ASCII characters.
         let jobs = (0..<5000).map { number in
             let text = number % 10 == 0 ? #"Gr\u00fc\u00dfe, \"世界\" 😀 "# : "Hello, "
             return Array(BenchJob.text(number).replacing("\"title\":\"Bench\"", with: "\"title\":\"\(text)\(number)\"").utf8)
@@ -29,8 +29,8 @@ struct ScannerBench {
         }
         let mean = Double(bytes) / Double(rounds * jobs.count)
         say(
-            "scanner, whole grammar, jobs of \(decimal(mean, 0)) bytes: \(speeds.text(2)) GB/s, "
-                + "\(decimal(mean / speeds.median, 0)) ns a job")
-        return "  \"scanner\": {\"bytes_per_job\": \(decimal(mean, 0)), \"gigabytes_per_second\": \(speeds.json)}"
+            "scanner, complete grammar, jobs of \(decimal(mean, 0)) bytes: \(speeds.text(2)) GB/s, "
+                + "\(decimal(mean / speeds.median, 0)) ns per job")
+        return .object([("bytes_per_job", .number(mean, digits: 0)), ("gigabytes_per_second", speeds.json)])
     }
 }

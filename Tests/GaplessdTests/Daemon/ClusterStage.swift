@@ -1,7 +1,7 @@
 import Harness
 import RedisQueue
 
-/// Nodes of a small Redis Cluster.
+/// The nodes of a small Redis Cluster.
 final class ClusterStage {
     struct Node {
         let port: Int
@@ -9,15 +9,12 @@ final class ClusterStage {
         let id: String
     }
 
-    struct Failure: Error, CustomStringConvertible {
-        var description: String
-    }
-
     private(set) var nodes: [Node] = []
 
     /// - Parameters:
-    ///   - masters: they share the slots evenly; a replica of the first one comes behind them if wanted.
-    ///   - secure: lets all of them speak TLS, to each other too.
+    ///   - masters: the number of masters, which share the slots evenly.
+    ///   - hasReplica: adds a replica of the first master.
+    ///   - secure: makes all nodes use TLS.
     init(masters: Int, hasReplica: Bool = false, secure: SecureRedis? = nil) throws {
         for _ in 0..<masters + (hasReplica ? 1 : 0) { nodes.append(try ClusterStage.node(secure)) }
         for index in 0..<masters {
@@ -35,7 +32,7 @@ final class ClusterStage {
                 return info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:\(nodes.count)")
             }
         }
-        guard isUp else { throw Failure(description: "the cluster did not come up") }
+        guard isUp else { throw HarnessError("the cluster did not start") }
     }
 
     private static func node(_ secure: SecureRedis?) throws -> Node {
@@ -50,23 +47,23 @@ final class ClusterStage {
         return Node(port: port, server: server, id: try client.command(["CLUSTER", "MYID"]).text ?? "")
     }
 
-    /// One command to one node over a connection of its own; a key elsewhere is gone after.
+    /// Sends one command to a node over a new connection, and follows redirections.
     @discardableResult
     func ask(_ node: Int, _ words: String...) throws -> RedisReply {
         var client = try RedisClient(settings: QueueSettings(list: "none", server: .unix(path: nodes[node].server.socketPath)))
         return try client.command(words)
     }
 
-    /// A list name whose slot lies between two.
+    /// Returns a list name with a slot in this range.
     func list(_ prefix: String, in slots: ClosedRange<Int64>) throws -> String {
         for number in 0..<1000 {
             let name = "\(prefix)\(number)"
             if let slot = try ask(0, "CLUSTER", "KEYSLOT", name).integer, slots.contains(slot) { return name }
         }
-        throw Failure(description: "no name in these slots")
+        throw HarnessError("no name in these slots")
     }
 
-    /// Takes the slot of a list with all its keys from one node to another, as `redis-cli --cluster reshard` does.
+    /// Moves the slot of a list with all its keys to another node, as `redis-cli --cluster reshard` does.
     func moveSlot(of list: String, from source: Int, to target: Int) throws {
         let slot = String(try ask(source, "CLUSTER", "KEYSLOT", list).integer ?? 0)
         try ask(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", nodes[source].id)

@@ -2,12 +2,12 @@ import APNSSimulator
 import Harness
 import RedisQueue
 
-/// Certificates and a port for a Redis that speaks TLS.
+/// Certificates and a port for a Redis with TLS.
 struct SecureRedis {
     let folder: TemporaryFolder
     let port = FreePort.pick()
 
-    /// - Parameter serverNames: of the server's certificate; `nil` has the usual ones of this machine.
+    /// - Parameter serverNames: of the server certificate; `nil` uses the names of this machine.
     init(serverNames: [String]? = nil) throws {
         folder = TemporaryFolder()
         var request = Credentials.Request()
@@ -15,7 +15,7 @@ struct SecureRedis {
         try Credentials.make(request).write(to: folder.path)
     }
 
-    /// For redis-server. It asks for a client's certificate.
+    /// Options of redis-server, which requires a client certificate.
     var options: [String] { ["--tls-port", String(port)] + files }
 
     private var files: [String] {
@@ -26,10 +26,10 @@ struct SecureRedis {
         ]
     }
 
-    /// For a node of a cluster or a Sentinel, which speaks TLS to its peers too, at a port of its own.
+    /// Options of a cluster node or Sentinel with its own port, which also uses TLS with its peers.
     func options(port: Int, for peers: String) -> [String] { ["--tls-port", String(port), "--\(peers)", "yes"] + files }
 
-    /// For the settings, as raw JSON by key.
+    /// Settings, as raw JSON by key.
     var settings: [String: String?] {
         [
             "redis_socket_path": nil, "redis_host": "\"localhost\"", "redis_port": String(port), "redis_tls": "true",

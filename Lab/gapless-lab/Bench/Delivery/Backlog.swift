@@ -1,12 +1,12 @@
 import Clocks
 import Harness
 
-/// Resident memory of the daemon while a million jobs wait: the queue is Redis, not the daemon.
+/// Measures the resident memory of the daemon while a million jobs wait: the queue is in Redis, not in the daemon.
 struct Backlog {
     var jobs = 1_000_000
 
-    /// Prints a line; returns its part of the JSON.
-    func measure() throws -> String {
+    /// Prints a line, and returns its figures.
+    func measure() throws -> JSON {
         let stage = try Stage(simulator: ["--token-streams", "1000"], ledger: false, pinned: 1)
         try stage.push((0..<jobs).lazy.map { BenchJob.text($0) })
         let start = Instant.now
@@ -25,7 +25,9 @@ struct Backlog {
         say(
             "backlog of \(jobs): resident \(megabytes(low)) - \(megabytes(high)) MB while it drains, peak \(megabytes(peak)) MB, "
                 + "\(decimal(rate, 0)) pushes/s")
-        return "  \"backlog\": {\"jobs\": \(jobs), \"resident_bytes_min\": \(low), \"resident_bytes_max\": \(high), "
-            + "\"peak_bytes\": \(peak), \"pushes_per_second\": \(decimal(rate, 0))}"
+        return .object([
+            ("jobs", .integer(jobs)), ("resident_bytes_min", .integer(low)), ("resident_bytes_max", .integer(high)),
+            ("peak_bytes", .integer(peak)), ("pushes_per_second", .number(rate, digits: 0)),
+        ])
     }
 }

@@ -1,8 +1,8 @@
 import Harness
 import RedisQueue
 
-/// The yardstick of what Redis pays: a client that does nothing but move 250 jobs at a time into a hash, read them, and remove them
-/// from it. No fence, no lists of the recovered, no bound of bytes, no books.
+/// The reference for the processor time of Redis: a client that only moves 250 jobs at a time to a hash, reads them, and removes them.
+/// It has no fencing, no recovered lists, no limit of bytes and no counters.
 struct BareClaims {
     var jobs: Int
 
@@ -21,7 +21,7 @@ struct BareClaims {
         return jobs
         """
 
-    /// Processor time of Redis for all jobs.
+    /// Returns the processor time of Redis for all jobs.
     func measure() throws -> Duration {
         let redis = try RedisServer()
         redis.process.pin(to: 1)

@@ -1,10 +1,10 @@
 import Glibc
 import Harness
 
-/// What "at least once" costs beside "at most once", where Redis has a processor of its own, as it has on another machine. Daemon and
-/// server share the other one.
+/// Compares "at least once" with "at most once" while Redis has one processor alone, as on another machine. The daemon and the server
+/// share the other one.
 ///
-/// In each round the bare claim runs as well: what Redis pays for the least that at-least-once can mean.
+/// Each round also measures the bare claim: the minimum that at-least-once delivery costs Redis.
 struct DeliveryBench {
     var jobs = 200_000
     var rounds = 5
@@ -18,20 +18,21 @@ struct DeliveryBench {
         var simulator: [String] = []
     }
 
-    /// Prints a table; returns its part of the JSON.
-    func measure() throws -> String {
+    /// Prints a table, and returns its figures.
+    func measure() throws -> JSON {
         guard sysconf(CInt(_SC_NPROCESSORS_ONLN)) > 1 else {
-            say("at least once beside at most once: needs two processors")
-            return "  \"delivery\": []"
+            say("at least once and at most once: needs two processors")
+            return .array([])
         }
         let shapes = [
-            Shape(title: "answers at once", jobs: jobs, rounds: rounds),
+            Shape(title: "immediate responses", jobs: jobs, rounds: rounds),
             Shape(
-                title: "answers out of order, after 0 to 4 ms", jobs: jobs, rounds: rounds, simulator: ["--latency", "0ms..4ms"]),
+                title: "responses out of order, after 0 to 4 ms", jobs: jobs, rounds: rounds,
+                simulator: ["--latency", "0ms..4ms"]),
             Shape(title: "backlog of \(backlog)", jobs: backlog, rounds: backlogRounds),
         ]
         say(
-            "\nAt least once beside at most once: Redis has one processor to itself, daemon and server share the other. Medians (min - max)."
+            "\nAt least once and at most once: Redis has one processor, the daemon and the server share the other. Medians (min - max)."
         )
         say(DeliveryResult.header)
         let results = try shapes.map { shape in
@@ -39,7 +40,7 @@ struct DeliveryBench {
             say(result.line)
             return result
         }
-        return "  \"delivery\": [\n" + results.map(\.json).joined(separator: ",\n") + "\n  ]"
+        return .array(results.map(\.json))
     }
 
     private func measure(_ shape: Shape) throws -> DeliveryResult {

@@ -1,13 +1,13 @@
 import Harness
 
-/// One line of the table.
+/// One row of the table.
 struct DeliveryResult {
     let title: String
     private var least = Figures()
     private var most = Figures()
-    /// How many percent fewer jobs a second.
+    /// The percentage of fewer jobs per second.
     private var loss = Figures()
-    /// Processor time of Redis, us a job.
+    /// Processor time of Redis, us per job.
     private var redis = Figures()
     private var redisOfMost = Figures()
     private var redisOfBare = Figures()
@@ -40,9 +40,11 @@ struct DeliveryResult {
             + ratioToBare.text(2)
     }
 
-    var json: String {
-        "    {\"title\": \"\(title)\", \"at_least_once_per_second\": \(least.json), \"at_most_once_per_second\": \(most.json), "
-            + "\"fewer_percent\": \(loss.json), \"redis_us\": \(redis.json), \"redis_us_at_most_once\": \(redisOfMost.json), "
-            + "\"redis_us_bare_claim\": \(redisOfBare.json), \"ratio_to_bare_claim\": \(ratioToBare.json)}"
+    var json: JSON {
+        .object([
+            ("title", .text(title)), ("at_least_once_per_second", least.json), ("at_most_once_per_second", most.json),
+            ("fewer_percent", loss.json), ("redis_us", redis.json), ("redis_us_at_most_once", redisOfMost.json),
+            ("redis_us_bare_claim", redisOfBare.json), ("ratio_to_bare_claim", ratioToBare.json),
+        ])
     }
 }

@@ -3,10 +3,10 @@ import Glibc
 import Harness
 import RedisQueue
 
-/// What all have done up to one moment.
+/// The work of all processes up to one moment.
 struct FleetLook {
     let time = Instant.now
-    /// By daemon.
+    /// Sent jobs by daemon.
     let sent: [Int]
     let daemons: [Duration]
     let redis: Duration
@@ -28,11 +28,11 @@ struct FleetLook {
                     reports = fleet.map(FleetLook.reports)
                     return zip(reports, known).allSatisfy { $0.count > $1 }
                 })
-        else { throw LabError(description: "a daemon does not answer SIGUSR1") }
+        else { throw LabError(description: "a daemon does not react to SIGUSR1") }
         sent = reports.compactMap(\.last)
     }
 
-    /// `Counters: claimed 5, sent 3, …`: the numbers of sent jobs in all such lines.
+    /// Returns the number of sent jobs of each line `Counters: claimed 5, sent 3, …`.
     private static func reports(_ daemon: DaemonProcess) -> [Int] {
         daemon.standardOutput.split(separator: "\n").filter { $0.contains(" Counters: ") }.compactMap { line in
             let words = line.split { $0 == " " || $0 == "," }

@@ -1,7 +1,7 @@
-/// All runs of so many daemons on one queue.
+/// The results of all runs with this many daemons.
 struct FleetResult {
     let daemons: Int
-    /// Jobs a second that their streams can carry.
+    /// The jobs per second that the streams allow.
     let allowed: Double
     private var rate = Figures()
     private var each = Figures()
@@ -28,28 +28,28 @@ struct FleetResult {
         idleOfServers.values.append(run.idle[1])
     }
 
-    /// A processor that idles less is full.
+    /// A processor with a lower idle share is full.
     private static let leastIdle = 0.05
 
-    /// What keeps them from more jobs a second.
+    /// The limit of the jobs per second.
     private var limit: String {
-        let others = "others took \(percent(1 - idleOfServers.median - redis.median - simulator.median))"
+        let others = "others used \(percent(1 - idleOfServers.median - redis.median - simulator.median))"
         if idleOfServers.median < Self.leastIdle, rate.median < 0.8 * allowed {
             return
-                "the processor of Redis (\(percent(redis.median))) and simulator (\(percent(simulator.median))) is full, \(others)"
+                "the processor of Redis (\(percent(redis.median))) and the simulator (\(percent(simulator.median))) is full, \(others)"
         }
         if idleOfDaemons.median < Self.leastIdle, rate.median < 0.8 * allowed {
-            let others = "others took \(percent(1 - idleOfDaemons.median - together.median))"
-            return "the daemons' processor is full, \(others)"
+            let others = "others used \(percent(1 - idleOfDaemons.median - together.median))"
+            return "the processor of the daemons is full, \(others)"
         }
-        return "their streams: they carry \(decimal(allowed, 0)) a second at most"
+        return "the streams: at most \(decimal(allowed, 0)) per second"
     }
 
     private static let widths = [9, 26, 26, 18, 9, 10, 12, 12]
 
     static let header = row([
         "daemons", "jobs/s", "jobs/s of each", "CPU of each", "of all", "of Redis", "of simulator", "idle (a/b)",
-        "what limits them",
+        "limit",
     ])
 
     var line: String {
@@ -65,14 +65,16 @@ struct FleetResult {
         cells.enumerated().map { $0 < widths.count ? padRight($1, widths[$0]) + " " : $1 }.joined()
     }
 
-    var json: String {
-        "    {\"daemons\": \(daemons), \"jobs_per_second\": \(rate.json), \"allowed_by_streams\": \(decimal(allowed, 0)), "
-            + "\"jobs_per_second_of_each\": \(each.json), \"processor_share_of_each\": \(share.json), "
-            + "\"processor_share_of_all\": \(together.json), \"processor_share_of_redis\": \(redis.json), "
-            + "\"processor_share_of_simulator\": \(simulator.json), \"idle_share_beside_daemons\": \(idleOfDaemons.json), "
-            + "\"idle_share_beside_redis\": \(idleOfServers.json), \"limit\": \"\(limit)\"}"
+    var json: JSON {
+        .object([
+            ("daemons", .integer(daemons)), ("jobs_per_second", rate.json), ("allowed_by_streams", .number(allowed, digits: 0)),
+            ("jobs_per_second_of_each", each.json), ("processor_share_of_each", share.json),
+            ("processor_share_of_all", together.json), ("processor_share_of_redis", redis.json),
+            ("processor_share_of_simulator", simulator.json), ("idle_share_beside_daemons", idleOfDaemons.json),
+            ("idle_share_beside_redis", idleOfServers.json), ("limit", .text(limit)),
+        ])
     }
 }
 
-/// Of a share, without digits behind the point.
+/// Formats a share as a whole percentage.
 private func percent(_ share: Double) -> String { "\(decimal(share * 100, 0)) %" }

@@ -2,14 +2,14 @@ import Clocks
 import Glibc
 import Harness
 
-/// One window of one run. Shares are of one processor.
+/// One window of one run. Shares refer to one processor.
 struct FleetRun {
-    /// Jobs a second, by daemon.
+    /// Jobs per second, by daemon.
     var rates: [Double]
     var daemons: [Double]
     var redis: Double
     var simulator: Double
-    /// Of the daemons' processor, and of that of Redis and the simulator.
+    /// Idle shares of the processor of the daemons, and of that of Redis and the simulator.
     var idle: [Double]
 
     init(_ before: FleetLook, _ after: FleetLook) {

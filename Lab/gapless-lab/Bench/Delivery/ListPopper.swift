@@ -3,10 +3,10 @@ import Harness
 import RedisQueue
 import Threads
 
-/// A client on a thread of its own that does nothing but BLPOP: the yardstick of the idle latency.
+/// A client on its own thread that only calls BLPOP: the reference for the idle latency.
 final class ListPopper {
-    static let list = "yardstick"
-    private static let lastWord = "stop"
+    static let list = "reference"
+    private static let stopElement = "stop"
 
     private let arrivals = Mailbox<Instant>()
     private let settings: QueueSettings
@@ -19,27 +19,28 @@ final class ListPopper {
         let arrivals = arrivals
         thread = try OwnedThread(name: "popper") { [settings] in
             guard var client = try? RedisClient(settings: settings) else { return }
-            while let reply = try? client.command(["BLPOP", ListPopper.list, "0"]), reply.items?.last?.text != ListPopper.lastWord
+            while let reply = try? client.command(["BLPOP", ListPopper.list, "0"]),
+                reply.items?.last?.text != ListPopper.stopElement
             {
                 arrivals.send(.now)
             }
         }
     }
 
-    /// From before `push`, which puts one element onto the list, until it is there.
+    /// Returns the time from before `push`, which pushes one element, until it arrives.
     func time(_ push: () throws -> Void) throws -> Duration {
         let start = Instant.now
         try push()
         var poller = Poller()
         poller.add(arrivals.wakeDescriptor, for: .read)
         poller.wait(until: start + .seconds(10))
-        guard let arrival = arrivals.drain().first else { throw LabError(description: "BLPOP was not answered") }
+        guard let arrival = arrivals.drain().first else { throw LabError(description: "BLPOP got no reply") }
         return arrival - start
     }
 
     func stop() {
         guard let thread = thread.take(), var client = try? RedisClient(settings: settings) else { return }
-        _ = try? client.command(["RPUSH", ListPopper.list, ListPopper.lastWord])
+        _ = try? client.command(["RPUSH", ListPopper.list, ListPopper.stopElement])
         thread.join()
     }
 }

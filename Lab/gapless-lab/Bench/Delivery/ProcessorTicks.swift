@@ -1,13 +1,13 @@
 import Harness
 
-/// Of one processor, since the machine was started.
+/// The ticks of one processor since the start of the machine.
 struct ProcessorTicks {
     var idle: Int
     var all: Int
 
     static func now() -> [ProcessorTicks] {
         File.read("/proc/stat").split(separator: "\n").filter { $0.hasPrefix("cpu") && !$0.hasPrefix("cpu ") }.map { line in
-            // user nice system idle iowait irq softirq steal; what guests take stands in user as well (proc(5)).
+            // user nice system idle iowait irq softirq steal; user includes the time of guests (proc(5)).
             let ticks = line.split(separator: " ").dropFirst().prefix(8).map { Int($0) ?? 0 }
             return ProcessorTicks(idle: ticks.dropFirst(3).prefix(2).reduce(0, +), all: ticks.reduce(0, +))
         }

@@ -4,11 +4,11 @@ import JSONBytes
 import RedisQueue
 import Testing
 
-@Suite("A job that can't be pushed is a dead letter as it came, and stops nothing", .blocking)
+@Suite("A job that cannot be pushed becomes a dead letter byte for byte", .blocking)
 struct DaemonBadJobTests {
     private static let token = deviceToken(7)
 
-    /// What is wrong, the job, and how its dead letter begins.
+    /// Jobs and their faults.
     private static let structures: [(String, String)] = [
         (#"{"data":{}}"#, "token is missing"),
         (#"{"token":"ab"}"#, "data is missing"),
@@ -39,7 +39,7 @@ struct DaemonBadJobTests {
         ),
     ]
 
-    @Test func `each is named with its fault, and its neighbours are delivered`() throws {
+    @Test func `the log names each fault, and the other jobs are delivered`() throws {
         let stage = try Stage()
         for (number, (job, _)) in Self.structures.enumerated() {
             try stage.push([job, pushJob(deviceToken(number))])
@@ -61,7 +61,7 @@ struct DaemonBadJobTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `what is no JSON is named with the byte where it ends to be`() throws {
+    @Test func `the log names the byte at which a job stops to be JSON`() throws {
         let stage = try Stage()
         let bad: [(String, String)] = [
             (#"{"token" "ab"}"#, "expected ':' at byte 9"),
@@ -84,7 +84,7 @@ struct DaemonBadJobTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `hostile bytes come back from the dead letters byte for byte`() throws {
+    @Test func `hostile bytes are in the dead letters byte for byte`() throws {
         let stage = try Stage()
         let head = Array(#"{"token":"ab","data":{"aps":{"alert":""#.utf8)
         let tail = Array(#""}}}"#.utf8)
@@ -99,7 +99,7 @@ struct DaemonBadJobTests {
         for job in hostile { try stage.push(bytes: job) }
         try stage.push(pushJob(Self.token))
         let daemon = try stage.start()
-        // 20 MB are validated before the good one's turn: under a sanitizer that takes its time.
+        // The daemon validates 20 MB before the good job, which takes long under a sanitizer.
         #expect(stage.accepts(1, atMost: .seconds(120)))
         #expect(try stage.drains())
         let letters = try stage.deadLetters()
@@ -110,11 +110,11 @@ struct DaemonBadJobTests {
             #expect(bytes == job, "\(letter.text("reason") ?? "")")
             #expect((letter.text("job") == nil) == (String(validating: job, as: UTF8.self) == nil))
         }
-        #expect(daemon.standardError.utf8.count < 1_000_000, "a log line of 20 MB helps nobody")
+        #expect(daemon.standardError.utf8.count < 1_000_000, "the log is truncated")
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `a token with escapes is pushed, judged and named by its text`() throws {
+    @Test func `a token with escapes is pushed and reported by its text`() throws {
         let stage = try Stage()
         stage.simulator.plan(token: "abc1", answers: [.usual(410)])
         stage.simulator.plan(token: "abc2", answers: [.usual(429)])
@@ -123,7 +123,7 @@ struct DaemonBadJobTests {
         let dead = #"{"token":"\u0061bc1","data":{"aps":{}}}"#
         try stage.push([dead, #"{"token":"\u0061bc2","identifier":2,"data":{"a":1}}"#])
         #expect(daemon.says("(ID 2): 429 TooManyRequests. Retrying count (1)."))
-        // Newer jobs of the device wait behind it, however it is written; in `tokens` each is a job of its own.
+        // Newer jobs of the device wait behind it, in any spelling; each of `tokens` is a separate job.
         try stage.push([
             #"{"token":"ab\u00632","identifier":3,"data":{"a":2}}"#, #"{"tokens":["\u0061bc3","ab\u0063\u002f"],"data":{"a":3}}"#,
         ])
@@ -145,7 +145,7 @@ struct DaemonBadJobTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `unknown and doubled keys survive a retry as they are`() throws {
+    @Test func `unknown and duplicate keys survive a retry unchanged`() throws {
         let stage = try Stage()
         stage.simulator.plan(token: "0b", answers: Array(repeating: .usual(503), count: 4))
         let job =

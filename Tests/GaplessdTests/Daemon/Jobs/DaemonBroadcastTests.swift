@@ -23,7 +23,7 @@ struct DaemonBroadcastTests {
         #"{"channel":"\#(channel)",\#(members.isEmpty ? "" : members + ",")"data":\#(data)}"#
     }
 
-    @Test func `it goes to its app's path with Apple's headers, on the sessions of the device pushes`() throws {
+    @Test func `it uses the path of its app, the headers of Apple, and the same sessions as device pushes`() throws {
         let stage = try stage()
         let daemon = try stage.start(["redis_results_key": "\"results\"", "log_successes": "true"])
         try stage.open(daemon)
@@ -47,10 +47,10 @@ struct DaemonBroadcastTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `what it does not say is what every channel admits`() throws {
+    @Test func `its defaults are valid for every channel`() throws {
         let stage = try stage()
         let daemon = try stage.start()
-        // PHP writes a slash with a backslash before it.
+        // PHP escapes slashes.
         try stage.push(job(#"bm\/zZQ=="#))
         #expect(stage.accepts(1))
         let entry = try #require(stage.simulator.ledger.requests(for: Self.silent).first)
@@ -59,7 +59,7 @@ struct DaemonBroadcastTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `it is retried and buried as any other push, under the channel's name`() throws {
+    @Test func `it is retried and dead-lettered as any other push, with the channel as its token`() throws {
         let stage = try stage()
         stage.simulator.plan(token: Self.channel, answers: [.usual(503), .reason(.tooManyRequests)])
         let daemon = try stage.start()
@@ -85,7 +85,7 @@ struct DaemonBroadcastTests {
         (#""channel":"no base64""#, "channel is not base64"), (#""channel":"""#, "channel is empty"),
         (#""channel":7"#, "channel is not a string"),
     ])
-    func `one that cannot be sent is a dead letter as it came`(member: String, fault: String) throws {
+    func `an invalid one becomes a dead letter byte for byte`(member: String, fault: String) throws {
         let stage = try stage()
         let daemon = try stage.start()
         let bad = job(Self.channel, member)
@@ -97,9 +97,9 @@ struct DaemonBroadcastTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    /// Jobs of the original may have such a member of their own.
+    /// Jobs of the original Gapless may have such a member.
     @Test(arguments: [#""token":"0a""#, #""tokens":["0a"]"#])
-    func `beside a token a channel means nothing`(target: String) throws {
+    func `a channel next to a token is ignored`(target: String) throws {
         let stage = try stage()
         let daemon = try stage.start()
         for channel in [#""no channel""#, "7", #""AAAA""#] {
@@ -112,7 +112,7 @@ struct DaemonBroadcastTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `its payload has 5,120 bytes at most`() throws {
+    @Test func `its payload has at most 5,120 bytes`() throws {
         let stage = try stage()
         let daemon = try stage.start()
         let full = #"{"a":"\#(String(repeating: "x", count: 5120 - 8))"}"#

@@ -1,13 +1,12 @@
 import APNSSimulator
-import Clocks
 import Glibc
 import Harness
 import RedisQueue
 import Testing
 
-@Suite("A job that APNs may have had, again and again", .blocking)
+@Suite("A job that APNs may have processed, repeatedly", .blocking)
 struct DaemonDoubtTests {
-    @Test func `goes out ten times uncounted and then three times counted, however its retries go`() throws {
+    @Test func `is resent ten times uncounted, then three times counted`() throws {
         let stage = try Stage()
         let daemon = try stage.start(["retry_delays": "[0.1]"])
         try stage.open(daemon)
@@ -22,7 +21,7 @@ struct DaemonDoubtTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `counts each of its sends once when it is never answered`() throws {
+    @Test func `counts each send once without a response`() throws {
         let stage = try Stage()
         let daemon = try stage.start(["retry_delays": "[0.1]", "apns_request_timeout": "0.3"])
         try stage.open(daemon)
@@ -38,26 +37,12 @@ struct DaemonDoubtTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    /// What cost a retry is no uncounted resend.
-    @Test func `has its ten uncounted resends after a time-out, too`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["retry_delays": "[0.1]", "apns_request_timeout": "0.3", "retry_limit": "1"])
-        try stage.open(daemon)
-        stage.simulator.plan(token: "0a", answers: [.silent] + Array(repeating: .resetStream(code: 2), count: 100))
-        try stage.push(pushJob("0a"))
-        #expect(try waitUntil { try stage.status().dead == 1 })
-        #expect(stage.simulator.ledger.requests(for: "0a").count == 12)
-        #expect(try stage.deadLetters().first?.number("attempts") == 12)
-        #expect(try stage.counter(.maybeDuplicate) == 11)
-        #expect(daemon.stop()?.status == 0)
-    }
-
-    /// Each cut leaves no session for a while, so that the job goes back to the list.
-    @Test func `is counted over give-backs as well, and keeps its first deadline`() throws {
+    /// After each cut there is no session for a while, so that the job goes back to the list.
+    @Test func `is counted across releases, and keeps its first deadline`() throws {
         let stage = try Stage()
         let daemon = try stage.start([
-            "pool_size": "1", "retry_delays": "[0.1]", "retry_limit": "0", "apns_dial_backoff_min": "1.5",
-            "apns_dial_backoff_max": "1.5",
+            "pool_size": "1", "retry_delays": "[0.1]", "retry_limit": "0", "apns_dial_backoff_min": "0.3",
+            "apns_dial_backoff_max": "0.3",
             "apns_dial_backoff_jitter": "0",
         ])
         try stage.open(daemon)
@@ -66,21 +51,19 @@ struct DaemonDoubtTests {
         #expect(try waitUntil(atMost: .seconds(60)) { try stage.status().dead == 1 }, "\(daemon.standardError)")
         #expect(stage.simulator.ledger.requests(for: "0a").count == 11)
         #expect(Set(stage.simulator.ledger.requests(for: "0a").map(\.expiration)).count == 1)
-        #expect(try stage.counter(.released) > 0, "it was never given back")
+        #expect(try stage.counter(.released) > 0, "it was never released")
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `one that APNs certainly refused rests a second after ten times, and costs no retry`() throws {
+    @Test func `one that APNs certainly refused pauses after ten times, and costs no retry`() throws {
         let stage = try Stage()
         let daemon = try stage.start(["pool_size": "1"])
         try stage.open(daemon)
-        stage.simulator.plan(token: "0a", answers: Array(repeating: .resetStream(code: 7), count: 25))
-        let start = Instant.now
+        stage.simulator.plan(token: "0a", answers: Array(repeating: .resetStream(code: 7), count: 15))
         try stage.push(pushJob("0a"))
         #expect(stage.accepts(2))
-        #expect(.now - start >= .seconds(2))
-        #expect(stage.simulator.ledger.requests(for: "0a").count == 26)
-        #expect(try stage.counter(.postponed) == 2)
+        #expect(stage.simulator.ledger.requests(for: "0a").count == 16)
+        #expect(try stage.counter(.postponed) == 1)
         #expect(try stage.counter(.retried) == 0)
         #expect(try stage.counter(.maybeDuplicate) == 0)
         #expect(daemon.stop()?.status == 0)

@@ -5,9 +5,9 @@ import JSONBytes
 import RedisQueue
 import Testing
 
-@Suite("Words that must not reach a device", .blocking)
+@Suite("The word filter", .blocking)
 struct DaemonFilterTests {
-    @Test func `a dropped job is a dead letter as it came, and its neighbours are sent`() throws {
+    @Test func `a dropped job becomes a dead letter byte for byte, and the other jobs are sent`() throws {
         let stage = try Stage()
         let daemon = try stage.start(["filter_words": #"["rude"]"#, "redis_results_key": "\"results\"", "log_successes": "true"])
         let rude = pushJob("0b", #""identifier": 154"#, data: #"{"aps":{"alert":"how \u0052UDE"}}"#)
@@ -33,7 +33,7 @@ struct DaemonFilterTests {
         #expect(try Call(["audit", stage.write()]).status == 0)
     }
 
-    @Test func `a masked job is sent with stars, and kept as it came`() throws {
+    @Test func `a masked job is sent with stars, and stored unchanged`() throws {
         let stage = try Stage()
         stage.simulator.plan(token: "0b", answers: [.usual(503), .usual(410)])
         let daemon = try stage.start(["filter_words": #"["rude"]"#, "filter_action": "\"mask\"", "log_successes": "true"])
@@ -50,7 +50,7 @@ struct DaemonFilterTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `each token of a job for many is judged on its own`() throws {
+    @Test func `each token of a job is filtered separately`() throws {
         let stage = try Stage()
         let daemon = try stage.start(["filter_words": #"["rude"]"#])
         try stage.push(#"{"tokens":["0a","0b"],"data":{"aps":{"alert":"rude"}}}"#)
@@ -61,7 +61,7 @@ struct DaemonFilterTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `the file of words is read anew on SIGHUP`() throws {
+    @Test func `SIGHUP reads the word file again`() throws {
         let stage = try Stage()
         try File.write("# for later\nother\n", to: stage.folder.file("words.txt"))
         let daemon = try stage.start(["filter_words_path": "\"words.txt\""])
@@ -76,7 +76,7 @@ struct DaemonFilterTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `a masked payload is as large as it is sent`() throws {
+    @Test func `the size limit applies to the masked payload`() throws {
         let stage = try Stage()
         let daemon = try stage.start(["filter_words": #"["rude"]"#, "filter_action": "\"mask\""])
         let (head, tail) = (#"{"aps":{"alert":"\u0072ude "#, #""}}"#)
@@ -87,7 +87,7 @@ struct DaemonFilterTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `send obeys the filter, too`() throws {
+    @Test func `send applies the filter`() throws {
         let stage = try Stage()
         let call = try Call(["send", stage.write(["filter_words": #"["rude"]"#]), "--token", "0a", "--alert", "Rude"])
         #expect(call.status == 1)
@@ -98,7 +98,7 @@ struct DaemonFilterTests {
         #expect(String(decoding: body, as: UTF8.self) == #"{"aps": {"alert": "****"}}"#)
     }
 
-    @Test func `check says how many words there are`() throws {
+    @Test func `check prints the number of words`() throws {
         let stage = try Stage()
         let call = try Call([
             "check", "--offline", stage.write(["filter_words": #"["rude", "ruder"]"#, "metrics_listen": "\"[::1]:0\""]),

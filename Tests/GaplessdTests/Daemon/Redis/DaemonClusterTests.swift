@@ -28,7 +28,7 @@ struct DaemonClusterTests {
         }
     }
 
-    @Test func `lists at several nodes are found from any node, by the daemon and by every call`() throws {
+    @Test func `the daemon and every command find lists on several nodes from any node`() throws {
         let cluster = try ClusterStage(masters: 2)
         let stage = try Stage()
         let (here, there) = (try cluster.list("here", in: 0...8191), try cluster.list("there", in: 8192...16383))
@@ -41,7 +41,7 @@ struct DaemonClusterTests {
         }
         let before = try Call(["status", path])
         #expect(before.output.components("backlog     500") == 2, "\(before.output) \(before.errors)")
-        // Every way that a job can take: a retry and a dead letter at each node.
+        // A retry and a dead letter on each node.
         for number in [0, 1000] {
             stage.simulator.plan(token: deviceToken(number), answers: [.usual(503), .usual(200)])
             stage.simulator.plan(token: deviceToken(number + 1), answers: [.usual(410)])
@@ -65,7 +65,7 @@ struct DaemonClusterTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `a slot that moves to another node takes the daemon along`() throws {
+    @Test func `the daemon follows a slot to another node`() throws {
         let cluster = try ClusterStage(masters: 2)
         let stage = try Stage()
         stage.simulator.behave { $0.script.latency = .milliseconds(5)...(.milliseconds(20)) }
@@ -83,11 +83,11 @@ struct DaemonClusterTests {
         let status = try QueueStatus.read(&client, Keys(list: list))
         #expect(status.unexplained == 0)
         #expect(status.counters[.maybeDuplicate] == 0)
-        #expect(stage.simulator.ledger.entries.count == 3000, "none is pushed twice")
+        #expect(stage.simulator.ledger.entries.count == 3000, "no push is a duplicate")
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `while a slot is on its way single commands follow ASK, and the daemon waits and says why`() throws {
+    @Test func `during a migration single commands follow ASK, and the daemon waits and logs it`() throws {
         let cluster = try ClusterStage(masters: 2)
         let stage = try Stage()
         let list = try cluster.list("jobs", in: 0...8191)
@@ -107,7 +107,7 @@ struct DaemonClusterTests {
         #expect(stage.simulator.ledger.entries.count == 50)
     }
 
-    @Test func `a node that is killed is followed to its replica, though it was the only one in the settings`() throws {
+    @Test func `the daemon follows a killed node to its replica, also if the settings name only that node`() throws {
         let cluster = try ClusterStage(masters: 2, hasReplica: true)
         let stage = try Stage()
         stage.simulator.behave { $0.script.latency = .milliseconds(5)...(.milliseconds(20)) }
@@ -137,7 +137,7 @@ struct DaemonClusterTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `a cluster that speaks TLS is followed by TLS, and every node is verified`() throws {
+    @Test func `a cluster with TLS is used with TLS, and every node is verified`() throws {
         let secure = try SecureRedis()
         let cluster = try ClusterStage(masters: 2, secure: secure)
         let stage = try Stage()

@@ -9,7 +9,7 @@ import Testing
 /// docs/redis.md of this checkout.
 private let page = Checkout.read("docs/redis.md")
 
-@Suite("The rights that docs/redis.md names", .blocking)
+@Suite("The rights of docs/redis.md", .blocking)
 struct DaemonRightsTests {
     /// The words of the line, for the stage's list.
     private func line(user: String) throws -> [String] {
@@ -32,9 +32,9 @@ struct DaemonRightsTests {
         #expect(try client.command(words) == .status("OK"))
     }
 
-    /// A retry, dead letters, feedback, a job that is given back and one that is recovered: every way there is.
+    /// Causes a retry, dead letters, feedback, releases and recovered jobs.
     private func deliverAll(_ stage: Stage, _ changes: [String: String?]) throws {
-        // Twice, for the crash may come between an answer and its record.
+        // Twice, because the crash may come between a response and its settlement.
         stage.simulator.plan(token: deviceToken(0), answers: [.usual(503), .usual(503), .usual(200)])
         stage.simulator.plan(token: deviceToken(1), answers: [.usual(410), .usual(410)])
         let crashed = try stage.start(changes, name: "crashed.json")
@@ -65,7 +65,7 @@ struct DaemonRightsTests {
         #expect(check.output.contains("\nredis: ok, unix:\(stage.redis.socketPath)\n"))
     }
 
-    @Test func `with what it says beside, results and at most once work too`() throws {
+    @Test func `with the additional rights, results and at most once work`() throws {
         let stage = try Stage()
         try run(stage, try line(user: "gaplessd") + more(for: "`redis_results_key`") + ["~results"])
         try deliverAll(stage, user.merging(["redis_results_key": "\"results\""]) { $1 })
@@ -80,7 +80,7 @@ struct DaemonRightsTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `the calls need what the last row says`() throws {
+    @Test func `the commands need the rights of the last row`() throws {
         let stage = try Stage()
         try run(stage, try line(user: "gaplessd") + more(for: "`status`, `audit`, `dead`"))
         let settings = try stage.write(user)
@@ -105,7 +105,7 @@ struct DaemonRightsTests {
         var settings = QueueSettings(
             list: Stage.list, server: .unix(path: stage.redis.socketPath), username: "producer", password: "pw-5417")
         settings.timeout = .seconds(10)
-        // PING is not among its rights: producers do without.
+        // Its rights do not include PING, which producers do not need.
         #expect(throws: RedisError.self) { _ = try RedisClient(settings: settings) }
         try run(stage, ["ACL", "SETUSER", "producer", "+ping"])
         var client = try RedisClient(settings: settings)
@@ -113,7 +113,7 @@ struct DaemonRightsTests {
         #expect(throws: RedisError.self) { try client.command(["LPOP", Stage.list]) }
     }
 
-    @Test func `each right that is taken away is named, and so is each key`() throws {
+    @Test func `each missing right and each missing key is reported`() throws {
         let stage = try Stage()
         try run(stage, try line(user: "gaplessd"))
         let settings = QueueSettings(
@@ -152,7 +152,7 @@ struct DaemonRightsTests {
             ), "\(check.errors)")
     }
 
-    @Test func `a user that may not run MULTI is looked at all the same`() throws {
+    @Test func `a user without MULTI is checked as well`() throws {
         let stage = try Stage()
         try run(stage, try line(user: "gaplessd") + ["-multi"])
         let settings = QueueSettings(
@@ -177,7 +177,7 @@ struct DaemonRightsTests {
     }
 
     @Test(arguments: [["-multi", "-eval"], ["-@write"], ["-multi", "-@write"]])
-    func `check and the daemon say the same of a user that lacks rights`(lacks: [String]) throws {
+    func `check and the daemon report the same missing rights`(lacks: [String]) throws {
         let stage = try Stage()
         try run(stage, try line(user: "gaplessd") + lacks)
         let daemon = try stage.start(user)
@@ -195,7 +195,7 @@ struct DaemonRightsTests {
     }
 
     @Test(arguments: [["-ping"], ["resetkeys", "~other"], ["-multi", "-eval", "resetkeys"]])
-    func `check does not send anybody to check`(lacks: [String]) throws {
+    func `check does not recommend check`(lacks: [String]) throws {
         let stage = try Stage()
         try run(stage, try line(user: "gaplessd") + lacks)
         let check = try Call(["check", try stage.write(user)])
@@ -206,7 +206,7 @@ struct DaemonRightsTests {
             "\(check.errors)")
     }
 
-    @Test func `nothing is carried out for the asking`() throws {
+    @Test func `the check of the rights executes no command`() throws {
         let stage = try Stage()
         try stage.push("job")
         var client = try RedisClient(settings: QueueSettings(list: "q", server: .unix(path: stage.redis.socketPath)))
@@ -215,7 +215,7 @@ struct DaemonRightsTests {
                 list: Stage.list, server: .unix(path: stage.redis.socketPath), mode: mode, resultsKey: "results")
             #expect(try UserRights.read(&client, settings).faults.isEmpty)
         }
-        // Without MULTI, or where it is refused, the commands behind it would run.
+        // Without MULTI, the following commands would run.
         try run(stage, ["ACL", "SETUSER", "default", "-multi"])
         let settings = QueueSettings(list: Stage.list, server: .unix(path: stage.redis.socketPath))
         let rights = try UserRights.read(&client, settings)
@@ -227,7 +227,7 @@ struct DaemonRightsTests {
 
 @Suite("The examples of docs/redis.md")
 struct RedisPageTests {
-    @Test func `each settings file is one that gaplessd takes`() throws {
+    @Test func `each settings file is valid`() throws {
         let folder = SettingsFolder()
         let credentials = try Credentials.make()
         for (name, pem) in [

@@ -22,7 +22,7 @@ struct DaemonSentinelTests {
             ])
         }
 
-        /// Waits until the replica has all that the master had; whether it came about.
+        /// Waits until the replica has all data of the master. Returns false at the limit.
         func isInStep() throws -> Bool {
             try waitUntil(atMost: .seconds(60)) { try stage.command("WAIT", "1", "1000").integer == 1 }
         }
@@ -33,7 +33,7 @@ struct DaemonSentinelTests {
                 .merging(changes) { $1 }
         }
 
-        /// Of tests: finds the master as the calls do.
+        /// Finds the master as the commands do.
         func client(_ sentinels: [SentinelServer]) throws -> RedisClient {
             let endpoints = sentinels.map { Endpoint.tcp(host: "127.0.0.1", port: $0.port) }
             return try RedisClient(settings: QueueSettings(list: Stage.list, server: .sentinels(endpoints, master: "main")))
@@ -41,7 +41,7 @@ struct DaemonSentinelTests {
     }
 
     /// Sentinel takes some seconds to find the replica, and waits when the machine was busy (TILT): so the long limits.
-    @Test func `a master that is killed is followed to its successor, and every job is delivered`() throws {
+    @Test func `the daemon follows a killed master to its successor, and every job is delivered`() throws {
         let pair = try Pair()
         let stage = pair.stage
         stage.simulator.behave { $0.script.latency = .milliseconds(1)...(.milliseconds(20)) }
@@ -71,7 +71,7 @@ struct DaemonSentinelTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `a Sentinel that calls a replica the master is not believed, and the next one is asked`() throws {
+    @Test func `the daemon asks the next Sentinel if the named master is a replica`() throws {
         let pair = try Pair()
         #expect(try pair.isInStep())
         // With a quorum of two, a single Sentinel changes nothing.
@@ -91,7 +91,7 @@ struct DaemonSentinelTests {
         #expect(call.errors.contains("127.0.0.1:\(pair.replicaPort) is the master by Sentinel's word, and by its own a replica"))
     }
 
-    @Test func `while no Sentinel answers the last master is kept`() throws {
+    @Test func `the daemon keeps the last master while no Sentinel replies`() throws {
         let pair = try Pair()
         let sentinel = try SentinelServer(master: "main", at: pair.masterPort)
         let daemon = try pair.stage.start(pair.settings([sentinel]))
@@ -106,7 +106,7 @@ struct DaemonSentinelTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `a daemon that starts before its Sentinel waits for it, and one with a wrong name does not`() throws {
+    @Test func `a daemon waits for its Sentinel, but not with a wrong master name`() throws {
         let pair = try Pair()
         let sentinel = try SentinelServer(master: "main", at: pair.masterPort)
         sentinel.kill()
@@ -122,14 +122,14 @@ struct DaemonSentinelTests {
             misnamed.standardError.contains(
                 "redis_sentinel_master: no Sentinel names a master for \"other\" (127.0.0.1:\(sentinel.port): knows no master of this name)"
             ))
-        // Redis itself at a Sentinel's place.
+        // A Redis instead of a Sentinel.
         let noSentinel = try pair.stage.start(pair.settings([], ["redis_sentinels": "[\"127.0.0.1:\(pair.masterPort)\"]"]))
         #expect(noSentinel.process.wait(atMost: .seconds(20))?.status == 78)
         #expect(
             noSentinel.standardError.contains("redis_sentinels: no Sentinel names a master for "), "\(noSentinel.standardError)")
     }
 
-    @Test func `Sentinels that ask for a password get that of Redis, and those that do not get none`() throws {
+    @Test func `Sentinels that require a password get that of Redis, others get none`() throws {
         let pair = try Pair()
         let open = try SentinelServer(master: "main", at: pair.masterPort)
         let closed = try SentinelServer(
@@ -140,7 +140,7 @@ struct DaemonSentinelTests {
             let call = try Call(["status", settings])
             #expect(call.status == 0, "\(call.errors)")
         }
-        // A user needs the right to ask for the role, and is told so.
+        // A user needs the right for ROLE.
         try pair.stage.command("CONFIG", "SET", "requirepass", "")
         for (right, status) in [("-role", CInt(78)), ("+role", 0)] {
             try pair.stage.command("ACL", "SETUSER", "pusher", "on", ">pw-5417", "~*", "+@all", right)
@@ -155,7 +155,7 @@ struct DaemonSentinelTests {
         #expect(!wrong.errors.contains("5417"))
     }
 
-    @Test func `the way by TLS to Sentinel and master is verified, too`() throws {
+    @Test func `TLS to Sentinel and to the master is verified`() throws {
         let secure = try SecureRedis()
         let stage = try Stage(redis: secure.options)
         let port = FreePort.pick()

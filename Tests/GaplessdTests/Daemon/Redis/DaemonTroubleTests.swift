@@ -9,7 +9,7 @@ struct DaemonTroubleTests {
     enum Trouble: CaseIterable {
         case noReplicas, busy, replica, masterDown, clusterDown
 
-        /// Of redis-server.
+        /// Options of redis-server.
         var options: [String] {
             switch self {
             case .clusterDown: ["--port", String(FreePort.pick()), "--cluster-enabled", "yes"]
@@ -18,7 +18,7 @@ struct DaemonTroubleTests {
             }
         }
 
-        /// What the log names it by. Which of two comes first is chance.
+        /// The texts in the log; any of them may come first.
         var words: [String] {
             switch self {
             case .noReplicas: ["NOREPLICAS"]
@@ -52,7 +52,7 @@ struct DaemonTroubleTests {
     }
 
     @Test(arguments: Trouble.allCases)
-    func `it is named, nothing is lost or doubled, and the daemon goes on when it is over`(trouble: Trouble) throws {
+    func `the log names it, no job is lost or duplicated, and the daemon continues afterwards`(trouble: Trouble) throws {
         let stage = try Stage(redis: trouble.options)
         if trouble == .clusterDown {
             try stage.command("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
@@ -66,14 +66,14 @@ struct DaemonTroubleTests {
         let helper = try begin(trouble, stage)
         let isNamed = waitUntil(atMost: .seconds(20)) { trouble.words.contains(where: daemon.standardError.contains) }
         #expect(isNamed, "\(daemon.standardError)")
-        #expect(stage.accepts(101), "what was in flight is answered meanwhile")
+        #expect(stage.accepts(101), "the pushes in flight get their responses meanwhile")
         try end(trouble, stage)
-        // A script that is killed takes a moment to end.
+        // A killed script ends after a moment.
         #expect(waitUntil { (try? stage.command("PING")) != nil })
         try stage.push((100..<150).map { pushJob(deviceToken($0)) })
         #expect(stage.accepts(151), "\(daemon.standardError)")
         #expect(try stage.drains())
-        #expect(stage.simulator.ledger.entries.count == 151, "none is pushed twice")
+        #expect(stage.simulator.ledger.entries.count == 151, "no push is a duplicate")
         let status = try stage.status()
         #expect(status.counters[.sent] == 151)
         #expect(status.counters[.maybeDuplicate] == 0)
@@ -82,7 +82,7 @@ struct DaemonTroubleTests {
         withExtendedLifetime(helper) {}
     }
 
-    @Test func `check does not call a replica well`() throws {
+    @Test func `check rejects a replica`() throws {
         let stage = try Stage()
         try stage.command("REPLICAOF", "127.0.0.1", "1")
         let check = try Call(["check", try stage.write()])

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Files of the original Gapless", .blocking)
 struct DaemonLegacyTests {
-    /// The sample settings of the original, but for the place of Redis.
+    /// The sample settings of the original, except for the address of Redis.
     private static func sample(_ stage: Stage, server: String, more: String = "") -> String {
         """
         {"apns_cert_path": "beta_cert.pem", "apns_key_path": "beta_key.pem", "apns_server": "\(server)", "log_successes": true, \
@@ -20,7 +20,7 @@ struct DaemonLegacyTests {
         try File.write(String(decoding: stage.credentials.clientKeyPEM, as: UTF8.self), to: folder.file("beta_key.pem"))
     }
 
-    @Test func `the sample settings are taken as they are, with one warning`() throws {
+    @Test func `the sample settings are valid, with one warning`() throws {
         let stage = try Stage(topics: ["com.example.beta"])
         try Self.prepare(stage)
         let path = stage.folder.file("beta.json")
@@ -37,24 +37,8 @@ struct DaemonLegacyTests {
         #expect(warnings.first?.contains("gateway.sandbox.push.apple.com:2195") == true)
     }
 
-    /// A port that nobody listens on a moment before it is used.
-    private static func freePort() -> Int {
-        let descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
-        defer { close(descriptor) }
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = inet_addr("127.0.0.1")
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        withUnsafeMutableBytes(of: &address) { raw in
-            guard let generic = raw.baseAddress?.assumingMemoryBound(to: sockaddr.self) else { return }
-            _ = bind(descriptor, generic, length)
-            _ = getsockname(descriptor, generic, &length)
-        }
-        return Int(UInt16(bigEndian: address.sin_port))
-    }
-
-    @Test func `they push with the certificate's own topic and no bearer, through Redis' port`() throws {
-        let port = Self.freePort()
+    @Test func `they push with the topic of the certificate and without a provider token`() throws {
+        let port = FreePort.pick()
         let stage = try Stage(redis: ["--port", "\(port)"], topics: ["com.example.beta"]) {
             $0.authentication = .certificate
         }
@@ -77,8 +61,8 @@ struct DaemonLegacyTests {
     }
 
     @Test(arguments: ["unix:SOCKET", "tcp:127.0.0.1:PORT", "127.0.0.1:PORT"])
-    func `redis_netaddress and redis_db lead to the list`(address: String) throws {
-        let port = Self.freePort()
+    func `redis_netaddress and redis_db are the address of the list`(address: String) throws {
+        let port = FreePort.pick()
         let stage = try Stage(redis: ["--port", "\(port)"])
         let place = address.replacing("SOCKET", with: stage.redis.socketPath).replacing("PORT", with: "\(port)")
         let daemon = try stage.start(["redis_socket_path": nil, "redis_netaddress": "\"\(place)\"", "redis_db": "3"])
@@ -89,7 +73,7 @@ struct DaemonLegacyTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `a PKCS#12 file does as well, its password from a file`() throws {
+    @Test func `a PKCS#12 file works, with its password from a file`() throws {
         let stage = try Stage(topics: ["com.example.beta"]) { $0.authentication = .certificate }
         try File.write("simulator\n", to: stage.folder.file("p12-password"))
         var settings: [String: String?] = [

@@ -5,14 +5,14 @@ import JSONBytes
 import RedisQueue
 import Testing
 
-@Suite("What a daemon tells", .blocking)
+@Suite("The log of a daemon", .blocking)
 struct DaemonLogTests {
     private static let spread =
         "{ \"token\" : \"0a\",\n  \"identifier\":154,\r\n\t\"data\":{\"aps\":{\"alert\":\"caf\u{E9} \\n\"}} }"
     private static let onOneLine =
         "{ \"token\" : \"0a\",   \"identifier\":154,  \t\"data\":{\"aps\":{\"alert\":\"caf\u{E9} \\n\"}} }"
 
-    /// A push that is delivered, one that is retried, one that is dead, one that is no JSON, and one that is no job.
+    /// Runs a delivered, a retried and a dead push, a text that is not JSON, and an invalid job.
     private func run(_ stage: Stage, _ settings: [String: String?]) throws -> DaemonProcess {
         stage.simulator.plan(token: deviceToken(2), answers: [.usual(503)])
         stage.simulator.plan(token: deviceToken(3), answers: [.usual(410)])
@@ -28,7 +28,7 @@ struct DaemonLogTests {
         return daemon
     }
 
-    @Test func `five lines, each on its stream, word for word`() throws {
+    @Test func `five kinds of lines, each on its stream`() throws {
         let stage = try Stage()
         let daemon = try run(stage, ["log_successes": "true"])
         let sent = daemon.reports.filter { $0.contains("Sent: ") }
@@ -49,12 +49,12 @@ struct DaemonLogTests {
         #expect(stamp.wholeMatch(of: #/\d{4}/\d\d/\d\d/#) != nil)
     }
 
-    @Test func `successes are not logged unless asked for`() throws {
+    @Test func `successes are not logged by default`() throws {
         let daemon = try run(Stage(), [:])
         #expect(!daemon.standardOutput.contains("Sent:"))
     }
 
-    @Test func `log_redact leaves 8 digits of a token and no data`() throws {
+    @Test func `log_redact keeps 8 digits of a token and no data`() throws {
         let stage = try Stage()
         let daemon = try run(stage, ["log_successes": "true", "log_redact": "true"])
         let all = daemon.standardOutput + daemon.standardError
@@ -64,7 +64,7 @@ struct DaemonLogTests {
         #expect(!all.contains("caf"))
         #expect(daemon.reports.contains { $0.contains("Sent: ") && $0.contains(#""token":"abababab""#) })
         #expect(daemon.complaints.contains { $0.contains("410 Unregistered | {") && $0.contains(#""abababab""#) })
-        #expect(try stage.deadLetters().contains { $0.text("job") == pushJob(deviceToken(3)) }, "Redis keeps the job whole")
+        #expect(try stage.deadLetters().contains { $0.text("job") == pushJob(deviceToken(3)) }, "Redis keeps the complete job")
     }
 
     @Test func `a job on several lines is one line of the log, redacted or not`() throws {
@@ -83,7 +83,7 @@ struct DaemonLogTests {
         }
     }
 
-    @Test func `log_format json is one object a line`() throws {
+    @Test func `log_format json writes one object per line`() throws {
         let daemon = try run(Stage(), ["log_successes": "true", "log_format": "\"json\""])
         for (text, levels) in [(daemon.standardOutput, ["info"]), (daemon.standardError, ["warning", "error"])] {
             for line in text.split(separator: "\n") {
@@ -97,21 +97,21 @@ struct DaemonLogTests {
         #expect(daemon.standardError.contains(#""retry": 1"#))
     }
 
-    @Test func `log_format journal puts the priority before the line`() throws {
+    @Test func `log_format journal writes the priority before the line`() throws {
         let daemon = try run(Stage(), ["log_successes": "true", "log_format": "\"journal\""])
         #expect(daemon.reports.contains("<6>[Gapless I] STAMP Sent: \(Self.onOneLine)."))
         #expect(daemon.complaints.allSatisfy { $0.hasPrefix("<4>[Gapless W] ") || $0.hasPrefix("<3>[Gapless E] ") })
     }
 
     @Test(arguments: [("warning", 1), ("error", 0)])
-    func `log_level leaves out what is below it`(level: String, retries: Int) throws {
+    func `log_level omits lower levels`(level: String, retries: Int) throws {
         let daemon = try run(Stage(), ["log_successes": "true", "log_level": "\"\(level)\""])
         #expect(daemon.standardOutput.isEmpty)
         #expect(daemon.complaints.count { $0.contains("Retrying count (1).") } == retries)
         #expect(daemon.complaints.count { $0.contains("[Gapless E]") } == 3)
     }
 
-    @Test(arguments: ["info", "error"]) func `SIGUSR1 is one line of counters, at any level`(level: String) throws {
+    @Test(arguments: ["info", "error"]) func `SIGUSR1 logs one line of counters at any level`(level: String) throws {
         let stage = try Stage()
         let daemon = try stage.start(["log_level": "\"\(level)\""])
         try stage.push(pushJob("0f"))
@@ -123,7 +123,7 @@ struct DaemonLogTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `no secret is in any output, whatever goes wrong`() throws {
+    @Test func `no output contains a secret, also after errors`() throws {
         let stage = try Stage()
         try stage.command("CONFIG", "SET", "requirepass", "hush-5417")
         let settings: [String: String?] = ["redis_password": "\"hush-5417\"", "log_level": "\"debug\"", "log_successes": "true"]
@@ -144,7 +144,7 @@ struct DaemonLogTests {
         for secret in key.dropFirst().dropLast() + ["hush", "eyJ", "bearer "] { #expect(!all.contains(secret)) }
     }
 
-    @Test func `outputs that nobody can write to stop no push`() throws {
+    @Test func `outputs on a full disk stop no push`() throws {
         let stage = try Stage()
         let settings = try stage.write(["log_successes": "true"])
         let daemon = try ChildProcess(

@@ -4,11 +4,11 @@ import Harness
 import RedisQueue
 import Testing
 
-@Suite("Jobs for very many devices", .blocking)
+@Suite("Jobs for many devices", .blocking)
 struct DaemonManyDevicesTests {
-    /// A million parts, each with a payload of its own, would be more than half a gigabyte.
+    /// A million parts, each with its own payload, would use more than half a gigabyte.
     @Test(arguments: ["Hello", String(repeating: "x", count: 3000)])
-    func `they are cut no further ahead than they can go out`(text: String) throws {
+    func `they are split only as far ahead as they can be sent`(text: String) throws {
         let stage = try Stage { $0.ledgerDetail = .counts }
         let tokens = (0..<10_000).map { "\"\(deviceToken($0))\"" }.joined(separator: ",")
         let job = #"{"tokens":[\#(tokens)],"data":{"aps":{"alert":"\#(text)"}}}"#
@@ -17,35 +17,35 @@ struct DaemonManyDevicesTests {
         #expect(stage.accepts(15_000, atMost: .seconds(120)), "\(daemon.standardError)")
         let peak = daemon.peakBytes
         #expect(peak < (isThreadSanitized ? 512 : 64) << 20, "\(peak >> 20) MB resident")
-        // What waits is where it was, but for a few of the jobs.
+        // Most jobs still wait in the list.
         #expect(try stage.status().backlog < 10_000)
         #expect(daemon.stop()?.status == 0)
         #expect(try stage.status().unexplained == 0)
     }
 }
 
-@Suite("A Redis that is old, or loses its memory", .blocking)
+@Suite("A Redis that is old or loses data", .blocking)
 struct DaemonMemoryTests {
     @Test(arguments: [["--rename-command", "BLMOVE", ""], []])
-    func `without BLMOVE the list is asked again and again, which is said once`(options: [String]) throws {
+    func `without BLMOVE the daemon polls the list, and logs it once`(options: [String]) throws {
         let stage = try Stage(redis: options)
         if options.isEmpty { try stage.command("ACL", "SETUSER", "default", "-blmove") }
         let daemon = try stage.start()
         let sentence = options.isEmpty ? "waiting for jobs is refused" : "it has no BLMOVE (Redis 6.2 has)"
         #expect(daemon.says(sentence), "\(daemon.standardError)")
-        for round in 0..<20 {
+        for round in 0..<3 {
             try stage.push(pushJob(deviceToken(round)))
-            #expect(stage.accepts(round + 1, atMost: .seconds(5)))
+            #expect(stage.accepts(round + 1))
         }
         try stage.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         try stage.push(pushJob(deviceToken(100)))
-        #expect(stage.accepts(21), "\(daemon.standardError)")
+        #expect(stage.accepts(4), "\(daemon.standardError)")
         #expect(daemon.stop()?.status == 0)
         #expect(daemon.complaints.count { $0.contains(sentence) } == 1, "\(daemon.standardError)")
     }
 
     @Test(arguments: ["FLUSHALL", "a restart without files"])
-    func `an emptied Redis gets back what the daemon holds, sent and unsent, and the log is loud about it`(way: String) throws {
+    func `the daemon restores its jobs in an emptied Redis, and warns`(way: String) throws {
         let stage = try Stage()
         let daemon = try stage.start(["apns_max_concurrent_streams": "10", "pool_size": "1", "redis_lease": "3"])
         try stage.open(daemon)
@@ -64,24 +64,24 @@ struct DaemonMemoryTests {
             try stage.reconnect()
         }
         #expect(daemon.says("Redis was emptied: "), "\(daemon.standardError)")
-        #expect(stage.accepts(15))
+        #expect(stage.accepts(15), "\(daemon.standardError)")
         #expect(try waitUntil { try stage.counter(.sent) == 14 })
         let status = try stage.status()
         #expect(status.unexplained == 0)
         #expect(status.inFlight == 0)
         #expect(Set(stage.simulator.ledger.entries.map(\.token)).count == 15)
-        #expect(stage.simulator.ledger.entries.count == 15, "none is pushed twice")
+        #expect(stage.simulator.ledger.entries.count == 15, "no push is a duplicate")
         #expect(
             daemon.complaints.contains { $0.hasPrefix("[Gapless W]") && $0.contains("jobs that this worker holds were put back") }
         )
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `a Redis that was put back to an earlier state has its jobs pushed again, counted and said`() throws {
+    @Test func `the jobs of a Redis that was rolled back are pushed again, counted and logged`() throws {
         let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
-        stage.simulator.behave { $0.script.latency = .seconds(4)...(.seconds(4)) }
+        stage.simulator.behave { $0.script.latency = .seconds(2)...(.seconds(2)) }
         try stage.push((0..<50).map { pushJob(deviceToken($0)) })
         #expect(try waitUntil { try stage.status().inFlight == 50 })
         try stage.command("SAVE")
@@ -93,7 +93,7 @@ struct DaemonMemoryTests {
         try stage.reconnect()
         #expect(daemon.says("Redis was put back to an earlier state"), "\(daemon.standardError)")
         #expect(try stage.drains())
-        // What Redis has again is pushed again, unless it was settled by a batch that Redis had no time to confirm: that is repeated.
+        // The jobs in Redis are pushed again, except for those of an unconfirmed settlement, which is repeated.
         let status = try stage.status()
         let again = stage.simulator.totals.accepted - 51
         #expect((1...50).contains(again))

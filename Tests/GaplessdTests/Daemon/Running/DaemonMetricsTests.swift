@@ -39,7 +39,7 @@ private func value(_ metric: String, at port: Int) -> Double? {
 struct DaemonMetricsTests {
     private static let listens: [String: String?] = ["metrics_listen": "\"127.0.0.1:0\""]
 
-    @Test func `metrics say what status says, and no secret`() throws {
+    @Test func `metrics equal the status, and contain no secret`() throws {
         let stage = try Stage()
         let daemon = try stage.start(Self.listens)
         let port = try #require(daemon.metricsPort())
@@ -86,7 +86,7 @@ struct DaemonMetricsTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `an app that is held is not ready, until it is mended`() throws {
+    @Test func `a held app is not ready until it is repaired`() throws {
         let stage = try Stage()
         stage.simulator.behave { $0.script.failures = [.init(.status(403, "InvalidProviderToken"), 1)] }
         let daemon = try stage.start(Self.listens)
@@ -109,7 +109,7 @@ struct DaemonMetricsTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `a Redis that hangs leaves the process's own figures`() throws {
+    @Test func `a Redis that hangs leaves the figures of the process`() throws {
         let stage = try Stage()
         let daemon = try stage.start(Self.listens)
         let port = try #require(daemon.metricsPort())
@@ -129,7 +129,7 @@ struct DaemonMetricsTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `who holds every connection delays no push`() throws {
+    @Test func `clients that hold every connection delay no push`() throws {
         let stage = try Stage()
         let daemon = try stage.start(Self.listens)
         let port = try #require(daemon.metricsPort())
@@ -142,7 +142,7 @@ struct DaemonMetricsTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `a port that is taken ends the start with 78, and says which key`() throws {
+    @Test func `a port in use at the start exits with 78 and names the key`() throws {
         let stage = try Stage()
         let first = try stage.start(Self.listens)
         let port = try #require(first.metricsPort())
@@ -156,7 +156,7 @@ struct DaemonMetricsTests {
         #expect(first.stop()?.status == 0)
     }
 
-    @Test func `SIGHUP moves it, closes it and opens it, and refuses a port that is taken`() throws {
+    @Test func `SIGHUP moves, closes and opens it, and rejects a port in use`() throws {
         let stage = try Stage()
         let daemon = try stage.start(Self.listens)
         let first = try #require(daemon.metricsPort())
@@ -171,7 +171,7 @@ struct DaemonMetricsTests {
         let second = try #require(daemon.metricsPort(after: 1))
         #expect(HTTPTalk.get("/healthz", port: second)?.status == 200)
         #expect(HTTPTalk(port: first) == nil)
-        // The same port at another address: the daemon's own listener is in the way, and goes; it is back when nothing came of it.
+        // The same port at another address: the daemon closes its own listener, and opens it again after a failure.
         try stage.write(["metrics_listen": "\"0.0.0.0:\(second)\""])
         daemon.signal(SIGHUP)
         #expect(daemon.says("Metrics are at http://0.0.0.0:\(second)/metrics."))
@@ -188,8 +188,8 @@ struct DaemonMetricsTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    /// What holds the loop up are key files that nobody writes: pipes, two seconds each.
-    @Test func `a main loop that is stuck is neither healthy nor ready, and says so itself`() throws {
+    /// Key files that are pipes without a writer block the loop for two seconds each.
+    @Test func `a stuck main loop is neither healthy nor ready`() throws {
         let stage = try Stage()
         let daemon = try stage.start(Self.listens.merging(["redis_lease": "60"]) { $1 })
         let port = try #require(daemon.metricsPort())

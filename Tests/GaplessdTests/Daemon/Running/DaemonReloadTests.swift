@@ -4,21 +4,17 @@ import Harness
 import RedisQueue
 import Testing
 
-@Suite("SIGHUP reads everything anew without dropping a push", .blocking)
+@Suite("SIGHUP", .blocking)
 struct DaemonReloadTests {
-    /// A key that the simulator knows beside its first, written next to that.
-    private static func secondKey(_ stage: Stage, _ key: ProviderKey) throws {
-        try File.write(String(decoding: key.pem, as: UTF8.self), to: stage.folder.file("credentials/AuthKey_SIMKEY0002.p8"))
-    }
-
+    /// The second key that the simulator accepts.
     private static let useSecondKey: [String: String?] = [
         "apns_auth_key_path": "\"credentials/AuthKey_SIMKEY0002.p8\"", "apns_auth_key_id": "\"SIMKEY0002\"",
     ]
 
-    @Test func `what the environment of before said of tokens is not believed after a reload`() throws {
+    @Test func `responses of the previous environment do not settle suspect tokens after a reload`() throws {
         let stage = try Stage()
         var configuration = Simulator.Configuration(credentials: stage.credentials)
-        configuration.behaviour.script.failures = [.init(.delay(.seconds(4), then: .usual(400)), 1)]
+        configuration.behaviour.script.failures = [.init(.delay(.seconds(2), then: .usual(400)), 1)]
         configuration.behaviour.tokenStreamLimit = 1000
         let wrong = try Simulator(configuration)
         let daemon = try stage.start(["apns_server": "\"localhost:\(wrong.port)\"", "pool_size": "1"])
@@ -29,8 +25,7 @@ struct DaemonReloadTests {
         daemon.signal(SIGHUP)
         #expect(daemon.says("Reloaded"))
         #expect(waitUntil { daemon.reports.count { $0.contains(" is open, ") } == 2 })
-        // Accepted by the right one, while the wrong one has yet to refuse the others, and those that its session took before it
-        // heard that it drains.
+        // The right environment accepts these jobs before the wrong one refuses the others.
         try stage.push((10..<30).map { pushJob(deviceToken($0)) })
         #expect(stage.accepts(30), "\(daemon.standardError)")
         #expect(try stage.drains())
@@ -40,10 +35,8 @@ struct DaemonReloadTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `a good new key is used from then on, under load`() throws {
-        let second = try Credentials.make(.init(keyID: "SIMKEY0002")).providerKey
-        let stage = try Stage { $0.providerKeys.append(second) }
-        try Self.secondKey(stage, second)
+    @Test func `a new key is used from then on, under load`() throws {
+        let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         stage.simulator.behave { $0.script.latency = .milliseconds(5)...(.milliseconds(15)) }
@@ -61,21 +54,19 @@ struct DaemonReloadTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `a key that was revoked is mended by a new one at once`() throws {
-        let second = try Credentials.make(.init(keyID: "SIMKEY0002")).providerKey
-        let stage = try Stage { $0.providerKeys = [second] }
-        try Self.secondKey(stage, second)
+    @Test func `a new key replaces a revoked one at once`() throws {
+        let stage = try Stage { $0.providerKeys.removeFirst() }
         try stage.push((0..<30).map { pushJob(deviceToken($0)) })
         let daemon = try stage.start()
         #expect(daemon.says("InvalidProviderToken"))
         try stage.write(Self.useSecondKey)
         daemon.signal(SIGHUP)
-        #expect(stage.accepts(30, atMost: .seconds(4)))
+        #expect(stage.accepts(30))
         #expect(try stage.drains())
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `what is wrong in the new files is named, and the old ones stay in use`() throws {
+    @Test func `faults in the new files are logged, and the old settings stay in use`() throws {
         let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
@@ -110,7 +101,7 @@ struct DaemonReloadTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `another password of Redis, and how many dead letters it keeps`() throws {
+    @Test func `the password of Redis and redis_dead_letter_max can change`() throws {
         let stage = try Stage()
         let daemon = try stage.start(["metrics_listen": "\"127.0.0.1:0\""])
         try stage.open(daemon)
@@ -127,7 +118,7 @@ struct DaemonReloadTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `a key file that is a pipe which nobody writes to is refused, and stops nothing`() throws {
+    @Test func `a key file that is a pipe without a writer is rejected`() throws {
         let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
@@ -140,45 +131,31 @@ struct DaemonReloadTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `other settings hold from then on`() throws {
+    @Test func `other settings apply from then on`() throws {
         let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
         #expect(!daemon.standardOutput.contains("Sent:"))
         try stage.write([
-            "log_successes": "true", "retry_limit": "0", "apns_topic": "\"com.example.second\"", "redis_results_key": nil,
+            "log_successes": "true", "log_format": "\"json\"", "retry_limit": "0", "apns_topic": "\"com.example.second\"",
         ])
         daemon.signal(SIGHUP)
-        #expect(daemon.says("Reloaded: "))
+        #expect(daemon.says("\"message\": \"Reloaded: "))
         stage.simulator.plan(token: "0b", answers: [.usual(503)])
         try stage.push([pushJob("0a"), pushJob("0b")])
-        #expect(daemon.says("Sent: \(pushJob("0a"))."))
+        #expect(daemon.says("\"message\": \"Sent\", \"job\": \(pushJob("0a"))}"))
         #expect(try waitUntil { try stage.status().dead == 1 })
         #expect(stage.simulator.ledger.requests(for: "0a").first?.topic == "com.example.second")
         #expect(stage.simulator.ledger.requests(for: "0b").count == 1)
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `level and format of the log, too`() throws {
+    @Test func `one unusable credential rejects the whole reload`() throws {
         let stage = try Stage()
-        let daemon = try stage.start(["log_level": "\"warning\"", "log_successes": "true"])
-        try stage.open(daemon)
-        try stage.write(["log_format": "\"json\"", "log_successes": "true"])
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("\"message\": \"Reloaded: "))
-        try stage.push(pushJob("0a"))
-        #expect(daemon.says("\"message\": \"Sent\", \"job\": \(pushJob("0a"))}"))
-        #expect(daemon.stop()?.status == 0)
-    }
-
-    @Test func `one app whose new credential cannot be used keeps all the others from changing`() throws {
-        let second = try Credentials.make(.init(keyID: "SIMKEY0002")).providerKey
-        let stage = try Stage { $0.providerKeys.append(second) }
-        try Self.secondKey(stage, second)
         let certificate = #"{"cert": {"apns_cert_path": "credentials/NAME.pem", "apns_key_path": "credentials/NAME-key.pem"}}"#
         let daemon = try stage.start(["apps": certificate.replacing("NAME", with: "client")])
         try stage.open(daemon)
-        // 1024 bits: it reads well, belongs to its key and is in date, and TLS will not have it.
+        // A certificate of 1024 bits is valid, but TLS rejects it.
         let weak = try ChildProcess(
             "openssl",
             [
@@ -186,7 +163,7 @@ struct DaemonReloadTests {
                 stage.folder.file("credentials/weak-key.pem"), "-out", stage.folder.file("credentials/weak.pem"),
             ])
         #expect(weak.wait().status == 0)
-        // Both sessions of both apps: one that opens late is none that was replaced.
+        // Both sessions of both apps are open.
         #expect(waitUntil { stage.simulator.totals.connections == 4 })
         let connections = 4
         let new = Self.useSecondKey.merging(["apps": certificate.replacing("NAME", with: "weak")]) { $1 }
@@ -202,7 +179,7 @@ struct DaemonReloadTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `new sessions are up before the old ones go`() throws {
+    @Test func `new sessions open before the old ones close`() throws {
         let stage = try Stage()
         let daemon = try stage.start(["pool_size": "1"])
         try stage.open(daemon)

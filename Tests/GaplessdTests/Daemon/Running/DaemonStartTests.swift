@@ -4,7 +4,7 @@ import Harness
 import RedisQueue
 import Testing
 
-@Suite("How a daemon starts, or says why not", .blocking)
+@Suite("The start of a daemon", .blocking)
 struct DaemonStartTests {
     private let folder = TemporaryFolder()
 
@@ -21,7 +21,7 @@ struct DaemonStartTests {
         return (exit?.status, File.read(folder.file("out")), File.read(folder.file("err")).split(separator: "\n"))
     }
 
-    @Test func `wrong usage is 64, and help is none`() throws {
+    @Test func `wrong usage exits with 64, and help with 0`() throws {
         #expect(try call().status == 64)
         #expect(try call("a.json", "b.json").status == 64)
         #expect(try call("run").status == 64)
@@ -33,7 +33,7 @@ struct DaemonStartTests {
         #expect(version.output.contains(#/^\S*\d+\.\d+\.\d+/#))
     }
 
-    @Test func `a settings file that is missing is a fault of the settings`() throws {
+    @Test func `a missing settings file is a settings fault`() throws {
         for words in [[folder.file("none.json")], ["run", folder.file("none.json")], ["check", folder.file("none.json")]] {
             let (status, output, errors) = words.count == 1 ? try call(words[0]) : try call(words[0], words[1])
             #expect(status == 78)
@@ -43,7 +43,7 @@ struct DaemonStartTests {
         }
     }
 
-    @Test func `every fault has its line, with the file, the key, what is wrong and what would be right`() throws {
+    @Test func `every fault has a line with the file, the key, the problem and the expected value`() throws {
         let path = folder.file("settings.json")
         try File.write(
             #"{"_note": 1, "// note": 2, "apns_server": 5, "redis_quue_key": "q", "pool_size": 0, "log_format": "xml", "apns_cert_path": "no.pem"}"#,
@@ -58,7 +58,7 @@ struct DaemonStartTests {
         #expect(errors.contains { $0.contains("redis_quue_key") && $0.contains("redis_queue_key") }, "the nearest key is a hint")
     }
 
-    @Test func `check says what is right and connects to both sides`() throws {
+    @Test func `check connects to Redis and to APNs`() throws {
         let stage = try Stage()
         let settings = try stage.write()
         let good = try call("check", settings)
@@ -74,7 +74,7 @@ struct DaemonStartTests {
         #expect(try call("check", "--offline", settings).status == 0)
     }
 
-    @Test func `paths expand variables and start from the settings' folder`() throws {
+    @Test func `paths expand variables and are relative to the settings file`() throws {
         let stage = try Stage()
         let settings = try stage.write(["apns_auth_key_path": "\"${CREDENTIALS_DIRECTORY}/AuthKey_SIMKEY0001.p8\""])
         let daemon = try ChildProcess(
@@ -88,18 +88,18 @@ struct DaemonStartTests {
         #expect(daemon.wait(atMost: .seconds(10))?.status == 0)
     }
 
-    @Test func `signals are answered from the first moment`() throws {
+    @Test func `signals work from the first moment`() throws {
         let settings = folder.file("settings.fifo")
         #expect(mkfifo(settings, 0o600) == 0)
         let daemon = try ChildProcess(BuiltProducts.path("gaplessd"), [settings])
-        // Opened only when the other end is: by the daemon, which then waits for what is written.
+        // `open` returns when the daemon has opened the other end and waits.
         let pipe = open(settings, O_WRONLY)
         defer { close(pipe) }
         for signal in [SIGHUP, SIGUSR1, SIGTERM] { daemon.kill(signal) }
         #expect(daemon.wait(atMost: .seconds(10))?.status == 0)
     }
 
-    @Test func `settings may come through a pipe, and one that nobody writes to is a fault`() throws {
+    @Test func `settings may be a pipe, and a pipe without a writer is a fault`() throws {
         let settings = folder.file("settings.fifo")
         #expect(mkfifo(settings, 0o600) == 0)
         let fault = try call("check", "--offline", settings)
@@ -117,7 +117,7 @@ struct DaemonStartTests {
         #expect(File.read(folder.file("err")).contains("apns_auth_key_path"))
     }
 
-    @Test func `what runs is to be seen in Redis`() throws {
+    @Test func `Redis shows the running worker`() throws {
         let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)

@@ -4,15 +4,15 @@ import Harness
 import RedisQueue
 import Testing
 
-@Suite("When the system gives no more threads", .blocking)
+@Suite("A system without free threads", .blocking)
 struct DaemonThreadTests {
-    /// The log's and each pool's are there from the start.
+    /// The log and each pool have a thread from the start.
     @Test(arguments: [0: "log", 1: "apns pool"])
-    func `a daemon that cannot start says so and claims nothing`(left: Int, name: String) throws {
+    func `a daemon that cannot start exits, and claims nothing`(left: Int, name: String) throws {
         let stage = try Stage()
         try stage.push(pushJob("0a"))
         let limit = try ThreadLimit(left)
-        let daemon = try DaemonProcess(settings: stage.write(), folder: TemporaryFolder(), under: limit.wrapper)
+        let daemon = try stage.start(under: limit.wrapper)
         let exit = daemon.process.wait(atMost: .seconds(20))
         #expect(exit?.status == 1)
         #expect(
@@ -21,22 +21,21 @@ struct DaemonThreadTests {
         #expect(try stage.status().backlog == 1)
     }
 
-    @Test func `metrics that cannot be served are a fault of the settings`() throws {
+    @Test func `metrics without a thread are a settings fault`() throws {
         let stage = try Stage()
         let limit = try ThreadLimit(1)
-        let daemon = try DaemonProcess(
-            settings: stage.write(["metrics_listen": "\"127.0.0.1:0\""]), folder: TemporaryFolder(), under: limit.wrapper)
+        let daemon = try stage.start(["metrics_listen": "\"127.0.0.1:0\""], under: limit.wrapper)
         #expect(daemon.process.wait(atMost: .seconds(20))?.status == 78)
         #expect(daemon.standardError.contains("metrics_listen: cannot be served: no thread for"), "\(daemon.standardError)")
     }
 
-    /// Two threads are the log's and the pool's; the third is one session's, which has none left for the lookup of names.
+    /// Two threads belong to the log and the pool; the third belongs to a session, which has none for the name lookup.
     @Test(arguments: [2, 3])
-    func `sessions wait until there are some again, and nothing is lost`(left: Int) throws {
+    func `sessions wait for free threads, and no job is lost`(left: Int) throws {
         let stage = try Stage()
         try stage.push((0..<100).map { pushJob(deviceToken($0)) })
         let limit = try ThreadLimit(left)
-        let daemon = try DaemonProcess(settings: stage.write(), folder: TemporaryFolder(), under: limit.wrapper)
+        let daemon = try stage.start(under: limit.wrapper)
         #expect(daemon.says("no thread for \"apns "))
         #expect(stage.simulator.totals.requests == 0)
         #expect(daemon.process.poll() == nil)

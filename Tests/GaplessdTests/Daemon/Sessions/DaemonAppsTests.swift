@@ -13,7 +13,7 @@ struct DaemonAppsTests {
          "cert": {"apns_cert_path": "credentials/client.pem", "apns_key_path": "credentials/client-key.pem"}}
         """
 
-    @Test func `a job picks its app by name or by topic, else it is the top level's`() throws {
+    @Test func `a job selects its app by name or by topic, otherwise the top level`() throws {
         let stage = try Stage(topics: ["com.example.cert"])
         let daemon = try stage.start(["apps": Self.apps])
         try stage.push([
@@ -34,7 +34,7 @@ struct DaemonAppsTests {
         let sessions = Dictionary(grouping: stage.simulator.ledger.entries, by: \.connection).mapValues { Set($0.map(\.token)) }
         for tokens in sessions.values {
             let groups = [["0a", "0f"], ["0b", "0c", "1a"], ["0d", "0e"]].filter { !tokens.isDisjoint(with: $0) }
-            #expect(groups.count == 1, "apps share no session: \(tokens)")
+            #expect(groups.count == 1, "apps do not share a session: \(tokens)")
         }
         let unknown = pushJob("1b", #""app":"gamma""#)
         try stage.push(unknown)
@@ -44,9 +44,9 @@ struct DaemonAppsTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    /// With a credential at the top level, and without one, where the topic alone says that the only app is meant.
+    /// With a credential at the top level, and without one, where only the topic selects the app.
     @Test(arguments: [true, false])
-    func `a topic picks an app whose own it is, or whose certificate is for it`(hasTopLevel: Bool) throws {
+    func `a topic selects the app with this topic in its settings or certificate`(hasTopLevel: Bool) throws {
         let stage = try Stage(topics: ["com.example.cert", "com.example.cert.voip"]) { $0.topics = [] }
         let top: [String: String?] =
             hasTopLevel
@@ -70,7 +70,7 @@ struct DaemonAppsTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `their order in the file means nothing to a reload`() throws {
+    @Test func `a reload with the apps in another order changes nothing`() throws {
         let stage = try Stage()
         func apps(_ names: [String]) -> [String: String?] {
             let credential =
@@ -95,7 +95,7 @@ struct DaemonAppsTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `one that is held does not stop another, and loses nothing`() throws {
+    @Test func `a held app does not stop another one, and loses no job`() throws {
         let stage = try Stage(topics: ["com.example.cert"]) { $0.topics = [Stage.topic, "com.example.cert"] }
         let daemon = try stage.start(["apps": Self.apps])
         let held = (0..<100).map { pushJob(deviceToken($0), #""app":"beta""#) }
@@ -112,7 +112,7 @@ struct DaemonAppsTests {
         #expect(try stage.status().backlog == 100)
     }
 
-    @Test func `those with one credential wait together when APNs wants fewer of it, and go on together`() throws {
+    @Test func `apps with the same credential wait together after a 429, and continue together`() throws {
         let stage = try Stage(topics: ["com.example.cert"]) {
             $0.topics = [Stage.topic, "com.example.beta", "com.example.cert"]
         }
@@ -121,27 +121,27 @@ struct DaemonAppsTests {
         stage.simulator.plan(token: "aa", answers: [.status(429, "Busy")])
         try stage.push(pushJob("aa"))
         #expect(daemon.says(#"app "beta": APNs asks for fewer pushes (429 Busy)"#))
-        #expect(daemon.complaints.count { $0.contains("APNs asks for fewer pushes") } == 2, "cert has a credential of its own")
+        #expect(daemon.complaints.count { $0.contains("APNs asks for fewer pushes") } == 2, "cert has another credential")
         try stage.push(pushJob("cc", #""app":"cert""#))
-        #expect(stage.accepts(2, atMost: .seconds(4)))
+        #expect(stage.accepts(2))
         #expect(daemon.says(#"app "beta": APNs answers as it should again: sending."#))
         #expect(stage.accepts(3))
         #expect(daemon.reports.count { $0.contains("answers as it should again") } == 2)
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `one that is held, with a long queue, keeps another waiting for moments, and takes up when it may`() throws {
+    @Test func `a held app with a long backlog does not delay another one, and continues after a reload`() throws {
         let stage = try Stage { $0.topics = [Stage.topic] }
         let held = 20_000
-        // They stand before everything else, and the daemon has not had one acceptance yet.
+        // These jobs come first, and the daemon has not had an acceptance yet.
         try stage.push((0..<held).map { pushJob(deviceToken($0), #""app":"beta""#) })
         try stage.push((held..<held + 200).map { pushJob(deviceToken($0)) })
         let daemon = try stage.start(["apps": Self.apps])
         #expect(daemon.says(#"app "beta": APNs does not accept the topic from the settings"#))
-        #expect(stage.accepts(200, atMost: .seconds(30)), "\(stage.simulator.totals.accepted) accepted")
+        #expect(stage.accepts(200), "\(stage.simulator.totals.accepted) accepted")
         for round in 1...5 {
             try stage.push((held + 200 * round..<held + 200 * (round + 1)).map { pushJob(deviceToken($0)) })
-            #expect(stage.accepts(200 * (round + 1), atMost: .seconds(30)))
+            #expect(stage.accepts(200 * (round + 1)))
         }
         #expect(stage.simulator.totals.requests <= 1200 + 30)
         #expect(
@@ -152,13 +152,13 @@ struct DaemonAppsTests {
         #expect(try stage.status().dead == 0)
         try stage.write(["apps": Self.apps.replacing("com.example.beta", with: Stage.topic)])
         daemon.signal(SIGHUP)
-        #expect(stage.accepts(held + 1200, atMost: .seconds(60)))
+        #expect(stage.accepts(held + 1200))
         #expect(try stage.drains())
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `one that is idle claims no jobs for one that gets no answers`() throws {
+    @Test func `an idle app claims no jobs for an app without responses`() throws {
         let stage = try Stage {
             $0.behaviour.streamLimit = 50
             $0.behaviour.tokenStreamLimit = 50
@@ -168,13 +168,11 @@ struct DaemonAppsTests {
         stage.simulator.behave { $0.script.failures = [.init(.silent, 1)] }
         try stage.push((0..<5000).map { pushJob(deviceToken($0)) })
         #expect(waitUntil { stage.simulator.totals.requests == 101 })
-        var most = 0
-        _ = try waitUntil(atMost: .seconds(2)) {
-            most = max(most, try stage.status().inFlight)
-            return false
-        }
-        // Two sessions of 50 streams, as much again for the next ones, and all that once more.
-        #expect(most <= 400, "\(most) in flight")
+        // A job of the other app shows that the daemon has claimed as far ahead as it will.
+        try stage.command("LPUSH", Stage.list, pushJob("0c", #""app":"cert""#))
+        #expect(waitUntil { stage.simulator.totals.requests == 102 })
+        // Two sessions of 50 streams, the same for the next jobs, and all of it once more.
+        #expect(try stage.status().inFlight <= 400)
         #expect(try stage.status().backlog >= 4600)
         daemon.crash()
     }
@@ -192,7 +190,7 @@ struct DaemonAppsTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `a job for which nobody names a topic is a bad job, and never goes out without one`() throws {
+    @Test func `a job without any topic is a bad job`() throws {
         let stage = try Stage()
         let certificate = try ChildProcess(
             "openssl",
@@ -224,19 +222,6 @@ struct DaemonAppsTests {
         #expect(daemon.says(#"Parsing apns structure error (\#(bad[0])): topic is missing, and app "bare" has none"#))
         #expect(Set(stage.simulator.ledger.entries.map(\.token)) == ["0d", "0e"])
         #expect(stage.simulator.ledger.entries.allSatisfy { $0.topic != nil })
-        #expect(daemon.stop()?.status == 0)
-    }
-
-    @Test func `without a topic at the top level either, jobs without one are bad jobs`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["apns_topic": nil])
-        try stage.push([pushJob("0a"), pushJob("0b", #""topic":"com.example.own""#)])
-        #expect(stage.accepts(1))
-        #expect(try waitUntil { try stage.status().dead == 1 })
-        #expect(
-            try stage.deadLetters().first?.text("reason")
-                == "Parsing apns structure error: topic is missing, and the top level has none")
-        #expect(stage.simulator.ledger.entries.map(\.token) == ["0b"])
         #expect(daemon.stop()?.status == 0)
     }
 }

@@ -3,7 +3,8 @@ import Harness
 import RedisQueue
 import Testing
 
-@Suite("Sessions that are told to go, under load", .blocking)
+/// The rows `goaway`, `goaway-kinds`, `streams` and `apns-halfopen` of the fault table test more kinds.
+@Suite("GOAWAY under load", .blocking)
 struct DaemonGoAwayTests {
     private static let quick: ClosedRange<Duration> = .milliseconds(2)...(.milliseconds(6))
 
@@ -30,18 +31,17 @@ struct DaemonGoAwayTests {
     }
 
     @Test(arguments: [
-        "goaway:graceful", "goaway:all", "goaway:below", "goaway:twice", "goaway:all:Shutdown", "goaway:all:going down now",
-        "goaway:limit", "goaway:below:InternalServerError",
+        "goaway:graceful", "goaway:below", "goaway:twice", "goaway:all:Shutdown", "goaway:limit",
     ])
-    func `what the last id leaves out goes out again, once, and what it holds is heard out`(answer: String) throws {
+    func `requests above the last id are resent once, and the others get their responses`(answer: String) throws {
         let stage = try run(Answer(answer))
         #expect(stage.simulator.totals.goAways >= 5)
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
         #expect(try stage.counter(.maybeDuplicate) == 0)
     }
 
-    @Test(arguments: ["goaway:abrupt", "cut", "cut-after", "rst:2", "goaway:abrupt:Shutdown"])
-    func `what may have been processed goes out again, and is counted`(answer: String) throws {
+    @Test(arguments: ["goaway:abrupt", "cut", "cut-after", "rst:2"])
+    func `requests that APNs may have processed are resent and counted`(answer: String) throws {
         let stage = try run(Answer(answer), turns: [100, 500, 900, 1300])
         let twice = stage.simulator.ledger.acceptedCounts.values.count { $0 > 1 }
         #expect(try Int64(twice) <= stage.counter(.maybeDuplicate))
@@ -67,47 +67,9 @@ struct DaemonGoAwayTests {
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
         #expect(try stage.counter(.maybeDuplicate) == 0)
     }
-
-    @Test func `a limit that falls to one after each rejection delays and loses nothing`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
-        stage.simulator.behave {
-            $0.dropsLimitAfterRejection = true
-            $0.script.latency = Self.quick
-            $0.script.turns = [.init(50, repeats: true, .usual(413))]
-        }
-        try stage.push((0..<1000).map { pushJob(deviceToken($0)) })
-        #expect(try stage.drains())
-        #expect(try stage.status().dead == 20)
-        #expect(stage.simulator.ledger.acceptedCounts.count == 981)
-        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
-        #expect(stage.simulator.totals.limitViolations == 0)
-        #expect(try stage.counter(.maybeDuplicate) == 0)
-        #expect(daemon.stop()?.status == 0)
-    }
-
-    @Test func `one stream at first, then a thousand, one and none: nothing refused by our fault`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        stage.simulator.behave { $0.script.latency = Self.quick }
-        try stage.push((0..<2000).map { pushJob(deviceToken($0)) })
-        for (accepted, limit) in [(300, 1), (310, 0), (310, 1000), (1200, 0), (1200, 1000)] as [(Int, UInt32)] {
-            #expect(stage.accepts(accepted))
-            stage.simulator.behave { $0.streamLimit = limit }
-        }
-        #expect(stage.accepts(2000))
-        #expect(try stage.drains())
-        #expect(stage.simulator.ledger.acceptedCounts.count == 2000)
-        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
-        #expect(stage.simulator.totals.limitViolations == 0)
-        #expect(try stage.counter(.retried) == 0)
-        #expect(try stage.counter(.maybeDuplicate) == 0)
-        #expect(daemon.stop()?.status == 0)
-    }
 }
 
-@Suite("Connections that are slow, dumb or strange", .blocking)
+@Suite("Connections with unusual servers", .blocking)
 struct DaemonConnectionTests {
     @Test(arguments: [true, false])
     func `answers in split frames or in records of one byte are understood`(splitsFrames: Bool) throws {
@@ -138,47 +100,32 @@ struct DaemonConnectionTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    /// Twelve seconds: a PING has ten for its answer.
-    @Test func `a connection whose cable is pulled is left, and what was on it goes out on another`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["apns_request_timeout": "0.5"])
-        try stage.open(daemon)
-        stage.simulator.plan(token: deviceToken(7), answers: [.halfOpen(recorded: false)])
-        try stage.push((0..<200).map { pushJob(deviceToken($0)) })
-        #expect(stage.accepts(201, atMost: .seconds(30)))
-        #expect(try stage.drains())
-        #expect(stage.simulator.ledger.acceptedCounts.count == 201)
-        #expect(try stage.status().dead == 0)
-        #expect(try stage.counter(.retried) == 0)
-        #expect(daemon.says("is closed"))
-        #expect(daemon.stop()?.status == 0)
-    }
-
     @Test(arguments: [Behaviour.IdleFault.goAway, .badRequest, .internalError])
-    func `what APNs says to idle sessions loses nothing`(fault: Behaviour.IdleFault) throws {
+    func `errors on idle sessions lose no job`(fault: Behaviour.IdleFault) throws {
         let stage = try Stage()
         let daemon = try stage.start(["retry_delays": "[0.3]"])
         try stage.open(daemon)
-        for round in 0..<3 {
+        for round in 0..<2 {
             stage.simulator.behave {
                 $0.idleLimit = .milliseconds(100)
                 $0.idleFault = fault
             }
-            #expect(!waitUntil(atMost: .milliseconds(250)) { false })
+            let goAways = stage.simulator.totals.connections
+            _ = waitUntil(atMost: .milliseconds(250)) { fault == .goAway && stage.simulator.totals.connections > goAways }
             try stage.push((0..<10).map { pushJob(deviceToken(round * 10 + $0)) })
-            // A session that APNs calls broken for ever would never be good again.
+            // The session must work again after the fault.
             _ = waitUntil { stage.simulator.totals.requests > 1 + round * 10 }
             stage.simulator.behave { $0.idleLimit = nil }
             #expect(stage.accepts(11 + round * 10))
         }
         #expect(try stage.drains())
-        #expect(stage.simulator.ledger.acceptedCounts.count == 31)
+        #expect(stage.simulator.ledger.acceptedCounts.count == 21)
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
         #expect(try stage.status().dead == 0)
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `a server that throws everybody out is not stormed`() throws {
+    @Test func `a server that closes every session gets few dials`() throws {
         let stage = try Stage()
         stage.simulator.behave {
             $0.greeting = .goAway(.reason(.serviceUnavailable, last: .zero))
@@ -204,7 +151,7 @@ struct DaemonConnectionTests {
         let totals = stage.simulator.totals
         #expect(totals.providerTokens == ["SIMKEY0001": 1])
         #expect(totals.priorityFrames == 0 && totals.violations == 0)
-        // 161 bytes of them are the JWT where it is sent each time (so 261.5 in all were measured).
+        // 261.5 bytes were measured, 161 of them for the provider token.
         #expect(totals.headerBytes / totals.requests < 280, "\(totals.headerBytes / totals.requests) bytes a request")
         #expect(daemon.stop()?.status == 0)
     }

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The governor", .blocking)
 struct DaemonGovernorTests {
-    @Test func `sessions come while all are full, and go when fewer are enough`() throws {
+    @Test func `sessions open while all are full, and close when fewer are enough`() throws {
         let stage = try Stage {
             $0.behaviour.streamLimit = 1
         }
@@ -20,7 +20,7 @@ struct DaemonGovernorTests {
         #expect(try stage.drains())
         #expect(daemon.says("1 sessions instead of 2: fewer are enough."))
         #expect(waitUntil { daemon.reports.count { $0.contains(" is closed.") } == 3 })
-        // And again, from the sleep that it is in by now.
+        // Again, after an idle time.
         try stage.push((2000..<3200).map { pushJob(deviceToken($0)) })
         #expect(waitUntil { daemon.reports.count { $0.contains("2 sessions instead of 1: all were full.") } == 2 })
         #expect(try stage.drains())

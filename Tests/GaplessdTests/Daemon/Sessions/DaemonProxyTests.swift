@@ -17,7 +17,7 @@ struct DaemonProxyTests {
         "\"http://user:\(password)@127.0.0.1:\(proxy.port)\""
     }
 
-    @Test func `go there and nowhere else, over TLS of their own, and the password is nowhere to be read`() throws {
+    @Test func `use only the proxy, and no output contains the password`() throws {
         let stage = try Stage()
         let proxy = try ConnectProxy(authorization: Self.authorization)
         let daemon = try stage.start(["apns_proxy": url(proxy), "log_level": "\"debug\""])
@@ -34,7 +34,7 @@ struct DaemonProxyTests {
         for word in ["s3cr", "dXNlcjpz"] { #expect(!(daemon.standardOutput + daemon.standardError).contains(word)) }
     }
 
-    @Test func `wait in the queue while the proxy does not let them through`() throws {
+    @Test func `wait in the list while the proxy refuses them`() throws {
         let stage = try Stage()
         let proxy = try ConnectProxy(authorization: Self.authorization)
         let daemon = try stage.start(["apns_proxy": url(proxy, password: "wrong")])
@@ -65,7 +65,7 @@ struct DaemonProxyTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `check and send go the same way`() throws {
+    @Test func `check and send use the proxy`() throws {
         let stage = try Stage()
         let proxy = try ConnectProxy(authorization: Self.authorization)
         let settings = try stage.write(["apns_proxy": url(proxy)])
@@ -95,7 +95,7 @@ struct ProxySettingTests {
             ("http://me:pw@proxy:1", "proxy", 1, "me"), ("http://me@proxy:1", "proxy", 1, "me"),
             ("http://m%65:p%40:w%2F@proxy:1", "proxy", 1, "me"),
         ] as [(String, String, Int, String?)])
-    func `is taken apart`(text: String, host: String, port: Int, user: String?) throws {
+    func `is parsed`(text: String, host: String, port: Int, user: String?) throws {
         let pool = try #require(folder.read(settings("\"apns_proxy\": \"\(text)\"")).settings.apps.first?.pool)
         #expect(pool.proxy?.host == host)
         #expect(pool.proxy?.port == port)
@@ -106,7 +106,7 @@ struct ProxySettingTests {
         "proxy:3128", "https://proxy:3128", "socks5://proxy:1", "http://proxy", "http://proxy:0", "http://:1", "http://:hush@p:1",
         "http://u:hush%4@p:1", "http://u:hush%0a@p:1", "http://u%3Ahush:x@p:1", "http://u:hu sh@p:1", "http://u:hush@p:1/path",
     ])
-    func `is refused where it is none, without a word of what may be a password`(text: String) {
+    func `is rejected without printing a possible password`(text: String) {
         let faults = folder.faults(settings("\"apns_proxy\": \"\(text)\""))
         #expect(faults.count == 1)
         #expect(faults.first?.hasPrefix("apns_proxy: is a string that ") == true, "\(faults)")

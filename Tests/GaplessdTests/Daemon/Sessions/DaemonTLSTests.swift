@@ -6,9 +6,9 @@ import Testing
 
 @testable import gaplessd
 
-@Suite("Redis by TLS", .blocking)
+@Suite("Redis with TLS", .blocking)
 struct DaemonTLSTests {
-    @Test func `jobs come and go by TLS with a client's certificate, and a Redis that was away is found again`() throws {
+    @Test func `the daemon uses TLS with a client certificate, and reconnects after a restart`() throws {
         let secure = try SecureRedis()
         let stage = try Stage(redis: secure.options + ["--appendonly", "yes", "--appendfsync", "always"])
         try stage.push((0..<2000).map { pushJob(deviceToken($0)) })
@@ -25,11 +25,11 @@ struct DaemonTLSTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `every call goes by TLS`() throws {
+    @Test func `every command uses TLS`() throws {
         let secure = try SecureRedis()
         let stage = try Stage(redis: secure.options)
         let settings = try stage.write(secure.settings)
-        // Batches of more than a megabyte: no socket takes such at once.
+        // Batches of more than a megabyte, more than a socket accepts at once.
         let alert = String(repeating: "x", count: 3500)
         let jobs = (0..<2000).map { pushJob(deviceToken($0), data: #"{"aps":{"alert":"\#(alert)"}}"#) + "\n" }.joined()
         try File.write(jobs, to: stage.folder.file("jobs"))
@@ -47,7 +47,7 @@ struct DaemonTLSTests {
         #expect(check.output.contains("redis: ok, localhost:\(secure.port)\n"))
     }
 
-    /// What is wrong, and what is said of it.
+    /// Faults of the handshake, with their messages.
     enum Fault: CaseIterable {
         case untrustedRoot, wrongName, wrongAddress, noClientCertificate, unknownClientCertificate, plainPort
 
@@ -64,7 +64,7 @@ struct DaemonTLSTests {
     }
 
     @Test(arguments: Fault.allCases)
-    func `a handshake that fails is named and tried again, and is 69 for a call`(fault: Fault) throws {
+    func `a failed handshake is logged and repeated, and a command exits with 69`(fault: Fault) throws {
         let isMisnamed = fault == .wrongName || fault == .wrongAddress
         let secure = try SecureRedis(serverNames: isMisnamed ? ["redis.example.com"] : nil)
         let plain = FreePort.pick()
@@ -90,11 +90,11 @@ struct DaemonTLSTests {
         let call = try Call(["status", try stage.write(changes)])
         #expect(call.status == 69)
         #expect(call.errors.contains(fault.sentence), "\(call.errors)")
-        // A server that answered is not called silent.
+        // A server that replied is not reported as silent.
         #expect(call.errors.hasPrefix(fault == .plainPort ? "redis: no answer: " : "redis: failed: "), "\(call.errors)")
     }
 
-    @Test func `without redis_tls at a port for TLS the connection ends at once, and that is said`() throws {
+    @Test func `without redis_tls a TLS port closes the connection`() throws {
         let secure = try SecureRedis()
         let stage = try Stage(redis: secure.options)
         let settings = try stage.write([
@@ -102,12 +102,12 @@ struct DaemonTLSTests {
         ])
         let call = try Call(["status", settings])
         #expect(call.status == 69)
-        // Whether the close or the reset of what we wrote comes first is chance.
+        // The close or the reset may come first.
         let words = ["the connection was closed by Redis", "Connection reset by peer", "Broken pipe"]
         #expect(words.contains(where: call.errors.contains), "\(call.errors)")
     }
 
-    @Test func `new certificates are taken at a reload, for the next connection`() throws {
+    @Test func `new certificates apply to the next connection after a reload`() throws {
         let (old, new) = (try SecureRedis(), try SecureRedis())
         let stage = try Stage(redis: old.options)
         let daemon = try stage.start(old.settings)
@@ -140,7 +140,7 @@ struct SettingsRedisTests {
 
     private func faults(_ members: String) -> [String] { folder.faults(settings(members)) }
 
-    @Test func `files without redis_tls are faults, each`() {
+    @Test func `each file without redis_tls is a fault`() {
         #expect(
             faults(#""redis_ca_path": "a", "redis_cert_path": "b", "redis_key_path": "c""#)
                 == ["redis_ca_path", "redis_cert_path", "redis_key_path"].map {
@@ -150,7 +150,7 @@ struct SettingsRedisTests {
         #expect(faults(#""redis_tls": 1, "redis_ca_path": "a""#) == ["redis_tls: is 1; true or false would be right"])
     }
 
-    @Test func `files that cannot be read, or hold something else, are named`() throws {
+    @Test func `unreadable or invalid files are reported`() throws {
         try File.write("nothing\n", to: folder.file("text"))
         let found = faults(#""redis_tls": true, "redis_ca_path": "missing", "redis_cert_path": "gone", "redis_key_path": "text""#)
         #expect(found.count == 3)
@@ -168,7 +168,7 @@ struct SettingsRedisTests {
                 == true)
     }
 
-    @Test func `a key that is another certificate's, or encrypted, or alone, is a fault`() throws {
+    @Test func `a wrong, an encrypted and a single key are faults`() throws {
         let (one, other) = (try Credentials.make(), try Credentials.make())
         try one.write(to: folder.file("one"))
         try other.write(to: folder.file("other"))
@@ -200,13 +200,13 @@ struct SettingsRedisTests {
                 "redis_key_path: is given without redis_cert_path") == true)
     }
 
-    @Test func `a Unix socket has no TLS`() {
+    @Test func `TLS to a Unix socket is a fault`() {
         #expect(
             faults(#""redis_tls": true, "redis_socket_path": "r.sock""#).first?.hasPrefix(
                 "redis_tls: is given with a Unix socket") == true)
     }
 
-    @Test func `Sentinels and the name of the master come together, and instead of a host`() throws {
+    @Test func `Sentinels need the name of the master, and exclude a host`() throws {
         let both = #""redis_sentinels": ["a:26379", "[::1]:26380"], "redis_sentinel_master": "m""#
         let expected = QueueSettings.Server.sentinels(
             [.tcp(host: "a", port: 26379), .tcp(host: "::1", port: 26380)], master: "m")

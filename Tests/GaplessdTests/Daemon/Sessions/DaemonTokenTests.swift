@@ -8,10 +8,10 @@ import Testing
 
 @Suite("Provider tokens of a fleet", .blocking)
 struct DaemonTokenTests {
-    /// FLEET=50 is the full size; a dozen shows the same, and leaves the machine to the other tests.
+    /// FLEET=50 is the full size.
     private static let fleet = getenv("FLEET").flatMap { Int(String(cString: $0)) } ?? 12
 
-    @Test func `processes that start together share one token, and so do those after them`() throws {
+    @Test func `processes that start together share one token, also with later ones`() throws {
         let stage = try Stage()
         let state = stage.folder.file("state")
         var minted = 0
@@ -28,7 +28,7 @@ struct DaemonTokenTests {
         #expect(stage.simulator.totals.answers.filter { $0.key != "200" }.isEmpty)
     }
 
-    @Test func `calls that push share it too`() throws {
+    @Test func `commands share it`() throws {
         let stage = try Stage()
         let state = stage.folder.file("state")
         let daemon = try stage.start(stateFolder: state)
@@ -44,7 +44,7 @@ struct DaemonTokenTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `without a place to keep it the daemon warns once and goes on`() throws {
+    @Test func `without a state folder the daemon warns once and continues`() throws {
         let stage = try Stage()
         let daemon = try stage.start(stateFolder: "/proc/nowhere")
         try stage.push(pushJob("0a"))
@@ -70,13 +70,13 @@ struct DaemonTokenTests {
     }
 }
 
-@Suite("Where the state of a daemon lies")
+@Suite("The state folder")
 struct StateFolderTests {
     private func path(_ environment: [String: String], isRoot: Bool = false) -> String? {
         StateFolder.path(environment: { environment[$0] }, isRoot: isRoot)
     }
 
-    @Test func `systemd's word comes first, then root's own place, then a user's`() {
+    @Test func `STATE_DIRECTORY has precedence over the default folders of root and users`() {
         #expect(path(["STATE_DIRECTORY": "/var/lib/a:/var/lib/b", "HOME": "/h"], isRoot: true) == "/var/lib/a")
         #expect(path(["HOME": "/root"], isRoot: true) == "/var/lib/gaplessd")
         #expect(path(["XDG_STATE_HOME": "/s", "HOME": "/h"]) == "/s/gaplessd")
@@ -84,7 +84,7 @@ struct StateFolderTests {
         #expect(path([:]) == nil)
     }
 
-    @Test func `a relative path is none`() {
+    @Test func `a relative path is ignored`() {
         #expect(path(["STATE_DIRECTORY": "state", "XDG_STATE_HOME": "x", "HOME": "/h"]) == "/h/.local/state/gaplessd")
     }
 }

@@ -3,9 +3,9 @@ import Glibc
 import Harness
 internal import RedisQueue
 
-/// What rows do to what runs, and what they ask of it afterwards.
+/// Actions and questions that several rows share.
 extension Trial {
-    /// How a simulator behaves that answers everything well, after so many milliseconds.
+    /// A simulator that accepts everything after this many milliseconds.
     static func accepting(after latency: ClosedRange<Int>, _ failures: [APNSSimulator.Script.Share] = []) -> Behaviour {
         var behaviour = Behaviour()
         behaviour.script.latency = .milliseconds(latency.lowerBound)...(.milliseconds(latency.upperBound))
@@ -17,10 +17,10 @@ extension Trial {
 
     func status() throws -> QueueStatus { try stage.status() }
 
-    /// What all workers hold now may be delivered again: nobody can know which of it APNs has.
+    /// Allows duplicates of all jobs in flight: APNs may have received any of them.
     func allowInFlightTwice() throws { allowTwice(try status().inFlight) }
 
-    /// What this daemon's worker holds.
+    /// The number of jobs that the worker of a daemon holds.
     func held(by daemon: DaemonProcess) throws -> Int { try workers(of: daemon).map(\.inFlight).reduce(0, +) }
 
     func isRegistered(_ daemon: DaemonProcess) throws -> Bool { try !workers(of: daemon).isEmpty }
@@ -29,44 +29,44 @@ extension Trial {
         try status().workers.filter { $0.details["pid"] == String(daemon.process.pid) }
     }
 
-    /// An orderly end, a GOAWAY or a refusal leaves no doubt: afterwards nothing may be counted as delivered twice, perhaps.
+    /// Verifies afterwards that no push counts as `maybe_duplicate`, because the fault leaves no doubt.
     func expectNoDoubt() {
         afterwards = { [unowned self] status in
             let doubts = status.counter(.maybeDuplicate)
-            if doubts > 0 { fail("\(doubts) counted as maybe delivered twice, though the fault leaves no doubt") }
+            if doubts > 0 { fail("\(doubts) counted as maybe_duplicate, although the fault leaves no doubt") }
         }
     }
 
-    /// kill -9, and what a supervisor does then.
+    /// Kills a daemon and starts another one, as a supervisor does.
     func killAndRestart(_ daemon: DaemonProcess, _ name: String = "daemon") throws -> DaemonProcess {
         kill(daemon)
         try allowInFlightTwice()
         return try start(name)
     }
 
-    /// SIGTERM, after which it must end with 0 and leave nothing in its name.
+    /// Sends SIGTERM; the daemon must exit with 0 and hold no job.
     func terminate(_ daemon: DaemonProcess, atMost limit: Duration = .seconds(30)) throws {
         forget(daemon)
         let exit = daemon.stop(atMost: limit)
         if exit?.status != 0 { fail("gaplessd exited with \(String(describing: exit))") }
-        if try held(by: daemon) > 0 { fail("left behind by a daemon that ended well: \(try status())") }
+        if try held(by: daemon) > 0 { fail("jobs left by a daemon that exited with 0: \(try status())") }
     }
 
-    /// Its end has come without our doing, or by a tripwire; `nil` when it does not come.
+    /// Waits for the exit of a daemon that ends by itself or by a tripwire.
     func awaitEnd(of daemon: DaemonProcess, atMost limit: Duration = .seconds(30)) -> ChildProcess.Exit? {
         forget(daemon)
         return daemon.process.wait(atMost: limit)
     }
 
-    /// Waits until a worker holds something.
+    /// Waits until a worker holds jobs.
     func awaitBusy() throws {
         try self.await("a worker holds jobs") { try status().inFlight > 0 }
     }
 
-    /// Waits until both of two daemons are registered and one holds something, which is drawn where both do.
+    /// Waits until two daemons are registered and one holds jobs; chooses one at random if both do.
     func awaitBusy(of daemons: [DaemonProcess]) throws -> Int {
         var found = 0
-        try self.await("both are there, and one holds jobs") {
+        try self.await("both daemons are registered, and one holds jobs") {
             let workers = try status().workers
             let busy = try daemons.indices.filter { try workers.count == 2 && held(by: daemons[$0]) > 0 }
             found = busy.randomElement(using: &random) ?? 0
@@ -75,37 +75,36 @@ extension Trial {
         return found
     }
 
-    /// How often a text stands in what the daemons wrote to standard error.
+    /// The number of lines with a text in the standard errors of the daemons.
     func complaints(_ text: String) -> Int {
         stage.standardErrors.split(separator: "\n").count { $0.contains(text) }
     }
 
-    /// Waits until the simulator's ledger has a line for every send that the counters know of: it is written a little later.
+    /// Waits until the ledger of the simulator has a line for every send in the counters: it is written a little later.
     func awaitLedger() throws {
         let status = try status()
         let sends = status.counter(.sent) + status.counter(.retried) + status.counter(.dead)
         try self.await("the ledger has \(sends) lines") { stage.service.ledger.entries.count >= sends }
     }
 
-    /// Changes a limit of a process that runs, as `prlimit` would: `--nofile=24`.
+    /// Changes a limit of a running daemon with `prlimit`, for example `--nofile=24`.
     func limit(_ daemon: DaemonProcess, _ what: String) throws {
         let exit = try ChildProcess("prlimit", ["--pid", String(daemon.process.pid), what]).wait()
         if exit.status != 0 { throw TrialError(description: "prlimit \(what) failed") }
     }
 }
 
-/// Places of their own for daemons. They need a user namespace, which any user may make unless the machine forbids it.
+/// Separate mount namespaces for daemons. They need a user namespace, which some machines forbid.
 extension Trial {
-    /// A command under which a file of the machine is another one: a bind mount in a mount namespace of its own. The process
-    /// keeps its number.
+    /// A command that runs a program with another file at a path: a bind mount in a mount namespace. The process keeps its id.
     func replacing(_ path: String, by substitute: String) throws -> [String] {
         guard try ChildProcess("unshare", ["-Urm", "true"]).wait().status == 0 else {
-            throw TrialNotPossibleError(description: "this machine allows no user namespaces")
+            throw TrialNotPossibleError(description: "this machine forbids user namespaces")
         }
         return ["unshare", "-Urm", "sh", "-c", #"mount --bind "$1" "$2" && shift 2 && exec "$@""#, "sh", substitute, path]
     }
 
-    /// A command under which a daemon believes itself on another machine, so that only leases tell whether others are alive.
+    /// A command that runs a daemon with its own machine id, so that only leases reveal a dead daemon.
     func elsewhere(_ number: Int) throws -> [String] {
         let substitute = stage.folder.file("machine-\(number)")
         let digits = String(number, radix: 16)

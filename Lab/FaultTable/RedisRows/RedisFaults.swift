@@ -3,17 +3,17 @@ import Harness
 internal import RedisQueue
 internal import Threads
 
-/// What can be done to a Redis, or to the way to it: once each, and undone when the call returns.
+/// Faults of Redis and of the connections to it. Each call injects a fault once and ends it before it returns.
 ///
-/// None of them waits for the daemons: that is what `Trial.strike` does around them.
+/// None of them waits for the daemons; `Trial.inject` does.
 extension Trial {
-    /// Lets jobs come in, and waits until the first are sent: from here on a daemon is at work.
+    /// Starts the producer, and waits until the first job is sent.
     func produceAtWork() throws {
         try produce()
         try awaitSent(1)
     }
 
-    /// kill -9, and a restart from its files after up to so many milliseconds.
+    /// Kills Redis, and restarts it from its files after a random number of milliseconds.
     func killRedis(away: ClosedRange<Int> = 5...300) throws {
         try awaitFlushedLog()
         stage.redis.kill()
@@ -22,8 +22,8 @@ extension Trial {
         try stage.reconnect()
     }
 
-    /// With `appendfsync everysec` Redis holds its writes back while an fsync of it lasts, at most two seconds, and only then the
-    /// death of the process loses what it acknowledged: that is `losePower`. This waits until nothing is held back.
+    /// Waits until Redis has written its log. With `appendfsync everysec`, Redis delays writes during an fsync for up to two seconds; a
+    /// kill would lose them, which `losePower` tests.
     private func awaitFlushedLog() throws {
         try self.await("Redis has written its log") {
             guard let text = try? stage.command(["INFO", "persistence"]).text else { return true }
@@ -32,21 +32,21 @@ extension Trial {
         }
     }
 
-    /// Passes up to this share of the replies only in part, or not at all, and then cuts: until so many connections ended like this.
+    /// Tears this share of the replies and cuts their connections, until this many connections ended.
     func tearReplies(_ share: Double, times: Int) throws {
-        guard let proxy = stage.redisProxy else { preconditionFailure("this strike needs a proxy") }
+        guard let proxy = stage.redisProxy else { preconditionFailure("this fault needs a proxy") }
         let before = proxy.cuts
         proxy.behaviour.tearsReply = share
         try self.await("\(times) replies are torn", atMost: .seconds(60)) { proxy.cuts >= before + times }
         proxy.behaviour.tearsReply = 0
     }
 
-    /// Every way in which a Redis that lives does not answer for a while.
+    /// The ways in which a running Redis does not reply for a while.
     enum Stall: CaseIterable {
         case pausedAll, pausedWrites, asleep, busyScript
     }
 
-    /// Lets Redis stall for about so many milliseconds. Needs `--enable-debug-command yes`.
+    /// Stalls Redis for about this many milliseconds. Needs `--enable-debug-command yes`.
     func stallRedis(_ stall: Stall, milliseconds: Int) throws {
         switch stall {
         case .pausedAll: try stage.command(["CLIENT", "PAUSE", String(milliseconds), "ALL"])
@@ -54,7 +54,7 @@ extension Trial {
         case .asleep: try stage.command(["DEBUG", "SLEEP", String(Double(milliseconds) / 1000)])
         case .busyScript: try runEndlessScript(milliseconds: milliseconds)
         }
-        // A pause is announced at once and lasts: the fault is over when Redis writes again.
+        // The reply to a pause comes at once: the fault ends when Redis writes again.
         try stage.command(["DEL", "gapless-lab-no-such-key"])
     }
 
@@ -66,21 +66,21 @@ extension Trial {
             _ = try? client.command(["EVAL", "while true do end", "0"])
         }
         pause(milliseconds...milliseconds)
-        // Until it runs there is nothing to kill.
+        // The script must run before it can be killed.
         let isKilled = waitUntil { (try? stage.command(["SCRIPT", "KILL"])) != nil }
         endless.join()
         if !isKilled { throw TrialError(description: "the endless script could not be killed") }
     }
 
-    /// Lets every BGSAVE fail, so that Redis refuses all writes (MISCONF), for so many milliseconds.
+    /// Makes every BGSAVE fail for this many milliseconds, so that Redis refuses all writes (MISCONF).
     func fillDisk(milliseconds: ClosedRange<Int>) throws {
-        // A folder under the name of the dump: nothing can be renamed to it, not even by root.
+        // A folder with the name of the dump: not even root can rename a file to it.
         let dump = stage.redis.path + "/dump.rdb"
         unlink(dump)
         guard mkdir(dump, 0o700) == 0 else { throw TrialError(description: "cannot make \(dump): errno \(errno)") }
         defer { rmdir(dump) }
         try save(until: "rdb_last_bgsave_status:err")
-        guard refuses("MISCONF") else { throw TrialError(description: "Redis still writes without a disk") }
+        guard refuses("MISCONF") else { throw TrialError(description: "Redis still accepts writes") }
         pause(milliseconds)
         rmdir(dump)
         try save(until: "rdb_last_bgsave_status:ok")
@@ -95,7 +95,7 @@ extension Trial {
         }
     }
 
-    /// Whether Redis refuses a write with this code.
+    /// Returns whether Redis refuses a write with this code.
     func refuses(_ code: String) -> Bool {
         do {
             try stage.command(["RPUSH", "gapless-lab-no-such-key"] + [String(repeating: "x", count: 100)])
@@ -106,17 +106,17 @@ extension Trial {
         }
     }
 
-    /// Takes everything out of Redis, and excuses what waited there: only what the daemons hold is still to be delivered.
+    /// Empties Redis, and excuses the waiting jobs: the daemons must still deliver the jobs that they hold.
     ///
-    /// - Returns: how many jobs the daemons held by Redis' books.
+    /// - Returns: the number of jobs that the daemons held.
     func flushAll(restarting: Bool) throws -> Int {
-        let stock = try RedisStock.take(stage, andThen: [["FLUSHALL"]])
-        excuse(stock.all.subtracting(stock.held))
+        let snapshot = try RedisSnapshot.take(stage, andThen: [["FLUSHALL"]])
+        excuse(snapshot.all.subtracting(snapshot.held))
         if restarting {
             stage.redis.kill()
             try stage.redis.restart()
             try stage.reconnect()
         }
-        return stock.held.count
+        return snapshot.held.count
     }
 }

@@ -1,9 +1,9 @@
 import Harness
 internal import RedisQueue
 
-/// The numbers of all jobs that Redis has at one instant, by where they are.
-struct RedisStock {
-    /// In the list itself.
+/// The numbers of all jobs in Redis at one instant, by place.
+struct RedisSnapshot {
+    /// In the list.
     var waiting: Set<Int> = []
     /// In the in-flight hashes of the workers.
     var held: Set<Int> = []
@@ -11,12 +11,12 @@ struct RedisStock {
     var later: Set<Int> = []
     var dead: Set<Int> = []
 
-    /// Everything that is still to be delivered.
+    /// All jobs that must still be delivered.
     var open: Set<Int> { waiting.union(held).union(later) }
     var all: Set<Int> { open.union(dead) }
 
-    /// Takes stock, and runs these commands at the same instant.
-    static func take(_ stage: Stage, andThen commands: [[String]] = []) throws -> RedisStock {
+    /// Reads all jobs, and runs these commands in the same transaction.
+    static func take(_ stage: Stage, andThen commands: [[String]] = []) throws -> RedisSnapshot {
         let keys = stage.keys
         let hashes = try stage.command(["KEYS", "*"]).items?.compactMap(\.text).filter { $0.contains("gapless:inflight:") } ?? []
         let lists = [keys.list, keys.dead] + keys.recovered
@@ -27,7 +27,7 @@ struct RedisStock {
             throw TrialError(description: "Redis refused \(commands): \(refusal)")
         }
         let numbers = replies.map(numbers)
-        return RedisStock(
+        return RedisSnapshot(
             waiting: numbers[0],
             held: numbers[lists.count + 1..<lists.count + 1 + hashes.count].reduce(into: []) { $0.formUnion($1) },
             later: numbers[2...lists.count].reduce(into: []) { $0.formUnion($1) }, dead: numbers[1])
@@ -44,7 +44,7 @@ extension RedisReply {
     }
 }
 
-/// The number in the first device token of ours in these bytes: `deviceToken`, backwards.
+/// Returns the number in the first device token of these bytes: the inverse of `deviceToken`.
 func jobNumber(_ bytes: [UInt8]) -> Int? {
     let (mark, digits) = (Array("abababab".utf8), 64)
     var at = 0
