@@ -1,7 +1,7 @@
-/// RFC 8259, sections 2 to 7, over bytes: each function takes where something begins and returns where it ends.
+/// RFC 8259, sections 2 to 7, over bytes: each function takes the start of an element and returns its end.
 ///
-/// A place is never negative and is checked against the end of the bytes here, so that what is read past the checks of `Span` (all of
-/// it in `byte` and `afterPlain`) lies inside.
+/// Positions are never negative and are checked against the end of the bytes here, so that the unchecked reads in `byte` and
+/// `afterPlain` stay inside.
 enum Grammar {
     @inline(__always)
     static func afterSpace(_ bytes: Span<UInt8>, _ start: Int) -> Int {
@@ -13,13 +13,13 @@ enum Grammar {
         }
     }
 
-    /// The byte there, or 0 at the end of the text: as wrong, wherever it is asked for, as a NUL.
+    /// Returns the byte at a position, or 0 at the end of the text, where 0 is as invalid as a NUL.
     @inline(__always)
     static func byte(_ bytes: Span<UInt8>, _ at: Int) -> UInt8 {
         UInt(bitPattern: at) < UInt(bitPattern: bytes.count) ? unsafe bytes[unchecked: at] : 0
     }
 
-    /// The string whose opening quote stands at `start`.
+    /// Reads the string whose opening quote is at `start`.
     @inline(__always)
     static func string(_ bytes: Span<UInt8>, from start: Int) throws(JSONError) -> JSONSlice {
         var at = start + 1
@@ -41,10 +41,10 @@ enum Grammar {
         }
     }
 
-    /// Skips ASCII that stands for itself in a string, eight bytes per step.
+    /// Skips ASCII without special meaning in a string, eight bytes per step.
     ///
-    /// In each byte of `word` the top bit is set where the byte is not ASCII, is below 0x20, or equals the quote or the backslash.
-    /// A borrow can set further bits, but only above the first true one, and only the first is looked at.
+    /// The top bit of each byte of `word` is set if the byte is not ASCII, is below 0x20, or equals the quote or the
+    /// backslash. A borrow can set further bits, but only above the first true one, and only the first is used.
     @inline(__always)
     private static func afterPlain(_ bytes: Span<UInt8>, _ start: Int) -> Int {
         let ones: UInt64 = 0x0101_0101_0101_0101
@@ -68,7 +68,7 @@ enum Grammar {
         0x20..<0x80 ~= byte && byte != ASCII.quote && byte != ASCII.backslash
     }
 
-    /// A lone surrogate is within the grammar (RFC 8259, section 8.2), so any four hex digits will do.
+    /// The grammar allows a lone surrogate (RFC 8259, section 8.2), so any four hex digits are valid.
     private static func escape(_ bytes: Span<UInt8>, from start: Int) throws(JSONError) -> Int {
         switch byte(bytes, start + 1) {
         case ASCII.quote, ASCII.backslash, UInt8(ascii: "/"), UInt8(ascii: "b"), UInt8(ascii: "f"), UInt8(ascii: "n"),
@@ -84,7 +84,7 @@ enum Grammar {
         }
     }
 
-    /// A run of scalars beyond ASCII.
+    /// Reads a run of scalars beyond ASCII.
     private static func wideScalars(_ bytes: Span<UInt8>, from start: Int) throws(JSONError) -> Int {
         var at = start
         repeat {
@@ -95,8 +95,8 @@ enum Grammar {
         return at
     }
 
-    /// How many bytes the scalar beyond ASCII takes that begins there; 0 where the bytes are ill-formed
-    /// (The Unicode Standard, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
+    /// Returns the length of the scalar beyond ASCII at a position, or 0 if the bytes are ill-formed (The Unicode Standard,
+    /// table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
     static func wideScalarLength(_ bytes: Span<UInt8>, _ at: Int) -> Int {
         let first = bytes[at]
         let second = byte(bytes, at + 1)
@@ -120,11 +120,11 @@ enum Grammar {
     @inline(__always)
     private static func isContinuation(_ byte: UInt8) -> Bool { byte & 0xC0 == 0x80 }
 
-    /// The number that begins at `start`, with a digit or a minus.
+    /// Reads the number that begins at `start` with a digit or a minus.
     @inline(__always)
     static func number(_ bytes: Span<UInt8>, from start: Int) throws(JSONError) -> Int {
         var at = bytes[start] == ASCII.minus ? start + 1 : start
-        // A zero stands alone: what follows it is no longer the integer part.
+        // A leading zero ends the integer part.
         at = byte(bytes, at) == ASCII.zero ? at + 1 : try digits(bytes, from: at)
         if byte(bytes, at) == ASCII.dot {
             at = try digits(bytes, from: at + 1)
@@ -136,7 +136,7 @@ enum Grammar {
         return at
     }
 
-    /// One digit at least.
+    /// Reads at least one digit.
     @inline(__always)
     private static func digits(_ bytes: Span<UInt8>, from start: Int) throws(JSONError) -> Int {
         var at = start
@@ -145,7 +145,7 @@ enum Grammar {
         return at
     }
 
-    /// `true`, `false` or `null`.
+    /// Reads `true`, `false` or `null`.
     static func literal(_ bytes: Span<UInt8>, from start: Int, _ text: StaticString) throws(JSONError) -> Int {
         let end = start + text.utf8CodeUnitCount
         let isThere = text.withUTF8Buffer { text in

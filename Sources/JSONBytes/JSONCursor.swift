@@ -1,6 +1,6 @@
 /// Walks one JSON text (RFC 8259) from front to back and validates every byte it passes: grammar, and UTF-8 in strings.
 ///
-/// It allocates nothing, has no limit of nesting and does not recurse. The bytes are handed to each call, always the same ones:
+/// It allocates nothing, has no nesting limit and does not recurse. Every call takes the same bytes:
 ///
 ///     var cursor = JSONCursor()
 ///     try cursor.enterObject(in: bytes)
@@ -11,7 +11,7 @@
 public struct JSONCursor: Sendable {
     /// The next byte to look at.
     public private(set) var position: Int
-    /// Whether the container was just entered, so that its next item comes without a comma.
+    /// Whether the container was just entered, so that its next item has no comma before it.
     private var isAtFirst = false
 
     public init(at position: Int = 0) {
@@ -19,13 +19,13 @@ public struct JSONCursor: Sendable {
         self.position = position
     }
 
-    /// What begins next, judged by one byte; `nil` where no value can begin. Steps over white space alone.
+    /// Returns the kind of the next value, judged by one byte, or `nil` if no value can begin there. Skips only white space.
     public mutating func peek(in bytes: Span<UInt8>) -> JSONKind? {
         position = Grammar.afterSpace(bytes, position)
         return JSONKind(firstByte: Grammar.byte(bytes, position))
     }
 
-    /// Steps into an object; its members follow by `nextKey`.
+    /// Enters an object; `nextKey` returns its members.
     public mutating func enterObject(in bytes: Span<UInt8>) throws(JSONError) {
         position = Grammar.afterSpace(bytes, position)
         guard Grammar.byte(bytes, position) == ASCII.openBrace else {
@@ -35,7 +35,7 @@ public struct JSONCursor: Sendable {
         isAtFirst = true
     }
 
-    /// Steps into an array; its elements follow by `advanceToElement`.
+    /// Enters an array; `advanceToElement` finds its elements.
     public mutating func enterArray(in bytes: Span<UInt8>) throws(JSONError) {
         position = Grammar.afterSpace(bytes, position)
         guard Grammar.byte(bytes, position) == ASCII.openBracket else {
@@ -45,8 +45,8 @@ public struct JSONCursor: Sendable {
         isAtFirst = true
     }
 
-    /// The next key of the object, with the cursor before its value, which must be passed before the next call. `nil` at the end
-    /// of the object, with the cursor behind it.
+    /// Returns the next key of the object and moves the cursor before its value, which the caller must pass. Returns `nil` at
+    /// the end of the object and moves the cursor behind it.
     public mutating func nextKey(in bytes: Span<UInt8>) throws(JSONError) -> JSONSlice? {
         guard try advance(in: bytes, until: ASCII.closeBrace) else { return nil }
         let (key, end) = try Self.key(bytes, from: position, orEnd: isAtFirst)
@@ -55,7 +55,7 @@ public struct JSONCursor: Sendable {
         return key
     }
 
-    /// Whether the array has another element; the cursor then stands before it, else behind the array.
+    /// Whether the array has another element; moves the cursor before it, or behind the array.
     public mutating func advanceToElement(in bytes: Span<UInt8>) throws(JSONError) -> Bool {
         guard try advance(in: bytes, until: ASCII.closeBracket) else { return false }
         guard !isAtFirst || JSONKind(firstByte: Grammar.byte(bytes, position)) != nil else {
@@ -65,7 +65,7 @@ public struct JSONCursor: Sendable {
         return true
     }
 
-    /// Steps over one whole value.
+    /// Passes one whole value.
     public mutating func value(in bytes: Span<UInt8>) throws(JSONError) -> JSONSlice {
         let start = Grammar.afterSpace(bytes, position)
         let value =
@@ -79,13 +79,14 @@ public struct JSONCursor: Sendable {
         return value
     }
 
-    /// Checks that nothing but white space is left.
+    /// Checks that only white space is left.
     public mutating func finish(in bytes: Span<UInt8>) throws(JSONError) {
         position = Grammar.afterSpace(bytes, position)
         guard position == bytes.count else { throw JSONError(offset: position, expected: .end) }
     }
 
-    /// Steps over the comma, where one is due, to the next item of a container: false, and behind the container, at its end.
+    /// Passes the comma, if one is due, to the next item of a container. Returns false at the end of the container and moves
+    /// behind it.
     @inline(__always)
     private mutating func advance(in bytes: Span<UInt8>, until closer: UInt8) throws(JSONError) -> Bool {
         position = Grammar.afterSpace(bytes, position)
@@ -103,7 +104,7 @@ public struct JSONCursor: Sendable {
 }
 
 extension JSONCursor {
-    /// A key with its colon, and where its value begins. Only in an object just opened could the end stand there as well.
+    /// Reads a key with its colon. Returns it and the start of its value. `orEnd`: the object may also end here.
     @inline(__always)
     private static func key(
         _ bytes: Span<UInt8>, from start: Int, orEnd: Bool
@@ -117,7 +118,7 @@ extension JSONCursor {
         return (key, Grammar.afterSpace(bytes, colon + 1))
     }
 
-    /// A value that holds no other.
+    /// Reads a value that contains no other.
     @inline(__always)
     private static func scalar(_ bytes: Span<UInt8>, from start: Int) throws(JSONError) -> JSONSlice {
         switch Grammar.byte(bytes, start) {
@@ -136,7 +137,7 @@ extension JSONCursor {
         }
     }
 
-    /// The object or array that begins at `start`, with all that is nested in it: where it ends.
+    /// Reads a whole object or array that begins at `start`. Returns its end.
     private static func container(_ bytes: Span<UInt8>, from start: Int) throws(JSONError) -> Int {
         var nesting = Nesting()
         var at = start
@@ -159,7 +160,7 @@ extension JSONCursor {
             } else {
                 at = try scalar(bytes, from: at).range.upperBound
             }
-            // A value has ended, or its container is about to.
+            // A value has ended; its container may end too.
             while true {
                 at = Grammar.afterSpace(bytes, at)
                 let next = Grammar.byte(bytes, at)
@@ -177,7 +178,7 @@ extension JSONCursor {
         }
     }
 
-    /// Where the next item follows at once only the comma is missing; else the end may be, too.
+    /// Before another item only the comma is missing; otherwise the end may be missing instead.
     private static func missingComma(before next: UInt8, at offset: Int, closer: UInt8) -> JSONError {
         if closer == ASCII.closeBrace {
             return JSONError(offset: offset, expected: next == ASCII.quote ? .comma : .commaOrObjectEnd)

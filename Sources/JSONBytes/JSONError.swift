@@ -1,6 +1,6 @@
-/// Where a text stops being JSON, and what would be right there.
+/// The place at which a text stops being JSON, and the element that the grammar expects there.
 public struct JSONError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// What the grammar asks for. The raw value is the wording.
+    /// An element of the grammar. The raw value is the wording.
     public enum Expectation: String, Sendable, Equatable {
         case value = "a value"
         case object = "'{'"
@@ -22,7 +22,7 @@ public struct JSONError: Error, Sendable, Equatable, CustomStringConvertible {
         case lessNesting = "fewer nested values"
     }
 
-    /// Bytes from the start of the text, from 0; the length of the text where it ends too early.
+    /// Bytes from the start of the text; its length if it ends too early.
     public var offset: Int
     public var expected: Expectation
 
@@ -31,6 +31,6 @@ public struct JSONError: Error, Sendable, Equatable, CustomStringConvertible {
         self.expected = expected
     }
 
-    /// As in "expected ',' at byte 17".
+    /// For example: expected ',' at byte 17.
     public var description: String { "expected \(expected.rawValue) at byte \(offset)" }
 }

@@ -1,6 +1,6 @@
-/// An integer as it stands in a JSON text.
+/// An integer of a JSON text.
 public enum JSONInteger: Sendable, Equatable {
     case exact(Int64)
-    /// Beyond 64 bits with sign.
+    /// Outside of signed 64 bits.
     case outOfRange(isNegative: Bool)
 }

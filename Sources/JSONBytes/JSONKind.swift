@@ -1,4 +1,4 @@
-/// What a JSON value is, told by its first byte.
+/// The kind of a JSON value, which its first byte tells.
 public enum JSONKind: Sendable, Equatable {
     case object, array, string, number, bool, null
 }

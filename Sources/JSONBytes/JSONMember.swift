@@ -2,7 +2,7 @@
 public struct JSONMember: Sendable, Equatable {
     public var key: String
     public var value: JSONValue
-    /// Where the key's opening quote stands, in bytes from the start of the text.
+    /// The offset of the key's opening quote from the start of the text.
     public var offset: Int
 
     public init(key: String, value: JSONValue, offset: Int) {

@@ -1,9 +1,9 @@
 /// One value of a JSON text, as a range of the text's own bytes.
 public struct JSONSlice: Sendable, Equatable {
-    /// From the value's first byte to behind its last: quotes, braces and brackets are inside.
+    /// From the value's first byte to the end of its last, including quotes, braces and brackets.
     public var range: Range<Int>
     public var kind: JSONKind
-    /// Whether a string holds a backslash, so that its bytes are not yet its text. False for any other kind.
+    /// Whether a string contains a backslash, so that its bytes differ from its text. False for any other kind.
     public var hasEscapes: Bool
 
     public init(range: Range<Int>, kind: JSONKind, hasEscapes: Bool = false) {
@@ -12,16 +12,16 @@ public struct JSONSlice: Sendable, Equatable {
         self.hasEscapes = hasEscapes
     }
 
-    /// What stands between the quotes of a string; the whole value for any other kind.
+    /// The range between the quotes of a string; the whole value for any other kind.
     public var content: Range<Int> {
         kind == .string ? range.lowerBound + 1..<range.upperBound - 1 : range
     }
 }
 
-// What a validated slice means. All take the bytes that the slice was cut from.
+// The meaning of a validated slice. Every function takes the bytes from which the slice was cut.
 extension JSONSlice {
-    /// A string's text as UTF-8, escapes decoded; the bytes themselves of any other kind. A lone surrogate (`\ud800`), which
-    /// the grammar allows and UTF-8 cannot hold, becomes U+FFFD.
+    /// Returns the text of a string as UTF-8 with escapes decoded, or the bytes of any other kind. A lone surrogate
+    /// (`\ud800`), which the grammar allows and UTF-8 cannot represent, becomes U+FFFD.
     public func utf8(in bytes: Span<UInt8>) -> [UInt8] {
         let content = content
         var text: [UInt8] = []
@@ -40,21 +40,21 @@ extension JSONSlice {
         return text
     }
 
-    /// As `utf8(in:)`, for a person or a dictionary.
+    /// Returns the same as a `String`.
     public func text(in bytes: Span<UInt8>) -> String {
         if hasEscapes { return String(decoding: utf8(in: bytes), as: UTF8.self) }
         return unsafe bytes.extracting(content).withUnsafeBufferPointer { unsafe String(decoding: $0, as: UTF8.self) }
     }
 
-    /// Whether the text of a string is `text`, which must be ASCII: `"\u0074oken"` is equal to `token`.
+    /// Whether the text of a string is `text`, which must be ASCII: `"\u0074oken"` equals `token`.
     ///
-    /// Inlined into its callers, where `text` is a constant: reading a job of 310 bytes takes 5,440 instructions instead of 6,110
+    /// Inlined into callers, where `text` is a constant: reading a job of 310 bytes takes 5,440 instead of 6,110 instructions
     /// (callgrind, x86-64).
     @inlinable @inline(__always)
     public func equals(_ text: StaticString, in bytes: Span<UInt8>) -> Bool {
         if hasEscapes { return isEqualUnescaped(text, in: bytes) }
         guard range.count &- 2 == text.utf8CodeUnitCount else { return false }
-        // One check for all the bytes below: then the compiler compares them as words.
+        // One check for all bytes below, so that the compiler compares words.
         precondition(range.lowerBound >= 0 && range.upperBound <= bytes.count, "a slice of another text")
         let start = range.lowerBound &+ 1
         return text.withUTF8Buffer { text in
@@ -69,7 +69,7 @@ extension JSONSlice {
         return text.withUTF8Buffer { unsafe decoded.elementsEqual($0) }
     }
 
-    /// The integer that a number of digits alone is. `nil` for another kind, and for `1.0` and `1e3`, which are no integers here.
+    /// Returns the integer of a number that consists of digits. Returns `nil` for other kinds and for `1.0` and `1e3`.
     public func integer(in bytes: Span<UInt8>) -> JSONInteger? {
         guard kind == .number else { return nil }
         let isNegative = bytes[range.lowerBound] == ASCII.minus
@@ -88,7 +88,7 @@ extension JSONSlice {
         return Int64(text(in: bytes)).map { .exact($0) } ?? .outOfRange(isNegative: isNegative)
     }
 
-    /// The nearest `Double` of a number: infinite for `1e999`. `nil` for another kind.
+    /// Returns the nearest `Double` of a number, infinite for `1e999`. Returns `nil` for other kinds.
     public func double(in bytes: Span<UInt8>) -> Double? {
         kind == .number ? Double(text(in: bytes)) : nil
     }

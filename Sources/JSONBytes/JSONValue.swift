@@ -5,12 +5,12 @@ public enum JSONValue: Sendable, Equatable {
     case array([JSONValue])
     /// Escapes decoded; a lone surrogate is U+FFFD.
     case string(String)
-    /// As it was written: `1.50`, `-0`, `1e3`.
+    /// The digits as written: `1.50`, `-0`, `1e3`.
     case number(String)
     case bool(Bool)
     case null
 
-    /// How many values may be nested: a tree is freed by recursion, which must not run out of stack.
+    /// The most nested values: a tree is freed recursively, which must not exhaust the stack.
     public static let mostNesting = 256
 
     /// Reads a whole text.
@@ -54,7 +54,7 @@ public enum JSONValue: Sendable, Equatable {
         }
     }
 
-    /// The value of an object's member; the last one where the key is there twice. `nil` for another kind or no such key.
+    /// The value of an object's member; the last one if the key is repeated. `nil` for other kinds and unknown keys.
     public subscript(key: String) -> JSONValue? {
         guard case .object(let members) = self else { return nil }
         return members.last { $0.key == key }?.value
@@ -64,7 +64,7 @@ public enum JSONValue: Sendable, Equatable {
         if case .string(let text) = self { text } else { nil }
     }
 
-    /// Digits alone: `1.0` and `1e3` are no integers.
+    /// The integer of a number that consists of digits; `nil` for `1.0` and `1e3`.
     public var integerValue: Int64? {
         if case .number(let text) = self { Int64(text) } else { nil }
     }

@@ -1,11 +1,11 @@
-// What the daemon's records are written with.
+// Writes the daemon's records.
 extension [UInt8] {
-    /// Appends `text` as a JSON string with its quotes: only what must be escaped is, so that the text comes back byte for byte.
+    /// Appends `text` as a JSON string with quotes and only the necessary escapes, so that it is read back byte for byte.
     public mutating func appendJSONString(_ text: String) {
         appendJSONString(utf8: Array(text.utf8))
     }
 
-    /// As above, of bytes that are UTF-8 (see `isValidUTF8`); what they hold is not checked again.
+    /// Appends bytes that are valid UTF-8 (see `isValidUTF8`) as a JSON string; they are not checked again.
     public mutating func appendJSONString(utf8 bytes: [UInt8]) {
         append(ASCII.quote)
         var plainFrom = 0
@@ -35,7 +35,7 @@ extension [UInt8] {
     }
 }
 
-/// Whether the bytes are UTF-8 throughout (The Unicode Standard, table 3-7).
+/// Whether the bytes are valid UTF-8 (The Unicode Standard, table 3-7).
 public func isValidUTF8(_ bytes: [UInt8]) -> Bool {
     let span = bytes.span
     var at = 0

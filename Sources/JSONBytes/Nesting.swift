@@ -1,9 +1,9 @@
-/// The containers that are open, innermost last: one bit for each, so that the depth of a text costs next to nothing.
+/// The open containers, innermost last, with one bit each, so that depth costs almost nothing.
 struct Nesting {
     private(set) var depth = 0
     /// The innermost 64, the last in the lowest bit; 1 is an object.
     private var word: UInt64 = 0
-    /// Full words of what lies further out. Allocated only beyond 64.
+    /// Full words of the outer containers, allocated only beyond a depth of 64.
     private var outer: [UInt64] = []
 
     var isInObject: Bool { word & 1 != 0 }

@@ -47,7 +47,7 @@ struct JSONValueTests {
         (#""\u12g4""#, "expected a hex digit at byte 5"), ("-", "expected a digit at byte 1"),
         ("1.", "expected a digit at byte 2"),
     ])
-    func `names the byte and what would be right there`(text: String, fault: String) {
+    func `names the byte and the expected element`(text: String, fault: String) {
         let thrown = #expect(throws: JSONError.self) { try JSONValue.parse(Array(text.utf8)) }
         #expect(thrown?.description == fault)
     }

@@ -65,7 +65,7 @@ struct SliceTests {
     }
 
     @Test(arguments: ["1.0", "1e3", "-0.0", "1E0", #""1""#, "true", "null", "[]"])
-    func `what is not digits alone is no integer`(text: String) throws {
+    func `a number with anything but digits is no integer`(text: String) throws {
         #expect(try integer(text) == nil)
     }
 
@@ -93,7 +93,7 @@ struct WritingTests {
         #expect(written("") == "\"\"")
     }
 
-    @Test func `what is written reads back the same`() throws {
+    @Test func `written strings read back the same`() throws {
         var generator = SeededGenerator(seed: 7)
         for _ in 0..<500 {
             var text = ""

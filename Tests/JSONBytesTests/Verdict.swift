@@ -1,6 +1,6 @@
 import JSONBytes
 
-/// What the cursor says of a whole text, stepping over its value in one go: `nil` where it is JSON.
+/// Returns the cursor's error for a whole text whose value it passes at once, or `nil`.
 func fault(in bytes: [UInt8]) -> JSONError? {
     do {
         var cursor = JSONCursor()
