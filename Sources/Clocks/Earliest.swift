@@ -1,4 +1,4 @@
-/// The first of several moments, of which some may never come.
+/// The earliest of several instants, some of which may be absent.
 public struct Earliest {
     public var instant: Instant?
 

@@ -1,13 +1,14 @@
 import Glibc
 
-/// A moment on a clock that no one can set and that goes on while the machine is suspended: CLOCK_BOOTTIME, clock_gettime(2).
+/// An instant on a clock that cannot be set and that continues while the machine is suspended: CLOCK_BOOTTIME,
+/// clock_gettime(2).
 ///
-/// Not `ContinuousClock.Instant`, which reads the same clock: the standard library keeps its layout to itself, so that every type
-/// with one in it is copied, compared and destroyed by calls at run time. This is one integer in two words. A sum that leaves its range,
-/// five million million years, stays at its end.
+/// Not `ContinuousClock.Instant`, which reads the same clock: the standard library hides its layout, so that types with one in
+/// it are copied, compared and destroyed by calls at run time. This is one integer in two words. A sum out of range stays at
+/// the end of the range.
 public struct Instant: Sendable, Hashable, Comparable {
-    // Two words, as in `Duration`: an Int128 must lie at a multiple of 16, and Swift 6.3 copies a value that holds one, and that a
-    // function has returned, with an aligned move (movaps) from a place that is none. That is SIGSEGV.
+    // Two words, as in `Duration`: an Int128 must be aligned to 16 bytes, and Swift 6.3 copies a returned value that holds one
+    // with an aligned move (movaps) from an unaligned place. That is SIGSEGV.
     @usableFromInline let high: Int64
     @usableFromInline let low: UInt64
 
@@ -17,7 +18,7 @@ public struct Instant: Sendable, Hashable, Comparable {
         low = UInt64(truncatingIfNeeded: attoseconds)
     }
 
-    /// Since the machine started; the unit of `Duration`, so that nothing is divided.
+    /// The time since the machine started, in the unit of `Duration`, so that no division is needed.
     @inlinable
     var attoseconds: Int128 { Int128(high) << 64 | Int128(low) }
 

@@ -4,7 +4,7 @@ import Glibc
 /// A listening TCP socket on the loopback interface or another address of this machine.
 public struct Listener: ~Copyable, Sendable {
     public let descriptor: CInt
-    /// The port it got, also when 0 was asked for.
+    /// The bound port, also if 0 was requested.
     public let port: Int
 
     /// - Parameter port: 0 lets the kernel choose a free one.
@@ -37,18 +37,18 @@ public struct Listener: ~Copyable, Sendable {
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
         return unsafe withUnsafeMutableBytes(of: &storage) { raw in
             unsafe getsockname(descriptor, raw.baseAddress!.assumingMemoryBound(to: sockaddr.self), &length)
-            // The port is the second 16-bit word of sockaddr_in and sockaddr_in6 alike, in network order.
+            // The port is the second 16-bit word of both sockaddr_in and sockaddr_in6, in network order.
             return unsafe Int(UInt16(bigEndian: raw.load(fromByteOffset: 2, as: UInt16.self)))
         }
     }
 
     deinit { close(descriptor) }
 
-    /// The next connection that waits, or `nil` when none does or none can be had.
+    /// Returns the next waiting connection, or `nil` if there is none or accepting it failed.
     public func accept() -> Socket? { try? acceptNext() }
 
-    /// The next connection that waits, or `nil` when none does. Throws when one does and this process or machine is out of
-    /// descriptors or memory: it goes on waiting, and a poll would return at once, over and over.
+    /// Returns the next waiting connection, or `nil` if there is none. Throws if descriptors or memory are exhausted: the
+    /// connection keeps waiting, and poll(2) returns at once.
     public func acceptNext() throws(SocketError) -> Socket? {
         let flags = CInt(SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
         let connection = accept4(descriptor, nil, nil, flags)

@@ -1,10 +1,10 @@
-/// What a non-blocking read, write or handshake came to. Everybody who asks must face each.
+/// The result of a non-blocking read, write or handshake.
 public enum Progress: Sendable, Equatable {
-    /// So many bytes moved (0 for a handshake that is complete).
+    /// This many bytes moved (0 for a complete handshake).
     case done(Int)
     case needsRead
     case needsWrite
-    /// The peer closed in good order.
+    /// The peer closed the connection regularly.
     case closed
     case failed(SocketError)
 }

@@ -1,7 +1,7 @@
 import CLinux
 import Glibc
 
-/// One non-blocking stream socket, closed when it goes.
+/// One non-blocking stream socket, closed by its deinit.
 public struct Socket: ~Copyable {
     public let descriptor: CInt
 
@@ -11,7 +11,7 @@ public struct Socket: ~Copyable {
 
     deinit { close(descriptor) }
 
-    /// Begins to connect. It is connected once the descriptor is writable and `connectError()` says `nil`.
+    /// Starts to connect. The socket is connected once it is writable and `connectError()` returns `nil`.
     public init(connectingTo address: SocketAddress) throws(SocketError) {
         self.init(owning: try Socket.connect(to: address))
         if address.family != AF_UNIX { setOption(CInt(IPPROTO_TCP), TCP_NODELAY, 1) }
@@ -26,12 +26,12 @@ public struct Socket: ~Copyable {
         }
         let code = errno
         if status == 0 || code == EINPROGRESS { return descriptor }
-        // A Unix socket whose backlog is full answers EAGAIN and would never become writable: that is a failure here.
+        // A Unix socket with a full backlog returns EAGAIN and never becomes writable: this counts as a failure.
         close(descriptor)
         throw .system("connect to \(address)", errno: code)
     }
 
-    /// What became of `connect`, once the descriptor is writable: `nil` when it worked.
+    /// Returns the error of `connect` once the descriptor is writable, or `nil` after success.
     public func connectError() -> CInt? {
         var code: CInt = 0
         var length = socklen_t(MemoryLayout<CInt>.size)
@@ -39,8 +39,8 @@ public struct Socket: ~Copyable {
         return code == 0 ? nil : code
     }
 
-    /// Ends the connection when data written stays unacknowledged for so long (TCP_USER_TIMEOUT), where the kernel
-    /// alone would go on for a quarter of an hour. Without meaning, and without effect, on a Unix socket.
+    /// Ends the connection when sent data stays unacknowledged for this time (TCP_USER_TIMEOUT); the kernel's default is 15
+    /// minutes. No effect on a Unix socket.
     public func setUserTimeout(_ limit: Duration) {
         let (seconds, attoseconds) = limit.components
         setOption(CInt(IPPROTO_TCP), TCP_USER_TIMEOUT, CInt(seconds * 1000 + attoseconds / 1_000_000_000_000_000))
@@ -92,7 +92,7 @@ public struct Socket: ~Copyable {
 
     private func setOption(_ level: CInt, _ name: CInt, _ value: CInt) {
         var value = value
-        // A socket that refuses a tuning option still works, slower or with the kernel's own limit.
+        // A socket that rejects a tuning option still works, with the kernel's default.
         unsafe setsockopt(descriptor, level, name, &value, socklen_t(MemoryLayout<CInt>.size))
     }
 }

@@ -1,17 +1,18 @@
 import CLinux
 import Glibc
 
-/// Where to connect: an IPv4 or IPv6 address with its port, or a Unix socket's path.
+/// An address to connect to: IPv4 or IPv6 with a port, or the path of a Unix socket.
 public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
     let family: CInt
-    let bytes: [UInt8]  // a sockaddr_in, sockaddr_in6 or sockaddr_un as connect(2) wants it
+    let bytes: [UInt8]  // a sockaddr_in, sockaddr_in6 or sockaddr_un, as connect(2) expects it
     /// `127.0.0.1:6379`, `[::1]:443` or `/run/redis.sock`.
     public let description: String
 
     public static func == (left: Self, right: Self) -> Bool { left.bytes == right.bytes }
     public func hash(into hasher: inout Hasher) { hasher.combine(bytes) }
 
-    /// A Unix socket. Fails on a path that is empty or longer than the 107 bytes which sockaddr_un holds.
+    /// Makes the address of a Unix socket. Throws for an empty path and for one longer than 107 bytes, the size of
+    /// sockaddr_un.
     public init(unixPath path: String) throws(SocketError) {
         var address = sockaddr_un()
         let room = MemoryLayout.size(ofValue: address.sun_path) - 1
@@ -24,7 +25,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         description = path
     }
 
-    /// What getaddrinfo(3) and accept(2) hand out.
+    /// Copies an address of getaddrinfo(3) or accept(2).
     init(_ address: UnsafePointer<sockaddr>, length: socklen_t) {
         family = unsafe CInt(address.pointee.sa_family)
         bytes = unsafe Array(UnsafeRawBufferPointer(start: address, count: Int(length)))
@@ -37,7 +38,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         description = family == AF_INET6 ? "[\(name)]:\(port)" : "\(name):\(port)"
     }
 
-    /// Every address of a host, both families, as the resolver orders them. Blocks: call it on a thread you own.
+    /// Returns every address of a host, in both families, in the order of the resolver. Blocks: call it on an owned thread.
     public static func resolve(host: String, port: Int) throws(SocketError) -> [SocketAddress] {
         var hints = unsafe addrinfo()
         unsafe hints.ai_family = AF_UNSPEC

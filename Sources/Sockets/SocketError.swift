@@ -1,13 +1,13 @@
 import Glibc
 
-/// Why there is no connection, or no longer one.
+/// The reason why there is no connection, or why it ended.
 public enum SocketError: Error, Sendable, Equatable, CustomStringConvertible {
     case badAddress(String)
     case unresolvable(host: String, reason: String)
-    /// A system call failed: what was tried, and errno.
+    /// A system call failed: the action, and errno.
     case system(String, errno: CInt)
     case timedOut(String)
-    /// Somebody between us and the other side says no: a sentence.
+    /// A third party, such as a proxy, rejects the connection: a sentence.
     case refused(String)
     case tls(TLSError)
 

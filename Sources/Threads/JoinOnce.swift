@@ -5,7 +5,7 @@ public final class JoinOnce: @unchecked Sendable {  // `thread` is accessed only
     private var thread: OwnedThread?
     private let lock = Locked(())
     private let joined = Locked(false)
-    /// Rings when the body has returned; `nil` for a thread that was started elsewhere.
+    /// Rung when the body has returned; `nil` for a thread that was started elsewhere.
     private let finished: WakeUp?
 
     /// Whether the thread has been joined.

@@ -2,10 +2,10 @@ public import Glibc
 
 /// A mutual exclusion lock around one value.
 ///
-/// What is inlinable here and in `Mailbox` is made for its type where it is used: unspecialised, each call looks that type up at run time.
+/// Inlinable code here and in `Mailbox` is specialised at its use; otherwise each call looks up the type at run time.
 ///
-/// A `pthread_mutex` and not `Synchronization.Mutex`: on Linux the latter makes Thread Sanitizer report races that are
-/// none (futex calls it does not know).
+/// A `pthread_mutex` rather than `Synchronization.Mutex`, for which Thread Sanitizer on Linux reports false races: it does not
+/// know its futex calls.
 @safe public final class Locked<Value: Sendable>: @unchecked Sendable {  // Every access to `value` holds `mutex`.
     @usableFromInline var value: Value
     @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
@@ -23,7 +23,7 @@ public import Glibc
         unsafe mutex.deallocate()
     }
 
-    /// Runs `body` with the value. Keep it short: every other thread that wants the value waits.
+    /// Runs `body` with the value. Keep it short: other threads wait.
     @inlinable
     public func withLock<Result, Failure: Error>(
         _ body: (inout Value) throws(Failure) -> Result

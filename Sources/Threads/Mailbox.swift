@@ -1,7 +1,7 @@
-/// A queue into one thread. Senders hand over whole batches: one lock each, and one wake-up only when it was empty.
+/// A queue into one thread. Senders pass whole batches: one lock per batch, and one wake-up only if the queue was empty.
 ///
-/// It has no bound of its own; whoever sends keeps one (a pool never holds more than its credit), so that nothing ever
-/// blocks inside a send.
+/// The queue itself is unbounded: its senders keep a bound (a pool never holds more than its credit), so that a send never
+/// blocks.
 public final class Mailbox<Element: Sendable>: Sendable {
     @usableFromInline let waiting = Locked<[Element]>([])
     @usableFromInline let wakeUp: WakeUp
@@ -11,7 +11,7 @@ public final class Mailbox<Element: Sendable>: Sendable {
         self.wakeUp = wakeUp
     }
 
-    /// Readable while something waits. The receiver sleeps on it.
+    /// Readable while elements wait. The receiver sleeps on it.
     public var wakeDescriptor: CInt { wakeUp.descriptor }
 
     @inlinable
@@ -23,7 +23,7 @@ public final class Mailbox<Element: Sendable>: Sendable {
         if wasEmpty { wakeUp.ring() }
     }
 
-    /// Hands over `batch` in order and leaves it empty, with its memory, for the next one.
+    /// Sends `batch` in order and leaves it empty, with its memory.
     @inlinable
     public func send(contentsOf batch: inout [Element]) {
         if batch.isEmpty { return }
@@ -39,7 +39,7 @@ public final class Mailbox<Element: Sendable>: Sendable {
         if wasEmpty { wakeUp.ring() }
     }
 
-    /// Everything that waits, oldest first, in `batch`, whose former content is dropped and whose memory is used again.
+    /// Moves all waiting elements, oldest first, to `batch`, whose previous content is removed and whose memory is reused.
     @inlinable
     public func drain(into batch: inout [Element]) {
         batch.removeAll(keepingCapacity: true)

@@ -1,9 +1,9 @@
 import CLinux
 import Glibc
 
-/// A thread that somebody owns and joins. What it works on is made inside its body, used there and freed there.
+/// A thread with an owner that joins it. Everything it works on is made, used and freed inside its body.
 ///
-/// The body is `@Sendable`, so only what may cross threads gets in.
+/// The body is `@Sendable`, so that only values that may cross threads enter it.
 public struct OwnedThread: ~Copyable {
     private final class Body: Sendable {
         let run: @Sendable () -> Void
@@ -16,8 +16,8 @@ public struct OwnedThread: ~Copyable {
     ///
     /// - Parameters:
     ///   - name: shown by `ps -L` and debuggers; cut to the 15 bytes that Linux keeps.
-    ///   - stackBytes: 512 KiB unless told; the loops here are shallow, and OpenSSL needs less than a quarter of it.
-    /// - Throws: where the operator's limit of threads or memory leaves no room for it.
+    ///   - stackBytes: 512 KiB by default; the loops are shallow, and OpenSSL needs less than a quarter of it.
+    /// - Throws: `ThreadError` if a limit of threads or memory is reached.
     public init(name: String, stackBytes: Int = 512 << 10, body: @escaping @Sendable () -> Void) throws(ThreadError) {
         var attributes = pthread_attr_t()
         unsafe pthread_attr_init(&attributes)
@@ -34,19 +34,19 @@ public struct OwnedThread: ~Copyable {
         unsafe pthread_setname_np(thread, String(decoding: name.utf8.prefix(15), as: UTF8.self))
     }
 
-    /// Waits until the body has returned. An owner calls this, or `leave()`, exactly once; a thread with neither leaks its stack.
+    /// Waits until the body has returned. An owner calls either this or `leave()`, exactly once; otherwise the stack leaks.
     public consuming func join() {
         pthread_join(handle, nil)
     }
 
-    /// Lets it go: only for a thread that may be stuck in a call which nothing can interrupt, and owns nothing that others wait for.
+    /// Detaches the thread: only for one that may be stuck in an uninterruptible call and owns nothing that others wait for.
     public consuming func leave() {
         pthread_detach(handle)
     }
 
     private static let enter: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? = { context in
         guard let context = unsafe context else { return nil }
-        // OpenSSL writes with plain write(2): on a connection that broke it must return EPIPE, not end the process.
+        // OpenSSL writes with plain write(2): on a broken connection it must return EPIPE and not end the process.
         var pipe = sigset_t()
         unsafe sigemptyset(&pipe)
         unsafe sigaddset(&pipe, SIGPIPE)

@@ -2,16 +2,16 @@ import CLinux
 public import Clocks
 import Glibc
 
-/// Sleeps until a descriptor is ready or a deadline passes: poll(2), for the handful of descriptors a thread here has.
+/// Sleeps until a descriptor is ready or a deadline passes: poll(2), for the few descriptors of one thread.
 public struct Poller {
-    /// What to wait for on one descriptor, and, after `wait`, what has come.
+    /// The events to wait for on one descriptor and, after `wait`, the events that occurred.
     public struct Readiness: OptionSet, Sendable {
         public let rawValue: Int16
         public init(rawValue: Int16) { self.rawValue = rawValue }
 
         public static let read = Readiness(rawValue: Int16(POLLIN))
         public static let write = Readiness(rawValue: Int16(POLLOUT))
-        /// The peer hung up or the descriptor failed. Always reported, never asked for: read it to learn which.
+        /// The peer hung up or the descriptor failed. Always reported, never requested: reading tells which.
         public static let broken = Readiness(rawValue: Int16(POLLERR | POLLHUP | POLLNVAL))
     }
 
@@ -19,19 +19,19 @@ public struct Poller {
 
     public init() {}
 
-    /// Starts a new set of descriptors to wait for.
+    /// Removes all descriptors.
     public mutating func reset() {
         descriptors.removeAll(keepingCapacity: true)
     }
 
-    /// Adds a descriptor; returns its place for `readiness(at:)`.
+    /// Adds a descriptor. Returns its place for `readiness(at:)`.
     @discardableResult
     public mutating func add(_ descriptor: CInt, for interest: Readiness) -> Int {
         descriptors.append(pollfd(fd: descriptor, events: interest.rawValue, revents: 0))
         return descriptors.count - 1
     }
 
-    /// Returns as soon as a descriptor is ready, at `deadline`, or when a signal came in. `nil` waits for ever.
+    /// Returns when a descriptor is ready, at `deadline`, or after a signal. `nil` waits forever.
     public mutating func wait(until deadline: Instant?) {
         var timeout = timespec()
         let status: CInt

@@ -1,10 +1,10 @@
 import Glibc
 
-/// The system gives no more threads: a limit of threads (`ulimit -u`, TasksMax of systemd, pids.max) or of memory is reached.
+/// A thread could not be started: a limit of threads (`ulimit -u`, TasksMax of systemd, pids.max) or of memory is reached.
 public struct ThreadError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// Of the thread.
+    /// The name of the thread.
     public var name: String
-    /// As of errno(3): EAGAIN as a rule (pthread_create(3)).
+    /// The errno value, usually EAGAIN (pthread_create(3)).
     public var code: CInt
 
     public var description: String {

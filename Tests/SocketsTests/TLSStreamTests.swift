@@ -166,7 +166,7 @@ struct SocketAddressTests {
         #expect(throws: SocketError.self) { try SocketAddress(unixPath: "") }
     }
 
-    @Test func `a connect that nobody answers is told by its error`() throws {
+    @Test func `a refused connection is reported by its error`() throws {
         let port = try Listener(port: 0).port
         let address = try #require(try SocketAddress.resolve(host: "127.0.0.1", port: port).first)
         let socket = try Socket(connectingTo: address)

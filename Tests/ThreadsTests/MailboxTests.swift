@@ -143,7 +143,7 @@ struct SpareDescriptorTests {
         return Int(limit.rlim_cur)
     }
 
-    @Test func `are those below the limit that nobody uses`() {
+    @Test func `are the unused ones below the limit`() {
         #expect(WakeUp.ifAvailable(sparing: 8) != nil)
         #expect(WakeUp.ifAvailable(sparing: limit) == nil)
     }
