@@ -1,7 +1,7 @@
 internal import COpenSSL
 internal import Glibc
 
-/// One `X509`.
+/// Owns one `X509`.
 @safe final class Certificate {
     let handle: OpaquePointer
 
@@ -10,7 +10,7 @@ internal import Glibc
 
     deinit { unsafe X509_free(handle) }
 
-    /// Every certificate in a PEM text; at least one.
+    /// Returns every certificate of a PEM text; at least one.
     static func all(pem: [UInt8]) throws(CredentialError) -> [Certificate] {
         let found = unsafe withMemoryBIO(pem) { bio in
             var certificates: [Certificate] = []
@@ -21,7 +21,7 @@ internal import Glibc
         }
         ERR_clear_error()
         if found.isEmpty {
-            throw CredentialError("there is no certificate in it; a PEM text with BEGIN CERTIFICATE is wanted")
+            throw CredentialError("no certificate found; expected a PEM text with BEGIN CERTIFICATE")
         }
         return found
     }
@@ -98,11 +98,11 @@ internal import Glibc
     }
 }
 
-/// Without it OpenSSL would ask on the terminal.
+/// Answers that there is no passphrase. Without it OpenSSL asks on the terminal.
 private let refusePassphrase: @convention(c) (UnsafeMutablePointer<CChar>?, CInt, CInt, UnsafeMutableRawPointer?) -> CInt =
     { _, _, _, _ in -1 }
 
-/// Lets C read `bytes` as a file.
+/// Passes `bytes` to `body` as a BIO for reading.
 func withMemoryBIO<Result>(_ bytes: [UInt8], _ body: (OpaquePointer?) -> Result) -> Result {
     unsafe bytes.withUnsafeBytes { raw in
         let bio = unsafe BIO_new_mem_buf(raw.baseAddress, CInt(clamping: raw.count))
@@ -111,7 +111,7 @@ func withMemoryBIO<Result>(_ bytes: [UInt8], _ body: (OpaquePointer?) -> Result)
     }
 }
 
-/// What C writes to a file, as bytes. `body` returns 1 when it worked.
+/// Returns the bytes that `body` writes to a BIO. `body` returns 1 for success.
 func writeMemoryBIO(_ fault: String, _ body: (OpaquePointer?) -> CInt) throws(CredentialError) -> [UInt8] {
     let bio = unsafe BIO_new(BIO_s_mem())
     defer { unsafe BIO_free(bio) }

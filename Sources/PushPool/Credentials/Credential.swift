@@ -1,22 +1,22 @@
 internal import Glibc
 internal import Sockets
 
-/// What proves to APNs who we are: a client certificate, or a key that signs provider tokens.
+/// Authenticates a pool to APNs: a client certificate, or a key that signs provider tokens.
 ///
-/// Its description says what it is, never what it contains. Every way to make one checks all that can be checked without
-/// asking Apple; the error is a sentence for the operator, before which the caller puts file and settings key.
+/// Its description names it and never contains its content. Every initialiser performs all checks that need no contact with
+/// Apple. An error is a sentence for the operator; the caller prefixes the file and the settings key.
 public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// Keeps key material out of reach of reflection, and in one place.
+    /// Hides key material from reflection.
     private final class Secret: Sendable {
         let identity: TLSContext.Identity?
         init(_ identity: TLSContext.Identity?) { self.identity = identity }
     }
 
-    /// What the client certificate says; `nil` with a signing key.
+    /// The content of the client certificate; `nil` with a signing key.
     public let certificate: CertificateFacts?
     public let description: String
     private let secret: Secret
-    /// One for all credentials with the same key: APNs counts tokens by key, not by pool.
+    /// Shared by all credentials with the same key: APNs counts tokens by key, not by pool.
     let tokens: ProviderTokenSource?
 
     public var debugDescription: String { description }
@@ -25,16 +25,16 @@ public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringCo
     /// For the TLS handshake.
     var identity: TLSContext.Identity? { secret.identity }
 
-    /// Whether provider tokens cannot be kept for other processes and for the next start; `nil` where they can, and with a
-    /// certificate. Mints none.
+    /// Returns the reason why provider tokens cannot be stored for other processes and the next start, or `nil` if they can.
+    /// Mints no token.
     public func newsOfKeepingTokens() -> TokenNews? { tokens?.newsOfKeeping() }
 
-    /// A client certificate with its key, both PEM; the two may be the same text.
+    /// Loads a client certificate with its key, both in PEM; the two may be the same text.
     ///
     /// - Parameters:
     ///   - certPEM: the certificate, then any intermediates.
-    ///   - passphrase: of an encrypted key.
-    ///   - now: Unix seconds, for the certificate's dates; `nil` is this machine's clock.
+    ///   - passphrase: the passphrase of an encrypted key.
+    ///   - now: Unix seconds to check the dates against; `nil` uses this machine's clock.
     public static func certificate(
         certPEM: [UInt8], keyPEM: [UInt8], passphrase: String? = nil, now: Int64? = nil
     ) throws(CredentialError) -> Credential {
@@ -43,7 +43,7 @@ public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringCo
         return try Credential(certificates, key, now: now ?? Int64(time(nil)))
     }
 
-    /// What is wrong with the certificates of a PEM text by themselves; `nil` where nothing is.
+    /// Returns the error in the certificates of a PEM text by themselves, or `nil`.
     public static func fault(ofCertificates pem: [UInt8]) -> CredentialError? {
         do {
             _ = try Certificate.all(pem: pem)
@@ -51,7 +51,7 @@ public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringCo
         } catch { return error }
     }
 
-    /// What is wrong with the private key of a PEM text by itself; `nil` where nothing is.
+    /// Returns the error in the private key of a PEM text by itself, or `nil`.
     public static func fault(ofKey pem: [UInt8], passphrase: String?) -> CredentialError? {
         do {
             _ = try PrivateKey(pem: pem, passphrase: passphrase)
@@ -59,7 +59,7 @@ public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringCo
         } catch { return error }
     }
 
-    /// What is wrong with a PKCS#12 file by itself; `nil` where nothing is.
+    /// Returns the error in a PKCS#12 file by itself, or `nil`.
     public static func fault(ofPKCS12 bytes: [UInt8], password: String) -> CredentialError? {
         do {
             _ = try PKCS12File.open(bytes, password: password)
@@ -67,7 +67,7 @@ public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringCo
         } catch { return error }
     }
 
-    /// What is wrong with a signing key by itself, whatever its names are; `nil` where nothing is.
+    /// Returns the error in a signing key by itself, whatever its ids are, or `nil`.
     public static func fault(ofSigningKey p8PEM: [UInt8]) -> CredentialError? {
         do {
             _ = try SigningKey(p8PEM: p8PEM, keyID: "0000000000", teamID: "0000000000")
@@ -75,8 +75,8 @@ public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringCo
         } catch { return error }
     }
 
-    /// What the client certificate of a PEM text says, be it expired, or beside no key or a wrong one: that of the key, else the
-    /// first with a topic, else the first. `nil` where there is none.
+    /// Returns the content of the client certificate in a PEM text, even if it is expired or its key is missing or wrong: the
+    /// certificate of the key, otherwise the first with a topic, otherwise the first.
     public static func facts(ofCertificates pem: [UInt8], keyPEM: [UInt8]?, passphrase: String?) -> CertificateFacts? {
         guard let certificates = try? Certificate.all(pem: pem) else { return nil }
         let key = keyPEM.flatMap { try? PrivateKey(pem: $0, passphrase: passphrase) }
@@ -85,12 +85,12 @@ public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringCo
         return facts.first { $0.defaultTopic != nil || !$0.topics.isEmpty } ?? facts.first
     }
 
-    /// The same of a PKCS#12 file that its password opens.
+    /// Returns the content of the client certificate in a PKCS#12 file that the password opens.
     public static func facts(ofPKCS12 bytes: [UInt8], password: String) -> CertificateFacts? {
         (try? PKCS12File.certificates(bytes, password: password))?.first?.facts
     }
 
-    /// A PKCS#12 file's bytes, as the Keychain exports it; RC2-40 and 3DES ones too.
+    /// Loads a PKCS#12 file as the Keychain exports it, including those with RC2-40 and 3DES.
     public static func pkcs12(
         _ bytes: [UInt8], password: String, now: Int64? = nil
     ) throws(CredentialError) -> Credential {
@@ -98,13 +98,12 @@ public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringCo
         return try Credential(content.certificates, content.key, now: now ?? Int64(time(nil)))
     }
 
-    /// A provider signing key (`.p8`).
+    /// Loads a provider signing key (`.p8`).
     ///
     /// - Parameters:
-    ///   - keyID: 10 characters, shown beside the key in the developer account.
+    ///   - keyID: 10 characters, shown with the key in the developer account.
     ///   - teamID: 10 characters, shown under Membership.
-    ///   - tokenFolder: where provider tokens are kept for other processes and for the next start; made when it is first
-    ///     needed. `nil` keeps them in this process alone.
+    ///   - tokenFolder: the folder of stored provider tokens, created on first use; `nil` keeps tokens in this process.
     public static func signingKey(
         p8PEM: [UInt8], keyID: String, teamID: String, tokenFolder: String? = nil
     ) throws(CredentialError) -> Credential {
@@ -120,7 +119,7 @@ public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringCo
     }
 
     private init(_ certificates: [Certificate], _ key: PrivateKey, now: Int64) throws(CredentialError) {
-        // A file may name the chain in any order: the certificate with our key is ours.
+        // A file may contain the chain in any order: the leaf is the certificate of the key.
         guard let own = certificates.first(where: key.belongs) else {
             throw CredentialError(
                 "the private key does not belong to the certificate; both must come from the same signing request")

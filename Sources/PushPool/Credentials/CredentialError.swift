@@ -1,8 +1,8 @@
 internal import Sockets
 
-/// Why a credential cannot be used: a sentence that names what is wrong and what would be right, never its content.
+/// The reason why a credential cannot be used: a sentence that names the error and the remedy, never the content.
 public struct CredentialError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// What of the credential is at fault: who names a key of the settings must know.
+    /// The part of the credential that is at fault, which decides the settings key to name.
     public enum Part: Sendable { case whole, privateKey, password }
 
     public var description: String

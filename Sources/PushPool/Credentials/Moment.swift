@@ -1,7 +1,7 @@
 import Clocks
 internal import Glibc
 
-/// Now, by the clock that nobody sets and by the one that APNs reads.
+/// The present time by the monotonic clock and by the clock that APNs reads.
 struct Moment {
     var now: Instant
     /// Unix seconds.

@@ -1,14 +1,14 @@
 internal import COpenSSL
 
-/// A PKCS#12 file, opened: certificate and key as one export of a Keychain.
+/// Opens PKCS#12 files: a certificate and its key as the Keychain exports them.
 enum PKCS12File {
     struct Content {
-        /// The key's own first.
+        /// The certificate of the key first.
         let certificates: [Certificate]
         let key: PrivateKey
     }
 
-    /// What a file may hold as well: certificates without a key, which prove nothing and yet say whose they are.
+    /// The content of a file that may lack the key.
     private struct Part {
         let certificates: [Certificate]
         let key: PrivateKey?
@@ -22,18 +22,18 @@ enum PKCS12File {
         return Content(certificates: part.certificates, key: key)
     }
 
-    /// The certificates alone, whether or not there is a key: the key's own first.
+    /// Returns the certificates, with or without a key; the certificate of the key comes first.
     static func certificates(_ bytes: [UInt8], password: String) throws(CredentialError) -> [Certificate] {
         try read(bytes, password: password).certificates
     }
 
-    /// Tries as OpenSSL 3 comes, then with its legacy provider, in a library context that lives for this call alone:
-    /// RC2-40, which the Keychain writes, is nowhere else (openssl/openssl#19871).
+    /// Tries OpenSSL's default provider, then its legacy provider in a temporary library context: only that one knows RC2-40,
+    /// which the Keychain writes (openssl/openssl#19871).
     private static func read(_ bytes: [UInt8], password: String) throws(CredentialError) -> Part {
         switch unsafe parse(bytes, password, in: nil) {
         case .part(let part): return part
         case .notPKCS12:
-            throw CredentialError("this is no PKCS#12 file, or it is damaged; a .p12 file as the Keychain exports it is wanted")
+            throw CredentialError("not a PKCS#12 file, or damaged; expected a .p12 file as the Keychain exports it")
         case .wrongPassword: throw CredentialError("the PKCS#12 file's password is wrong", in: .password)
         case .unsupported: break
         }
@@ -47,14 +47,15 @@ enum PKCS12File {
         guard unsafe legacy != nil, unsafe usual != nil else {
             throw CredentialError(
                 "the PKCS#12 file is encrypted in an old way (RC2-40) and OpenSSL's legacy provider is not installed; "
-                    + "export it anew, or as PEM with `openssl pkcs12 -legacy`")
+                    + "export it again, or as PEM with `openssl pkcs12 -legacy`")
         }
         switch unsafe parse(bytes, password, in: context) {
         case .part(let part): return part
         case .wrongPassword: throw CredentialError("the PKCS#12 file's password is wrong", in: .password)
         case .notPKCS12, .unsupported:
             throw CredentialError(
-                "the PKCS#12 file is encrypted in a way that OpenSSL does not know, not even the legacy ones; export it anew, or as PEM"
+                "the PKCS#12 file is encrypted with a cipher that OpenSSL does not support, even with its legacy provider; "
+                    + "export it again, or as PEM"
             )
         }
     }
@@ -72,7 +73,7 @@ enum PKCS12File {
             return .notPKCS12
         }
         defer { unsafe PKCS12_free(file) }
-        // PKCS12_parse asks for the MAC first: its failure is the password's; what comes after is the ciphers'.
+        // The MAC is checked first, so that its failure means the password and a later failure the ciphers.
         let hasNoPassword = unsafe password.isEmpty && PKCS12_verify_mac(file, nil, 0) == 1
         if unsafe !hasNoPassword && PKCS12_verify_mac(file, password, CInt(clamping: password.utf8.count)) != 1 {
             return isUnsupported() ? .unsupported : .wrongPassword
@@ -92,7 +93,7 @@ enum PKCS12File {
         unsafe shim_sk_X509_pop_free(others)
         let own = unsafe certificate.map(Certificate.init(owning:))
         let pair = unsafe key.map(PrivateKey.init(owning:))
-        // Objects of a context must not outlive it: through PEM they come back as everybody's.
+        // Objects must not outlive their library context: PEM copies them into the default context.
         let copies = ([own].compactMap(\.self) + chain).compactMap(inDefaultContext)
         guard let own, let pair else { return .part(Part(certificates: copies, key: nil)) }
         guard inDefaultContext(own) != nil, let pem = try? pair.pem(),

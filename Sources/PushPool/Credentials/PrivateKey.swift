@@ -1,6 +1,6 @@
 internal import COpenSSL
 
-/// One `EVP_PKEY`. Immutable, and OpenSSL counts references to it with atomics.
+/// Owns one `EVP_PKEY`. Immutable; OpenSSL counts references to it with atomics.
 @safe final class PrivateKey: @unchecked Sendable {  // Nothing is written to `handle` after init; signing only reads it.
     let handle: OpaquePointer
 
@@ -9,7 +9,7 @@ internal import COpenSSL
 
     deinit { unsafe EVP_PKEY_free(handle) }
 
-    /// - Parameter passphrase: `nil` refuses an encrypted key with a sentence that says so.
+    /// - Parameter passphrase: `nil` rejects an encrypted key with an error of its own.
     init(pem: [UInt8], passphrase: String?) throws(CredentialError) {
         let question = Question(passphrase.map { Array($0.utf8) })
         ERR_clear_error()
@@ -26,7 +26,7 @@ internal import COpenSSL
                     : "the private key's passphrase is wrong",
                 in: .password)
         } else {
-            throw CredentialError("there is no private key in it; a PEM text with BEGIN PRIVATE KEY is wanted", in: .privateKey)
+            throw CredentialError("no private key found; expected a PEM text with BEGIN PRIVATE KEY", in: .privateKey)
         }
     }
 
@@ -35,14 +35,14 @@ internal import COpenSSL
         return unsafe X509_check_private_key(certificate.handle, handle) == 1
     }
 
-    /// PKCS#8 PEM, not encrypted: for this process's memory only.
+    /// Returns unencrypted PKCS#8 PEM. It must not leave this process's memory.
     func pem() throws(CredentialError) -> [UInt8] {
         try unsafe writeMemoryBIO("the private key cannot be written as PEM") {
             unsafe PEM_write_bio_PKCS8PrivateKey($0, handle, nil, nil, 0, nil, nil)
         }
     }
 
-    /// What OpenSSL asks when a key is encrypted, and our answer.
+    /// Answers OpenSSL's request for the passphrase of an encrypted key.
     private final class Question {
         private let passphrase: [UInt8]?
         var wasAsked = false

@@ -1,22 +1,22 @@
 import Clocks
 internal import JSONBytes
 
-/// A provider token: a JWT that says which team we are ("Establishing a token-based connection to APNs").
+/// A provider token: a JWT that identifies the team ("Establishing a token-based connection to APNs").
 struct ProviderToken: Sendable, Equatable {
-    /// `header.claims.signature`, ASCII. A secret for as long as APNs takes it: an hour.
+    /// `header.claims.signature` in ASCII. Secret while APNs accepts it: for an hour.
     let bytes: [UInt8]
     /// Counts the tokens of one source, from 1.
     let generation: UInt64
     /// Its `iat`, Unix seconds.
     let issuedAt: Int64
-    /// By this process's clock, which nobody sets.
+    /// By the monotonic clock of this process.
     let mintedAt: Instant
 
-    /// Signs a new one.
+    /// Signs a new token.
     ///
     /// - Parameters:
     ///   - issuedAt: Unix seconds.
-    ///   - sign: ES256 over the bytes, in JOSE's form.
+    ///   - sign: signs the bytes with ES256 and returns JOSE's form.
     init?(
         keyID: String, teamID: String, issuedAt: Int64, generation: UInt64, mintedAt: Instant = .now,
         sign: ([UInt8]) -> [UInt8]?
@@ -28,7 +28,7 @@ struct ProviderToken: Sendable, Equatable {
             generation: generation, mintedAt: mintedAt)
     }
 
-    /// One that is there already.
+    /// Wraps an existing token.
     init(bytes: [UInt8], issuedAt: Int64, generation: UInt64, mintedAt: Instant) {
         self.bytes = bytes
         self.issuedAt = issuedAt
@@ -36,7 +36,7 @@ struct ProviderToken: Sendable, Equatable {
         self.mintedAt = mintedAt
     }
 
-    /// `header.claims`: what the signature is about.
+    /// Returns `header.claims`, which the signature covers.
     static func signedPart(keyID: String, teamID: String, issuedAt: Int64) -> [UInt8] {
         let header = Base64.encode(Array(#"{"alg":"ES256","kid":"\#(keyID)"}"#.utf8), as: .url)
         let claims = Base64.encode(Array(#"{"iss":"\#(teamID)","iat":\#(issuedAt)}"#.utf8), as: .url)

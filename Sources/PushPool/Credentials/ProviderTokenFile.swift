@@ -1,12 +1,12 @@
 internal import Glibc
 
-/// Where the provider token of one key lies for other processes and for the next start: APNs wants no second one within 20
-/// minutes, whoever made the first.
+/// Stores the provider token of one key for other processes and the next start: APNs rejects a second token within 20 minutes,
+/// even from another process.
 ///
-/// The token is a secret, so the file is this user's alone, or it is not used. It is replaced whole, by rename(2), so that a
-/// reader needs no lock; who wants to replace it holds the lock of a file beside it.
+/// The token is a secret, so a file that other users can access is not used. rename(2) replaces it as a whole, so that readers
+/// need no lock; a writer holds the lock of a second file.
 struct ProviderTokenFile: Sendable {
-    /// Why the file is of no use: half a sentence for the operator.
+    /// The reason why the file cannot be used, for the operator.
     struct Fault: Error, Equatable, CustomStringConvertible {
         var description: String
 
@@ -27,19 +27,19 @@ struct ProviderTokenFile: Sendable {
         }
     }
 
-    /// A token has less than 300 bytes.
+    /// The largest content; a token has fewer than 300 bytes.
     private static let mostBytes = 4096
 
     private let folder: String
     let path: String
 
-    /// - Parameter name: of the key, fit for a file's name.
+    /// - Parameter name: a name of the key that is valid in a file name.
     init(folder: String, name: String) {
         self.folder = folder
         path = "\(folder)/provider-token-\(name)"
     }
 
-    /// The content, or `nil` where there is none yet.
+    /// Returns the content, or `nil` if there is no file yet.
     func read() throws(Fault) -> [UInt8]? {
         let descriptor = unsafe open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
         if descriptor < 0 {
@@ -57,17 +57,17 @@ struct ProviderTokenFile: Sendable {
     private func checkOwner(_ descriptor: CInt) throws(Fault) {
         var status = stat()
         guard unsafe fstat(descriptor, &status) == 0 else { throw .system(path, errno) }
-        if status.st_mode & S_IFMT != S_IFREG { throw Fault(description: "\(path) is no file") }
+        if status.st_mode & S_IFMT != S_IFREG { throw Fault(description: "\(path) is not a regular file") }
         if status.st_uid != geteuid() { throw Fault(description: "\(path) belongs to another user") }
-        if status.st_mode & 0o077 != 0 { throw Fault(description: "\(path) is not this user's alone (mode 600 would be right)") }
+        if status.st_mode & 0o077 != 0 { throw Fault(description: "\(path) is accessible to other users; expected mode 600") }
     }
 
     private var lockPath: String { "\(path).lock" }
 
-    /// What another process that holds the lock is called in a fault.
+    /// The error while another process holds the lock.
     var isHeld: Fault { Fault(description: "\(lockPath) is held by another process") }
 
-    /// The lock, or `nil` where another process has it.
+    /// Returns the lock, or `nil` if another process holds it.
     func tryLock() throws(Fault) -> Lock? {
         try makeFolder()
         let descriptor = unsafe open(lockPath, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
@@ -79,11 +79,11 @@ struct ProviderTokenFile: Sendable {
         return nil
     }
 
-    /// Why tokens cannot be kept here, in the words that the first one would cause; `nil` where they can. Leaves nothing behind.
+    /// Returns the error that storing the first token would cause, or `nil`. Leaves no files.
     func faultOfKeeping() -> Fault? {
         do {
             _ = try read()
-            // Another process may hold it at this moment: that it can be opened is enough.
+            // Another process may hold the lock at this moment: opening it is enough.
             if unsafe access(lockPath, F_OK) == 0 { return try tryOpen(lockPath, O_RDWR, saying: lockPath) }
             let made = try makeFolder()
             defer { for folder in made.reversed() { unsafe rmdir(folder) } }
@@ -102,7 +102,7 @@ struct ProviderTokenFile: Sendable {
 
     /// Replaces the content.
     func write(_ bytes: [UInt8], holding lock: borrowing Lock) throws(Fault) {
-        // Whatever a crash has left of an earlier one: nobody else writes while we hold the lock.
+        // A crash may have left this file; no other process writes while this one holds the lock.
         let new = "\(path).new"
         unsafe unlink(new)
         let descriptor = unsafe open(new, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
@@ -117,9 +117,9 @@ struct ProviderTokenFile: Sendable {
         if unsafe rename(new, path) != 0 { throw .system(path, errno) }
     }
 
-    /// The folder and those it is in, for this user alone.
+    /// Creates the folder and its parents, accessible to this user only.
     ///
-    /// - Returns: those that were not there.
+    /// - Returns: the folders that it created.
     @discardableResult
     private func makeFolder() throws(Fault) -> [String] {
         if unsafe mkdir(folder, 0o700) == 0 { return [folder] }

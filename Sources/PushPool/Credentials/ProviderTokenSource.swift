@@ -3,13 +3,13 @@ internal import Glibc
 internal import JSONBytes
 internal import Threads
 
-/// The one provider token of a team and key, for all sessions of all pools, and by way of a file for all processes. Any thread.
+/// The provider token of one key, for all sessions of all pools and, through a file, for all processes. Any thread.
 final class ProviderTokenSource: Sendable {
     private struct State {
         var schedule: TokenSchedule
         var token: ProviderToken?
         var news: [TokenNews] = []
-        /// It was said that the file is of no use.
+        /// Whether an error of the file has been reported.
         var hasComplained = false
     }
 
@@ -19,10 +19,10 @@ final class ProviderTokenSource: Sendable {
         var fingerprint: [UInt8]
     }
 
-    /// One for each key this process has seen. A key's source outlives its credential: a reload does not mint anew.
+    /// The source of each key that this process has used. It outlives the credential, so that a reload mints no token.
     private static let all = Locked<[Name: ProviderTokenSource]>([:])
 
-    /// - Parameter folder: where tokens are kept; that of the first call holds.
+    /// - Parameter folder: the folder of stored tokens; that of the first call applies.
     static func shared(for key: SigningKey, folder: String?) -> ProviderTokenSource {
         let name = Name(keyID: key.keyID, teamID: key.teamID, fingerprint: key.fingerprint)
         return all.withLock { all in
@@ -33,7 +33,7 @@ final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// A process that was stopped in the middle must not stop all the others.
+    /// The longest wait for the file's lock: a process that was stopped while holding it must not block all others.
     private static let lockPatience: Duration = .seconds(2)
 
     private static let noFolder = "there is no folder for it"
@@ -49,9 +49,9 @@ final class ProviderTokenSource: Sendable {
         state = Locked(State(schedule: TokenSchedule()))
     }
 
-    /// The token to send now, minted if it is due. `nil` only if there is none and OpenSSL will not sign.
+    /// Returns the token to send now, minted if it is due. Returns `nil` only if there is none and OpenSSL cannot sign.
     ///
-    /// May wait for other processes, two seconds at most.
+    /// May wait for other processes, for two seconds at most.
     func token(forNewSession: Bool, at moment: Moment = Moment()) -> ProviderToken? {
         state.withLock { state in
             replace(&state, moment) { $0.token == nil || $0.schedule.isDue(forNewSession: forNewSession, now: moment.now) }
@@ -59,42 +59,42 @@ final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// APNs called the token expired. The generation of the token to go on with, which is another one than
-    /// `generation`; `nil` where it is too soon for another.
+    /// Returns the generation of a token newer than `generation`, which APNs called expired, or `nil` if it is too soon for
+    /// another.
     func renew(after generation: UInt64, at moment: Moment = Moment()) -> UInt64? {
         state.withLock { state in
-            // Another pool, another process or the schedule may have been quicker.
+            // Another pool, another process or the schedule may already have renewed it.
             let isStale = { (state: State) in (state.token?.generation ?? 0) <= generation }
             replace(&state, moment) { isStale($0) && $0.schedule.mayRenew(now: moment.now) }
             return isStale(state) ? nil : state.token?.generation
         }
     }
 
-    /// APNs answered 429 `TooManyProviderTokenUpdates`: every process keeps the token that there is.
+    /// Keeps the current token in every process, after 429 `TooManyProviderTokenUpdates`.
     func updatesRefused(at moment: Moment = Moment()) {
         state.withLock { state in
             if state.schedule.isKept(now: moment.now) { return }
             state.schedule.updatesRefused(now: moment.now)
             guard let file else { return }
             do throws(ProviderTokenFile.Fault) {
-                // Who holds the lock has just minted, or been refused as we were.
+                // The holder of the lock has just minted a token or received the same response.
                 if let lock = try file.tryLock() { try save(state, moment, file, lock) }
             } catch { complain(&state, error.description) }
         }
     }
 
-    /// What the first token would be the occasion to say: that it cannot be kept.
+    /// Returns the report that tokens cannot be stored, which the first token would cause, or `nil`.
     func newsOfKeeping() -> TokenNews? {
         let why = file == nil ? Self.noFolder : file?.faultOfKeeping()?.description
         return why.map { .notKept(key: key.keyID, $0) }
     }
 
-    /// How old the token is; `nil` before the first.
+    /// The age of the token; `nil` before the first.
     func age(now: Instant) -> Duration? {
         state.withLock { state in state.schedule.mintedAt.map { now - $0 } }
     }
 
-    /// What has happened since the last call.
+    /// Returns all news since the last call.
     func takeNews() -> [TokenNews] {
         state.withLock { state in
             defer { state.news = [] }
@@ -102,9 +102,10 @@ final class ProviderTokenSource: Sendable {
         }
     }
 
-    // MARK: With the lock
+    // MARK: Under the lock
 
-    /// While a token `isWanted`: first what another process has left, then one of our own, which is left for the others.
+    /// Replaces the token while `isWanted`: by one from another process, otherwise by a new one, which is stored for the
+    /// others.
     private func replace(_ state: inout State, _ moment: Moment, while isWanted: (State) -> Bool) {
         guard isWanted(state) else { return }
         guard let file else {
@@ -114,7 +115,7 @@ final class ProviderTokenSource: Sendable {
         do throws(ProviderTokenFile.Fault) {
             let deadline = Instant.now + Self.lockPatience
             while true {
-                // A reader needs no lock, and most find here what they want.
+                // A reader needs no lock, and most processes find a usable token here.
                 take(try file.read(), &state, moment)
                 guard isWanted(state) else { return }
                 if let lock = try file.tryLock() {
@@ -142,7 +143,7 @@ final class ProviderTokenSource: Sendable {
         try file.write(state.schedule.saved(token, at: moment).text, holding: lock)
     }
 
-    /// Goes on with what a file holds, unless it is of no use or older than ours.
+    /// Adopts the stored token, unless it is unusable or older than the current one.
     private func take(_ content: [UInt8]?, _ state: inout State, _ moment: Moment) {
         guard let content, let saved = SavedToken(text: content), key.hasSigned(saved),
             let schedule = TokenSchedule(saved, at: moment)
@@ -179,7 +180,7 @@ final class ProviderTokenSource: Sendable {
 }
 
 extension SigningKey {
-    /// For a file's name: two keys under one name are not the same key.
+    /// The name of the token's file: two keys with the same id have different fingerprints.
     var fileName: String {
         let digits = fingerprint.prefix(8).map { byte in
             let text = String(byte, radix: 16)
@@ -188,7 +189,7 @@ extension SigningKey {
         return "\(teamID)-\(keyID)-\(digits.joined())"
     }
 
-    /// Whether the token is what it says, and ours.
+    /// Whether this key has signed the token with this date.
     func hasSigned(_ saved: SavedToken) -> Bool {
         let signed = ProviderToken.signedPart(keyID: keyID, teamID: teamID, issuedAt: saved.issuedAt)
         guard saved.bytes.count > signed.count + 1, saved.bytes.starts(with: signed + [UInt8(ascii: ".")]),

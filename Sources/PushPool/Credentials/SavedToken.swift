@@ -1,11 +1,11 @@
-/// What stands in a token file: the token, and what the next process must know of its history.
+/// The content of a token file: the token and its history for the next process.
 struct SavedToken: Equatable {
     var bytes: [UInt8]
-    /// All Unix seconds: another process has another monotonic clock to compare with, and perhaps another boot.
+    /// Unix seconds, like all times here: monotonic clocks of two processes cannot be compared across a reboot.
     var issuedAt: Int64
-    /// The last time that a token was replaced within 20 minutes.
+    /// The last time at which a token was replaced within 20 minutes.
     var hurriedAt: Int64?
-    /// Until then APNs wants no other token.
+    /// The time until which APNs accepts no other token.
     var keptUntil: Int64?
 
     private static let title = "gaplessd provider token 1"
@@ -17,7 +17,7 @@ struct SavedToken: Equatable {
         self.keptUntil = keptUntil
     }
 
-    /// `nil` for anything that is not one: half a file, another version's, somebody's joke.
+    /// Returns `nil` for any other text, such as a partial file or another version's.
     init?(text: [UInt8]) {
         let lines = String(decoding: text, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
         guard lines.count == 6, lines[0] == Self.title, lines[5].isEmpty else { return nil }

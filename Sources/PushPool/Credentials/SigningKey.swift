@@ -1,11 +1,11 @@
 internal import COpenSSL
 
-/// A `.p8` provider signing key with the two names that go into its tokens.
+/// A `.p8` provider signing key with the key id and the team id of its tokens.
 struct SigningKey: Sendable {
     let keyID: String
     let teamID: String
     private let key: PrivateKey
-    /// SHA-256 of the public key: two keys under one name are not the same key.
+    /// SHA-256 of the public key: two keys with the same id differ in it.
     let fingerprint: [UInt8]
 
     init(p8PEM: [UInt8], keyID: String, teamID: String) throws(CredentialError) {
@@ -13,26 +13,26 @@ struct SigningKey: Sendable {
         try SigningKey.check(teamID, "team ID")
         let key = try SigningKey.key(p8PEM)
         guard let fingerprint = SigningKey.fingerprint(ofP256: key) else {
-            throw CredentialError("the signing key is no EC key on the curve P-256, as every .p8 key from Apple is")
+            throw CredentialError("the signing key is not an EC key on the curve P-256, as every .p8 key from Apple is")
         }
         self.keyID = keyID
         self.teamID = teamID
         self.key = key
         self.fingerprint = fingerprint
-        // The first signature is made here, where a failure still has an operator to read it.
+        // The first signature is made here, where the operator still sees a failure.
         if sign([0]) == nil { throw CredentialError("the signing key cannot sign") }
     }
 
-    /// Apple locks none, so there is no setting for a passphrase.
+    /// Apple encrypts no signing key, so there is no setting for a passphrase.
     private static func key(_ p8PEM: [UInt8]) throws(CredentialError) -> PrivateKey {
         do {
             return try PrivateKey(pem: p8PEM, passphrase: nil)
         } catch  where error.part == .password {
-            throw CredentialError("the signing key is encrypted; an unencrypted one, as Apple gives it, would be right")
+            throw CredentialError("the signing key is encrypted; expected an unencrypted one, as Apple issues it")
         }
     }
 
-    /// Both are 10 letters and digits ("Establishing a token-based connection to APNs").
+    /// Both ids have 10 letters and digits ("Establishing a token-based connection to APNs").
     private static func check(_ id: String, _ name: String) throws(CredentialError) {
         let isGood = id.utf8.allSatisfy { byte in
             (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte)
@@ -62,7 +62,7 @@ struct SigningKey: Sendable {
         String(decoding: name.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
-    /// ES256 in JOSE's form: r and s, 32 bytes each, left-padded (RFC 7518, 3.4). `nil` if OpenSSL will not.
+    /// Signs with ES256 in JOSE's form: r and s, 32 bytes each, left-padded (RFC 7518, 3.4). Returns `nil` if OpenSSL fails.
     func sign(_ message: [UInt8]) -> [UInt8]? {
         ERR_clear_error()
         defer { ERR_clear_error() }
@@ -86,7 +86,7 @@ struct SigningKey: Sendable {
         }
     }
 
-    /// Whether `signature`, in JOSE's form, is this key's.
+    /// Whether `signature`, in JOSE's form, was made by this key.
     func verify(_ signature: [UInt8], of message: [UInt8]) -> Bool {
         guard signature.count == 64 else { return false }
         ERR_clear_error()

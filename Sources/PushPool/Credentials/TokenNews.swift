@@ -1,9 +1,9 @@
-/// What became of provider tokens, for the log.
+/// News of provider tokens, for the log.
 public enum TokenNews: Sendable, Equatable {
-    /// A new one was signed.
+    /// A new token was signed.
     case minted(key: String)
-    /// One that another process made is used, or an earlier one of ours.
+    /// A stored token is used.
     case found(key: String, age: Duration)
-    /// It cannot be kept for others and for the next start: why.
+    /// Tokens cannot be stored. The text says why.
     case notKept(key: String, String)
 }

@@ -1,28 +1,38 @@
 import Clocks
 internal import Glibc
 
-/// When a provider token is to be minted. Ages are told by a clock that nobody sets.
+/// Decides when a provider token is minted. It measures ages by the monotonic clock.
+///
+/// | age of the token | due | due for a new session | may be renewed after `ExpiredProviderToken` |
+/// |---|---|---|---|
+/// | none | yes | yes | yes |
+/// | 0 to 20 minutes | no | no | once within 20 minutes |
+/// | 20 to 30 minutes | no | no | yes |
+/// | 30 to 50 minutes | no | yes | yes |
+/// | 50 minutes or more | yes | yes | yes |
+/// | any, within 20 minutes of `TooManyProviderTokenUpdates` | no | no | no |
 struct TokenSchedule: Sendable, Equatable {
-    /// APNs refuses a token older than 60 minutes.
+    /// APNs rejects a token older than 60 minutes.
     static let oldest: Duration = .seconds(50 * 60)
-    /// A session that opens with a token older than this would see it change while the session is young.
+    /// A session must not see its token change while it is young: older tokens are renewed before it opens.
     static let oldestForNewSession: Duration = .seconds(30 * 60)
-    /// APNs objects to a second token within 20 minutes (429 `TooManyProviderTokenUpdates`).
+    /// APNs rejects a second token within 20 minutes (429 `TooManyProviderTokenUpdates`).
     static let between: Duration = .seconds(20 * 60)
 
-    /// How far ahead of our clock a saved token may be dated: clocks are set by little, too.
+    /// The most seconds by which a stored token may be dated in the future: clocks are adjusted slightly.
     static let mostAhead: Int64 = 60
 
     private(set) var mintedAt: Instant?
-    /// The last time that a token was replaced within 20 minutes.
+    /// The last time at which a token was replaced within 20 minutes.
     private(set) var hurriedAt: Instant?
-    /// Until then APNs wants no other token.
+    /// The time until which APNs accepts no other token.
     private(set) var keptUntil: Instant?
 
-    /// - Parameter mintedAt: of a token that is there already.
+    /// - Parameter mintedAt: the time of an existing token.
     init(mintedAt: Instant? = nil) { self.mintedAt = mintedAt }
 
-    /// Of a token that another process left. `nil` if it is dated in the future, since nobody knows its age then, or too old.
+    /// Continues the schedule of a stored token. Returns `nil` if the token is too old, or dated in the future so that its age
+    /// is unknown.
     init?(_ saved: SavedToken, at moment: Moment) {
         let age = moment.unixTime - saved.issuedAt
         guard age >= -TokenSchedule.mostAhead else { return nil }
@@ -36,13 +46,13 @@ struct TokenSchedule: Sendable, Equatable {
         if .seconds(age) >= TokenSchedule.oldest && !isKept(now: moment.now) { return nil }
     }
 
-    /// What another process knows of the same token.
+    /// Adopts the history that another process has stored for the same token.
     mutating func learn(from other: TokenSchedule) {
         if let kept = other.keptUntil { keptUntil = max(keptUntil ?? kept, kept) }
         if let hurried = other.hurriedAt { hurriedAt = max(hurriedAt ?? hurried, hurried) }
     }
 
-    /// What the next process is told.
+    /// Returns the token with its history for the next process.
     func saved(_ token: ProviderToken, at moment: Moment) -> SavedToken {
         func unixTime(_ instant: Instant?) -> Int64? {
             instant.map { moment.unixTime + ($0 - moment.now).components.seconds }
@@ -59,7 +69,8 @@ struct TokenSchedule: Sendable, Equatable {
 
     /// Whether a token that APNs calls expired may be replaced.
     ///
-    /// Within 20 minutes only once: a young token can be too old because the clock was set meanwhile; a second one would be no better.
+    /// Only once within 20 minutes: a clock that was adjusted can make one young token too old; a second replacement would not
+    /// help.
     func mayRenew(now: Instant) -> Bool {
         guard let mintedAt else { return true }
         guard !isKept(now: now) else { return false }
@@ -72,7 +83,7 @@ struct TokenSchedule: Sendable, Equatable {
         mintedAt = now
     }
 
-    /// APNs has seen too many tokens: this one is kept for 20 minutes, however old it gets.
+    /// Keeps the current token for 20 minutes, whatever its age, because APNs has seen too many.
     mutating func updatesRefused(now: Instant) {
         if !isKept(now: now) { keptUntil = now + TokenSchedule.between }
     }

@@ -106,7 +106,7 @@ struct ConfigurationTests {
         #expect(
             try faults(#""apns_cert_path": "client.pem", "apns_key_path": "ca.pem""#)
                 == [
-                    "apns_key_path: \(folder.file("ca.pem")): there is no private key in it; a PEM text with BEGIN PRIVATE KEY is wanted"
+                    "apns_key_path: \(folder.file("ca.pem")): no private key found; expected a PEM text with BEGIN PRIVATE KEY"
                 ])
         try File.write("no certificate", to: folder.file("empty.pem"))
         #expect(
@@ -121,7 +121,7 @@ struct ConfigurationTests {
         let openssl = try ChildProcess(
             "openssl", ["pkcs8", "-topk8", "-in", key, "-out", folder.file("locked.p8"), "-passout", "pass:sesame"])
         #expect(openssl.wait(atMost: .seconds(30))?.status == 0)
-        let sentence = "the signing key is encrypted; an unencrypted one, as Apple gives it, would be right"
+        let sentence = "the signing key is encrypted; expected an unencrypted one, as Apple issues it"
         let line = "apns_auth_key_path: \(folder.file("locked.p8")): \(sentence)"
         let names = #""apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#
         #expect(try faults(#""apns_auth_key_path": "locked.p8", \#(names)"#) == [line])
@@ -141,8 +141,8 @@ struct ConfigurationTests {
                 == ["pool_size", "apns_p12_path"])
     }
 
-    private let noCertificate = "there is no certificate in it; a PEM text with BEGIN CERTIFICATE is wanted"
-    private let noKey = "there is no private key in it; a PEM text with BEGIN PRIVATE KEY is wanted"
+    private let noCertificate = "no certificate found; expected a PEM text with BEGIN CERTIFICATE"
+    private let noKey = "no private key found; expected a PEM text with BEGIN PRIVATE KEY"
 
     @Test func `A faulty certificate hides no faulty key, and the other way round`() throws {
         try make()
@@ -202,7 +202,8 @@ struct ConfigurationTests {
         try File.write("rubbish", to: folder.file("rubbish"))
         #expect(
             try faults(#""apns_p12_path": "rubbish""#) == [
-                "apns_p12_path: \(folder.file("rubbish")): this is no PKCS#12 file, or it is damaged; a .p12 file as the Keychain exports it is wanted"
+                "apns_p12_path: \(folder.file("rubbish")): not a PKCS#12 file, or damaged; "
+                    + "expected a .p12 file as the Keychain exports it"
             ])
     }
 

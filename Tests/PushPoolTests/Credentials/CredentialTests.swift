@@ -4,7 +4,7 @@ import Testing
 
 @testable import PushPool
 
-/// A private key and certificates for it, made anew.
+/// A folder for key and certificate files.
 private final class Material {
     let directory = TemporaryFolder()
     var path: String { directory.path }
@@ -101,9 +101,9 @@ struct CertificateCredentialTests {
     func `rubbish is refused`(text: String) {
         let bytes = Array(text.utf8)
         let noCertificate = material.credentialFault { try .certificate(certPEM: bytes, keyPEM: client.keyPEM) }
-        #expect(noCertificate?.contains("there is no certificate in it") == true)
+        #expect(noCertificate?.contains("no certificate found") == true)
         let noKey = material.credentialFault { try .certificate(certPEM: client.certificatesPEM, keyPEM: bytes) }
-        #expect(noKey?.contains("there is no private key in it") == true)
+        #expect(noKey?.contains("no private key found") == true)
     }
 
     @Test func `nothing that is printed shows the key`() throws {
@@ -177,15 +177,15 @@ struct PKCS12Tests {
         #expect(try Credential.pkcs12(try export(password: ""), password: "").certificate != nil)
     }
 
-    @Test func `a wrong password, a damaged file and one without a key are told apart`() throws {
+    @Test func `a wrong password, a damaged file and a missing key cause different errors`() throws {
         let file = try export()
         #expect(material.credentialFault { try .pkcs12(file, password: "open") } == "the PKCS#12 file's password is wrong")
         #expect(
             material.credentialFault { try .pkcs12(Array(file.prefix(100)), password: "sesame") }
-                == "this is no PKCS#12 file, or it is damaged; a .p12 file as the Keychain exports it is wanted")
+                == "not a PKCS#12 file, or damaged; expected a .p12 file as the Keychain exports it")
         #expect(
             material.credentialFault { try .pkcs12([], password: "") }
-                == "this is no PKCS#12 file, or it is damaged; a .p12 file as the Keychain exports it is wanted")
+                == "not a PKCS#12 file, or damaged; expected a .p12 file as the Keychain exports it")
         #expect(
             material.credentialFault { try .pkcs12(try export("-nokeys"), password: "sesame") }?.contains("lacks") == true)
     }

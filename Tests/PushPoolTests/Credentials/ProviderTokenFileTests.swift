@@ -9,7 +9,7 @@ import Threads
 private let start = Instant.now
 private let birth: Int64 = 1_700_000_000
 
-/// So many minutes after the first moment of a test, by both clocks.
+/// Returns the time this many minutes after the start of a test, by both clocks.
 private func minute(_ count: Double) -> Moment {
     Moment(now: start + .seconds(count * 60), unixTime: birth + Int64(count * 60))
 }
@@ -24,7 +24,7 @@ private struct Shelf {
     var folder: String { "\(directory.path)/deep/state" }
     var file: ProviderTokenFile { ProviderTokenFile(folder: folder, name: "key") }
 
-    /// What each process has of its own.
+    /// Returns the source of another process.
     func source() throws -> ProviderTokenSource { ProviderTokenSource(try signingKey(), file: file) }
 
     var mode: mode_t {
@@ -46,7 +46,7 @@ private struct Shelf {
 struct ProviderTokenFileTests {
     private let shelf = Shelf()
 
-    @Test func `what one process minted, the next one uses, and says so`() throws {
+    @Test func `a process uses and reports the token that another process minted`() throws {
         let first = try shelf.source()
         let token = try #require(first.token(forNewSession: true, at: minute(0)))
         #expect(first.takeNews() == [.minted(key: "ABCDE12345")])
@@ -77,7 +77,7 @@ struct ProviderTokenFileTests {
         #expect(
             news.first
                 == .notKept(
-                    key: "ABCDE12345", "\(shelf.file.path) is not this user's alone (mode 600 would be right)"))
+                    key: "ABCDE12345", "\(shelf.file.path) is accessible to other users; expected mode 600"))
         #expect(shelf.directory.read("deep/state/provider-token-key") == shelf.saved(first).text, "left as it was")
     }
 
@@ -106,7 +106,7 @@ struct ProviderTokenFileTests {
     @Test(arguments: [
         "", "rubbish", "gaplessd provider token 1\nissued 1\nhurried 0\nkept 0\ntoken ", "gaplessd provider token 2\n",
     ])
-    func `what is no token is replaced by one`(content: String) throws {
+    func `a file without a token is replaced`(content: String) throws {
         try shelf.save(Array(content.utf8))
         let source = try shelf.source()
         let token = try #require(source.token(forNewSession: true, at: minute(0)))
@@ -128,7 +128,7 @@ struct ProviderTokenFileTests {
         #expect(try shelf.source().token(forNewSession: true, at: minute(1))?.bytes == real.bytes)
     }
 
-    @Test func `one dated in the future is not used, for nobody knows its age`() throws {
+    @Test func `a token dated in the future is not used, because its age is unknown`() throws {
         _ = try shelf.source().token(forNewSession: true, at: minute(90))
         let source = try shelf.source()
         _ = source.token(forNewSession: true, at: minute(10))
@@ -161,7 +161,7 @@ struct ProviderTokenFileTests {
         for source in sources { #expect(source.renew(after: 1, at: minute(10)) == 2) }
         let news = sources.flatMap { $0.takeNews() }
         #expect(news.count { $0 == .minted(key: "ABCDE12345") } == 2)
-        // A second time within 20 minutes nobody gets another, not even after a restart.
+        // A second renewal within 20 minutes is refused, even after a restart.
         for source in sources { #expect(source.renew(after: 2, at: minute(11)) == nil) }
         let restarted = try shelf.source()
         _ = restarted.token(forNewSession: true, at: minute(12))

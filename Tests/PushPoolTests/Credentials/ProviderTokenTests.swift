@@ -53,7 +53,7 @@ private func isSigned(_ message: String, _ signature: [UInt8]) -> Bool {
 struct ProviderTokenTests {
     @Test func `it is a JWT with ES256 in JOSE's form`() throws {
         let key = try signingKey()
-        // Among so many signatures some have an r or s with leading zeros.
+        // Among this many signatures some have an r or s with leading zeros.
         for round in 0..<300 {
             let token = try #require(
                 ProviderToken(keyID: key.keyID, teamID: key.teamID, issuedAt: 1_700_000_000, generation: 1, sign: key.sign))

@@ -157,14 +157,14 @@ struct SettingsRedisTests {
         #expect(found.first?.hasPrefix("redis_ca_path: \(folder.file("missing")) cannot be read: No such file") == true)
         #expect(
             found.dropFirst().first?.hasPrefix("redis_cert_path: \(folder.file("gone")) cannot be read: No such file") == true)
-        #expect(found.last?.hasPrefix("redis_key_path: \(folder.file("text")): there is no private key in it; ") == true)
+        #expect(found.last?.hasPrefix("redis_key_path: \(folder.file("text")): no private key found; ") == true)
         let rubbish = faults(#""redis_tls": true, "redis_ca_path": "text", "redis_cert_path": "text", "redis_key_path": "gone""#)
         #expect(rubbish.map { $0.prefix { $0 != ":" } } == ["redis_ca_path", "redis_cert_path", "redis_key_path"], "\(rubbish)")
         #expect(
             faults(#""redis_tls": true, "redis_ca_path": "text""#)
                 == ["redis_ca_path: \(folder.file("text")) holds no certificates; a PEM bundle of roots would be right"])
         #expect(
-            faults(#""redis_tls": true, "redis_cert_path": "text""#).first?.contains("there is no certificate in it; a PEM text")
+            faults(#""redis_tls": true, "redis_cert_path": "text""#).first?.contains("no certificate found; a PEM text")
                 == true)
     }
 
