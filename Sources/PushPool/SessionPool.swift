@@ -3,43 +3,45 @@ package import Sockets
 internal import Synchronization
 public import Threads
 
-/// HTTP/2 sessions to APNs for one app, each on its own thread: a fixed number, or as many as the governor finds useful.
+/// The HTTP/2 sessions to APNs of one app, each on its own thread: a fixed number, or as many as the governor decides.
 ///
-/// Notifications go into one queue from which every session takes as many as it has free streams: work reaches whichever
-/// session can carry it, and what no session has taken can be withdrawn. The queue has no bound of its own: its one owner
-/// keeps what it has pushed and not got back within `capacity` and a batch.
+/// Notifications go into one queue. Each session takes as many as it has free streams, and a notification that no session has
+/// taken can be withdrawn. The queue itself is unbounded: its owner keeps its unanswered notifications within `capacity` plus
+/// one batch.
 public final class SessionPool: Sendable {
     private let shared: PoolShared
     private let thread: JoinOnce
     private let isClosed = Atomic<Bool>(false)
     private let tokens: Locked<(source: ProviderTokenSource?, renewedAt: SessionID)>
 
-    /// Begins to dial at once.
+    /// Starts dialling at once.
     ///
     /// - Parameters:
-    ///   - deliveries: gets every attempt's end, in batches.
-    ///   - events: gets the pool's other news.
-    ///   - pacer: of all pools of the daemon.
-    /// - Throws: `CredentialError`, or `ThreadError` where there is no thread for it.
+    ///   - deliveries: receives the outcome of every attempt, in batches.
+    ///   - events: receives all other events of the pool.
+    ///   - rateLimits: the rate limits that all pools of the daemon share.
+    /// - Throws: `CredentialError`, or `ThreadError` if no thread can be started.
     public convenience init(
         settings: PoolSettings, credential: Credential, deliveries: Mailbox<Delivery>, events: Mailbox<PoolEvent>,
-        pacer: SharedRateLimits = SharedRateLimits()
+        rateLimits: SharedRateLimits = SharedRateLimits()
     ) throws {
-        try self.init(Setup(settings: settings, credential: credential), deliveries: deliveries, events: events, pacer: pacer)
+        try self.init(
+            Setup(settings: settings, credential: credential), deliveries: deliveries, events: events, rateLimits: rateLimits)
     }
 
-    /// As above, with a setup that was made before.
+    /// Starts dialling with a setup that was prepared earlier.
     public convenience init(
-        _ setup: Setup, deliveries: Mailbox<Delivery>, events: Mailbox<PoolEvent>, pacer: SharedRateLimits = SharedRateLimits()
+        _ setup: Setup, deliveries: Mailbox<Delivery>, events: Mailbox<PoolEvent>,
+        rateLimits: SharedRateLimits = SharedRateLimits()
     ) throws(ThreadError) {
-        try self.init(setup.configuration, deliveries: deliveries, events: events, pacer: pacer, resolver: Resolver())
+        try self.init(setup.configuration, deliveries: deliveries, events: events, rateLimits: rateLimits, resolver: Resolver())
     }
 
     init(
         _ configuration: PoolConfiguration, deliveries: Mailbox<Delivery>, events: Mailbox<PoolEvent>,
-        pacer: SharedRateLimits = SharedRateLimits(), resolver: Resolver
+        rateLimits: SharedRateLimits = SharedRateLimits(), resolver: Resolver
     ) throws(ThreadError) {
-        let shared = PoolShared(deliveries: deliveries, pacer: pacer, resolver: resolver)
+        let shared = PoolShared(deliveries: deliveries, rateLimits: rateLimits, resolver: resolver)
         self.shared = shared
         tokens = Locked((configuration.tokens, SessionID(0)))
         thread = JoinOnce(
@@ -51,39 +53,40 @@ public final class SessionPool: Sendable {
 
     deinit { _ = close() }
 
-    /// Streams that the open sessions can have open in all, from the peers' SETTINGS. 0 while none is open. Any thread.
+    /// Streams that the open sessions may have open in total, from the peers' SETTINGS; 0 while no session is open. Any
+    /// thread.
     public var capacity: Int { shared.capacity.value }
 
-    /// Pushes a second that APNs has left this pool by ENHANCE_YOUR_CALM; `nil` where it was not told so. Any thread.
-    public var brake: Int? {
-        let limit = shared.brake.load(ordering: .relaxed)
+    /// The limit in pushes per second that ENHANCE_YOUR_CALM caused; `nil` without one. Any thread.
+    public var calmLimit: Int? {
+        let limit = shared.calmLimit.load(ordering: .relaxed)
         return limit > 0 ? limit : nil
     }
 
-    /// Notifications that no session has taken yet. Any thread.
+    /// The number of notifications that no session has taken. Any thread.
     public var waiting: Int { shared.queue.count }
 
-    /// How old the provider token is that new requests carry; `nil` with a certificate, and before the first one. Any thread.
+    /// The age of the current provider token; `nil` with a certificate and before the first token. Any thread.
     public func providerTokenAge(now: Instant) -> Duration? { tokens.withLock { $0.source?.age(now: now) } }
 
     /// Queues notifications in order and leaves `batch` empty. Never blocks. Any thread.
     public func push(_ batch: inout [Notification]) { shared.queue.push(&batch) }
 
-    /// Takes back what no session has taken yet: certainly not processed, and never reported.
+    /// Withdraws all notifications that no session has taken. They are certainly not processed and are never reported.
     public func withdraw() -> [UInt64] { shared.queue.withdraw() }
 
-    /// The pacer has other limits: sessions that wait for the old ones ask again at once.
+    /// Wakes sessions that wait under rate limits which have changed.
     public func limitsChanged() { shared.queue.limitsChanged() }
 
-    /// As `withdraw()`, of these alone.
+    /// Withdraws those of `ids` that no session has taken.
     public func withdraw(_ ids: Set<UInt64>) -> [UInt64] { shared.queue.withdraw(ids) }
 
-    /// Closes every session and dials anew: after a credential fault was mended, or to probe whether it was.
+    /// Replaces every session: after a credential fault was fixed, or to probe whether it was.
     ///
-    /// What is in flight is heard out; the new dials do not wait for it, nor for any back-off.
+    /// Old sessions wait for their open streams; the new dials wait neither for them nor for any backoff.
     public func reconnect() { shared.messages.send(.reconnect) }
 
-    /// Settings and credential, found to fit together: what remains to do with them cannot fail.
+    /// Settings and a credential that have been checked together: using them cannot fail.
     public struct Setup: Sendable {
         fileprivate let configuration: PoolConfiguration
 
@@ -91,13 +94,13 @@ public final class SessionPool: Sendable {
             configuration = try PoolConfiguration(settings: settings, credential: credential)
         }
 
-        /// - Parameter roots: read already from `settings.extraRootsPath`, to be shared with other pools; `nil` reads them.
+        /// - Parameter roots: the roots read from `settings.extraRootsPath`, to share them with other pools; `nil` reads them.
         package init(settings: PoolSettings, credential: Credential, roots: TLSRoots?) throws(CredentialError) {
             configuration = try PoolConfiguration(settings: settings, credential: credential, roots: roots)
         }
     }
 
-    /// New settings and credential: new sessions come up before the old ones drain. The settings' host may differ.
+    /// Applies new settings and a new credential: new sessions open before the old ones drain. The host may differ.
     public func replace(with setup: Setup) {
         let configuration = setup.configuration
         tokens.withLock { $0.source = configuration.tokens }
@@ -105,27 +108,27 @@ public final class SessionPool: Sendable {
         shared.messages.send(.replace(configuration))
     }
 
-    /// Whether a session speaks, or a dial that failed spoke, with the credential that is in use now. What an older one is
-    /// refused for says nothing of that.
+    /// Whether a session, or a failed dial, uses the current credential. A rejection of an older credential says nothing about
+    /// the current one.
     public func usesPresentCredential(_ session: SessionID) -> Bool {
         shared.replacement.withLock { $0.pending == 0 && session > $0.lastOld }
     }
 
-    /// What came of asking for another provider token.
+    /// The result of a request for another provider token.
     public enum TokenRenewal: Sendable, Equatable {
-        /// There is a new one, and every session is being replaced: one that refused a token goes on refusing.
+        /// There is a new token, and every session is being replaced: a session that refused a token keeps refusing.
         case renewed
-        /// The session that asks had an older token than the one in use now: send again.
+        /// The session had an older token than the current one: resend.
         case alreadyRenewed
-        /// It is the second time within the 20 minutes in which Apple wants no other: a clock must be wrong.
+        /// This is the second renewal within the 20 minutes in which Apple accepts none: a clock must be wrong.
         case tooYoung
-        /// A certificate speaks for this pool.
+        /// The pool authenticates with a certificate.
         case noSigningKey
     }
 
-    /// After 403 `ExpiredProviderToken`: mints another token, unless that would be too soon, and reconnects.
+    /// Mints another token after 403 `ExpiredProviderToken`, unless it is too soon, and reconnects.
     ///
-    /// - Parameter session: the one that was refused. Hundreds are refused at once; only the first leads to a new token.
+    /// - Parameter session: the session that was refused. Hundreds are refused at once; only the first causes a new token.
     public func renewToken(refusedOn session: SessionID? = nil) -> TokenRenewal {
         let known = session.flatMap { session in shared.sessionTokens.withLock { $0[session] } }
         let generation = known ?? shared.tokenGeneration.load(ordering: .relaxed)
@@ -142,11 +145,11 @@ public final class SessionPool: Sendable {
         return renewal
     }
 
-    /// After 429 `TooManyProviderTokenUpdates`: no other token is minted for 20 minutes, whoever asks.
+    /// Mints no other token for 20 minutes, after 429 `TooManyProviderTokenUpdates`.
     public func keepToken() { tokens.withLock { $0.source?.updatesRefused() } }
 
-    /// Ends every session and joins their threads. What was on the wire is reported `maybeProcessed(.closedByUs)` before
-    /// this returns; what still waited is returned.
+    /// Ends every session and joins their threads. Attempts on the wire are reported `maybeProcessed(.closedByUs)` before this
+    /// returns. Returns the notifications that still waited.
     public func close() -> [UInt64] {
         if isClosed.exchange(true, ordering: .acquiringAndReleasing) { return [] }
         shared.messages.send(.close)

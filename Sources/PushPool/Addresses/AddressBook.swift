@@ -1,19 +1,19 @@
 import Clocks
 internal import Sockets
 
-/// Which of a host's addresses the next dial goes to. One for all sessions of a pool.
+/// Chooses the address of the next dial. All sessions of a pool share it.
 ///
-/// Apple spreads load by DNS, and records can point at dead hosts (jchambers/pushy#1044): so sessions spread over distinct
-/// addresses, and one that failed is left alone for a while as long as there is another.
+/// Apple balances load by DNS, and records can point at dead hosts (jchambers/pushy#1044): sessions spread over distinct
+/// addresses, and an address that failed is avoided for a while if there is another.
 struct AddressBook: Sendable {
     static let badFor: Duration = .seconds(60)
 
     private var badUntil: [SocketAddress: Instant] = [:]
     private var sessions: [SocketAddress: Int] = [:]
 
-    /// Chooses among `candidates`, and counts a session on the one it returns until `release`.
+    /// Chooses among `candidates`, and counts a session on the returned address until `release`.
     ///
-    /// The good ones first, of these the least used, of these any.
+    /// Prefers addresses that have not failed, then the least used, then a random one.
     mutating func choose(
         from candidates: [SocketAddress], now: Instant, using generator: inout some RandomNumberGenerator
     ) -> SocketAddress? {
@@ -28,13 +28,13 @@ struct AddressBook: Sendable {
         return best
     }
 
-    /// The session on this address is gone, or never came to be.
+    /// The session on this address has ended, or never opened.
     mutating func release(_ address: SocketAddress) {
         guard let count = sessions[address] else { return }
         sessions[address] = count > 1 ? count - 1 : nil
     }
 
-    /// No session came of this address.
+    /// The dial to this address failed.
     mutating func failed(_ address: SocketAddress, now: Instant) {
         badUntil[address] = now + AddressBook.badFor
         release(address)

@@ -1,10 +1,10 @@
 internal import Sockets
 internal import Threads
 
-/// Looks names up for the dials of one pool, on a thread of its own, because getaddrinfo(3) blocks for as long as it likes.
+/// Looks up names for the dials of one pool on a thread of its own, because getaddrinfo(3) may block for any time.
 ///
-/// A name server that hangs costs this one thread and nobody's deadline. The thread is there only while there is something to
-/// look up, and nobody waits for its end.
+/// A name server that hangs costs this one thread and no deadline. The thread exists only while there are questions, and no
+/// one joins it.
 final class Resolver: Sendable {
     typealias Answer = Result<[SocketAddress], SocketError>
     typealias Lookup = @Sendable (_ host: String, _ port: Int) -> Answer
@@ -18,7 +18,7 @@ final class Resolver: Sendable {
 
     private struct State {
         var waiting: [Question] = []
-        /// There is a thread, which looks again before it ends.
+        /// Whether there is a thread. It looks for more questions before it ends.
         var isRunning = false
     }
 
@@ -33,7 +33,7 @@ final class Resolver: Sendable {
         self.lookup = lookup
     }
 
-    /// Asks for all addresses of a host, both families. One question for each session at a time.
+    /// Asks for all addresses of a host, in both families. Each session has at most one question at a time.
     func ask(_ host: String, port: Int, for session: SessionID, answers: Mailbox<Answer>) {
         let mustStart = state.withLock { state in
             state.waiting.append(Question(session: session, host: host, port: port, answers: answers))
@@ -47,7 +47,7 @@ final class Resolver: Sendable {
         do throws(ThreadError) {
             try OwnedThread(name: "apns names") { [self] in run() }.leave()
         } catch {
-            // Nobody looks anything up then: all who ask by now are told, and the next question tries again.
+            // Without a thread, all questions fail; the next question tries again.
             let questions = state.withLock { state in
                 defer { state = State() }
                 return state.waiting
@@ -58,7 +58,7 @@ final class Resolver: Sendable {
         }
     }
 
-    /// The session waits no more: while a name server hangs, questions must not pile up.
+    /// Removes the question of a session that no longer waits: questions must not pile up while a name server hangs.
     func forget(_ session: SessionID) {
         state.withLock { $0.waiting.removeAll { $0.session == session } }
     }
@@ -66,7 +66,7 @@ final class Resolver: Sendable {
     private func run() {
         while let first = next() {
             let answer = lookup(first.host, first.port)
-            // Who asked the same meanwhile gets the same: no answer to them would be fresher than a dial is long.
+            // The same questions that arrived meanwhile get the same result.
             for question in [first] + takeAll(asking: first) { question.answers.send(answer) }
         }
     }

@@ -1,6 +1,6 @@
-/// What the peer's frames mean (RFC 9113, 6). Anything it can do wrong is a fault, after which GOAWAY says which.
+/// Interprets the peer's frames (RFC 9113, 6). Every violation by the peer is a fault that GOAWAY reports.
 extension HTTP2Codec {
-    /// Takes in bytes from the peer; what they meant comes with `takeEvents`.
+    /// Processes bytes from the peer; `takeEvents` returns the resulting events.
     mutating func receive(_ bytes: Span<UInt8>) {
         if failure != nil { return }
         do throws(HTTP2Error) {
@@ -35,12 +35,12 @@ extension HTTP2Codec {
         case .ping: try pingCame(header, payload)
         case .goAway: goAwayCame(payload)
         case .windowUpdate: try windowUpdateCame(header.stream, Int(payload.number(at: 0) & 0x7FFF_FFFF))
-        // PRIORITY is obsolete, PUSH_PROMISE has been refused, other types are to be ignored (RFC 9113, 5.5).
+        // PRIORITY is obsolete, PUSH_PROMISE is rejected by the reader, and unknown types are ignored (RFC 9113, 5.5).
         case .priority, .pushPromise, nil: return
         }
     }
 
-    /// The slot of a stream, `nil` when it is closed. Only what we have opened can be closed: all else is idle.
+    /// Returns the slot of a stream, or `nil` if it is closed. Throws for a stream that was never opened.
     private func slot(of stream: StreamID) throws(HTTP2Error) -> Int? {
         guard stream.isOpenedByClient && stream <= lastOpened else {
             throw HTTP2Error(.protocolError, "a frame on stream \(stream), which is idle")
@@ -48,12 +48,12 @@ extension HTTP2Codec {
         return streams.slot(of: stream)
     }
 
-    // MARK: Answers
+    // MARK: Responses
 
     private mutating func blockCame(_ header: FrameHeader, _ fragment: Span<UInt8>) throws(HTTP2Error) {
         let isLast = header.flags.contains(.endHeaders)
         guard let slot = streams.slot(of: block.stream) else {
-            // A closed stream: the block still counts for the table.
+            // The stream is closed, but its header block still changes the HPACK table.
             var nobody = IncomingResponse(collectsAPNSID: false)
             return try inflater.inflate(fragment, isLast: isLast, into: &nobody)
         }
@@ -69,7 +69,7 @@ extension HTTP2Codec {
         if let increment = streams[slot].window.take(header.length) { out.windowUpdate(header.stream, by: increment) }
     }
 
-    /// A server may answer before it has all of the request (RFC 9113, 8.1): the rest of that request is dropped.
+    /// A server may respond before it has the whole request (RFC 9113, 8.1): the rest of the request is dropped.
     private mutating func answerEnded(_ slot: Int) {
         if streams[slot].unsent != nil { out.resetStream(streams[slot].stream, .cancel) }
         closeAnswered(slot)
@@ -88,7 +88,7 @@ extension HTTP2Codec {
             let response = Response(
                 status: answer.status, apnsID: answer.apnsID, retryAfter: answer.retryAfter, body: answer.body)
             events.append(.rejected(slot: slot, stream: stream, response))
-        // An answer without a final status is a broken one (RFC 9113, 8.3.2).
+        // A response without a final status is malformed (RFC 9113, 8.3.2).
         default: return close(slot, reset: HTTP2ErrorCode.protocolError.rawValue)
         }
         streams.end(slot)
@@ -123,14 +123,14 @@ extension HTTP2Codec {
             }
             initialWindow = Int(value)
         case .maxFrameSize:
-            // We stay at the least that is allowed, whatever it is.
+            // Frames stay at the minimum size whatever the peer allows.
             guard (16_384...16_777_215).contains(value) else {
                 throw HTTP2Error(.protocolError, "MAX_FRAME_SIZE \(value)")
             }
         }
     }
 
-    /// Requests that a lowered limit shuts out go back at once: another session may have room.
+    /// Returns waiting requests beyond a lowered limit at once: another session may have free streams.
     private mutating func giveBackWhatExceedsLimit() {
         while let last = waiting.last, streams.openCount + waiting.count > peerLimit {
             waiting.removeLast()
@@ -145,7 +145,7 @@ extension HTTP2Codec {
         out.ping(number, .ack)
     }
 
-    /// One more ACK for the peer. One that asks for them without reading them would fill our memory.
+    /// Counts one more ACK. A peer that requests ACKs without reading them must not fill the memory.
     private mutating func acknowledge() throws(HTTP2Error) {
         acknowledgements = out.count == 0 ? 1 : acknowledgements + 1
         guard acknowledgements <= Self.mostAcknowledgements else {
@@ -153,8 +153,8 @@ extension HTTP2Codec {
         }
     }
 
-    /// The peer took no action on streams above `last`, nor will it on any that come (RFC 9113, 6.8). It may say so twice,
-    /// with a lower id the second time.
+    /// The peer processed no stream above `last` and will process no new one (RFC 9113, 6.8). It may repeat this with a lower
+    /// id.
     private mutating func goAwayCame(_ payload: Span<UInt8>) {
         let last = StreamID(field: payload.number(at: 0))
         let debugData = (8..<min(payload.count, 8 + ResponseBody.mostBytes)).map { payload[$0] }

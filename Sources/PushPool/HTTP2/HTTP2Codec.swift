@@ -1,52 +1,52 @@
 /// The client side of one HTTP/2 connection: requests and bytes in, events and bytes out. Never touches a socket.
 ///
-/// A request lives in the slot its owner named, until `delivered`, `rejected` or `reset` gives that slot back. It goes
-/// into the output at once, HEADERS and DATA together, unless the peer's windows or its limit hold it back.
-/// What the peer says is in HTTP2Codec+Receiving.swift.
+/// A request keeps the slot that its owner chose until `delivered`, `rejected` or `reset` frees it. HEADERS and DATA go into
+/// the output together at once, unless the peer's windows or limit delay them. HTTP2Codec+Receiving.swift handles the peer's
+/// frames.
 struct HTTP2Codec: ~Copyable {
     var out = OutBuffer()
     var reader = HTTP2FrameReader()
     var inflater: HeaderInflater
     var encoder: HPACKEncoder
     var streams: StreamTable
-    /// What happened, oldest first.
+    /// Events that were not taken yet, oldest first.
     var events: [HTTP2Event] = []
 
-    /// Requests of which nothing has been sent, oldest first.
+    /// Requests of which nothing was sent, oldest first.
     var waiting: [WaitingRequest] = []
-    /// Streams with a rest of their body, oldest first. One may have been closed since.
+    /// Streams with an unsent part of their body, oldest first. Some may be closed already.
     var sending: [StreamID] = []
     var sendWindow = FlowWindow()
-    /// SETTINGS_INITIAL_WINDOW_SIZE of the peer.
+    /// The peer's SETTINGS_INITIAL_WINDOW_SIZE.
     var initialWindow = FlowWindow.initial
     var receiveWindow = ReceiveWindow(size: HTTP2Codec.receiveWindowBytes)
-    /// MAX_CONCURRENT_STREAMS; none may be opened before the peer's first SETTINGS, which are no limit if they name none.
+    /// The peer's MAX_CONCURRENT_STREAMS: 0 before its first SETTINGS, unlimited if they do not name it.
     var peerLimit = 0
     var hasSettings = false
 
-    /// 32 bits: beyond the last stream id it does not overflow.
+    /// 32 bits, so that it does not overflow after the last stream id.
     private var nextStream: UInt32 = 1
-    /// The highest stream of which HEADERS have been sent: those above are idle (RFC 9113, 5.1.1).
+    /// The highest stream whose HEADERS were sent: those above are idle (RFC 9113, 5.1.1).
     private(set) var lastOpened: StreamID = 0
-    /// No more requests: GOAWAY came, or was said.
+    /// Whether GOAWAY was sent or received: no more requests.
     var isClosing = false
-    /// What the peer broke.
+    /// The peer's violation that ended the connection.
     var failure: HTTP2Error?
-    /// The stream whose header block is being read, and whether that ends it.
+    /// The stream whose header block is being read, and whether the block ends the stream.
     var block: (stream: StreamID, endsStream: Bool) = (0, false)
     /// ACKs since the output was last empty.
     var acknowledgements = 0
 
-    /// Receive window of the connection. Error bodies eat it: 65,535 bytes last for 1,300 `Unregistered`.
+    /// The receive window of the connection. Error bodies use it up: 65,535 bytes last for 1,300 `Unregistered`.
     static let receiveWindowBytes = 1 << 20
-    /// PINGs and SETTINGS that may want their ACK before a peer that reads none of them is thrown out.
+    /// The most unread ACKs before the connection ends.
     static let mostAcknowledgements = 10_000
 
-    /// Says our preface and SETTINGS.
+    /// Writes the preface and SETTINGS.
     ///
     /// - Parameters:
-    ///   - authority: `host`, or `host:port` where the port is not 443.
-    ///   - slots: how many requests may be open at a time.
+    ///   - authority: `host`, or `host:port` if the port is not 443.
+    ///   - slots: the number of requests that may be open at a time.
     ///   - collectsAPNSIDs: whether `delivered` carries an id.
     init(authority: String, slots: Int, collectsAPNSIDs: Bool) {
         inflater = HeaderInflater()
@@ -59,10 +59,10 @@ struct HTTP2Codec: ~Copyable {
 
     // MARK: Requests
 
-    /// The bearer of all requests from now on, without the word "bearer"; `nil` with a certificate.
+    /// Sets the token of all later requests, without the word "bearer"; `nil` with a certificate.
     mutating func setToken(_ token: [UInt8]?) { encoder.setToken(token) }
 
-    /// Begins a request in a slot that is free. `nil` if HTTP/2 opens no more streams.
+    /// Starts a request in a free slot. Returns `nil` if HTTP/2 opens no more streams.
     mutating func submit(_ notification: Notification, slot: Int) -> StreamID? {
         precondition(
             notification.token.upperBound <= notification.bytes.count
@@ -79,7 +79,7 @@ struct HTTP2Codec: ~Copyable {
         return stream
     }
 
-    /// A request whose body the connection's window has no room for waits as a whole: until then it is certainly not sent.
+    /// A request whose body does not fit into the connection's window waits as a whole: until then nothing of it is sent.
     private func mayOpen(_ notification: Notification) -> Bool {
         streams.openCount < peerLimit && (sendWindow.left > 0 || notification.payload.isEmpty)
     }
@@ -106,7 +106,7 @@ struct HTTP2Codec: ~Copyable {
         streams[slot].credit -= range.count
     }
 
-    /// Sends what a window, a limit or SETTINGS may have made room for.
+    /// Sends requests and bodies that a window, the limit or SETTINGS now admit.
     mutating func sendWaiting() {
         if !sending.isEmpty { sendBodies() }
         var opened = 0
@@ -135,20 +135,20 @@ struct HTTP2Codec: ~Copyable {
         sending = rest
     }
 
-    /// RST_STREAM with CANCEL. A `reset` for its slot follows.
+    /// Sends RST_STREAM with CANCEL. A `reset` event follows.
     mutating func cancel(_ stream: StreamID) {
         guard let slot = streams.slot(of: stream) else { return }
         abort(slot, .cancel)
     }
 
-    /// Ends a stream from our side, with a word to the peer if it knows of it.
+    /// Ends a stream, with RST_STREAM if the peer knows it.
     mutating func abort(_ slot: Int, _ code: HTTP2ErrorCode) {
         let stream = streams[slot].stream
         if streams[slot].isSent { out.resetStream(stream, code) } else { waiting.removeAll { $0.stream == stream } }
         close(slot, reset: code.rawValue)
     }
 
-    /// The stream is closed without a complete answer.
+    /// Closes a stream without a complete response.
     mutating func close(_ slot: Int, reset code: UInt32) {
         let (stream, wasSent) = (streams[slot].stream, streams[slot].isSent)
         events.append(.reset(slot: slot, stream: stream, code: code, wasSent: wasSent))
@@ -161,16 +161,16 @@ struct HTTP2Codec: ~Copyable {
         if failure == nil { out.ping(number, []) }
     }
 
-    /// GOAWAY with NO_ERROR: good manners before the connection is closed.
-    mutating func sayGoodbye() {
+    /// Sends GOAWAY with NO_ERROR before the connection is closed.
+    mutating func sendGoAway() {
         if failure == nil && !isClosing { out.goAway(.noError) }
         isClosing = true
     }
 
-    /// HTTP/2 is over: the peer broke it, and nothing will be read or written any more but the GOAWAY that says so.
+    /// Whether the peer has violated HTTP/2: only the final GOAWAY is still written.
     var isOver: Bool { failure != nil }
 
-    /// What the peer broke, for the log.
+    /// The peer's violation, for the log.
     var fault: String { failure.map { "HTTP/2: \($0.text)" } ?? "" }
 
     /// Whether any byte of this slot's HEADERS has left the output.
@@ -178,7 +178,7 @@ struct HTTP2Codec: ~Copyable {
         streams.indices.contains(slot) && streams[slot].headersAt < out.written
     }
 
-    /// Moves what has happened since the last call to `batch`, whose former content goes.
+    /// Moves all events to `batch`, whose previous content is removed.
     mutating func takeEvents(into batch: inout [HTTP2Event]) {
         batch.removeAll(keepingCapacity: true)
         swap(&batch, &events)

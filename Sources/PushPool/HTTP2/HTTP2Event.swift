@@ -1,14 +1,14 @@
-/// What the peer's bytes came to, in the order it said it.
+/// An event of the connection.
 enum HTTP2Event: Equatable {
-    /// A complete 200, and its stream closed. The id only if the codec collects them.
+    /// A complete response with status 200; the stream is closed. The id is present only if the codec collects ids.
     case delivered(slot: Int, stream: StreamID, apnsID: String?)
-    /// Another complete answer, and its stream closed.
+    /// A complete response with another status; the stream is closed.
     case rejected(slot: Int, stream: StreamID, Response)
-    /// The stream closed without a complete answer. `wasSent`: its HEADERS had left the codec.
+    /// The stream closed without a complete response. `wasSent`: its HEADERS had left the codec.
     case reset(slot: Int, stream: StreamID, code: UInt32, wasSent: Bool)
-    /// SETTINGS, and the MAX_CONCURRENT_STREAMS that is in force now.
+    /// SETTINGS arrived; this limit applies now.
     case settings(maxConcurrentStreams: Int)
     case goAway(last: StreamID, code: UInt32, debugData: [UInt8])
-    /// A PING's ACK, with the number it was sent with.
+    /// The ACK of a PING, with the number of the PING.
     case pingAnswered(UInt64)
 }

@@ -1,22 +1,22 @@
 internal import Clocks
 import Glibc
 
-/// The answer on one stream, as far as it has come.
+/// The response on one stream as far as it has arrived.
 struct IncomingResponse {
-    /// Of the final header block, or of an interim one (1xx) before it came; 0 for what is no status.
+    /// The status of the final header block, or of an interim one (1xx) before it; 0 for an invalid status.
     private(set) var status = 0
     private(set) var apnsID: String?
-    /// `retry-after` in seconds, 0 to a million; of a date (RFC 9110, 10.2.3) the seconds until then, by this machine's clock.
+    /// The seconds of `retry-after`, 0 to a million; of a date (RFC 9110, 10.2.3) the seconds until then.
     private(set) var retryAfter: Int?
     /// At most `ResponseBody.mostBytes`.
     private(set) var body: [UInt8] = []
-    /// The block being read comes after the final one: nothing in it matters.
+    /// The current block follows the final one and is ignored.
     private var isTrailer = false
     private let collectsAPNSID: Bool
 
     init(collectsAPNSID: Bool) { self.collectsAPNSID = collectsAPNSID }
 
-    /// A header block begins. An interim answer is followed by the final one (RFC 9110, 15.2).
+    /// A header block starts. An interim response is followed by the final one (RFC 9110, 15.2).
     mutating func beginBlock() {
         isTrailer = status >= 200
         if !isTrailer { status = 0 }
@@ -45,7 +45,7 @@ struct IncomingResponse {
         apnsID = ResponseBody.text(IncomingResponse.copy(value, most: 64))
     }
 
-    /// DATA: what goes beyond the bound is dropped.
+    /// Appends DATA; bytes beyond the limit are dropped.
     mutating func append(_ data: Span<UInt8>) {
         let room = ResponseBody.mostBytes - body.count
         for place in 0..<min(room, data.count) { body.append(data[place]) }
@@ -60,7 +60,7 @@ struct IncomingResponse {
         (0..<min(most, value.count)).map { value[$0] }
     }
 
-    /// Three digits, or 0 for what is none (RFC 9110, 15).
+    /// Reads three digits, or returns 0 for another text (RFC 9110, 15).
     private static func status(_ digits: Span<UInt8>) -> Int {
         guard digits.count == 3 else { return 0 }
         var status = 0

@@ -1,11 +1,11 @@
-/// Bytes on their way to the socket, counted from the connection's first.
+/// Bytes for the socket, numbered from the start of the connection.
 @safe struct OutBuffer: ~Copyable {
     private var storage: UnsafeMutableRawPointer
     private var capacity: Int
     private var head = 0
     private var tail = 0
 
-    /// Bytes that have been taken out by `consume`, of the whole connection.
+    /// The number of bytes of the connection that `consume` has removed.
     private(set) var written: UInt64 = 0
 
     init(capacity: Int = 32 << 10) {
@@ -17,7 +17,7 @@
 
     var count: Int { tail - head }
 
-    /// The place of the next byte in the whole connection.
+    /// The number of the next byte of the connection.
     var end: UInt64 { written + UInt64(count) }
 
     // MARK: In
@@ -29,7 +29,7 @@
         tail += 1
     }
 
-    /// Four bytes, the highest first.
+    /// Appends four bytes, the highest first.
     @inline(__always)
     mutating func append(_ number: UInt32) {
         if tail + 4 > capacity { makeRoom(for: 4) }
@@ -57,17 +57,17 @@
         tail += text.utf8CodeUnitCount
     }
 
-    /// Sets one byte again that is still here.
+    /// Overwrites a byte that is still in the buffer.
     mutating func set(_ byte: UInt8, at place: UInt64) {
         unsafe storage.storeBytes(of: byte, toByteOffset: offset(place), as: UInt8.self)
     }
 
-    /// A copy of what has been appended since this place.
+    /// Returns a copy of the bytes appended since this place.
     func bytes(since place: UInt64) -> [UInt8] {
         unsafe Array(UnsafeRawBufferPointer(start: storage + offset(place), count: tail - offset(place)))
     }
 
-    /// Takes back what has been appended since this place.
+    /// Removes the bytes appended since this place.
     mutating func remove(since place: UInt64) { tail = offset(place) }
 
     private func offset(_ place: UInt64) -> Int {
@@ -77,12 +77,12 @@
 
     // MARK: Out
 
-    /// The oldest bytes, at most `most` of them, for the time of `body`.
+    /// Passes the oldest bytes, at most `most` of them, to `body`.
     func withFirst<Result>(_ most: Int, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         unsafe body(UnsafeRawBufferPointer(start: storage + head, count: min(most, count)))
     }
 
-    /// The oldest `count` bytes have gone.
+    /// Removes the oldest `count` bytes.
     mutating func consume(_ count: Int) {
         head += count
         written += UInt64(count)
@@ -95,8 +95,8 @@
     @inline(never)
     private mutating func makeRoom(for more: Int) {
         let used = count
-        // A little that waits in a large buffer is moved to its start; else the buffer doubles, so that bytes that wait
-        // long are not moved again and again.
+        // A small rest in a large buffer moves to its start; otherwise the buffer doubles, so that waiting bytes are not moved
+        // repeatedly.
         if used + more <= capacity / 2 {
             unsafe storage.copyMemory(from: storage + head, byteCount: used)
         } else {

@@ -1,13 +1,13 @@
-/// What the peer may still send, and when it is told that it may send more.
+/// The window of DATA that the peer may send, and the time to enlarge it.
 ///
-/// Nobody looks whether it sends more than that: what it sends is dropped beyond the few bytes of an answer that matter.
+/// Violations of the window are not checked: bytes beyond the few that matter in a response are dropped.
 struct ReceiveWindow: Equatable {
     let size: Int
     private var used = 0
 
     init(size: Int) { self.size = size }
 
-    /// DATA has come, padding included; returns the increment for a WINDOW_UPDATE once half of the window is used up.
+    /// Counts DATA, padding included. Returns the increment for a WINDOW_UPDATE once half of the window is used.
     mutating func take(_ count: Int) -> Int? {
         used += count
         if used < size / 2 { return nil }

@@ -1,13 +1,13 @@
-/// An answer other than 200, as it came.
+/// A complete response with a status other than 200.
 struct Response: Equatable {
     var status: Int
     var apnsID: String?
-    /// `retry-after` in seconds, 0 to a million.
+    /// The seconds of `retry-after`, 0 to a million.
     var retryAfter: Int?
     /// At most `ResponseBody.mostBytes`.
     var body: [UInt8] = []
 
-    /// What the notification's owner is told.
+    /// The response in the terms of the notification's owner.
     var rejection: Rejection {
         let said = ResponseBody(body)
         return Rejection(

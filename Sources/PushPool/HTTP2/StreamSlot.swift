@@ -1,16 +1,16 @@
-/// What HTTP/2 needs of one request for as long as its stream is open. Slots are used again and again.
+/// The state of one request while its stream is open. Slots are reused.
 struct StreamSlot {
     /// 0 while the slot is free.
     var stream: StreamID = 0
-    /// Where its HEADERS begin in the connection's output; `.max` while they are not there.
+    /// The place of its HEADERS in the connection's output; `.max` before they are there.
     var headersAt = UInt64.max
-    /// What the peer's WINDOW_UPDATEs have added to the stream's send window, less the DATA sent.
+    /// The peer's WINDOW_UPDATEs of this stream minus the DATA sent.
     var credit = 0
-    /// What of its body waits for a window.
+    /// The part of its body that waits for a window.
     var unsent: UnsentBody?
     var window = ReceiveWindow(size: FlowWindow.initial)
     var response: IncomingResponse
 
-    /// Whether its HEADERS have gone into the connection's output, from which nothing is taken back.
+    /// Whether its HEADERS are in the connection's output, from which nothing is removed.
     var isSent: Bool { headersAt != .max }
 }

@@ -1,22 +1,22 @@
-/// The slots of a connection, found by their number or by their stream.
+/// The slots of a connection, found by number or by stream.
 ///
-/// Streams are found in a ring, as their ids come one after the other. Only a stream that is still open when the ring has
-/// come round again, because its answer is late, moves to a dictionary.
+/// Stream ids are consecutive, so a ring finds them. A stream that is still open after a whole round of the ring moves to a
+/// dictionary.
 struct StreamTable {
     private static let none: Int32 = -1
 
     private let capacity: Int
     private let collectsAPNSIDs: Bool
     private var slots: [StreamSlot]
-    /// The slot of the stream that may be at this place of the ring.
+    /// The slot of the stream at this place of the ring, which may be another one.
     private var ring: [Int32]
     private var stragglers: [StreamID: Int32] = [:]
     /// Streams whose HEADERS have been sent.
     var openCount = 0
 
     /// - Parameters:
-    ///   - capacity: how many streams may be open at a time.
-    ///   - collectsAPNSIDs: whether answers of 200 keep their id.
+    ///   - capacity: the number of streams that may be open at a time.
+    ///   - collectsAPNSIDs: whether responses with status 200 keep their id.
     init(capacity: Int, collectsAPNSIDs: Bool) {
         self.collectsAPNSIDs = collectsAPNSIDs
         self.capacity = capacity
@@ -29,10 +29,10 @@ struct StreamTable {
         _modify { yield &slots[slot] }
     }
 
-    /// Slots that have ever been used.
+    /// Slots that were ever used.
     var indices: Range<Int> { slots.indices }
 
-    /// Every stream in a slot, in the order of the slots.
+    /// All open streams, in the order of the slots.
     var streams: [StreamID] { slots.compactMap { $0.stream == 0 ? nil : $0.stream } }
 
     /// Puts a stream into a free slot.
@@ -43,7 +43,7 @@ struct StreamTable {
         slots[slot].stream = stream
         let place = place(of: stream)
         let other = Int(ring[place])
-        // A stream that is still open at this place has been overtaken by a whole round.
+        // The stream at this place has stayed open for a whole round of the ring.
         if other >= 0 && slots[other].stream != 0 && slots[other].stream != stream
             && self.place(of: slots[other].stream) == place
         {
@@ -52,14 +52,14 @@ struct StreamTable {
         ring[place] = Int32(slot)
     }
 
-    /// The slot that a stream is in; `nil` when it is closed.
+    /// Returns the slot of a stream, or `nil` if it is closed.
     func slot(of stream: StreamID) -> Int? {
         let slot = Int(ring[place(of: stream)])
         if slot >= 0 && slots[slot].stream == stream && stream != 0 { return slot }
         return stragglers.isEmpty ? nil : stragglers[stream].map { Int($0) }
     }
 
-    /// The stream is closed: its slot is free.
+    /// Frees the slot of a closed stream.
     mutating func end(_ slot: Int) {
         if !stragglers.isEmpty { stragglers[slots[slot].stream] = nil }
         if slots[slot].isSent { openCount -= 1 }

@@ -1,4 +1,4 @@
-/// A request that the peer's limit or the connection's window does not admit yet.
+/// A request that waits for the peer's limit or the connection's window.
 struct WaitingRequest {
     let notification: Notification
     let stream: StreamID

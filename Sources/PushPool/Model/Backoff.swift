@@ -1,4 +1,4 @@
-/// How long to wait before the next dial: doubling from `first` to `most`, each with jitter both ways, and never more than `most`.
+/// The wait before the next dial: it doubles from `first` to `most`, with jitter in both directions, and never exceeds `most`.
 public struct Backoff: Sendable, Equatable {
     public var first: Duration
     public var most: Duration
@@ -12,7 +12,7 @@ public struct Backoff: Sendable, Equatable {
     }
 
     /// - Parameters:
-    ///   - failures: how many dials failed in a row, from 1.
+    ///   - failures: consecutive failed dials, from 1.
     ///   - random: 0 up to 1, from the caller, so that this stays a pure value.
     public func wait(afterFailures failures: Int, random: Double) -> Duration {
         var wait = first

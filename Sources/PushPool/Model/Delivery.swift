@@ -1,4 +1,4 @@
-/// One attempt's end.
+/// The outcome of one attempt.
 public struct Delivery: Sendable, Equatable {
     public var id: UInt64
     public var session: SessionID

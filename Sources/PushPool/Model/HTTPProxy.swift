@@ -1,6 +1,6 @@
 internal import JSONBytes
 
-/// A proxy that opens a way to APNs when it is asked by HTTP CONNECT (RFC 9110, 9.3.6). TLS goes through it unread.
+/// A proxy that connects to APNs by HTTP CONNECT (RFC 9110, 9.3.6). TLS passes through it unread.
 ///
 /// Its description never shows the password.
 public struct HTTPProxy: Sendable, Equatable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
@@ -21,7 +21,7 @@ public struct HTTPProxy: Sendable, Equatable, CustomStringConvertible, CustomDeb
     public var debugDescription: String { description }
     public var customMirror: Mirror { Mirror(self, children: []) }
 
-    /// What opens the way to `host:port`.
+    /// Returns the request that opens a tunnel to `host:port`.
     func request(host: String, port: Int) -> [UInt8] {
         let authority = "\(host.contains(":") ? "[\(host)]" : host):\(port)"
         var text = "CONNECT \(authority) HTTP/1.1\r\nHost: \(authority)\r\n"

@@ -1,22 +1,23 @@
-/// One device token, or one broadcast channel, with its headers and its payload, on its way to APNs.
+/// One push to a device token or a broadcast channel, with its headers and payload.
 ///
-/// Token and payload are ranges of the job's own bytes, which are shared and never copied or encoded anew.
+/// Token and payload are ranges of the job's own bytes, which are shared and never copied or re-encoded.
 public struct Notification: Sendable {
-    /// The caller's own number; it comes back with the outcome. Unique among what is in flight.
+    /// The caller's number, which the outcome repeats. Unique among the notifications in flight.
     public var id: UInt64
-    /// What `token` and `payload` are ranges of.
+    /// The bytes that `token` and `payload` refer to.
     public var bytes: [UInt8]
-    /// Hex digits, 1 to 1000 of them, checked by the caller: they go into `:path` as they are. Of a broadcast nobody looks at it.
+    /// 1 to 1000 hex digits, checked by the caller, which go into `:path` unchanged. Unused for a broadcast.
     public var token: Range<Int>
     /// JSON, at most 4096 bytes (`voip` and broadcasts: 5120), checked by the caller.
     public var payload: Range<Int>
     /// The headers that many notifications share.
     public var headers: SharedHeaders
-    /// Unix seconds for `apns-expiration`; 0 is one attempt and no storing, `nil` leaves the header out.
+    /// Unix seconds for `apns-expiration`; 0 means one attempt without storing, `nil` omits the header.
     public var expiration: Int64?
-    /// Seconds from the send to `expiration`, where that counts from the send; else 0: then it is fixed, and none is sent once it has passed.
+    /// Seconds from the send to `expiration` if that counts from the send. 0 if `expiration` is fixed: then nothing is sent
+    /// after it.
     public var lifetime: Int64
-    /// The session that a resend should not meet again, as long as there is another.
+    /// The session that a resend should avoid as long as there is another.
     public var avoiding: SessionID?
     private let rare: RareHeaders?
 
@@ -41,10 +42,10 @@ public struct Notification: Sendable {
         rare = apnsID == nil && collapseID == nil ? nil : RareHeaders(apnsID: apnsID, collapseID: collapseID)
     }
 
-    /// What becomes of the deadline of a notification that is sent at this time.
+    /// The effect of the present time on the deadline.
     enum Timing: Equatable {
         case asItIs
-        /// It counts from the send.
+        /// The deadline counts from the send.
         case later(Int64)
         case tooLate
     }
@@ -59,8 +60,8 @@ public struct Notification: Sendable {
         return own == expiration ? .asItIs : .later(own)
     }
 
-    /// What few notifications have, in one object: each reference inside a notification is counted up and down wherever one is
-    /// copied, and 130 such steps a push were a seventh of the daemon's time (perf).
+    /// The headers that few notifications have, in one object: every copy of a notification counts each reference in it, and
+    /// 130 such steps per push took a seventh of the daemon's time (perf).
     private final class RareHeaders: Sendable {
         let apnsID: String?
         let collapseID: String?

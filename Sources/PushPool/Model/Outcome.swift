@@ -1,17 +1,19 @@
-/// What became of one attempt. Between "not processed" and "maybe processed" lies a duplicate or none.
+/// The outcome of one attempt. Resending "not processed" is safe; resending "maybe processed" may duplicate.
 public enum Outcome: Sendable, Equatable {
-    /// 200: APNs has it. The id only where the pool was asked to collect ids (`PoolSettings.collectsAPNSIDs`).
+    /// Status 200: APNs has accepted it. The id is present only with `PoolSettings.collectsAPNSIDs`.
     case delivered(apnsID: String?)
-    /// APNs answered with another status. Indirect, as faults are: most outcomes are `delivered`, and each is handed on many times.
+    /// APNs responded with another status. Indirect, like the errors, because most outcomes are `delivered` and each is moved
+    /// many times.
     indirect case rejected(Rejection)
-    /// APNs certainly did nothing with it: never written, refused, or above GOAWAY's last stream id (RFC 9113, 6.8, 8.7).
+    /// APNs certainly did not process it: it was never written, refused, or above GOAWAY's last stream id (RFC 9113, 6.8,
+    /// 8.7).
     case notProcessed(SessionError)
-    /// It was written, or may have been, and no answer will come: sending again may send twice.
+    /// It was or may have been written, and no response will arrive: a resend may be a duplicate.
     case maybeProcessed(SessionError)
-    /// No answer within the request timeout, on a session that lives (its PING was answered).
+    /// No response within the request timeout, on a live session (its PING was answered).
     case timedOut
-    /// Its deadline had passed when a session came to take it: it was not sent.
+    /// Its deadline had passed when a session took it: it was not sent.
     case outdated
-    /// No end yet: it is sent with this deadline, later than the one it was handed over with (`Notification.lifetime`).
+    /// Not an end: it is being sent with this deadline, which is later than before (`Notification.lifetime`).
     case begun(expiration: Int64)
 }

@@ -1,19 +1,19 @@
-/// What a pool tells its owner beside deliveries: few, and for the log and the gate, never per push.
+/// An event of a pool other than an outcome. Events are rare and never occur per push.
 public enum PoolEvent: Sendable, Equatable {
-    /// A session is up: TCP, TLS, ALPN h2 and the first SETTINGS.
+    /// A session is open: TCP, TLS, ALPN h2 and the first SETTINGS are done.
     case opened(SessionID, address: String, streams: Int)
-    /// A session is gone, with why; its attempts are reported before this.
+    /// A session has ended for this reason; its attempts were reported before.
     case closed(SessionID, address: String, SessionError)
-    /// No session came of a dial; the next one follows after `retryIn`. The id that the session would have had tells which
-    /// credential was shown (`SessionPool.usesPresentCredential`).
+    /// A dial has failed; the next one starts after `retryIn`. The id tells which credential was used
+    /// (`SessionPool.usesPresentCredential`).
     case dialFailed(SessionID, address: String, SessionError, retryIn: Duration)
-    /// The capacity changed without another event: SETTINGS, or a session that drains.
+    /// The capacity changed without another event, by SETTINGS or a draining session.
     case capacityChanged
-    /// The governor wants another number of sessions from now on.
+    /// The governor has changed the number of sessions.
     case resized(from: Int, to: Int)
-    /// The peer said ENHANCE_YOUR_CALM: no more pushes a second than these from now on, half of what there were.
-    case braked(pushesPerSecond: Int)
-    /// It has not said so again for long enough: that limit, which has grown meanwhile, is gone.
-    case brakeLifted
+    /// The peer sent ENHANCE_YOUR_CALM: the pool is limited to half of its rate.
+    case slowed(pushesPerSecond: Int)
+    /// The limit, which has grown since the last ENHANCE_YOUR_CALM, has ended.
+    case slowdownEnded
     case tokens(TokenNews)
 }

@@ -1,9 +1,9 @@
-/// How the next number of sessions follows from the present one.
+/// The step from one number of sessions to the next.
 public enum PoolScale: Sendable, Equatable {
     case constant
-    /// So many more, or fewer; 1 or more.
+    /// This many more or fewer, at least 1.
     case incremental(Int)
-    /// So many times as many, and at least one more; above 1.
+    /// This many times as many, and at least one more; above 1.
     case exponential(Double)
 
     func larger(than count: Int) -> Int {

@@ -1,38 +1,39 @@
-/// One pool's part of the settings, in the units of this module.
+/// The settings of one pool.
 public struct PoolSettings: Sendable, Equatable {
     public var host: String
     public var port: Int
-    /// PEM bundle trusted beside the system's roots.
+    /// A PEM bundle to trust in addition to the system's roots.
     public var extraRootsPath: String?
-    /// The way to the host, where there is no straight one. The proxy then looks the host's name up.
+    /// The proxy, which then resolves the host's name.
     public var proxy: HTTPProxy?
-    /// Sessions kept open, and how many there may be while those are too few; no more where that is the same.
+    /// The number of sessions to keep open, and the most that the governor may open under load. If both are equal, there is no
+    /// governor.
     public var sessions: Int
     public var mostSessions: Int
-    /// From one number of sessions to the next.
+    /// The step of the governor.
     public var scale = PoolScale.incremental(1)
-    /// How often the load is looked at, how long it must stay the same for a decision, and how long each one is left alone.
+    /// The interval of looks at the load, the time for which they must agree, and the pause after each change.
     public var pollInterval: Duration = .milliseconds(200)
     public var minSustain: Duration = .seconds(2)
     public var settlePeriod: Duration = .seconds(5)
-    /// TCP, TLS and the peer's SETTINGS together.
+    /// The time limit for TCP, TLS and the peer's SETTINGS together.
     public var dialTimeout: Duration
     public var dialBackoff: Backoff
-    /// How long one request may wait for its answer.
+    /// The time limit for the response to one request.
     public var requestTimeout: Duration
     /// Silence before a PING on an idle session.
     public var keepAlive: Duration
     /// Silence before a PING while streams are open.
     public var busyKeepAlive: Duration = .seconds(15)
-    /// How long a PING may go unanswered.
+    /// The time limit for the response to a PING.
     public var pingTimeout: Duration = .seconds(10)
-    /// Stream identifiers run out after 2^30 requests (RFC 9113, 5.1.1); a session retires a little before.
+    /// Stream ids run out after 2^30 requests (RFC 9113, 5.1.1); a session retires a little earlier.
     var requestsPerSession = (1 << 30) - 2000
-    /// From ENHANCE_YOUR_CALM to twice the pushes a second that it has left us.
+    /// The time without ENHANCE_YOUR_CALM after which the limit on pushes per second doubles.
     var quietTime: Duration = .seconds(60)
-    /// Our own ceiling on open streams of one session, under the peer's SETTINGS.
+    /// Our own limit on open streams of one session; the peer's SETTINGS may be lower.
     public var maxConcurrentStreams: Int
-    /// Whether `Outcome.delivered` carries `apns-id`: costs a String for each push.
+    /// Whether `Outcome.delivered` carries `apns-id`, which costs a String per push.
     public var collectsAPNSIDs: Bool
 
     public init(

@@ -1,21 +1,21 @@
 internal import JSONBytes
 
-/// What a proxy answers to CONNECT, byte by byte as it comes.
+/// Reads the proxy's response to CONNECT byte by byte.
 struct ProxyAnswer {
     enum Verdict: Equatable {
-        /// The way is open: what comes next is the server's.
+        /// The tunnel is open: all further bytes come from the server.
         case open
         case refused(ProxyError)
     }
 
-    /// A proxy may explain itself, but not for ever.
+    /// The largest response in bytes.
     static let mostBytes = 16 << 10
 
     private var head: [UInt8] = []
 
-    /// Takes in one byte; the verdict once the head of the answer is complete.
+    /// Reads one byte. Returns the result once the head of the response is complete.
     ///
-    /// Byte by byte, because the first byte behind the head belongs to TLS.
+    /// It reads single bytes because the first byte after the head belongs to TLS.
     mutating func receive(_ byte: UInt8) -> Verdict? {
         head.append(byte)
         if head.count > Self.mostBytes { return .refused(.nonsense) }

@@ -1,20 +1,20 @@
 internal import JSONBytes
 
-/// Why a proxy opens no way, in words for the operator.
+/// The reason why a proxy opened no tunnel, for the operator.
 enum ProxyError: Error, Equatable, CustomStringConvertible {
     /// 407
     case credentials
     case status(Int, String)
-    /// It does not speak HTTP.
+    /// The response is not HTTP.
     case nonsense
     case closed
 
     var description: String {
         switch self {
-        case .credentials: "407: it wants a user and a password, or others than those of apns_proxy"
+        case .credentials: "407: it requires a user and a password, or rejects those of apns_proxy"
         case .status(let status, let phrase): "it refused CONNECT: \(status)\(phrase.isEmpty ? "" : " \(phrase)")"
-        case .nonsense: "it does not answer in HTTP"
-        case .closed: "it closed the connection instead of an answer to CONNECT"
+        case .nonsense: "its response is not HTTP"
+        case .closed: "it closed the connection without a response to CONNECT"
         }
     }
 }

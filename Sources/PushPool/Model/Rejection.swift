@@ -1,14 +1,14 @@
-/// An answer other than 200.
+/// A response with a status other than 200.
 public struct Rejection: Sendable, Equatable {
     /// The HTTP status.
     public var status: Int
-    /// APNs' `reason`, or the body as text where it is no JSON with one (its first 200 bytes), or "".
+    /// APNs' `reason`; the first 200 bytes of the body if it is not JSON with a reason; "" if it is empty.
     public var reason: String
-    /// `apns-id` of the answer.
+    /// `apns-id` of the response.
     public var apnsID: String?
-    /// Milliseconds since 1970: with 410, when APNs last knew the token to be invalid.
+    /// Milliseconds since 1970: with 410, the last time at which APNs knew the token to be invalid.
     public var timestamp: Int64?
-    /// `retry-after`, seconds, where the server sent one; of a date the seconds until then.
+    /// `retry-after` of the response; for a date, the time until then.
     public var retryAfter: Duration?
 
     public init(

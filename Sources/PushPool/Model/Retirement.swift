@@ -1,11 +1,12 @@
-/// Why a session that still worked was replaced by another.
+/// The reason for replacing a session that still worked.
 public enum Retirement: Sendable, Equatable {
-    /// The server ignored a request, though it lives (jchambers/pushy#773).
+    /// The server ignored a request although it is alive (jchambers/pushy#773).
     case requestIgnored
-    /// Three answers of 500 in a row: a server that has lost its way is left until it is replaced (docs/design.md, "Sessions").
+    /// Three consecutive responses with status 500: the server's fault may last until it is replaced (docs/design.md,
+    /// "Sessions").
     case serverErrors
-    /// It has had as many requests as HTTP/2 has stream identifiers.
+    /// The session has used up its stream ids.
     case usedUp
-    /// An answer said so, as GOAWAY would: 400 `IdleTimeout`, 503 `Shutdown`.
-    case farewell
+    /// A response announced the end, as GOAWAY does: 400 `IdleTimeout`, 503 `Shutdown`.
+    case shutdownAnnounced
 }

@@ -1,19 +1,19 @@
-/// Why a session ended, or did not take a notification.
+/// The reason why a session ended or did not accept a notification.
 public indirect enum SessionError: Sendable, Equatable {
-    /// DNS, TCP or TLS: text for the log. `isCredential` when TLS blames our certificate.
+    /// DNS, TCP or TLS failed: a text for the log. `isCredential` if TLS rejected our certificate.
     case dial(String, isCredential: Bool)
-    /// TLS does not trust the server's chain, or its name is another: text for the log.
+    /// TLS does not trust the server's chain or name: a text for the log.
     case untrusted(String)
-    /// The peer's GOAWAY: HTTP/2 error code, and its debug data as `reason` (JSON) or text.
+    /// The peer's GOAWAY: the HTTP/2 error code, and its debug data as `reason` (JSON) or text.
     case goAway(code: UInt32, reason: String)
     /// RST_STREAM with this code on one stream.
     case streamReset(code: UInt32)
-    /// The connection broke or closed: text for the log.
+    /// The connection broke or closed: a text for the log.
     case connectionLost(String)
-    /// A PING went unanswered.
+    /// A PING got no response.
     case pingUnanswered
-    /// The pool closed the session itself: drain, reload, end.
+    /// The pool closed the session to drain, reload or end.
     case closedByUs
-    /// The session was of no more use, and the pool closed it.
+    /// The pool closed the session because it was no longer useful.
     case retired(Retirement)
 }

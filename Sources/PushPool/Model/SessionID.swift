@@ -1,4 +1,4 @@
-/// One session of the process, numbered from 1 in the order of their dials over all pools; never used twice.
+/// One session of the process. Ids count dials over all pools from 1 and are never reused.
 public struct SessionID: Sendable, Hashable, Comparable {
     public let number: UInt64
     public init(_ number: UInt64) { self.number = number }

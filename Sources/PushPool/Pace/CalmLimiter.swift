@@ -1,18 +1,18 @@
 import Clocks
 
-/// How many pushes a second a pool may make after its peer said ENHANCE_YOUR_CALM (RFC 9113, 7): half of what it made, and with each
-/// quiet minute twice as many, until that is more than it made before. Knows no thread and no clock.
+/// Limits the pushes per second of a pool whose peer sent ENHANCE_YOUR_CALM (RFC 9113, 7): to half of the rate so far, doubled
+/// with each quiet minute until it exceeds that rate. Knows no thread and no clock.
 struct CalmLimiter {
-    /// Who is told so soon after a halving is told of the pushes before it: a rate is counted over a second.
+    /// A message within this time after a halving refers to the pushes before it, because the rate is counted over a second.
     static let echo = Duration.seconds(1)
 
-    /// Without another word for so long, the limit doubles.
+    /// The time without another ENHANCE_YOUR_CALM after which the limit doubles.
     let quietTime: Duration
-    /// Pushes a second, 1 or more; `nil` where nothing brakes.
+    /// Pushes per second, at least 1; `nil` without a limit.
     private(set) var limit: Int?
-    /// When the limit doubles, or goes.
+    /// The time at which the limit doubles or ends.
     private(set) var deadline: Instant?
-    /// The rate at the first word.
+    /// The rate at the first ENHANCE_YOUR_CALM.
     private var measured = 0
     private var halvedAt: Instant?
 
@@ -20,10 +20,10 @@ struct CalmLimiter {
         self.quietTime = quietTime
     }
 
-    /// A session was told to calm down. Returns whether the limit has become less.
+    /// A session received ENHANCE_YOUR_CALM. Returns whether the limit is lower now.
     ///
-    /// - Parameter rate: pushes a second that the pool has made lately. Where there were none, there is nothing to halve.
-    mutating func told(rate: Int, now: Instant) -> Bool {
+    /// - Parameter rate: pushes per second that the pool has made recently; 0 sets no limit.
+    mutating func slowDown(rate: Int, now: Instant) -> Bool {
         let before = limit ?? rate
         if before == 0 { return false }
         deadline = now + quietTime
@@ -37,7 +37,7 @@ struct CalmLimiter {
         return true
     }
 
-    /// Time has passed. Returns whether the limit is higher now, or gone.
+    /// Time has passed. Returns whether the limit is higher now or has ended.
     mutating func tick(now: Instant) -> Bool {
         guard let limit, let due = deadline, due <= now else { return false }
         let larger = limit * 2

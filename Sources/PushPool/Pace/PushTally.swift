@@ -1,14 +1,14 @@
 import Clocks
 
-/// How many pushes a pool makes in a second, for an addition a batch. Who counts need not agree on the time to the millisecond.
+/// Counts the pushes per second of a pool with one addition per batch. Callers' clocks may differ by milliseconds.
 struct PushTally {
-    /// A word that comes so much later is not about these pushes any more.
+    /// A rate that is older than this is no longer reported.
     static let memory = Duration.seconds(10)
 
-    /// The end of the second that is being counted. The next one begins with the first push after it.
+    /// The end of the second being counted. The next second begins with the first push after it.
     private var end: Instant
     private var pushes = 0
-    /// In the second right before.
+    /// Pushes in the second directly before.
     private var pushesBefore = 0
 
     init(now: Instant) { end = now }
@@ -23,6 +23,6 @@ struct PushTally {
         }
     }
 
-    /// Pushes in the last second that had any, or in the one that is not over yet, should those be more already.
+    /// Returns the pushes in the last second that had any, or in the current second if those are more.
     func rate(now: Instant) -> Int { now < end + PushTally.memory ? max(pushes, pushesBefore) : 0 }
 }

@@ -1,17 +1,17 @@
 import Clocks
 internal import DequeModule
 
-/// One limit: so many units within any second, spread evenly over it.
+/// Limits the units within any second and spreads them evenly over it.
 ///
-/// Each unit moves the time of the next one on by its own share of a second (ITU-T I.371's generic cell rate algorithm), so that
-/// nothing comes in bursts. And what went within the last second is remembered: who was late may make up for it, and no second
-/// has more than the limit all the same.
+/// Each unit delays the next one by its own share of a second (the generic cell rate algorithm of ITU-T I.371), so that there
+/// are no bursts. Delays may be made up for within a small slack, while the units of the last second are remembered, so that
+/// no second exceeds the limit.
 struct RateLimiter {
-    /// The most that may be made up for: sessions wake late by some milliseconds.
+    /// The longest delay that may be made up for: sessions wake late by some milliseconds.
     private static let slack = Duration.milliseconds(20)
-    /// What goes evenly also arrives evenly, but for the jitter of the way: half a percent is left to that.
+    /// Units that leave evenly arrive with jitter: half a percent is reserved for it.
     private static let margin = 0.995
-    /// What went within so long is remembered as one, with the time of the last of it.
+    /// Units within this time are remembered as one mark, with the time of the last.
     private static let grain = Duration.milliseconds(1)
 
     private struct Mark {
@@ -20,10 +20,10 @@ struct RateLimiter {
         var units: Double
     }
 
-    /// Units a second, above 0.
+    /// Units per second, above 0.
     private(set) var limit: Double
     private var next: Instant
-    /// What went within the last second, oldest first.
+    /// The units of the last second, oldest first.
     private var marks: Deque<Mark> = []
     private var sum = 0.0
 
@@ -32,7 +32,8 @@ struct RateLimiter {
         next = now
     }
 
-    /// When so many units may go: past or now if at once. More than the limit go alone, into a second with nothing else in it.
+    /// Returns the time from which these units may go: now or earlier means at once. More units than the limit go alone, into
+    /// a second without any other.
     mutating func opening(for units: Double, now: Instant) -> Instant {
         forget(before: now)
         var left = sum
@@ -43,7 +44,7 @@ struct RateLimiter {
         return next
     }
 
-    /// So many units go.
+    /// Counts units that go now.
     mutating func count(_ units: Double, now: Instant) {
         next = max(next, now - RateLimiter.slack) + share(of: units)
         sum += units
@@ -55,7 +56,7 @@ struct RateLimiter {
         }
     }
 
-    /// Another limit. What went counts, but a long wait under the old one does not outlive it.
+    /// Changes the limit. Counted units stay counted; a long wait under the old limit is shortened.
     mutating func change(limit: Double, now: Instant) {
         self.limit = limit
         next = min(next, now + share(of: 1))

@@ -2,9 +2,9 @@ import Clocks
 internal import Synchronization
 internal import Threads
 
-/// When the next push may go: so many a second, and so many bits of payload a second, and never more.
+/// Two rate limits: pushes per second and bits of payload per second.
 struct RateLimits {
-    /// 0 is no limit.
+    /// 0 means no limit.
     struct Limits: Sendable, Equatable {
         var pushesPerSecond = 0.0
         var bitsPerSecond = 0.0
@@ -15,7 +15,8 @@ struct RateLimits {
     private(set) var limits: Limits
     private var pushes: RateLimiter?
     private var bits: RateLimiter?
-    /// Of a payload, in bits: at first the most that most push types may have, so that few bits a second do not hold thousands of jobs.
+    /// The usual payload in bits. It starts with the limit of most push types, so that a low bandwidth does not hold thousands
+    /// of jobs.
     private var usualBits = 4096.0 * 8
 
     init(limits: Limits, now: Instant) {
@@ -23,24 +24,24 @@ struct RateLimits {
         change(limits: limits, now: now)
     }
 
-    /// Other limits, from the next push on; what went within the last second under a limit counts for the new one.
+    /// Changes the limits from the next push on. Units of the last second count towards the new limits.
     mutating func change(limits: Limits, now: Instant) {
         self.limits = limits
         RateLimits.change(&pushes, to: limits.pushesPerSecond, now: now)
         RateLimits.change(&bits, to: limits.bitsPerSecond, now: now)
     }
 
-    private static func change(_ meter: inout RateLimiter?, to limit: Double, now: Instant) {
+    private static func change(_ limiter: inout RateLimiter?, to limit: Double, now: Instant) {
         if limit <= 0 {
-            meter = nil
-        } else if meter == nil {
-            meter = RateLimiter(limit: limit, now: now)
+            limiter = nil
+        } else if limiter == nil {
+            limiter = RateLimiter(limit: limit, now: now)
         } else {
-            meter?.change(limit: limit, now: now)
+            limiter?.change(limit: limit, now: now)
         }
     }
 
-    /// Lets a push go now and counts it, or says when to ask again.
+    /// Counts a push that may go now and returns `nil`, or returns the time to ask again.
     ///
     /// - Parameter payload: in bytes.
     mutating func admit(payload: Int, now: Instant) -> Instant? {
@@ -53,10 +54,10 @@ struct RateLimits {
         return nil
     }
 
-    /// How many pushes half a second carries, at least one: more need not be claimed.
+    /// The number of pushes in half a second, at least one: more need not be claimed.
     var halfASecond: Int { Int(max(1, min(perSecond / 2, Double(Int32.max)))) }
 
-    /// How long so many pushes take.
+    /// The time that `count` pushes take.
     func duration(of count: Int) -> Duration { .seconds(Double(count) / perSecond) }
 
     private var perSecond: Double {

@@ -2,44 +2,45 @@ import Clocks
 internal import Synchronization
 internal import Threads
 
-/// The pacer of all pools of a daemon: `max_rate` and `max_bandwidth` hold for all of them together.
+/// The rate limits of all pools of a daemon together: `max_rate` and `max_bandwidth`.
 public final class SharedRateLimits: Sendable {
-    /// No session asks sooner than so long after a refusal: several pushes are worth one wake-up, and what is late may be made up for.
+    /// The shortest time between a refusal and the next request: several pushes share one wake-up, and delays may be made up
+    /// for.
     static let shortestWait = Duration.milliseconds(2)
 
-    private let pacer: Locked<RateLimits>
-    /// Whether there is a limit at all: who finds none takes no lock.
+    private let state: Locked<RateLimits>
+    /// Whether there is a limit; without one, callers take no lock.
     private let limits = Atomic<Bool>(false)
 
-    /// 0 is no limit. Bits of payload.
+    /// - Parameters: 0 means no limit; bits count payload only.
     public init(pushesPerSecond: Double = 0, bitsPerSecond: Double = 0) {
         let limits = RateLimits.Limits(pushesPerSecond: pushesPerSecond, bitsPerSecond: bitsPerSecond)
-        pacer = Locked(RateLimits(limits: limits, now: .now))
+        state = Locked(RateLimits(limits: limits, now: .now))
         self.limits.store(!limits.isNone, ordering: .relaxed)
     }
 
-    /// Other limits, from the next push on. Each pool must then hear `SessionPool.limitsChanged()`.
+    /// Changes the limits from the next push on. Afterwards, call `SessionPool.limitsChanged()` for each pool.
     public func change(pushesPerSecond: Double, bitsPerSecond: Double) {
         let limits = RateLimits.Limits(pushesPerSecond: pushesPerSecond, bitsPerSecond: bitsPerSecond)
-        pacer.withLock { $0.change(limits: limits, now: .now) }
+        state.withLock { $0.change(limits: limits, now: .now) }
         self.limits.store(!limits.isNone, ordering: .relaxed)
     }
 
-    /// How many jobs need to wait in the pools at most; `nil` where there is no limit.
-    public var holding: Int? { isLimiting ? pacer.withLock { $0.halfASecond } : nil }
+    /// The number of jobs that need to wait in the pools; `nil` without a limit.
+    public var holding: Int? { isLimiting ? state.withLock { $0.halfASecond } : nil }
 
-    /// How long so many pushes take under the limits.
-    public func duration(of count: Int) -> Duration { pacer.withLock { $0.duration(of: count) } }
+    /// The time that `count` pushes take under the limits.
+    public func duration(of count: Int) -> Duration { state.withLock { $0.duration(of: count) } }
 
     var isLimiting: Bool { limits.load(ordering: .relaxed) }
 
-    /// Lets a push go now and counts it, or says when to ask again.
+    /// Counts a push that may go now and returns `nil`, or returns the time to ask again.
     ///
     /// - Parameter payload: in bytes.
     func admit(payload: Int) -> Instant? {
-        pacer.withLock { pacer in
+        state.withLock { state in
             let now = Instant.now
-            return pacer.admit(payload: payload, now: now).map { max($0, now + SharedRateLimits.shortestWait) }
+            return state.admit(payload: payload, now: now).map { max($0, now + SharedRateLimits.shortestWait) }
         }
     }
 }

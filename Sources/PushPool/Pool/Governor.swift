@@ -1,12 +1,19 @@
 import Clocks
 
-/// How many sessions a pool keeps open: more when its sessions are what everything waits for, fewer again when fewer would do.
+/// Decides how many sessions a pool keeps open, between `Plan.least` and `Plan.most`. Knows no thread and no clock.
 ///
-/// Its timing is that of baobabus/go-apns: the load is looked at every `pollInterval`; what `minSustain` worth of looks agree on is
-/// done, unless the last change is not yet `settlePeriod` ago. Unlike there, nobody looks while there is nothing to decide: the
-/// first push that waits for a full pool wakes it, and it goes back to sleep at its least size. Knows no thread and no clock.
+/// Its timing follows baobabus/go-apns: it looks at the load every `pollInterval`, acts when the looks of `minSustain` agree, and
+/// pauses for `settlePeriod` after each change. Unlike go-apns, it sleeps while there is nothing to decide.
+///
+/// | state | event | next state |
+/// |---|---|---|
+/// | asleep at the least size | a notification waits while all sessions are full (`woke`) | looking |
+/// | looking | enough looks in a row were blocked, all sessions are open | larger, settling |
+/// | looking | enough looks in a row would fit into a smaller pool | smaller, settling |
+/// | looking | the pool has its least size and was not blocked | asleep |
+/// | settling | `settlePeriod` has passed | looking |
 struct Governor: Sendable {
-    /// Beyond `least` sessions; nothing to govern where `most` is not above it.
+    /// Limits and timing. With `most` equal to `least` there is nothing to govern.
     struct Plan: Sendable, Equatable {
         var least: Int
         var most: Int
@@ -35,27 +42,27 @@ struct Governor: Sendable {
 
         var isGoverning: Bool { most > least && scale != .constant }
 
-        /// Looks that must agree, one at least.
+        /// The number of consecutive looks that must agree, at least one.
         var sustainedLooks: Int { max(1, Int((minSustain / pollInterval).rounded(.up))) }
     }
 
-    /// What is seen of a pool in one look.
+    /// The load of a pool in one look.
     struct Load: Equatable {
-        /// Since the look before, something waited though all sessions were full.
+        /// Since the previous look, a notification waited while all sessions were full.
         var wasBlocked: Bool
-        /// Streams in use and pushes that wait.
+        /// Streams in use plus waiting notifications.
         var busy: Int
-        /// Streams that there could be.
+        /// Streams that the open sessions offer.
         var capacity: Int
-        /// As many sessions are open as there should be: no dial is under way, and none waits for its time.
+        /// Whether as many sessions are open as wanted: no dial is running or due.
         var isComplete: Bool
     }
 
-    /// The part of the fewer sessions that what is under way may take up, or else they would be too few at once.
+    /// The highest load that a smaller pool may have after shrinking, as a part of its capacity.
     private static let comfortable = 0.75
 
     private(set) var plan: Plan
-    /// Sessions that there should be.
+    /// The wanted number of sessions.
     private(set) var target: Int
     /// The next look; `nil` while there is nothing to decide.
     private(set) var deadline: Instant?
@@ -70,7 +77,7 @@ struct Governor: Sendable {
 
     init(_ settings: PoolSettings) { self.init(Plan(settings)) }
 
-    /// Other settings: the number of sessions stays, as far as they allow it.
+    /// Applies new settings. The number of sessions stays within them.
     mutating func change(_ plan: Plan, now: Instant) {
         self.plan = plan
         target = plan.isGoverning ? min(max(target, plan.least), plan.most) : plan.least
@@ -78,12 +85,12 @@ struct Governor: Sendable {
         deadline = target > plan.least ? now + plan.pollInterval : nil
     }
 
-    /// Something waits though all sessions are full: it may be time to look.
+    /// A notification waits while all sessions are full: a look may be due.
     mutating func woke(now: Instant) {
         if deadline == nil && plan.isGoverning { deadline = now + plan.pollInterval }
     }
 
-    /// A look at the load. Returns whether the target has changed.
+    /// Evaluates one look. Returns whether the target has changed.
     mutating func look(_ load: Load, now: Instant) -> Bool {
         count(load)
         let before = target

@@ -2,11 +2,11 @@ import Clocks
 internal import Synchronization
 internal import Threads
 
-/// The body of a pool's own thread: starts sessions' threads as its machine says, joins them, and tells the owner.
+/// The body of a pool's own thread: starts and joins the sessions' threads as the machine decides, and reports to the owner.
 ///
-/// No push passes through here.
+/// No notification passes through this thread.
 struct PoolLoop: ~Copyable {
-    /// A session's thread and the way to give it orders.
+    /// A session's thread and its mailbox for orders.
     private final class Handle {
         let orders: Mailbox<SessionOrder>
         private var thread: OwnedThread?
@@ -24,7 +24,7 @@ struct PoolLoop: ~Copyable {
     private var configuration: PoolConfiguration
     private var machine: PoolMachine
     private var governor: Governor
-    private var brake: CalmLimiter
+    private var calmLimiter: CalmLimiter
     private var handles: [SessionID: Handle] = [:]
     private var poller = Poller()
 
@@ -35,18 +35,18 @@ struct PoolLoop: ~Copyable {
         let settings = configuration.settings
         machine = PoolMachine(target: settings.sessions, backoff: settings.dialBackoff, now: .now)
         governor = Governor(settings)
-        brake = CalmLimiter(quietTime: settings.quietTime)
+        calmLimiter = CalmLimiter(quietTime: settings.quietTime)
     }
 
-    /// Returns when the pool was closed and every thread is joined.
+    /// Returns when the pool is closed and every thread is joined.
     mutating func run() {
         while !machine.isDone {
             govern()
-            if brake.tick(now: .now) { obeyBrake() }
+            if calmLimiter.tick(now: .now) { applyCalmLimit() }
             perform(machine.plan(now: .now, newID: SessionNumbers.next))
             poller.reset()
             poller.add(shared.messages.wakeDescriptor, for: .read)
-            poller.wait(until: [machine.deadline, governor.deadline, brake.deadline].compactMap { $0 }.min())
+            poller.wait(until: [machine.deadline, governor.deadline, calmLimiter.deadline].compactMap { $0 }.min())
             for message in shared.messages.drain() { perform(handle(message)) }
         }
     }
@@ -64,21 +64,21 @@ struct PoolLoop: ~Copyable {
                 perform(machine.resize(to: governor.target))
             }
         }
-        // The queue rings when this comes true.
+        // The queue rings this thread when this becomes true.
         if governor.deadline == nil && shared.queue.wasBlocked { governor.woke(now: now) }
     }
 
     private mutating func calmDown() {
         let now = Instant.now
-        guard brake.told(rate: shared.queue.rate(now: now), now: now), let limit = brake.limit else { return }
-        obeyBrake()
-        events.send(.braked(pushesPerSecond: limit))
+        guard calmLimiter.slowDown(rate: shared.queue.rate(now: now), now: now), let limit = calmLimiter.limit else { return }
+        applyCalmLimit()
+        events.send(.slowed(pushesPerSecond: limit))
     }
 
-    private func obeyBrake() {
-        shared.queue.limit(to: brake.limit)
-        shared.brake.store(brake.limit ?? 0, ordering: .relaxed)
-        if brake.limit == nil { events.send(.brakeLifted) }
+    private func applyCalmLimit() {
+        shared.queue.limit(to: calmLimiter.limit)
+        shared.calmLimit.store(calmLimiter.limit ?? 0, ordering: .relaxed)
+        if calmLimiter.limit == nil { events.send(.slowdownEnded) }
     }
 
     private mutating func handle(_ message: PoolMessage) -> [PoolMachine.Effect] {
@@ -131,11 +131,11 @@ struct PoolLoop: ~Copyable {
         }
     }
 
-    /// Descriptors that no session takes: its owner needs some to get back to where its pushes come from.
+    /// Descriptors that sessions leave free: the owner needs some to reconnect to Redis.
     private static let spareDescriptors = 8
 
     private mutating func start(_ id: SessionID, startsSlowly: Bool) {
-        // Each dial under way is yet to open its socket.
+        // Each running dial has yet to open its socket.
         guard let wakeUp = WakeUp.ifAvailable(sparing: PoolLoop.spareDescriptors + machine.dials) else {
             return cannotDial(id, "too many open files (ulimit -n)")
         }
@@ -149,13 +149,13 @@ struct PoolLoop: ~Copyable {
         }
     }
 
-    /// The machine hears of it as of any dial that fails, and tries again later.
+    /// Reports the failure as a failed dial, which the machine tries again later.
     private func cannotDial(_ id: SessionID, _ why: String) {
         let fault = SessionError.dial(why, isCredential: false)
         shared.messages.send(.dialFailed(id, address: configuration.settings.host, fault))
     }
 
-    /// The thread has said its last word, so this waits for no more than its way out.
+    /// Joins a thread that has sent its last message and is about to return.
     private mutating func join(_ id: SessionID) {
         handles.removeValue(forKey: id)?.join()
     }

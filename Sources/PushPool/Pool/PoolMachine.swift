@@ -1,15 +1,29 @@
 import Clocks
 
-/// Which sessions a pool dials, keeps and lets go. Knows no thread, no socket and no clock.
+/// Decides which sessions a pool dials, keeps and ends. Knows no thread, no socket and no clock.
 ///
-/// Apple takes many connections opened and closed in a row for an attack ("Establishing a connection to APNs"), so there
-/// are two brakes: after a failure one dial at a time with growing waits, and a budget for dials that nothing else slows.
+/// The pool keeps `target` sessions of the current generation. New settings or a credential start a new generation, whose
+/// sessions replace the older ones. Apple treats connections that open and close in quick succession as an attack ("Establishing
+/// a connection to APNs"), so dials are limited twice: after a failure there is one dial at a time with growing backoff, and a
+/// budget limits all other dials.
+///
+/// | message | dialing | open | draining |
+/// |---|---|---|---|
+/// | `opened` | open, replacing an older session; drains if no longer wanted | - | drains; ends if the pool closes |
+/// | `dialFailed` | gone; counts one failure per round | - | - |
+/// | `dialAbandoned` | gone | - | gone |
+/// | `retired` | - | draining; a short life without a response counts as a failure | draining |
+/// | `mustSlowDown` | - | counts as a failure whatever it has served | counts as a failure |
+/// | `ended` | - | gone; a short life without a response counts as a failure | gone |
+/// | `reconnect`, `replace` | drains | drains at once, or one by one as new sessions open | - |
+/// | `resize` | drains if surplus | drains if surplus | - |
+/// | `close` | ends | ends | ends |
 struct PoolMachine {
     enum Effect: Equatable {
         case dial(SessionID, startsSlowly: Bool)
-        /// It takes no more and hears out what is in flight; while it dials, it gives up.
+        /// Stop accepting work, wait for the open streams, then close. A session that is still dialling gives up.
         case drain(SessionID)
-        /// Whatever is in flight.
+        /// Close immediately, whatever is in flight.
         case end(SessionID)
         case tell(PoolEvent)
     }
@@ -19,34 +33,34 @@ struct PoolMachine {
     private struct Session {
         var phase = Phase.dialing
         var generation: Int
-        /// In which round of dials it began: those of one round meet the same outage, which is one failure.
+        /// The round of dials in which it began. All failures of one round have the same cause and count once.
         var round: Int
         var openedAt: Instant?
-        /// Its early end has been counted.
+        /// Whether its early end has been counted.
         var isCounted = false
     }
 
-    /// A session that ends sooner, without one answer, is as good as a failed dial.
+    /// A session that ends sooner without a response counts as a failed dial.
     static let shortLife: Duration = .seconds(10)
-    /// Dials a second that a pool may go on with, and those it may do at once beside two for each session.
+    /// Dials per second that a pool may sustain, and those allowed at once in addition to two per session.
     static let dialsPerSecond = 4.0
     static let spareDials = 8.0
-    /// After a session that broke with requests in flight, those that are dialled within so long start slowly: the next may
-    /// break as well, and everything that is in flight then goes out again.
+    /// After a session broke with requests in flight, sessions dialled within this time start slowly: the next one may break
+    /// as well, and then everything in flight is resent.
     static let wariness: Duration = .seconds(60)
 
     private(set) var target: Int
     private var backoff: Backoff
     private var sessions: [SessionID: Session] = [:]
-    /// Settings and credential change with it; sessions of older ones only drain.
+    /// Incremented by new settings and credentials; sessions of older generations only drain.
     private var generation = 0
-    /// Sessions of older generations that stay until new ones are open.
+    /// Sessions of older generations stay until new ones are open.
     private var isReplacing = false
     private var isClosing = false
 
-    /// Rounds of dials that failed, or whose sessions died young, in a row.
+    /// Consecutive rounds of dials that failed or whose sessions ended early.
     private var failures = 0
-    /// Ends with the first failure of a dial that belongs to it.
+    /// The current round ends with the first failure of one of its dials.
     private var round = 0
     private var nextDial: Instant
     private var brokeAt: Instant?
@@ -61,10 +75,10 @@ struct PoolMachine {
         budgetAt = now
     }
 
-    /// Closed, and no session is left.
+    /// Whether the pool is closed and has no sessions.
     var isDone: Bool { isClosing && sessions.isEmpty }
 
-    // MARK: What sessions say
+    // MARK: Messages from sessions
 
     mutating func opened(_ id: SessionID, address: String, streams: Int, now: Instant) -> [Effect] {
         guard let session = sessions[id] else { return [] }
@@ -76,7 +90,7 @@ struct PoolMachine {
         return effects + (isWanted ? drainReplaced() : [.drain(id)])
     }
 
-    /// It takes no more and hears out what is in flight.
+    /// The session accepts no more work and waits for its open streams.
     mutating func retired(
         _ id: SessionID, hasServed: Bool, now: Instant, random: Double
     ) -> [Effect] {
@@ -110,14 +124,15 @@ struct PoolMachine {
         sessions[id] = nil
     }
 
-    /// A session was told to calm down (RFC 9113, 7): it goes, and however well it served, its end counts as a failed dial.
+    /// A session received ENHANCE_YOUR_CALM (RFC 9113, 7): it drains, and counts as a failed dial even if it has served
+    /// requests.
     mutating func mustSlowDown(_ id: SessionID, now: Instant, random: Double) {
         guard let session = sessions[id], !session.isCounted, session.generation == generation else { return }
         sessions[id]?.isCounted = true
         fail(session, now: now, random: random)
     }
 
-    /// A session that dies young without an answer counts as a failure; one that served, or lived, ends the row of them.
+    /// Counts a session that ends early without a response as a failure. A session that served or lived long resets the count.
     private mutating func judge(
         _ id: SessionID, hasServed: Bool, isOurWish: Bool, now: Instant, random: Double
     ) {
@@ -133,7 +148,7 @@ struct PoolMachine {
 
     private mutating func fail(_ session: Session, now: Instant, random: Double) {
         let isCounted = session.round < round && failures > 0
-        // What the others of its round have said holds for it, too.
+        // A failure that its round has already reported changes nothing.
         if isCounted && now < nextDial { return }
         if !isCounted {
             round += 1
@@ -142,7 +157,7 @@ struct PoolMachine {
         nextDial = now + backoff.wait(afterFailures: failures, random: random)
     }
 
-    // MARK: What the owner says
+    // MARK: Orders from the owner
 
     mutating func reconnect(now: Instant) -> [Effect] {
         beginGeneration(now: now)
@@ -158,7 +173,7 @@ struct PoolMachine {
         return letGo { $0.phase == .dialing }
     }
 
-    /// Another number of sessions. Those too many go: first what is being dialled, then the youngest.
+    /// Changes the number of sessions. Surplus sessions drain: first those that are dialling, then the youngest.
     mutating func resize(to target: Int) -> [Effect] {
         self.target = target
         let own = sessions.filter { $0.value.generation == generation && $0.value.phase != .draining }
@@ -183,8 +198,8 @@ struct PoolMachine {
         nextDial = now
     }
 
-    /// Drains sessions of older generations, also those that are being dialled: they may have opened and have pushes in flight
-    /// before this machine hears of it.
+    /// Drains sessions of older generations, including those that are dialling: they may have opened and taken work before
+    /// this machine receives the message.
     private mutating func letGo(where isWanted: (borrowing Session) -> Bool) -> [Effect] {
         var effects: [Effect] = []
         for id in sessions.keys.sorted() {
@@ -200,7 +215,7 @@ struct PoolMachine {
         return effects
     }
 
-    /// One new session up, one old one drains; with the last new one, all that are left.
+    /// For each new session that opens, drains an old one; with the last new one, all remaining old ones.
     private mutating func drainReplaced() -> [Effect] {
         guard isReplacing else { return [] }
         let effects = letGo { $0.phase == .open }
@@ -222,26 +237,26 @@ struct PoolMachine {
         return target - sessions.values.count { $0.generation == generation && $0.phase != .draining }
     }
 
-    /// Whether as many sessions are open as there should be.
+    /// Whether as many sessions are open as wanted.
     var isComplete: Bool {
         sessions.values.count { $0.generation == generation && $0.phase == .open } >= target
     }
 
-    /// How many are being dialled.
+    /// The number of running dials.
     var dials: Int { sessions.values.count { $0.phase == .dialing } }
 
     private var isDialing: Bool {
         sessions.values.contains { $0.generation == generation && $0.phase == .dialing }
     }
 
-    /// When `plan` has something to do that no message announces.
+    /// The next time at which `plan` has something to do without a message.
     var deadline: Instant? {
         if missing <= 0 || (failures > 0 && isDialing) { return nil }
         let paid = budgetAt + .seconds(max(0, 1 - budget) / PoolMachine.dialsPerSecond)
         return max(nextDial, paid)
     }
 
-    /// The dials that are due now.
+    /// Returns the dials that are due.
     mutating func plan(now: Instant, newID: () -> SessionID) -> [Effect] {
         let seconds = (now - budgetAt) / .seconds(1)
         budget = min(Double(2 * target) + PoolMachine.spareDials, budget + seconds * PoolMachine.dialsPerSecond)

@@ -2,15 +2,15 @@ import Clocks
 
 /// The attempts of one session, by slot and in the order of their submission.
 ///
-/// Every attempt of a session has the same time limit, so that order is the order of their deadlines: a list through the
-/// slots finds the oldest at once, forgets an answered one in constant time, and never holds more than is in flight.
+/// All attempts of a session have the same time limit, so this order is the order of their deadlines. A linked list through
+/// the slots finds the oldest attempt at once, removes an answered one in constant time, and holds only what is in flight.
 struct AttemptTable {
     struct Attempt {
         /// The notification's id.
         var id: UInt64
         var stream: StreamID = 0
         var deadline: Instant
-        /// Nothing more will be said of it; its slot waits for HTTP/2 to be through with the stream.
+        /// Its outcome has been reported; the slot is taken until HTTP/2 has closed the stream.
         var isReported = false
         fileprivate var older = AttemptTable.none
         fileprivate var newer = AttemptTable.none
@@ -23,15 +23,15 @@ struct AttemptTable {
     private var oldest = none
     private var newest = none
 
-    /// Slots in use, the reported ones included: as many streams as the peer counts.
+    /// Slots in use, including those of reported attempts: the number of streams that the peer counts.
     private(set) var count = 0
 
     subscript(slot: Int) -> Attempt { attempts[slot] }
 
-    /// The slot of the attempt that has waited longest and is not reported.
+    /// The slot of the oldest attempt that is not reported.
     var oldestSlot: Int? { oldest == Self.none ? nil : Int(oldest) }
 
-    /// The slot with this stream in it, unless that stream is gone from here.
+    /// Whether the slot still holds this stream.
     func holds(_ stream: StreamID, at slot: Int) -> Bool {
         attempts.indices.contains(slot) && attempts[slot].stream == stream && stream != 0
     }
@@ -56,7 +56,7 @@ struct AttemptTable {
         attempts[slot].stream = stream
     }
 
-    /// Takes the attempt out of the order of deadlines; its slot stays taken.
+    /// Removes the attempt from the order of deadlines; its slot stays taken.
     mutating func markReported(at slot: Int) {
         if attempts[slot].isReported { return }
         let (older, newer) = (attempts[slot].older, attempts[slot].newer)
@@ -73,7 +73,7 @@ struct AttemptTable {
         count -= 1
     }
 
-    /// The slots of what is not reported, oldest first.
+    /// The slots of all attempts that are not reported, oldest first.
     var unreportedSlots: [Int] {
         var slots: [Int] = []
         var next = oldest

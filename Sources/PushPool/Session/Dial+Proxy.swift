@@ -2,9 +2,9 @@ import Clocks
 internal import Sockets
 internal import Threads
 
-/// Through a proxy: a plain HTTP request, and from then on every byte is the server's.
+/// The way through a proxy: a plain HTTP request, after whose response every byte comes from the server.
 extension Dial {
-    /// CONNECT and its answer; `false` when the pool wants this dial no more.
+    /// Sends CONNECT and reads the response. Returns `false` if the pool has abandoned this dial.
     func openWay(
         _ socket: borrowing Socket, through proxy: HTTPProxy, until deadline: Instant
     ) throws(SocketError) -> Bool {
@@ -30,7 +30,7 @@ extension Dial {
             case .failed(let error): throw error
             case .closed: throw Dial.fault(.closed, of: proxy)
             case .needsRead, .needsWrite:
-                guard try wait(socket.descriptor, for: .read, until: deadline, "answer of the proxy to CONNECT") else {
+                guard try wait(socket.descriptor, for: .read, until: deadline, "response of the proxy to CONNECT") else {
                     return false
                 }
             }

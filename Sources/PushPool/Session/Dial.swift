@@ -4,18 +4,18 @@ internal import Sockets
 internal import Synchronization
 internal import Threads
 
-/// From a host's name to a session: DNS, TCP, TLS, ALPN, and the peer's first SETTINGS, within one deadline.
+/// Opens a session from a host name: DNS, TCP, TLS, ALPN, and the peer's first SETTINGS, within one deadline.
 ///
-/// Runs on the session's own thread and may block it; an order to end is heard while it waits.
+/// Runs on the session's own thread and may block it; it notices an order to end while it waits.
 struct Dial {
     enum Result: ~Copyable {
         case open(Wire, HTTP2Codec, SocketAddress, streams: Int)
         case failed(address: String, SessionError)
-        /// The pool wants this dial no more.
+        /// The pool has ordered this dial to end.
         case abandoned
     }
 
-    /// Addresses tried in one dial, at most.
+    /// The most addresses that one dial tries.
     static let mostAddresses = 4
 
     let context: SessionContext
@@ -31,10 +31,11 @@ struct Dial {
     private var proxy: HTTPProxy? { context.configuration.settings.proxy }
     private var name: String { "\(host):\(port)" }
 
-    /// Whose name is looked up here: that of APNs is the proxy's business where there is one.
+    /// The host whose name is looked up: the proxy resolves the name of APNs.
     private var dialled: (host: String, port: Int) { proxy.map { ($0.host, $0.port) } ?? (host, port) }
 
-    /// Resolves anew, as Apple asks ("Establishing a connection to APNs"), and goes on to the next address at once.
+    /// Resolves the name for every dial, as Apple asks ("Establishing a connection to APNs"), and tries one address after
+    /// another.
     func run() -> Result {
         guard prepareToken() else {
             return .failed(address: name, .dial("the provider token cannot be signed", isCredential: true))
@@ -47,9 +48,9 @@ struct Dial {
         }
     }
 
-    /// The token that a session begins with. `false` if none can be had.
+    /// Prepares the token of a new session. Returns `false` if there is none.
     private func prepareToken() -> Bool {
-        // A token that grows old soon is renewed now, not while the session is young (docs/design.md, "Provider tokens").
+        // A token that expires soon is renewed now, not while the session is young (docs/design.md, "Provider tokens").
         guard let tokens = context.configuration.tokens else { return true }
         let token = tokens.token(forNewSession: true)
         context.report(tokens)
@@ -58,7 +59,7 @@ struct Dial {
         return true
     }
 
-    /// The addresses of what is to be dialled, looked up anew; `nil` when the pool wants this dial no more.
+    /// Looks up the addresses of the dialled host. Returns `nil` if the pool has abandoned this dial.
     private func resolve() throws(SocketError) -> [SocketAddress]? {
         guard let wakeUp = WakeUp.ifAvailable(sparing: 0) else { throw .system("eventfd", errno: EMFILE) }
         let answers = Mailbox<Resolver.Answer>(wakeUp: wakeUp)
@@ -69,7 +70,7 @@ struct Dial {
         return try answers.drain().first?.get()
     }
 
-    /// Goes from one address to the next until there is a session.
+    /// Tries the addresses in turn until one gives a session.
     private func connect(to addresses: [SocketAddress]) -> Result {
         var left = addresses
         let none = SessionError.dial("\(dialled.host) has no address", isCredential: false)
@@ -91,7 +92,7 @@ struct Dial {
             case .failed(let name, let fault):
                 context.shared.addresses.withLock { $0.failed(address, now: .now) }
                 failure = (name, fault)
-                // Another address would say the same of our certificate, or of theirs.
+                // Another address would reject the certificate in the same way, or present the same one.
                 switch fault {
                 case .untrusted, .dial(_, isCredential: true): return .failed(address: failure.address, fault)
                 default: break
@@ -101,7 +102,8 @@ struct Dial {
         return .failed(address: failure.address, failure.fault)
     }
 
-    /// Half of what is left for an address that another one follows: one that swallows packets must not cost the dial.
+    /// Returns the deadline of one address: half of the remaining time if another address follows, so that an address that
+    /// drops packets does not use up the dial.
     static func deadline(
         of whole: Instant, isLast: Bool, now: Instant
     ) -> Instant {
@@ -150,7 +152,7 @@ struct Dial {
         }
     }
 
-    /// Says our preface and hears the peer's (RFC 9113, 3.4). A GOAWAY in its place is a dial that failed
+    /// Sends the preface and waits for the peer's SETTINGS (RFC 9113, 3.4). A GOAWAY instead is a failed dial
     /// (jchambers/pushy#831).
     private func firstSettings(
         _ wire: consuming Wire, _ codec: consuming HTTP2Codec, _ address: SocketAddress, _ name: String,
@@ -182,7 +184,7 @@ struct Dial {
         }
     }
 
-    /// Sleeps until the descriptor is ready; `false` when the pool wants this dial no more.
+    /// Sleeps until the descriptor is ready. Returns `false` if the pool has abandoned this dial.
     func wait(
         _ descriptor: CInt, for interest: Poller.Readiness, until deadline: Instant, _ what: String
     ) throws(SocketError) -> Bool {
@@ -192,7 +194,7 @@ struct Dial {
             poller.add(descriptor, for: interest)
             poller.add(context.orders.wakeDescriptor, for: .read)
             poller.wait(until: deadline)
-            // Before it is open a session has nothing to drain: either order ends it.
+            // A session that is not open has nothing to drain: either order ends it.
             if poller.readiness(at: 1).contains(.read) && !context.orders.drain().isEmpty { return false }
             if !poller.readiness(at: 0).isEmpty { return true }
             if deadline <= .now { throw .timedOut(what) }

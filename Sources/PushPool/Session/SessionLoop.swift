@@ -16,9 +16,9 @@ func runSession(_ context: SessionContext) {
     }
 }
 
-/// Owns one open session to its end. Everything it touches was made on its thread and dies there.
+/// Owns one open session until its end. Everything it uses is made and freed on its thread.
 struct SessionLoop: ~Copyable {
-    /// Bytes waiting for the socket above which a session takes no work: another one's socket may be quicker.
+    /// Bytes waiting for the socket above which the session takes no work: another session's socket may be faster.
     private static let mostBacklog = 128 << 10
 
     private let context: SessionContext
@@ -34,14 +34,14 @@ struct SessionLoop: ~Copyable {
     private let batch = Ring<Notification>()
     private var outbox: [Delivery] = []
 
-    /// What this session has added to the pool's capacity.
+    /// The streams that this session has added to the pool's capacity.
     private var announced = 0
     private var hasServed = false
     private var wasToldToCalmDown = false
     private var token: ProviderToken?
-    /// When the limits may let something go that waits, and this session is the one to take it.
+    /// The time to ask the queue again, if this session waits for the rate limits on behalf of all.
     private var asksAgain: Instant?
-    /// Why the connection is to be closed at the end of this turn.
+    /// The reason to close the connection at the end of this turn.
     private var ending: SessionError?
 
     init(
@@ -72,7 +72,7 @@ struct SessionLoop: ~Copyable {
             read()
             machine.tick(now: now, &effects)
             perform()
-            // Completions go out before new requests come in: their slots are used again.
+            // Outcomes are delivered before new requests start, because those reuse their slots.
             deliver()
             takeWork()
         }
@@ -81,7 +81,7 @@ struct SessionLoop: ~Copyable {
 
     // MARK: One turn
 
-    /// Returns whether somebody rang.
+    /// Returns whether the wake-up was rung.
     private mutating func sleep() -> Bool {
         if wire.hasPending { return false }
         poller.reset()
@@ -135,7 +135,7 @@ struct SessionLoop: ~Copyable {
             hasServed = true
             machine.answered(.delivered(apnsID: apnsID), stream: stream, at: slot, &effects)
         case .rejected(let slot, let stream, let response):
-            // A server that only fails is no reason to dial it again and again without a wait.
+            // A server that only fails must not be dialled again and again without backoff.
             if response.rejection.status < 500 { hasServed = true }
             machine.answered(.rejected(response.rejection), stream: stream, at: slot, &effects)
         case .reset(let slot, let stream, let code, let wasSent):
@@ -154,7 +154,7 @@ struct SessionLoop: ~Copyable {
         }
     }
 
-    /// Many streams may say the same: one word counts.
+    /// Reports ENHANCE_YOUR_CALM once per session, although many streams may carry it.
     private mutating func mustSlowDown() {
         if wasToldToCalmDown { return }
         wasToldToCalmDown = true
@@ -179,7 +179,7 @@ struct SessionLoop: ~Copyable {
     }
 
     private mutating func deliver() {
-        // Whoever gets these may claim at once for what they have made room for.
+        // The owner may claim new jobs for the freed streams as soon as it receives these outcomes.
         announceCapacity()
         context.shared.deliveries.send(contentsOf: &outbox)
     }
@@ -200,7 +200,7 @@ struct SessionLoop: ~Copyable {
         perform()
     }
 
-    /// - Parameter time: Unix seconds. time(2) may lag a hundredth of a second behind: a deadline is never missed by it.
+    /// - Parameter time: Unix seconds. time(2) may lag by 10 ms, which never makes a valid notification outdated.
     private mutating func submit(_ notification: Notification, at time: Int64) {
         switch notification.timing(at: time) {
         case .asItIs: submit(notification)
@@ -227,8 +227,8 @@ struct SessionLoop: ~Copyable {
         }
     }
 
-    /// A session keeps its token until that is old, also when there is a younger one: so none sees it change within 20
-    /// minutes of its first push (docs/design.md, "Provider tokens").
+    /// Refreshes the token only when it is old, even if a newer one exists: no session sees its token change within 20 minutes
+    /// of its first push (docs/design.md, "Provider tokens").
     private mutating func refreshToken() {
         guard let tokens = context.configuration.tokens else { return }
         if let token, now - token.mintedAt < TokenSchedule.oldest { return }
@@ -256,7 +256,7 @@ struct SessionLoop: ~Copyable {
 
     private mutating func close(because fault: SessionError) {
         if machine.inFlight == 0 {
-            codec.sayGoodbye()
+            codec.sendGoAway()
             if wire.write(from: &codec) == .open { wire.shutdown() }
         }
         context.shared.queue.leave(context.id)

@@ -1,24 +1,37 @@
 import Clocks
 
-/// What one session does next, from the peer's first SETTINGS to its end. Knows no socket, no clock and no C.
+/// Decides what one session does, from the peer's first SETTINGS to its end. Knows no socket, no clock and no C.
 ///
-/// A slot is where HTTP/2 keeps an attempt's bytes: this machine hands slots out, and takes one back only when HTTP/2 is
-/// through with the stream in it.
+/// A session starts open: it accepts attempts while it has free streams. Once it drains, it accepts no more, and it disconnects
+/// when the last attempt is reported. When the connection has closed, all remaining attempts are reported at once. Every attempt
+/// is reported exactly once. A slot identifies an attempt's bytes in HTTP/2; it is freed only when HTTP/2 has closed the stream.
+///
+/// | fact | open | draining | closed |
+/// |---|---|---|---|
+/// | `accepted` | takes a slot, starts the timer | traps | traps |
+/// | `answered`, `streamReset` | reports, frees the slot; may drain | the same; disconnects after the last | ignored |
+/// | `receivedGoAway` | reports streams above the last id as not processed; drains | the same | ignored |
+/// | `retire` | drains | ignored | ignored |
+/// | `tick`, a request or silence past its limit | sends PING | sends PING | ignored |
+/// | `tick`, PING without response | disconnects | disconnects | ignored |
+/// | `pingAnswered` | times out requests past their limit, cancels them; drains | times out and cancels them | ignored |
+/// | `connectionLost`, `endedByOwner` | disconnects | disconnects | ignored |
+/// | `closed` | reports the rest; closed | reports the rest; closed | - |
 struct SessionMachine {
     enum Phase: Equatable { case open, draining, closed }
 
     enum Effect: Equatable {
-        /// The attempt's end, by the notification's id: exactly one for each attempt.
+        /// The outcome of the attempt with this notification id. Each attempt gets exactly one.
         case report(UInt64, Outcome)
-        /// RST_STREAM with CANCEL: nobody waits for this answer any more.
+        /// Send RST_STREAM with CANCEL: the response is no longer wanted.
         case cancel(StreamID)
-        /// A PING with this number as its opaque data.
+        /// Send a PING with this number as its opaque data.
         case ping(UInt64)
-        /// This session takes no more: the pool opens another, while this one hears out what it has in flight.
+        /// This session accepts no more work: the pool opens another, while this one waits for its open streams.
         case retire
-        /// The usable limit has changed.
+        /// The number of usable streams has changed.
         case capacityChanged
-        /// The connection is to be closed; `closed(because:isWritten:)` follows.
+        /// Close the connection, then call `closed(because:isWritten:)`.
         case disconnect(SessionError)
     }
 
@@ -27,11 +40,11 @@ struct SessionMachine {
         var keepAlive: Duration = .seconds(60)
         var busyKeepAlive: Duration = .seconds(15)
         var pingTimeout: Duration = .seconds(10)
-        /// Our own ceiling under the peer's SETTINGS.
+        /// Our own limit on open streams; the peer's SETTINGS may be lower.
         var maxConcurrentStreams = 1000
-        /// Requests of one session in all (`PoolSettings.requestsPerSession`).
+        /// The most requests in the lifetime of a session (`PoolSettings.requestsPerSession`).
         var maxRequests = (1 << 30) - 2000
-        /// Few streams at first, more with the answers: for a session that comes after one that broke.
+        /// Whether the session starts with few streams and gets more with each response: after a session that broke.
         var startsSlowly = false
 
         init() {}
@@ -48,17 +61,17 @@ struct SessionMachine {
         }
     }
 
-    /// Streams of a slow start, and how many answers make it one more. A server that cuts every connection at its 150th request
-    /// then wastes 30 of them and not a thousand, so that no job runs out of its uncounted resends; and a thousand streams are
-    /// 30 round trips away.
+    /// The streams of a slow start, and the responses that add one more. A server that cuts every connection at its 150th
+    /// request then wastes 30 requests instead of 1,000, so that no job exhausts its uncounted resends. Reaching 1,000 streams
+    /// takes 30 round trips.
     static let firstWindow = 10
     static let answersPerStream = 6
 
-    /// Answers of 500 in a row that retire a session.
+    /// The number of consecutive 500 responses that retires a session.
     static let mostServerErrors = 3
-    /// RFC 9113, 7: the peer did nothing with the stream.
+    /// REFUSED_STREAM: the peer did not process the stream (RFC 9113, 7).
     static let refusedStream: UInt32 = 7
-    /// The same: the peer thinks that we ask too much.
+    /// ENHANCE_YOUR_CALM: the peer considers the load excessive (RFC 9113, 7).
     static let enhanceYourCalm: UInt32 = 11
 
     let limits: Limits
@@ -66,17 +79,17 @@ struct SessionMachine {
     private var peerLimit: Int
     private var attempts = AttemptTable()
     private var requests = 0
-    /// Those of a session that starts slowly, while they count.
+    /// Responses so far of a session that starts slowly; `nil` once it has all streams.
     private var answers: Int?
-    /// Requests that its end or GOAWAY left without an answer though the peer may have had them.
+    /// Requests that the end of the session or a GOAWAY left without a response although the peer may have received them.
     private(set) var unanswered = 0
     private var serverErrors = 0
     private var lastHeard: Instant
-    /// When the first of the streams that are open now came onto an idle session.
+    /// The time at which an idle session got its first open stream.
     private var busySince: Instant
     private var pingSentAt: Instant?
     private var pingNumber: UInt64 = 0
-    /// Why the session drains.
+    /// The reason for draining.
     private var retirement = SessionError.closedByUs
     private var isDisconnecting = false
 
@@ -91,10 +104,10 @@ struct SessionMachine {
 
     var inFlight: Int { attempts.count }
 
-    /// Streams this session may have open in all.
+    /// The streams that this session may have open in total.
     var capacity: Int { phase == .open ? usableLimit : 0 }
 
-    /// Streams it may open now.
+    /// The streams that it may open now.
     var free: Int {
         phase == .open ? max(0, min(usableLimit - attempts.count, limits.maxRequests - requests)) : 0
     }
@@ -107,7 +120,7 @@ struct SessionMachine {
 
     // MARK: Attempts
 
-    /// An attempt begins; returns the slot it has until its stream is closed. Only while `free` is above 0.
+    /// Starts an attempt. Returns its slot, which it holds until its stream is closed. Call only while `free` is above 0.
     mutating func accepted(_ id: UInt64, now: Instant) -> Int {
         precondition(free > 0, "a session in phase \(phase) with \(attempts.count) of \(usableLimit) streams took one more")
         if attempts.count == 0 { busySince = now }
@@ -119,14 +132,14 @@ struct SessionMachine {
         attempts.setStream(stream, at: slot)
     }
 
-    /// HTTP/2 did not take the request: nothing of it exists.
+    /// HTTP/2 has not accepted the request: nothing of it was sent.
     mutating func notOpened(at slot: Int, _ effects: inout [Effect]) {
         effects.append(.report(attempts[slot].id, .notProcessed(.connectionLost("no stream could be opened"))))
         attempts.release(slot: slot)
         retire(because: .retired(.usedUp), &effects)
     }
 
-    /// The answer is complete and the stream is closed.
+    /// The response is complete and the stream is closed.
     mutating func answered(_ outcome: Outcome, stream: StreamID, at slot: Int, _ effects: inout [Effect]) {
         guard attempts.holds(stream, at: slot) else { return }
         if !attempts[slot].isReported { effects.append(.report(attempts[slot].id, outcome)) }
@@ -146,7 +159,7 @@ struct SessionMachine {
             serverErrors = 0
             return
         }
-        if Self.isFarewell(rejection) { retire(because: .retired(.farewell), &effects) }
+        if Self.announcesShutdown(rejection) { retire(because: .retired(.shutdownAnnounced), &effects) }
         guard rejection.status == 500 else {
             serverErrors = 0
             return
@@ -155,14 +168,14 @@ struct SessionMachine {
         if serverErrors == Self.mostServerErrors { retire(because: .retired(.serverErrors), &effects) }
     }
 
-    /// The server is about to close the connection ("Handling notification responses from APNs").
-    private static func isFarewell(_ rejection: Rejection) -> Bool {
+    /// Whether the server is about to close the connection ("Handling notification responses from APNs").
+    private static func announcesShutdown(_ rejection: Rejection) -> Bool {
         (rejection.status, rejection.reason) == (400, "IdleTimeout") || (rejection.status, rejection.reason) == (503, "Shutdown")
     }
 
-    /// The stream ended without an answer.
+    /// The stream ended without a response.
     ///
-    /// - Parameter wasSent: whether its HEADERS ever left HTTP/2.
+    /// - Parameter wasSent: whether HTTP/2 has sent its HEADERS.
     mutating func streamReset(
         code: UInt32, wasSent: Bool, stream: StreamID, at slot: Int, _ effects: inout [Effect]
     ) {
@@ -182,19 +195,20 @@ struct SessionMachine {
 
     // MARK: The connection
 
-    /// Bytes came in.
+    /// Bytes arrived.
     mutating func heard(now: Instant) {
         lastHeard = now
     }
 
-    /// SETTINGS: a lowered limit does not end open streams (RFC 9113, 5.1.2).
+    /// SETTINGS arrived. A lower limit does not end open streams (RFC 9113, 5.1.2).
     mutating func limitChanged(to limit: Int, _ effects: inout [Effect]) {
         let before = capacity
         peerLimit = limit
         if capacity != before { effects.append(.capacityChanged) }
     }
 
-    /// The peer may still answer streams up to and including `last`; it took no action on those above (RFC 9113, 6.8).
+    /// GOAWAY arrived. The peer may still answer streams up to and including `last`; it has not processed those above (RFC
+    /// 9113, 6.8).
     mutating func receivedGoAway(last: StreamID, code: UInt32, reason: String, _ effects: inout [Effect]) {
         if phase == .closed { return }
         let fault = SessionError.goAway(code: code, reason: reason)
@@ -207,7 +221,7 @@ struct SessionMachine {
         disconnectIfDrained(&effects)
     }
 
-    /// The answer to the PING with this number. A request past its time limit has now been ignored by a peer that lives.
+    /// The response to the PING with this number arrived. A request past its time limit was then ignored by a live peer.
     mutating func pingAnswered(_ number: UInt64, now: Instant, _ effects: inout [Effect]) {
         guard phase != .closed, pingSentAt != nil, number == pingNumber else { return }
         pingSentAt = nil
@@ -222,7 +236,7 @@ struct SessionMachine {
         disconnectIfDrained(&effects)
     }
 
-    /// Takes no more, hears out what is in flight, then closes.
+    /// Stops accepting work, waits for the open streams, then closes.
     mutating func retire(because fault: SessionError, _ effects: inout [Effect]) {
         guard phase == .open else { return }
         retirement = fault
@@ -230,19 +244,19 @@ struct SessionMachine {
         disconnectIfDrained(&effects)
     }
 
-    /// The peer closed, or reading or writing failed. After a GOAWAY that was to be expected, and the GOAWAY is the reason.
+    /// The peer closed, or reading or writing failed. After a GOAWAY this is expected, and the GOAWAY is the reported reason.
     mutating func connectionLost(_ fault: SessionError, _ effects: inout [Effect]) {
         if case .goAway = retirement { disconnect(retirement, &effects) } else { disconnect(fault, &effects) }
     }
 
-    /// The owner wants it gone at once.
+    /// The owner has ordered the session to end immediately.
     mutating func endedByOwner(_ effects: inout [Effect]) {
         disconnect(.closedByUs, &effects)
     }
 
-    /// The connection is closed. What the peer cannot have seen is not processed; the rest may be.
+    /// The connection is closed. An attempt that the peer cannot have seen is not processed; the others may be.
     ///
-    /// - Parameter isWritten: whether any byte of the HEADERS of the request in this slot reached the socket.
+    /// - Parameter isWritten: whether any byte of this slot's HEADERS reached the socket.
     mutating func closed(because fault: SessionError, isWritten: (Int) -> Bool, _ effects: inout [Effect]) {
         phase = .closed
         for slot in attempts.unreportedSlots {
@@ -259,7 +273,7 @@ struct SessionMachine {
         effects.append(.retire)
     }
 
-    /// Reported attempts do not keep a session: their streams are cancelled or were never looked at.
+    /// Reported attempts do not keep a session open: their streams are cancelled or were never processed.
     private mutating func disconnectIfDrained(_ effects: inout [Effect]) {
         if phase == .draining && attempts.oldestSlot == nil { disconnect(retirement, &effects) }
     }
@@ -272,7 +286,7 @@ struct SessionMachine {
 
     // MARK: Time
 
-    /// When `tick` has something to do.
+    /// The next time at which `tick` has something to do.
     var deadline: Instant? {
         if phase == .closed { return nil }
         if let pingSentAt { return pingSentAt + limits.pingTimeout }
@@ -287,8 +301,8 @@ struct SessionMachine {
 
     /// Time has passed.
     ///
-    /// A request past its limit asks for a PING first: its answer tells a peer that ignores one request from a connection
-    /// that is dead for all of them.
+    /// A request past its limit first causes a PING, whose response distinguishes a peer that ignores one request from a dead
+    /// connection.
     mutating func tick(now: Instant, _ effects: inout [Effect]) {
         if phase == .closed { return }
         if phase == .open && requests >= limits.maxRequests { retire(because: .retired(.usedUp), &effects) }

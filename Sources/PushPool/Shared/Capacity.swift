@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// Streams that all open sessions of a pool can have open. Each session adds its own part and takes it away again.
+/// The streams that all open sessions of a pool may have open. Each session adds and removes its own part.
 final class Capacity: Sendable {
     private let sum = Atomic<Int>(0)
 

@@ -2,20 +2,19 @@ internal import Sockets
 internal import Synchronization
 internal import Threads
 
-/// What a pool's own thread is told, by its sessions and by the pool's owner.
+/// A message to the pool's own thread, from its sessions or its owner.
 enum PoolMessage: Sendable {
     case opened(SessionID, address: String, streams: Int)
-    /// It takes no more; `hasServed`: at least one answer below 500 came over it.
+    /// The session accepts no more work. `hasServed`: at least one of its responses had a status below 500.
     case retired(SessionID, hasServed: Bool)
     case capacityChanged
-    /// The peer said ENHANCE_YOUR_CALM, for the first time on this session: pushes become fewer, and dials must wait, whatever it
-    /// has served.
+    /// The session received its first ENHANCE_YOUR_CALM: the pool lowers its rate and delays its dials.
     case mustSlowDown(SessionID)
     case tokens(TokenNews)
-    /// Its thread is about to end. Everything was reported, so many as perhaps processed because it broke.
+    /// The session's thread is about to end. All attempts are reported, `unanswered` of them as maybe processed.
     case ended(SessionID, address: String, SessionError, hasServed: Bool, unanswered: Int)
     case dialFailed(SessionID, address: String, SessionError)
-    /// A dial was given up because we wanted it so.
+    /// A dial ended because the pool ordered it.
     case dialAbandoned(SessionID)
 
     case reconnect

@@ -26,19 +26,19 @@
         count += 1
     }
 
-    /// Takes over all of `batch` in order and leaves it empty, with its memory.
+    /// Appends all of `batch` in order and leaves it empty, with its memory.
     func append(contentsOf batch: inout [Element]) {
         while count + batch.count > capacity { grow() }
         var place = count + batch.count
         count = place
-        // From the back: an array gives away its last element without copying it.
+        // From the back: an array can move out its last element without a copy.
         while let element = batch.popLast() {
             place -= 1
             unsafe (storage + index(place)).initialize(to: element)
         }
     }
 
-    /// Puts an element before all others.
+    /// Inserts an element before all others.
     func prepend(_ element: consuming Element) {
         if count == capacity { grow() }
         head = (head &+ capacity &- 1) & (capacity &- 1)

@@ -1,24 +1,24 @@
 internal import Sockets
 internal import Threads
 
-/// What one session's thread gets.
+/// The input of one session's thread.
 struct SessionContext: Sendable {
     let id: SessionID
-    /// One before it broke (`SessionMachine.Limits.startsSlowly`).
+    /// Whether a previous session broke (`SessionMachine.Limits.startsSlowly`).
     let startsSlowly: Bool
     let configuration: PoolConfiguration
     let shared: PoolShared
     let orders: Mailbox<SessionOrder>
-    /// Rings for orders and for work.
+    /// Rung for orders and for work.
     let wakeUp: WakeUp
 
-    /// Of a session on this address, for people.
+    /// Returns the name of a session on this address, for logs.
     func name(of address: SocketAddress) -> String {
         let settings = configuration.settings
         return settings.proxy == nil ? address.description : "\(settings.host):\(settings.port) through the proxy \(address)"
     }
 
-    /// Tells the pool's owner what became of provider tokens.
+    /// Forwards news of provider tokens to the pool's owner.
     func report(_ tokens: ProviderTokenSource) {
         for news in tokens.takeNews() { shared.messages.send(.tokens(news)) }
     }

@@ -1,9 +1,9 @@
 internal import Threads
 
-/// What a session is told by its pool.
+/// An order from the pool to one of its sessions.
 enum SessionOrder: Sendable {
-    /// Take no more, hear out what is in flight, close.
+    /// Accept no more work, wait for the open streams, then close.
     case drain
-    /// Close now.
+    /// Close immediately.
     case end
 }

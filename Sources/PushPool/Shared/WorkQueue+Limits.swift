@@ -1,12 +1,12 @@
 import Clocks
 internal import Threads
 
-/// What the limits let go: those of all pools together, and this pool's own while APNs wants calm.
+/// Applies rate limits: those of all pools together, and the pool's own after ENHANCE_YOUR_CALM.
 extension WorkQueue {
-    /// A wait under the limits that is worth waking another session for, so that one alone does not get all that goes.
+    /// The shortest wait that is passed on to another session, so that one session does not send everything.
     private static let worthPassingOn = Duration.milliseconds(10)
 
-    /// The limits are others now: who waits for the old ones asks again at once.
+    /// Wakes sessions that wait under limits which have changed.
     func limitsChanged() {
         let toRing = state.withLock { state in
             state.timekeeper = nil
@@ -15,24 +15,24 @@ extension WorkQueue {
         for wakeUp in toRing { wakeUp.ring() }
     }
 
-    /// This pool alone makes so many pushes a second at most; `nil` lifts that.
+    /// Limits this pool alone to this many pushes per second; `nil` removes the limit.
     func limit(to pushesPerSecond: Int?) {
         state.withLock { state in
             guard let pushesPerSecond else {
-                state.brake = nil
+                state.calmLimiter = nil
                 return
             }
             let limit = Double(pushesPerSecond)
-            if state.brake == nil { state.brake = RateLimiter(limit: limit, now: .now) }
-            state.brake?.change(limit: limit, now: .now)
+            if state.calmLimiter == nil { state.calmLimiter = RateLimiter(limit: limit, now: .now) }
+            state.calmLimiter?.change(limit: limit, now: .now)
         }
         limitsChanged()
     }
 
-    /// Pushes a second that sessions have taken lately.
+    /// Returns the pushes per second that sessions have taken recently.
     func rate(now: Instant) -> Int { state.withLock { $0.tally.rate(now: now) } }
 
-    /// The limits let nothing go before `opening`: one session keeps that time for all, and has something to take then.
+    /// Handles limits that admit nothing before `opening`: one session keeps the time for all.
     static func wait(
         until opening: Instant, _ seat: Int, hasTaken: Bool, _ state: inout State
     ) -> ([WakeUp], Instant?) {
@@ -45,7 +45,7 @@ extension WorkQueue {
         return ([], opening)
     }
 
-    /// As `move`, but only what the limits let go; and when they let the next one go, where that is why it stopped.
+    /// Moves notifications as `move` does, as far as the limits admit them. Returns the next opening if a limit stopped it.
     func movePaced(
         _ share: Int, to batch: Ring<Notification>, avoiding session: SessionID, _ state: inout State
     ) -> (taken: Int, opening: Instant?) {
@@ -70,15 +70,15 @@ extension WorkQueue {
         return (taken, opening)
     }
 
-    /// Lets a push go now and counts it, or says when to ask again.
+    /// Counts a push that may go now and returns `nil`, or returns the time to ask again.
     private func admit(payload: Int, _ state: inout State) -> Instant? {
-        guard state.brake != nil else { return pacer.admit(payload: payload) }
+        guard state.calmLimiter != nil else { return rateLimits.admit(payload: payload) }
         let now = Instant.now
-        if let opening = state.brake?.opening(for: 1, now: now), opening > now {
+        if let opening = state.calmLimiter?.opening(for: 1, now: now), opening > now {
             return max(opening, now + SharedRateLimits.shortestWait)
         }
-        if pacer.isLimiting, let opening = pacer.admit(payload: payload) { return opening }
-        state.brake?.count(1, now: now)
+        if rateLimits.isLimiting, let opening = rateLimits.admit(payload: payload) { return opening }
+        state.calmLimiter?.count(1, now: now)
         return nil
     }
 }

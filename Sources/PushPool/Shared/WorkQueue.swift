@@ -1,18 +1,18 @@
 import Clocks
 internal import Threads
 
-/// What a pool's sessions share: notifications that no session has taken yet, and who could take them.
+/// The notifications that no session has taken yet, and the sessions that could take them.
 ///
-/// Work goes to whoever has room, when it has room. One lock for a batch; nobody is rung who is awake or full.
+/// Sessions pull work when they have free streams. One lock serves a batch; awake or full sessions are not woken.
 final class WorkQueue: Sendable {
     struct Seat {
         let session: SessionID
         let wakeUp: WakeUp
-        /// Streams it could open when it last looked.
+        /// Streams that it could open at its last call of `take`.
         var free = 0
-        /// It found nothing to take and may sleep: somebody must ring.
+        /// Whether it found nothing to take and may sleep until it is woken.
         var isAsleep = true
-        /// The round of pushing in which it had its share.
+        /// The round of pushing in which it got its share.
         var lastRound: UInt64 = 0
 
         var isHungry: Bool { free > 0 }
@@ -20,34 +20,34 @@ final class WorkQueue: Sendable {
 
     struct State {
         let waiting = Ring<Notification>()
-        /// How many of those avoid a session: while there are none, nobody looks for any.
+        /// The number of waiting notifications that avoid a session: while it is 0, no search is needed.
         var avoiders = 0
         var seats: [Seat] = []
         var round: UInt64 = 0
-        /// The session that sleeps until the limits let the next one go: nobody else need ask.
+        /// The session that sleeps until the limits admit the next push, on behalf of all.
         var timekeeper: SessionID?
-        /// Something has waited since the last look though every session was full.
+        /// Whether a notification has waited since the last look while every session was full.
         var wasBlocked = false
-        /// This pool's own limit of pushes a second, while APNs wants calm.
-        var brake: RateLimiter?
+        /// This pool's own limit after ENHANCE_YOUR_CALM.
+        var calmLimiter: RateLimiter?
         var tally = PushTally(now: .now)
     }
 
-    /// A session is not woken for less than this while another one that is awake could do it: at 1 to 16 pushes a turn
-    /// the wake-up costs more than the pushes (measured: 2 x 1 streams 15 us a push, 2 x 100 streams 1.6).
+    /// A session is not woken for less work than this while another one is awake: at 1 to 16 pushes a turn the wake-up costs
+    /// more than the pushes (measured: 15 us a push with 2 x 1 streams, 1.6 with 2 x 100).
     private static let worthWaking = 16
 
     let state = Locked(State())
-    let pacer: SharedRateLimits
-    /// Rung when `Load.wasBlocked` comes true.
+    let rateLimits: SharedRateLimits
+    /// Rung when `Load.wasBlocked` becomes true.
     private let blocked: WakeUp
 
-    init(pacer: SharedRateLimits = SharedRateLimits(), blocked: WakeUp = WakeUp()) {
-        self.pacer = pacer
+    init(rateLimits: SharedRateLimits = SharedRateLimits(), blocked: WakeUp = WakeUp()) {
+        self.rateLimits = rateLimits
         self.blocked = blocked
     }
 
-    // MARK: The pool's side
+    // MARK: For the pool
 
     /// Queues a batch in order and leaves it empty, with its memory.
     func push(_ batch: inout [Notification]) {
@@ -63,7 +63,7 @@ final class WorkQueue: Sendable {
         for wakeUp in toRing { wakeUp.ring() }
     }
 
-    /// Takes back all that waits.
+    /// Withdraws all waiting notifications.
     func withdraw() -> [UInt64] {
         state.withLock { state in
             var ids: [UInt64] = []
@@ -74,7 +74,7 @@ final class WorkQueue: Sendable {
         }
     }
 
-    /// Takes back those of `wanted` that wait; the others keep their order.
+    /// Withdraws those of `wanted` that wait; the others keep their order.
     func withdraw(_ wanted: Set<UInt64>) -> [UInt64] {
         if wanted.isEmpty { return [] }
         return state.withLock { state in
@@ -94,19 +94,19 @@ final class WorkQueue: Sendable {
 
     var count: Int { state.withLock { $0.waiting.count } }
 
-    /// What the governor looks at.
+    /// The load of the queue, for the governor.
     struct Load: Equatable {
-        /// Since the last look something waited though every session was full. Limits make nobody full.
+        /// Whether a notification has waited since the last look while every session was full. Rate limits do not count.
         var wasBlocked = false
         var waiting = 0
-        /// Streams that sessions could open when they last looked.
+        /// Streams that sessions could open at their last call of `take`.
         var free = 0
     }
 
     /// Whether `Load.wasBlocked` would be true.
     var wasBlocked: Bool { state.withLock { $0.wasBlocked } }
 
-    /// A look at the load, which begins the next one.
+    /// Returns the load since the previous look.
     func look() -> Load {
         state.withLock { state in
             defer { state.wasBlocked = WorkQueue.isBlocked(state) }
@@ -125,14 +125,14 @@ final class WorkQueue: Sendable {
         blocked.ring()
     }
 
-    // MARK: A session's side
+    // MARK: For a session
 
-    /// The session is open: it will take, and be rung through `wakeUp` when there is something to take.
+    /// Adds an open session, which takes work and is woken through `wakeUp`.
     func join(_ session: SessionID, wakeUp: WakeUp) {
         state.withLock { $0.seats.append(Seat(session: session, wakeUp: wakeUp)) }
     }
 
-    /// The session takes no more. Others are rung for what it would have taken.
+    /// Removes a session and wakes others for the work it would have taken.
     func leave(_ session: SessionID) {
         let toRing = state.withLock { state in
             state.seats.removeAll { $0.session == session }
@@ -142,13 +142,13 @@ final class WorkQueue: Sendable {
         for wakeUp in toRing { wakeUp.ring() }
     }
 
-    /// Moves the session's share of what waits to `batch`: never more than `free`, the streams it can open, nor than the limits
-    /// allow. Returns when the session must ask again though nobody rings it, if so.
+    /// Moves the session's share of the waiting notifications to `batch`: at most `free`, the streams it can open, and at most
+    /// what the rate limits admit. Returns the time at which the session must ask again, if so.
     ///
-    /// A session calls this in every turn, even with nothing free: it is how the queue knows who is hungry. What avoids
-    /// this session stays for another, as long as there is one.
+    /// A session calls this in every turn, even without free streams: the queue learns its free streams from the call. A
+    /// notification that avoids this session stays for another one, if there is any.
     ///
-    /// - Parameter now: of the session's turn; a little late is early enough.
+    /// - Parameter now: the time of the session's turn; a small delay does not matter.
     func take(
         into batch: Ring<Notification>, free: Int, for session: SessionID, now: Instant
     ) -> Instant? {
@@ -161,7 +161,7 @@ final class WorkQueue: Sendable {
                 let share = min(free, WorkQueue.share(of: state.waiting.count, for: seat, state))
                 state.seats[seat].lastRound = state.round
                 let taken: Int
-                if state.brake != nil || pacer.isLimiting {
+                if state.calmLimiter != nil || rateLimits.isLimiting {
                     (taken, opening) = movePaced(share, to: batch, avoiding: session, &state)
                 } else {
                     taken = WorkQueue.move(share, to: batch, avoiding: session, &state)
@@ -179,7 +179,8 @@ final class WorkQueue: Sendable {
         return again
     }
 
-    /// An equal part for each hungry session that had none yet in this round, so that the first to look does not take all.
+    /// Returns an equal part for each session with free streams and without a share in this round, so that the first session
+    /// does not take everything.
     private static func share(of waiting: Int, for seat: Int, _ state: State) -> Int {
         var contenders = 1
         for other in state.seats.indices
@@ -222,7 +223,7 @@ final class WorkQueue: Sendable {
         let portion = max(worthWaking, (waiting + hungry - 1) / hungry)
         var left = waiting
         var wakeUps: [WakeUp] = []
-        // Each round begins with another session, so that single pushes do not all go down one connection.
+        // Each round starts with another session, so that single pushes do not all use one connection.
         let first = Int(truncatingIfNeeded: state.round & 0xFFFF)
         for step in state.seats.indices where left > 0 {
             let seat = (first + step) % state.seats.count
@@ -235,7 +236,7 @@ final class WorkQueue: Sendable {
         return wakeUps
     }
 
-    /// Something was left that this session would not or could not take: one other hungry sleeper has a look.
+    /// Wakes one other sleeping session with free streams, for work that this session did not take.
     static func nextSleeper(after seat: Int, _ state: inout State) -> [WakeUp] {
         let count = state.seats.count
         for step in 1..<max(count, 1) {

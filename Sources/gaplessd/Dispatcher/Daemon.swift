@@ -29,7 +29,7 @@ enum Daemon {
         var events: [Mailbox<PoolEvent>] = []
         for (app, credential) in zip(settings.apps, configuration.credentials) {
             let mailbox = Mailbox<PoolEvent>()
-            let pool = try SessionPool(credential.setup, deliveries: deliveries, events: mailbox, pacer: pacer)
+            let pool = try SessionPool(credential.setup, deliveries: deliveries, events: mailbox, rateLimits: pacer)
             apps.append(PushApp(name: app.name, pool: pool, credential))
             events.append(mailbox)
         }

@@ -30,7 +30,7 @@ extension Dispatcher {
 
     /// The same for one app that APNs has asked for calm.
     private mutating func withinBrake(_ places: Int, of app: PushApp) -> Int {
-        guard places > 0, let brake = app.pool.brake else { return places }
+        guard places > 0, let brake = app.pool.calmLimit else { return places }
         let waiting = app.waiting
         let half = Duration.seconds(Double((waiting + 1) / 2) / Double(brake))
         return refill(places, holding: max(1, brake / 2), waiting: waiting, halfGoneIn: half)

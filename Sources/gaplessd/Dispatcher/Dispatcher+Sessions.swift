@@ -26,12 +26,12 @@ extension Dispatcher {
         case .resized(let before, let count):
             let why = count > before ? "all were full" : "fewer are enough"
             log.info("\(app.label)\(count) sessions instead of \(before): \(why).")
-        case .braked(let limit):
+        case .slowed(let limit):
             let pushes = limit == 1 ? "1 push" : "\(limit) pushes"
             log.warning("\(app.label)APNs asks for calm (ENHANCE_YOUR_CALM): at most \(pushes) a second from now on.")
             // What is more than these need is counted by LLEN again.
             takeBack(app: index)
-        case .brakeLifted:
+        case .slowdownEnded:
             log.info("\(app.label)APNs has not asked for calm again: its limit of pushes a second is gone.")
         case .tokens(let news):
             if case .notKept = news { log.warning(app.label + news.logText) } else { log.info(app.label + news.logText) }

@@ -42,7 +42,7 @@ extension SessionError {
         case .closedByUs: "closed by gaplessd"
         case .retired(.requestIgnored): "a request was never answered, so another session takes over"
         case .retired(.serverErrors): "three answers of 500 in a row, so another session takes over"
-        case .retired(.farewell): "the server said goodbye in an answer, so another session takes over"
+        case .retired(.shutdownAnnounced): "the server said goodbye in an answer, so another session takes over"
         case .retired(.usedUp): "its stream identifiers are used up, so another session takes over"
         }
     }

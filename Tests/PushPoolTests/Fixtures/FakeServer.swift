@@ -3,9 +3,9 @@ import Sockets
 import Synchronization
 import Threads
 
-/// An HTTP/2 server made of hand-written frames: it knows no HPACK, only whole requests, and does what it is told.
+/// An HTTP/2 server made of hand-written frames: it ignores HPACK, counts requests and follows a script.
 final class FakeServer {
-    /// What one connection does.
+    /// The script of one connection.
     struct Script: Sendable {
         enum Answer: Sendable {
             case status(Int, body: String = "")
@@ -29,7 +29,7 @@ final class FakeServer {
         var answers: [Answer] = [.status(200)]
     }
 
-    /// What it has seen.
+    /// The requests and connections so far.
     final class Record: Sendable {
         let connections = Atomic<Int>(0)
         let requests = Atomic<Int>(0)

@@ -127,7 +127,7 @@ final class HTTP2Peer {
         for text in names + values { free(text) }
     }
 
-    /// What is left of a body, read by nghttp2; freed with its last byte.
+    /// The rest of a body, read by nghttp2; freed with its last byte.
     private final class Rest {
         var bytes: ArraySlice<UInt8>
         let hasTrailers: Bool

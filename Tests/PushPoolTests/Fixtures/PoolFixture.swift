@@ -53,16 +53,16 @@ final class PoolFixture {
         return deliveries.all
     }
 
-    /// Waits until APNs' wish for calm is heard; the pushes a second that it leaves.
-    func waitUntilBraked() -> Int? {
+    /// Waits for the limit after ENHANCE_YOUR_CALM. Returns it in pushes per second.
+    func waitUntilSlowed() -> Int? {
         func limits(_ events: [PoolEvent]) -> [Int] {
-            events.compactMap { if case .braked(let limit) = $0 { limit } else { nil } }
+            events.compactMap { if case .slowed(let limit) = $0 { limit } else { nil } }
         }
         events.wait { !limits($0).isEmpty }
         return limits(events.all).first
     }
 
-    /// Waits until so many sessions have opened.
+    /// Waits until this many sessions have opened.
     func waitUntilOpened(_ count: Int = 1) {
         events.wait { events in
             events.count { if case .opened = $0 { true } else { false } } >= count

@@ -19,7 +19,7 @@ struct Taker {
 
     func take(_ free: Int) -> [UInt64] { takePaced(free).ids }
 
-    /// And when it was told to ask again.
+    /// Returns the ids and the time to ask again.
     func takePaced(_ free: Int, now: Instant = .now) -> (ids: [UInt64], again: Instant?) {
         let batch = Ring<PushPool.Notification>()
         let again = queue.take(into: batch, free: free, for: id, now: now)

@@ -125,10 +125,10 @@ struct ConnectionFrameTests {
         #expect(!codec.isOver)
     }
 
-    @Test func `goodbye is one GOAWAY, after which nothing begins`() throws {
+    @Test func `the client sends GOAWAY once and starts no stream after it`() throws {
         let codec = try codec()
-        codec.codec.sayGoodbye()
-        codec.codec.sayGoodbye()
+        codec.codec.sendGoAway()
+        codec.codec.sendGoAway()
         #expect(codec.output() == frame(7, bytes(0) + bytes(0)))
         #expect(codec.submit(notification(1), slot: 0) == nil)
     }
@@ -136,7 +136,7 @@ struct ConnectionFrameTests {
 
 @Suite("A peer that breaks HTTP/2")
 struct ProtocolErrorTests {
-    /// What breaks it, with one stream open, and the code that our GOAWAY has to carry.
+    /// Bytes that violate HTTP/2 with one stream open, and the code of our GOAWAY.
     struct Breach: CustomTestStringConvertible, Sendable {
         var testDescription: String
         var code: UInt32
@@ -201,7 +201,7 @@ struct ProtocolErrorTests {
     }()
 
     @Test(arguments: breaches)
-    func `it is told which rule it broke, and nothing more is read`(breach: Breach) throws {
+    func `GOAWAY names the violated rule, and nothing more is read`(breach: Breach) throws {
         let codec = try codec(streams: 1)
         codec.receive(breach.bytes)
         #expect(codec.isOver)
@@ -211,10 +211,10 @@ struct ProtocolErrorTests {
         #expect(codec.fault.hasPrefix("HTTP/2: "))
         codec.receive(frame(6, [0, 0, 0, 0, 0, 0, 0, 0]))
         codec.codec.ping(1)
-        codec.codec.sayGoodbye()
+        codec.codec.sendGoAway()
         #expect(codec.submit(notification(1), slot: 1) == nil)
         #expect(codec.output() == [])
-        #expect(codec.isWritten(slot: 0), "what was in flight stays known")
+        #expect(codec.isWritten(slot: 0), "streams in flight stay known")
     }
 
     @Test(arguments: breaches)
@@ -233,7 +233,7 @@ struct ProtocolErrorTests {
         #expect(codec.isOver)
     }
 
-    @Test func `what is merely odd is let pass`() throws {
+    @Test func `unusual but valid frames are accepted`() throws {
         let codec = try codec(streams: 2)
         let odd =
             frame(77, flags: 0xFF, stream: 12, [1, 2, 3]) + frame(2, stream: 1, [0, 0, 0, 0, 0])

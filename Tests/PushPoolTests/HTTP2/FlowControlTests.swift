@@ -71,7 +71,7 @@ struct FlowControlTests {
         #expect(codec.isOver, "INITIAL_WINDOW_SIZE lifts the third beyond 2^31")
     }
 
-    @Test func `what errors take of our window is given back, for the connection and for one long body`() throws {
+    @Test func `error bodies enlarge our window again, that of the connection and that of one long body`() throws {
         let pair = try CodecPair(slots: 1)
         for _ in 0..<300 {
             let stream = try #require(pair.submit(notification(1), slot: 0))

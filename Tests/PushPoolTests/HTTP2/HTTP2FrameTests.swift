@@ -24,7 +24,7 @@ struct HTTP2FrameTests {
         return frames
     }
 
-    /// What a reader makes of bytes that come in pieces.
+    /// Returns the frames that a reader finds in pieces of bytes.
     private static func read(_ bytes: [UInt8], pieces: () -> Int) throws -> [Cut] {
         var reader = HTTP2FrameReader()
         var (cuts, place): ([Cut], Int) = ([], 0)

@@ -119,7 +119,7 @@ struct HTTP2FuzzTests {
         }
     }
 
-    @Test(arguments: 0..<40) func `what nghttp2's server says is what we hear, and it hears what we say`(seed: Int) throws {
+    @Test(arguments: 0..<40) func `the codec and nghttp2's server receive exactly what the other sends`(seed: Int) throws {
         var conversation = try Conversation(seed: seed)
         for _ in 0..<100 { try conversation.step() }
         try conversation.finish()

@@ -2,7 +2,7 @@ import Testing
 
 @testable import PushPool
 
-@Suite("What a body says")
+@Suite("The body of a response")
 struct ResponseBodyTests {
     private func read(_ text: String) -> ResponseBody { ResponseBody(Array(text.utf8)) }
 
@@ -32,7 +32,7 @@ struct ResponseBodyTests {
     @Test(arguments: [
         "", "{", "}", "[]", "null", "{}x", #"{"reason"}"#, #"{"reason":"#, #"{"reason":"X"#, #"{"reason":"X""#, #"{"reason":"\"#,
         #"{"reason":"\u00"#, #"{"a":[}"#, #"{"a":}"#, "<html>502</html>", #"{"reason":7}"#, "{\"a\":1,}",
-    ]) func `what is no such JSON becomes text`(text: String) {
+    ]) func `any other body becomes text`(text: String) {
         #expect(read(text).reason == text)
     }
 

@@ -10,12 +10,12 @@ struct RateLimitsTests {
     /// Asks at random moments, now and then late; returns when each push went.
     private func run(_ limits: RateLimits.Limits, payload: Int = 100, seconds: Double, seed: UInt64) -> [Double] {
         var random = PacerRandom(state: seed)
-        var pacer = RateLimits(limits: limits, now: start)
+        var limits = RateLimits(limits: limits, now: start)
         var now = 0.0
         var went: [Double] = []
         while now < seconds {
             now += Double.random(in: 0...0.002, using: &random) * (Int.random(in: 0..<50, using: &random) == 0 ? 200 : 1)
-            while pacer.admit(payload: payload, now: start + .seconds(now)) == nil { went.append(now) }
+            while limits.admit(payload: payload, now: start + .seconds(now)) == nil { went.append(now) }
         }
         return went
     }
@@ -38,11 +38,11 @@ struct RateLimitsTests {
         #expect(!times.isEmpty)
     }
 
-    @Test func `who asks in time gets the whole limit but half a percent`() {
-        var pacer = RateLimits(limits: .init(pushesPerSecond: 1000), now: start)
+    @Test func `a caller that asks in time gets 99.5 % of the limit`() {
+        var limits = RateLimits(limits: .init(pushesPerSecond: 1000), now: start)
         var count = 0
         for millisecond in 0..<10_000 {
-            while pacer.admit(payload: 1, now: start + .milliseconds(millisecond)) == nil { count += 1 }
+            while limits.admit(payload: 1, now: start + .milliseconds(millisecond)) == nil { count += 1 }
         }
         #expect((9900...9960).contains(count))
     }
@@ -61,13 +61,13 @@ struct RateLimitsTests {
         #expect(most(times) <= 20, "seed \(seed)")
     }
 
-    @Test func `who is late makes up for it, and no second has more for that`() {
-        var pacer = RateLimits(limits: .init(pushesPerSecond: 1000), now: start)
+    @Test func `a late caller catches up, and no second exceeds the limit`() {
+        var limits = RateLimits(limits: .init(pushesPerSecond: 1000), now: start)
         var times: [Double] = []
         // 15 ms late, every time.
         for step in 0..<400 {
             let now = Double(step) * 0.015
-            while pacer.admit(payload: 1, now: start + .seconds(now)) == nil { times.append(now) }
+            while limits.admit(payload: 1, now: start + .seconds(now)) == nil { times.append(now) }
         }
         #expect(times.count > 5800)
         #expect(most(times) <= 1000)
@@ -76,12 +76,12 @@ struct RateLimitsTests {
     @Test func `payloads of any size keep to the bits of a second`() {
         let seed = UInt64.random(in: 1...1_000_000)
         var random = PacerRandom(state: seed)
-        var pacer = RateLimits(limits: .init(bitsPerSecond: 50_000), now: start)
+        var limits = RateLimits(limits: .init(bitsPerSecond: 50_000), now: start)
         // In whole milliseconds: a fraction of a second less one may be a little more than it was.
         var went: [(time: Int, bits: Int)] = []
         for millisecond in 0..<30_000 {
             let payload = Int.random(in: 1...5120, using: &random)
-            if pacer.admit(payload: payload, now: start + .milliseconds(millisecond)) == nil {
+            if limits.admit(payload: payload, now: start + .milliseconds(millisecond)) == nil {
                 went.append((millisecond, payload * 8))
             }
         }
@@ -92,56 +92,56 @@ struct RateLimitsTests {
         #expect(went.reduce(0) { $0 + $1.bits } > 30 * 25_000, "seed \(seed)")
     }
 
-    @Test func `less than one push a second is one in so many seconds`() {
+    @Test func `a limit below one push per second admits one push in several seconds`() {
         let times = run(.init(pushesPerSecond: 0.5), seconds: 10, seed: 7)
         #expect((4...5).contains(times.count))
     }
 
     @Test func `a payload above the limit goes alone instead of never`() {
-        var pacer = RateLimits(limits: .init(bitsPerSecond: 1000), now: start)
-        #expect(pacer.admit(payload: 500, now: start) == nil)
-        #expect(pacer.admit(payload: 1, now: start + .seconds(1)).map { $0 <= start + .seconds(5) } == true)
-        #expect(pacer.admit(payload: 1, now: start + .seconds(5)) == nil)
+        var limits = RateLimits(limits: .init(bitsPerSecond: 1000), now: start)
+        #expect(limits.admit(payload: 500, now: start) == nil)
+        #expect(limits.admit(payload: 1, now: start + .seconds(1)).map { $0 <= start + .seconds(5) } == true)
+        #expect(limits.admit(payload: 1, now: start + .seconds(5)) == nil)
     }
 
     @Test func `a refused push says when to ask again, and then it goes`() {
-        var pacer = RateLimits(limits: .init(pushesPerSecond: 10), now: start)
-        #expect(pacer.admit(payload: 100, now: start) == nil)
-        guard let opening = pacer.admit(payload: 100, now: start) else {
+        var limits = RateLimits(limits: .init(pushesPerSecond: 10), now: start)
+        #expect(limits.admit(payload: 100, now: start) == nil)
+        guard let opening = limits.admit(payload: 100, now: start) else {
             Issue.record("admitted at once")
             return
         }
         #expect(opening > start && opening < start + .milliseconds(110))
-        #expect(pacer.admit(payload: 100, now: opening) == nil)
-        #expect(pacer.halfASecond == 5)
+        #expect(limits.admit(payload: 100, now: opening) == nil)
+        #expect(limits.halfASecond == 5)
     }
 
     @Test func `other limits hold at once, and what went counts for them`() {
-        var pacer = RateLimits(limits: .init(pushesPerSecond: 0.1), now: start)
-        #expect(pacer.admit(payload: 1, now: start) == nil)
-        #expect(pacer.admit(payload: 1, now: start + .seconds(2)) != nil)
-        pacer.change(limits: .init(pushesPerSecond: 100), now: start + .seconds(2))
-        #expect(pacer.admit(payload: 1, now: start + .milliseconds(2020)) == nil)
-        for step in 0..<90 { _ = pacer.admit(payload: 1, now: start + .milliseconds(2100 + 10 * step)) }
-        pacer.change(limits: .init(pushesPerSecond: 5), now: start + .seconds(3))
+        var limits = RateLimits(limits: .init(pushesPerSecond: 0.1), now: start)
+        #expect(limits.admit(payload: 1, now: start) == nil)
+        #expect(limits.admit(payload: 1, now: start + .seconds(2)) != nil)
+        limits.change(limits: .init(pushesPerSecond: 100), now: start + .seconds(2))
+        #expect(limits.admit(payload: 1, now: start + .milliseconds(2020)) == nil)
+        for step in 0..<90 { _ = limits.admit(payload: 1, now: start + .milliseconds(2100 + 10 * step)) }
+        limits.change(limits: .init(pushesPerSecond: 5), now: start + .seconds(3))
         // 90 within the last second: none of the five until they are old.
-        #expect(pacer.admit(payload: 1, now: start + .milliseconds(3500)) != nil)
-        #expect(pacer.admit(payload: 1, now: start + .seconds(4)) == nil)
+        #expect(limits.admit(payload: 1, now: start + .milliseconds(3500)) != nil)
+        #expect(limits.admit(payload: 1, now: start + .seconds(4)) == nil)
     }
 
-    @Test func `what is claimed follows the payloads that are met`() {
-        var pacer = RateLimits(limits: .init(bitsPerSecond: 1_000_000), now: start)
-        #expect(pacer.halfASecond == 15)
-        for step in 0..<2000 { _ = pacer.admit(payload: 100, now: start + .milliseconds(10 * step)) }
-        #expect((600...625).contains(pacer.halfASecond))
-        #expect(pacer.duration(of: 1250) > .milliseconds(990))
+    @Test func `the number of jobs to claim follows the size of the payloads`() {
+        var limits = RateLimits(limits: .init(bitsPerSecond: 1_000_000), now: start)
+        #expect(limits.halfASecond == 15)
+        for step in 0..<2000 { _ = limits.admit(payload: 100, now: start + .milliseconds(10 * step)) }
+        #expect((600...625).contains(limits.halfASecond))
+        #expect(limits.duration(of: 1250) > .milliseconds(990))
     }
 
     @Test func `without limits everything goes`() {
-        let pacer = SharedRateLimits(pushesPerSecond: 0, bitsPerSecond: 0)
-        #expect(!pacer.isLimiting)
-        for _ in 0..<1000 { #expect(pacer.admit(payload: 4096) == nil) }
-        #expect(pacer.holding == nil)
+        let limits = SharedRateLimits(pushesPerSecond: 0, bitsPerSecond: 0)
+        #expect(!limits.isLimiting)
+        for _ in 0..<1000 { #expect(limits.admit(payload: 4096) == nil) }
+        #expect(limits.holding == nil)
     }
 }
 

@@ -59,7 +59,7 @@ struct GovernorTests {
         #expect(pool.look(until: 30, blocked: true) == [(2, 3)])
     }
 
-    @Test func `waiting that is interrupted begins anew`() {
+    @Test func `an interrupted sequence of looks starts again`() {
         var pool = Pool()
         pool.woke()
         #expect(pool.look(until: 1.8, blocked: true).isEmpty)
@@ -86,7 +86,7 @@ struct GovernorTests {
         #expect(pool.governor.deadline == nil)
     }
 
-    @Test func `what would fill the fewer sessions keeps them all`() {
+    @Test func `the pool does not shrink if its load would fill the smaller pool`() {
         var pool = Pool()
         pool.woke()
         _ = pool.look(until: 2, blocked: true)

@@ -9,7 +9,7 @@ private struct Pool {
     let start = Instant.now
     var machine: PoolMachine
     var nextID: UInt64 = 1
-    /// Those that start slowly.
+    /// Sessions that start slowly.
     var slow: Set<UInt64> = []
 
     init(_ target: Int) {
@@ -114,7 +114,7 @@ struct PoolMachineTests {
         #expect(pool.plan(2.9) == [])
         #expect(pool.plan(3) == [3])
         _ = pool.opened(3, 3)
-        // One that lived is no failure, though nobody used it.
+        // A session that lived long is no failure, even without requests.
         _ = pool.ended(3, 20, hasServed: false)
         #expect(pool.plan(20) == [4])
     }
@@ -152,7 +152,7 @@ struct PoolMachineTests {
         #expect(pool.plan(21) == [9])
     }
 
-    @Test func `a session that was told to calm down delays the next dial, however well it served`() {
+    @Test func `ENHANCE_YOUR_CALM delays the next dial even if the session has served requests`() {
         var pool = Pool(2)
         _ = pool.plan()
         _ = pool.opened(1)

@@ -59,7 +59,7 @@ struct PoolTests {
         #expect(new.record.requests.load(ordering: .relaxed) >= 100)
     }
 
-    @Test func `a dial that failed before a reload has shown the credential of before, one that failed after it the present one`()
+    @Test func `a dial that failed before a reload used the old credential, one that failed after it the current one`()
         throws
     {
         let server = try FakeServer()

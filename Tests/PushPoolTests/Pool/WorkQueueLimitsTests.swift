@@ -6,12 +6,12 @@ import Threads
 
 @Suite("The queue that sessions share, under limits")
 struct PacedQueueTests {
-    private let pacer = SharedRateLimits(pushesPerSecond: 2)
+    private let rateLimits = SharedRateLimits(pushesPerSecond: 2)
     private let queue: WorkQueue
 
-    init() { queue = WorkQueue(pacer: pacer) }
+    init() { queue = WorkQueue(rateLimits: rateLimits) }
 
-    @Test func `a session takes what the limits let go, and is told when to ask again`() throws {
+    @Test func `a session takes what the limits admit, and learns when to ask again`() throws {
         let taker = Taker(1, queue, free: 10)
         push(1...3, to: queue)
         let (ids, again) = taker.takePaced(10)
@@ -22,7 +22,7 @@ struct PacedQueueTests {
         #expect(next.again != nil)
     }
 
-    @Test func `one session keeps the time for all, and pushes ring nobody meanwhile`() {
+    @Test func `one session keeps the time for all, and pushes wake no session meanwhile`() {
         let takers = [Taker(1, queue, free: 10), Taker(2, queue, free: 10)]
         push(1...5, to: queue)
         #expect(!takers[0].wasRung && takers[1].wasRung)
@@ -50,7 +50,7 @@ struct PacedQueueTests {
         #expect(takers[1].takePaced(10).again != nil)
     }
 
-    @Test func `nobody asks again when nothing waits`() {
+    @Test func `no session asks again when nothing waits`() {
         let taker = Taker(1, queue, free: 10)
         push(1...2, to: queue)
         #expect(taker.takePaced(10).again != nil)
@@ -58,18 +58,18 @@ struct PacedQueueTests {
         #expect(taker.takePaced(10).again == nil)
     }
 
-    @Test func `other limits ring whoever waited for the old ones`() {
+    @Test func `changed limits wake the session that waited for the old ones`() {
         let taker = Taker(1, queue, free: 10)
         push(1...3, to: queue)
         _ = taker.wasRung
         #expect(taker.takePaced(10).again != nil)
-        pacer.change(pushesPerSecond: 0, bitsPerSecond: 0)
+        rateLimits.change(pushesPerSecond: 0, bitsPerSecond: 0)
         queue.limitsChanged()
         #expect(taker.wasRung)
         #expect(taker.take(10) == [2, 3])
     }
 
-    @Test func `what avoids a session costs it nothing of the limits`() {
+    @Test func `a notification that avoids a session does not count against the limits there`() {
         let takers = [Taker(1, queue, free: 10), Taker(2, queue, free: 10)]
         push(1...1, to: queue, avoiding: takers[0].id)
         push(2...3, to: queue)
@@ -80,11 +80,11 @@ struct PacedQueueTests {
     }
 }
 
-@Suite("The queue that sessions share, under a brake of its own")
+@Suite("The queue under the limit of its own pool")
 struct BrakedQueueTests {
     private let queue = WorkQueue()
 
-    /// What one session gets when it asks as often as it is told to, until nothing waits: when it asked for each, and when it had it.
+    /// Takes until nothing waits, asking at the returned times. Returns the time of each request and of its success.
     private func takeAll(by taker: Taker) -> [(id: UInt64, asked: Instant, had: Instant)] {
         var all: [(id: UInt64, asked: Instant, had: Instant)] = []
         var poller = Poller()
@@ -98,7 +98,7 @@ struct BrakedQueueTests {
         }
     }
 
-    @Test func `a session takes what the brake lets go, and is told when to ask again`() throws {
+    @Test func `a session takes what the pool's limit admits, and learns when to ask again`() throws {
         let taker = Taker(1, queue, free: 10)
         queue.limit(to: 1)
         push(1...3, to: queue)
@@ -108,7 +108,7 @@ struct BrakedQueueTests {
         #expect(try #require(again) > begin + .milliseconds(900))
     }
 
-    @Test func `no second has more than the brake lets go`() {
+    @Test func `no second exceeds the pool's limit`() {
         let taker = Taker(1, queue, free: 1000)
         queue.limit(to: 200)
         push(1...500, to: queue)
@@ -117,9 +117,9 @@ struct BrakedQueueTests {
         #expect(zip(all.dropFirst(200), all).allSatisfy { $0.had - $1.asked >= .seconds(1) })
     }
 
-    @Test func `the tighter of brake and limits holds`() {
+    @Test func `the lower of both limits applies`() {
         for (brake, limit) in [(50, 100_000.0), (100_000, 50.0)] {
-            let queue = WorkQueue(pacer: SharedRateLimits(pushesPerSecond: limit))
+            let queue = WorkQueue(rateLimits: SharedRateLimits(pushesPerSecond: limit))
             let taker = Taker(1, queue, free: 1000)
             queue.limit(to: brake)
             push(1...70, to: queue)
@@ -129,7 +129,7 @@ struct BrakedQueueTests {
         }
     }
 
-    @Test func `who waits is rung when the brake lets more go, and when it is gone`() {
+    @Test func `a waiting session is woken when the pool's limit rises and when it ends`() {
         let taker = Taker(1, queue, free: 10)
         queue.limit(to: 1)
         push(1...9, to: queue)

@@ -25,7 +25,7 @@ struct WorkQueueTests {
         #expect(second.take(500).count == 100)
     }
 
-    @Test func `what one session leaves the other takes`() {
+    @Test func `a session takes the notifications that another one left`() {
         let first = Taker(1, queue, free: 500)
         let second = Taker(2, queue, free: 10)
         push(1...200, to: queue)
@@ -45,7 +45,7 @@ struct WorkQueueTests {
         #expect(first.wasRung)
     }
 
-    @Test func `only who is hungry and asleep is rung, and once`() {
+    @Test func `only a sleeping session with free streams is woken, and once`() {
         let full = Taker(1, queue)
         let hungry = Taker(2, queue, free: 100)
         push(1...20, to: queue)
@@ -93,7 +93,7 @@ struct WorkQueueTests {
         #expect(only.take(10) == [1])
     }
 
-    @Test func `who cannot take an avoider wakes who can`() {
+    @Test func `a session wakes another one for a notification that avoids it`() {
         let first = Taker(1, queue, free: 10)
         let second = Taker(2, queue, free: 10)
         push(1...1, to: queue, avoiding: first.id)
@@ -113,7 +113,7 @@ struct WorkQueueTests {
         #expect(first.take(10) == [1])
     }
 
-    @Test func `what nobody took can be withdrawn, all or by id`() {
+    @Test func `waiting notifications can be withdrawn, all or by id`() {
         let taker = Taker(1, queue)
         push(1...6, to: queue, avoiding: SessionID(9))
         #expect(queue.withdraw([2, 5, 77]) == [2, 5])
@@ -137,7 +137,7 @@ struct WorkQueueTests {
     }
 }
 
-@Suite("What the governor sees of the queue")
+@Suite("The load that the governor sees")
 struct QueueLoadTests {
     private let bell = WakeUp()
     private let queue: WorkQueue

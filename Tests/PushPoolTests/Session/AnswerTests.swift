@@ -134,7 +134,7 @@ struct AnswerTests {
         #expect(pair.peer.requests[1]?.isComplete == false)
     }
 
-    @Test func `an answer that nobody waits for any more still counts for the header table of the next`() throws {
+    @Test func `the header block of a cancelled stream still changes the table for the next one`() throws {
         let pair = try CodecPair()
         for slot in 0..<2 { _ = pair.submit(notification(UInt64(slot)), slot: slot) }
         pair.exchange()

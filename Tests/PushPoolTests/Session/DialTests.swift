@@ -67,12 +67,11 @@ struct DialTests {
         fixture.waitForDeliveries(10)
     }
 
-    @Test func `an end that comes while a dial waits is not waited for`() throws {
+    @Test func `closing the pool does not wait for a dial`() throws {
         let listener = try Listener(port: 0)
-        let fixture = try PoolFixture(port: listener.port) { $0.dialTimeout = .seconds(60) }
-        let start = Instant.now
+        let fixture = try PoolFixture(port: listener.port) { $0.dialTimeout = .seconds(86_400) }
         _ = fixture.pool.close()
-        #expect(.now - start < .seconds(10))
+        #expect(fixture.events.drain().isEmpty, "the dial was abandoned, it did not fail")
         _ = listener.port
     }
 

@@ -30,7 +30,7 @@ private final class Nghttpd {
 
 @Suite("A pool and nghttpd")
 struct NghttpdTests {
-    @Test func `what is there is delivered, what is not is rejected with the server's words`() throws {
+    @Test func `a known token is delivered, an unknown one rejected with the server's text`() throws {
         let token = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"
         let server = try Nghttpd(tokens: [token])
         // The server needs a moment to listen: until then dials fail, and the pool tries again.

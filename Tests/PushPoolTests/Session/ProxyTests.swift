@@ -5,7 +5,7 @@ import Testing
 
 @testable import PushPool
 
-@Suite("What a proxy answers to CONNECT")
+@Suite("The proxy's response to CONNECT")
 struct ProxyAnswerTests {
     private func verdict(_ text: String) -> ProxyAnswer.Verdict? {
         var answer = ProxyAnswer()
@@ -33,7 +33,7 @@ struct ProxyAnswerTests {
     }
 
     @Test(arguments: ["SSH-2.0-OpenSSH_9.2\r\n\r\n", "HTTP/2 200\r\n\r\n", "HTTP/1.1 abc x\r\n\r\n", "\r\n\r\n"])
-    func `what is no HTTP opens nothing`(text: String) {
+    func `a response other than HTTP opens no tunnel`(text: String) {
         #expect(verdict(text) == .refused(.nonsense))
     }
 
@@ -108,11 +108,11 @@ struct ProxyTests {
         let proxy = try ConnectProxy(authorization: "Basic dTpw")
         let name = "the proxy http://127.0.0.1:\(proxy.port)"
         let manners: [(ConnectProxy.Behaviour, String)] = [
-            (.connect, "\(name): 407: it wants a user and a password, or others than those of apns_proxy"),
+            (.connect, "\(name): 407: it requires a user and a password, or rejects those of apns_proxy"),
             (.respond("HTTP/1.1 403 Forbidden\r\n\r\n"), "\(name): it refused CONNECT: 403 Forbidden"),
-            (.respond("220 smtp ready\r\n\r\n"), "\(name): it does not answer in HTTP"),
-            (.close, "\(name): it closed the connection instead of an answer to CONNECT"),
-            (.silent, "answer of the proxy to CONNECT: timed out"),
+            (.respond("220 smtp ready\r\n\r\n"), "\(name): its response is not HTTP"),
+            (.close, "\(name): it closed the connection without a response to CONNECT"),
+            (.silent, "response of the proxy to CONNECT: timed out"),
         ]
         for (manner, words) in manners {
             proxy.behave(manner)

@@ -22,7 +22,7 @@ struct RequestTests {
         #expect(request.isComplete)
     }
 
-    @Test func `what a notification does not say is left out`() throws {
+    @Test func `absent values cause no headers`() throws {
         let pair = try CodecPair()
         _ = pair.submit(notification(1, headers: SharedHeaders(topic: nil, pushType: "mdm", priority: 1)), slot: 0)
         pair.exchange()
@@ -65,7 +65,7 @@ struct RequestTests {
         #expect(pair.peer.requests[1]?.isComplete == true)
     }
 
-    @Test func `a request without a payload ends all the same`() throws {
+    @Test func `a request without a payload ends its stream too`() throws {
         let pair = try CodecPair()
         _ = pair.submit(notification(1, payload: ""), slot: 0)
         pair.exchange()

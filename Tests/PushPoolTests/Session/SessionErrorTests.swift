@@ -11,7 +11,7 @@ private func outcome(of deliveries: [Delivery], _ id: UInt64) -> Outcome? {
 
 @Suite("When a session goes wrong")
 struct SessionErrorTests {
-    @Test func `what is above the last id of GOAWAY is not processed, and a replacement delivers the rest`() throws {
+    @Test func `streams above the last id of GOAWAY are not processed, and a replacement delivers them`() throws {
         let graceful = FakeServer.Script(
             answers: [.silence, .goAway(last: 1, debug: #"{"reason":"Shutdown"}"#), .silence])
         let server = try FakeServer([graceful, .init()])
@@ -211,12 +211,12 @@ struct SessionErrorTests {
         fixture.waitUntilOpened()
         fixture.push(100)
         fixture.waitForDeliveries(100)
-        #expect(fixture.pool.brake == nil)
+        #expect(fixture.pool.calmLimit == nil)
         fixture.push(1)
-        let limit = try #require(fixture.waitUntilBraked())
+        let limit = try #require(fixture.waitUntilSlowed())
         // Of all in one second, or in two where the machine is slow.
         #expect((1...50).contains(limit))
-        #expect(fixture.pool.brake == limit)
+        #expect(fixture.pool.calmLimit == limit)
         fixture.waitUntilOpened(2)
         fixture.waitForDeliveries(101)
         let begin = Instant.now
@@ -227,7 +227,7 @@ struct SessionErrorTests {
         #expect(.now - begin >= .milliseconds(1900), "\(limit) a second")
     }
 
-    @Test func `many streams that are reset for the sake of calm brake once, and in time the brake is lifted`() throws {
+    @Test func `many streams reset with ENHANCE_YOUR_CALM halve the rate once, and the limit ends in time`() throws {
         let angry = FakeServer.Script(answers: Array(repeating: .status(200), count: 60) + [.reset(11)])
         let server = try FakeServer([angry, .init()])
         let fixture = try PoolFixture(port: server.port) { $0.quietTime = .milliseconds(300) }
@@ -237,21 +237,21 @@ struct SessionErrorTests {
         let begin = Instant.now
         fixture.push(40)
         fixture.waitForDeliveries(100)
-        let limit = try #require(fixture.waitUntilBraked())
-        fixture.events.wait { $0.contains(.brakeLifted) }
+        let limit = try #require(fixture.waitUntilSlowed())
+        fixture.events.wait { $0.contains(.slowdownEnded) }
         #expect(.now - begin >= .milliseconds(600), "it doubles once, to what was measured or less, before it goes")
-        #expect(fixture.events.all.count { if case .braked = $0 { true } else { false } } == 1)
-        #expect(fixture.pool.brake == nil)
+        #expect(fixture.events.all.count { if case .slowed = $0 { true } else { false } } == 1)
+        #expect(fixture.pool.calmLimit == nil)
         let then = fixture.push(10 * limit)
         #expect(fixture.waitForDeliveries(100 + then.count).count == 100 + then.count)
     }
 
-    @Test func `a stream that is reset for another reason brakes nothing`() throws {
+    @Test func `a stream reset with another code sets no limit`() throws {
         let server = try FakeServer([.init(answers: [.reset(7), .reset(2), .status(200)])])
         let fixture = try PoolFixture(port: server.port)
         fixture.push(3)
         fixture.waitForDeliveries(3)
-        #expect(fixture.pool.brake == nil)
+        #expect(fixture.pool.calmLimit == nil)
     }
 
     @Test func `the kernel gives a dead connection up after 20 seconds`() throws {

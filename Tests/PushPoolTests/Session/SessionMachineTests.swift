@@ -91,7 +91,7 @@ struct OpenSessionTests {
         #expect(Session(limit: 3, limits: limits).machine.capacity == 3)
     }
 
-    @Test func `what a break leaves open and the peer may have had is counted, what we close ourselves is not`() {
+    @Test func `written requests that a broken connection leaves open are counted, those of our own close are not`() {
         var broken = Session(inFlight: [1, 2, 3])
         _ = broken.close(lost, written: [0, 2])
         #expect(broken.machine.unanswered == 2)
@@ -150,14 +150,14 @@ struct OpenSessionTests {
     }
 
     @Test(arguments: [(400, "IdleTimeout"), (503, "Shutdown")])
-    func `an answer that says goodbye retires it, as GOAWAY would`(status: Int, reason: String) {
+    func `a response that announces the end retires the session, as GOAWAY does`(status: Int, reason: String) {
         var session = Session(inFlight: [1, 2])
         let farewell = Outcome.rejected(Rejection(status: status, reason: reason))
         #expect(session.tell { $0.answered(farewell, stream: 1, at: 0, &$1) } == [.report(1, farewell), .retire])
-        #expect(session.answer(1) == [.report(2, delivered), .disconnect(.retired(.farewell))])
+        #expect(session.answer(1) == [.report(2, delivered), .disconnect(.retired(.shutdownAnnounced))])
     }
 
-    @Test func `three answers of 500 in a row retire it, and any other answer begins the row anew`() {
+    @Test func `three consecutive responses of 500 retire it, and any other response resets the count`() {
         var session = Session(inFlight: [1, 2, 3, 4, 5, 6, 7])
         let error = Outcome.rejected(Rejection(status: 500, reason: "InternalServerError"))
         func fail(_ slot: Int) -> [Effect] { session.tell { $0.answered(error, stream: StreamID(2 * slot + 1), at: slot, &$1) } }
@@ -211,7 +211,7 @@ struct GoAwayTests {
 
 @Suite("When a connection ends")
 struct ConnectionEndTests {
-    @Test func `what was written may be processed, what was not is certain`() {
+    @Test func `written requests may be processed, unwritten ones are certainly not`() {
         var session = Session(inFlight: [1, 2, 3])
         #expect(session.tell { $0.connectionLost(lost, &$1) } == [.disconnect(lost)])
         let expected: [Effect] = [

@@ -1,4 +1,4 @@
-/// A bit means something only in the frames that define it.
+/// The flags of a frame. The meaning of a bit depends on the frame's type.
 struct FrameFlags: OptionSet {
     let rawValue: UInt8
     /// SETTINGS, PING.

@@ -1,16 +1,16 @@
-/// What every frame begins with (RFC 9113, 4.1).
+/// The first nine bytes of every frame (RFC 9113, 4.1).
 struct FrameHeader: Equatable {
-    /// Bytes of the header itself.
+    /// The size of the header itself in bytes.
     static let count = 9
 
-    /// Bytes of the payload, padding included.
+    /// The size of the payload in bytes, padding included.
     var length: Int
-    /// `nil` for a type that RFC 9113 does not know.
+    /// `nil` for a type that RFC 9113 does not define.
     var type: FrameType?
     var flags: FrameFlags
     var stream: StreamID
 
-    /// From the first nine bytes at this place.
+    /// Reads the header from the nine bytes at this place.
     init(_ bytes: Span<UInt8>, at place: Int) {
         length = Int(bytes[place]) << 16 | Int(bytes[place + 1]) << 8 | Int(bytes[place + 2])
         type = FrameType(rawValue: bytes[place + 3])

@@ -1,4 +1,4 @@
-/// Frame types that RFC 9113, 6 knows; a receiver ignores all others.
+/// The frame types of RFC 9113, 6. A receiver ignores all others.
 enum FrameType: UInt8 {
     case data = 0
     case headers = 1

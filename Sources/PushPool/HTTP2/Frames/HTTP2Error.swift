@@ -1,4 +1,4 @@
-/// The peer broke HTTP/2 so that the connection cannot go on (RFC 9113, 5.4.1).
+/// A violation of HTTP/2 by the peer that ends the connection (RFC 9113, 5.4.1).
 struct HTTP2Error: Error, Equatable {
     var code: HTTP2ErrorCode
     /// For GOAWAY's debug data and the log; never the peer's own bytes.

@@ -1,32 +1,32 @@
-/// Cuts the peer's bytes into frames, however they come, and checks what can be checked of a frame by itself.
+/// Splits the peer's bytes into frames and checks each frame by itself.
 ///
-/// A frame that lies whole in the bytes is not copied; the pieces of one that does not are held until it is complete.
+/// A frame that lies completely in the given bytes is not copied; a partial frame is held until it is complete.
 struct HTTP2FrameReader {
     struct Frame {
         var header: FrameHeader
-        /// The payload without padding and priority: a range of the bytes given, or of what is held.
+        /// The payload without padding and priority: a range of the given bytes, or of the held bytes.
         var payload: Range<Int>
-        /// `takeHeld` has the bytes.
+        /// Whether the payload is in the bytes that `takeHeld` returns.
         var isHeld: Bool
     }
 
-    /// We raise no SETTINGS_MAX_FRAME_SIZE (RFC 9113, 4.2).
+    /// The largest payload: SETTINGS_MAX_FRAME_SIZE keeps its default (RFC 9113, 4.2).
     static let mostPayload = 16384
-    /// Bytes of one header block, however many frames it has. APNs sends less than 200.
+    /// The largest header block in bytes, over all its frames. APNs sends fewer than 200.
     static let mostBlock = 64 << 10
-    /// CONTINUATION frames of one header block; empty ones would never end it otherwise.
+    /// The most CONTINUATION frames of one header block: empty ones could continue forever.
     static let mostContinuations = 64
 
     private var held: [UInt8] = []
-    /// Of the frame that is being held, once its nine bytes are there.
+    /// The header of the held frame, once its nine bytes are there.
     private var heldHeader: FrameHeader?
     private var isFirst = true
-    /// The stream whose header block has not ended, or 0.
+    /// The stream whose header block is incomplete, or 0.
     private var openBlock: StreamID = 0
     private var blockBytes = 0
     private var continuations = 0
 
-    /// The next frame that is complete, beginning at `place`, which moves behind it. `nil`: all bytes are used up.
+    /// Returns the next complete frame from `place` on and moves `place` behind it. Returns `nil` when all bytes are used up.
     mutating func next(in bytes: Span<UInt8>, from place: inout Int) throws(HTTP2Error) -> Frame? {
         if !held.isEmpty { return try nextHeld(in: bytes, from: &place) }
         let rest = bytes.count - place
@@ -47,7 +47,7 @@ struct HTTP2FrameReader {
         return Frame(header: header, payload: try payload(of: header, at: start, padding), isHeld: false)
     }
 
-    /// The bytes that a held frame's `payload` is a range of. They are to be given back for the next such frame.
+    /// Returns the bytes that contain a held frame's `payload`. Return them with `giveBack` before the next call of `next`.
     mutating func takeHeld() -> [UInt8] {
         var taken: [UInt8] = []
         swap(&taken, &held)
@@ -107,7 +107,7 @@ struct HTTP2FrameReader {
         }
     }
 
-    /// SETTINGS come first (RFC 9113, 3.4). APNs has said GOAWAY in their place, and why (jchambers/pushy#831).
+    /// SETTINGS come first (RFC 9113, 3.4). APNs has also sent GOAWAY instead (jchambers/pushy#831).
     private mutating func checkFirst(_ header: FrameHeader) throws(HTTP2Error) {
         isFirst = false
         if header.type == .settings && !header.flags.contains(.ack) || header.type == .goAway { return }
@@ -127,9 +127,9 @@ struct HTTP2FrameReader {
 
     private static func name(_ type: FrameType?) -> String { type.map { "a frame of type \($0.rawValue)" } ?? "a frame" }
 
-    /// Where the payload is, without padding and priority (RFC 9113, 6.1, 6.2); keeps count of header blocks.
+    /// Returns the place of the payload without padding and priority (RFC 9113, 6.1, 6.2), and counts header blocks.
     ///
-    /// - Parameter padding: the payload's first byte, which counts the padding where there is some.
+    /// - Parameter padding: the payload's first byte, which is the size of the padding if there is any.
     private mutating func payload(
         of header: FrameHeader, at start: Int, _ padding: UInt8
     ) throws(HTTP2Error) -> Range<Int> {

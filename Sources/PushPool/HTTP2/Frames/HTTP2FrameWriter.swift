@@ -62,7 +62,7 @@ extension OutBuffer {
         } while place < bytes.count
     }
 
-    /// Begins a HEADERS frame; its block is to be appended, then `endHeaders` is told where it began.
+    /// Starts a HEADERS frame and returns the start of its block. The caller appends the block, then calls `endHeaders`.
     mutating func beginHeaders(_ stream: StreamID) -> UInt64 {
         frame(.headers, .endHeaders, stream, length: 0)
         return end

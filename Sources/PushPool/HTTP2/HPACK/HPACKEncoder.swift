@@ -1,39 +1,40 @@
 /// Writes the header block of each request (RFC 7541) straight into the connection's output.
 ///
-/// What requests share (`SharedHeaders`, the authority and the bearer) enters the dynamic table once and is one byte of
-/// each request from then on: those bytes are kept ready, and a push copies them. `:path` is a literal without indexing.
-/// `apns-expiration`, `apns-id` and `apns-collapse-id` are indexed in the first request that has them, for their names'
-/// sake, and are literals without indexing from then on ("Sending notification requests to APNs").
+/// Values that requests share (`SharedHeaders`, the authority and the token) enter the dynamic table once and then cost one
+/// byte per request. Their encoded bytes are kept as a template, which each request copies. `:path` is a literal without
+/// indexing. `apns-expiration`, `apns-id` and `apns-collapse-id` are indexed in the first request that has them, which puts
+/// their names into the table; later they are literals without indexing ("Sending notification requests to APNs").
 ///
-/// `authorization` is indexed: "Establishing a connection to APNs" names it among the values that seldom change and should
-/// be. With a bearer of 300 bytes that makes a request 161 bytes shorter (measured against nghttp2's encoder, which never
-/// indexes it). The never-indexed form keeps a secret out of the tables of intermediaries (RFC 7541, 7.1.3); there are
-/// none, as a CONNECT tunnel passes TLS through.
+/// `authorization` is indexed: "Establishing a connection to APNs" recommends it for values that seldom change. With a token
+/// of 300 bytes, each request is 161 bytes shorter (measured against nghttp2's encoder, which never indexes it). The
+/// never-indexed form keeps a secret out of the tables of intermediaries (RFC 7541, 7.1.3); there are none here, because TLS
+/// passes a CONNECT tunnel unread.
 ///
-/// Nothing is Huffman-coded. Constants cross the wire once per connection. 64 hex digits would be 19 bytes shorter, for
-/// which AES-GCM takes 12 ns (`openssl speed`: 1.6 GB/s): less than looking up 64 codes.
+/// There is no Huffman coding. Constants cross the wire once per connection. 64 hex digits would be 19 bytes shorter; AES-GCM
+/// encrypts those in 12 ns (`openssl speed`: 1.6 GB/s), less than the lookup of 64 codes takes.
 struct HPACKEncoder {
-    /// Bytes of the dynamic table: APNs' own limit, and the default of HTTP/2 (RFC 9113, 6.5.2).
+    /// The limit of the dynamic table in bytes: APNs' own limit, and the default of HTTP/2 (RFC 9113, 6.5.2).
     static let mostTable = 4096
-    /// Header sets kept ready. A daemon sends few combinations of topic, type and priority; one that sends many starts anew.
+    /// The most templates. A daemon sends few combinations of topic, type and priority; beyond this, all are made again.
     static let mostSets = 64
-    /// What an expiration, a UUID and a collapse id of 64 bytes take in the table: they stay out of one in which they would
-    /// drive out what every request repeats.
+    /// The table space of an expiration, a UUID and a collapse id of 64 bytes: these stay out of a table in which they would
+    /// evict shared values.
     private static let variableRoom = 3 * HPACKTable.entryOverhead + 15 + 20 + 7 + 36 + 16 + 64
 
-    /// The header lists that share one `SharedHeaders`.
+    /// The template of all requests with the same `SharedHeaders`.
     private struct HeaderSet {
-        /// Kept alive, so that its identity stays its own.
+        /// A strong reference, so that the identity stays unique.
         let shared: SharedHeaders
-        /// Topic or channel, push type, priority: their places among the encoder's fields.
+        /// The positions of topic or channel, push type and priority among the encoder's fields.
         let fields: [Int]
-        /// The whole `:path` of a broadcast; empty for a device's, which ends in its token.
+        /// The whole `:path` of a broadcast; empty for a device, whose path ends with its token.
         let broadcastPath: [UInt8]
-        /// The block before the path and from there to the priority, right as long as the encoder's epoch is this one.
+        /// The encoded fields before the path, and those from there to the priority. They are valid while `epoch` is the
+        /// encoder's.
         var head: [UInt8] = []
         var tail: [UInt8] = []
         var epoch: Int?
-        /// What these fields leave of the table.
+        /// The table space that these fields leave.
         var room = 0
 
         init(shared: SharedHeaders, fields: [Int], broadcastPath: [UInt8]) {
@@ -44,39 +45,39 @@ struct HPACKEncoder {
     }
 
     private var table = HPACKTable(limit: HPACKEncoder.mostTable)
-    /// The smallest limit since the last block, if the limit was set: the next block begins with it (RFC 7541, 4.2).
+    /// The smallest limit since the last block, if the limit was changed: the next block starts with it (RFC 7541, 4.2).
     private var smallestLimit: Int?
 
-    /// Every value that is or was in the table.
+    /// Every shared value that is or was in the table.
     private var fields: [HPACKField] = []
     private static let authority = 0
     private var authorization: Int?
-    /// The latest entry with each name.
+    /// The latest table entry with each name.
     private var names = [Int](repeating: 0, count: HPACKName.allCases.count)
-    /// The expiration that is in the table: an `apns-expiration` of 0 is often the same for all.
+    /// The expiration in the table: an `apns-expiration` of 0 is often the same for all.
     private var knownExpiration: Int64?
 
     private var sets: [HeaderSet] = []
     private var setsByIdentity: [ObjectIdentifier: Int] = [:]
     private var latestSet = 0
-    /// Grows with every change of the table or the bearer: blocks made before are not right any more.
+    /// Incremented by every change of the table or the token: it invalidates the templates.
     private var epoch = 0
 
     init(authority: String) {
         fields = [HPACKField(.authority, Array(authority.utf8))]
     }
 
-    /// The bearer of all requests from now on, without the word "bearer"; `nil` with a certificate.
+    /// Sets the token of all later requests, without the word "bearer"; `nil` with a certificate.
     mutating func setToken(_ token: [UInt8]?) {
         authorization = token.map { token in
             fields.append(HPACKField(.authorization, Array("bearer ".utf8) + token))
             return fields.count - 1
         }
-        // A set names its fields by their places.
+        // Sets refer to their fields by position.
         forgetSets()
     }
 
-    /// SETTINGS_HEADER_TABLE_SIZE. Beyond our own limit it changes nothing.
+    /// Applies SETTINGS_HEADER_TABLE_SIZE. A value above our own limit has no effect.
     mutating func setTableLimit(_ peerLimit: Int) {
         let limit = min(peerLimit, Self.mostTable)
         if limit == table.limit { return }
@@ -102,7 +103,8 @@ struct HPACKEncoder {
         if let collapseID = notification.collapseID { append(.collapseID, collapseID, set, to: &out) }
     }
 
-    /// Pseudo-headers first: APNs drops the connection otherwise (ostinelli/apnotic#68).
+    /// Encodes a block whose template is missing or outdated. Pseudo-headers come first: APNs drops the connection otherwise
+    /// (ostinelli/apnotic#68).
     private mutating func encodeAnew(_ set: Int, _ notification: Notification, into out: inout OutBuffer) {
         let before = epoch
         var room = table.limit
@@ -118,11 +120,11 @@ struct HPACKEncoder {
         for place in sets[set].fields { append(place, &room, to: &out) }
         sets[set].tail = out.bytes(since: middle)
         sets[set].room = room
-        // What has just entered the table is an index in the next block.
+        // A field that this block has added to the table is an index in the next block.
         sets[set].epoch = epoch == before ? epoch : nil
     }
 
-    /// Changes of the limit stand before all else (RFC 7541, 4.2).
+    /// Appends changes of the table limit, which must precede all fields (RFC 7541, 4.2).
     private mutating func appendLimits(to out: inout OutBuffer) {
         guard let smallest = smallestLimit else { return }
         smallestLimit = nil
@@ -149,10 +151,10 @@ struct HPACKEncoder {
 
     // MARK: Fields
 
-    /// A field that requests share: its index, or the whole of it where it is not in the table.
+    /// Appends a field that requests share: its index, or a literal if it is not in the table.
     ///
-    /// - Parameter room: what the fields of this block so far have left of the table. What does not fit beside them stays
-    ///   a literal, or the fields of one block would drive each other out.
+    /// - Parameter room: the part of the table that earlier fields of this block leave. A field that does not fit stays a
+    ///   literal, so that the fields of one block do not evict each other.
     private mutating func append(_ place: Int, _ room: inout Int, to out: inout OutBuffer) {
         let field = fields[place]
         let fits = field.size <= room
@@ -162,14 +164,14 @@ struct HPACKEncoder {
         if fits { fields[place].number = names[field.name.rawValue] }
     }
 
-    /// A field that differs from request to request.
+    /// Appends a field that differs between requests.
     private mutating func append(_ name: HPACKName, _ value: Span<UInt8>, _ set: Int, to out: inout OutBuffer) {
         let isKnown = table.index(of: names[name.rawValue]) != nil
         let fits = Self.variableRoom <= sets[set].room && name.size(with: value.count) <= sets[set].room
         appendLiteral(name, value, isIndexed: !isKnown && fits, to: &out)
     }
 
-    /// That of a broadcast, which is rare, has another name and no place in the table.
+    /// Appends the id. A broadcast, which is rare, has another header name and no place in the table.
     private mutating func appendID(_ value: String, _ set: Int, to out: inout OutBuffer) {
         if sets[set].broadcastPath.isEmpty { return append(.apnsID, value, set, to: &out) }
         let utf8 = value.utf8Span
@@ -192,7 +194,7 @@ struct HPACKEncoder {
         if names[HPACKName.expiration.rawValue] != before { knownExpiration = expiration }
     }
 
-    /// Decimal digits, up to the end of the array; returns where they begin.
+    /// Writes decimal digits up to the end of the array. Returns the position of the first.
     private static func write(_ number: Int64, to digits: inout InlineArray<20, UInt8>) -> Int {
         var start = 20
         var rest = number.magnitude
@@ -257,7 +259,7 @@ struct HPACKEncoder {
         return fields.count - 1
     }
 
-    /// Sets are made anew as they are needed. Fields that are in the table keep their entries.
+    /// Drops all templates; they are made again on demand. Fields in the table keep their entries.
     private mutating func forgetSets() {
         sets.removeAll()
         setsByIdentity.removeAll()

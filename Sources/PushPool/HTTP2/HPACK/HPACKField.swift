@@ -1,8 +1,8 @@
-/// One name and value that many requests repeat.
+/// A name and a value that many requests repeat.
 struct HPACKField {
     let name: HPACKName
     let value: [UInt8]
-    /// The entry in the table, which may have left it; 0 for none.
+    /// The number of its table entry, which may have been evicted; 0 for none.
     var number = 0
 
     init(_ name: HPACKName, _ value: [UInt8]) {

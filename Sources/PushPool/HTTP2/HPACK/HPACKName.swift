@@ -1,4 +1,4 @@
-/// The names that are not constant together with their value.
+/// The header names whose values vary.
 enum HPACKName: Int, CaseIterable {
     case authority, authorization, topic, pushType, priority, expiration, apnsID, collapseID, channelID, requestID
 

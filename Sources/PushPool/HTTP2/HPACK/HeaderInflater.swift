@@ -1,17 +1,18 @@
 internal import CNghttp2
 
-/// Reads the header blocks of answers: nghttp2's HPACK decoder. One for a connection, for its table lives as long.
+/// Decodes the header blocks of responses with nghttp2's HPACK decoder. Each connection has one, because the table lives as
+/// long.
 @safe struct HeaderInflater: ~Copyable {
     private let inflater: OpaquePointer
-    /// Bytes of names and values in the block being read, as SETTINGS_MAX_HEADER_LIST_SIZE counts them (RFC 9113, 6.5.2).
+    /// The size of the current block's header list, counted as SETTINGS_MAX_HEADER_LIST_SIZE does (RFC 9113, 6.5.2).
     private var listBytes = 0
 
-    /// A few bytes of a block can name the same large entry again and again.
+    /// A few bytes of a block can name the same large entry repeatedly.
     static let mostListBytes = 64 << 10
 
     init() {
         var inflater: OpaquePointer?
-        // The only failure is a lack of memory, at which every allocation in Swift traps as well.
+        // The only possible failure is a lack of memory, which traps everywhere in Swift.
         guard unsafe nghttp2_hd_inflate_new(&inflater) == 0, let inflater = unsafe inflater else {
             preconditionFailure("no memory for an HPACK decoder")
         }
@@ -20,7 +21,7 @@ internal import CNghttp2
 
     deinit { unsafe nghttp2_hd_inflate_del(inflater) }
 
-    /// Takes in the next bytes of a block and tells the answer about each field in it.
+    /// Decodes the next bytes of a block and passes each field to the response.
     mutating func inflate(_ fragment: Span<UInt8>, isLast: Bool, into response: inout IncomingResponse) throws(HTTP2Error) {
         var place = 0
         while true {
@@ -35,7 +36,7 @@ internal import CNghttp2
             if flags & CInt(NGHTTP2_HD_INFLATE_EMIT.rawValue) != 0 {
                 unsafe listBytes += field.namelen + field.valuelen + HPACKTable.entryOverhead
                 guard listBytes <= Self.mostListBytes else {
-                    throw HTTP2Error(.enhanceYourCalm, "a header list without end")
+                    throw HTTP2Error(.enhanceYourCalm, "an endless header list")
                 }
                 let name = unsafe UnsafeBufferPointer(start: field.name, count: field.namelen)
                 unsafe response.note(name.span, UnsafeBufferPointer(start: field.value, count: field.valuelen).span)

@@ -40,7 +40,7 @@ struct DaemonProxyTests {
         let daemon = try stage.start(["apns_proxy": url(proxy, password: "wrong")])
         let jobs = (0..<30).map { pushJob(deviceToken($0)) }
         try stage.push(jobs)
-        #expect(daemon.says("407: it wants a user and a password, or others than those of apns_proxy"))
+        #expect(daemon.says("407: it requires a user and a password, or rejects those of apns_proxy"))
         #expect(try stage.backlog() == jobs)
         #expect(!daemon.standardError.contains("wrong"))
         try stage.write(["apns_proxy": url(proxy)])
@@ -79,7 +79,7 @@ struct DaemonProxyTests {
         proxy.behave(.close)
         let refused = try Call(["check", settings])
         #expect(refused.status == 69)
-        #expect(refused.errors.contains("it closed the connection instead of an answer to CONNECT"))
+        #expect(refused.errors.contains("it closed the connection without a response to CONNECT"))
         for call in [check, send, refused] { #expect(!(call.output + call.errors).contains("s3cr")) }
     }
 }
