@@ -48,7 +48,12 @@ let package = Package(
                 .product(name: "DequeModule", package: "swift-collections"),
             ],
             swiftSettings: memorySafe),
-        .target(name: "RedisQueue", dependencies: ["Clocks", "Threads", "Sockets", "CHiredis"], swiftSettings: strict),
+        .target(
+            name: "RedisQueue",
+            dependencies: [
+                "Clocks", "Threads", "Sockets", "CHiredis", .product(name: "DequeModule", package: "swift-collections"),
+            ],
+            swiftSettings: strict),
         // A small HTTP server on its own thread. It does not know the content.
         .target(name: "StatusServer", dependencies: ["Clocks", "Threads", "Sockets"], swiftSettings: memorySafe),
         .executableTarget(
@@ -100,7 +105,9 @@ let package = Package(
         .testTarget(
             name: "PushPoolTests", dependencies: ["Clocks", "Threads", "Sockets", "PushPool", "APNSSimulator", "Harness"],
             swiftSettings: strict),
-        .testTarget(name: "RedisQueueTests", dependencies: ["Clocks", "RedisQueue"], swiftSettings: strict),
+        .testTarget(
+            name: "RedisQueueTests", dependencies: ["Clocks", "Harness", "RedisQueue", "Sockets", "Threads"],
+            swiftSettings: strict),
         .testTarget(
             name: "APNSSimulatorTests",
             dependencies: ["APNSSimulator", "Clocks", "Harness", "Sockets", "Threads", "apns-simulator"],

@@ -1,5 +1,5 @@
 #pragma once
-// hiredis 0.14 knows neither TLS nor an interruptible wait. gaplessd carries the bytes itself
-// and borrows two parts that stand alone: the command formatter and the reply reader.
+// Only the reply reader (read.h) is used. hiredis 0.14 has no TLS, and a wait of it cannot be interrupted;
+// gaplessd therefore reads, writes and formats commands itself.
 #include <hiredis/hiredis.h>
 #include <hiredis/read.h>

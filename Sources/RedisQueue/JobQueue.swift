@@ -3,10 +3,10 @@ import Glibc
 public import Sockets
 public import Threads
 
-/// One list, its jobs in flight, and the two connections that carry them; owned by one thread, which sleeps on its
-/// descriptors and gives it turns. It reconnects for ever.
+/// One list, its jobs in flight, and the two connections to its server. One thread owns it, sleeps on its descriptors and gives
+/// it turns. It reconnects for ever.
 ///
-/// A thin shell: `QueueMachine` decides, `CallEncoder` words it, `RedisConnection` carries it.
+/// A thin shell: `QueueMachine` decides, `CallEncoder` writes the commands, `RedisConnection` sends them.
 public struct JobQueue: ~Copyable {
     private var machine: QueueMachine
     private var encoder: CallEncoder
@@ -18,16 +18,19 @@ public struct JobQueue: ~Copyable {
     private var waiter: RedisConnection<Call>?
     private var greetingsMissing = 0
     private var incoming: [RedisConnection<Call>.Incoming] = []
+    /// The effects of the machine that are not performed, and those that are being performed.
+    private var effects: [QueueMachine.Effect] = []
+    private var performing: [QueueMachine.Effect] = []
     private var now = Instant.now
 
     private static let instances = Locked(0)
 
-    /// The name under which Redis knows this worker.
+    /// The name of this worker in Redis.
     public let worker: String
 
     /// - Parameters:
     ///   - version: of the program, for `status`.
-    ///   - tls: what to trust when Redis is reached by TLS; `nil` for none.
+    ///   - tls: the TLS settings; `nil` for a plain connection.
     public init(settings: QueueSettings, version: String, tls: TLSContext? = nil) {
         let instance = JobQueue.instances.withLock { count in
             count += 1
@@ -44,25 +47,25 @@ public struct JobQueue: ~Copyable {
         let information = [
             "host", worker.host, "pid", String(worker.pid), "version", version, "started", String(time(nil)),
         ]
-        let birthMark = Int64.random(in: 0...Int64.max / 2)
-        encoder = CallEncoder(settings: settings, worker: worker, information: information, birthMark: birthMark)
+        encoder = CallEncoder(
+            settings: settings, worker: worker, information: information, epochSeed: .random(in: 0...Int64.max / 2))
     }
 
-    /// Adds the descriptors to sleep on. Belongs before each sleep, on a poller that was reset.
+    /// Adds the descriptors to sleep on. Call it before each sleep, with a poller that was reset.
     public mutating func addInterests(to poller: inout Poller) {
         search.addInterest(to: &poller)
         control?.addInterest(to: &poller)
         waiter?.addInterest(to: &poller)
     }
 
-    /// Takes over what may change while the queue runs: what to trust and to show and the user, from the next connection on; where
-    /// results go and how many of them and of the dead letters are kept. All else stays.
+    /// Adopts the settings that may change while the queue runs: TLS and the user from the next connection on; the key of the
+    /// results and the limits of results and dead letters at once.
     public mutating func adopt(_ settings: QueueSettings, tls: TLSContext?) {
         search.tls = tls
         encoder.adopt(settings)
     }
 
-    /// When it wants its next turn at the latest.
+    /// The time of the next turn.
     public var deadline: Instant? {
         var next = Earliest(machine.deadline)
         next.consider(search.deadline)
@@ -78,70 +81,70 @@ public struct JobQueue: ~Copyable {
         }
     }
 
-    /// Reads what came and decides. Appends what the owner must know. `write` belongs to each turn too, after the owner has handed on
-    /// what is urgent: the system call that wakes Redis costs a job that was just claimed more than all that is done here.
+    /// Reads the replies, decides, and appends events for the owner. After each turn the owner forwards claimed jobs, and then
+    /// calls `write`: the system call that wakes Redis would delay a claimed job by more than the whole turn.
     ///
     /// - Parameter poller: the one that `addInterests` was last called with.
     public mutating func turn(_ poller: borrowing Poller, now: Instant, events: inout [QueueEvent]) {
         self.now = now
         receive(poller)
-        machine.advance(now: now)
+        machine.advance(now: now, into: &effects)
         perform(&events)
     }
 
-    /// Writes all that the turn made necessary, with one write for each connection.
+    /// Writes the commands of the turn, with one write for each connection.
     public mutating func write(events: inout [QueueEvent]) {
         flushConnections()
-        // A connection that broke has its own consequences.
-        while !machine.effects.isEmpty {
+        // A broken connection has effects of its own.
+        while !effects.isEmpty {
             perform(&events)
             flushConnections()
         }
     }
 
-    /// How many more jobs the owner could take right now. The queue claims up to that, at most 250 at a time, when
-    /// it is worth a round trip (`QueueMachine+Serving.swift` has the cadence). 0 claims nothing.
+    /// Sets how many more jobs the owner can take now. The queue claims up to that number, at most 250 at a time, when it is
+    /// worth a round trip (see `Claims`). 0 claims nothing.
     ///
-    /// More than that can come after a reconnect, jobs whose claim was answered into a lost connection; and when the places are taken
-    /// back while an empty list is waited for: up to 32 jobs, which the owner releases.
+    /// More jobs can arrive after a reconnect, if the reply of a claim was lost; and up to 32 if the places are withdrawn while
+    /// the queue waits for an empty list. The owner releases those.
     public mutating func offer(places: Int, now: Instant) {
         machine.offer(places: places, now: now)
     }
 
-    /// Whether the list may hold jobs for which this worker only lacks places: as far as it knows, for a list is known to be empty
-    /// when a claim has found nothing and nobody has pushed since.
+    /// Whether the list may hold jobs for which this worker lacks only places. A list counts as empty when a claim has found
+    /// nothing and no wait has ended since.
     public func wantsPlaces(now: Instant) -> Bool { machine.wantsPlaces(at: now) }
 
-    /// Hands over that APNs took a job at the first try, and nothing else: the way of nearly all jobs.
+    /// Settles a job that APNs accepted at the first attempt, without a result: nearly all jobs.
     public mutating func acknowledge(_ id: ClaimID) {
         machine.acknowledge(id, now: now)
     }
 
-    /// Hands over a job's end; sent with the batch it falls into.
+    /// Settles a job. The settlement is sent with its batch.
     public mutating func settle(_ settlement: consuming Settlement) {
         machine.settle(settlement, now: now)
     }
 
-    /// Writes what is batched now and not at the end of its interval: little is in flight, or we are leaving.
+    /// Sends the gathered settlements with the next turn, not at the end of their interval.
     public mutating func flush() {
         machine.flush()
     }
 
-    /// Claims nothing any more; `.stopped` follows once every settlement is confirmed and the worker is unregistered.
-    /// Whatever it still holds then is released first, to the head of the list in order.
+    /// Stops claiming. Held jobs are released to the head of the list in their order. `.stopped` follows once every settlement is
+    /// confirmed and the worker is unregistered.
     ///
-    /// While Redis is away `.stopped` comes at once if nothing is held or unconfirmed, and otherwise not before it is back.
+    /// Without a connection `.stopped` follows at once if nothing is held or unconfirmed, and otherwise after the reconnect.
     public mutating func stop() {
         machine.stop()
     }
 
-    /// Where the server was found, when the settings name Sentinels, or another node of the cluster.
-    public var discoveredServer: Endpoint? { search.whereabouts.discovered }
+    /// The address of the server, if the settings do not name it: behind Sentinels, or another node of the cluster.
+    public var discoveredServer: Endpoint? { search.locator.discovered }
 
-    /// When the last beat was sent that Redis has confirmed; `nil` before the first.
-    public var lastContact: Instant? { machine.lease.lastContact }
+    /// When the last confirmed beat was sent; `nil` before the first.
+    public var lastContact: Instant? { machine.lastContact }
 
-    /// Whether Redis has confirmed every settlement that was handed over.
+    /// Whether Redis has confirmed every settlement.
     public var isSettled: Bool { machine.settlements.isEmpty }
 
     // MARK: The turn
@@ -152,67 +155,71 @@ public struct JobQueue: ~Copyable {
             try control?.receive(poller, now: now, into: &incoming)
             try waiter?.receive(poller, now: now, into: &incoming)
         } catch {
-            // What was answered before the end counts all the same.
-            answer()
-            return machine.lost(error.description, now: now)
+            // Replies that arrived before the end count.
+            takeReplies()
+            return machine.lost(error.description, now: now, into: &effects)
         }
-        answer()
+        takeReplies()
     }
 
-    private mutating func answer() {
-        for answer in incoming {
-            // An answer may end the connection; those behind it are void then.
-            if machine.phase == .resting || machine.phase == .stopped { break }
-            if case .greeting(let greeting) = answer.tag {
-                greeted(answer.reply, greeting)
-            } else if case .error(let text) = answer.reply, ErrorReply(text) == .scriptMissing {
-                let (call, number) = (answer.tag, machine.number)
+    private mutating func takeReplies() {
+        for incoming in incoming {
+            // A reply may end the connection; those behind it are void then.
+            if machine.phase == .disconnected || machine.phase == .stopped { break }
+            if case .greeting(let greeting) = incoming.tag {
+                greeted(incoming.reply, greeting)
+            } else if case .error(let error) = incoming.reply, error.kind == .scriptMissing {
+                let (call, number) = (incoming.tag, machine.number)
                 control?.send(call, now: now) { encoder.writeInFull(call, number: number, to: &$0) }
             } else {
-                machine.answered(answer.tag, answer.reply, sentAt: answer.sentAt, now: now, isGone: WorkerName.isGone)
+                machine.received(
+                    incoming.reply, to: incoming.tag, sentAt: incoming.sentAt, now: now, isGone: WorkerName.isGone,
+                    into: &effects)
             }
         }
         incoming.removeAll(keepingCapacity: true)
     }
 
     private mutating func greeted(_ reply: RedisReply, _ greeting: Call.Greeting) {
-        if case .error(let text) = reply {
-            let reason = greeting == .password ? CallEncoder.refusedPassword(text) : ErrorReply.withoutArguments(text)
-            switch ErrorReply(reason) {
-            case .refusal: machine.refused(reason, now: now)
-            case .passing, .scriptMissing, .moved: machine.lost(reason, now: now)
-            }
-        } else if greeting == .role, let fault = search.whereabouts.faultOfRole(reply) {
-            machine.lost(fault, now: now)
+        if let error = greeting.error(in: reply) ?? (greeting == .role ? search.locator.faultOfRole(reply) : nil) {
+            failed(error)
         } else {
             greetingsMissing -= 1
-            if greetingsMissing == 0 { machine.connected() }
+            if greetingsMissing == 0 { machine.connected(into: &effects) }
+        }
+    }
+
+    private mutating func failed(_ error: RedisError) {
+        if error.isRefusal {
+            machine.refused(error, now: now, into: &effects)
+        } else {
+            machine.lost(error.description, now: now, into: &effects)
         }
     }
 
     private mutating func perform(_ events: inout [QueueEvent]) {
-        let effects = machine.effects
-        machine.effects = []
-        for effect in effects {
+        swap(&effects, &performing)
+        for effect in performing {
             switch effect {
             case .dial: if let result = search.begin(now: now) { dial(result) }
             case .hangUp:
                 search.cancel()
                 control = nil
                 waiter = nil
-            case .follow(let text): search.whereabouts.moved(text)
-            case .learn(let nodes): search.whereabouts.learned(Endpoint.nodes(nodes, besides: search.whereabouts.current))
+            case .follow(let node): search.locator.moved(to: node)
+            case .learn(let nodes): search.locator.learned(Endpoint.nodes(nodes, besides: search.locator.current))
             case .call(let call):
                 let number = machine.number
                 control?.send(call, now: now) { encoder.write(call, number: number, to: &$0) }
-            case .wait(let ride):
+            case .wait(let claim):
                 wait(.wait)
-                if let ride { wait(ride) }
+                if let claim { wait(claim) }
             case .report(let event):
-                if case .connected = event { search.whereabouts.confirmed() }
+                if case .connected = event { search.locator.confirmed() }
                 events.append(event)
             }
         }
+        performing.removeAll(keepingCapacity: true)
     }
 
     private mutating func wait(_ call: Call) {
@@ -232,16 +239,16 @@ public struct JobQueue: ~Copyable {
                 waiter = try connection(endpoint, attempt: attempt, greeting)
             }
         } catch {
-            if error.isRefusal { machine.refused(error.description, now: now) } else { machine.lost(error.description, now: now) }
+            failed(error)
         }
     }
 
     private func connection(
-        _ endpoint: Endpoint, attempt: Int, _ greeting: [(Call, Arguments)]
+        _ endpoint: Endpoint, attempt: Int, _ greeting: [(Call.Greeting, Arguments)]
     ) throws(RedisError) -> RedisConnection<Call> {
         var connection = try RedisConnection<Call>(
             to: endpoint, attempt: attempt, tls: search.tls, timeout: settings.timeout, now: now)
-        for (call, command) in greeting { connection.send(call, now: now) { $0.appendCommand(command) } }
+        for (greeting, command) in greeting { connection.send(.greeting(greeting), now: now) { $0.appendCommand(command) } }
         return connection
     }
 
@@ -250,7 +257,7 @@ public struct JobQueue: ~Copyable {
             try control?.flush()
             try waiter?.flush()
         } catch {
-            machine.lost(error.description, now: now)
+            machine.lost(error.description, now: now, into: &effects)
         }
     }
 }

@@ -15,6 +15,8 @@ public final class FaultProxy {
         public var swallowsRequests = false
         /// Reads the replies of the server and drops them.
         public var swallowsReplies = false
+        /// Drops the replies of the server on a connection from its first request with this text on.
+        public var swallowsRepliesTo: String?
         /// Closes new connections at once.
         public var refuses = false
         /// The probability that the proxy forwards a part of a request, or nothing, and then closes both ends.

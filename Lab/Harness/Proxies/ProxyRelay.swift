@@ -69,6 +69,9 @@ struct ProxyRelay {
         let behaviour = now.behaviour
         if pair.isDead { return }
         if isReply ? behaviour.swallowsReplies : behaviour.swallowsRequests { pair.stop(isReply: isReply) }
+        if !isReply, let text = behaviour.swallowsRepliesTo, buffer[..<count].contains(Array(text.utf8)) {
+            pair.stop(isReply: true)
+        }
         if pair.isStopped(isReply: isReply) { return }
         let springs = isReply ? nil : spring(count, control)
         if let springs, springs.moment != .afterForwarding { springs.action() }

@@ -1,9 +1,9 @@
-/// The dead letters of one list as an operator's call walks them: read in pages, changed in small steps.
+/// The dead letters of one list, read in pages and changed in small steps.
 ///
-/// Each step is one script: Redis carries it out whole or not at all, so that a call which is killed between two steps, or whose
-/// connection breaks, has neither lost a letter nor doubled a job.
+/// Each step is one script, which Redis runs completely or not at all: a call that is killed between two steps, or whose
+/// connection breaks, loses no letter and doubles no job.
 public struct DeadLetterList: Sendable {
-    /// Letters in a page, and so in a step: small, for a step stops the server while it runs.
+    /// Letters in a page, and so in a step. A step stops the server while it runs.
     public static let mostLetters = 100
     /// Bytes of a page; one letter may be larger.
     static let mostBytes = 1 << 20
@@ -12,16 +12,16 @@ public struct DeadLetterList: Sendable {
 
     public init(_ keys: Keys) { self.keys = keys }
 
-    /// What becomes of one letter.
+    /// The change of one letter.
     public enum Change: Sendable, Equatable {
         /// `job` goes to the tail of the list.
         case requeue(job: [UInt8])
         case drop
     }
 
-    /// A letter, where it was seen, and what becomes of it.
+    /// A letter, the index at which it was seen, and its change.
     public struct Step: Sendable, Equatable {
-        /// From the oldest, which is 0.
+        /// Counted from the oldest, which is 0.
         public var index: Int
         public var record: [UInt8]
         public var change: Change
@@ -37,10 +37,10 @@ public struct DeadLetterList: Sendable {
         try Int(client.command(["LLEN", keys.dead]).integer ?? 0)
     }
 
-    /// Letters from an index on, oldest first; none behind the end.
+    /// Returns letters from an index on, oldest first; none behind the end.
     ///
-    /// - Parameter beginnings: how many bytes of a record are wanted, for one that begins with its reason as the daemon's do; `nil`
-    ///   wants records whole.
+    /// - Parameter beginnings: the number of bytes wanted of a record of the daemon, which begins with its reason; `nil` wants
+    ///   whole records.
     public func page(
         from index: Int, beginnings: Int? = nil, most: Int = mostLetters, _ client: inout RedisClient
     ) throws(RedisError) -> [[UInt8]] {
@@ -51,12 +51,12 @@ public struct DeadLetterList: Sendable {
 
     /// Makes all changes in one step.
     ///
-    /// - Returns: `false` when a record is not where it was seen (others took letters away): then nothing was changed.
+    /// - Returns: `false` when a record is not where it was seen, because others removed letters. Then nothing was changed.
     public func apply(_ steps: [Step], _ client: inout RedisClient) throws(RedisError) -> Bool {
         if steps.isEmpty { return true }
-        // No letter is a text that nobody could know before.
-        let stone = (0..<2).map { _ in String(UInt64.random(in: .min ... .max), radix: 16) }.joined(separator: "-")
-        var command = ["EVAL", DeadLetterList.stepScript, "3", keys.nothing, keys.dead, keys.list, stone].map { Array($0.utf8) }
+        // A random text, which no letter equals, marks the letters to remove.
+        let marker = (0..<2).map { _ in String(UInt64.random(in: .min ... .max), radix: 16) }.joined(separator: "-")
+        var command = ["EVAL", DeadLetterList.stepScript, "3", keys.nothing, keys.dead, keys.list, marker].map { Array($0.utf8) }
         for step in steps {
             command.append(Array(String(step.index).utf8))
             command.append(step.record)
@@ -65,7 +65,7 @@ public struct DeadLetterList: Sendable {
             case .drop: command += [Array("drop".utf8), []]
             }
         }
-        guard let done = try client.command(command).integer else { throw .notRedis("no word of a step") }
+        guard let done = try client.command(command).integer else { throw .notRedis("a step without a result") }
         return done >= 0
     }
 
@@ -89,8 +89,8 @@ public struct DeadLetterList: Sendable {
         return out
         """
 
-    /// KEYS: nothing, dead, Q. ARGV: a text that is no letter, then index, record, change and job of each step. What Scripts.swift
-    /// says of all scripts holds here: first the checks, then a DEL that makes the rest pass, and added before removed.
+    /// KEYS: nothing, dead, Q. ARGV: a text that is no letter, then index, record, change and job of each step. As in `Scripts`,
+    /// the checks come first, then a DEL that lets the rest run without memory, and jobs are added before letters are removed.
     private static let stepScript = """
         for i = 2, #ARGV, 4 do
           if redis.call('LINDEX', KEYS[2], ARGV[i]) ~= ARGV[i + 1] then return -1 end

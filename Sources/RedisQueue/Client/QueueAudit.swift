@@ -1,22 +1,22 @@
-/// What can be seen wrong in the keys of one list from outside.
+/// The faults in the keys of one list that are visible from outside.
 public struct QueueAudit: Sendable, Equatable {
-    /// Jobs in flight of a worker that is not registered: no other worker looks for them.
+    /// Jobs in flight of a worker that is not registered: no other worker takes them over.
     public struct Stranded: Sendable, Equatable {
         public var worker: String
         public var jobs: Int
     }
 
-    /// Everything as of one instant, the books among it.
+    /// Everything as of one instant, the accounting included.
     public var status: QueueStatus
     public var stranded: [Stranded] = []
-    /// Registered workers of which nothing is told: their own calls are refused, and their jobs taken over after the lease.
+    /// Registered workers without a record: their own calls are refused, and their jobs are taken over after the lease.
     public var recordless: [String] = []
-    /// Delayed elements that no daemon wrote: they have no `<worker>:<id>|` before the job, and will go out as they stand.
+    /// Delayed elements that no daemon wrote: they have no `<worker>:<id>|` before the job, and become jobs unchanged.
     public var delayedWithoutBar = 0
-    /// Keys under the list's prefix that no daemon makes.
+    /// Keys with the list's prefix that no daemon creates.
     public var foreignKeys: [String] = []
 
-    /// Reads the status at one instant, and then looks through the server's keys, a thousand at a time.
+    /// Reads the status at one instant, and then scans the server's keys, a thousand at a time.
     public static func read(_ client: inout RedisClient, _ keys: Keys) throws(RedisError) -> QueueAudit {
         var audit = QueueAudit(status: try QueueStatus.read(&client, keys))
         audit.recordless = audit.status.workers.filter { $0.details.isEmpty }.map(\.name)
@@ -40,14 +40,16 @@ public struct QueueAudit: Sendable, Equatable {
         var cursor = "0"
         repeat {
             let reply = try client.command(["SCAN", cursor, "MATCH", pattern(keys.prefix), "COUNT", "1000"])
-            guard let parts = reply.items, parts.count == 2, let next = parts[0].text else { throw .notRedis("no scan") }
+            guard let parts = reply.items, parts.count == 2, let next = parts[0].text else {
+                throw .notRedis("a scan without a cursor")
+            }
             found.formUnion(parts[1].items?.compactMap(\.text) ?? [])
             cursor = next
         } while cursor != "0"
         return found
     }
 
-    /// Every key that begins with the prefix, whatever characters of Redis' patterns stand in it.
+    /// Returns a pattern for every key with the prefix, in which special characters of patterns are escaped.
     private static func pattern(_ prefix: String) -> String {
         prefix.reduce(into: "") { $0 += "[]*?\\^-".contains($1) ? "\\\($1)" : String($1) } + "*"
     }
@@ -56,20 +58,22 @@ public struct QueueAudit: Sendable, Equatable {
         var (count, cursor) = (0, "0")
         repeat {
             let reply = try client.command(["EVAL", barScript, "1", keys.delayed, cursor])
-            guard let parts = reply.items, parts.count == 2, let next = parts[0].text else { throw .notRedis("no scan") }
+            guard let parts = reply.items, parts.count == 2, let next = parts[0].text else {
+                throw .notRedis("a scan without a cursor")
+            }
             count += Int(parts[1].integer ?? 0)
             cursor = next
         } while cursor != "0"
         return count
     }
 
-    /// KEYS: workers, inflight:W. ARGV: W. Asked at one instant, for a worker may leave between the scan and this.
+    /// KEYS: workers, inflight:W. ARGV: W. One script, because the worker may leave after the scan.
     private static let strandedScript = """
         if redis.call('ZSCORE', KEYS[1], ARGV[1]) then return 0 end
         return redis.call('HLEN', KEYS[2])
         """
 
-    /// The jobs stay where they are: only how many have no `<worker>:<id>|` comes back, beside the next cursor.
+    /// Replies the next cursor and the number of elements without `<worker>:<id>|`.
     private static let barScript = """
         local part = redis.call('ZSCAN', KEYS[1], ARGV[1], 'COUNT', 500)
         local count = 0

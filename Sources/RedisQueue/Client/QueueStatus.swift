@@ -1,14 +1,14 @@
-/// What Redis alone knows of a queue at this moment.
+/// The state of a queue in Redis at one instant.
 public struct QueueStatus: Sendable, Equatable {
     public struct Worker: Sendable, Equatable {
         public var name: String
         /// Jobs it has claimed and not settled.
         public var inFlight: Int
-        /// What it said of itself: `host`, `pid`, `version`, `started` (Unix seconds), and its own `claimed` and `sent`.
+        /// Its record: `host`, `pid`, `version`, `started` (Unix seconds), and its own `claimed` and `sent`.
         public var details: [String: String]
     }
 
-    /// What waits in the list itself.
+    /// Jobs that wait in the list.
     public var backlog = 0
     public var inFlight = 0
     public var delayed = 0
@@ -18,28 +18,28 @@ public struct QueueStatus: Sendable, Equatable {
     public var workers: [Worker] = []
     public var counters: [Counter: Int64] = [:]
 
-    /// Of an empty queue that nobody works on.
+    /// An empty queue without workers.
     public init() {}
 
-    /// What is wrong in the books: claimed jobs that no other term explains. 0 when they balance.
+    /// Claimed jobs that no other counter explains. 0 when the accounting is right.
     public var unexplained: Int64 {
         let settled: [Counter] = [.sent, .retried, .postponed, .dead, .expired, .released, .recovered]
-        // Wrapping, for anybody can write any number into a counter.
+        // Wrapping, because a counter in Redis may have any value.
         return settled.reduce(counters[.claimed, default: 0] &- Int64(inFlight)) { $0 &- counters[$1, default: 0] }
     }
 
     /// Reads everything as of one instant.
     ///
-    /// By a script and not by MULTI, which Redis refuses when it is out of memory: then of all times one looks.
+    /// A script, because Redis refuses MULTI when it is out of memory.
     public static func read(_ client: inout RedisClient, _ keys: Keys) throws(RedisError) -> QueueStatus {
         let names = [keys.list, keys.workers, keys.delayed, keys.dead, keys.feedback, keys.stats] + keys.recovered
         let command = ["EVAL", script, String(names.count)] + names + [keys.inflight(""), keys.worker("")]
         let reply = try client.command(command + Counter.allCases.map(\.rawValue))
-        guard let answers = reply.items, answers.count >= 6 else { throw .notRedis("no status") }
-        return QueueStatus(answers)
+        guard let items = reply.items, items.count >= 6 else { throw .notRedis("a status of another form") }
+        return QueueStatus(items)
     }
 
-    /// ARGV: what stands before a worker's name in its two keys, then names of counters.
+    /// ARGV: the prefixes of a worker's two keys, then names of counters.
     private static let script = """
         local recovered = 0
         for i = 7, 9 do recovered = recovered + redis.call('LLEN', KEYS[i]) end
@@ -53,14 +53,14 @@ public struct QueueStatus: Sendable, Equatable {
         return out
         """
 
-    /// - Parameter answers: at least 6.
-    private init(_ answers: [RedisReply]) {
-        let counts = answers.prefix(5).map { Int($0.integer ?? 0) }
+    /// - Parameter items: at least 6.
+    private init(_ items: [RedisReply]) {
+        let counts = items.prefix(5).map { Int($0.integer ?? 0) }
         (backlog, delayed, dead, feedback, recovered) = (counts[0], counts[1], counts[2], counts[3], counts[4])
-        for (counter, value) in zip(Counter.allCases, answers[5].items ?? []) {
+        for (counter, value) in zip(Counter.allCases, items[5].items ?? []) {
             counters[counter] = value.text.flatMap { Int64($0) } ?? 0
         }
-        for case .array(let parts) in answers.dropFirst(6) where parts.count == 3 {
+        for case .array(let parts) in items.dropFirst(6) where parts.count == 3 {
             let texts = parts[2].items?.compactMap(\.text) ?? []
             var details: [String: String] = [:]
             for start in stride(from: 0, to: texts.count - 1, by: 2) { details[texts[start]] = texts[start + 1] }

@@ -1,19 +1,19 @@
-/// What the user that we are may do with the keys of one list.
+/// The rights of the user for the keys of one list.
 ///
-/// Everything a worker sends is put between MULTI and DISCARD, where Redis looks whether the user may, and carries out nothing.
-/// A user that may not run MULTI is asked by what does nothing.
+/// Every command of a worker is sent between MULTI and DISCARD, where Redis checks the rights and runs nothing. For a user that
+/// may not run MULTI, commands without effect are sent instead.
 public struct UserRights: Sendable, Equatable {
-    /// Without these no job is delivered, or one might be lost.
+    /// Without these, jobs are not delivered or might be lost.
     public private(set) var missingCommands: [String] = []
     public private(set) var missingKeys: [String] = []
-    /// The slot of the list does not hold all keys: what Redis said.
-    public private(set) var crossing: String?
-    /// The memory is full and nothing may be evicted, so that no producer can push: what Redis said.
-    public private(set) var shortage: String?
-    /// What a worker does without, in sentences.
+    /// The error of Redis when the keys are not all in the slot of the list.
+    public private(set) var crossing: ErrorReply?
+    /// The error of Redis when its memory is full and it may evict nothing, so that no producer can push.
+    public private(set) var shortage: ErrorReply?
+    /// Sentences about the optional commands that are missing.
     public private(set) var remarks: [String] = []
 
-    /// What is wrong, in sentences.
+    /// Sentences about the missing rights.
     public var faults: [String] {
         var faults: [String] = []
         if !missingCommands.isEmpty { faults.append("this user may not run \(missingCommands.joined(separator: ", "))") }
@@ -22,12 +22,10 @@ public struct UserRights: Sendable, Equatable {
                 "this user may not read and write the key\(missingKeys.count > 1 ? "s" : "") \(missingKeys.joined(separator: ", "))"
             )
         }
-        if let crossing { faults.append(crossing) }
         return faults
     }
 
-    /// Each command that scripts and workers send, in a form that Redis lets into a transaction. `K` stands for a key, `Q` for
-    /// the list.
+    /// The commands of scripts and workers, in a form that a transaction accepts. `K` stands for a key, `Q` for the list.
     static func commands(_ mode: QueueSettings.DeliveryMode, hasResults: Bool) -> [String] {
         let all = [
             "DEL K", "EVALSHA 0 1 K", "EXISTS K", "HDEL K x", "HEXISTS K x", "HGET K x", "HINCRBY K x 1", "HKEYS K", "HLEN K",
@@ -38,25 +36,25 @@ public struct UserRights: Sendable, Equatable {
         return all + results + (mode == .atMostOnce ? ["BLPOP Q 1", "LINDEX K 0", "LPOP Q 1", "RPOP K"] : [])
     }
 
-    /// What a worker, or `check`, tries and can do without, and what is lost then.
-    static func luxuries(_ mode: QueueSettings.DeliveryMode) -> [(command: String, loss: String)] {
-        let info = ("INFO", "dangerous settings of Redis are not warned of")
-        let type = ("TYPE K", "the types of the keys were not looked at")
+    /// The commands that a worker, or `check`, can do without, and the consequence.
+    static func optionalCommands(_ mode: QueueSettings.DeliveryMode) -> [(command: String, loss: String)] {
+        let info = ("INFO", "gaplessd cannot warn of dangerous Redis settings")
+        let type = ("TYPE K", "the types of the keys were not checked")
         if mode == .atMostOnce { return [info, type] }
-        return [info, type, ("BLMOVE Q Q LEFT LEFT 1", "the list is asked again and again instead of waited for")]
+        return [info, type, ("BLMOVE Q Q LEFT LEFT 1", "the list is polled")]
     }
 
     public static func read(_ client: inout RedisClient, _ settings: QueueSettings) throws(RedisError) -> UserRights {
         let keys = Keys(list: settings.list)
-        // In a cluster this is also the way to the node that has the list.
-        _ = try answer(&client, ["EVAL", "return 1", "1", keys.list])
+        // In a cluster this also finds the node that has the list.
+        _ = try reply(&client, ["EVAL", "return 1", "1", keys.list])
         var rights = UserRights()
         let needed = commands(settings.mode, hasResults: settings.resultsKey != nil)
-        let wanted = luxuries(settings.mode)
+        let wanted = optionalCommands(settings.mode)
         let touched = allKeys(keys, settings)
         let all = needed + wanted.map(\.command)
         let verdicts: [Verdict]
-        if case .error = try answer(&client, ["MULTI"]) {
+        if case .error = try reply(&client, ["MULTI"]) {
             verdicts = try rights.askOneByOne(&client, all, keys, touched)
         } else {
             verdicts = try rights.askInTransaction(&client, all, keys, touched)
@@ -65,47 +63,46 @@ public struct UserRights: Sendable, Equatable {
         return rights
     }
 
-    /// Refused or not; any other error is thrown.
-    private static func answer(_ client: inout RedisClient, _ command: [String]) throws(RedisError) -> RedisReply {
+    /// Returns the reply or the error of a missing right; any other error is thrown.
+    private static func reply(_ client: inout RedisClient, _ command: [String]) throws(RedisError) -> RedisReply {
         do throws(RedisError) {
             return try client.command(command)
         } catch {
-            guard case .reply(let text) = error, text.hasPrefix("NOPERM") else { throw error }
-            return .error(text)
+            guard case .reply(let reply) = error, reply.isMissingRight else { throw error }
+            return .error(reply)
         }
     }
 
-    /// Behind MULTI: without it, what is sent would be carried out.
+    /// Belongs behind MULTI: without it, the commands would run.
     private mutating func askInTransaction(
         _ client: inout RedisClient, _ commands: [String], _ keys: Keys, _ touched: [String]
     ) throws(RedisError) -> [Verdict] {
         let questions = commands.map { UserRights.words($0, keys) }
-        let answers = try client.pipeline(questions + UserRights.scripts(touching: touched) + [["DISCARD"]])
-        try look(at: answers)
-        judge(keys: touched, answers.dropFirst(questions.count))
-        return answers.prefix(questions.count).map(Verdict.init)
+        let replies = try client.pipeline(questions + UserRights.scripts(touching: touched) + [["DISCARD"]])
+        try throwUnexpected(in: replies)
+        judge(keys: touched, replies.dropFirst(questions.count))
+        return replies.prefix(questions.count).map(Verdict.init)
     }
 
-    /// For a user that may not run MULTI: what does nothing is sent as it is, and a script asks for the rest (Redis 7; before it
-    /// nobody can be asked).
+    /// For a user that may not run MULTI: commands without effect are sent, and a script asks for the rest (from Redis 7 on).
     private mutating func askOneByOne(
         _ client: inout RedisClient, _ commands: [String], _ keys: Keys, _ touched: [String]
     ) throws(RedisError) -> [Verdict] {
         let scripts = UserRights.scripts(touching: touched)
-        // No script has this hash, and HINCRBY refuses the text, for which there must be room all the same.
+        // No script has this hash. HINCRBY needs memory, and then refuses the text.
         let harmless = [["EVALSHA", String(repeating: "0", count: 40), "0"], ["HINCRBY", keys.nothing, "x", "x"]]
-        let answers = try client.pipeline(harmless + scripts)
-        try look(at: answers)
-        if Verdict(answers[0]) == .refused { missingCommands.append("evalsha") }
-        judge(keys: touched, answers.dropFirst(harmless.count))
-        // A command is judged by itself: with a key that is refused each would be.
+        let replies = try client.pipeline(harmless + scripts)
+        try throwUnexpected(in: replies)
+        if Verdict(replies[0]) == .refused { missingCommands.append("evalsha") }
+        judge(keys: touched, replies.dropFirst(harmless.count))
+        // With a key that is refused, every command would be.
         guard !missingCommands.contains("eval"), let key = touched.first(where: { !missingKeys.contains($0) }) else { return [] }
         let verdicts = try client.command(["EVAL", UserRights.permissions, "1", key] + commands).items ?? []
-        if verdicts.isEmpty { remarks = ["the user's other rights were not looked at: it may not run MULTI"] }
+        if verdicts.isEmpty { remarks = ["the other rights of the user were not checked: it may not run MULTI"] }
         return verdicts.map { $0.integer == 1 ? .granted : $0.integer == 2 ? .unknown : .refused }
     }
 
-    /// Whether the user may run each of ARGV, with KEYS[1] for `K` and `Q`: 1, else 0, and 2 where there is no such command.
+    /// Replies for each of ARGV, with KEYS[1] for `K` and `Q`: 1 when the user may run it, else 0, and 2 for an unknown command.
     private static let permissions = """
         local verdicts = {}
         if not redis.acl_check_cmd then return verdicts end
@@ -139,53 +136,51 @@ public struct UserRights: Sendable, Equatable {
     private mutating func judge(_ verdicts: [Verdict], needed: [String], wanted: [(command: String, loss: String)]) {
         var rest = verdicts[...]
         for name in needed where rest.popFirst() == .refused && !missingCommands.contains(name) { missingCommands.append(name) }
-        for luxury in wanted {
-            let name = UserRights.name(luxury.command)
+        for (command, loss) in wanted {
+            let name = UserRights.name(command)
             switch rest.popFirst() {
-            case .refused: remarks.append("this user may not run \(name): \(luxury.loss)")
-            case .unknown: remarks.append("this Redis has no \(name): \(luxury.loss)")
+            case .refused: remarks.append("this user may not run \(name): \(loss)")
+            case .unknown: remarks.append("this Redis has no \(name): \(loss)")
             case .granted, nil: break
             }
         }
     }
 
-    /// - Parameter answers: to `scripts(touching:)`, and more.
-    private mutating func judge(keys: [String], _ answers: ArraySlice<RedisReply>) {
-        var rest = answers
-        if case .error(let text)? = rest.popFirst() {
-            if Verdict(.error(text)) == .refused { missingCommands.append("eval") }
-            if text.hasPrefix("CROSSSLOT") { crossing = ErrorReply.withoutArguments(text) }
+    /// - Parameter replies: to `scripts(touching:)`, and more.
+    private mutating func judge(keys: [String], _ replies: ArraySlice<RedisReply>) {
+        var rest = replies
+        if case .error(let error)? = rest.popFirst() {
+            if error.kind == .rightMissing(isCommand: true) { missingCommands.append("eval") }
+            if error.kind == .crossSlot { crossing = error }
         }
         for key in keys {
-            if case .error(let text)? = rest.popFirst(), text.hasPrefix("NOPERM"), Verdict(.error(text)) != .refused {
+            if case .error(let error)? = rest.popFirst(), error.kind == .rightMissing(isCommand: false) {
                 missingKeys.append(key)
             }
         }
     }
 
-    /// Throws the first error that is none of those that are judged. EXECABORT comes of the others.
-    private mutating func look(at answers: [RedisReply]) throws(RedisError) {
-        let expected = [
-            "NOPERM", "CROSSSLOT", "OOM", "EXECABORT", "NOSCRIPT", "ERR unknown command", "ERR value is not an integer",
-        ]
-        for case .error(let text) in answers {
-            if !expected.contains(where: text.hasPrefix) { throw .reply(ErrorReply.withoutArguments(text)) }
-            if text.hasPrefix("OOM") { shortage = text }
+    /// Throws the first error that the rest of this type does not expect. EXECABORT follows from the others.
+    private mutating func throwUnexpected(in replies: [RedisReply]) throws(RedisError) {
+        for case .error(let error) in replies {
+            switch error.kind {
+            case .outOfMemory: shortage = error
+            case .rightMissing, .crossSlot, .transactionAborted, .scriptMissing, .unknownCommand, .notAnInteger: break
+            default: throw .reply(error)
+            }
         }
     }
 
-    /// What an answer says of the command's name.
+    /// The right to run one command, by the reply to it.
     private enum Verdict {
         case granted, refused, unknown
 
-        /// Redis 6 and 7 word a refusal differently; both name the command, where a refused key is told without.
         init(_ reply: RedisReply) {
-            guard case .error(let text) = reply else {
-                self = .granted
-                return
+            switch reply {
+            case .error(let error) where error.kind == .rightMissing(isCommand: true): self = .refused
+            case .error(let error) where error.kind == .unknownCommand: self = .unknown
+            default: self = .granted
             }
-            let isRefused = text.hasPrefix("NOPERM") && text.firstRange(of: " run ") != nil
-            self = isRefused ? .refused : text.hasPrefix("ERR unknown command") ? .unknown : .granted
         }
     }
 }

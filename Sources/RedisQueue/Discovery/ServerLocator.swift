@@ -1,53 +1,53 @@
-/// Where the server with one list is looked for next. Knows no socket and no clock.
+/// Decides which server with the list is dialled next. Knows no socket and no clock.
 ///
-/// A fixed server is dialled again and again. In a Redis Cluster MOVED names the node that has the list, and CLUSTER SLOTS all others:
-/// when a node is gone, they are asked who has the list now. With Sentinel each search begins with the question who the master is;
-/// the last one that proved to be a master is dialled when no Sentinel knows better.
+/// A fixed server is dialled again and again. In a Redis Cluster MOVED names the node that has the list, and CLUSTER SLOTS all
+/// others: when a node fails, they are asked which node has the list. With Sentinel each search begins with the question for the
+/// master. If no Sentinel names one, the last server that proved to be a master is dialled.
 struct ServerLocator {
     enum Step: Equatable {
-        /// - `attempt`: which of a host's addresses, counted on for ever.
+        /// `attempt` selects one of the host's addresses; it counts up for ever.
         case dial(Endpoint, attempt: Int)
-        /// Ask this Sentinel.
+        /// Ask this Sentinel for the master.
         case ask(Endpoint, attempt: Int)
         case fail(RedisError)
     }
 
-    private enum Way {
+    private enum Source {
         case fixed(Endpoint)
         case sentinels([Endpoint], master: String)
     }
 
-    private let way: Way
-    /// What was dialled last.
+    private let source: Source
+    /// The server that was dialled last.
     private(set) var current: Endpoint?
     /// The node that MOVED named last, or the server that served last.
     private var known: Endpoint?
     private var neighbours: [Endpoint] = []
-    /// Dials since the last one that led to a server of use.
+    /// Dials since the last one that led to a serving server.
     private var dials = 0
     private var searches = 0
     /// The Sentinel that is asked first.
     private var first = 0
-    /// What the Sentinels of this search had to say.
-    private var excuses: [(sentinel: Endpoint, error: RedisError)] = []
+    /// The Sentinels of this search that named no master.
+    private var failures: [RedisError.SentinelFailure] = []
 
     init(_ server: QueueSettings.Server) {
         switch server {
-        case .tcp(let host, let port): way = .fixed(.tcp(host: host, port: port))
-        case .unix(let path): way = .fixed(.unix(path: path))
-        case .sentinels(let sentinels, let master): way = .sentinels(sentinels, master: master)
+        case .tcp(let host, let port): source = .fixed(.tcp(host: host, port: port))
+        case .unix(let path): source = .fixed(.unix(path: path))
+        case .sentinels(let sentinels, let master): source = .sentinels(sentinels, master: master)
         }
     }
 
     /// The name of the master that Sentinels are asked for.
     var masterName: String {
-        if case .sentinels(_, let master) = way { master } else { "" }
+        if case .sentinels(_, let master) = source { master } else { "" }
     }
 
-    /// A new search.
+    /// Begins a new search.
     mutating func begin() -> Step {
         searches += 1
-        switch way {
+        switch source {
         case .fixed(let seed):
             var candidates: [Endpoint] = []
             for endpoint in [known, seed].compactMap(\.self) + neighbours where !candidates.contains(endpoint) {
@@ -55,9 +55,9 @@ struct ServerLocator {
             }
             let (round, place) = dials.quotientAndRemainder(dividingBy: candidates.count)
             return dial(candidates[place], attempt: round)
-        case .sentinels:
-            excuses = []
-            return ask()
+        case .sentinels(let sentinels, _):
+            failures = []
+            return ask(sentinels)
         }
     }
 
@@ -67,54 +67,50 @@ struct ServerLocator {
         return .dial(endpoint, attempt: attempt)
     }
 
-    private func ask() -> Step {
-        guard case .sentinels(let sentinels, _) = way else { preconditionFailure("nobody to ask") }
-        return .ask(sentinels[(first + excuses.count) % sentinels.count], attempt: searches - 1)
+    private func ask(_ sentinels: [Endpoint]) -> Step {
+        .ask(sentinels[(first + failures.count) % sentinels.count], attempt: searches - 1)
     }
 
     /// The Sentinel that was asked has named this master.
     mutating func named(_ master: Endpoint) -> Step {
-        first += excuses.count
-        excuses = []
+        first += failures.count
+        failures = []
         return dial(master, attempt: dials)
     }
 
-    /// The Sentinel that was asked is of no help.
-    mutating func unhelpful(_ error: RedisError) -> Step {
-        guard case .sentinels(let sentinels, let master) = way else { preconditionFailure("nobody was asked") }
-        excuses.append((sentinels[(first + excuses.count) % sentinels.count], error))
-        if excuses.count < sentinels.count { return ask() }
+    /// The Sentinel that was asked has named no master.
+    mutating func sentinelFailed(_ error: RedisError) -> Step {
+        guard case .sentinels(let sentinels, let master) = source else { preconditionFailure("no Sentinel was asked") }
+        failures.append(.init(sentinel: sentinels[(first + failures.count) % sentinels.count], error: error))
+        if failures.count < sentinels.count { return ask(sentinels) }
         if let known { return dial(known, attempt: dials) }
-        let why = excuses.sorted { $0.sentinel.description < $1.sentinel.description }.map { "\($0.sentinel): \($0.error)" }
-        return .fail(.noMaster(master, why: why, isRefusal: excuses.allSatisfy(\.error.isRefusal)))
+        return .fail(.noMaster(master, failures.sorted { $0.sentinel.description < $1.sentinel.description }))
     }
 
-    /// What is wrong with the answer to ROLE of the server that was dialled, if it is no master: then the next search begins with
-    /// another Sentinel.
-    mutating func faultOfRole(_ reply: RedisReply) -> String? {
-        let role = reply.items?.first?.text ?? "server that tells no role"
+    /// Checks the dialled server's reply to ROLE. If it is no master, the next search begins with another Sentinel.
+    mutating func faultOfRole(_ reply: RedisReply) -> RedisError? {
+        let role = reply.items?.first?.text
         if role == "master" { return nil }
         first += 1
         if current == known { known = nil }
-        let place = current.map { "\($0) " } ?? ""
-        return "\(place)is the master by Sentinel's word, and by its own a \(role == "slave" ? "replica" : role)"
+        return .notMaster(current, role: role)
     }
 
-    /// The server that was dialled serves.
+    /// The dialled server serves.
     mutating func confirmed() {
         dials = 0
         known = current
     }
 
-    /// Where the server was found, if the settings do not say so.
+    /// The address of the server, if the settings do not name it.
     var discovered: Endpoint? {
-        if case .fixed(let seed) = way, seed == current { nil } else { current }
+        if case .fixed(let seed) = source, seed == current { nil } else { current }
     }
 
-    /// Another node has the list. `false`, and nothing changes, when the words make no sense.
+    /// Another node has the list. Returns `false`, and changes nothing, when the redirection names no node.
     @discardableResult
-    mutating func moved(_ text: String) -> Bool {
-        guard let node = Endpoint(movedTo: text, from: current) else { return false }
+    mutating func moved(to node: ErrorReply.Node?) -> Bool {
+        guard let node = Endpoint(node, from: current) else { return false }
         known = node
         dials = 0
         return true

@@ -2,10 +2,10 @@ import Clocks
 internal import Sockets
 internal import Threads
 
-/// Finds out which server to dial: at once, or after asking Sentinels over connections of its own.
+/// Finds the server to dial: at once, or by asking Sentinels over connections of its own.
 ///
-/// A thin shell: `ServerLocator` decides. Sentinels are reached by TLS when Redis is. They are told no password unless they ask for
-/// one, and then that of Redis.
+/// A thin shell: `ServerLocator` decides. Sentinels are reached by TLS if Redis is. They get no password unless they ask for one,
+/// and then that of Redis.
 struct ServerSearch: ~Copyable {
     enum Result {
         case found(Endpoint, attempt: Int)
@@ -16,20 +16,20 @@ struct ServerSearch: ~Copyable {
 
     private let settings: QueueSettings
     var tls: TLSContext?
-    var whereabouts: ServerLocator
+    var locator: ServerLocator
     private var sentinel: RedisConnection<Question>?
-    private var hasToldPassword = false
+    private var hasSentPassword = false
     private var incoming: [RedisConnection<Question>.Incoming] = []
 
     init(_ settings: QueueSettings, tls: TLSContext?) {
         self.settings = settings
         self.tls = tls
-        whereabouts = ServerLocator(settings.server)
+        locator = ServerLocator(settings.server)
     }
 
-    /// Begins anew. `nil` while Sentinels are being asked: then turns are needed.
+    /// Begins a search. `nil` while Sentinels are being asked: then turns are needed.
     mutating func begin(now: Instant) -> Result? {
-        follow(whereabouts.begin(), now: now)
+        follow(locator.begin(), now: now)
     }
 
     mutating func cancel() { sentinel = nil }
@@ -55,19 +55,19 @@ struct ServerSearch: ~Copyable {
         if !isAsking { return nil }
         do throws(RedisError) {
             try sentinel?.receive(poller, now: now, into: &incoming)
-            let answers = incoming
+            let replies = incoming
             incoming = []
-            for answer in answers {
-                if let master = try understand(answer, now: now) {
+            for reply in replies {
+                if let master = try understand(reply, now: now) {
                     sentinel = nil
-                    return follow(whereabouts.named(master), now: now)
+                    return follow(locator.named(master), now: now)
                 }
             }
             try sentinel?.flush()
             return nil
         } catch {
             incoming = []
-            return follow(whereabouts.unhelpful(error), now: now)
+            return follow(locator.sentinelFailed(error), now: now)
         }
     }
 
@@ -80,45 +80,45 @@ struct ServerSearch: ~Copyable {
             case .fail(let error): return .failed(error)
             case .ask(let endpoint, let attempt):
                 do throws(RedisError) {
-                    // Half the patience: when several are silent, the last master is still reached within a lease.
+                    // Half of the timeout: if several are silent, the last master is still reached within a lease.
                     sentinel = try RedisConnection(
                         to: endpoint, attempt: attempt, tls: tls, timeout: settings.timeout / 2, now: now)
-                    hasToldPassword = false
+                    hasSentPassword = false
                     ask(now: now)
                     return nil
                 } catch {
-                    step = whereabouts.unhelpful(error)
+                    step = locator.sentinelFailed(error)
                 }
             }
         }
     }
 
     private mutating func ask(now: Instant) {
-        let question = Arguments(["SENTINEL", "get-master-addr-by-name", whereabouts.masterName])
+        let question = Arguments(["SENTINEL", "get-master-addr-by-name", locator.masterName])
         sentinel?.send(.master, now: now) { $0.appendCommand(question) }
     }
 
-    /// The master, once it is told.
+    /// Returns the master, once it is named.
     private mutating func understand(
-        _ answer: RedisConnection<Question>.Incoming, now: Instant
+        _ incoming: RedisConnection<Question>.Incoming, now: Instant
     ) throws(RedisError) -> Endpoint? {
-        switch (answer.tag, answer.reply) {
+        switch (incoming.tag, incoming.reply) {
         case (.master, .array(let parts)):
             guard parts.count == 2, let host = parts[0].text, let port = parts[1].text.flatMap({ Int($0) }),
                 let master = Endpoint(host: host, port: port, besides: nil)
-            else { throw .notRedis("no address of a master") }
+            else { throw .notRedis("a reply without the address of a master") }
             return master
-        case (.master, .null): throw .reply("knows no master of this name")
-        case (.master, .error(let text)):
-            guard text.hasPrefix("NOAUTH"), !hasToldPassword, let command = CallEncoder.authentication(settings) else {
-                throw .reply(text.hasPrefix("ERR unknown command") ? "is no Sentinel" : ErrorReply.withoutArguments(text))
+        case (.master, .null): throw .unknownMaster
+        case (.master, .error(let error)):
+            guard error.kind == .passwordMissing, !hasSentPassword, let command = CallEncoder.authentication(settings) else {
+                throw error.kind == .unknownCommand ? .notASentinel : .reply(error)
             }
-            hasToldPassword = true
+            hasSentPassword = true
             sentinel?.send(.password, now: now) { $0.appendCommand(command) }
             ask(now: now)
-        case (.password, .error(let text)): throw .reply(CallEncoder.refusedPassword(text))
+        case (.password, .error(let error)): throw .authenticationRefused(by: error)
         case (.password, _): break
-        case (.master, _): throw .notRedis("no address of a master")
+        case (.master, _): throw .notRedis("a reply without the address of a master")
         }
         return nil
     }

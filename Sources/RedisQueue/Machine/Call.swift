@@ -1,13 +1,13 @@
-/// What the queue says to Redis.
+/// A command that the queue sends to Redis.
 enum Call: Equatable {
-    /// Answered with a status, or by ROLE with `master`, or the connection is no good.
+    /// The reply is a status, or that of ROLE with `master`. Otherwise the connection cannot be used.
     case greeting(Greeting)
     case register(Registration)
     case claim(first: ClaimID, count: Int, fromSecond: Int)
-    /// The same, on the second connection, to be run when the wait before it ends; nothing if this worker has given jobs back in a
-    /// later settlement than `after`.
-    case ride(first: ClaimID, count: Int, fromSecond: Int, after: UInt64)
-    /// `at_most_once`: jobs leave Redis with this.
+    /// A claim on the second connection, to be run when the wait before it ends. It claims nothing if this worker has given jobs
+    /// back in a settlement later than `after`.
+    case piggybackedClaim(first: ClaimID, count: Int, fromSecond: Int, after: UInt64)
+    /// `at_most_once`: the jobs leave Redis.
     case pop(count: Int)
     case settle(SettleBatch)
     case beat(counter: Int64)
@@ -23,25 +23,25 @@ enum Call: Equatable {
     /// The jobs under these fields.
     case fetch([String])
     case unregister
-    /// How much the list holds: whether Redis is still there, and what the second connection may have missed.
-    case look
-    /// How many jobs stand in the in-flight hash: what the second connection may have claimed and not brought.
+    /// The length of the list: shows whether Redis responds, and which jobs the second connection may have missed.
+    case inspect
+    /// The number of jobs in the in-flight hash: shows whether the second connection has claimed jobs that did not arrive.
     case countHeld
     /// On the second connection: wait for a job.
     case wait
 
-    /// Whether the answer may be a word about the worker instead of a result. A job that reads `FENCED` is only a job.
+    /// Whether the reply may be a status of the worker instead of a result. A job with the text `FENCED` is only a job.
     var isFenced: Bool {
         switch self {
-        case .claim, .ride, .settle, .beat, .reap, .adopt, .unregister: true
-        case .greeting, .register, .pop, .promote, .merge, .info, .nodes, .fields, .fetch, .look, .countHeld, .wait: false
+        case .claim, .piggybackedClaim, .settle, .beat, .reap, .adopt, .unregister: true
+        case .greeting, .register, .pop, .promote, .merge, .info, .nodes, .fields, .fetch, .inspect, .countHeld, .wait: false
         }
     }
 
     /// Whether the second connection carries it.
     var isOnSecond: Bool {
         switch self {
-        case .wait, .ride: true
+        case .wait, .piggybackedClaim: true
         default: false
         }
     }
@@ -53,6 +53,12 @@ enum Call: Equatable {
         case plain
         /// ROLE.
         case role
+
+        /// The error that the reply is. That of AUTH keeps only its code.
+        func error(in reply: RedisReply) -> RedisError? {
+            guard case .error(let error) = reply else { return nil }
+            return self == .password ? .authenticationRefused(by: error) : .reply(error)
+        }
     }
 
     struct Adopted: Equatable {

@@ -1,8 +1,7 @@
 /// The jobs this worker holds, by id: from their claim until Redis has confirmed their settlement.
 ///
-/// Ids rise, so this is a sliding window: pages of 256 slots, of which those in front go when they are empty. No hashing, and one
-/// old job that stays costs 16 bytes for every 256 ids that were given out since. The bytes are shared with whoever
-/// works on the job, not copied.
+/// Ids rise, so this is a sliding window: pages of 256 slots, whose empty front pages are removed. It hashes nothing, and one old
+/// job that stays costs 16 bytes for every 256 later ids. The bytes are shared with the owner of the job, not copied.
 struct JobWindow {
     private struct Page {
         var slots: [[UInt8]?] = []
@@ -10,18 +9,18 @@ struct JobWindow {
     }
 
     private static let pageSize: UInt64 = 256
-    /// The level of a job that was alone in a worker which died: it is not pushed again.
+    /// The level of a job that was alone in a worker that died: it is not pushed again.
     static let suspect: UInt8 = 4
 
     private var pages: [Page] = []
     private var firstPage: UInt64 = 0
-    /// By how many crashes a job has been in; only those that have been in any.
+    /// The number of crashes at which a job was in flight, where it is not 0.
     private var levels: [ClaimID: UInt8] = [:]
     private(set) var count = 0
 
     var isEmpty: Bool { count == 0 }
-    /// One that must be alone in its worker, because it may be what brings workers down.
-    var hasLonely: Bool { !levels.isEmpty && levels.values.contains { $0 >= 3 } }
+    /// Whether there is a job that must be alone in its worker, because it may crash workers.
+    var holdsIsolated: Bool { !levels.isEmpty && levels.values.contains { $0 >= 3 } }
 
     func countOfLevel(_ level: UInt8) -> Int {
         levels.isEmpty ? 0 : levels.values.count { $0 == level }
@@ -39,7 +38,7 @@ struct JobWindow {
         if level > 0 { levels[id] = level }
     }
 
-    /// Forgets a job; `false` when it was not held.
+    /// Removes a job; `false` when it was not held.
     @discardableResult
     mutating func remove(_ id: ClaimID) -> Bool {
         guard let (place, slot) = position(of: id), pages[place].slots[slot] != nil else { return false }
@@ -48,7 +47,7 @@ struct JobWindow {
         count -= 1
         if !levels.isEmpty { levels[id] = nil }
         if pages[place].count == 0 {
-            // The last page is the one that fills up next: it keeps its memory.
+            // The last page is filled next: it keeps its memory.
             if place < pages.count - 1 { pages[place].slots = [] }
             if place == 0 { dropEmptyFront() }
         }
@@ -69,7 +68,7 @@ struct JobWindow {
 
     static func field(of id: ClaimID, level: UInt8) -> String { level == 0 ? id.description : "\(id):\(level)" }
 
-    /// Reads a field's name; `nil` for one that is none of ours.
+    /// Reads a field's name; `nil` for a name of another form.
     static func parse(field: String) -> (id: ClaimID, level: UInt8)? {
         let parts = field.split(separator: ":", omittingEmptySubsequences: false)
         guard let first = parts.first, let id = UInt64(first).map(ClaimID.init), parts.count <= 2 else { return nil }
@@ -78,7 +77,7 @@ struct JobWindow {
         return (id, level)
     }
 
-    /// In the order they were claimed.
+    /// In the order of the claims.
     var ids: [ClaimID] {
         var ids: [ClaimID] = []
         ids.reserveCapacity(count)

@@ -1,295 +1,607 @@
 import Clocks
 
-/// What the queue says next, and what the answers mean. Knows no socket, no clock and no C.
+/// Decides what the queue sends next, and reads the replies. Knows no socket, no clock and no C.
 ///
-/// Facts are told by its methods, and each turn ends with `advance`, which does all that is due. Effects gather in
-/// `effects` until the shell takes them.
+/// A worker connects twice to its server: the first connection carries every script, the second one waits for jobs. Once both are
+/// open, the worker registers under a connection number higher than any before, so that the calls of its former connections are
+/// refused. It then compares what Redis keeps for it with what it holds: unanswered settlements are sent again, jobs that Redis
+/// alone knows are fetched, and jobs that only the worker knows are disowned, for another worker has taken them over. After that
+/// it serves: it beats, reaps dead workers, promotes delayed jobs, settles, claims and waits, each when it is due. Every failure
+/// leads back to `disconnected` with all held jobs and unconfirmed settlements kept. A stop gives the held jobs back, waits for
+/// the confirmation of every settlement, and unregisters the worker.
+///
+///     phase          fact                                  next phase
+///     disconnected   the pause is over                     dialing
+///     disconnected   stopping, nothing held                stopped
+///     dialing        both connections are open             registering
+///     registering    a higher number is in use             registering
+///     registering    registered                            reconciling
+///     reconciling    the last expected reply               serving
+///     serving        stopping, all settled and reaped      unregistering
+///     unregistering  nothing is left in Redis              stopped
+///     unregistering  Redis still has jobs of this worker   reconciling
+///     any of these   lost, refused, redirected, fenced     disconnected
+///
+/// Each turn of the shell reports facts and ends with `advance`. Effects are appended to the shell's array.
 struct QueueMachine {
-    enum Phase: Equatable {
-        /// No connection; the next dial has its time.
-        case resting
-        case dialing
-        case registering
-        /// Comparing what Redis holds for us with what we hold.
-        case reconciling
-        case serving
-        /// Nothing is left to do but to be struck off the list of workers.
-        case leaving
-        case stopped
-    }
+    enum Phase: Equatable { case disconnected, dialing, registering, reconciling, serving, unregistering, stopped }
 
     enum Effect: Equatable {
         case dial
         case hangUp
         case call(Call)
-        /// The blocking command, on the second connection, and the claim that rides behind it.
+        /// The blocking command, on the second connection, and the claim behind it.
         case wait(Call?)
-        /// The list is at another node of the cluster: what its error said.
-        case follow(String)
-        /// The nodes of the cluster, as it told them.
+        /// Another node of the cluster has the list.
+        case follow(ErrorReply.Node?)
+        /// The nodes of the cluster, from CLUSTER SLOTS.
         case learn([RedisReply])
         case report(QueueEvent)
     }
 
-    /// What waits in the lists of jobs from dead workers; the scripts say it by these numbers.
-    enum Recovered: Int64 {
-        case none = 0
-        case some = 1
-        /// Only jobs that must be alone in their worker.
-        case lonely = 2
+    /// Calls that await their reply. Claims count their jobs, and settlements are numbered; they are not here.
+    struct Outstanding: OptionSet {
+        let rawValue: UInt8
+
+        static let beat = Outstanding(rawValue: 1 << 0)
+        static let reap = Outstanding(rawValue: 1 << 1)
+        static let promotion = Outstanding(rawValue: 1 << 2)
+        static let inspection = Outstanding(rawValue: 1 << 3)
+        static let wait = Outstanding(rawValue: 1 << 4)
+        static let piggybackedClaim = Outstanding(rawValue: 1 << 5)
     }
 
-    /// A job that has been in three crashes is pushed alone. Under load a worker never holds nothing, so it has to stop
-    /// claiming for that; but not for ever, when what it holds does not get settled.
-    enum Isolation: Equatable {
-        case unneeded
-        case awaited(until: Instant)
-        case waived(until: Instant)
-    }
-
-    /// Most jobs of one claim, and most of those that have been in two crashes.
-    static let mostClaimed = 250
-    static let mostTwiceCrashed = 32
-    /// So many dead letters, and as many again, are worth a word.
-    static let manyDeadLetters = 10_000
-    /// So many nodes may send us on before we pause.
-    private static let mostRedirects = 3
-    /// Ids kept free for the suspects of one dead worker: it holds at most one, and those it had taken over.
-    static let mostSuspects = 65_536
-
-    let mode: QueueSettings.DeliveryMode
-    var effects: [Effect] = []
-    private(set) var phase = Phase.resting
-    /// Of the connection; each call carries it.
+    private let mode: QueueSettings.DeliveryMode
+    private(set) var phase = Phase.disconnected
+    /// The number of the connection, which each call of a registered worker carries.
     private(set) var number: Int64 = 0
-
-    // What is held.
-    var held = JobWindow()
-    var settlements = Settlements()
-    var nextID = ClaimID(1)
-
-    // What is under way.
-    var claimOut = 0
-    /// A claim was answered, and the owner has not spoken since.
-    var isClaimFresh = false
-    var isBeatOut = false
-    var isReapOut = false
-    var isPromoteOut = false
-    var isWaitOut = false
-    var isLookOut = false
-    /// A claim rides behind the wait that is out, or was.
-    var isRideOut = false
-    /// Looks in a row that found more jobs under this worker's name than it knows.
-    var missedRides = 0
-    var countsHeld = false
-    /// Fields of the in-flight hash that are none of ours.
-    var foreignFields = 0
-    var answersMissing = 0
-    var toReap: [LeaseMachine.Dead] = []
-
-    // What is wanted.
-    var places = 0
-    var offeredAt: Instant?
-    var claimsAtOnce = false
-    var isFlushWanted = false
-    private(set) var isStopping = false
-
-    // What is known of the other side.
-    var waiting = Waiting()
-    var lease: LeaseMachine
-    var counter: Int64 = 0
-    var nextBeat: Instant
-    /// Unless Redis has said something until then, it is asked.
-    var nextLook: Instant
-    var promoteAt: Instant?
-    var recovered = Recovered.none
-    var solitude = Isolation.unneeded
-    var popsOne = false
-    var deadLettersToSay = QueueMachine.manyDeadLetters
-    /// Dead letters that the list had as this worker was registered.
-    var lettersSeen = 0
-    /// The birth mark of the data set in which all that we hold stands, and of the one that is being reconciled.
-    var born: String?
-    var bornSeen: String?
-    var isRegistered = false
-    var isDoubted = false
-    var warnings: [String] = []
-    var hasWarned = false
-    var isCluster = false
-    /// What this server lacks and was said to lack.
-    var lacks: Set<String> = []
-    private var redirects = 0
-
-    private var redial: Redial
-    private var redialAt: Instant
-    private var lastSaid: QueueEvent?
+    private var outstanding: Outstanding = []
+    private(set) var held = JobWindow()
+    private(set) var settlements = Settlements()
+    private var claims: Claims
+    private var liveness: Liveness
+    private var delayed = DelayedJobs()
+    private var reconciliation = Reconciliation()
+    private var reconnection: Reconnection
+    private var deadLetterAlarm = DeadLetterAlarm()
+    private var missingFeatures: Set<MissingFeature> = []
+    private var lastReport: QueueEvent?
+    private var isStopping = false
 
     init(settings: QueueSettings, worker: String, seed: UInt64, now: Instant) {
         mode = settings.mode
-        lease = LeaseMachine(lease: settings.lease, own: worker)
-        redial = Redial(seed: seed)
-        nextBeat = now
-        nextLook = now
-        redialAt = now
+        claims = Claims(mode: mode)
+        liveness = Liveness(lease: settings.lease, own: worker, mode: mode, now: now)
+        reconnection = Reconnection(seed: seed, now: now)
     }
+
+    /// When the last confirmed beat was sent.
+    var lastContact: Instant? { liveness.lastContact }
 
     // MARK: Connection
 
-    /// Both connections are open and the server has let us in.
-    mutating func connected() {
+    /// Both connections are open, and the server has accepted the user.
+    mutating func connected(into effects: inout [Effect]) {
         number += 1
-        counter += 1
         phase = .registering
-        call(.register(.init(counter: counter, confirmed: settlements.confirmed, isExpected: isRegistered)))
+        let registration = Call.Registration(
+            counter: liveness.nextCounter(), confirmed: settlements.confirmed, isExpected: reconciliation.isRegistered)
+        effects.append(.call(.register(registration)))
     }
 
-    /// Registers again: somebody has used a higher number for this worker's name.
-    mutating func numberTaken(_ taken: Int64) {
-        number = max(number, taken)
-        connected()
+    /// There is no connection, or none that serves. State is kept, and the next dial follows after a pause.
+    mutating func lost(_ reason: String, now: Instant, into effects: inout [Effect]) {
+        if phase == .disconnected || phase == .stopped { return }
+        reconnection.failed(now: now)
+        disconnect(reporting: .disconnected(reason), into: &effects)
     }
 
-    /// No connection, or none that serves. State is kept, and after a pause the dial begins again.
-    mutating func lost(_ reason: String, now: Instant) {
-        if phase == .resting || phase == .stopped { return }
-        rest(until: now + redial.nextPause())
-        say(.disconnected(reason))
+    /// The server refuses what only its operator can allow.
+    mutating func refused(_ error: RedisError, now: Instant, into effects: inout [Effect]) {
+        reconnection.refused(now: now)
+        disconnect(reporting: .refused(error), into: &effects)
     }
 
-    /// Another node of the cluster has the list. It is dialled at once, unless the nodes keep pointing at each other.
-    mutating func moved(_ text: String, now: Instant) {
-        isCluster = true
-        redirects += 1
-        let isEndless = redirects > QueueMachine.mostRedirects
-        effects.append(.follow(text))
-        rest(until: isEndless ? now + redial.nextPause() : now)
-        if isEndless { say(.disconnected("the nodes of the cluster do not agree on who has the list (\(text))")) }
+    /// Another node of the cluster has the list.
+    private mutating func redirected(_ error: ErrorReply, to node: ErrorReply.Node?, now: Instant, into effects: inout [Effect]) {
+        reconciliation.redirected()
+        effects.append(.follow(node))
+        let isEndless = reconnection.redirected(now: now)
+        let reason = "the nodes of the cluster do not agree on which of them has the list (\(error))"
+        disconnect(reporting: isEndless ? .disconnected(reason) : nil, into: &effects)
     }
 
-    /// The server answers, and refuses what only its operator can allow.
-    mutating func refused(_ reason: String, now: Instant) {
-        rest(until: now + .seconds(5))
-        say(.refused(reason))
+    /// Other workers consider this one dead, and may have taken over its jobs.
+    private mutating func fenced(now: Instant, into effects: inout [Effect]) {
+        if liveness.doubt() { effects.append(.report(.leaseInDoubt)) }
+        lost("other workers considered this worker dead; it registers again", now: now, into: &effects)
     }
 
-    /// Redis takes us for dead: others may have our jobs already.
-    mutating func fenced(now: Instant) {
-        doubt()
-        lost("this worker was taken for dead and registers anew", now: now)
-    }
-
-    private mutating func rest(until instant: Instant) {
+    /// A state is reported once, not with every attempt.
+    private mutating func disconnect(reporting event: QueueEvent?, into effects: inout [Effect]) {
         if phase == .stopped { return }
-        if phase != .resting { effects.append(.hangUp) }
-        phase = .resting
-        redialAt = instant
+        if phase != .disconnected { effects.append(.hangUp) }
+        phase = .disconnected
+        outstanding = []
         settlements.connectionLost()
-        (claimOut, answersMissing) = (0, 0)
-        (isBeatOut, isReapOut, isPromoteOut, isWaitOut, isLookOut) = (false, false, false, false, false)
-        (isRideOut, missedRides) = (false, 0)
-        toReap = []
-        waiting.reset()
-    }
-
-    /// One report for each state, not for each attempt.
-    private mutating func say(_ event: QueueEvent) {
-        if lastSaid == event { return }
-        lastSaid = event
+        claims.connectionLost()
+        liveness.connectionLost()
+        reconciliation.connectionLost()
+        guard let event, event != lastReport else { return }
+        lastReport = event
         effects.append(.report(event))
     }
 
-    /// Everything agrees: from here on jobs come in.
-    mutating func startServing(now: Instant) {
-        // Only now: had the connection broken before, what we hold would have to be put back once more.
-        born = bornSeen
+    private mutating func startServing(now: Instant, into effects: inout [Effect]) {
         phase = .serving
-        isDoubted = false
-        redial.succeeded()
-        redirects = 0
-        nextBeat = now + lease.beatInterval
-        if places > 0 { offeredAt = now }
-        lastSaid = nil
+        liveness.beginServing(now: now)
+        reconnection.succeeded()
+        claims.restartOffer(now: now)
+        lastReport = nil
+        let (warnings, deadLetters) = reconciliation.finish()
         effects.append(.report(.connected(warnings: warnings)))
-        noticed(deadLetters: lettersSeen)
-        warnings = []
+        noticed(deadLetters: deadLetters, into: &effects)
     }
 
-    mutating func startReconciling() { phase = .reconciling }
-    mutating func startLeaving() {
-        phase = .leaving
-        call(.unregister)
-    }
-
-    mutating func finish() {
+    private mutating func finish(into effects: inout [Effect]) {
         phase = .stopped
-        effects.append(.hangUp)
-        effects.append(.report(.stopped))
+        effects += [.hangUp, .report(.stopped)]
     }
 
-    mutating func call(_ call: Call) { effects.append(.call(call)) }
+    // MARK: The owner
 
-    // MARK: The owner's word
-
-    mutating func offer(places: Int, now: Instant) {
-        isClaimFresh = false
-        self.places = max(0, places)
-        if self.places == 0 {
-            offeredAt = nil
-        } else if offeredAt == nil {
-            offeredAt = now
-        }
-    }
+    mutating func offer(places: Int, now: Instant) { claims.offer(places: places, now: now) }
 
     mutating func acknowledge(_ id: ClaimID, now: Instant) {
         if held.level(of: id) > 0 { return settle(Settlement(id: id, effect: .ack), now: now) }
-        isClaimFresh = false
+        claims.ownerResponded()
         settlements.addAcknowledgement(id, now: now)
     }
 
     mutating func settle(_ settlement: Settlement, now: Instant) {
-        isClaimFresh = false
+        claims.ownerResponded()
         let job = mode == .atMostOnce ? held.bytes(of: settlement.id) : nil
         settlements.add(settlement, field: held.field(of: settlement.id), job: job, now: now)
     }
 
-    mutating func flush() { isFlushWanted = true }
+    /// Settlements that gather are sent with the next turn.
+    mutating func flush() { settlements.flush() }
 
     mutating func stop() { isStopping = true }
+
+    /// Whether this list may hold jobs that could be claimed if there were places; a list of lower priority waits for it.
+    func wantsPlaces(at now: Instant) -> Bool {
+        switch phase {
+        case .dialing, .registering, .reconciling: true
+        case .serving: claims.wantsPlaces(at: now, situation)
+        case .disconnected, .unregistering, .stopped: false
+        }
+    }
+
+    private var situation: Claims.Situation {
+        Claims.Situation(
+            heldCount: held.count, holdsIsolated: held.holdsIsolated, heldTwiceCrashed: held.countOfLevel(2),
+            isSplitting: settlements.isSplitting, isInDoubt: liveness.isInDoubt, confirmed: settlements.confirmed,
+            outstanding: outstanding)
+    }
 
     // MARK: Time
 
     /// Does everything that is due. Each turn ends with it.
-    mutating func advance(now: Instant) {
-        if let doubtAt = lease.doubtAt, now >= doubtAt, phase != .stopped { doubt() }
+    mutating func advance(now: Instant, into effects: inout [Effect]) {
+        if phase != .stopped, liveness.doubtIfDue(now: now) { effects.append(.report(.leaseInDoubt)) }
         switch phase {
-        case .resting:
+        case .disconnected:
             if isStopping && held.isEmpty && settlements.isEmpty {
-                finish()  // What a lost answer may have left in Redis comes back by the next worker's reaping.
-            } else if now >= redialAt {
+                // A claim whose reply was lost may have left jobs in Redis. The next worker reaps them.
+                finish(into: &effects)
+            } else if now >= reconnection.dialsAt {
                 phase = .dialing
                 effects.append(.dial)
             }
-        case .serving: serve(now: now)
-        case .dialing, .registering, .reconciling, .leaving, .stopped: break
+        case .serving: serve(now: now, into: &effects)
+        case .dialing, .registering, .reconciling, .unregistering, .stopped: break
         }
     }
 
-    /// From here until `.connected` nothing more may go on the wire: our jobs may be others' soon.
-    private mutating func doubt() {
-        if isDoubted || mode == .atMostOnce { return }
-        isDoubted = true
-        effects.append(.report(.leaseInDoubt))
-    }
-
-    /// When `advance` has something to do, at the latest.
+    /// The time at which `advance` has something to do.
     var deadline: Instant? {
         var next = Earliest()
-        if phase != .stopped && !isDoubted && mode == .atLeastOnce { next.consider(lease.doubtAt) }
+        if phase != .stopped { next.consider(liveness.doubtDeadline) }
         switch phase {
-        case .resting: next.consider(redialAt)
-        case .serving: considerServing(&next)
-        case .dialing, .registering, .reconciling, .leaving, .stopped: break
+        case .disconnected: next.consider(reconnection.dialsAt)
+        case .serving:
+            let situation = situation
+            next.consider(liveness.deadline(outstanding))
+            if !outstanding.contains(.promotion) { next.consider(delayed.dueAt) }
+            next.consider(settlements.sealsAt(includingHeads: !claims.isClaiming(situation), heldCount: held.count))
+            next.consider(claims.deadline(situation))
+        case .dialing, .registering, .reconciling, .unregistering, .stopped: break
         }
         return next.instant
+    }
+
+    private mutating func serve(now: Instant, into effects: inout [Effect]) {
+        if !outstanding.contains(.beat), let counter = liveness.nextBeat(now: now) {
+            call(.beat(counter: counter), .beat, into: &effects)
+        }
+        if outstanding.isDisjoint(with: [.beat, .inspection]), liveness.isInspectionDue(now: now) {
+            call(claims.inspection(situation), .inspection, into: &effects)
+        }
+        if !outstanding.contains(.reap), let dead = liveness.takeDead() {
+            call(.reap(dead, first: claims.ids.reserve(Claims.mostSuspects)), .reap, into: &effects)
+        }
+        if isStopping { return leave(now: now, into: &effects) }
+        if !outstanding.contains(.promotion), delayed.isDue(now: now) { call(.promote, .promotion, into: &effects) }
+        settleIfDue(now: now, into: &effects)
+        if let claim = claims.nextClaim(now: now, situation) { effects.append(.call(claim)) }
+        let (begins, claim) = claims.nextWait(situation)
+        if begins {
+            outstanding.insert(claim == nil ? .wait : [.wait, .piggybackedClaim])
+            effects.append(.wait(claim))
+        }
+    }
+
+    private mutating func call(_ call: Call, _ kind: Outstanding, into effects: inout [Effect]) {
+        outstanding.insert(kind)
+        effects.append(.call(call))
+    }
+
+    private mutating func settleIfDue(now: Instant, into effects: inout [Effect]) {
+        // Jobs return to the head of the list together with those of an outstanding claim, which were behind them.
+        let isClaiming = claims.isClaiming(situation)
+        if let due = settlements.sealsAt(includingHeads: !isClaiming, heldCount: held.count), now >= due {
+            settlements.seal(includingHeads: !isClaiming && !claims.isFresh)
+        }
+        settlements.flushed()
+        sendSettlements(into: &effects)
+    }
+
+    private mutating func sendSettlements(into effects: inout [Effect]) {
+        for batch in settlements.takeUnsent() { effects.append(.call(.settle(batch))) }
+    }
+
+    /// Gives back the held jobs, waits for every confirmation, reaps the known dead workers, and then unregisters: this may be
+    /// the last worker for a long time. The owner settles suspects.
+    private mutating func leave(now: Instant, into effects: inout [Effect]) {
+        let isClaiming = claims.isClaiming(situation)
+        let isPopping = outstanding.contains(.wait) && mode == .atMostOnce
+        if !isClaiming && !isPopping && !held.isEmpty {
+            let settling = settlements.settlingIDs
+            if settling.count < held.count {
+                for id in held.ids where !settling.contains(id) && held.level(of: id) < JobWindow.suspect {
+                    settle(Settlement(id: id, effect: .release(toTail: false)), now: now)
+                }
+            }
+        }
+        settlements.seal(includingHeads: !isClaiming)
+        sendSettlements(into: &effects)
+        let isReaping = outstanding.contains(.reap) || liveness.isReaping
+        if held.isEmpty && settlements.isEmpty && !isClaiming && !isPopping && !isReaping {
+            phase = .unregistering
+            effects.append(.call(.unregister))
+        }
+    }
+
+    // MARK: Replies
+
+    /// Takes in the reply to a call.
+    ///
+    /// - Parameters:
+    ///   - sentAt: when the call was sent. The reply describes no earlier state.
+    ///   - isGone: whether the process of a worker is certainly gone, by its name.
+    mutating func received(
+        _ reply: RedisReply, to call: Call, sentAt: Instant, now: Instant, isGone: (String) -> Bool,
+        into effects: inout [Effect]
+    ) {
+        // A reply on the second connection does not show that the first one works.
+        if !call.isOnSecond { liveness.replied(now: now) }
+        // The outstanding `unregister` counts a job that this claim may have brought. The job is then fetched and given back.
+        if case .piggybackedClaim = call, phase == .unregistering {
+            outstanding.remove(.piggybackedClaim)
+            return claims.piggybackDiscarded()
+        }
+        if case .error(let error) = reply { return failed(call, error, now: now, into: &effects) }
+        switch call.isFenced ? reply.text : nil {
+        case "FENCED": return fenced(now: now, into: &effects)
+        case "STALE": return lost("another connection took over this worker's number", now: now, into: &effects)
+        case "GAP": return effects.append(.call(call))  // Its predecessor met NOSCRIPT, and has been sent again.
+        default: break
+        }
+        let isUnderstood = understand(reply, to: call, sentAt: sentAt, now: now, isGone: isGone, into: &effects)
+        if !isUnderstood { lost("an unintelligible reply", now: now, into: &effects) }
+    }
+
+    private mutating func understand(
+        _ reply: RedisReply, to call: Call, sentAt: Instant, now: Instant, isGone: (String) -> Bool,
+        into effects: inout [Effect]
+    ) -> Bool {
+        let items = reply.items ?? []
+        switch call {
+        case .register: return registered(items, sentAt: sentAt, now: now, isGone: isGone, into: &effects)
+        case .claim(let first, let count, _): return claimed(items, first, asked: count, now: now, into: &effects)
+        case .piggybackedClaim(let first, let count, _, _):
+            return claimed(items, first, asked: count, isPiggybacked: true, now: now, into: &effects)
+        case .pop(let count): return popped(reply, asked: count, now: now, into: &effects)
+        case .settle(let batch): return settled(batch, items, now: now, into: &effects)
+        case .beat: return beatConfirmed(items, sentAt: sentAt, now: now, isGone: isGone, into: &effects)
+        case .promote:
+            guard let promoted = ScriptReply.Promoted(items) else { return false }
+            outstanding.remove(.promotion)
+            delayed.promoted(promoted, now: now)
+        case .reap(let dead, let first): return reaped(dead, items, first, now: now, into: &effects)
+        case .fields: compared(items, now: now, into: &effects)
+        case .fetch(let fields): fetched(items, fields, now: now, into: &effects)
+        case .info:
+            if reconciliation.informed(ServerInfo(reply.text ?? "")) { expect(.nodes, into: &effects) }
+            reconciled(now: now, into: &effects)
+        case .nodes:
+            effects.append(.learn(items))
+            reconciled(now: now, into: &effects)
+        case .unregister: return unregistered(reply, into: &effects)
+        case .wait: waited(reply, now: now, into: &effects)
+        case .inspect:
+            guard let length = reply.integer else { return false }
+            outstanding.remove(.inspection)
+            claims.inspected(length: length)
+        case .countHeld: return counted(reply, now: now, into: &effects)
+        case .adopt, .merge, .greeting: break
+        }
+        return true
+    }
+
+    private mutating func failed(_ call: Call, _ error: ErrorReply, now: Instant, into effects: inout [Effect]) {
+        if case .moved(let node) = error.kind { return redirected(error, to: node, now: now, into: &effects) }
+        switch call {
+        case .wait where error.kind != .passwordMissing:
+            outstanding.remove(.wait)
+            if let feature = claims.waitFailed(error, now: now) { report(missing: feature, into: &effects) }
+        case .info, .nodes:
+            // A user without the right to ask gets no warnings, and loses nothing.
+            reconciled(now: now, into: &effects)
+        case .pop where !claims.popsOne && error.kind == .wrongArgumentCount:
+            claims.popCountRefused(now: now)
+            report(missing: .popCount, into: &effects)
+        default:
+            if error.isRefusal {
+                refused(.reply(error), now: now, into: &effects)
+            } else {
+                lost(error.description, now: now, into: &effects)
+            }
+        }
+    }
+
+    /// A substitute is in use: reported once, not at every reconnect.
+    private mutating func report(missing feature: MissingFeature, into effects: inout [Effect]) {
+        if missingFeatures.insert(feature).inserted { effects.append(.report(.limited(feature))) }
+    }
+
+    // MARK: Jobs
+
+    private mutating func claimed(
+        _ items: [RedisReply], _ first: ClaimID, asked: Int, isPiggybacked: Bool = false, now: Instant,
+        into effects: inout [Effect]
+    ) -> Bool {
+        guard let reply = ScriptReply.Claim(items) else { return false }
+        if isPiggybacked { outstanding.remove(.piggybackedClaim) }
+        let jobs = hold(reply.jobs.map(\.bytes), from: first) { reply.jobs[$0].level }
+        claims.ids.free(from: first, reserved: asked, used: jobs.count)
+        claims.claimed(
+            jobs.count, reply.recovered, isDrained: reply.isDrained, isPiggybacked: isPiggybacked, now: now)
+        report(claimed: jobs, into: &effects)
+        return true
+    }
+
+    private mutating func popped(_ reply: RedisReply, asked: Int, now: Instant, into effects: inout [Effect]) -> Bool {
+        let bytes: [[UInt8]]
+        switch reply {
+        case .null: bytes = []
+        case .string(let job): bytes = [job]
+        case .array(let items): bytes = items.compactMap(\.bytes)
+        default: return false
+        }
+        let jobs = hold(bytes, from: claims.ids.reserve(bytes.count)) { _ in 0 }
+        claims.popped(jobs.count, isDrained: jobs.count < asked, now: now)
+        report(claimed: jobs, into: &effects)
+        return true
+    }
+
+    private mutating func hold(_ bytes: [[UInt8]], from first: ClaimID, level: (Int) -> UInt8) -> [ClaimedJob] {
+        bytes.enumerated().map { index, bytes in
+            let id = first.advanced(by: index)
+            held.insert(id, bytes: bytes, level: level(index))
+            return ClaimedJob(id: id, bytes: bytes)
+        }
+    }
+
+    /// A stopping worker gives them back instead.
+    private func report(claimed jobs: [ClaimedJob], into effects: inout [Effect]) {
+        if !jobs.isEmpty && !isStopping { effects.append(.report(.claimed(jobs))) }
+    }
+
+    private mutating func settled(_ batch: SettleBatch, _ items: [RedisReply], now: Instant, into effects: inout [Effect]) -> Bool
+    {
+        guard let reply = ScriptReply.Settled(items) else { return false }
+        for id in settlements.confirm(batch.sequence) { held.remove(id) }
+        if reply.trimmed > 0 { effects.append(.report(.deadLettersTrimmed(reply.trimmed))) }
+        noticed(deadLetters: reply.deadLetters, into: &effects)
+        delayed.learned(reply.due, now: now)
+        return true
+    }
+
+    private mutating func noticed(deadLetters count: Int, into effects: inout [Effect]) {
+        if deadLetterAlarm.isWorthReporting(count) { effects.append(.report(.deadLettersMany(count))) }
+    }
+
+    private mutating func waited(_ reply: RedisReply, now: Instant, into effects: inout [Effect]) {
+        outstanding.remove(.wait)
+        var jobs: [ClaimedJob] = []
+        if mode == .atMostOnce, let job = reply.items?.last?.bytes {
+            jobs = hold([job], from: claims.ids.reserve(1)) { _ in 0 }
+        }
+        claims.waited(didFindJob: reply != .null, takenJobs: jobs.count, now: now)
+        report(claimed: jobs, into: &effects)
+    }
+
+    private mutating func counted(_ reply: RedisReply, now: Instant, into effects: inout [Effect]) -> Bool {
+        guard let count = reply.integer else { return false }
+        outstanding.remove(.inspection)
+        switch claims.counted(count, situation) {
+        case .complete: break
+        case .missing: liveness.inspect(after: PiggybackedClaim.patience, now: now)
+        case .lost: lost("claimed jobs did not arrive: the second connection is dead", now: now, into: &effects)
+        }
+        return true
+    }
+
+    // MARK: Workers
+
+    private mutating func beatConfirmed(
+        _ items: [RedisReply], sentAt: Instant, now: Instant, isGone: (String) -> Bool, into effects: inout [Effect]
+    ) -> Bool {
+        guard let reply = ScriptReply.Beat(items) else { return false }
+        outstanding.remove(.beat)
+        liveness.beatConfirmed(sentAt: sentAt)
+        if liveness.isRestored(at: now) { startServing(now: now, into: &effects) }
+        claims.learned(reply.recovered, now: now)
+        delayed.learned(reply.due, now: now)
+        liveness.observed(reply.counters, now: now, isGone: isGone)
+        return true
+    }
+
+    private mutating func reaped(
+        _ dead: LeaseMachine.Dead, _ items: [RedisReply], _ first: ClaimID, now: Instant, into effects: inout [Effect]
+    ) -> Bool {
+        guard let reply = ScriptReply.Reaped(items) else { return false }
+        outstanding.remove(.reap)
+        claims.ids.free(from: first, reserved: Claims.mostSuspects, used: reply.suspects.count)
+        guard let moved = reply.moved else { return true }
+        claims.learned(reply.recovered, now: now)
+        effects.append(.report(.recovered(worker: dead.worker, jobs: moved + reply.suspects.count)))
+        let suspects = hold(reply.suspects, from: first) { _ in JobWindow.suspect }
+        if !suspects.isEmpty { effects.append(.report(.suspects(suspects))) }
+        return true
+    }
+
+    private mutating func unregistered(_ reply: RedisReply, into effects: inout [Effect]) -> Bool {
+        guard let left = reply.integer else { return false }
+        if left == 0 {
+            finish(into: &effects)
+        } else {
+            // Redis has jobs of this worker that it does not know: they are fetched and given back.
+            phase = .reconciling
+            expect(.fields, into: &effects)
+        }
+        return true
+    }
+
+    // MARK: Reconciling
+
+    private mutating func registered(
+        _ items: [RedisReply], sentAt: Instant, now: Instant, isGone: (String) -> Bool, into effects: inout [Effect]
+    ) -> Bool {
+        switch ScriptReply.Registration(items) {
+        case nil: return false
+        case .numberTaken(let taken):
+            number = max(number, taken)
+            connected(into: &effects)
+        case .registered(let reply):
+            liveness.beatConfirmed(sentAt: sentAt)
+            phase = .reconciling
+            switch reconciliation.registered(reply, confirmed: settlements.confirmed) {
+            case .unchanged: break
+            case .emptied: adoptHeldJobs(into: &effects)
+            case .rolledBack(let stored):
+                settlements.addMaybeDuplicates(settlements.forgotten(after: stored), now: now)
+                reconciliation.warn("Redis was put back to an earlier state: the jobs that it has again are pushed again")
+            }
+            claims.learned(reply.recovered, now: now)
+            delayed.learned(reply.due, now: now)
+            liveness.observed(reply.counters, now: now, isGone: isGone)
+            sendSettlements(into: &effects)
+            if reconciliation.isCluster { expect(.nodes, into: &effects) }
+            if reconciliation.wantsInfo { expect(.info, into: &effects) }
+            if mode == .atLeastOnce { expect(.fields, into: &effects) }
+            serveIfReconciled(now: now, into: &effects)
+        }
+        return true
+    }
+
+    /// Puts the held jobs back into Redis, which has lost them.
+    private mutating func adoptHeldJobs(into effects: inout [Effect]) {
+        if mode == .atMostOnce { return reconciliation.warn("Redis was emptied") }
+        reconciliation.warn("Redis was emptied: \(held.count) jobs that this worker holds were put back")
+        var chunk: [Call.Adopted] = []
+        var bytes = 0
+        for id in held.ids {
+            let job = held.bytes(of: id) ?? []
+            chunk.append(.init(field: held.field(of: id), job: job))
+            bytes += job.count
+            if chunk.count == Claims.mostJobs || bytes > SettleBatch.mostBytes {
+                effects.append(.call(.adopt(chunk)))
+                (chunk, bytes) = ([], 0)
+            }
+        }
+        if !chunk.isEmpty { effects.append(.call(.adopt(chunk))) }
+    }
+
+    private mutating func expect(_ call: Call, into effects: inout [Effect]) {
+        reconciliation.expectReply()
+        effects.append(.call(call))
+    }
+
+    /// One of the expected replies has arrived.
+    private mutating func reconciled(now: Instant, into effects: inout [Effect]) {
+        reconciliation.replied()
+        serveIfReconciled(now: now, into: &effects)
+    }
+
+    private mutating func serveIfReconciled(now: Instant, into effects: inout [Effect]) {
+        if reconciliation.isComplete && phase == .reconciling { startServing(now: now, into: &effects) }
+    }
+
+    /// Compares the fields of the in-flight hash with the held jobs.
+    private mutating func compared(_ items: [RedisReply], now: Instant, into effects: inout [Effect]) {
+        var known: Set<ClaimID> = []
+        var unknown: [(id: ClaimID, field: String)] = []
+        for field in items.compactMap(\.text) {
+            // A field that was never reserved was not written by this worker.
+            guard let (id, _) = JobWindow.parse(field: field), id < claims.ids.next else { continue }
+            if held.contains(id) { known.insert(id) } else { unknown.append((id, field)) }
+        }
+        claims.foundForeignFields(items.count - known.count - unknown.count)
+        disown(allBut: known, into: &effects)
+        let fields = unknown.sorted { $0.id < $1.id }.map(\.field)
+        for start in stride(from: 0, to: fields.count, by: Claims.mostJobs) {
+            expect(.fetch(Array(fields[start..<min(start + Claims.mostJobs, fields.count)])), into: &effects)
+        }
+        reconciled(now: now, into: &effects)
+    }
+
+    private mutating func disown(allBut known: Set<ClaimID>, into effects: inout [Effect]) {
+        if known.count == held.count { return }
+        let settling = settlements.settlingIDs
+        let gone = held.ids.filter { !known.contains($0) && !settling.contains($0) }
+        if gone.isEmpty { return }
+        for id in gone { held.remove(id) }
+        effects.append(.report(.disowned(gone)))
+    }
+
+    private mutating func fetched(_ items: [RedisReply], _ fields: [String], now: Instant, into effects: inout [Effect]) {
+        var jobs: [ClaimedJob] = []
+        var suspects: [ClaimedJob] = []
+        for (field, item) in zip(fields, items) {
+            guard let bytes = item.bytes, let (id, level) = JobWindow.parse(field: field) else { continue }
+            held.insert(id, bytes: bytes, level: level)
+            if level >= JobWindow.suspect {
+                suspects.append(.init(id: id, bytes: bytes))
+            } else {
+                jobs.append(.init(id: id, bytes: bytes))
+            }
+        }
+        claims.fill(jobs.count)
+        report(claimed: jobs, into: &effects)
+        if !suspects.isEmpty { effects.append(.report(.suspects(suspects))) }
+        reconciled(now: now, into: &effects)
     }
 }

@@ -1,46 +1,46 @@
-/// Settlements that travel together, numbered so that Redis applies them once.
+/// Settlements that are sent together, numbered so that Redis applies them once.
 struct SettleBatch: Equatable {
     /// 0 until it is sealed.
     var sequence: UInt64 = 0
     private(set) var ids: [ClaimID] = []
-    /// Fields of plain acknowledgements: nothing to do but to remove them.
+    /// The fields of plain acknowledgements, which only have to be removed.
     private(set) var acknowledged = Arguments()
     /// Everything else, as `Scripts.settle` reads it.
     private(set) var steps = Arguments()
     private(set) var resent = 0
     var maybeDuplicates = 0
-    /// Jobs that are replaced by their parts.
-    private(set) var cuts = 0
-    /// Settlements of jobs that APNs has seen: what is pushed twice if a Redis put back in time undoes this batch.
-    private(set) var answered = 0
+    /// The number of jobs that are replaced by their parts.
+    private(set) var splits = 0
+    /// The number of jobs to which APNs has responded. They are pushed twice if Redis returns to a state before this batch.
+    private(set) var responded = 0
 
-    /// Beyond either the batch is full. 256 fields are also far below the 8,000 values that Lua unpacks at once.
+    /// A batch is full beyond either. 256 fields are far below the 8,000 values that Lua can unpack at once.
     static let mostJobs = 256
     static let mostBytes = 1 << 20
 
     var isEmpty: Bool { ids.isEmpty && maybeDuplicates == 0 }
     var isFull: Bool { ids.count >= SettleBatch.mostJobs || steps.bytes.count >= SettleBatch.mostBytes }
 
-    /// An acknowledgement of a job that was in no crash, and nothing else.
+    /// Adds an acknowledgement of a job that was in no crash, without feedback and result.
     mutating func addAcknowledgement(_ id: ClaimID) {
         ids.append(id)
-        answered += 1
+        responded += 1
         acknowledged.append(id.number)
     }
 
     /// - Parameters:
     ///   - field: the job's field in the in-flight hash.
-    ///   - job: its bytes, where Redis keeps none (`at_most_once`).
+    ///   - job: its bytes, if Redis does not keep them (`at_most_once`).
     mutating func add(_ settlement: Settlement, field: String, job: [UInt8]?) {
         ids.append(settlement.id)
         resent += max(0, settlement.resends)
         maybeDuplicates += max(0, settlement.maybeDuplicates)
         switch settlement.effect {
         case .ack:
-            answered += 1
+            responded += 1
             if settlement.feedback == nil && settlement.result == nil { return acknowledged.append(field) }
-        case .delay(_, _, isRetry: true), .deadLetter: answered += 1
-        case .split: cuts += 1
+        case .delay(_, _, isRetry: true), .deadLetter: responded += 1
+        case .split: splits += 1
         case .delay, .release, .replace: break
         }
         writeHead(of: settlement, field: field)
@@ -80,7 +80,7 @@ struct SettleBatch: Equatable {
         case .at(let milliseconds): return String(milliseconds)
         case .after(let delay):
             let (seconds, attoseconds) = delay.components
-            // A year is more than any delay means, and keeps the product far from overflow.
+            // A year is longer than any delay, and keeps the product far from overflow.
             let bounded = min(max(0, seconds), 366 * 86_400)
             return "+\(bounded * 1000 + max(0, attoseconds / 1_000_000_000_000_000))"
         }

@@ -1,9 +1,8 @@
 import Clocks
 
-/// All settlements of one worker that Redis has not confirmed: those that gather, and the batches on their way.
+/// The settlements of one worker that Redis has not confirmed: those that gather, and the batches that were sent.
 struct Settlements {
-    /// Something that goes to the head of the list. It is written at the end and backwards, so that of all that gathered
-    /// the first claimed ends foremost.
+    /// A job that returns to the head of the list. These are written last and backwards, so that the first claimed ends in front.
     private struct HeadStep {
         var settlement: Settlement
         var field: String
@@ -12,29 +11,32 @@ struct Settlements {
 
     private var pending = SettleBatch()
     private var heads: [HeadStep] = []
-    /// Those of them that are replaced by their parts.
-    private var headCuts = 0
-    /// When the first that still gathers came in; those that go to the head of the list have their own.
-    private(set) var gatheringSince: Instant?
-    private(set) var headsSince: Instant?
+    /// The number of them that are replaced by their parts.
+    private var headSplits = 0
+    /// The time of the first that still gathers. Those for the head of the list have their own.
+    private var gatheringSince: Instant?
+    private var headsSince: Instant?
+    private var isFlushWanted = false
     /// Sealed, oldest first.
     private(set) var unconfirmed: [SettleBatch] = []
-    /// The number of the last batch that is known to be applied.
+    /// The number of the last batch that Redis has confirmed.
     private(set) var confirmed: UInt64 = 0
     private var lastSealed: UInt64 = 0
     private var lastSent: UInt64 = 0
-    /// What the last confirmed batches held, for the case that Redis forgets them.
-    private var history: [(sequence: UInt64, answered: Int)] = []
-    /// At one batch every 5 ms this is 5 s, and an append-only file loses one. What is older becomes coarser and coarser.
+    /// The last confirmed batches, for the case that Redis loses them.
+    private var history: [(sequence: UInt64, responded: Int)] = []
+    /// With a batch every 5 ms this is 5 s, and an append-only file loses one second. Older entries are merged.
     private static let historyLength = 1024
+    private static let interval = Duration.milliseconds(5)
+    private static let fewJobs = 32
 
     var isEmpty: Bool { !isGathering && unconfirmed.isEmpty }
     var isGathering: Bool { !pending.isEmpty || !heads.isEmpty }
 
-    /// Whether the parts of a job are not known to stand in the list yet.
-    var isCutting: Bool { headCuts > 0 || unconfirmed.contains { $0.cuts > 0 } }
+    /// Whether the parts of a split job are not known to be in the list.
+    var isSplitting: Bool { headSplits > 0 || unconfirmed.contains { $0.splits > 0 } }
 
-    /// The way of nearly all jobs: see `SettleBatch.addAcknowledgement`.
+    /// The path of nearly all jobs: see `SettleBatch.addAcknowledgement`.
     mutating func addAcknowledgement(_ id: ClaimID, now: Instant) {
         if pending.isEmpty { gatheringSince = now }
         pending.addAcknowledgement(id)
@@ -45,7 +47,7 @@ struct Settlements {
         switch settlement.effect {
         case .release(toTail: false), .replace(_, toTail: false), .split:
             if headsSince == nil { headsSince = now }
-            if case .split = settlement.effect { headCuts += 1 }
+            if case .split = settlement.effect { headSplits += 1 }
             heads.append(HeadStep(settlement: settlement, field: field, job: job))
         default:
             if pending.isEmpty { gatheringSince = now }
@@ -54,16 +56,29 @@ struct Settlements {
         }
     }
 
-    /// Counts pushes that may be doubled and belong to no settlement of ours.
+    /// Counts pushes that APNs may have received twice and that belong to no present settlement.
     mutating func addMaybeDuplicates(_ count: Int, now: Instant) {
         if count <= 0 { return }
         if pending.isEmpty { gatheringSince = now }
         pending.maybeDuplicates += count
     }
 
-    /// Closes what gathers: from now on it has its number and waits for its confirmation.
+    /// Everything that gathers is due with the next turn.
+    mutating func flush() { isFlushWanted = true }
+    mutating func flushed() { isFlushWanted = false }
+
+    /// The time at which the gathered settlements are due. Few jobs are no batch: theirs are due at once, if none is on its way.
+    func sealsAt(includingHeads: Bool, heldCount: Int) -> Instant? {
+        var first = Earliest(gatheringSince)
+        if includingHeads { first.consider(headsSince) }
+        guard let since = first.instant else { return nil }
+        if isFlushWanted || heldCount <= Settlements.fewJobs && unconfirmed.isEmpty { return since }
+        return since + Settlements.interval
+    }
+
+    /// Closes the gathered batch: it gets its number, and waits for its confirmation.
     ///
-    /// - Parameter includingHeads: whether also what goes to the head of the list.
+    /// - Parameter includingHeads: whether the jobs for the head of the list are included.
     mutating func seal(includingHeads: Bool) {
         sealPending()
         gatheringSince = nil
@@ -75,7 +90,7 @@ struct Settlements {
         }
         sealPending()
         heads.removeAll()
-        headCuts = 0
+        headSplits = 0
         headsSince = nil
     }
 
@@ -87,43 +102,43 @@ struct Settlements {
         pending = SettleBatch()
     }
 
-    /// Sealed batches that this connection has not carried yet, oldest first.
+    /// The sealed batches that this connection has not sent, oldest first.
     mutating func takeUnsent() -> [SettleBatch] {
         if lastSent == lastSealed { return [] }
         defer { lastSent = lastSealed }
         return unconfirmed.filter { $0.sequence > lastSent }
     }
 
-    /// What was sent may never have arrived.
+    /// Batches that were sent may never have arrived.
     mutating func connectionLost() { lastSent = 0 }
 
-    /// Redis has applied the batch: its jobs' ids, or nothing when it was confirmed before.
+    /// Redis has applied the batch. Returns the ids of its jobs, or none when it was confirmed before.
     mutating func confirm(_ sequence: UInt64) -> [ClaimID] {
         guard let place = unconfirmed.firstIndex(where: { $0.sequence == sequence }) else { return [] }
         let batch = unconfirmed.remove(at: place)
         confirmed = max(confirmed, sequence)
-        history.append((sequence, batch.answered))
+        history.append((sequence, batch.responded))
         if history.count >= 2 * Settlements.historyLength { mergeOldest() }
         return batch.ids
     }
 
-    /// Two and two become one, under the later number: so what is forgotten is never counted as less.
+    /// Merges entries two by two, under the later number, so that the count of lost responses is never too low.
     private mutating func mergeOldest() {
         let (old, new) = (history.prefix(Settlements.historyLength), history.dropFirst(Settlements.historyLength))
         let merged = stride(from: old.startIndex, to: old.endIndex, by: 2).map { place in
-            (sequence: old[place + 1].sequence, answered: old[place].answered + old[place + 1].answered)
+            (sequence: old[place + 1].sequence, responded: old[place].responded + old[place + 1].responded)
         }
         history = merged + new
     }
 
-    /// Redis was put back to a state in which `stored` was the last batch: how many answered jobs it has again.
+    /// Redis returned to a state in which `stored` was the last batch. Returns how many jobs with a response it has again.
     mutating func forgotten(after stored: UInt64) -> Int {
-        let lost = history.reduce(0) { $1.sequence > stored ? $0 + $1.answered : $0 }
+        let lost = history.reduce(0) { $1.sequence > stored ? $0 + $1.responded : $0 }
         history.removeAll()
         return lost
     }
 
-    /// Jobs that are settled as far as their owner is concerned.
+    /// The jobs that their owner has settled.
     var settlingIDs: Set<ClaimID> {
         var ids = Set(pending.ids)
         for head in heads { ids.insert(head.settlement.id) }

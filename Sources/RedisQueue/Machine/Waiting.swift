@@ -2,19 +2,19 @@ import Clocks
 
 /// When to look for jobs, and how to sleep until there are some.
 ///
-/// While the list has jobs, claims follow the cadence of their own. Once a claim has shown it to be empty, the second connection
-/// waits with a blocking command; where Redis refuses that, it is asked again and again.
+/// While the list has jobs, claims follow each other. Once a claim has found it empty, the second connection waits with a
+/// blocking command. Where Redis refuses that command, the list is polled.
 struct Waiting {
     enum State: Equatable {
-        /// The list has jobs as far as we know.
+        /// The list has jobs as far as is known.
         case busy
-        /// A claim found it empty, and nobody waits yet.
+        /// A claim found it empty, and no wait has begun.
         case empty
-        /// The blocking command is under way.
+        /// The blocking command is outstanding.
         case armed
-        /// The same, and the list was seen to have jobs all the same.
+        /// The blocking command is outstanding, and an inspection has found jobs in the list.
         case passed
-        /// The blocking command is refused: claim again at `next`, and try to block again at `retry` (`nil`: never).
+        /// The blocking command is refused: claim again at `next`, and block again at `retry` (`nil`: never).
         case polling(next: Instant, pause: Duration, retry: Instant?)
     }
 
@@ -26,7 +26,7 @@ struct Waiting {
         case .armed: break
         case .passed: if drained { state = .armed }
         case .polling(_, let pause, let retry):
-            // An old Redis is polled every 5 ms while jobs trickle in, and every 50 ms when none do.
+            // An old Redis is polled every 5 ms while jobs arrive, and every 50 ms while none do.
             let next = count > 0 ? .milliseconds(5) : min(pause * 2, .milliseconds(50))
             if !drained {
                 state = .polling(next: now, pause: .milliseconds(5), retry: retry)
@@ -41,34 +41,29 @@ struct Waiting {
 
     mutating func arm() { state = .armed }
 
-    /// The wait ended: something came, or only its time is over.
+    /// The wait ended, with a job or at its timeout.
     mutating func woke(somethingCame: Bool) { state = somethingCame ? .busy : .empty }
 
-    /// The wait was refused with this error.
-    mutating func refused(_ error: String, now: Instant) {
-        if error.hasPrefix("UNBLOCKED") {
-            state = .busy
-        } else if error.hasPrefix("OOM") {
+    mutating func refused(_ error: ErrorReply, now: Instant) {
+        switch error.kind {
+        case .unblocked: state = .busy
+        case .outOfMemory:
             state = .polling(next: now + .milliseconds(20), pause: .milliseconds(10), retry: now + .seconds(1))
-        } else if error.hasPrefix("ERR unknown command") {
-            state = .polling(next: now + .milliseconds(5), pause: .milliseconds(5), retry: nil)
-        } else {
-            state = .polling(next: now + .milliseconds(50), pause: .milliseconds(50), retry: now + .seconds(5))
+        case .unknownCommand: state = .polling(next: now + .milliseconds(5), pause: .milliseconds(5), retry: nil)
+        default: state = .polling(next: now + .milliseconds(50), pause: .milliseconds(50), retry: now + .seconds(5))
         }
     }
 
-    /// What such an error tells of the server, where it will not pass by itself: a sentence for the operator.
-    static func lack(_ error: String) -> String? {
-        if error.hasPrefix("ERR unknown command") {
-            "it has no BLMOVE (Redis 6.2 has): the list is asked every 5 to 50 ms instead"
-        } else if error.hasPrefix("NOPERM") {
-            "waiting for jobs is refused, and the list is asked every 50 ms instead (\(error))"
-        } else {
-            nil
+    /// The feature that the server lacks for good, by this error.
+    static func missingFeature(_ error: ErrorReply) -> MissingFeature? {
+        switch error.kind {
+        case .unknownCommand: .blockingMove
+        case .rightMissing: .waitRefused(error)
+        default: nil
         }
     }
 
-    /// The list has jobs, whatever the blocking command knows of it.
+    /// An inspection has found jobs in the list.
     mutating func sawJobs() {
         switch state {
         case .armed: state = .passed
@@ -78,6 +73,12 @@ struct Waiting {
     }
 
     mutating func reset() { state = .busy }
+
+    var isPolling: Bool { nextPoll != nil }
+
+    var nextPoll: Instant? {
+        if case .polling(let next, _, _) = state { next } else { nil }
+    }
 
     /// Whether a claim makes sense now.
     func isWorthClaiming(at now: Instant) -> Bool {

@@ -1,4 +1,4 @@
-/// One place that can be dialled.
+/// An address of a server.
 public enum Endpoint: Sendable, Hashable, CustomStringConvertible {
     case tcp(host: String, port: Int)
     case unix(path: String)
@@ -11,7 +11,7 @@ public enum Endpoint: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// Host and port as Redis tells them. Where it leaves the host out, or does not know it (`?`), the host of `other` is meant.
+    /// - Parameter other: its host is meant where Redis leaves the host out, or does not know it (`?`).
     init?(host: String, port: Int, besides other: Endpoint?) {
         guard (1...65535).contains(port) else { return nil }
         if !host.isEmpty && host != "?" {
@@ -23,21 +23,13 @@ public enum Endpoint: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// Where `MOVED 3999 10.0.0.1:6381` points; an IPv6 address has no brackets there.
-    init?(movedTo text: String, from other: Endpoint?) { self.init(word: "MOVED", in: text, from: other) }
-
-    /// Where `ASK 3999 10.0.0.1:6381` points: only for the one command, and only after ASKING.
-    init?(askedAt text: String, from other: Endpoint?) { self.init(word: "ASK", in: text, from: other) }
-
-    private init?(word: String, in text: String, from other: Endpoint?) {
-        let words = text.split(separator: " ")
-        guard words.count == 3, words[0] == word, let colon = words[2].lastIndex(of: ":"),
-            let port = Int(words[2][words[2].index(after: colon)...])
-        else { return nil }
-        self.init(host: String(words[2][..<colon]), port: port, besides: other)
+    /// The node that a redirection names. `nil` when it names none.
+    init?(_ node: ErrorReply.Node?, from other: Endpoint?) {
+        guard let node else { return nil }
+        self.init(host: node.host, port: node.port, besides: other)
     }
 
-    /// Every node that the answer to CLUSTER SLOTS names, replicas too: one of them may be the next master.
+    /// Returns every node that the reply to CLUSTER SLOTS names. Replicas are included: one of them may be the next master.
     static func nodes(_ slots: [RedisReply], besides other: Endpoint?) -> [Endpoint] {
         var nodes: [Endpoint] = []
         for node in slots.flatMap({ $0.items?.dropFirst(2) ?? [] }) {

@@ -1,9 +1,9 @@
-/// Every key beside one list. They share the list's hash slot, and none ever has a time to live.
+/// The keys beside one list. They share the list's hash slot, and none has a time to live.
 public struct Keys: Sendable, Equatable {
     public let list: String
     /// Sorted set: worker -> heartbeat counter (a count, not a time).
     public let workers: String
-    /// Lists of jobs of dead workers, by how many crashes (1 to 3) they have been in.
+    /// Lists of jobs of dead workers, one for each number of crashes (1 to 3).
     public let recovered: [String]
     /// Sorted set: `<worker>:<id>|<job>` -> due time in milliseconds.
     public let delayed: String
@@ -11,9 +11,9 @@ public struct Keys: Sendable, Equatable {
     public let feedback: String
     /// Hash: counters that survive restarts. See `Counter`.
     public let stats: String
-    /// Never exists. A script that deletes it first has written, and is then not refused for lack of memory.
+    /// Never exists. A script that deletes it first counts as having written, and Redis then lets it finish when out of memory.
     let nothing: String
-    /// Before the last part of every key but the list's own.
+    /// The beginning of every key except the list's own.
     let prefix: String
 
     public init(list: String) {
@@ -28,24 +28,24 @@ public struct Keys: Sendable, Equatable {
         nothing = prefix + "nothing"
     }
 
-    /// Whether a key is beside the list, by its name: it is ours, or may become ours.
+    /// Whether a key has the prefix of the keys beside the list.
     public func owns(_ key: String) -> Bool { key.utf8.starts(with: prefix.utf8) }
 
-    /// Whether another list has the very same keys beside it: `q` and `{q}` do.
+    /// Whether another list has the same keys beside it, as `q` and `{q}` have.
     public func areBeside(_ other: Keys) -> Bool { prefix == other.prefix }
 
-    /// Hash: id -> job, for each job that a worker has claimed and not settled. A job that came from `recovered:N` stands
-    /// under `<id>:N`, and one that was in a fourth crash, when it was alone, under `<id>:4`.
+    /// Hash: id -> job, for each job that a worker has claimed and not settled. The field of a job from `recovered:N` is
+    /// `<id>:N`, and that of a job that was alone at a fourth crash `<id>:4`.
     public func inflight(_ worker: String) -> String { "\(prefix)inflight:\(worker)" }
 
     /// Hash: `host`, `pid`, `version`, `started` (Unix seconds), `claimed` and `sent` for `status`; `number`, `settled` and
     /// `alone` for the scripts.
     public func worker(_ worker: String) -> String { "\(prefix)worker:\(worker)" }
 
-    /// Whether the keys beside the list are in its hash slot, wherever Redis is a cluster.
+    /// Whether the keys beside the list are in its hash slot in a Redis Cluster.
     public var canShareSlot: Bool { Keys.hasTag(list) || !list.utf8.contains(UInt8(ascii: "}")) }
 
-    /// Redis hashes only what stands between the first `{` and the next `}`, when that is not empty (cluster specification).
+    /// Redis hashes only the text between the first `{` and the next `}`, if it is not empty (cluster specification).
     private static func hasTag(_ key: String) -> Bool {
         guard let open = key.utf8.firstIndex(of: UInt8(ascii: "{")) else { return false }
         let rest = key.utf8[key.utf8.index(after: open)...]

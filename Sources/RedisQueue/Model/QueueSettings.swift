@@ -1,6 +1,6 @@
 /// One list's part of the settings, in the units of this module.
 public struct QueueSettings: Sendable, Equatable {
-    /// How the server with the list is found. Any node of a Redis Cluster will do: it names the right one.
+    /// The server with the list. Any node of a Redis Cluster suffices: it names the right one.
     public enum Server: Sendable, Equatable {
         case tcp(host: String, port: Int)
         case unix(path: String)
@@ -8,10 +8,10 @@ public struct QueueSettings: Sendable, Equatable {
         case sentinels([Endpoint], master: String)
     }
 
-    /// Whether a crash may lose a push or double it.
+    /// Whether a crash may lose a push or send it twice.
     public enum DeliveryMode: Sendable, Equatable {
         case atLeastOnce
-        /// Plain BLPOP as the original: what was popped and not answered is gone after a crash.
+        /// Plain BLPOP as in the original: a crash loses the popped jobs.
         case atMostOnce
     }
 
@@ -23,14 +23,14 @@ public struct QueueSettings: Sendable, Equatable {
     /// A secret: kept out of every description, error and log.
     public var password: String?
     public var mode: DeliveryMode
-    /// Silence after which a worker's jobs are taken over.
+    /// The silence after which others take over a worker's jobs.
     public var lease: Duration
-    /// Stream that gets one entry for each final outcome.
+    /// A stream with one entry for each final outcome.
     public var resultsKey: String?
     public var resultsMax: Int
     /// Dead letters kept; 0 keeps all.
     public var deadLetterMax: Int
-    /// How long a dial, and a reply, may take before the connection counts as lost.
+    /// The limit for a dial, and for a reply, after which the connection counts as lost.
     public var timeout: Duration = .milliseconds(2100)
 
     public init(
@@ -50,8 +50,8 @@ public struct QueueSettings: Sendable, Equatable {
         self.deadLetterMax = deadLetterMax
     }
 
-    /// Takes over what a queue may change while it runs: the user, from the next connection on; results and the bound of the dead letters,
-    /// from the next settlement on.
+    /// Adopts the settings that may change while the queue runs: the user from the next connection on; results and the limit of
+    /// dead letters from the next settlement on.
     mutating func adopt(_ new: QueueSettings) {
         (username, password) = (new.username, new.password)
         (resultsKey, resultsMax, deadLetterMax) = (new.resultsKey, new.resultsMax, new.deadLetterMax)

@@ -1,12 +1,11 @@
-/// What Redis said, as a value of our own.
+/// One reply of Redis.
 public enum RedisReply: Sendable, Equatable {
     /// A bulk string: any bytes.
     case string([UInt8])
     /// A simple string such as `OK`.
     case status(String)
     case integer(Int64)
-    /// An error, its code first: `WRONGTYPE Operation against …`.
-    case error(String)
+    case error(ErrorReply)
     case array([RedisReply])
     case null
 
@@ -20,7 +19,7 @@ public enum RedisReply: Sendable, Equatable {
         return nil
     }
 
-    /// A bulk or simple string as text; bytes that are no UTF-8 become U+FFFD.
+    /// A bulk or simple string as text. Bytes that are not UTF-8 become U+FFFD.
     public var text: String? {
         switch self {
         case .string(let bytes): String(decoding: bytes, as: UTF8.self)

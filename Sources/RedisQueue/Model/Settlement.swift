@@ -1,27 +1,27 @@
-/// What becomes of one job. In Redis the effect happens only if the job was still this worker's, in one step with its
-/// removal; so a settlement whose reply was lost is simply sent again.
+/// The end of one job. In Redis the effect happens only if this worker still holds the job, in one step with its removal.
+/// A settlement whose reply was lost is therefore sent again.
 public struct Settlement: Sendable, Equatable {
     public enum Due: Sendable, Equatable {
-        /// From Redis' own clock at the settlement.
+        /// Counted by Redis' clock from the settlement.
         case after(Duration)
         /// Milliseconds since 1970 (`not_before`).
         case at(milliseconds: Int64)
     }
 
     public enum Effect: Sendable, Equatable {
-        /// APNs accepted it: it is gone. Counts as `sent`.
+        /// APNs accepted it. Counts as `sent`.
         case ack
-        /// It waits in `delayed`, as `job`. Counts as `retried` when it is a retry, and not for `not_before`.
+        /// It waits in `delayed`, as `job`. Counts as `retried` or, for `not_before`, as `postponed`.
         case delay(job: [UInt8], Due, isRetry: Bool)
         /// It becomes the dead letter `record`. Counts as `expired` or else as `dead`.
         case deadLetter(record: [UInt8], isExpired: Bool)
-        /// It goes back to its list as it was: to the head (in claim order), or to the tail where others should pass it.
+        /// It returns to its list unchanged: to the head (in claim order), or to the tail where others should pass it.
         /// Counts as `released`.
         case release(toTail: Bool)
         /// It is replaced by this job, at the head or at the tail of the list, as `release` does it. Counts as `released`.
         case replace(with: [UInt8], toTail: Bool)
-        /// It is replaced by these jobs, at the head of the list in this order. Counts as `released`, for its parts are
-        /// claimed anew.
+        /// It is replaced by these jobs, at the head of the list in this order. Counts as `released`: its parts are claimed
+        /// again.
         case split(into: [[UInt8]])
     }
 
@@ -31,9 +31,9 @@ public struct Settlement: Sendable, Equatable {
     public var feedback: [UInt8]?
     /// Fields and values for the results stream.
     public var result: [[UInt8]]?
-    /// Uncounted resends this job had: `resent`.
+    /// Uncounted resends of this job: `resent`.
     public var resends: Int
-    /// Those of them, or this settlement itself, after which APNs may have it twice: `maybe_duplicate`.
+    /// The number of attempts, this settlement included, that APNs may have received: `maybe_duplicate`.
     public var maybeDuplicates: Int
 
     public init(

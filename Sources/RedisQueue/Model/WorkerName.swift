@@ -1,10 +1,11 @@
 import Glibc
 
-/// Who a worker is, so that the next process on the machine can tell that a former one is dead without waiting for its lease.
+/// The name of a worker. The next process on the machine recognizes by it that a former one is dead, without waiting for its
+/// lease.
 ///
 /// `<place>-<pid>-<start>-<instance>`: place is a hash of the machine's id, its boot id and the process' PID namespace,
 /// start the process' start time in clock ticks after boot. Inside one place a PID that is gone, or that started at
-/// another time, cannot come back; about any other place nothing is concluded. No character in it has a meaning in a key.
+/// another time, cannot come back. Of other places nothing is concluded. No character of the name has a meaning in a key.
 struct WorkerName: Equatable {
     let text: String
     let host: String
@@ -17,31 +18,31 @@ struct WorkerName: Equatable {
         return WorkerName(text: "\(here)-\(pid)-\(start)-\(instance)", host: hostName(), pid: pid)
     }
 
-    /// Whether the worker of this name was a process of this very place and is certainly gone.
+    /// Whether the worker of this name was a process of this place and is certainly gone.
     static func isGone(_ name: String) -> Bool {
         let parts = name.split(separator: "-", omittingEmptySubsequences: false)
         guard parts.count == 4, parts[0] == here, let pid = Int(parts[1]), let start = UInt64(parts[2]), start > 0,
             let processID = pid_t(exactly: pid), processID > 0
         else { return false }
         if kill(processID, 0) != 0 && errno == ESRCH { return true }
-        // An unreadable start time (hidepid) says nothing.
+        // With hidepid the start time is unreadable.
         guard let started = startTime(of: pid) else { return false }
         return started != start
     }
 
-    /// Where this process lives. Without a boot id or a PID namespace to tell it by, it is like no other place.
+    /// The place of this process. Without a boot id or a PID namespace it is random, and so equals no other place.
     private static let here: String = {
         let machine = contents(of: "/etc/machine-id") ?? Array(hostName().utf8)
         guard let boot = contents(of: "/proc/sys/kernel/random/boot_id"), let namespace = target(of: "/proc/self/ns/pid") else {
             return hexadecimal(.random(in: .min ... .max))
         }
-        // FNV-1a, 64 bits: the inputs are random numbers already, so that nothing stronger is needed.
+        // FNV-1a, 64 bits: the inputs are random numbers, so that nothing stronger is needed.
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325
         for byte in machine + [0] + boot + [0] + namespace { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
         return hexadecimal(hash)
     }()
 
-    /// Field 22 of /proc/PID/stat (proc(5)). The second field is a name in parentheses that may hold spaces.
+    /// Field 22 of /proc/PID/stat (proc(5)). The second field is a name in parentheses that may contain spaces.
     private static func startTime(of pid: Int) -> UInt64? {
         guard let stat = contents(of: "/proc/\(pid)/stat"), let name = stat.lastIndex(of: UInt8(ascii: ")")) else { return nil }
         let fields = stat[(name + 1)...].split(separator: UInt8(ascii: " "))

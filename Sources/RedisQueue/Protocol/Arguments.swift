@@ -1,7 +1,7 @@
-/// Arguments of a command in the Redis protocol, ready to be sent but for the line that counts them.
+/// Arguments of a command in the Redis protocol, complete except for the line that counts them.
 ///
-/// Our own writer and not hiredis' formatter: a batch of 256 acknowledgements is built in place while the answers come
-/// in, and is copied once.
+/// A batch of 256 acknowledgements is built in place while the responses arrive, and is copied once. hiredis' formatter cannot
+/// do that.
 struct Arguments: Equatable {
     private(set) var bytes: [UInt8] = []
     private(set) var count = 0
@@ -42,9 +42,44 @@ struct Arguments: Equatable {
         bytes.append(contentsOf: other.bytes)
         count += other.count
     }
+
+    /// A few characters, filled from the end.
+    fileprivate struct NumberText {
+        private var text = InlineArray<27, UInt8>(repeating: 0)  // `$20`, 20 digits and two line ends
+        private var start = 27
+
+        @inline(__always)
+        mutating func put(_ character: UInt8) {
+            start -= 1
+            text[start] = character
+        }
+
+        @inline(__always)
+        mutating func put(lineEnd: Void) {
+            put(UInt8(ascii: "\n"))
+            put(UInt8(ascii: "\r"))
+        }
+
+        /// Returns the number of digits.
+        @inline(__always) @discardableResult
+        mutating func put(_ number: UInt64) -> Int {
+            let end = start
+            var rest = number
+            repeat {
+                put(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10))
+                rest /= 10
+            } while rest > 0
+            return end - start
+        }
+
+        @inline(__always)
+        func append(to bytes: inout [UInt8]) {
+            text.span.extracting(start..<27).withUnsafeBufferPointer { bytes.append(contentsOf: $0) }
+        }
+    }
 }
 
-/// What goes to Redis: an array of bulk strings for each command, `*2 $4 LLEN $1 q` with a line end behind each part.
+/// The Redis protocol: each command is an array of bulk strings, `*2 $4 LLEN $1 q` with a line end after each part.
 extension [UInt8] {
     /// Writes one whole command.
     mutating func appendCommand(_ arguments: Arguments) {
@@ -52,7 +87,7 @@ extension [UInt8] {
         append(contentsOf: arguments.bytes)
     }
 
-    /// The line that counts a command's arguments, its name among them.
+    /// Writes the line that counts a command's arguments, its name included.
     mutating func appendCommandHead(of count: Int) { appendLine(UInt8(ascii: "*"), UInt64(count)) }
 
     mutating func appendArgument(_ argument: [UInt8]) {
@@ -74,9 +109,9 @@ extension [UInt8] {
         if number < 0 { appendArgument(String(number)) } else { appendArgument(UInt64(number)) }
     }
 
-    /// Without a `String` in between and with one copy: this is written once for every job that is acknowledged.
+    /// Makes no `String` and one copy: it runs for every acknowledged job.
     mutating func appendArgument(_ number: UInt64) {
-        var text = NumberText()
+        var text = Arguments.NumberText()
         text.put(lineEnd: ())
         let count = text.put(number)
         text.put(lineEnd: ())
@@ -86,7 +121,7 @@ extension [UInt8] {
     }
 
     private mutating func appendLine(_ kind: UInt8, _ number: UInt64) {
-        var text = NumberText()
+        var text = Arguments.NumberText()
         text.put(lineEnd: ())
         text.put(number)
         text.put(kind)
@@ -96,40 +131,5 @@ extension [UInt8] {
     private mutating func appendLineEnd() {
         append(UInt8(ascii: "\r"))
         append(UInt8(ascii: "\n"))
-    }
-}
-
-/// A few characters, filled from the end.
-private struct NumberText {
-    private var text = InlineArray<27, UInt8>(repeating: 0)  // `$20`, 20 digits and two line ends
-    private var start = 27
-
-    @inline(__always)
-    mutating func put(_ character: UInt8) {
-        start -= 1
-        text[start] = character
-    }
-
-    @inline(__always)
-    mutating func put(lineEnd: Void) {
-        put(UInt8(ascii: "\n"))
-        put(UInt8(ascii: "\r"))
-    }
-
-    /// Returns how many digits it has.
-    @inline(__always) @discardableResult
-    mutating func put(_ number: UInt64) -> Int {
-        let end = start
-        var rest = number
-        repeat {
-            put(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10))
-            rest /= 10
-        } while rest > 0
-        return end - start
-    }
-
-    @inline(__always)
-    func append(to bytes: inout [UInt8]) {
-        text.span.extracting(start..<27).withUnsafeBufferPointer { bytes.append(contentsOf: $0) }
     }
 }

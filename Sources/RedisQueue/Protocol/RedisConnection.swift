@@ -1,17 +1,18 @@
 import Clocks
+internal import DequeModule
 internal import Sockets
 internal import Threads
 
-/// One connection to Redis: commands out, replies in, in the same order, never blocking but for the resolver.
+/// One connection to Redis: commands out, replies in, in the same order. It blocks for nothing but the resolver.
 ///
-/// hiredis has no part in it but its parser: version 0.14 knows no TLS and cannot be interrupted while it waits.
+/// Only the parser is hiredis': version 0.14 has no TLS, and cannot be interrupted while it waits.
 ///
-/// - `Tag` says what a reply answers.
+/// `Tag` identifies the command of a reply.
 struct RedisConnection<Tag>: ~Copyable {
     struct Incoming {
         var tag: Tag
         var reply: RedisReply
-        /// When its command was handed over.
+        /// The time at which `send` was called.
         var sentAt: Instant
     }
 
@@ -25,10 +26,10 @@ struct RedisConnection<Tag>: ~Copyable {
 
     private var transport: Transport
     private var stage = Stage.dialing
-    /// The handshake waits for what comes in, not for room to write.
+    /// The handshake waits for bytes from the server, not for room to write.
     private var isHandshakeReading = false
-    /// Something has come in: our certificate was good enough.
-    private var hasHeard = false
+    /// Bytes have arrived: the server has accepted our certificate.
+    private var hasReceived = false
     private let tls: (context: TLSContext, host: String)?
     private let timeout: Duration
     private let dialDue: Instant
@@ -36,13 +37,13 @@ struct RedisConnection<Tag>: ~Copyable {
     private var inbox = [UInt8](repeating: 0, count: 64 << 10)
     private var outbox: [UInt8] = []
     private var written = 0
-    private var expected = FIFO<Expected>()
+    private var expected = Deque<Expected>()
     private var place: Int?
 
     /// Begins to connect.
     ///
     /// - Parameters:
-    ///   - attempt: rises from dial to dial: a host with several addresses is tried at each in turn.
+    ///   - attempt: selects one of the host's addresses; it rises from dial to dial.
     ///   - timeout: for the dial and for each reply.
     init(
         to endpoint: Endpoint, attempt: Int, tls: TLSContext?, timeout: Duration, now: Instant
@@ -78,7 +79,7 @@ struct RedisConnection<Tag>: ~Copyable {
 
     /// Appends a command, which `write` puts into the outbox, and expects its reply.
     ///
-    /// - Parameter patience: what a blocking command may take beyond the usual timeout.
+    /// - Parameter patience: the time that a blocking command may take in addition to the timeout.
     mutating func send(
         _ tag: Tag, patience: Duration = .zero, now: Instant, _ write: (inout [UInt8]) -> Void
     ) {
@@ -98,10 +99,10 @@ struct RedisConnection<Tag>: ~Copyable {
         place = poller.add(transport.descriptor, for: wantsWrite ? [.read, .write] : .read)
     }
 
-    /// When it is to be given a turn at the latest: the dial or the oldest reply is overdue then.
-    var deadline: Instant? { stage == .open ? expected.first { $0.due } : dialDue }
+    /// The time at which the dial or the oldest reply is overdue.
+    var deadline: Instant? { stage != .open ? dialDue : expected.isEmpty ? nil : expected[0].due }
 
-    /// Reads everything that came. Throws when the connection is of no use any more.
+    /// Reads all bytes that have arrived. Throws when the connection cannot be used any more.
     mutating func receive(
         _ poller: borrowing Poller, now: Instant, into replies: inout [Incoming]
     ) throws(RedisError) {
@@ -113,18 +114,17 @@ struct RedisConnection<Tag>: ~Copyable {
             if stage != .open { try advanceDial() }
             if stage == .open { try read(into: &replies) }
         }
-        // Judged only after the reading: while we were stopped, the reply may have come.
+        // Checked only after the read: while the process was stopped, the reply may have arrived.
         if isOverdue, let deadline, now >= deadline {
             switch stage {
-            case .dialing: throw .timedOut("connecting to Redis")
-            // A plain Redis takes the beginning of a handshake for half a command, and waits for the rest.
-            case .securing: throw .timedOut("the TLS handshake (does Redis speak TLS at this port?)")
-            case .open: throw .timedOut("Redis")
+            case .dialing: throw .timedOut(.connecting)
+            case .securing: throw .timedOut(.tlsHandshake)
+            case .open: throw .timedOut(.reply)
             }
         }
     }
 
-    /// Writes what waits, as far as the socket takes it.
+    /// Writes the outbox, as far as the socket accepts it.
     mutating func flush() throws(RedisError) {
         guard stage == .open else { return }
         while written < outbox.count {
@@ -168,9 +168,10 @@ struct RedisConnection<Tag>: ~Copyable {
         stage = .securing
     }
 
-    /// A server that refuses our certificate says so and hangs up (RFC 8446, 6.2); its word is still to be read when writing fails.
+    /// A server that refuses our certificate sends an alert and closes (RFC 8446, 6.2). When a write fails, the alert is still
+    /// unread.
     private mutating func reasonToClose() -> RedisError? {
-        if hasHeard { return nil }
+        if hasReceived { return nil }
         if case .failed(.tls(let failure)) = transport.read(into: &inbox) { return .socket(.tls(failure)) }
         return nil
     }
@@ -179,11 +180,11 @@ struct RedisConnection<Tag>: ~Copyable {
         while true {
             switch transport.read(into: &inbox) {
             case .done(let count):
-                hasHeard = true
+                hasReceived = true
                 reader.feed(inbox, count: count)
                 while let reply = try reader.next() {
-                    guard let answered = expected.popFirst() else { throw .notRedis("a reply that nobody asked for") }
-                    replies.append(Incoming(tag: answered.tag, reply: reply, sentAt: answered.sentAt))
+                    guard let command = expected.popFirst() else { throw .notRedis("a reply without a command") }
+                    replies.append(Incoming(tag: command.tag, reply: reply, sentAt: command.sentAt))
                 }
                 if count < inbox.count && !transport.hasPending { return }
             case .needsRead, .needsWrite: return

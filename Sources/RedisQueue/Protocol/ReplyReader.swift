@@ -2,10 +2,10 @@ internal import CHiredis
 
 /// One `redisReader` of hiredis: bytes in, replies out. Never touches a socket.
 ///
-/// hiredis calls back for each value it has read, and the value becomes a `RedisReply` right there: no `redisReply` is
-/// ever allocated, and a job's bytes are copied once.
+/// hiredis calls back for each value that it has read, and the callback makes a `RedisReply` of it: no `redisReply` is
+/// allocated, and a job's bytes are copied once.
 struct ReplyReader: ~Copyable {
-    /// What the callbacks write into. C borrows it; this struct keeps it alive.
+    /// The callbacks write into it. C borrows it; this struct keeps it alive.
     private final class Builder {
         private var nesting = Nesting()
 
@@ -14,10 +14,10 @@ struct ReplyReader: ~Copyable {
         func take() -> RedisReply? { nesting.finished.take() }
     }
 
-    /// A reply while it is read. The innermost array that is open stands apart: nearly all values go there.
+    /// A reply while it is read. The innermost open array is separate, because nearly all values go there.
     private struct Nesting {
         private var items: [RedisReply] = []
-        /// Values that the innermost array still lacks; 0 while no array is open.
+        /// The number of values that the innermost array still lacks; 0 while no array is open.
         private var missing = 0
         /// The arrays around it, the outermost first.
         private var outer: [(items: [RedisReply], missing: Int)] = []
@@ -37,7 +37,7 @@ struct ReplyReader: ~Copyable {
             if count <= 0 { return add(.array([])) }
             if missing > 0 { outer.append((items, missing)) }
             items = []
-            items.reserveCapacity(min(count, 1024))  // The peer says the number: it must not make us allocate at will.
+            items.reserveCapacity(min(count, 1024))  // The peer chooses the number, and must not choose how much is allocated.
             missing = count
         }
 
@@ -62,15 +62,15 @@ struct ReplyReader: ~Copyable {
 
     deinit { redisReaderFree(reader) }
 
-    /// Takes in the first `count` bytes of `buffer`.
+    /// Feeds the first `count` bytes of `buffer`.
     mutating func feed(_ buffer: borrowing [UInt8], count: Int) {
         buffer.withUnsafeBytes { raw in
-            // It fails on a lack of memory, or after an error; the latter is what `next` then reports again.
+            // It fails for lack of memory, or after an error, which `next` then reports again.
             _ = redisReaderFeed(reader, raw.baseAddress?.assumingMemoryBound(to: CChar.self), min(count, raw.count))
         }
     }
 
-    /// The next reply that is complete.
+    /// Returns the next complete reply.
     mutating func next() throws(RedisError) -> RedisReply? {
         var marker: UnsafeMutableRawPointer?
         guard redisReaderGetReply(reader, &marker) == REDIS_OK else {
@@ -80,7 +80,7 @@ struct ReplyReader: ~Copyable {
         return marker == nil ? nil : builder.take()
     }
 
-    // Written once, when first used, and only read by hiredis from then on.
+    // Written once, at the first use. From then on hiredis only reads it.
     private nonisolated(unsafe) static let functions: UnsafeMutablePointer<redisReplyObjectFunctions> = {
         var functions = redisReplyObjectFunctions()
         functions.createString = { task, text, length in
@@ -88,7 +88,7 @@ struct ReplyReader: ~Copyable {
             let bytes = UnsafeRawBufferPointer(start: text, count: Int(length))
             switch task.pointee.type {
             case REDIS_REPLY_STATUS: builder.add(.status(String(decoding: bytes, as: UTF8.self)))
-            case REDIS_REPLY_ERROR: builder.add(.error(String(decoding: bytes, as: UTF8.self)))
+            case REDIS_REPLY_ERROR: builder.add(.error(ErrorReply(String(decoding: bytes, as: UTF8.self))))
             default: builder.add(.string(Array(bytes)))
             }
             return task.pointee.privdata
@@ -108,13 +108,13 @@ struct ReplyReader: ~Copyable {
             builder.add(.null)
             return task.pointee.privdata
         }
-        functions.freeObject = { _ in }  // The objects are the builder itself.
+        functions.freeObject = { _ in }  // Every object is the builder.
         let place = UnsafeMutablePointer<redisReplyObjectFunctions>.allocate(capacity: 1)
         place.initialize(to: functions)
         return place
     }()
 
-    /// hiredis hands each task the reader's `privdata`.
+    /// hiredis gives each task the reader's `privdata`.
     private static func builder(of task: UnsafePointer<redisReadTask>) -> Builder? {
         guard let context = task.pointee.privdata else { return nil }
         return Unmanaged<Builder>.fromOpaque(context).takeUnretainedValue()

@@ -1,10 +1,10 @@
 internal import Sockets
 
-/// What carries the bytes: a socket as it is, or TLS on it.
+/// The byte stream below the Redis protocol: a socket, or TLS on it.
 enum Transport: ~Copyable {
     case plain(Socket)
     case tls(TLSStream)
-    /// TLS could not be set up, and the socket is gone with it.
+    /// TLS could not be set up, and the socket is closed.
     case closed
 
     var descriptor: CInt {
@@ -15,7 +15,7 @@ enum Transport: ~Copyable {
         }
     }
 
-    /// Decrypted bytes that poll(2) does not know of.
+    /// Whether there are decrypted bytes that poll(2) does not know of.
     var hasPending: Bool {
         switch self {
         case .plain: false
@@ -24,7 +24,7 @@ enum Transport: ~Copyable {
         }
     }
 
-    /// What became of the connecting, once the descriptor is writable: `nil` when it worked.
+    /// The error of the connect once the descriptor is writable: `nil` when it succeeded.
     func connectError() -> CInt? {
         switch self {
         case .plain(let socket): socket.connectError()
@@ -33,61 +33,41 @@ enum Transport: ~Copyable {
         }
     }
 
-    /// Puts TLS on the socket.
+    /// Starts TLS on the socket. A failure closes it.
     mutating func secure(host: String, _ context: TLSContext) throws(TLSError) {
         switch consume self {
         case .plain(let socket):
-            do throws(TLSError) {
-                self = .tls(try TLSStream(client: socket, host: host, wantedProtocol: nil, context))
-            } catch {
-                self = .closed
-                throw error
-            }
+            self = .closed
+            self = .tls(try TLSStream(client: socket, host: host, wantedProtocol: nil, context))
         case .tls(let stream): self = .tls(stream)
         case .closed: self = .closed
         }
     }
 
-    mutating func handshake() -> Progress {
-        switch consume self {
-        case .plain(let socket):
-            self = .plain(socket)
-            return .done(0)
-        case .tls(var stream):
-            let progress = stream.handshake()
-            self = .tls(stream)
-            return progress
-        case .closed:
-            self = .closed
-            return .closed
-        }
-    }
+    mutating func handshake() -> Progress { with({ _ in .done(0) }, { $0.handshake() }) }
 
     mutating func read(into buffer: inout [UInt8]) -> Progress {
-        switch consume self {
-        case .plain(let socket):
-            let progress = buffer.withUnsafeMutableBytes { socket.read(into: $0) }
-            self = .plain(socket)
-            return progress
-        case .tls(var stream):
-            let progress = buffer.withUnsafeMutableBytes { stream.read(into: $0) }
-            self = .tls(stream)
-            return progress
-        case .closed:
-            self = .closed
-            return .closed
+        buffer.withUnsafeMutableBytes { bytes in with({ $0.read(into: bytes) }, { $0.read(into: bytes) }) }
+    }
+
+    /// Writes the bytes from `start` on.
+    mutating func write(_ bytes: [UInt8], from start: Int) -> Progress {
+        bytes.withUnsafeBytes { all in
+            let rest = UnsafeRawBufferPointer(rebasing: all[start...])
+            return with({ $0.write(rest) }, { $0.write(rest) })
         }
     }
 
-    /// Writes what of `bytes` lies at `start` and after.
-    mutating func write(_ bytes: [UInt8], from start: Int) -> Progress {
+    private mutating func with(
+        _ plain: (borrowing Socket) -> Progress, _ tls: (inout TLSStream) -> Progress
+    ) -> Progress {
         switch consume self {
         case .plain(let socket):
-            let progress = bytes.withUnsafeBytes { socket.write(UnsafeRawBufferPointer(rebasing: $0[start...])) }
+            let progress = plain(socket)
             self = .plain(socket)
             return progress
         case .tls(var stream):
-            let progress = bytes.withUnsafeBytes { stream.write(UnsafeRawBufferPointer(rebasing: $0[start...])) }
+            let progress = tls(&stream)
             self = .tls(stream)
             return progress
         case .closed:

@@ -1,24 +1,25 @@
-/// Writes calls as commands of Redis. What no call changes is put together once: an idle daemon that gets a job waits for little else.
+/// Writes calls as commands of Redis. The constant parts are put together once, because an idle daemon with a new job waits for
+/// little else.
 struct CallEncoder {
     private let keys: Keys
     private var settings: QueueSettings
     private let worker: WorkerName
     private let information: [String]
-    private let birthMark: Int64
+    private let epochSeed: Int64
     private let inflight: String
     private let wait: Arguments
     private var scripts: WorkerScripts
 
-    /// One claim's jobs together; a single job may be larger.
+    /// Most bytes of one claim's jobs. A single job may be larger.
     private static let mostClaimedBytes = 512 << 10
 
     /// - Parameter information: names and values for `worker:W`.
-    init(settings: QueueSettings, worker: WorkerName, information: [String], birthMark: Int64) {
+    init(settings: QueueSettings, worker: WorkerName, information: [String], epochSeed: Int64) {
         keys = Keys(list: settings.list)
         self.settings = settings
         self.worker = worker
         self.information = information
-        self.birthMark = birthMark
+        self.epochSeed = epochSeed
         inflight = keys.inflight(worker.text)
         wait = CallEncoder.wait(on: keys.list, settings.mode)
         scripts = WorkerScripts(keys, worker, settings)
@@ -30,19 +31,19 @@ struct CallEncoder {
         forgetScripts()
     }
 
-    /// A server's script cache may be another one's from here on.
+    /// From here on the server's script cache may be another one's.
     mutating func forgetScripts() { scripts = WorkerScripts(keys, worker, settings) }
 
-    /// What a new connection begins with.
-    func greeting() -> [(Call, Arguments)] {
-        var commands: [(Call, Arguments)] = []
-        if let command = CallEncoder.authentication(settings) { commands.append((.greeting(.password), command)) }
+    /// The commands that a new connection begins with.
+    func greeting() -> [(Call.Greeting, Arguments)] {
+        var commands: [(Call.Greeting, Arguments)] = []
+        if let command = CallEncoder.authentication(settings) { commands.append((.password, command)) }
         if settings.database != 0 {
-            commands.append((.greeting(.plain), Arguments(["SELECT", String(settings.database)])))
+            commands.append((.plain, Arguments(["SELECT", String(settings.database)])))
         }
-        commands.append((.greeting(.plain), Arguments(["PING"])))
-        // Sentinels may lag behind: the server itself must say that it is a master.
-        if case .sentinels = settings.server { commands.append((.greeting(.role), Arguments(["ROLE"]))) }
+        commands.append((.plain, Arguments(["PING"])))
+        // Sentinels may lag behind: the server itself has to confirm that it is a master.
+        if case .sentinels = settings.server { commands.append((.role, Arguments(["ROLE"]))) }
         return commands
     }
 
@@ -50,14 +51,6 @@ struct CallEncoder {
     static func authentication(_ settings: QueueSettings) -> Arguments? {
         guard let password = settings.password else { return nil }
         return Arguments(settings.username.map { ["AUTH", $0, password] } ?? ["AUTH", password])
-    }
-
-    /// Old servers repeat the arguments of a command they do not know: of AUTH's answer only the code goes on.
-    static func refusedPassword(_ text: String) -> String {
-        // Redis 6 and later; before.
-        let isNeedless = ["without any password configured", "no password is set"].contains { text.firstRange(of: $0) != nil }
-        let why = isNeedless ? "this Redis has no password" : "wrong user name or password?"
-        return "AUTH was refused (\(text.prefix { $0 != " " })): \(why)"
     }
 
     /// - Parameter number: of the connection.
@@ -68,7 +61,7 @@ struct CallEncoder {
         case .claim(let first, let count, let fromSecond):
             scripts.claim.begin(with: 5, to: &out)
             claim(first, count, fromSecond, number, to: &out)
-        case .ride(let first, let count, let fromSecond, let after):
+        case .piggybackedClaim(let first, let count, let fromSecond, let after):
             scripts.claim.begin(with: 6, to: &out)
             claim(first, count, fromSecond, number, to: &out)
             out.appendArgument(after)
@@ -93,13 +86,13 @@ struct CallEncoder {
         case .fetch(let fields): out.appendCommand(Arguments(["HMGET", inflight] + fields))
         case .pop(let count):
             out.appendCommand(Arguments(count == 1 ? ["LPOP", keys.list] : ["LPOP", keys.list, String(count)]))
-        case .look: out.appendCommand(Arguments(["LLEN", keys.list]))
+        case .inspect: out.appendCommand(Arguments(["LLEN", keys.list]))
         case .countHeld: out.appendCommand(Arguments(["HLEN", inflight]))
         case .wait: out.appendCommand(wait)
         }
     }
 
-    /// The same call once more, with its script in full: the server has lost it.
+    /// Writes the call again, with the full script: the server has lost it.
     mutating func writeInFull(_ call: Call, number: Int64, to out: inout [UInt8]) {
         forgetScripts()
         write(call, number: number, to: &out)
@@ -107,8 +100,8 @@ struct CallEncoder {
 
     static let waitSeconds = 20
 
-    /// A blocking peek that takes nothing: the head of the list moves onto itself. `at_most_once` takes, and for that waits
-    /// only one second, so that an orderly stop need not wait longer.
+    /// A blocking peek: the head of the list moves onto itself. `at_most_once` takes a job, and waits only one second, so that a
+    /// stop need not wait longer.
     private static func wait(on list: String, _ mode: QueueSettings.DeliveryMode) -> Arguments {
         switch mode {
         case .atLeastOnce: Arguments(["BLMOVE", list, list, "LEFT", "LEFT", String(waitSeconds)])
@@ -120,7 +113,7 @@ struct CallEncoder {
         Arguments(
             [
                 String(number), String(registration.counter), String(registration.confirmed), registration.isExpected ? "1" : "0",
-                String(birthMark &+ number),  // Another each time: the same worker may see Redis emptied twice.
+                String(epochSeed &+ number),  // Differs each time: a worker may see Redis emptied twice.
                 String(max(0, settings.deadLetterMax)),
             ] + information)
     }

@@ -1,14 +1,14 @@
-/// The call of a script up to what differs from call to call, ready to be sent: the hash, the keys and the first arguments.
+/// The constant beginning of a script's call: the hash, the keys and the first arguments.
 struct PreparedScript {
     private let text: String
-    /// What follows the text or the hash.
+    /// The arguments behind the text or the hash.
     private let constant: Arguments
-    /// The same behind EVALSHA and the hash.
+    /// The same, with EVALSHA and the hash in front.
     private let byHash: Arguments
-    /// Whether the server has been sent the text.
+    /// Whether the text was sent to the server.
     private var isLoaded = false
 
-    /// - Parameter arguments: those that every call begins with.
+    /// - Parameter arguments: the first arguments of every call.
     init(_ script: Script, keys: [String], arguments: [String] = []) {
         text = script.text
         var constant = Arguments()
@@ -20,7 +20,7 @@ struct PreparedScript {
         self.byHash = byHash
     }
 
-    /// Writes the beginning of a call: exactly `count` more arguments complete it.
+    /// Writes the beginning of a call. Exactly `count` more arguments complete it.
     mutating func begin(with count: Int, to out: inout [UInt8]) {
         if isLoaded {
             out.appendCommandHead(of: byHash.count + count)

@@ -1,15 +1,15 @@
-/// Every script. What they have in common:
+/// The scripts. All of them keep these rules:
 ///
 /// - They move bytes and never parse a job: cjson would turn 9007199254740993 into 9.007e15.
-/// - What may fail (a wrong type at a key) is probed before the first write, and what is moved is added at its new place
-///   before it is removed from the old one: Redis rolls nothing back, and half a script must never be a lost job.
-/// - The first write is a DEL of a key that never exists, or a removal. After it Redis lets a script finish even when it is out of
-///   memory, where a first HSET or LPUSH is refused (`script_oom` in the Redis source).
-/// - A worker's call names the worker and its connection number. It answers `FENCED` when the worker is not (or no longer)
-///   registered, and `STALE` when the number is not the current one: the call lay in the buffer of a former connection.
-/// - Counters go last, through `pcall`: a counter that somebody made a text must not undo what was done.
+/// - A step that may fail (a wrong type at a key) is tried before the first write, and a job is added at its new place before it
+///   is removed from the old one: Redis does not roll back, and half a script must never lose a job.
+/// - The first write is a DEL of a key that never exists, or a removal. After it Redis lets a script finish even when it is out
+///   of memory. It refuses a first HSET or LPUSH (`script_oom` in the Redis source).
+/// - A worker's call names the worker and its connection number. The reply is `FENCED` when the worker is not registered, and
+///   `STALE` when the number is not the current one: the call was in the buffer of a former connection.
+/// - Counters come last, through `pcall`: a counter that is not a number must not undo the other steps.
 package enum Scripts {
-    /// Lua shared by the calls of a registered worker: KEYS[1] nothing, [2] workers, [3] worker:W; ARGV[1] W, [2] number.
+    /// Shared by the calls of a registered worker: KEYS[1] nothing, [2] workers, [3] worker:W; ARGV[1] W, [2] number.
     static let fence = """
         if not redis.call('ZSCORE', KEYS[2], ARGV[1]) then return 'FENCED' end
         local state = redis.call('HMGET', KEYS[3], 'number', 'settled', 'alone', 'returned')
@@ -17,18 +17,26 @@ package enum Scripts {
 
         """
 
-    /// Milliseconds until the first delayed job is due by Redis' own clock, at most an hour, or -1 when there is none.
-    private static let due = """
-        local function due(delayed)
-          local head = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
-          if #head == 0 then return -1 end
+    /// Redis' own clock, in milliseconds since 1970.
+    static let clock = """
+        local function clock()
           local time = redis.call('TIME')
-          return math.min(3600000, math.max(0, math.ceil(tonumber(head[2]) - (time[1] * 1000 + time[2] / 1000))))
+          return time[1] * 1000 + time[2] / 1000
         end
 
         """
 
-    /// How urgent the recovered are: 0 none, 1 some, 2 only those that must be alone.
+    /// Milliseconds until the first delayed job is due, at most an hour, or -1 when there is none. Needs `clock`.
+    static let due = """
+        local function due(delayed)
+          local head = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
+          if #head == 0 then return -1 end
+          return math.min(3600000, math.max(0, math.ceil(tonumber(head[2]) - clock())))
+        end
+
+        """
+
+    /// The kind of the recovered jobs: 0 none, 1 some, 2 only those that must be alone.
     static let waiting = """
         local function waiting(first, second, third)
           if redis.call('EXISTS', first, second, third) == 0 then return 0 end
@@ -38,24 +46,24 @@ package enum Scripts {
 
         """
 
-    /// Makes a worker known, or known again after a lost connection, under a higher connection number than any before.
+    /// Registers a worker, also again after a lost connection, under a connection number higher than any before.
     ///
     /// KEYS: nothing, workers, worker:W, inflight:W, stats, recovered:1, :2, :3, Q, delayed, dead, feedback, results or nothing.
-    /// ARGV: W, number, heartbeat counter, last settlement this worker knows to be done, 1 when it believes itself
-    /// registered, a random number, 0 where dead letters are kept without end, then fields of worker:W.
+    /// ARGV: W, number, heartbeat counter, the last settlement that this worker knows as applied, 1 when it was registered
+    /// before, a random number, 0 where dead letters have no maximum, then fields of worker:W.
     ///
-    /// Answers `{'NUMBER', n}` when a higher number n is in use; else present (1 or 0), the last settlement as it was
-    /// stored, also when this worker was among the last to be reaped (-1: none), the random number that was stored first in this data set
-    /// (another than before: Redis was emptied), how urgent the recovered are, when `delayed` is due, how many dead letters there
-    /// are where they are kept without end (else 0), and all workers with their counters.
+    /// Replies `{'NUMBER', n}` when a higher number n is in use; else present (1 or 0), the last settlement that is stored, also
+    /// when this worker was among the last to be reaped (-1: none), the epoch: the random number that was stored first in this
+    /// data set (another one: Redis was emptied), the kind of the recovered jobs, when `delayed` is due, the number of dead
+    /// letters where they have no maximum (else 0), and all workers with their counters.
     static let register = Script(
-        due + waiting + """
+        clock + due + waiting + """
             redis.call('LLEN', KEYS[9]) redis.call('HLEN', KEYS[4]) redis.call('ZCARD', KEYS[10])
             for i = 6, 8 do redis.call('LLEN', KEYS[i]) end
             local letters = redis.call('LLEN', KEYS[11])
             redis.call('LLEN', KEYS[12])
             if KEYS[13] ~= KEYS[1] then redis.call('XLEN', KEYS[13]) end
-            local born = redis.call('HGET', KEYS[5], 'born')
+            local epoch = redis.call('HGET', KEYS[5], 'born')
             local present = redis.call('ZSCORE', KEYS[2], ARGV[1])
             local state = redis.call('HMGET', KEYS[3], 'number', 'settled')
             if state[1] and tonumber(state[1]) >= tonumber(ARGV[2]) then return {'NUMBER', state[1]} end
@@ -66,24 +74,24 @@ package enum Scripts {
             if state[2] and tonumber(state[2]) > tonumber(settled) then settled = state[2] end
             redis.call('HSET', KEYS[3], 'number', ARGV[2], 'settled', settled, unpack(ARGV, 8))
             redis.call('ZADD', KEYS[2], ARGV[3], ARGV[1])
-            if not born then
-              born = ARGV[6]
-              redis.call('HSET', KEYS[5], 'born', born)
+            if not epoch then
+              epoch = ARGV[6]
+              redis.call('HSET', KEYS[5], 'born', epoch)
             elseif ARGV[5] == '1' and not present then
               redis.pcall('HINCRBY', KEYS[5], 'fenced', 1)
             end
-            local answer = {present and 1 or 0, known or '-1', born, waiting(KEYS[6], KEYS[7], KEYS[8]), due(KEYS[10])}
+            local answer = {present and 1 or 0, known or '-1', epoch, waiting(KEYS[6], KEYS[7], KEYS[8]), due(KEYS[10])}
             answer[6] = ARGV[7] == '0' and letters or 0
             for _, item in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')) do answer[#answer + 1] = item end
             return answer
             """)
 
-    /// The heartbeat: the counter is set to one it never had, which is all that others look at.
+    /// The heartbeat: sets the counter to a value that it never had. The other workers compare only that.
     ///
     /// KEYS: nothing, workers, worker:W, recovered:1, :2, :3, delayed. ARGV: W, number, counter.
-    /// Answers how urgent the recovered are, when `delayed` is due, and all workers with their counters.
+    /// Replies the kind of the recovered jobs, when `delayed` is due, and all workers with their counters.
     static let beat = Script(
-        due + waiting + fence + """
+        clock + due + waiting + fence + """
             redis.call('DEL', KEYS[1])
             redis.call('ZADD', KEYS[2], ARGV[3], ARGV[1])
             local answer = {waiting(KEYS[4], KEYS[5], KEYS[6]), due(KEYS[7])}
@@ -91,14 +99,13 @@ package enum Scripts {
             return answer
             """)
 
-    /// Moves up to 100 jobs that are due by Redis' own clock from `delayed` to the head of Q, the first due foremost.
-    /// Harmless whoever calls it and however often, and so it is not fenced.
+    /// Moves up to 100 jobs that are due by Redis' own clock from `delayed` to the head of Q, the first due in front. It is not
+    /// fenced, because any worker may call it at any time.
     ///
-    /// KEYS: nothing, delayed, Q. Answers how many it moved, and when the next is due.
+    /// KEYS: nothing, delayed, Q. Replies the number of moved jobs, and when the next is due.
     static let promote = Script(
-        due + """
-            local time = redis.call('TIME')
-            local ripe = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', time[1] * 1000 + math.floor(time[2] / 1000), 'LIMIT', 0, 100)
+        clock + due + """
+            local ripe = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', math.floor(clock()), 'LIMIT', 0, 100)
             if #ripe > 0 then
               redis.call('LLEN', KEYS[3])
               redis.call('DEL', KEYS[1])
@@ -110,14 +117,14 @@ package enum Scripts {
             return {#ripe, due(KEYS[2])}
             """)
 
-    /// Takes a dead worker's jobs, in the order of their ids, to the lists of the recovered, one crash further; what was in a
-    /// crash alone becomes the caller's, under `<id>:4`. What it had settled stays known of the last 64, the latest first: should one
-    /// come back and have settled more, its Redis was another than this one. Only if its heartbeat counter is still the one that was
+    /// Moves a dead worker's jobs, in the order of their ids, to the lists of recovered jobs, one crash further. A job that was
+    /// alone at a crash goes to the caller, under `<id>:4`. The last settlements of the last 64 dead workers are kept: a worker
+    /// that returns and has settled more had another Redis. Nothing happens unless the heartbeat counter is the one that was
     /// seen.
     ///
-    /// KEYS: nothing, workers, worker:W, inflight:W, worker:D, inflight:D, stats, recovered:1, :2, :3.
-    /// ARGV: W, number, D, the counter seen, first id for suspects.
-    /// Answers -1 when D was seen alive, else how many went to the lists, how urgent the recovered are, and the suspects.
+    /// KEYS: nothing, workers, worker:W, inflight:W, worker:D, inflight:D, stats, recovered:1, :2, :3. ARGV: W, number, D, the
+    /// counter seen, first id for suspects. Replies -1 when D is alive, else the number of jobs moved to the lists, the kind of
+    /// the recovered jobs, and the suspects.
     static let reap = Script(
         waiting + fence + """
             local seen = redis.call('ZSCORE', KEYS[2], ARGV[3])
@@ -160,7 +167,7 @@ package enum Scripts {
             return out
             """)
 
-    /// Puts jobs that a worker holds in memory back into its hash, after Redis was emptied under it.
+    /// Puts jobs that a worker holds in memory back into its hash, after Redis was emptied.
     ///
     /// KEYS: nothing, workers, worker:W, inflight:W, stats. ARGV: W, number, then fields and jobs.
     static let adopt = Script(
@@ -172,9 +179,9 @@ package enum Scripts {
             return added
             """)
 
-    /// For `at_most_once`, which does not read the lists of the recovered: takes what others left there to the head of Q.
+    /// For `at_most_once`, which does not read the lists of recovered jobs: moves their jobs to the head of Q.
     ///
-    /// KEYS: nothing, Q, recovered:1, :2, :3. Answers how many.
+    /// KEYS: nothing, Q, recovered:1, :2, :3. Replies the number of moved jobs.
     static let merge = Script(
         """
         local moved = 0
@@ -192,7 +199,7 @@ package enum Scripts {
         return moved
         """)
 
-    /// Makes a worker unknown that holds nothing any more. Answers how many jobs it still holds; then nothing was done.
+    /// Unregisters a worker that holds nothing. Replies the number of jobs that it still holds; if not 0, nothing was done.
     ///
     /// KEYS: nothing, workers, worker:W, inflight:W. ARGV: W, number.
     package static let unregister = Script(

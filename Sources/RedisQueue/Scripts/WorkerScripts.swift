@@ -1,4 +1,4 @@
-/// The scripts as one worker calls them; keys and arguments as the scripts have them, up to the worker's name.
+/// The scripts of one worker, with their keys and the worker's name.
 struct WorkerScripts {
     private let keys: Keys
     private let mine: [String]
@@ -19,21 +19,21 @@ struct WorkerScripts {
         let queue = keys.recovered + [keys.list]
         let ends = [keys.dead, keys.feedback]
         let results = [settings.resultsKey ?? keys.nothing]
-        func mineToo(_ script: Script, _ others: [String]) -> PreparedScript {
+        func guarded(_ script: Script, _ others: [String]) -> PreparedScript {
             PreparedScript(script, keys: mine + others, arguments: [worker.text])
         }
         (self.keys, self.mine, self.worker) = (keys, mine, worker.text)
-        register = mineToo(Scripts.register, [keys.stats] + queue + [keys.delayed] + ends + results)
-        claim = mineToo(Scripts.claim, [keys.stats] + queue)
-        settle = mineToo(Scripts.settle, [keys.stats, keys.delayed] + ends + [keys.list] + results)
+        register = guarded(Scripts.register, [keys.stats] + queue + [keys.delayed] + ends + results)
+        claim = guarded(Scripts.claim, [keys.stats] + queue)
+        settle = guarded(Scripts.settle, [keys.stats, keys.delayed] + ends + [keys.list] + results)
         beat = PreparedScript(Scripts.beat, keys: fence + keys.recovered + [keys.delayed], arguments: [worker.text])
         promote = PreparedScript(Scripts.promote, keys: [keys.nothing, keys.delayed, keys.list])
-        adopt = mineToo(Scripts.adopt, [keys.stats])
+        adopt = guarded(Scripts.adopt, [keys.stats])
         merge = PreparedScript(Scripts.merge, keys: [keys.nothing, keys.list] + keys.recovered)
-        unregister = mineToo(Scripts.unregister, [])
+        unregister = guarded(Scripts.unregister, [])
     }
 
-    /// Sent in full: workers die seldom, and each has keys of its own.
+    /// Sent in full: workers rarely die, and each has keys of its own.
     func reap(_ dead: String) -> PreparedScript {
         let theirs = [keys.worker(dead), keys.inflight(dead), keys.stats]
         return PreparedScript(Scripts.reap, keys: mine + theirs + keys.recovered, arguments: [worker])

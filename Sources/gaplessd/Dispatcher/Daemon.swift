@@ -41,6 +41,6 @@ enum Daemon {
         var dispatcher = Dispatcher(
             configuration, readAnew: readAnew, log: log, watch: watch, apps: apps, lists: lists, deliveries: deliveries,
             poolEvents: events, pacer: pacer, signals: signals)
-        return dispatcher.run().map { RedisRefusal.lines($0, settings) } ?? []
+        return dispatcher.run().map { RedisAccess.faults(behind: $0, settings) } ?? []
     }
 }

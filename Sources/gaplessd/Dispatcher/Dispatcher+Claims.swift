@@ -77,7 +77,7 @@ extension Dispatcher {
         for warning in warnings { log.warning("Redis: \(warning)") }
     }
 
-    private mutating func refused(_ why: String, list: Int) {
+    private mutating func refused(_ why: RedisError, list: Int) {
         if hasConnected {
             let remedies = [RedisRefusal.fault(why, settings).remedy, RedisRefusal.checkHint(why)].filter { !$0.isEmpty }
             let hint = remedies.isEmpty ? "" : " (\(remedies.joined(separator: "; ")))"

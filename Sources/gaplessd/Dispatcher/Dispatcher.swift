@@ -74,7 +74,7 @@ struct Dispatcher: ~Copyable {
     var phase = Phase.running
     var counters = Counters()
     /// Why a list was refused before it was ever connected: the daemon ends with it.
-    var startFault: String?
+    var startFault: RedisError?
     var hasConnected = false
 
     // This turn's clocks, read once.
@@ -110,7 +110,7 @@ struct Dispatcher: ~Copyable {
     }
 
     /// Runs until a signal ends it. Returns why it could not start, if so.
-    mutating func run() -> String? {
+    mutating func run() -> RedisError? {
         while phase != .stopped && startFault == nil {
             sleep()
             turn()

@@ -1,12 +1,12 @@
 import RedisQueue
 
-/// Whether keys hold what gaplessd keeps there.
+/// The expected types of the keys in Redis.
 struct KeyTypes {
-    static let remedy = "another key in the settings, or none there in Redis, would be right"
+    static let expected = "another key in the settings, or no such key in Redis"
 
     private var kinds: [(key: String, kind: String, setting: String)]
 
-    /// The lists of jobs alone: all that a producer needs, and may be allowed to look at.
+    /// The lists of jobs only: a producer needs no other key, and may have no right for others.
     init(listsOf settings: Settings) {
         kinds = settings.lists.map { ($0, "list", "redis_queue_key") }
     }
@@ -25,27 +25,27 @@ struct KeyTypes {
         if let results = settings.redis.resultsKey { kinds.append((results, "stream", "redis_results_key")) }
     }
 
-    /// What is of another type, each with the setting that it comes of.
+    /// Returns the keys of another type, each with the setting that names it.
     func faults(_ client: inout RedisClient) throws(RedisError) -> [SettingsError] {
         var faults: [SettingsError] = []
         for (key, kind, setting) in kinds {
             guard let type = try type(of: key, &client), type != kind, type != "none" else { continue }
             let problem = "the key \(key.printable) is a \(words(type)), not a \(words(kind))"
-            faults.append(SettingsError(key: setting, problem: problem, remedy: Self.remedy))
+            faults.append(SettingsError(key: setting, problem: problem, remedy: "expected \(Self.expected)"))
         }
         return faults
     }
 
-    /// `nil` where this user may not ask: what it may not do is for `UserRights` to say.
+    /// `nil` if this user may not ask: `UserRights` reports missing rights.
     private func type(of key: String, _ client: inout RedisClient) throws(RedisError) -> String? {
         do throws(RedisError) {
             return try client.command(["TYPE", key]).text
         } catch {
-            if case .reply(let text) = error, text.firstRange(of: "NOPERM") != nil { return nil }
+            if case .reply(let reply) = error, reply.isMissingRight { return nil }
             throw error
         }
     }
 
-    /// A type of Redis as people call it.
+    /// The name of a Redis type in messages.
     private func words(_ type: String) -> String { type == "zset" ? "sorted set" : type }
 }

@@ -1,12 +1,12 @@
 import PushPool
 
-/// Why a service is of no use with these settings.
+/// The reason why a service cannot be used with these settings.
 enum ProbeError: Error, CustomStringConvertible {
-    /// It does not answer: the settings may be right.
+    /// It does not respond: the settings may be right.
     case unavailable(String)
-    /// It is there and cannot serve us now: TLS comes to nothing, or its memory is full.
+    /// It responds but cannot serve now: TLS fails, or its memory is full.
     case failed(String)
-    /// It answers, and does not want us.
+    /// It responds and refuses the settings.
     case refused(String)
 
     var isOurs: Bool {

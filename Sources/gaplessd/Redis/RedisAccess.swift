@@ -3,10 +3,10 @@ import Glibc
 import RedisQueue
 import Sockets
 
-/// How the one-shot calls reach Redis: every one of them begins by asking whether it lets us in and whether the keys of the lists
-/// are lists.
+/// Connects the one-shot calls to Redis. Each of them first checks that the user is accepted, and that the keys of the lists are
+/// lists.
 enum RedisAccess {
-    /// For a dial, and for an answer.
+    /// The limit for a dial, and for a reply.
     static let timeout = Duration.seconds(5)
 
     static func open(_ settings: Settings) throws(ProbeError) -> RedisClient {
@@ -21,7 +21,7 @@ enum RedisAccess {
         return client
     }
 
-    /// As far as that it lets us in.
+    /// Connects without checking the keys.
     static func connect(_ settings: Settings) throws(ProbeError) -> RedisClient {
         var queue = settings.queues[0]
         queue.timeout = timeout
@@ -33,6 +33,28 @@ enum RedisAccess {
         }
     }
 
+    /// Returns the faults of the settings behind a refusal, one line each. Wrong types and missing rights are asked of Redis on a
+    /// new connection, and all of them are named.
+    static func faults(behind error: RedisError, _ settings: Settings) -> [String] {
+        var faults: [SettingsError] = []
+        if case .reply(let reply) = error, reply.kind == .wrongType || reply.isMissingRight, var client = try? connect(settings) {
+            if reply.kind == .wrongType {
+                faults = (try? KeyTypes(allOf: settings).faults(&client)) ?? []
+                for index in faults.indices { faults[index].problem += " (WRONGTYPE)" }
+            } else {
+                faults = ((try? rights(&client, settings)) ?? []).flatMap(\.faults).unique.map(RedisRefusal.missingRight)
+            }
+        }
+        return (faults.isEmpty ? [RedisRefusal.fault(error, settings)] : faults).map(\.line)
+    }
+
+    /// Reads the rights of the user, one value for each list.
+    static func rights(_ client: inout RedisClient, _ settings: Settings) throws(RedisError) -> [UserRights] {
+        var rights: [UserRights] = []
+        for queue in settings.queues { rights.append(try UserRights.read(&client, queue)) }
+        return rights
+    }
+
     private static func tls(_ settings: Settings) throws(ProbeError) -> TLSContext? {
         do {
             return try settings.redis.tlsContext()
@@ -41,13 +63,13 @@ enum RedisAccess {
         }
     }
 
-    /// Runs a whole call on one connection. What is wrong with Redis is one sentence on stderr, and the exit status.
+    /// Runs a whole call on one connection. A fault of Redis is one line on stderr, and the exit status.
     static func run(_ settings: Settings, _ body: (inout RedisClient) throws -> Void) throws {
         do {
             var client = try open(settings)
             try body(&client)
-        } catch RedisError.reply(let text) where text.firstRange(of: "WRONGTYPE") != nil {
-            throw ProbeError.refused(settings, RedisRefusal.lines(text, settings)).told("redis")
+        } catch RedisError.reply(let reply) where reply.kind == .wrongType {
+            throw ProbeError.refused(settings, faults(behind: .reply(reply), settings)).told("redis")
         } catch let error as RedisError {
             throw ProbeError(error, of: settings).told("redis")
         } catch let fault as ProbeError {
@@ -59,13 +81,10 @@ enum RedisAccess {
 extension ProbeError {
     init(_ error: RedisError, of settings: Settings) {
         let place = settings.redis.server.text
-        if case .reply(let text) = error {
-            self =
-                error.isRefusal ? .refused("\(place): \(RedisRefusal.fault(text, settings).line)") : .failed("\(place): \(text)")
-        } else if case .socket(.tls) = error {
-            self = .failed("\(place): \(error)")
-        } else {
-            self = error.isRefusal ? .refused("\(place): \(error)") : .unavailable("\(place): \(error)")
+        switch error {
+        case _ where error.isRefusal: self = .refused("\(place): \(RedisRefusal.fault(error, settings).line)")
+        case .reply, .notMaster, .socket(.tls): self = .failed("\(place): \(error)")
+        default: self = .unavailable("\(place): \(error)")
         }
     }
 
@@ -75,7 +94,7 @@ extension ProbeError {
 
     var exitCode: ExitCode { isOurs ? .settingsFault : .serviceUnavailable }
 
-    /// Says it on stderr; what is returned ends the call.
+    /// Reports the error on stderr and returns the exit status of the call.
     func told(_ service: String, adding more: String = "") -> ExitCode {
         StandardStreams.print(["\(service): \(self)\(more)"], to: STDERR_FILENO)
         return exitCode

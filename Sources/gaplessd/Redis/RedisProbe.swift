@@ -1,7 +1,7 @@
 import Glibc
 import RedisQueue
 
-/// What `check` wants of Redis.
+/// The checks of Redis in `check`.
 enum RedisProbe {
     static func run(_ settings: Settings) throws(ProbeError) -> String {
         var client = try RedisAccess.open(settings)
@@ -9,16 +9,14 @@ enum RedisProbe {
         let wrong: [SettingsError]
         do throws(RedisError) {
             wrong = try KeyTypes(allOf: settings).faults(&client)
-            rights = try RedisRefusal.rights(&client, settings)
+            rights = try RedisAccess.rights(&client, settings)
         } catch {
             throw ProbeError(error, of: settings)
         }
-        let lacks = rights.flatMap(\.faults).unique.map { fault in
-            fault.hasPrefix("CROSSSLOT") ? RedisRefusal.fault(fault, settings).line : fault
-        }
-        let faults = wrong.map(\.line) + lacks
+        let crossing = rights.compactMap(\.crossing).map { RedisRefusal.crossing($0, settings).line }
+        let faults = wrong.map(\.line) + rights.flatMap(\.faults).unique + crossing.unique
         let shortage = rights.lazy.compactMap(\.shortage).first.map {
-            "\($0) No producer can push: more maxmemory would be right"
+            "\($0) No producer can push; expected a larger maxmemory"
         }
         guard faults.isEmpty else { throw .refused(settings, faults + [shortage].compactMap(\.self)) }
         if let shortage { throw .failed("\(settings.redis.server.text): \(shortage)") }

@@ -127,7 +127,7 @@ struct CommandCheckTests {
         #expect(call.status == 78)
         #expect(
             call.errors.contains(
-                "redis: refused: unix:\(redis.socketPath): redis_queue_key: the key low is a string, not a list; another key "))
+                "redis: refused: unix:\(redis.socketPath): redis_queue_key: the key low is a string, not a list; expected another key "))
     }
 
     @Test func `A full Redis without eviction exits with 69`() throws {
@@ -142,7 +142,7 @@ struct CommandCheckTests {
             let call = try Call(["check", file])
             #expect(call.status == 69)
             #expect(call.errors.contains("redis: failed: unix:\(redis.socketPath): OOM command not allowed"), "\(call.errors)")
-            #expect(call.errors.contains("No producer can push: more maxmemory would be right\n"), "\(call.errors)")
+            #expect(call.errors.contains("No producer can push; expected a larger maxmemory\n"), "\(call.errors)")
         }
     }
 

@@ -195,7 +195,7 @@ struct CallFaultTests {
         let result = try stage.call("status")
         #expect(result.status == 78)
         #expect(result.errorLines.count == 1 && result.errors.contains("NOAUTH"), "\(result.errors)")
-        #expect(result.errors.contains("redis_password: is missing, and Redis wants one"), "\(result.errors)")
+        #expect(result.errors.contains("redis_password: is missing, and Redis requires one"), "\(result.errors)")
     }
 
     @Test func `names a key of a wrong type, not the script that read it`() throws {
@@ -233,7 +233,7 @@ struct CallFaultTests {
         #expect(result.status == 78)
         #expect(
             result.errors
-                == "redis: refused: unix:\(stage.redis.socketPath): redis_queue_key: the key calls is a string, not a list; another key in the settings, or none there in Redis, would be right\n"
+                == "redis: refused: unix:\(stage.redis.socketPath): redis_queue_key: the key calls is a string, not a list; expected another key in the settings, or no such key in Redis\n"
         )
     }
 

@@ -8,7 +8,7 @@ struct LeaseTests {
     var lease = LeaseMachine(lease: .seconds(15), own: "me")
 
     private mutating func look(_ counter: Int64, after seconds: Double, isGone: Bool = false) -> [LeaseMachine.Dead] {
-        lease.looked([("me", 1), ("other", counter)], at: start + .seconds(seconds)) { _ in isGone }
+        lease.observed([("me", 1), ("other", counter)], at: start + .seconds(seconds)) { _ in isGone }
     }
 
     @Test mutating func `a counter that stands still for a lease is dead, and not before`() {

@@ -1,13 +1,15 @@
 import Clocks
+import Harness
+import Sockets
 import Testing
 
 @testable import RedisQueue
 
-@Suite("The parts of the queue")
+@Suite("The parts of the queue machine")
 struct PartTests {
     @Test(arguments: [UInt64(1), 2, 3])
-    func `held jobs are what was put in and not taken out`(seed: UInt64) {
-        var random = SplitMix(seed)
+    func `held jobs are those that were inserted and not removed`(seed: UInt64) {
+        var random = SeededGenerator(seed: seed)
         var held = JobWindow()
         var model: [ClaimID: [UInt8]] = [:]
         var next: UInt64 = 1
@@ -28,7 +30,7 @@ struct PartTests {
         #expect(held.countOfLevel(2) == model.keys.count { $0.number % 97 == 0 })
     }
 
-    @Test func `numbers are written as Redis reads them`() {
+    @Test func `numbers are written in decimal`() {
         for number in [UInt64(0), 9, 10, 99, 12_345, 999_999_999_999_999_999, 9_999_999_999_999_999_999, .max] {
             var arguments = Arguments()
             arguments.append(number)
@@ -44,13 +46,13 @@ struct PartTests {
     }
 
     @Test func `SHA-1 is SHA-1`() {
-        #expect(sha1Hex("") == "da39a3ee5e6b4b0d3255bfef95601890afd80709")
-        #expect(sha1Hex("abc") == "a9993e364706816aba3e25717850c26c9cd0d89d")
-        #expect(sha1Hex(String(repeating: "a", count: 64)) == "0098ba824b5c16427bd7a1122a5a442a25ec644d")
+        #expect(SHA1.hexadecimal(of: "") == "da39a3ee5e6b4b0d3255bfef95601890afd80709")
+        #expect(SHA1.hexadecimal(of: "abc") == "a9993e364706816aba3e25717850c26c9cd0d89d")
+        #expect(SHA1.hexadecimal(of: String(repeating: "a", count: 64)) == "0098ba824b5c16427bd7a1122a5a442a25ec644d")
     }
 
     @Test(arguments: 1...9)
-    func `replies are understood however they are cut`(step: Int) throws {
+    func `replies are read from pieces of any size`(step: Int) throws {
         let text = "*4\r\n$3\r\na\r\n\r\n*-1\r\n*2\r\n:-7\r\n*0\r\n:5\r\n+OK\r\n-ERR no\r\n$-1\r\n$0\r\n\r\n"
         var reader = ReplyReader()
         var replies: [RedisReply] = []
@@ -63,22 +65,22 @@ struct PartTests {
         #expect(
             replies == [
                 .array([.string(bytes("a\r\n")), .null, .array([.integer(-7), .array([])]), .integer(5)]),
-                .status("OK"), .error("ERR no"), .null, .string([]),
+                .status("OK"), .error(ErrorReply("ERR no")), .null, .string([]),
             ])
     }
 
-    @Test func `what is not the protocol is refused`() {
+    @Test func `bytes that are not the protocol are refused`() {
         var reader = ReplyReader()
         let rubbish = bytes("HTTP/1.1 400 Bad Request\r\n\r\n")
         reader.feed(rubbish, count: rubbish.count)
         #expect(throws: RedisError.self) { try reader.next() }
     }
 
-    @Test func `a refused blocking command is polled for, and tried again where that can help`() {
+    @Test func `where the blocking command is refused, the list is polled`() {
         var waiting = Waiting()
         waiting.claimed(drained: true, count: 0, now: start)
         waiting.arm()
-        waiting.refused("OOM command not allowed", now: start)
+        waiting.refused(ErrorReply("OOM command not allowed"), now: start)
         #expect(!waiting.isWorthClaiming(at: start + .milliseconds(19)))
         #expect(waiting.isWorthClaiming(at: start + .milliseconds(20)))
         waiting.claimed(drained: true, count: 0, now: start + .milliseconds(20))
@@ -86,19 +88,31 @@ struct PartTests {
         waiting.claimed(drained: true, count: 0, now: start + .seconds(1))
         #expect(waiting.state == .empty)
         waiting.arm()
-        waiting.refused("ERR unknown command `BLMOVE`, with args", now: start)
+        waiting.refused(ErrorReply("ERR unknown command `BLMOVE`, with args"), now: start)
         for _ in 0..<10 { waiting.claimed(drained: true, count: 0, now: start + .seconds(60)) }
         #expect(waiting.isWorthClaiming(at: start + .seconds(60) + .milliseconds(50)))
         #expect(waiting.state != .empty)
     }
 
-    @Test func `secrets and jobs that Redis repeats are cut out of its errors`() {
+    @Test func `errors contain no arguments of commands`() {
         #expect(
-            ErrorReply.withoutArguments("ERR unknown command `X`, with args beginning with: `secret`")
-                == "ERR unknown command `X`, …")
-        #expect(ErrorReply.withoutArguments("WRONGTYPE Operation script: e508, on @user_script:12.") == "WRONGTYPE Operation")
-        #expect(ErrorReply("ERR Error running script: @user_script:3: WRONGTYPE Operation") == .refusal)
-        #expect(ErrorReply("LOADING Redis is loading") == .passing)
-        #expect(ErrorReply("NOSCRIPT No matching script") == .scriptMissing)
+            ErrorReply("ERR unknown command `X`, with args beginning with: `secret`").text == "ERR unknown command `X`, …")
+        #expect(ErrorReply("WRONGTYPE Operation script: e508, on @user_script:12.").text == "WRONGTYPE Operation")
+        #expect(ErrorReply("ERR unknown command `X`, with args beginning with: `NOAUTH`").kind == .unknownCommand)
+    }
+
+    @Test(arguments: [
+        ("ERR Error running script: @user_script:3: WRONGTYPE Operation", ErrorReply.Kind.wrongType),
+        ("LOADING Redis is loading", .other), ("NOSCRIPT No matching script", .scriptMissing),
+        ("MOVED 3999 10.0.0.2:6381", .moved(.init(host: "10.0.0.2", port: 6381))),
+        ("MOVED 1 2001:db8::7:7001", .moved(.init(host: "2001:db8::7", port: 7001))), ("MOVED 1 a:0", .moved(nil)),
+        ("MOVED 1 a:65536", .moved(nil)), ("MOVED 1 :1 x", .moved(nil)), ("ASK 1 :7001", .ask(.init(host: "", port: 7001))),
+        ("ASK 3999", .ask(nil)), ("WRONGPASS invalid username-password pair", .passwordWrong),
+        ("ERR Client sent AUTH, but no password is set", .passwordNeedless),
+        ("NOPERM this user has no permissions to run the 'eval' command", .rightMissing(isCommand: true)),
+        ("NOPERM this user has no permissions to access one of the keys", .rightMissing(isCommand: false)),
+    ])
+    func `errors are read by their code`(text: String, kind: ErrorReply.Kind) {
+        #expect(ErrorReply(text).kind == kind)
     }
 }

@@ -65,7 +65,7 @@ struct DeadLetterWalk {
             guard try letters.apply(steps, &client) else {
                 restarts += 1
                 // Reached only if other clients empty the list continuously.
-                guard restarts < 1000 else { throw .timedOut("the dead letters change faster than they can be read") }
+                guard restarts < 1000 else { throw .timedOut(.deadLetters) }
                 index = 0
                 continue
             }

@@ -165,7 +165,7 @@ struct DaemonClusterTests {
         let crossing = settings(cluster, ["jobs"], ["redis_results_key": "\"results\""])
         let daemon = try stage.start(crossing)
         #expect(daemon.process.wait(atMost: .seconds(20))?.status == 78)
-        let sentence = #"a name with the list's own {tag}, such as "{apns_queue}:results", would be right"#
+        let sentence = #"expected a name with the list's own {tag}, such as "{apns_queue}:results""#
         #expect(daemon.standardError.contains("CROSSSLOT") && daemon.standardError.contains(sentence), "\(daemon.standardError)")
         let check = try Call(["check", try stage.write(crossing)])
         #expect(check.status == 78)

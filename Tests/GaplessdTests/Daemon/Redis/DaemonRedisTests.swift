@@ -49,7 +49,8 @@ struct DaemonRedisTests {
         #expect(daemon.process.wait(atMost: .seconds(30))?.status == 78)
         let file = stage.folder.file("settings.json")
         #expect(
-            daemon.standardError == "\(file): redis_password: AUTH was refused (ERR): this Redis has no password; leave it out\n")
+            daemon.standardError
+                == "\(file): redis_password: AUTH was refused (ERR): this Redis has no password; expected no password\n")
     }
 
     @Test func `a missing database is a settings fault`() throws {

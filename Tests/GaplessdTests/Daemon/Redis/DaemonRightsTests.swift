@@ -167,7 +167,7 @@ struct DaemonRightsTests {
             try run(stage, ["ACL", "SETUSER", "gaplessd", "+\(right)"])
         }
         try run(stage, ["ACL", "SETUSER", "gaplessd", "-info"])
-        #expect(try rights().remarks == ["this user may not run info: dangerous settings of Redis are not warned of"])
+        #expect(try rights().remarks == ["this user may not run info: gaplessd cannot warn of dangerous Redis settings"])
         #expect(try rights().faults == [])
         try run(stage, ["ACL", "SETUSER", "gaplessd", "resetkeys", "~\(stage.keys.dead)", "-zadd"])
         #expect(try rights().missingKeys.contains(Stage.list))
@@ -189,7 +189,7 @@ struct DaemonRightsTests {
         #expect(check.errors.contains(": this user may not run \(right)\n"), "\(check.errors)")
         #expect(
             daemon.standardError.hasSuffix(
-                "settings.json: redis_username: this user may not run \(right); a user with the rights that docs/redis.md names would be right\n"
+                "settings.json: redis_username: this user may not run \(right); expected a user with the rights in docs/redis.md\n"
             ),
             "\(daemon.standardError)")
     }

@@ -80,7 +80,7 @@ struct DaemonSentinelTests {
         let daemon = try pair.stage.start(pair.settings([wrong, right]))
         try pair.stage.push(pushJob("0a"))
         #expect(pair.stage.accepts(1), "\(daemon.standardError)")
-        #expect(daemon.says("is the master by Sentinel's word, and by its own a replica"))
+        #expect(daemon.says("is the master according to Sentinel, but reports the role replica"))
         #expect(daemon.says("Connected to Redis at 127.0.0.1:\(pair.masterPort), list \(Stage.list)."))
         let settings = pair.stage.folder.file("settings.json")
         #expect(try Call(["status", settings]).status == 0)
@@ -88,7 +88,9 @@ struct DaemonSentinelTests {
         let alone = try pair.stage.write(pair.settings([wrong]))
         let call = try Call(["status", alone])
         #expect(call.status == 69)
-        #expect(call.errors.contains("127.0.0.1:\(pair.replicaPort) is the master by Sentinel's word, and by its own a replica"))
+        #expect(
+            call.errors.contains(
+                "127.0.0.1:\(pair.replicaPort) is the master according to Sentinel, but reports the role replica"))
     }
 
     @Test func `the daemon keeps the last master while no Sentinel replies`() throws {

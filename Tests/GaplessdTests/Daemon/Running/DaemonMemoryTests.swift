@@ -31,7 +31,7 @@ struct DaemonMemoryTests {
         let stage = try Stage(redis: options)
         if options.isEmpty { try stage.command("ACL", "SETUSER", "default", "-blmove") }
         let daemon = try stage.start()
-        let sentence = options.isEmpty ? "waiting for jobs is refused" : "it has no BLMOVE (Redis 6.2 has)"
+        let sentence = options.isEmpty ? "waiting for jobs is refused" : "it has no BLMOVE (added in Redis 6.2)"
         #expect(daemon.says(sentence), "\(daemon.standardError)")
         for round in 0..<3 {
             try stage.push(pushJob(deviceToken(round)))

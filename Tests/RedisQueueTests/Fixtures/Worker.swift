@@ -4,16 +4,16 @@ import Threads
 
 @testable import RedisQueue
 
-/// A queue with its owner's thread: the test itself, which gives it turns until something has come true.
+/// A queue whose owner is the test: it gives the queue turns until a condition holds.
 final class Worker {
     var queue: JobQueue
     var places = 1000
     private(set) var events: [QueueEvent] = []
-    /// Jobs that this worker may push, in the order they came.
+    /// Jobs that this worker may push, in the order of their arrival.
     private(set) var jobs: [ClaimedJob] = []
     private(set) var suspects: [ClaimedJob] = []
     private(set) var disowned: [ClaimID] = []
-    /// Called for each job that comes in.
+    /// Called for each job that arrives.
     var onJob: ((ClaimedJob) -> Settlement?)?
     private var poller = Poller()
 
@@ -29,8 +29,9 @@ final class Worker {
     var connects: Int { events.count { if case .connected = $0 { true } else { false } } }
     var hasStopped: Bool { events.contains(.stopped) }
     var isInDoubt: Bool { events.contains(.leaseInDoubt) }
-    var refusal: String? {
-        for case .refused(let text) in events { return text }
+    var isDisconnected: Bool { events.contains { if case .disconnected = $0 { true } else { false } } }
+    var refusal: RedisError? {
+        for case .refused(let error) in events { return error }
         return nil
     }
 
@@ -55,7 +56,7 @@ final class Worker {
             if try condition() { return }
             step()
         }
-        Issue.record("not in time: \(what.rawValue); events: \(events.suffix(5))")
+        Issue.record("did not happen: \(what.rawValue); events: \(events.suffix(5))")
     }
 
     func settle(_ job: ClaimedJob, _ effect: Settlement.Effect, feedback: [UInt8]? = nil, result: [[UInt8]]? = nil) {
@@ -71,7 +72,7 @@ final class Worker {
     /// Whether settlements are still to be confirmed.
     var queueHasWork: Bool { !queue.isSettled }
 
-    /// Stops in good order.
+    /// Stops, and waits for the end.
     func stop() {
         queue.stop()
         run("stopped") { hasStopped }

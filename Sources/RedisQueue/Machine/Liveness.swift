@@ -1,0 +1,88 @@
+import Clocks
+
+/// The heartbeat of this worker, the watch over the others, and the test whether Redis responds.
+struct Liveness {
+    /// Silence after which Redis is inspected. With the limit for a reply (`QueueSettings.timeout`) a dead connection is noticed
+    /// within 3 s, also by an idle worker.
+    private static let inspectionInterval = Duration.milliseconds(900)
+
+    private var lease: LeaseMachine
+    private var counter: Int64 = 0
+    private var nextBeat: Instant
+    private var nextInspection: Instant
+    private var toReap: [LeaseMachine.Dead] = []
+    /// Contact was lost for so long that others may take over the jobs.
+    private(set) var isInDoubt = false
+    private let isGuarded: Bool
+
+    /// - Parameter mode: `at_most_once` holds nothing in Redis that others could take over.
+    init(lease: Duration, own: String, mode: QueueSettings.DeliveryMode, now: Instant) {
+        self.lease = LeaseMachine(lease: lease, own: own)
+        isGuarded = mode == .atLeastOnce
+        nextBeat = now
+        nextInspection = now
+    }
+
+    var lastContact: Instant? { lease.lastContact }
+    var isReaping: Bool { !toReap.isEmpty }
+
+    /// The heartbeat counter, raised.
+    mutating func nextCounter() -> Int64 {
+        counter += 1
+        return counter
+    }
+
+    mutating func beginServing(now: Instant) {
+        isInDoubt = false
+        nextBeat = now + lease.beatInterval
+    }
+
+    mutating func connectionLost() { toReap = [] }
+
+    /// Redis has replied on the first connection.
+    mutating func replied(now: Instant) { nextInspection = now + Liveness.inspectionInterval }
+
+    mutating func inspect(after pause: Duration, now: Instant) { nextInspection = now + pause }
+
+    mutating func beatConfirmed(sentAt: Instant) { lease.beatConfirmed(sentAt: sentAt) }
+
+    mutating func observed(_ counters: ScriptReply.Counters, now: Instant, isGone: (String) -> Bool) {
+        toReap = lease.observed(counters, at: now, isGone: isGone)
+    }
+
+    /// Whether the lease is safe again after it was in doubt.
+    func isRestored(at now: Instant) -> Bool { isInDoubt && lease.doubtAt.map { now < $0 } ?? false }
+
+    /// Returns true when the lease comes into doubt with this call.
+    mutating func doubtIfDue(now: Instant) -> Bool { lease.doubtAt.map { now >= $0 } ?? false ? doubt() : false }
+
+    /// Returns true when the lease comes into doubt with this call.
+    mutating func doubt() -> Bool {
+        if isInDoubt || !isGuarded { return false }
+        isInDoubt = true
+        return true
+    }
+
+    mutating func takeDead() -> LeaseMachine.Dead? { toReap.popLast() }
+
+    /// The counter of the beat that is due, if one is.
+    mutating func nextBeat(now: Instant) -> Int64? {
+        if now < nextBeat { return nil }
+        nextBeat = now + lease.beatInterval
+        return nextCounter()
+    }
+
+    func isInspectionDue(now: Instant) -> Bool { now >= nextInspection }
+
+    var doubtDeadline: Instant? { isInDoubt || !isGuarded ? nil : lease.doubtAt }
+
+    /// The next beat or inspection.
+    func deadline(_ outstanding: QueueMachine.Outstanding) -> Instant? {
+        var next = Earliest()
+        if !outstanding.contains(.beat) {
+            next.consider(nextBeat)
+            if !outstanding.contains(.inspection) { next.consider(nextInspection) }
+        }
+        return next.instant
+    }
+}

@@ -1,0 +1,135 @@
+/// The replies of the scripts, read and checked. A reply of another form is `nil`.
+enum ScriptReply {
+    /// The time until the first job in `delayed` is due.
+    enum NextDue: Equatable {
+        /// The script has not looked at `delayed`.
+        case unknown
+        case never
+        case after(Duration)
+
+        init(_ milliseconds: Int64) {
+            switch milliseconds {
+            case -1: self = .never
+            case ..<0: self = .unknown
+            default: self = .after(.milliseconds(min(milliseconds, 3_600_000)))  // No script replies more.
+            }
+        }
+    }
+
+    typealias Counters = [(worker: String, counter: Int64)]
+
+    /// A sorted set's scores are doubles, sent as text; heartbeat counters are whole numbers.
+    private static func counters(_ items: ArraySlice<RedisReply>) -> Counters {
+        var counters: Counters = []
+        var rest = items
+        while let worker = rest.popFirst()?.text, let score = rest.popFirst()?.text {
+            if let counter = Int64(score) { counters.append((worker, counter)) }
+        }
+        return counters
+    }
+
+    enum Registration {
+        /// A higher connection number is in use.
+        case numberTaken(Int64)
+        case registered(Registered)
+
+        init?(_ items: [RedisReply]) {
+            if items.count == 2, items[0].text == "NUMBER" {
+                guard let taken = items[1].text.flatMap({ Int64($0) }) else { return nil }
+                self = .numberTaken(taken)
+                return
+            }
+            guard items.count >= 6, let settled = items[1].text.flatMap({ Int64($0) }), let epoch = items[2].text,
+                let recovered = items[3].integer.flatMap(RecoveredJobs.Kind.init), let due = items[4].integer,
+                let deadLetters = items[5].integer
+            else { return nil }
+            self = .registered(
+                Registered(
+                    settled: UInt64(exactly: settled), epoch: epoch, recovered: recovered, due: NextDue(due),
+                    deadLetters: Int(clamping: deadLetters), counters: counters(items.dropFirst(6))))
+        }
+    }
+
+    struct Registered {
+        /// The last settlement that Redis has stored for this worker, if any.
+        var settled: UInt64?
+        /// The mark of the data set: another one after Redis was emptied.
+        var epoch: String
+        var recovered: RecoveredJobs.Kind
+        var due: NextDue
+        var deadLetters: Int
+        var counters: Counters
+    }
+
+    struct Beat {
+        var recovered: RecoveredJobs.Kind
+        var due: NextDue
+        var counters: Counters
+
+        init?(_ items: [RedisReply]) {
+            guard items.count >= 2, let recovered = items[0].integer.flatMap(RecoveredJobs.Kind.init), let due = items[1].integer
+            else { return nil }
+            (self.recovered, self.due, counters) = (recovered, NextDue(due), ScriptReply.counters(items.dropFirst(2)))
+        }
+    }
+
+    struct Claim {
+        var isDrained: Bool
+        var recovered: RecoveredJobs.Kind
+        /// The jobs in the order of their ids, with the number of crashes that each was in flight at.
+        var jobs: [(bytes: [UInt8], level: UInt8)] = []
+
+        init?(_ items: [RedisReply]) {
+            guard items.count >= 5, let drained = items[0].integer, let once = items[1].integer, let twice = items[2].integer,
+                let thrice = items[3].integer, let recovered = items[4].integer.flatMap(RecoveredJobs.Kind.init)
+            else { return nil }
+            (isDrained, self.recovered) = (drained == 1, recovered)
+            jobs.reserveCapacity(items.count - 5)
+            for (index, item) in items.dropFirst(5).enumerated() {
+                guard let bytes = item.bytes else { return nil }
+                let level: UInt8 =
+                    index < once ? 1 : index < once + twice ? 2 : index < once + twice + thrice ? 3 : 0
+                jobs.append((bytes, level))
+            }
+        }
+    }
+
+    struct Settled {
+        var trimmed: Int
+        var due: NextDue
+        /// 0: none was added, or there is a maximum.
+        var deadLetters: Int
+
+        init?(_ items: [RedisReply]) {
+            guard items.count >= 3, let trimmed = items[1].integer, let due = items[2].integer else { return nil }
+            (self.trimmed, self.due) = (Int(clamping: trimmed), NextDue(due))
+            deadLetters = items.count > 3 ? Int(clamping: items[3].integer ?? 0) : 0
+        }
+    }
+
+    struct Promoted {
+        var count: Int64
+        var due: NextDue
+
+        init?(_ items: [RedisReply]) {
+            guard items.count == 2, let count = items[0].integer, let due = items[1].integer else { return nil }
+            (self.count, self.due) = (count, NextDue(due))
+        }
+    }
+
+    struct Reaped {
+        /// `nil`: the worker was seen alive, and nothing was done.
+        var moved: Int?
+        var recovered: RecoveredJobs.Kind
+        var suspects: [[UInt8]]
+
+        init?(_ items: [RedisReply]) {
+            guard items.count >= 2, let moved = items[0].integer,
+                let recovered = items[1].integer.flatMap(RecoveredJobs.Kind.init)
+            else { return nil }
+            suspects = items.dropFirst(2).compactMap(\.bytes)
+            if suspects.count != items.count - 2 { return nil }
+            (self.moved, self.recovered) = (moved < 0 ? nil : Int(clamping: moved), recovered)
+        }
+    }
+}

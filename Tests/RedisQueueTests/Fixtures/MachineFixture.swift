@@ -1,0 +1,96 @@
+import Clocks
+
+@testable import RedisQueue
+
+let start = Instant.now
+
+/// A machine, and the effects of the facts that were reported to it.
+struct MachineFixture {
+    private(set) var machine: QueueMachine
+    private var gathered: [QueueMachine.Effect] = []
+    private let mode: QueueSettings.DeliveryMode
+
+    init(mode: QueueSettings.DeliveryMode = .atLeastOnce) {
+        let settings = QueueSettings(list: "q", server: .unix(path: "/nowhere"), mode: mode)
+        self.mode = mode
+        machine = QueueMachine(settings: settings, worker: "me", seed: 7, now: start)
+    }
+
+    var phase: QueueMachine.Phase { machine.phase }
+    var deadline: Instant? { machine.deadline }
+    var held: [ClaimID] { machine.held.ids }
+
+    /// Returns the effects since the last call.
+    @discardableResult
+    mutating func effects() -> [QueueMachine.Effect] {
+        defer { gathered = [] }
+        return gathered
+    }
+
+    mutating func connected() { machine.connected(into: &gathered) }
+    mutating func lost(_ reason: String, at now: Instant = start) { machine.lost(reason, now: now, into: &gathered) }
+    mutating func offer(_ places: Int, at now: Instant = start) { machine.offer(places: places, now: now) }
+    mutating func settle(_ id: ClaimID, _ effect: Settlement.Effect, at now: Instant = start) {
+        machine.settle(Settlement(id: id, effect: effect), now: now)
+    }
+    mutating func flush() { machine.flush() }
+    mutating func stop() { machine.stop() }
+    mutating func advance(to now: Instant = start) { machine.advance(now: now, into: &gathered) }
+
+    mutating func reply(_ reply: RedisReply, to call: Call, at now: Instant = start) {
+        machine.received(reply, to: call, sentAt: now, now: now, isGone: { _ in false }, into: &gathered)
+    }
+
+    mutating func reply(_ items: [RedisReply], to call: Call, at now: Instant = start) {
+        reply(.array(items), to: call, at: now)
+    }
+
+    /// Connects and registers.
+    mutating func register(settled: String = "-1", counter: Int64 = 1, isExpected: Bool = false) {
+        connected()
+        let items: [RedisReply] = [
+            .integer(0), .string(bytes(settled)), .string(bytes("epoch")), .integer(0), .integer(-1), .integer(0),
+        ]
+        reply(items, to: .register(.init(counter: counter, confirmed: 0, isExpected: isExpected)))
+    }
+
+    /// Connects and reconciles.
+    mutating func serve(fields: [String] = []) {
+        advance()
+        register()
+        reply(.string(bytes("aof_enabled:1\r\n")), to: .info)
+        if mode == .atLeastOnce { reply(fields.map { .string(bytes($0)) }, to: .fields) }
+        effects()
+    }
+
+    static func claimReply(_ jobs: [String], drained: Int64, recovered: Int64 = 0) -> [RedisReply] {
+        [.integer(drained), .integer(0), .integer(0), .integer(0), .integer(recovered)] + jobs.map { .string(bytes($0)) }
+    }
+
+    /// The reply to a claim.
+    mutating func claim(_ jobs: [String], first: ClaimID = 1, asked: Int, drained: Int64, recovered: Int64 = 0) {
+        reply(
+            MachineFixture.claimReply(jobs, drained: drained, recovered: recovered),
+            to: .claim(first: first, count: asked, fromSecond: 32))
+    }
+
+    /// The reply to a claim behind a wait.
+    mutating func piggybackedClaim(_ jobs: [String], first: ClaimID, drained: Int64) {
+        reply(
+            MachineFixture.claimReply(jobs, drained: drained),
+            to: .piggybackedClaim(first: first, count: 32, fromSecond: 32, after: 0))
+    }
+
+    /// The end of the wait, with or without a job.
+    mutating func wake(_ job: String?) { reply(job.map { .string(bytes($0)) } ?? .null, to: .wait) }
+
+    /// Serves, and waits for an empty list.
+    mutating func waitForJobs(fields: [String] = []) {
+        serve(fields: fields)
+        offer(100)
+        advance()
+        claim([], asked: 100, drained: 1)
+        advance()
+        effects()
+    }
+}
