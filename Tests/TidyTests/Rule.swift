@@ -16,9 +16,14 @@ enum Rule: String {
 
     /// Paths that still break a rule. An entry leaves this list for good; a new one is not added.
     private static let pending: [Rule: [String]] = [
-        .folderOrder: ["Sources/"], .oneType: ["Sources/", "Lab/"], .onePart: ["Sources/"], .folderSize: ["Sources/"],
-        .lineLength: ["Sources/", "Lab/", "Tests/"], .mannerisms: ["Sources/", "Lab/", "Tests/", "docs/complaints.md"],
-        .ownSentences: ["Sources/"], .sleeping: ["Tests/"],
+        .folderOrder: ["Sources/PushPool/Shared/", "Sources/gaplessd/Settings/"], .oneType: ["Sources/gaplessd/Settings/"],
+        .onePart: ["Sources/gaplessd/"], .folderSize: ["Sources/gaplessd/Dispatcher", "Sources/gaplessd/Settings"],
+        .lineLength: [
+            "Lab/FaultTable/", "Lab/Harness/", "Lab/gapless-lab/", "Sources/JSONBytes/", "Sources/PushPool/",
+            "Sources/RedisQueue/", "Sources/Sockets/", "Sources/StatusServer/", "Sources/Threads/", "Sources/gaplessd/",
+            "Tests/GaplessdTests/", "Tests/RedisQueueTests/",
+        ],
+        .mannerisms: ["Sources/", "Lab/", "Tests/", "docs/complaints.md"], .ownSentences: ["Sources/gaplessd/Redis/"],
     ]
 
     /// Fails for every violation, except that those of pending paths are only printed. A violation begins with its path.
