@@ -130,7 +130,7 @@ extension Trial {
         let (claimed, sent) = (try stage.status().inFlight, tail.count)
         deadline(4800)
         if tail.count != sent { fail("\(tail.count - sent) pushes were sent after 60 % of the lease") }
-        if complaints("No word from Redis for most of the lease") < round { fail("the pause was not logged") }
+        if complaints("Redis has not responded for 60 % of the lease") < round { fail("the pause was not logged") }
         // The daemon may have sent any claimed job, but not all: otherwise the pause would prove nothing.
         allowTwice(claimed)
         let answered = try RedisSnapshot.take(stage).held.count { tail.accepted[deviceToken($0)] != nil }

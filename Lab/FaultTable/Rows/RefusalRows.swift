@@ -71,11 +71,11 @@ extension Fault {
         for turn in 0..<trial.times(10) {
             try trial.awaitBusy()
             try trial.inject {
-                let (refused, reloaded) = (trial.complaints("Reload refused"), trial.reloads(of: daemon))
+                let (refused, reloaded) = (trial.complaints("Reload failed"), trial.reloads(of: daemon))
                 let rubbish = ["", String(good.prefix(good.utf8.count / 2)), String(good.reversed()), "\u{0}\u{1}\u{2}"]
                 try File.write(rubbish[turn % rubbish.count], to: path)
                 daemon.process.kill(SIGHUP)
-                try trial.await("the reload is refused") { trial.complaints("Reload refused") > refused }
+                try trial.await("the reload is refused") { trial.complaints("Reload failed") > refused }
                 try trial.awaitSent(try trial.stage.sent() + 200)
                 try File.write(good, to: path)
                 daemon.process.kill(SIGHUP)

@@ -89,9 +89,9 @@ extension Fault {
         /// The text in the log that shows that the daemon noticed.
         var complaint: String {
             switch self {
-            case .serverError: "three answers of 500 in a row"
+            case .serverError: "three responses of 500 in a row"
             case .credential: "APNs does not accept the credential"
-            case .silence: "a request was never answered"
+            case .silence: "a request got no response"
             }
         }
     }

@@ -135,7 +135,7 @@ extension Trial {
         try awaitBusy()
         stage.simulator.goAway(try GoAway.kind("all/11:calm down, please").0)
         count(1)
-        try self.await("the daemon obeys") { complaints("APNs asks for calm (ENHANCE_YOUR_CALM)") > 0 }
+        try self.await("the daemon obeys") { complaints("APNs sent ENHANCE_YOUR_CALM") > 0 }
     }
 
     /// Verifies that the client kept the rules: no stream above the limit, no doubtful and no counted attempt.

@@ -9,14 +9,13 @@ struct AppRoutes {
 
     /// - Parameters:
     ///   - names: of the apps, in order.
-    ///   - credentials: theirs.
-    init(names: [String?], _ credentials: [AppCredential]) {
+    ///   - topics: the topic of each app for jobs that name none.
+    ///   - certified: all topics of each app's certificate.
+    init(names: [String?], topics: [String?], certified: [[String]]) {
         topLevel = names.firstIndex(of: nil)
         for (index, name) in names.enumerated() { if let name { byName[name] = index } }
-        // A topic goes to the first app whose own it is, and only where there is none to one whose certificate is for it as well.
-        let own = credentials.map { credential in credential.topic.map { [$0] } ?? [] }
-        let certified = credentials.map { $0.credential.certificate?.allTopics ?? [] }
-        for (index, topics) in Array(own.enumerated()) + Array(certified.enumerated()) {
+        // An app's own topic takes precedence over a topic that a certificate of another app covers.
+        for (index, topics) in Array(topics.map { $0.map { [$0] } ?? [] }.enumerated()) + Array(certified.enumerated()) {
             for topic in topics where byTopic[topic] == nil { byTopic[topic] = index }
         }
     }
@@ -27,5 +26,13 @@ struct AppRoutes {
         // With no names there is nothing to choose.
         if !byName.isEmpty, let topic, let index = byTopic[topic] { return index }
         return topLevel
+    }
+}
+
+extension AppRoutes {
+    init(_ configuration: Configuration) {
+        self.init(
+            names: configuration.settings.apps.map(\.name), topics: configuration.credentials.map(\.topic),
+            certified: configuration.credentials.map { $0.credential.certificate?.allTopics ?? [] })
     }
 }

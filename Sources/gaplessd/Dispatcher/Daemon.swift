@@ -2,45 +2,41 @@ import PushPool
 import RedisQueue
 import Threads
 
-/// `gaplessd run`: the parts put together.
+/// `gaplessd run`: puts the parts together.
 enum Daemon {
     /// Runs until a signal ends it.
     ///
     /// - Parameters:
-    ///   - signals: made before any thread.
-    ///   - readAnew: reads the settings file and its credentials again, for SIGHUP.
-    /// - Returns: the faults because of which it could not start, if so: then nothing was claimed.
-    /// - Throws: where the system gives no threads; nothing was claimed either.
+    ///   - signals: made before the first thread.
+    ///   - readConfiguration: for SIGHUP.
+    /// - Returns: why it could not start; empty if it did. After a fault no job has been claimed.
+    /// - Throws: if the system provides no threads; no job has been claimed.
     static func run(
-        _ configuration: Configuration, signals: consuming SignalInbox, log: Log, readAnew: @escaping Dispatcher.ReadAnew
+        _ configuration: Configuration, signals: consuming SignalInbox, log: Log,
+        readConfiguration: @escaping Dispatcher.ReadConfiguration
     ) throws(ThreadError) -> [String] {
         let settings = configuration.settings
-        let watch = MetricsEndpoint(log: log)
-        defer { watch.close() }
+        let metrics = MetricsEndpoint(log: log)
+        defer { metrics.close() }
         do {
-            try watch.follow(configuration)
+            try metrics.follow(configuration)
         } catch {
             return [error.line]
         }
         let deliveries = Mailbox<Delivery>()
-        let pacer = SharedRateLimits(
+        let limits = SharedRateLimits(
             pushesPerSecond: settings.limits.pushesPerSecond, bitsPerSecond: settings.limits.bitsPerSecond)
-        var apps: [PushApp] = []
+        var pools: [SessionPool] = []
         var events: [Mailbox<PoolEvent>] = []
-        for (app, credential) in zip(settings.apps, configuration.credentials) {
+        for credential in configuration.credentials {
             let mailbox = Mailbox<PoolEvent>()
-            let pool = try SessionPool(credential.setup, deliveries: deliveries, events: mailbox, rateLimits: pacer)
-            apps.append(PushApp(name: app.name, pool: pool, credential))
+            pools.append(try SessionPool(credential.setup, deliveries: deliveries, events: mailbox, rateLimits: limits))
             events.append(mailbox)
-        }
-        let lists = settings.queues.map { queue in
-            Dispatcher.List(
-                queue: JobQueue(settings: queue, version: gaplessdVersion, tls: configuration.redisTLS), name: queue.list)
         }
         log.info("gaplessd \(gaplessdVersion) started, list \(settings.lists.joined(separator: ", ")).")
         var dispatcher = Dispatcher(
-            configuration, readAnew: readAnew, log: log, watch: watch, apps: apps, lists: lists, deliveries: deliveries,
-            poolEvents: events, pacer: pacer, signals: signals)
+            configuration, readConfiguration: readConfiguration, log: log, metrics: metrics, pools: pools, poolEvents: events,
+            deliveries: deliveries, limits: limits, signals: signals)
         return dispatcher.run().map { RedisAccess.faults(behind: $0, settings) } ?? []
     }
 }

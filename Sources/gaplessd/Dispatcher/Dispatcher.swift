@@ -4,166 +4,172 @@ import PushPool
 import RedisQueue
 import Threads
 
-/// The daemon's heart, on one thread: claims jobs, sends them to the pools, and settles what comes back.
-///
-/// It decides nothing itself: `JobReader` says what a job is, `CircuitBreaker` whether it may go, `RetryPolicy` what an answer
-/// means. The other files of this type hold a business each: claims, outcomes, sessions, the filter, reload, watching, shutdown.
+/// Runs the daemon's main loop on one thread: sleeps, reads signals, outcomes and lists, and performs what `DispatchMachine`
+/// decides.
 struct Dispatcher: ~Copyable {
-    enum Phase: Equatable {
-        case running
-        /// Nothing new is claimed or sent; what is on the wire has until then.
-        case draining(until: Instant)
-        /// The pools are closed; the lists confirm the last settlements, at most until then.
-        case stopping(until: Instant)
-        case stopped
-    }
+    /// Reads the settings file and its credentials again.
+    typealias ReadConfiguration = () -> Result<Configuration, SettingsErrors>
 
-    /// One list of the queue. A class, because a `JobQueue` cannot be copied into an array.
-    final class List {
+    /// A class, because an array cannot hold a `JobQueue` itself.
+    private final class List {
         var queue: JobQueue
-        let name: String
-        var isStopped = false
-        /// Whether Redis serves it just now.
-        var isConnected = false
-        /// Whether this worker's lease may have run out: then nothing of it goes on the wire.
-        var isInDoubt = false
-        /// Claims wait until then, since the last one found jobs of apps that cannot send.
-        var pausedUntil: Instant?
-        /// What the jobs of the last claim were cut into, in bytes.
-        var cutBytes = 0
-        /// No job is cut beyond this. Parts are larger than what they are cut from by up to the payload, each, and stand in
-        /// memory several times on their way to Redis.
-        static let mostCutBytes = 1 << 20
-        var rounds = HeldRounds()
-
-        init(queue: consuming JobQueue, name: String) {
-            self.queue = queue
-            self.name = name
-        }
+        init(_ queue: consuming JobQueue) { self.queue = queue }
     }
 
-    /// How long the last settlements may take to be confirmed at the end.
-    static let stoppingTimeout = Duration.seconds(5)
-    /// An app without any session keeps what it has claimed for so long; then its jobs go back to where LLEN counts them.
-    static let unreachablePatience = Duration.seconds(1)
+    private var machine: DispatchMachine
+    private var settings: Settings
+    private let readConfiguration: ReadConfiguration
+    private let log: Log
+    private let metrics: MetricsEndpoint
+    private var notices = NoticeSchedule()
+    private let pools: [SessionPool]
+    private let poolEvents: [Mailbox<PoolEvent>]
+    private let deliveries: Mailbox<Delivery>
+    private let limits: SharedRateLimits
+    private let lists: [List]
+    private var signals: SignalInbox
+    /// Why Redis refused before the first connection: the daemon ends with it.
+    private var startFault: RedisError?
+    private var hasConnected = false
 
-    var settings: Settings
-    var plan: DaemonPlan
-    let readAnew: ReadAnew
-    let log: Log
-    var certificates: CertificateWatch
-    var nextCertificateCheck = Instant.now
-    let apps: [PushApp]
-    var routes: AppRoutes
-    let lists: [List]
-    let deliveries: Mailbox<Delivery>
-    let poolEvents: [Mailbox<PoolEvent>]
-    /// Of all pools together.
-    let pacer: SharedRateLimits
-    /// When enough of what waits under the limits will have gone for more to be claimed; `nil` where the limits hold back no claim.
-    var nextRefill: Instant?
-    var signals: SignalInbox
-    var reader: JobReader
-    /// `nil` where nothing is filtered.
-    var filter: WordFilter?
-    let watch: MetricsEndpoint
-    var notices = NoticeSchedule()
-    var held = HeldJobs()
-    /// What APNs has lately said of device tokens.
-    var memory = TokenMemory()
-    var phase = Phase.running
-    var counters = Counters()
-    /// Why a list was refused before it was ever connected: the daemon ends with it.
-    var startFault: RedisError?
-    var hasConnected = false
-
-    // This turn's clocks, read once.
-    var now = Instant.now
-    var wallClock = WallClock.now()
-
-    /// Jobs of this turn that APNs has, as the log shows them: until `logSent()`.
-    var sent: [[UInt8]] = []
     private var poller = Poller()
+    private var now = Instant.now
+    // Kept for their memory.
+    private var effects: [DispatchEffect] = []
+    private var performing: [DispatchEffect] = []
     private var arrived: [Delivery] = []
     private var queueEvents: [QueueEvent] = []
+    private var outgoing: [Notification] = []
+    /// Jobs for `Sent:` lines, logged together: a lock and a look at the clock for each would cost more than the lines.
+    private var sent: [[UInt8]] = []
 
+    /// - Parameter pools: of the configuration's apps, in order, all with these deliveries and limits.
     init(
-        _ configuration: Configuration, readAnew: @escaping ReadAnew, log: Log, watch: MetricsEndpoint, apps: [PushApp],
-        lists: [List],
-        deliveries: Mailbox<Delivery>, poolEvents: [Mailbox<PoolEvent>], pacer: SharedRateLimits, signals: consuming SignalInbox
+        _ configuration: Configuration, readConfiguration: @escaping ReadConfiguration, log: Log, metrics: MetricsEndpoint,
+        pools: [SessionPool], poolEvents: [Mailbox<PoolEvent>], deliveries: Mailbox<Delivery>, limits: SharedRateLimits,
+        signals: consuming SignalInbox
     ) {
         settings = configuration.settings
-        plan = DaemonPlan(settings)
-        certificates = CertificateWatch(configuration, now: wallClock.unixSeconds)
-        filter = configuration.filter
-        self.readAnew = readAnew
+        self.readConfiguration = readConfiguration
         self.log = log
-        self.watch = watch
-        self.apps = apps
-        routes = AppRoutes(names: apps.map(\.name), configuration.credentials)
-        self.lists = lists
-        self.deliveries = deliveries
+        self.metrics = metrics
+        self.pools = pools
         self.poolEvents = poolEvents
-        self.pacer = pacer
+        self.deliveries = deliveries
+        self.limits = limits
         self.signals = signals
-        reader = JobReader(retryLimit: plan.policy.limit, appNames: Set(apps.compactMap(\.name)))
+        lists = settings.queues.map { List(JobQueue(settings: $0, version: gaplessdVersion, tls: configuration.redisTLS)) }
+        let wallClock = WallClock.now()
+        machine = DispatchMachine(
+            DispatchPlan(configuration, now: wallClock.unixSeconds), workers: lists.map { $0.queue.worker }, now: now,
+            wallClock: wallClock)
     }
 
-    /// Runs until a signal ends it. Returns why it could not start, if so.
+    /// Runs until a signal ends it. Returns Redis' error if it refused before the first connection.
     mutating func run() -> RedisError? {
-        while phase != .stopped && startFault == nil {
+        while !machine.isStopped && startFault == nil {
             sleep()
             turn()
         }
         return startFault
     }
 
-    /// The places of the poller that `turn` looks at: 0 signals, 1 deliveries, from 2 on the events of each app's pool.
+    /// The poller's places: 0 signals, 1 deliveries, from 2 on the events of each pool, then the lists.
     private mutating func sleep() {
         poller.reset()
         poller.add(signals.descriptor, for: .read)
         poller.add(deliveries.wakeDescriptor, for: .read)
         for mailbox in poolEvents { poller.add(mailbox.wakeDescriptor, for: .read) }
         for list in lists { list.queue.addInterests(to: &poller) }
-        poller.wait(until: deadline)
+        var next = Earliest(machine.deadline)
+        for list in lists { next.consider(list.queue.deadline) }
+        if metrics.isOpen { next.consider(notices.deadline) }
+        poller.wait(until: next.instant)
     }
 
-    /// What came back goes before what goes out, so that a claim knows the places that were just freed; and a job that was claimed
-    /// goes to its session before Redis is told anything else.
+    /// Outcomes come first, so that a claim counts the places that they free. Claimed jobs go to the pools before anything is
+    /// written to Redis.
     private mutating func turn() {
         now = .now
-        wallClock = WallClock.now()
-        takeSignals()
-        takeDeliveries()
-        takePoolEvents()
-        keepTime()
+        machine.turnBegan(now: now, wallClock: .now())
+        readSignals()
+        readDeliveries()
+        readPoolEvents()
+        for app in pools.indices { machine.observed(reading(of: pools[app]), app: app) }
+        machine.tick(&effects)
+        performEffects()
         offerPlaces()
         for list in lists.indices { turnQueue(list) }
-        // A list that was found empty a moment ago makes room for the next one.
+        // A list that is now known to be empty leaves its places to the next one.
         if lists.count > 1 { offerPlaces() }
-        sendOutgoing()
+        push()
         for list in lists.indices { writeQueue(list) }
-        noticeStopped()
-        tellWatchers()
+        publishMetrics()
     }
 
-    // Each look for what came is a lock and a system call: none without the descriptor's word.
+    // MARK: Facts. A mailbox is read only when its descriptor is readable: each read costs a lock and a system call.
 
-    private mutating func takeDeliveries() {
+    private mutating func readSignals() {
+        if poller.readiness(at: 0).isEmpty { return }
+        while let signal = signals.next() {
+            switch signal {
+            case .stop: machine.stopSignalReceived(&effects)
+            case .reload: machine.reloadSignalReceived(&effects)
+            case .report: log.answer("Counters: \(machine.counters), in flight \(machine.inFlight).")
+            }
+            performEffects()
+        }
+    }
+
+    private mutating func readDeliveries() {
         if poller.readiness(at: 1).isEmpty { return }
         deliveries.drain(into: &arrived)
-        for index in arrived.indices { ended(arrived[index]) }
-        logSent()
+        for index in arrived.indices { report(arrived[index]) }
+        performEffects()
     }
 
-    private mutating func takeSignals() {
-        if poller.readiness(at: 0).isEmpty { return }
-        while let signal = signals.next() { received(signal) }
+    private mutating func report(_ delivery: Delivery) {
+        let id = JobID(delivery.id)
+        switch delivery.outcome {
+        case .delivered(let apnsID): machine.delivered(id, apnsID: apnsID, &effects)
+        case .begun(let expiration): machine.began(id, expiration: expiration)
+        case .rejected, .notProcessed, .maybeProcessed, .timedOut, .outdated:
+            guard let app = machine.app(of: id) else { return }
+            machine.failed(
+                id, delivery.outcome, on: delivery.session, isCurrent: pools[app].usesPresentCredential(delivery.session),
+                random: .random(in: 0..<1), &effects)
+        }
     }
 
-    private mutating func takePoolEvents() {
-        for app in apps.indices where !poller.readiness(at: 2 + app).isEmpty {
-            for event in poolEvents[app].drain() { happened(event, app: app) }
+    private mutating func readPoolEvents() {
+        for app in pools.indices where !poller.readiness(at: 2 + app).isEmpty {
+            for event in poolEvents[app].drain() {
+                let isCurrent =
+                    switch event {
+                    case .closed(let session, _, _), .dialFailed(let session, _, _, _): pools[app].usesPresentCredential(session)
+                    default: true
+                    }
+                machine.happened(event, app: app, isCurrent: isCurrent, &effects)
+            }
+        }
+        performEffects()
+    }
+
+    /// What waits in a pool matters only to the limits: counting it takes a lock.
+    private func reading(of pool: SessionPool) -> AppState.PoolReading {
+        let limit = pool.calmLimit
+        return AppState.PoolReading(
+            capacity: pool.capacity, limit: limit, waiting: limit != nil || limits.holding != nil ? pool.waiting : 0)
+    }
+
+    // MARK: Lists
+
+    private mutating func offerPlaces() {
+        let limit = limits.holding.map { ClaimBudget.Rate(mostWaiting: $0, timePerPush: limits.duration(of: 1)) }
+        machine.countPlaces(limit: limit)
+        for list in lists.indices {
+            let mayHaveJobs = lists.count > 1 && lists[list].queue.wantsPlaces(now: now)
+            lists[list].queue.offer(places: machine.offer(to: list, mayHaveJobs: mayHaveJobs), now: now)
         }
     }
 
@@ -171,81 +177,176 @@ struct Dispatcher: ~Copyable {
         queueEvents.removeAll(keepingCapacity: true)
         lists[list].queue.turn(poller, now: now, events: &queueEvents)
         for event in queueEvents { happened(event, list: list) }
+        performEffects()
     }
 
     private mutating func writeQueue(_ list: Int) {
         queueEvents.removeAll(keepingCapacity: true)
         lists[list].queue.write(events: &queueEvents)
         for event in queueEvents { happened(event, list: list) }
+        performEffects()
     }
 
-    /// Hands this turn's notifications to the pools, each pool's with one lock.
-    ///
-    /// Jobs of a list whose Redis is silent stay here: they may be another worker's soon.
-    private mutating func sendOutgoing() {
-        let isAnyInDoubt = lists.contains(where: \.isInDoubt)
-        for app in apps where !app.outgoing.isEmpty {
-            let doubted = isAnyInDoubt ? app.outgoing.filter { isInDoubt($0) } : []
-            if !doubted.isEmpty { app.outgoing.removeAll { isInDoubt($0) } }
-            app.pool.push(&app.outgoing)
-            app.outgoing += doubted
-            app.doubted = doubted.count
+    private mutating func happened(_ event: QueueEvent, list: Int) {
+        switch event {
+        case .claimed(let jobs): machine.claimed(jobs, list: list, &effects)
+        case .suspects(let jobs): machine.claimedCrashSuspects(jobs, list: list, &effects)
+        case .disowned(let claims): machine.disowned(Set(claims), list: list, &effects)
+        case .leaseInDoubt: machine.leaseInDoubt(list, &effects)
+        case .connected(let warnings):
+            hasConnected = true
+            let server = lists[list].queue.discoveredServer.map { "\($0)" }
+            machine.connected(list, server: server, warnings: warnings, &effects)
+        case .disconnected(let why):
+            machine.disconnected(list)
+            log(.disconnected(why))
+        case .refused(let why):
+            machine.disconnected(list)
+            refused(why)
+        case .limited(let why): log(.redisWarning("\(why)."))
+        case .deadLettersTrimmed(let count): log(.deadLettersTrimmed(count, list: settings.lists[list]))
+        case .deadLettersMany(let count): log(.deadLettersMany(count, list: settings.lists[list]))
+        case .recovered(let worker, let jobs): log(.recovered(jobs, worker: worker))
+        case .stopped: machine.stopped(list, &effects)
         }
     }
 
-    private func isInDoubt(_ notification: Notification) -> Bool {
-        held[notification.id].map { lists[$0.list].isInDoubt } ?? false
+    private mutating func refused(_ why: RedisError) {
+        guard hasConnected else {
+            startFault = why
+            return
+        }
+        let remedies = [RedisRefusal.fault(why, settings).remedy, RedisRefusal.checkHint(why)].filter { !$0.isEmpty }
+        let hint = remedies.isEmpty ? "" : " (\(remedies.joined(separator: "; ")))"
+        log.error("Redis refuses: \(why)\(hint). Jobs stay in the queue; trying again every 5 s.")
     }
 
-    private mutating func received(_ signal: SignalInbox.Signal) {
-        switch signal {
-        case .stop: beginDrainOrLeave()
-        case .report: log.answer("Counters: \(counters), in flight \(held.count).")
-        case .reload: reload()
+    /// Hands this turn's notifications to the pools, with one lock for each.
+    private mutating func push() {
+        for app in pools.indices {
+            machine.takeOutgoing(of: app, into: &outgoing)
+            pools[app].push(&outgoing)
         }
     }
 
-    /// The next moment at which something is due without anybody's word.
-    private var deadline: Instant? {
-        var next = Earliest()
-        for list in lists {
-            next.consider(list.queue.deadline)
-            next.consider(list.pausedUntil)
+    // MARK: Effects
+
+    private mutating func performEffects() {
+        while !effects.isEmpty {
+            swap(&effects, &performing)
+            for index in performing.indices { perform(performing[index]) }
+            performing.removeAll(keepingCapacity: true)
         }
-        for app in apps {
-            if let probe = app.gate.nextProbe, probe > now { next.consider(probe) }
-            if app.held > 0 { next.consider(app.unreachableSince.map { $0 + Self.unreachablePatience }) }
-        }
-        next.consider(nextRefill)
-        if certificates.wait(now: wallClock.unixSeconds) != nil { next.consider(nextCertificateCheck) }
-        if watch.isOpen { next.consider(notices.deadline) }
-        switch phase {
-        case .draining(let until), .stopping(let until): next.consider(until)
-        case .running, .stopped: break
-        }
-        return next.instant
+        logSent()
     }
 
-    /// What the clock alone brings about.
-    private mutating func keepTime() {
-        for (index, app) in apps.enumerated() {
-            if app.pool.capacity > 0 {
-                app.unreachableSince = nil
-            } else if app.unreachableSince == nil {
-                app.unreachableSince = now
-            } else if let since = app.unreachableSince, now - since >= Self.unreachablePatience {
-                takeBack(app: index)
+    private mutating func perform(_ effect: DispatchEffect) {
+        switch effect {
+        case .acknowledge(let claim, let list): lists[list].queue.acknowledge(claim)
+        case .settle(let settlement, let list): lists[list].queue.settle(settlement)
+        case .logSent(let job): sent.append(job)
+        case .log(let entry):
+            // Lines keep the order of the outcomes.
+            logSent()
+            log(entry)
+        case .withdraw(let withdrawal, let app): withdraw(withdrawal, app: app)
+        case .reconnect(let app): pools[app].reconnect()
+        case .renewToken(let id, let session, let app):
+            machine.renewedToken(pools[app].renewToken(refusedOn: session), for: id, refusedOn: session, &effects)
+        case .keepToken(let app): pools[app].keepToken()
+        case .readConfiguration: reload()
+        case .closePools: closePools()
+        case .stopQueues: for list in lists { list.queue.stop() }
+        }
+    }
+
+    private mutating func withdraw(_ withdrawal: DispatchEffect.Withdrawal, app: Int) {
+        let ids =
+            switch withdrawal {
+            case .release: pools[app].withdraw()
+            case .keep(let ids), .forget(let ids): pools[app].withdraw(Set(ids.map(\.rawValue)))
             }
-            // Whatever way a probe went (a broken session, an expiry, another worker): once nothing is out, no verdict will come.
-            if app.gate.isProbing && app.held == 0 { perform(app.gate.probeWasInconclusive(now: now), app: index) }
-        }
-        watchCertificates()
-        keepShutdownTime()
+        machine.withdrew(ids.map(JobID.init), withdrawal, app: app, &effects)
     }
 
-    private mutating func watchCertificates() {
-        guard nextCertificateCheck <= now, let wait = certificates.wait(now: wallClock.unixSeconds) else { return }
-        for warning in certificates.warnings(now: wallClock.unixSeconds) { log.warning(warning) }
-        nextCertificateCheck = now + .seconds(wait)
+    private mutating func closePools() {
+        for app in pools.indices { machine.withdrew(pools[app].close().map(JobID.init), .release, app: app, &effects) }
+        for delivery in deliveries.drain() { report(delivery) }
+        machine.poolsClosed(&effects)
+    }
+
+    private func log(_ entry: LogEntry) {
+        switch entry {
+        case .sentence(.debug, let text): log.debug(text)
+        case .sentence(.info, let text): log.info(text)
+        case .sentence(.warning, let text): log.warning(text)
+        case .sentence(.error, let text): log.error(text)
+        case .retrying(let identifier, let reason, let count): log.retrying(identifier: identifier, reason, count: count)
+        case .final(let identifier, let reason, let job): log.final(identifier: identifier, reason, job: job)
+        case .badJob(let job, let error, let redacts): log.badJob(job, error, redacts: redacts)
+        }
+    }
+
+    private mutating func logSent() {
+        if sent.isEmpty { return }
+        log.sent(sent)
+        sent.removeAll(keepingCapacity: true)
+    }
+
+    // MARK: Reload
+
+    /// Adopts settings and credentials together, or neither.
+    private mutating func reload() {
+        switch readConfiguration() {
+        case .failure(let errors): rejectReload(errors.lines)
+        case .success(let read):
+            let new = read.ordered(like: settings.apps.map(\.name))
+            let fixed = new.settings.differencesThatNeedARestart(from: settings)
+            guard fixed.isEmpty else {
+                return rejectReload(
+                    fixed.map {
+                        "\(new.file): \($0): cannot change while gaplessd runs; restart it, or restore the previous value"
+                    })
+            }
+            do {
+                try metrics.follow(new)
+            } catch {
+                return rejectReload([error.line(file: new.file)])
+            }
+            adopt(new)
+        }
+    }
+
+    private func rejectReload(_ lines: [String]) {
+        for line in lines { log.error("Reload: \(line)") }
+        log.error("Reload failed: keeping the previous settings and credentials.")
+    }
+
+    /// Cannot fail: whatever could was made with the configuration.
+    private mutating func adopt(_ new: Configuration) {
+        settings = new.settings
+        log.change(format: settings.log.format, level: settings.log.level)
+        for warning in new.warnings { log.warning(warning) }
+        limits.change(pushesPerSecond: settings.limits.pushesPerSecond, bitsPerSecond: settings.limits.bitsPerSecond)
+        for list in lists.indices { lists[list].queue.adopt(settings.queues[list], tls: new.redisTLS) }
+        for app in pools.indices {
+            pools[app].limitsChanged()
+            pools[app].replace(with: new.credentials[app].setup)
+        }
+        machine.adopted(DispatchPlan(new, now: WallClock.now().unixSeconds), &effects)
+    }
+
+    // MARK: Metrics
+
+    /// Costs one comparison per turn without `metrics_listen`.
+    private mutating func publishMetrics() {
+        guard metrics.isOpen, notices.turned(now: now) else { return }
+        var snapshot = machine.snapshot
+        for app in pools.indices {
+            snapshot.apps[app].streams = max(0, snapshot.apps[app].streams - pools[app].waiting)
+            snapshot.apps[app].tokenAge = pools[app].providerTokenAge(now: now)
+        }
+        for list in lists.indices { snapshot.lists[list].sinceContact = lists[list].queue.lastContact.map { now - $0 } }
+        metrics.board.publish(snapshot, at: now)
     }
 }

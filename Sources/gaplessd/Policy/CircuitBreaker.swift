@@ -1,34 +1,48 @@
 import Clocks
 
-/// Whether one app's jobs may go out: all, a cautious few, or one probe at a time.
+/// Decides whether one app's jobs may go out: all of them (closed), at most 20 until the first acceptance (proving), or one
+/// probe at a time (open; half-open while a probe is out). Users call an app with an open breaker *held*.
 ///
-/// Until APNs has accepted something, at most 20 jobs are out and answers that look like a wrong environment bury
-/// nobody. A credential fault, or 20 such answers, hold the app: its jobs stay in the queue and a single job at a time
-/// finds out whether it is over. A pure value: facts in, effects out.
+/// Until APNs has accepted a job of the app, a response that a wrong environment would explain (a suspect response) does not
+/// make a dead letter. A credential fault, or 20 suspect responses, open the breaker: the jobs stay in the queue, and single
+/// jobs probe whether the fault is gone.
+///
+///     phase                 fact                                            next
+///     proving               acceptance                                      closed, settles suspects
+///     proving               20 suspect responses in a row                   open (suspect tokens)
+///     proving, closed       credential fault, throttle                      open
+///     open                  another fault                                   open with that reason
+///     open                  probe sent                                      half-open
+///     half-open             acceptance                                      closed, settles suspects
+///     half-open, sessions   response about the job, suspect response        proving: APNs knows the credential
+///     half-open             fault, or no response about the credential      open, with a longer wait
+///     open, throttled       acceptance or end for another app of the key    closed or proving
+///     any                   reload                                          proving
+///
+/// "Sessions" are the reasons for which APNs refuses sessions: see `HoldReason.isOfSessions`.
 struct CircuitBreaker {
     enum Phase: Equatable {
-        /// Nothing accepted yet.
         case proving
-        case open
-        case held(HoldReason)
+        case closed
+        case open(HoldReason)
     }
 
     enum Effect: Equatable {
-        /// Say it loudly, take back what is not on the wire, and give back what waits for a first acceptance.
+        /// Log the reason, take back the jobs that are not on streams, and release suspects.
         case hold(HoldReason)
-        /// Close the sessions and dial anew before the next probe: the old ones may be wedged.
+        /// Close the sessions and dial again before the next probe: APNs may go on refusing on the old ones.
         case reconnect
-        /// Say that it is over.
+        /// Log that the app sends again.
         case resume
-        /// Bury what waited for a first acceptance: the environment is right, so the tokens are wrong.
+        /// Dead-letter the suspects: the environment is right, so the tokens are wrong.
         case settleSuspects
     }
 
-    /// How many may be out before the first acceptance, and how many suspect answers make a hold.
+    /// How many jobs may be out before the first acceptance, and how many suspect responses in a row open the breaker.
     static let caution = 20
     /// Between probes after suspect tokens.
     static let suspectProbeInterval = Duration.seconds(5)
-    /// Between probes after a credential fault: from the first, doubling, to the longest.
+    /// Before the first probe after a credential fault. The wait doubles up to the longest.
     static let firstProbeWait = Duration.seconds(5)
     static let longestProbeWait = Duration.seconds(60)
 
@@ -36,31 +50,33 @@ struct CircuitBreaker {
     private var suspectsInARow = 0
     private var probeWait = CircuitBreaker.firstProbeWait
     private(set) var nextProbe: Instant?
-    /// A probe is out and has not been answered.
+    /// Whether the breaker is half-open: a probe is out and has no response yet.
     private(set) var isProbing = false
 
-    var isOpen: Bool { if case .open = phase { true } else { false } }
+    var isClosed: Bool { phase == .closed }
+    var isHeld: Bool { holdReason != nil }
+    var holdReason: HoldReason? { if case .open(let reason) = phase { reason } else { nil } }
 
-    /// How many of this app's jobs may be out at once.
+    /// How many jobs of this app may be out at once.
     func allowance(now: Instant) -> Int {
         switch phase {
-        case .open: Int.max
+        case .closed: Int.max
         case .proving: Self.caution
-        case .held: if let nextProbe, nextProbe <= now { 1 } else { 0 }
+        case .open: if let nextProbe, nextProbe <= now { 1 } else { 0 }
         }
     }
 
-    /// APNs has taken one. While it wants fewer, what was already out says nothing: only the probe's answer counts.
+    /// APNs accepted a job. Under a throttle only the probe counts: the others were sent before it.
     mutating func accepted() -> [Effect] {
         suspectsInARow = 0
         switch phase {
-        case .open: return []
+        case .closed: return []
         case .proving:
-            phase = .open
+            phase = .closed
             return [.settleSuspects]
-        case .held(.throttled) where !isProbing: return []
-        case .held:
-            phase = .open
+        case .open(.throttled) where !isProbing: return []
+        case .open:
+            phase = .closed
             nextProbe = nil
             isProbing = false
             probeWait = Self.firstProbeWait
@@ -68,96 +84,97 @@ struct CircuitBreaker {
         }
     }
 
-    /// APNs has answered in a way that a wrong environment or topic would explain. Whether the job may be buried at once.
-    mutating func suspected(now: Instant) -> (mayBury: Bool, effects: [Effect]) {
+    /// APNs gave a suspect response. It is final for the job only while the breaker is closed.
+    mutating func suspected(now: Instant) -> (isFinal: Bool, effects: [Effect]) {
         switch phase {
-        case .open: return (true, [])
-        case .held(.credential), .held(.untrusted), .held(.tokenUpdates),
-            .held(.throttled) where isProbing:
+        case .closed: return (true, [])
+        case .open(.credential), .open(.untrusted), .open(.tokenUpdates),
+            .open(.throttled) where isProbing:
             let effects = answered()
             suspectsInARow = 1
             return (false, effects)
-        case .held:
+        case .open:
             return (false, isProbing ? postponeProbe(now: now) : [])
         case .proving:
             suspectsInARow += 1
-            return (false, suspectsInARow < Self.caution ? [] : hold(.suspectTokens, now: now))
+            return (false, suspectsInARow < Self.caution ? [] : open(.suspectTokens, now: now))
         }
     }
 
-    /// APNs has judged a job by its own faults: it knows the credential, whatever it thinks of the job.
+    /// APNs rejected a job for its own faults: it accepts the credential.
     mutating func answered() -> [Effect] {
         switch phase {
-        case .held(.credential), .held(.untrusted), .held(.tokenUpdates),
-            .held(.throttled) where isProbing:
+        case .open(.credential), .open(.untrusted), .open(.tokenUpdates),
+            .open(.throttled) where isProbing:
             self = CircuitBreaker()
             return [.resume]
         default: return []
         }
     }
 
-    /// A fault of the credential, the topic of the settings, or the provider token.
+    /// The credential, a topic of the settings or the provider token is at fault.
     mutating func faulted(_ reason: HoldReason, now: Instant) -> [Effect] {
-        if case .held(let known) = phase {
-            phase = .held(reason)
-            if isProbing {
-                let effects = postponeProbe(now: now)
-                return known == reason ? effects : [.hold(reason)] + effects
-            }
-            // Answers to what was already out when the hold began, or another dial that failed: nobody has probed, so the wait stays.
-            if known.isLike(reason) { return [] }
-            return known == .suspectTokens ? [.hold(reason), .reconnect] : [.hold(reason)]
+        guard case .open(let known) = phase else { return open(reason, now: now) }
+        phase = .open(reason)
+        if isProbing {
+            let effects = postponeProbe(now: now)
+            return known == reason ? effects : [.hold(reason)] + effects
         }
-        return hold(reason, now: now)
+        // A response to a job that was out when the breaker opened, or a failed dial: no probe was sent, so the wait stays.
+        if known.isLike(reason) { return [] }
+        return known == .suspectTokens ? [.hold(reason), .reconnect] : [.hold(reason)]
     }
 
-    /// APNs wants nothing for a while, `pause` if it says for how long. Of apps with one credential only the one that was told
-    /// itself has had an answer.
+    /// APNs wants no pushes for a while.
+    ///
+    /// - Parameters:
+    ///   - pause: as APNs specified it, if it did.
+    ///   - isOwnResponse: false if another app with the same credential got the response.
     mutating func throttled(
-        _ reason: HoldReason, for pause: Duration?, now: Instant, isToldItself: Bool = true
+        _ reason: HoldReason, for pause: Duration?, now: Instant, isOwnResponse: Bool = true
     ) -> [Effect] {
-        let isAnswerOfProbe = isProbing && isToldItself
+        let isResponseOfProbe = isProbing && isOwnResponse
         switch phase {
-        case .held(.throttled) where !isAnswerOfProbe:
+        case .open(.throttled) where !isResponseOfProbe:
             if let pause { nextProbe = nextProbe.map { max($0, now + pause) } }
             return []
-        case .held where !isAnswerOfProbe: return []
-        case .held, .open, .proving: break
+        case .open where !isResponseOfProbe: return []
+        case .open, .closed, .proving: break
         }
-        let effects = isAnswerOfProbe ? postponeProbe(now: now) : hold(reason, now: now)
-        if case .held(.throttled) = phase, let pause { nextProbe = now + pause }
+        let effects = isResponseOfProbe ? postponeProbe(now: now) : open(reason, now: now)
+        if case .open(.throttled) = phase, let pause { nextProbe = now + pause }
         return effects
     }
 
     /// Another app with the same credential may send again.
     mutating func throttleEnded() -> [Effect] {
-        guard case .held(.throttled) = phase else { return [] }
+        guard case .open(.throttled) = phase else { return [] }
         self = CircuitBreaker()
         return [.resume]
     }
 
-    /// A probe goes out: until it is answered, no other does.
-    mutating func probed() {
-        guard case .held = phase else { return }
+    /// A job goes out. While the breaker is open it is the probe, and no other job goes out until it ends.
+    mutating func sent() {
+        guard case .open = phase else { return }
         isProbing = true
         nextProbe = nil
     }
 
-    /// A probe ended in a way that says nothing about the credential (a time-out, a 503, a lost session).
+    /// A probe ended without a response about the credential (a timeout, a 503, a lost session).
     mutating func probeWasInconclusive(now: Instant) -> [Effect] {
-        guard case .held = phase, isProbing else { return [] }
+        guard case .open = phase, isProbing else { return [] }
         return postponeProbe(now: now)
     }
 
-    /// The settings or the credential were read anew: prove it from the start, at once.
+    /// The settings and credentials were reloaded: the app starts again without an acceptance.
     mutating func reloaded() -> [Effect] {
-        let wasHeld = if case .held = phase { true } else { false }
+        let wasHeld = isHeld
         self = CircuitBreaker()
         return wasHeld ? [.resume] : []
     }
 
-    private mutating func hold(_ reason: HoldReason, now: Instant) -> [Effect] {
-        phase = .held(reason)
+    private mutating func open(_ reason: HoldReason, now: Instant) -> [Effect] {
+        phase = .open(reason)
         suspectsInARow = 0
         isProbing = false
         probeWait = Self.firstProbeWait
@@ -167,7 +184,7 @@ struct CircuitBreaker {
 
     private mutating func postponeProbe(now: Instant) -> [Effect] {
         isProbing = false
-        guard case .held(let reason) = phase else { return [] }
+        guard case .open(let reason) = phase else { return [] }
         if reason == .suspectTokens {
             nextProbe = now + Self.suspectProbeInterval
             return []

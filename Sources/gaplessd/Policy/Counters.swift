@@ -1,8 +1,4 @@
-import PushPool
-import RedisQueue
-import Threads
-
-/// What the daemon counts for SIGUSR1; the counters that survive restarts are in Redis.
+/// The daemon's counters since its start, for SIGUSR1 and metrics. The counters that survive restarts are in Redis.
 struct Counters: Sendable, Equatable, CustomStringConvertible {
     var claimed = 0
     var sent = 0

@@ -1,7 +1,7 @@
 import PushPool
 
 extension Outcome {
-    /// As log lines name it: `503 ServiceUnavailable`.
+    /// The outcome in log lines: `503 ServiceUnavailable`.
     var logText: String {
         switch self {
         case .delivered: "200"
@@ -10,11 +10,11 @@ extension Outcome {
         case .timedOut: "request timeout"
         case .outdated: "Expired"
         case .begun: "sent"
-        case .notProcessed(let fault), .maybeProcessed(let fault): fault.logText
+        case .notProcessed(let error), .maybeProcessed(let error): error.logText
         }
     }
 
-    /// Whether APNs may have accepted it, for all we know.
+    /// Whether APNs may have accepted the request without a response.
     var isInDoubt: Bool {
         switch self {
         case .timedOut, .maybeProcessed: true
@@ -22,7 +22,7 @@ extension Outcome {
         }
     }
 
-    /// Whether APNs looked at the job and blamed it: then it knew the credential.
+    /// Whether APNs evaluated the job and rejected it, which means that it accepted the credential.
     var isAnswerAboutTheJob: Bool {
         guard case .rejected(let rejection) = self else { return false }
         return (400..<500).contains(rejection.status) && RetryPolicy.throttle(self) == nil
@@ -30,7 +30,7 @@ extension Outcome {
 }
 
 extension SessionError {
-    /// Why a session ended, for people.
+    /// Why a session ended.
     var logText: String {
         switch self {
         case .dial(let text, _), .untrusted(let text): text
@@ -40,16 +40,16 @@ extension SessionError {
         case .connectionLost(let text): text
         case .pingUnanswered: "PING unanswered"
         case .closedByUs: "closed by gaplessd"
-        case .retired(.requestIgnored): "a request was never answered, so another session takes over"
-        case .retired(.serverErrors): "three answers of 500 in a row, so another session takes over"
-        case .retired(.shutdownAnnounced): "the server said goodbye in an answer, so another session takes over"
-        case .retired(.usedUp): "its stream identifiers are used up, so another session takes over"
+        case .retired(.requestIgnored): "a request got no response; replacing the session"
+        case .retired(.serverErrors): "three responses of 500 in a row; replacing the session"
+        case .retired(.shutdownAnnounced): "the server announced its shutdown in a response; replacing the session"
+        case .retired(.usedUp): "its stream identifiers are used up; replacing the session"
         }
     }
 }
 
 extension TokenNews {
-    /// What became of a provider token, for people.
+    /// What happened to a provider token.
     var logText: String {
         switch self {
         case .minted(let key): "A new provider token was signed with the key \(key)."
@@ -57,7 +57,7 @@ extension TokenNews {
             "Using the provider token of the key \(key) that was signed \(age.roundedMinutes) min ago."
         case .notKept(let key, let why):
             "The provider token of the key \(key) cannot be kept for other processes and the next start: \(why). "
-                + "APNs wants no second one within 20 minutes: let STATE_DIRECTORY name a folder that this user can write."
+                + "APNs accepts no second token within 20 minutes: set STATE_DIRECTORY to a folder that this user can write to."
         }
     }
 }
@@ -65,7 +65,7 @@ extension TokenNews {
 extension Duration {
     fileprivate var roundedMinutes: Int { Int((self / .seconds(60)).rounded()) }
 
-    /// In seconds with at most one digit behind the point: `20`, `0.5`.
+    /// Seconds with at most one decimal: `20`, `0.5`.
     var roundedSeconds: String {
         let tenths = Int((self / .milliseconds(100)).rounded())
         return tenths % 10 == 0 ? "\(tenths / 10)" : "\(tenths / 10).\(tenths % 10)"

@@ -1,27 +1,26 @@
-/// What APNs' answers other than 200 mean (docs/answers.md has them one by one, docs/design.md in short):
-/// the first row that fits counts.
+/// What APNs' responses other than 200 mean: the first row that fits applies. docs/answers.md lists them one by one.
 enum RetryTable {
     enum Meaning: Sendable, Equatable {
         /// The job is at fault: dead letter.
         case final
-        /// The token is no good any more: dead letter, and the feedback list hears of it.
+        /// The token is no longer valid: dead letter, and an entry in the feedback list.
         case deadToken
         /// A bad token, or the wrong environment.
         case suspectToken
-        /// A topic that is refused: the job's fault, or that of the settings.
+        /// A refused topic: the job is at fault, or the settings are.
         case topic
-        /// The session says goodbye: the first time it costs nothing.
+        /// The session ends: the first time it costs no retry.
         case farewell
         case expiredProviderToken
         /// The credential is at fault, not the job.
         case credential
         /// The provider token changed too often.
         case tokenUpdates
-        /// It may pass: counted retry.
+        /// A temporary error: counted retry.
         case passing
-        /// As `passing`, and it is about this one device.
+        /// As `passing`, for one device.
         case tooManyToOne
-        /// As `passing`, and it is about all that the credential sends.
+        /// As `passing`, for every job of the credential.
         case tooManyToAll
     }
 
@@ -57,7 +56,7 @@ enum RetryTable {
         Row(503, "Shutdown", .farewell),
         Row(500...Int.max, nil, .passing),
         // BadCollapseId, BadExpirationDate, BadMessageId, BadPriority, DuplicateHeaders, InvalidPushType, MissingDeviceToken,
-        // PayloadEmpty, 404 BadPath, 405 MethodNotAllowed, 413 PayloadTooLarge, and whatever Apple may think of.
+        // PayloadEmpty, 404 BadPath, 405 MethodNotAllowed, 413 PayloadTooLarge, and any reason that Apple adds.
         Row(Int.min...Int.max, nil, .final),
     ]
 

@@ -1,9 +1,9 @@
 import Clocks
 import PushPool
 
-/// What APNs has lately said of single device tokens: which to leave alone for a while, and which session failed them.
+/// The recent failures of single device tokens: which tokens to leave alone for a while, and which session failed them.
 ///
-/// Of this process alone, and bounded: what is forgotten costs one answer more, nothing else. A pure value.
+/// It belongs to this process and is bounded. A forgotten entry costs one more response of APNs, nothing else.
 struct TokenMemory {
     /// One device token of one app.
     struct Key: Hashable {
@@ -23,19 +23,19 @@ struct TokenMemory {
         var pausedUntil: Instant?
         /// The session that failed it last.
         var session: SessionID
-        /// Nobody asks any more.
+        /// From then on the entry is not needed.
         var end: Instant
     }
 
     static let most = 10_000
-    /// How long after its delay a retry may come back, and still finds which session it should not meet again.
+    /// How long after its delay a retry may come back and still find the session to avoid.
     private static let grace = Duration.seconds(60)
-    /// Jobs that wait behind a retry follow it so closely: more than the 100 ms in which what is due goes back to its list, or
-    /// both would go out together, on two sessions.
+    /// How far jobs that wait behind a retry follow it: more than the 100 ms in which due jobs go back to their list. With
+    /// less, both could go out together on two sessions.
     static let distance = Duration.milliseconds(250)
 
     private var entries: [Key: Entry] = [:]
-    /// Keys in the order of their entries, with the entries' numbers: an older one is no longer meant.
+    /// Keys in the order of their failures, with the number of the entry at that time: an older number is void.
     private var order: [(key: Key, number: UInt64)] = []
     private var first = 0
     private var lastNumber: UInt64 = 0
@@ -45,10 +45,10 @@ struct TokenMemory {
 
     var count: Int { entries.count }
 
-    /// Whether any token is paused: while none is, nobody need ask for one.
+    /// Whether any token is paused.
     func hasPauses(now: Instant) -> Bool { pausedUntil.map { $0 > now } ?? false }
 
-    /// A push to `key` failed on `session`, and goes out again after `delay`.
+    /// A push to `key` failed on `session` and goes out again after `delay`.
     mutating func failed(
         _ key: Key, on session: SessionID, delay: Duration, pauses: Bool, now: Instant
     ) {
@@ -65,16 +65,16 @@ struct TokenMemory {
         trim(now: now)
     }
 
-    /// How long a newer job of this token has to wait; `nil` if it need not.
+    /// How long a newer job of this token has to wait; `nil` for no wait.
     func pause(_ key: Key, now: Instant) -> Duration? {
         guard let until = entries[key]?.pausedUntil, until > now else { return nil }
         return until - now + Self.distance
     }
 
-    /// The session that a retry should not meet again.
+    /// The session that a retry should avoid.
     func session(toAvoid key: Key) -> SessionID? { entries[key]?.session }
 
-    /// Forgets what nobody will ask for any more, and the oldest where there is too much.
+    /// Forgets entries that have ended, and the oldest ones beyond `most`.
     private mutating func trim(now: Instant) {
         while first < order.count {
             let (key, number) = order[first]

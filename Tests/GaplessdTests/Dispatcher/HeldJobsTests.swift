@@ -3,7 +3,7 @@ import Testing
 
 @testable import gaplessd
 
-@Suite("The jobs held")
+@Suite("The held jobs")
 struct HeldJobsTests {
     private var jobs = HeldJobs()
 
@@ -13,7 +13,7 @@ struct HeldJobsTests {
         return HeldJob(try reader.read(bytes), list: 0, claim: ClaimID(claim), app: 0, expiration: 0)
     }
 
-    @Test mutating func `are found by their number until they are taken out`() throws {
+    @Test mutating func `a job is found by its number until it is removed`() throws {
         let number = jobs.insert(try job(claim: 7))
         let found = jobs[number]
         #expect(found?.claim == ClaimID(7))
@@ -27,7 +27,7 @@ struct HeldJobsTests {
         #expect(jobs.count == 0)
     }
 
-    @Test mutating func `do not answer to the number of one that had their slot before`() throws {
+    @Test mutating func `the number of a removed job does not find the next job in its slot`() throws {
         let first = jobs.insert(try job(claim: 1))
         _ = jobs.remove(first)
         let second = jobs.insert(try job(claim: 2))
@@ -37,19 +37,19 @@ struct HeldJobsTests {
         #expect(present?.claim == ClaimID(2))
     }
 
-    @Test mutating func `use their slots again`() throws {
+    @Test mutating func `slots are reused`() throws {
         for claim in 0..<10_000 {
             let number = jobs.insert(try job(claim: UInt64(claim)))
-            #expect(number & 0xFFFF_FFFF == 0)
+            #expect(number.slot == 0)
             _ = jobs.remove(number)
         }
     }
 
-    @Test mutating func `are found by what they are`() throws {
+    @Test mutating func `jobs are found by a condition`() throws {
         let numbers = [jobs.insert(try job(claim: 1)), jobs.insert(try job(claim: 2)), jobs.insert(try job(claim: 3))]
         _ = jobs.remove(numbers[1])
-        let late = jobs.numbers { $0.claim > ClaimID(1) }
-        let all = jobs.numbers { _ in true }
+        let late = jobs.ids { $0.claim > ClaimID(1) }
+        let all = jobs.ids { _ in true }
         #expect(late == [numbers[2]])
         #expect(all.count == 2)
     }

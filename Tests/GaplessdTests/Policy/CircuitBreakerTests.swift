@@ -3,178 +3,178 @@ import Testing
 
 @testable import gaplessd
 
-@Suite("The gate of an app")
+@Suite("The circuit breaker of an app")
 struct CircuitBreakerTests {
-    private var gate = CircuitBreaker()
+    private var breaker = CircuitBreaker()
     private let start = Instant.now
 
     private func later(_ seconds: Int) -> Instant { start + .seconds(seconds) }
 
-    @Test func `lets twenty jobs out before the first acceptance`() {
-        #expect(gate.allowance(now: start) == 20)
+    @Test func `twenty jobs may be out before the first acceptance`() {
+        #expect(breaker.allowance(now: start) == 20)
     }
 
-    @Test mutating func `opens with the first acceptance and settles what waited for it`() {
-        #expect(gate.accepted() == [.settleSuspects])
-        #expect(gate.allowance(now: start) == .max)
-        #expect(gate.accepted() == [])
+    @Test mutating func `the first acceptance closes it and settles the suspects`() {
+        #expect(breaker.accepted() == [.settleSuspects])
+        #expect(breaker.allowance(now: start) == .max)
+        #expect(breaker.accepted() == [])
     }
 
-    @Test mutating func `keeps suspect answers until something is accepted, then buries them at once`() {
-        #expect(gate.suspected(now: start).mayBury == false)
-        _ = gate.accepted()
-        for _ in 0..<100 { #expect(gate.suspected(now: start).mayBury) }
-        #expect(gate.phase == .open)
+    @Test mutating func `suspect responses are final only after an acceptance`() {
+        #expect(breaker.suspected(now: start).isFinal == false)
+        _ = breaker.accepted()
+        for _ in 0..<100 { #expect(breaker.suspected(now: start).isFinal) }
+        #expect(breaker.phase == .closed)
     }
 
-    @Test mutating func `is held by twenty suspect answers in a row`() {
-        for _ in 0..<19 { #expect(gate.suspected(now: start).effects == []) }
-        #expect(gate.suspected(now: start).effects == [.hold(.suspectTokens)])
-        #expect(gate.phase == .held(.suspectTokens))
-        #expect(gate.allowance(now: start) == 0)
+    @Test mutating func `twenty suspect responses in a row open it`() {
+        for _ in 0..<19 { #expect(breaker.suspected(now: start).effects == []) }
+        #expect(breaker.suspected(now: start).effects == [.hold(.suspectTokens)])
+        #expect(breaker.phase == .open(.suspectTokens))
+        #expect(breaker.allowance(now: start) == 0)
     }
 
-    @Test mutating func `probes with one job every five seconds while only tokens are suspect`() {
-        for _ in 0..<20 { _ = gate.suspected(now: start) }
+    @Test mutating func `suspect tokens are probed with one job every five seconds`() {
+        for _ in 0..<20 { _ = breaker.suspected(now: start) }
         for turn in 1...4 {
-            #expect(gate.allowance(now: later(5 * turn - 1)) == 0)
-            #expect(gate.allowance(now: later(5 * turn)) == 1)
-            gate.probed()
-            #expect(gate.allowance(now: later(5 * turn)) == 0)
-            #expect(gate.suspected(now: later(5 * turn)).mayBury == false)
+            #expect(breaker.allowance(now: later(5 * turn - 1)) == 0)
+            #expect(breaker.allowance(now: later(5 * turn)) == 1)
+            breaker.sent()
+            #expect(breaker.allowance(now: later(5 * turn)) == 0)
+            #expect(breaker.suspected(now: later(5 * turn)).isFinal == false)
         }
-        #expect(gate.accepted() == [.resume, .settleSuspects])
-        #expect(gate.phase == .open)
+        #expect(breaker.accepted() == [.resume, .settleSuspects])
+        #expect(breaker.phase == .closed)
     }
 
-    @Test mutating func `probes a credential after 5 s, doubling to 60 s, each time on new sessions`() {
+    @Test mutating func `a credential is probed after 5 s, doubling to 60 s, each time on new sessions`() {
         let fault = HoldReason.credential("InvalidProviderToken")
-        #expect(gate.faulted(fault, now: start) == [.hold(fault), .reconnect])
+        #expect(breaker.faulted(fault, now: start) == [.hold(fault), .reconnect])
         var now = start
         for wait in [5, 10, 20, 40, 60, 60] {
-            #expect(gate.allowance(now: now + .seconds(wait) - .milliseconds(1)) == 0)
+            #expect(breaker.allowance(now: now + .seconds(wait) - .milliseconds(1)) == 0)
             now += .seconds(wait)
-            #expect(gate.allowance(now: now) == 1)
-            gate.probed()
-            #expect(gate.faulted(fault, now: now) == [.reconnect])
+            #expect(breaker.allowance(now: now) == 1)
+            breaker.sent()
+            #expect(breaker.faulted(fault, now: now) == [.reconnect])
         }
     }
 
-    @Test mutating func `knows nothing of an earlier hold's probe when it is held again`() {
+    @Test mutating func `a new hold begins without a probe`() {
         let fault = HoldReason.credential("InvalidProviderToken")
-        _ = gate.faulted(fault, now: start)
-        gate.probed()
-        _ = gate.accepted()
-        #expect(!gate.isProbing)
-        #expect(gate.faulted(fault, now: later(60)) == [.hold(fault), .reconnect])
-        #expect(!gate.isProbing)
-        #expect(gate.faulted(fault, now: later(60)) == [])
-        #expect(gate.nextProbe == later(65))
+        _ = breaker.faulted(fault, now: start)
+        breaker.sent()
+        _ = breaker.accepted()
+        #expect(!breaker.isProbing)
+        #expect(breaker.faulted(fault, now: later(60)) == [.hold(fault), .reconnect])
+        #expect(!breaker.isProbing)
+        #expect(breaker.faulted(fault, now: later(60)) == [])
+        #expect(breaker.nextProbe == later(65))
     }
 
-    @Test mutating func `hears late answers of the same kind without another word`() {
+    @Test mutating func `late responses of the same kind have no effect`() {
         let fault = HoldReason.credential("InvalidProviderToken")
-        _ = gate.faulted(fault, now: start)
-        #expect(gate.faulted(fault, now: start) == [])
-        #expect(gate.nextProbe == later(5))
+        _ = breaker.faulted(fault, now: start)
+        #expect(breaker.faulted(fault, now: start) == [])
+        #expect(breaker.nextProbe == later(5))
     }
 
-    @Test mutating func `lets late answers with other texts change neither the wait nor the sessions`() {
-        _ = gate.faulted(.credential("InvalidProviderToken"), now: start)
-        for number in 1...20 { #expect(gate.faulted(.credential("denied, request \(number)"), now: start) == []) }
-        #expect(gate.phase == .held(.credential("denied, request 20")))
-        #expect(gate.nextProbe == later(5))
+    @Test mutating func `late responses with another text change neither the wait nor the sessions`() {
+        _ = breaker.faulted(.credential("InvalidProviderToken"), now: start)
+        for number in 1...20 { #expect(breaker.faulted(.credential("denied, request \(number)"), now: start) == []) }
+        #expect(breaker.phase == .open(.credential("denied, request 20")))
+        #expect(breaker.nextProbe == later(5))
     }
 
-    @Test mutating func `says it when another fault comes to light, and waits no longer for it`() {
-        _ = gate.faulted(.credential("InvalidProviderToken"), now: start)
-        #expect(gate.faulted(.untrusted("unknown root"), now: later(1)) == [.hold(.untrusted("unknown root"))])
-        #expect(gate.nextProbe == later(5))
-        gate.probed()
+    @Test mutating func `another fault is logged and does not prolong the wait`() {
+        _ = breaker.faulted(.credential("InvalidProviderToken"), now: start)
+        #expect(breaker.faulted(.untrusted("unknown root"), now: later(1)) == [.hold(.untrusted("unknown root"))])
+        #expect(breaker.nextProbe == later(5))
+        breaker.sent()
         let topic = HoldReason.topic("BadTopic")
-        #expect(gate.faulted(topic, now: later(5)) == [.hold(topic), .reconnect])
-        #expect(gate.nextProbe == later(15))
+        #expect(breaker.faulted(topic, now: later(5)) == [.hold(topic), .reconnect])
+        #expect(breaker.nextProbe == later(15))
     }
 
-    @Test mutating func `dials anew when a credential fault follows suspect tokens`() {
-        for _ in 0..<20 { _ = gate.suspected(now: start) }
+    @Test mutating func `a credential fault after suspect tokens needs new sessions`() {
+        for _ in 0..<20 { _ = breaker.suspected(now: start) }
         let fault = HoldReason.credential("Forbidden")
-        #expect(gate.faulted(fault, now: later(1)) == [.hold(fault), .reconnect])
-        #expect(gate.nextProbe == later(5))
+        #expect(breaker.faulted(fault, now: later(1)) == [.hold(fault), .reconnect])
+        #expect(breaker.nextProbe == later(5))
     }
 
-    @Test mutating func `takes any answer about the job itself as proof of the credential`() {
-        _ = gate.faulted(.credential("BadCertificate"), now: start)
-        gate.probed()
-        #expect(gate.answered() == [.resume])
-        #expect(gate.phase == .proving)
+    @Test mutating func `any response about the job itself proves the credential`() {
+        _ = breaker.faulted(.credential("BadCertificate"), now: start)
+        breaker.sent()
+        #expect(breaker.answered() == [.resume])
+        #expect(breaker.phase == .proving)
     }
 
-    @Test mutating func `learns nothing from a probe that timed out`() {
-        _ = gate.faulted(.credential("BadCertificate"), now: start)
-        gate.probed()
-        #expect(gate.probeWasInconclusive(now: later(5)) == [.reconnect])
-        #expect(gate.nextProbe == later(15))
+    @Test mutating func `a probe that timed out is followed by another after a longer wait`() {
+        _ = breaker.faulted(.credential("BadCertificate"), now: start)
+        breaker.sent()
+        #expect(breaker.probeWasInconclusive(now: later(5)) == [.reconnect])
+        #expect(breaker.nextProbe == later(15))
     }
 
-    @Test mutating func `that wants fewer pushes takes nothing as their welcome but the probe's acceptance`() {
+    @Test mutating func `only the acceptance of its probe ends a throttle`() {
         let fewer = HoldReason.throttled("429 Busy")
-        _ = gate.accepted()
-        #expect(gate.throttled(fewer, for: nil, now: start) == [.hold(fewer)])
-        #expect(gate.nextProbe == later(5))
-        #expect(gate.accepted() == [] && gate.answered() == [] && gate.suspected(now: start).effects == [])
-        #expect(gate.throttled(fewer, for: nil, now: later(1)) == [])
-        #expect(gate.nextProbe == later(5))
-        gate.probed()
-        #expect(gate.throttled(fewer, for: nil, now: later(5)) == [])
-        #expect(gate.nextProbe == later(15))
-        gate.probed()
-        #expect(gate.accepted() == [.resume, .settleSuspects])
-        #expect(gate.allowance(now: later(15)) == .max)
+        _ = breaker.accepted()
+        #expect(breaker.throttled(fewer, for: nil, now: start) == [.hold(fewer)])
+        #expect(breaker.nextProbe == later(5))
+        #expect(breaker.accepted() == [] && breaker.answered() == [] && breaker.suspected(now: start).effects == [])
+        #expect(breaker.throttled(fewer, for: nil, now: later(1)) == [])
+        #expect(breaker.nextProbe == later(5))
+        breaker.sent()
+        #expect(breaker.throttled(fewer, for: nil, now: later(5)) == [])
+        #expect(breaker.nextProbe == later(15))
+        breaker.sent()
+        #expect(breaker.accepted() == [.resume, .settleSuspects])
+        #expect(breaker.allowance(now: later(15)) == .max)
     }
 
-    @Test mutating func `waits as long as APNs asks for`() {
+    @Test mutating func `a throttle lasts as long as APNs asks for`() {
         let fewer = HoldReason.throttled("429 Busy")
-        _ = gate.throttled(fewer, for: .seconds(2), now: start)
-        #expect(gate.nextProbe == later(2))
-        _ = gate.throttled(fewer, for: .seconds(40), now: later(1))
-        #expect(gate.nextProbe == later(41))
-        gate.probed()
-        _ = gate.throttled(fewer, for: .seconds(3), now: later(41))
-        #expect(gate.nextProbe == later(44))
+        _ = breaker.throttled(fewer, for: .seconds(2), now: start)
+        #expect(breaker.nextProbe == later(2))
+        _ = breaker.throttled(fewer, for: .seconds(40), now: later(1))
+        #expect(breaker.nextProbe == later(41))
+        breaker.sent()
+        _ = breaker.throttled(fewer, for: .seconds(3), now: later(41))
+        #expect(breaker.nextProbe == later(44))
     }
 
-    @Test mutating func `that is held for its credential hears of fewer pushes only from its probe`() {
+    @Test mutating func `a throttle replaces a credential fault only as the response to the probe`() {
         let fault = HoldReason.credential("BadCertificate")
-        _ = gate.faulted(fault, now: start)
-        #expect(gate.throttled(.throttled("429"), for: .seconds(900), now: start) == [])
-        #expect(gate.phase == .held(fault) && gate.nextProbe == later(5))
-        #expect(gate.throttleEnded() == [])
+        _ = breaker.faulted(fault, now: start)
+        #expect(breaker.throttled(.throttled("429"), for: .seconds(900), now: start) == [])
+        #expect(breaker.phase == .open(fault) && breaker.nextProbe == later(5))
+        #expect(breaker.throttleEnded() == [])
     }
 
-    @Test mutating func `does not wait because another app's probe was refused, and goes on when that was taken`() {
+    @Test mutating func `a refused probe of another app does not prolong the wait, and an accepted one ends it`() {
         let fewer = HoldReason.throttled("429 Busy")
-        _ = gate.throttled(fewer, for: nil, now: start, isToldItself: false)
-        gate.probed()
-        #expect(gate.throttled(fewer, for: nil, now: later(5), isToldItself: false) == [])
-        #expect(gate.isProbing)
-        #expect(gate.throttleEnded() == [.resume])
-        #expect(gate.allowance(now: later(5)) == 20)
+        _ = breaker.throttled(fewer, for: nil, now: start, isOwnResponse: false)
+        breaker.sent()
+        #expect(breaker.throttled(fewer, for: nil, now: later(5), isOwnResponse: false) == [])
+        #expect(breaker.isProbing)
+        #expect(breaker.throttleEnded() == [.resume])
+        #expect(breaker.allowance(now: later(5)) == 20)
     }
 
-    @Test mutating func `that was held once hears late answers in its next hold, too`() {
+    @Test mutating func `late responses have no effect in a second hold either`() {
         let fault = HoldReason.credential("BadCertificate")
-        _ = gate.faulted(fault, now: start)
-        gate.probed()
-        _ = gate.accepted()
-        _ = gate.faulted(fault, now: later(60))
-        #expect(gate.faulted(fault, now: later(60)) == [])
-        #expect(gate.nextProbe == later(65))
+        _ = breaker.faulted(fault, now: start)
+        breaker.sent()
+        _ = breaker.accepted()
+        _ = breaker.faulted(fault, now: later(60))
+        #expect(breaker.faulted(fault, now: later(60)) == [])
+        #expect(breaker.nextProbe == later(65))
     }
 
-    @Test mutating func `starts afresh when the settings were read anew`() {
-        _ = gate.faulted(.topic("BadTopic"), now: start)
-        #expect(gate.reloaded() == [.resume])
-        #expect(gate.allowance(now: start) == 20)
+    @Test mutating func `a reload resets it`() {
+        _ = breaker.faulted(.topic("BadTopic"), now: start)
+        #expect(breaker.reloaded() == [.resume])
+        #expect(breaker.allowance(now: start) == 20)
     }
 }

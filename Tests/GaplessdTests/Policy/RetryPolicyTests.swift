@@ -8,40 +8,40 @@ struct RetryPolicyTests {
     private let policy = RetryPolicy(limit: 3, delays: [.seconds(1), .seconds(60), .seconds(900)])
 
     private func decide(
-        _ status: Int, _ reason: String, attempts: Int = 0, resends: Int = 0, topicIsOurs: Bool = false,
+        _ status: Int, _ reason: String, attempts: Int = 0, resends: Int = 0, isTopicFromSettings: Bool = false,
         retryAfter: Duration? = nil
     ) -> RetryPolicy.Decision {
         let rejection = Rejection(status: status, reason: reason, retryAfter: retryAfter)
-        let job = RetryPolicy.Standing(attempts: attempts, resends: resends, topicIsOurs: topicIsOurs)
+        let job = RetryPolicy.Standing(attempts: attempts, resends: resends, isTopicFromSettings: isTopicFromSettings)
         return policy.decide(.rejected(rejection), job, random: 0.5)
     }
 
     private func decide(_ outcome: Outcome, attempts: Int = 0, resends: Int = 0, doubtful: Int = 0) -> RetryPolicy.Decision {
         policy.decide(
-            outcome, .init(attempts: attempts, resends: resends, doubtful: doubtful, topicIsOurs: false), random: 0.5)
+            outcome, .init(attempts: attempts, resends: resends, doubtful: doubtful, isTopicFromSettings: false), random: 0.5)
     }
 
     /// One case for each row of the table of answers, in its order.
     static let cases: [(status: Int, reason: String, decision: RetryPolicy.Decision)] = [
-        (400, "BadDeviceToken", .burySuspect(.suspect)),
-        (400, "DeviceTokenNotForTopic", .burySuspect(.suspect)),
-        (410, "Unregistered", .bury(.dead)),
-        (410, "ExpiredToken", .bury(.dead)),
-        (410, "a reason of next year", .bury(.dead)),
-        (400, "MissingDeviceToken", .bury(nil)),
-        (404, "BadPath", .bury(nil)),
-        (400, "BadCollapseId", .bury(nil)),
-        (400, "BadExpirationDate", .bury(nil)),
-        (400, "BadPriority", .bury(nil)),
-        (400, "InvalidPushType", .bury(nil)),
-        (400, "PayloadEmpty", .bury(nil)),
-        (413, "PayloadTooLarge", .bury(nil)),
-        (400, "BadMessageId", .bury(nil)),
-        (400, "BadTopic", .burySuspect(nil)),
-        (400, "TopicDisallowed", .burySuspect(nil)),
-        (400, "MissingTopic", .burySuspect(nil)),
-        (400, "DuplicateHeaders", .bury(nil)),
-        (405, "MethodNotAllowed", .bury(nil)),
+        (400, "BadDeviceToken", .suspect(.suspect)),
+        (400, "DeviceTokenNotForTopic", .suspect(.suspect)),
+        (410, "Unregistered", .deadLetter(.dead)),
+        (410, "ExpiredToken", .deadLetter(.dead)),
+        (410, "a reason of next year", .deadLetter(.dead)),
+        (400, "MissingDeviceToken", .deadLetter(nil)),
+        (404, "BadPath", .deadLetter(nil)),
+        (400, "BadCollapseId", .deadLetter(nil)),
+        (400, "BadExpirationDate", .deadLetter(nil)),
+        (400, "BadPriority", .deadLetter(nil)),
+        (400, "InvalidPushType", .deadLetter(nil)),
+        (400, "PayloadEmpty", .deadLetter(nil)),
+        (413, "PayloadTooLarge", .deadLetter(nil)),
+        (400, "BadMessageId", .deadLetter(nil)),
+        (400, "BadTopic", .suspect(nil)),
+        (400, "TopicDisallowed", .suspect(nil)),
+        (400, "MissingTopic", .suspect(nil)),
+        (400, "DuplicateHeaders", .deadLetter(nil)),
+        (405, "MethodNotAllowed", .deadLetter(nil)),
         (400, "IdleTimeout", .resend(mayDuplicate: false)),
         (403, "ExpiredProviderToken", .renewToken),
         (403, "InvalidProviderToken", .hold(.credential("InvalidProviderToken"))),
@@ -64,12 +64,12 @@ struct RetryPolicyTests {
         (502, "", .retryLater(.seconds(1))),
         (599, "", .retryLater(.seconds(1))),
         (408, "", .retryLater(.seconds(1))),
-        (418, "something new", .bury(nil)),
-        (301, "", .bury(nil)),
-        (0, "", .bury(nil)),
+        (418, "something new", .deadLetter(nil)),
+        (301, "", .deadLetter(nil)),
+        (0, "", .deadLetter(nil)),
     ]
 
-    @Test func `429 for another reason than a device or the provider token is about the whole credential`() {
+    @Test func `429 for another reason than a device or the provider token concerns the whole credential`() {
         func throttle(_ status: Int, _ reason: String, retryAfter: Duration? = nil) -> (hold: HoldReason, pause: Duration?)? {
             RetryPolicy.throttle(.rejected(Rejection(status: status, reason: reason, retryAfter: retryAfter)))
         }
@@ -83,16 +83,12 @@ struct RetryPolicyTests {
         #expect(RetryPolicy.throttle(.timedOut) == nil)
     }
 
-    @Test func `200 is the end`() {
-        #expect(decide(.delivered(apnsID: nil)) == .settleDelivered)
-    }
-
     @Test(arguments: cases)
-    func `each answer has its row`(status: Int, reason: String, decision: RetryPolicy.Decision) {
+    func `each response has its row`(status: Int, reason: String, decision: RetryPolicy.Decision) {
         #expect(decide(status, reason) == decision)
     }
 
-    @Test func `no row is without a case`() {
+    @Test func `every row has a case`() {
         func row(_ status: Int, _ reason: String) -> Int? {
             RetryTable.rows.firstIndex { $0.statuses.contains(status) && ($0.reason == nil || $0.reason == reason) }
         }
@@ -101,73 +97,73 @@ struct RetryPolicyTests {
 
     @Test(arguments: ["BadTopic", "MissingTopic", "TopicDisallowed"])
     func `a refused topic of the settings holds the app`(reason: String) {
-        #expect(decide(400, reason, topicIsOurs: true) == .hold(.topic(reason)))
+        #expect(decide(400, reason, isTopicFromSettings: true) == .hold(.topic(reason)))
     }
 
     @Test(arguments: cases.filter { if case .hold = $0.decision { true } else { $0.decision == .renewToken } })
-    func `what is not the job's fault costs it no retry, however many it had`(
+    func `a fault of the credential costs a job no retry, however many it had`(
         status: Int, reason: String, decision: RetryPolicy.Decision
     ) {
         #expect(decide(status, reason, attempts: 3, resends: 9) == decision)
     }
 
     @Test(arguments: cases.filter { if case .retryLater = $0.decision { true } else { false } })
-    func `what may pass is sent four times in all, after the delays of the settings`(
+    func `a temporary error leads to four sends in total, after the delays of the settings`(
         status: Int, reason: String, decision: RetryPolicy.Decision
     ) {
         let pauses = reason == "TooManyRequests"
         #expect(decide(status, reason, attempts: 1) == .retryLater(.seconds(60), pausesToken: pauses))
         #expect(decide(status, reason, attempts: 2) == .retryLater(.seconds(900), pausesToken: pauses))
-        #expect(decide(status, reason, attempts: 3) == .bury(nil))
+        #expect(decide(status, reason, attempts: 3) == .deadLetter(nil))
     }
 
     @Test func `the last delay repeats when there are more retries than delays`() {
         let patient = RetryPolicy(limit: 9, delays: [.seconds(1), .seconds(2)])
-        let decision = patient.decide(.timedOut, .init(attempts: 8, resends: 0, topicIsOurs: false), random: 0.5)
+        let decision = patient.decide(.timedOut, .init(attempts: 8, resends: 0, isTopicFromSettings: false), random: 0.5)
         #expect(decision == .retryLater(.seconds(2)))
     }
 
-    @Test func `jitter spreads a delay by a fifth both ways`() {
-        let job = RetryPolicy.Standing(attempts: 0, resends: 0, topicIsOurs: false)
+    @Test func `jitter spreads a delay by 20 % both ways`() {
+        let job = RetryPolicy.Standing(attempts: 0, resends: 0, isTopicFromSettings: false)
         #expect(policy.decide(.timedOut, job, random: 0) == .retryLater(.milliseconds(800)))
         #expect(policy.decide(.timedOut, job, random: 1) == .retryLater(.milliseconds(1200)))
     }
 
-    @Test func `Retry-After wins, up to a quarter of an hour`() {
+    @Test func `Retry-After takes precedence, up to 900 s`() {
         #expect(decide(503, "ServiceUnavailable", retryAfter: .seconds(7)) == .retryLater(.seconds(7)))
         #expect(decide(503, "ServiceUnavailable", retryAfter: .seconds(86400)) == .retryLater(.seconds(900)))
         #expect(decide(503, "ServiceUnavailable", retryAfter: .zero) == .retryLater(.seconds(1)))
     }
 
     @Test(arguments: [(503, "Shutdown"), (400, "IdleTimeout")])
-    func `a session that takes its leave costs no retry the first time`(status: Int, reason: String) {
+    func `a response that announces the end of its session costs no retry the first time`(status: Int, reason: String) {
         #expect(decide(status, reason, attempts: 0, resends: 0) == .resend(mayDuplicate: false))
         #expect(decide(status, reason, attempts: 0, resends: 1) == .retryLater(.seconds(1)))
         #expect(decide(status, reason, attempts: 1, resends: 0) == .retryLater(.seconds(60)))
     }
 
-    @Test func `a time-out is a counted retry`() {
+    @Test func `a timeout is a counted retry`() {
         #expect(decide(.timedOut, attempts: 0) == .retryLater(.seconds(1)))
-        #expect(decide(.timedOut, attempts: 3) == .bury(nil))
+        #expect(decide(.timedOut, attempts: 3) == .deadLetter(nil))
     }
 
-    @Test func `what APNs never saw goes out again at once, and after ten times waits a second`() {
+    @Test func `an unprocessed request is resent at once, and after ten times waits a second`() {
         let refused = Outcome.notProcessed(.streamReset(code: 7))
         for resends in 0..<9 { #expect(decide(refused, attempts: 3, resends: resends) == .resend(mayDuplicate: false)) }
         #expect(decide(refused, attempts: 3, resends: 9) == .postpone(.seconds(1)))
         #expect(decide(refused, attempts: 3, resends: 10) == .resend(mayDuplicate: false))
     }
 
-    @Test func `what APNs may have seen goes out ten times uncounted, then counted`() {
+    @Test func `a request that may have been processed is resent ten times uncounted, then counted`() {
         let cut = Outcome.maybeProcessed(.connectionLost("reset"))
         for doubtful in 0..<10 { #expect(decide(cut, doubtful: doubtful) == .resend(mayDuplicate: true)) }
         #expect(decide(cut, attempts: 1, doubtful: 10) == .retryLater(.seconds(60)))
-        #expect(decide(cut, attempts: 3, doubtful: 10) == .bury(nil))
-        // Resends that APNs certainly has not seen take nothing from the ten.
+        #expect(decide(cut, attempts: 3, doubtful: 10) == .deadLetter(nil))
+        // Resends of unprocessed requests do not count among the ten.
         #expect(decide(cut, resends: 25, doubtful: 9) == .resend(mayDuplicate: true))
     }
 
-    @Test func `the sentence of a hold ends with one mark`() {
+    @Test func `the sentence of a hold ends with one punctuation mark`() {
         #expect(HoldReason.suspectTokens.wholeSentence.hasSuffix(": wrong environment or topic?"))
         #expect(HoldReason.topic("BadTopic").wholeSentence.hasSuffix("check apns_topic."))
         #expect(

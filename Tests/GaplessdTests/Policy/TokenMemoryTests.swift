@@ -4,13 +4,13 @@ import Testing
 
 @testable import gaplessd
 
-@Suite("What APNs said of single device tokens")
+@Suite("The memory of device tokens")
 struct TokenMemoryTests {
     private let now = Instant.now
     private let key = TokenMemory.Key(app: 0, token: "0A1b")
     private var memory = TokenMemory()
 
-    @Test mutating func `a token that gets too many is paused as long as its job waits, and a little longer`() {
+    @Test mutating func `a token with too many requests is paused until shortly after its retry`() {
         memory.failed(key, on: SessionID(1), delay: .seconds(60), pauses: true, now: now)
         #expect(memory.hasPauses(now: now))
         #expect(memory.pause(key, now: now + .seconds(20)) == .seconds(40) + TokenMemory.distance)
@@ -18,14 +18,14 @@ struct TokenMemoryTests {
         #expect(!memory.hasPauses(now: now + .seconds(60)))
     }
 
-    @Test mutating func `it is the same token in any case, and another one in another app`() {
+    @Test mutating func `upper and lower case are the same token, and each app has its own tokens`() {
         memory.failed(key, on: SessionID(1), delay: .seconds(60), pauses: true, now: now)
         #expect(memory.pause(TokenMemory.Key(app: 0, token: "0a1B"), now: now) != nil)
         #expect(memory.pause(TokenMemory.Key(app: 1, token: "0a1b"), now: now) == nil)
         #expect(memory.pause(TokenMemory.Key(app: 0, token: "0a1c"), now: now) == nil)
     }
 
-    @Test mutating func `a failure of another kind pauses nothing, and does not end a pause`() {
+    @Test mutating func `a failure of another kind neither begins nor ends a pause`() {
         memory.failed(key, on: SessionID(1), delay: .seconds(60), pauses: false, now: now)
         #expect(!memory.hasPauses(now: now))
         #expect(memory.pause(key, now: now) == nil)
@@ -34,14 +34,14 @@ struct TokenMemoryTests {
         #expect(memory.pause(key, now: now + .seconds(50)) != nil)
     }
 
-    @Test mutating func `a retry learns which session failed its token last`() {
+    @Test mutating func `a retry avoids the session that failed its token last`() {
         #expect(memory.session(toAvoid: key) == nil)
         memory.failed(key, on: SessionID(1), delay: .seconds(1), pauses: false, now: now)
         memory.failed(key, on: SessionID(7), delay: .seconds(1), pauses: false, now: now)
         #expect(memory.session(toAvoid: key) == SessionID(7))
     }
 
-    @Test mutating func `it is bounded, forgets the oldest first, and in time everything`() {
+    @Test mutating func `the memory is bounded, drops the oldest entries first, and ends every entry in time`() {
         for number in 0..<TokenMemory.most + 500 {
             let key = TokenMemory.Key(app: 0, token: String(number))
             memory.failed(key, on: SessionID(1), delay: .seconds(60), pauses: true, now: now)

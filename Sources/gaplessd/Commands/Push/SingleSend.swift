@@ -42,7 +42,7 @@ struct SingleSend {
 
     /// Returns the app that the daemon would select: by `app`, by `topic`, or the top level. `nil` if there is no topic.
     static func route(_ job: Job, _ configuration: Configuration) -> Int? {
-        let routes = AppRoutes(names: configuration.settings.apps.map(\.name), configuration.credentials)
+        let routes = AppRoutes(configuration)
         let number = routes.app(name: job.app, topic: job.topic)
         guard let number, job.topic ?? configuration.credentials[number].topic != nil else { return nil }
         return number

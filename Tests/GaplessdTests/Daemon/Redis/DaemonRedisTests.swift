@@ -143,7 +143,7 @@ struct DaemonRedisTests {
         #expect(try waitUntil { try stage.status(of: "bad").inFlight > 10 })
         try stage.command("RENAME", "bad", "kept")
         try stage.command("SET", "bad", "x")
-        #expect(daemon.says("No word from Redis for most of the lease: nothing more of bad goes on the wire until it answers."))
+        #expect(daemon.says("Redis has not responded for 60 % of the lease: sending is paused for bad."))
         let before = stage.simulator.totals.accepted
         try stage.push((2000..<2030).map { pushJob(deviceToken($0)) }, to: "good")
         #expect(stage.accepts(before + 30))

@@ -80,7 +80,7 @@ struct DaemonDrainTests {
         daemon.signal(SIGTERM)
         daemon.signal(SIGINT)
         #expect(daemon.process.wait(atMost: .seconds(30))?.status == 0)
-        #expect(daemon.complaints.contains("[Gapless W] STAMP Leaving at once: 50 jobs in flight go back to the list."))
+        #expect(daemon.complaints.contains("[Gapless W] STAMP Exiting at once: returning 50 jobs in flight to the list."))
         #expect(try Set(stage.backlog()) == Set(jobs))
         #expect(try stage.counter(.maybeDuplicate) == 50)
     }
@@ -99,7 +99,7 @@ struct DaemonDrainTests {
         #expect(daemon.says("Reload ignored: gaplessd is stopping."))
         daemon.signal(SIGTERM)
         #expect(daemon.process.wait(atMost: .seconds(30))?.status == 0)
-        #expect(daemon.says("Leaving at once: what is in flight (1 job) stays in Redis, and the next gaplessd takes it over."))
+        #expect(daemon.says("Exiting at once: Redis keeps 1 job in flight, and the next gaplessd takes over."))
         #expect(stage.simulator.totals.connections == sessions)
     }
 
@@ -120,7 +120,7 @@ struct DaemonDrainTests {
             let daemon = try stage.start()
             try stage.push((0..<5).map { pushJob(deviceToken($0)) })
             #expect(waitUntil { stage.simulator.totals.requests > seen + (reason == "BadDeviceToken" ? 4 : 0) })
-            let warning = "APNs has refused a job (400 BadDeviceToken) and accepted none yet: it waits for the first acceptance, "
+            let warning = "APNs has rejected a job (400 BadDeviceToken) and has not accepted any yet. The job waits for the first"
             if reason == "BadDeviceToken" { #expect(daemon.says(warning)) }
             #expect(daemon.stop(atMost: .seconds(30))?.status == 0)
             #expect(try stage.status().backlog == count)

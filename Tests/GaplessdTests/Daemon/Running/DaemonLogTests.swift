@@ -134,7 +134,7 @@ struct DaemonLogTests {
         #expect(daemon.says("InvalidProviderToken"))
         try stage.write(settings.merging(["redis_password": "\"hush-9999\"", "apns_server": "5"]) { $1 })
         daemon.signal(SIGHUP)
-        #expect(daemon.says("Reload refused"))
+        #expect(daemon.says("Reload failed"))
         try stage.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         #expect(daemon.says("trying again"))
         #expect(daemon.stop()?.status == 0)

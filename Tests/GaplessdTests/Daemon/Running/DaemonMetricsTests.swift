@@ -164,7 +164,7 @@ struct DaemonMetricsTests {
         try stage.write(["metrics_listen": "\"127.0.0.1:\(stage.simulator.port)\""])
         daemon.signal(SIGHUP)
         #expect(daemon.says("metrics_listen: cannot listen at 127.0.0.1:\(stage.simulator.port): Address already in use"))
-        #expect(daemon.says("Reload refused"))
+        #expect(daemon.says("Reload failed"))
         #expect(HTTPTalk.get("/healthz", port: first)?.status == 200)
         try stage.write(["metrics_listen": "\"127.0.0.1:\(FreePort.pick())\""])
         daemon.signal(SIGHUP)

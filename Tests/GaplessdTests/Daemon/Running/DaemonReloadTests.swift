@@ -82,7 +82,7 @@ struct DaemonReloadTests {
             daemon.signal(SIGHUP)
             #expect(
                 waitUntil {
-                    daemon.standardError.split(separator: "Reload refused", omittingEmptySubsequences: false).count == number + 2
+                    daemon.standardError.split(separator: "Reload failed", omittingEmptySubsequences: false).count == number + 2
                 },
                 "\(name)")
             #expect(name == "no JSON" || daemon.standardError.contains(name))
@@ -169,7 +169,7 @@ struct DaemonReloadTests {
         let new = Self.useSecondKey.merging(["apps": certificate.replacing("NAME", with: "weak")]) { $1 }
         try stage.write(new)
         daemon.signal(SIGHUP)
-        #expect(daemon.says("Reload refused: "))
+        #expect(daemon.says("Reload failed: "))
         #expect(daemon.says("apps.cert.apns_cert_path: cannot be used: "))
         try stage.push((0..<100).map { pushJob(deviceToken($0)) })
         #expect(stage.accepts(101))

@@ -124,9 +124,9 @@ struct DaemonAppsTests {
         #expect(daemon.complaints.count { $0.contains("APNs asks for fewer pushes") } == 2, "cert has another credential")
         try stage.push(pushJob("cc", #""app":"cert""#))
         #expect(stage.accepts(2))
-        #expect(daemon.says(#"app "beta": APNs answers as it should again: sending."#))
+        #expect(daemon.says(#"app "beta": APNs accepts pushes again: sending."#))
         #expect(stage.accepts(3))
-        #expect(daemon.reports.count { $0.contains("answers as it should again") } == 2)
+        #expect(daemon.reports.count { $0.contains("accepts pushes again") } == 2)
         #expect(daemon.stop()?.status == 0)
     }
 

@@ -15,7 +15,8 @@ struct DaemonHoldTests {
         let jobs = (0..<60).map { pushJob(deviceToken($0)) }
         try stage.push(jobs)
         let daemon = try stage.start()
-        #expect(daemon.says("APNs has refused every device token so far: wrong environment or topic? Its jobs stay in the queue"))
+        #expect(
+            daemon.says("APNs has rejected every device token so far: wrong environment or topic? Its jobs stay in the queue"))
         #expect(try waitUntil { try stage.status().backlog == 60 && stage.status().inFlight == 0 })
         #expect(stage.simulator.totals.requests <= 20)
         #expect(try stage.status().dead == 0)
@@ -55,11 +56,11 @@ struct DaemonHoldTests {
         #expect(daemon.says("(ID 1): 429 Busy. Retrying count (1)."))
         #expect(
             daemon.says(
-                "APNs asks for fewer pushes (429 Busy): one at a time goes out until they are welcome again. Its jobs stay"))
+                "APNs asks for fewer pushes (429 Busy): one job at a time probes until APNs accepts it. Its jobs stay"))
         let before = stage.simulator.totals.requests
         try stage.push((0..<50).map { pushJob(deviceToken($0)) })
         #expect(try waitUntil { try stage.status().backlog == 50 })
-        #expect(daemon.says("APNs answers as it should again: sending."))
+        #expect(daemon.says("APNs accepts pushes again: sending."))
         #expect(stage.accepts(52))
         #expect(stage.simulator.totals.requests == before + 51)
         #expect(try stage.drains())

@@ -27,7 +27,7 @@ struct DaemonSessionTests {
         #expect(isHalf, "more than \(limit) in a second")
         #expect(try stage.drains())
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
-        #expect(daemon.complaints.count { $0.contains("APNs asks for calm") } == 1)
+        #expect(daemon.complaints.count { $0.contains("APNs sent ENHANCE_YOUR_CALM") } == 1)
         #expect(daemon.stop()?.status == 0)
     }
 
@@ -139,7 +139,7 @@ struct DaemonSessionTests {
 extension DaemonProcess {
     /// The limit that the log names after ENHANCE_YOUR_CALM, in pushes per second.
     fileprivate var calmLimit: Int? {
-        let words = standardError.split(separator: "APNs asks for calm (ENHANCE_YOUR_CALM): at most ").dropFirst().first
+        let words = standardError.split(separator: "APNs sent ENHANCE_YOUR_CALM: at most ").dropFirst().first
         return words?.split(separator: " pushes a second from now on.").first.flatMap { Int($0) }
     }
 }

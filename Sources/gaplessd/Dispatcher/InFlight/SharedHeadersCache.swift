@@ -1,6 +1,6 @@
 import PushPool
 
-/// The few combinations of topic, push type, priority and channel that a queue holds, each as one object.
+/// Shares one `SharedHeaders` object among jobs with the same topic, push type, priority and channel.
 struct SharedHeadersCache {
     private struct Key: Hashable {
         var topic: String?
@@ -9,7 +9,7 @@ struct SharedHeadersCache {
         var channel: String?
     }
 
-    /// A producer that invents a topic for every job must not make this grow.
+    /// A bound for producers whose jobs all differ in their topic: the cache is emptied when it is full.
     private static let most = 1000
     private var known: [Key: SharedHeaders] = [:]
     private var last: SharedHeaders?

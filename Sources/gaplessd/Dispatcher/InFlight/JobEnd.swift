@@ -1,8 +1,8 @@
 import PushPool
 
-/// How a job ended, as its records say it.
+/// How a job ended, for its records.
 struct JobEnd: Equatable {
-    /// APNs' HTTP status; `nil` where APNs said nothing.
+    /// APNs' HTTP status; `nil` without a response.
     var status: Int?
     var reason: String
     var apnsID: String?

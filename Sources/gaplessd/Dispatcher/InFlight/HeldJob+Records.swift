@@ -2,42 +2,41 @@ import Clocks
 import PushPool
 
 extension HeldJob {
-    /// Sends so far: the first, the counted resends and the uncounted ones.
+    /// Sends so far: the first one, the counted resends and the uncounted resends.
     private var sends: Int { job.attempts + 1 + job.doubtful + resends }
 
-    /// Seconds that the deadline is away from the first send, where that is the next one; 0 where there is no such deadline, or it
-    /// is fixed.
+    /// Seconds from the first send to the deadline, if the next send is the first; 0 without a deadline, or with a fixed one.
     var lifetime: Int64 {
         guard resends == 0, job.deadline == nil, case .after(let seconds) = job.expiry else { return 0 }
         return seconds
     }
 
-    /// Uncounted resends so far after which APNs may have it twice.
+    /// Uncounted resends so far that may have caused a duplicate.
     var doubtful: Int { job.doubtful + maybeDuplicates }
 
-    /// What a resend must be told, so that the deadline of the first send stays.
+    /// The deadline to write into the job, so that a resend keeps that of the first send.
     var deadlineToKeep: Int64? { job.keepsDeadline ? expiration : nil }
 
-    /// As the log shows it: the number, or the string with its quotes.
+    /// The identifier as the log shows it: the number, or the string with its quotes.
     var identifier: String { String(decoding: job.identifierJSON, as: UTF8.self) }
 
     var token: String { job.text(of: job.tokens[0]) }
 
-    func deadLetter(_ end: JobEnd, at time: WallClock, worker: String, wasSent: Bool = true) -> [UInt8] {
+    func deadLetter(_ end: JobEnd, at time: WallClock, worker: String, wasSent: Bool) -> [UInt8] {
         DeadLetter(
             reason: end.reason, status: end.status, apnsID: end.apnsID ?? job.apnsID, identifier: job.identifierJSON,
             token: token, attempts: wasSent ? sends : sends - 1, at: time.unixSeconds, worker: worker, job: job.bytes
         ).record()
     }
 
-    func feedback(_ end: JobEnd, topic: String?, verdict: RetryPolicy.Verdict) -> [UInt8] {
+    func feedback(_ end: JobEnd, topic: String?, verdict: FeedbackRecord.Verdict) -> [UInt8] {
         FeedbackRecord(
             token: token, topic: topic, reason: end.reason, status: end.status ?? 0, timestamp: end.timestamp,
             identifier: job.identifierJSON, verdict: verdict
         ).record()
     }
 
-    func result(_ end: JobEnd, at time: WallClock, wasSent: Bool = true) -> [[UInt8]] {
+    func result(_ end: JobEnd, at time: WallClock, wasSent: Bool) -> [[UInt8]] {
         ResultEntry(
             identifier: job.identifierJSON, token: token, status: end.status, reason: end.reason,
             apnsID: end.apnsID ?? job.apnsID,
@@ -47,16 +46,16 @@ extension HeldJob {
 }
 
 extension Job {
-    /// Whether a resend must be told the deadline: a relative expiry would start anew with it.
+    /// Whether a resend must carry the first deadline: without it, a relative expiry would start again.
     var keepsDeadline: Bool {
         if case .after(let seconds) = expiry { seconds > 0 } else { false }
     }
 
-    /// How many tokens of one job go out together. A job with more is first cut into jobs of so many.
+    /// How many tokens of one job go out together. A job with more tokens is first split into jobs of this many.
     static let tokensTogether = 250
 
-    /// What a job for many devices becomes, or `nil` for a job with one token: a job for each token, or, where that would be too
-    /// much at once, smaller jobs. Each is then claimed, pushed, judged and retried on its own, and survives a crash on its own.
+    /// Splits a job with `tokens` into a job per token, or into smaller jobs if there are more than `tokensTogether`; `nil` for
+    /// a job with one token. Each part is claimed, pushed, evaluated and retried separately, and survives a crash separately.
     func parts() -> [[UInt8]]? {
         guard case .tokens(let tokens) = target else { return nil }
         if tokens.count <= Self.tokensTogether { return tokens.indices.map { single(tokenAt: $0) } }

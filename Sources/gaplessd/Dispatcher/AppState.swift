@@ -1,0 +1,168 @@
+import Clocks
+import PushPool
+
+/// One app: its circuit breaker, the state of its pool, the number of jobs it holds, and the notifications that are ready for
+/// the pool.
+///
+/// A job of an app is *outgoing* until the end of the turn, then *waiting* in the pool until a session takes it, then on a
+/// stream. If the lease of its list is in doubt it is *suspended* here; if it waits for the app's first acceptance it is a
+/// *suspect*.
+struct AppState {
+    /// A reading of the pool, taken once per turn.
+    struct PoolReading: Equatable {
+        /// Streams that the open sessions can have open in total.
+        var capacity = 0
+        /// The pool's own limit after ENHANCE_YOUR_CALM, in pushes per second.
+        var limit: Int?
+        /// Notifications that no session has taken. Read only under a rate limit.
+        var waiting = 0
+    }
+
+    /// How long an app without a session keeps its claimed jobs before they go back to the list, where LLEN counts them.
+    static let unreachablePatience = Duration.seconds(1)
+    /// Jobs claimed beyond the streams keep the sessions busy between claims: one batch at most.
+    private static let batch = 250
+
+    var breaker = CircuitBreaker()
+    private(set) var reading = PoolReading()
+    /// Jobs of this app in flight, suspects included.
+    private(set) var held = 0
+    private(set) var suspects = 0
+    private var outgoing: [Notification] = []
+    private var suspended: [Notification] = []
+    private(set) var sessions: Set<SessionID> = []
+    /// Since when no session is open; `nil` while one is.
+    private var unreachableSince: Instant?
+    private var headers = SharedHeadersCache()
+
+    // MARK: Facts
+
+    mutating func observed(_ reading: PoolReading, now: Instant) {
+        self.reading = reading
+        if reading.capacity > 0 {
+            unreachableSince = nil
+        } else if unreachableSince == nil {
+            unreachableSince = now
+        }
+    }
+
+    mutating func opened(_ session: SessionID) { sessions.insert(session) }
+    mutating func closed(_ session: SessionID) { sessions.remove(session) }
+
+    /// A job is held from now on.
+    mutating func took(_ id: JobID, _ job: HeldJob, topic: String?) {
+        held += 1
+        breaker.sent()
+        send(id, job, topic: topic)
+    }
+
+    /// A held job goes out, for the first time or again.
+    mutating func send(_ id: JobID, _ job: HeldJob, topic: String?) { outgoing.append(notification(id, job, topic: topic)) }
+
+    mutating func becameSuspect() { suspects += 1 }
+
+    /// The job is no longer held.
+    mutating func ended(_ job: HeldJob) {
+        held -= 1
+        if job.suspectResponse != nil { suspects -= 1 }
+    }
+
+    // MARK: Notifications
+
+    /// A notification that was withdrawn from the pool waits until the lease is certain again.
+    mutating func suspend(_ id: JobID, _ job: HeldJob, topic: String?) { suspended.append(notification(id, job, topic: topic)) }
+
+    /// Suspends outgoing notifications for which `isInDoubt` holds.
+    mutating func suspend(where isInDoubt: (JobID) -> Bool) {
+        let doubtful = outgoing.filter { isInDoubt(JobID($0.id)) }
+        if doubtful.isEmpty { return }
+        outgoing.removeAll { isInDoubt(JobID($0.id)) }
+        suspended += doubtful
+    }
+
+    /// Resumes suspended notifications for which `isCertain` holds, ahead of newer ones.
+    mutating func resume(where isCertain: (JobID) -> Bool) {
+        outgoing = suspended.filter { isCertain(JobID($0.id)) } + outgoing
+        suspended.removeAll { isCertain(JobID($0.id)) }
+    }
+
+    /// Removes the notifications that have not been handed to the pool, of these jobs or of all, and returns their numbers.
+    mutating func takeUnsent(of ids: Set<JobID>? = nil) -> [JobID] {
+        func isWanted(_ notification: Notification) -> Bool { ids?.contains(JobID(notification.id)) ?? true }
+        let unsent = (outgoing + suspended).filter(isWanted).map { JobID($0.id) }
+        outgoing.removeAll(where: isWanted)
+        suspended.removeAll(where: isWanted)
+        return unsent
+    }
+
+    /// Moves the outgoing notifications to `batch`, which is empty.
+    mutating func takeOutgoing(into batch: inout [Notification]) { swap(&outgoing, &batch) }
+
+    // MARK: Questions
+
+    /// Jobs that no session has taken.
+    var waiting: Int { reading.waiting + outgoing.count }
+    /// Jobs that occupy places.
+    private var placed: Int { held - suspects - suspended.count }
+    /// Jobs that the pool has, waiting there or on streams.
+    var handedOver: Int { max(0, placed - outgoing.count) }
+
+    private var mostPlaced: Int { reading.capacity + min(reading.capacity, Self.batch) }
+
+    /// How many more jobs of this app may be claimed.
+    func places(now: Instant) -> Int {
+        guard reading.capacity > 0 else { return 0 }
+        return max(0, min(breaker.allowance(now: now) - held, mostPlaced - placed))
+    }
+
+    /// How many more of its jobs may be claimed for places of other apps, because a claim cannot choose: it holds at most twice
+    /// as many as for its own places. An app that cannot send gives them back.
+    var room: Int {
+        guard breaker.isClosed, reading.capacity > 0 else { return Int.max }
+        return max(0, 2 * mostPlaced - placed)
+    }
+
+    /// Whether a claimed job may go out.
+    func takesOne(now: Instant) -> Bool {
+        reading.capacity > 0 && (breaker.isClosed || held < breaker.allowance(now: now))
+    }
+
+    /// Whether it holds jobs and has been without a session for too long.
+    func isUnreachable(now: Instant) -> Bool {
+        held > 0 && unreachableSince.map { now - $0 >= Self.unreachablePatience } ?? false
+    }
+
+    /// Whether a probe has ended without a response about the credential: a broken session, an expiry, another worker.
+    var hasLostProbe: Bool { breaker.isProbing && held == 0 }
+
+    func deadline(now: Instant) -> Instant? {
+        var next = Earliest(held > 0 ? unreachableSince.map { $0 + Self.unreachablePatience } : nil)
+        if let probe = breaker.nextProbe, probe > now { next.consider(probe) }
+        return next.instant
+    }
+
+    /// Looks up the parts of the job one by one: the job as a whole would be a copy.
+    private mutating func notification(_ id: JobID, _ held: HeldJob, topic: String?) -> Notification {
+        let token: Range<Int>
+        let channel: String?
+        var isOwn = held.maskedPayload == nil
+        switch held.job.target {
+        case .token(let digits): (token, channel) = (digits, nil)
+        case .escapedToken(_, let content): (token, channel, isOwn) = (content, nil, false)
+        case .channel(let id, let content): (token, channel) = (content, id)
+        case .tokens: preconditionFailure("a job with several tokens was not split")
+        }
+        let headers = headers.shared(
+            topic: held.job.topic ?? topic, pushType: held.job.pushType, priority: held.job.priority, channel: channel)
+        if !isOwn, let other = held.job.rewritten(maskedPayload: held.maskedPayload) {
+            return Notification(
+                id: id.rawValue, bytes: other.bytes, token: other.token, payload: other.payload, headers: headers,
+                expiration: held.expiration, lifetime: held.lifetime, apnsID: held.job.apnsID, collapseID: held.job.collapseID,
+                avoiding: held.avoiding)
+        }
+        return Notification(
+            id: id.rawValue, bytes: held.job.bytes, token: token, payload: held.job.data, headers: headers,
+            expiration: held.expiration, lifetime: held.lifetime, apnsID: held.job.apnsID, collapseID: held.job.collapseID,
+            avoiding: held.avoiding)
+    }
+}

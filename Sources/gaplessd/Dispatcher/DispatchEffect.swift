@@ -1,0 +1,36 @@
+import PushPool
+import RedisQueue
+
+/// What the shell does next for `DispatchMachine`, in order.
+enum DispatchEffect: Equatable {
+    /// Which notifications to take back from a pool's queue, and what becomes of their jobs.
+    enum Withdrawal: Equatable {
+        /// All that no session has taken; their jobs go back to the list.
+        case release
+        /// Those of these jobs; they wait until the lease is certain again.
+        case keep(Set<JobID>)
+        /// Those of these jobs, which another worker holds now.
+        case forget(Set<JobID>)
+    }
+
+    /// APNs accepted the job at the first attempt, and no result is recorded: the end of nearly all jobs.
+    case acknowledge(ClaimID, list: Int)
+    indirect case settle(Settlement, list: Int)
+    /// A delivered job for its `Sent:` line, already redacted.
+    case logSent([UInt8])
+    indirect case log(LogEntry)
+    /// Answered by `withdrew`.
+    indirect case withdraw(Withdrawal, app: Int)
+    /// Close the app's sessions and dial again.
+    case reconnect(app: Int)
+    /// Mint a provider token. Answered by `renewedToken`.
+    case renewToken(for: JobID, refusedOn: SessionID, app: Int)
+    /// Mint no provider token for 20 minutes.
+    case keepToken(app: Int)
+    /// Read settings and credentials; if they can be adopted, answered by `adopted`.
+    case readConfiguration
+    /// Close every pool, with `withdrew` for its queue and `failed` for its attempts. Answered by `poolsClosed`.
+    case closePools
+    /// Confirm the last settlements. Answered by `stopped` of each list.
+    case stopQueues
+}

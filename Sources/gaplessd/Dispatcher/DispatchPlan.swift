@@ -1,0 +1,74 @@
+import PushPool
+import RedisQueue
+
+/// Everything that the dispatcher derives from a configuration, at the start and at each reload.
+struct DispatchPlan {
+    struct App {
+        /// `nil` for the top level.
+        var name: String?
+        /// For jobs that name none.
+        var topic: String?
+        /// Unix seconds; `nil` for a signing key.
+        var certificateExpires: Int64?
+        /// The apps with the same credential and host, itself included: APNs throttles them together.
+        var sharers: [Int]
+
+        /// `app "beta": `, or nothing for the top level: the beginning of a log line.
+        var label: String { name.map { "app \"\($0)\": " } ?? "" }
+    }
+
+    var apps: [App]
+    /// The names of the lists, in order of priority.
+    var lists: [String]
+    var routes: AppRoutes
+    var reader: JobReader
+    var policy: RetryPolicy
+    var settling: JobSettler.Options
+    var delivery: QueueSettings.DeliveryMode
+    var drainTimeout: Duration
+    /// `nil` if nothing is filtered.
+    var filter: WordFilter?
+    var certificates: CertificateWatch
+
+    /// Returns the app that the job names by `app` or by `topic`, or else the top level.
+    ///
+    /// - Throws: if there is none, or if neither the job nor the app has a topic.
+    func app(for job: borrowing Job) throws(JobError) -> Int {
+        guard let app = routes.app(name: job.app, topic: job.topic) else {
+            if let name = job.app { throw .structure("app \"\(name)\" is unknown") }
+            let topic = job.topic.map { "no app has the topic \($0)" }
+            throw .structure(topic ?? "app and topic are missing, and the settings have no credential at the top level")
+        }
+        if job.topic == nil && apps[app].topic == nil {
+            let name = apps[app].name.map { "app \"\($0)\"" } ?? "the top level"
+            throw .structure("topic is missing, and \(name) has none")
+        }
+        return app
+    }
+}
+
+extension DispatchPlan {
+    /// - Parameter now: Unix seconds, for the dates of certificates.
+    init(_ configuration: Configuration, now: Int64) {
+        let settings = configuration.settings
+        let names = settings.apps.map(\.name)
+        apps = zip(settings.apps, configuration.credentials).map { app, own in
+            App(
+                name: app.name, topic: own.topic, certificateExpires: own.credential.certificate?.notAfter,
+                sharers: settings.apps.indices.filter {
+                    settings.apps[$0].credential == app.credential && settings.apps[$0].pool.host == app.pool.host
+                })
+        }
+        lists = settings.lists
+        routes = AppRoutes(configuration)
+        reader = JobReader(retryLimit: settings.retryLimit, appNames: Set(names.compactMap(\.self)))
+        policy = RetryPolicy(limit: settings.retryLimit, delays: settings.retryDelays)
+        settling = JobSettler.Options(
+            logsSuccesses: settings.log.successes, redacts: settings.log.redacts,
+            keepsResults: settings.redis.resultsKey != nil)
+        delivery = settings.redis.delivery
+        drainTimeout = settings.drainTimeout
+        filter = configuration.filter
+        certificates = CertificateWatch(configuration, now: now)
+    }
+}

@@ -1,0 +1,172 @@
+import Clocks
+import PushPool
+import RedisQueue
+
+/// Ends jobs: makes the settlement, its records and its log line, and counts it. The caller decides which end a job has.
+struct JobSettler {
+    /// What the settings say about records and log lines.
+    struct Options: Equatable {
+        /// Whether each delivered push is logged.
+        var logsSuccesses = false
+        /// Whether log lines cut device tokens and omit `data`.
+        var redacts = false
+        /// Whether every final outcome goes into the results stream.
+        var keepsResults = false
+    }
+
+    var options: Options
+    /// For records.
+    var wallClock: WallClock
+    /// The name of this worker at each list.
+    private let workers: [String]
+    private(set) var counters = Counters()
+
+    init(_ options: Options, workers: [String], wallClock: WallClock) {
+        self.options = options
+        self.workers = workers
+        self.wallClock = wallClock
+    }
+
+    mutating func countClaims(_ count: Int) { counters.claimed += count }
+    mutating func countResend() { counters.resent += 1 }
+
+    // MARK: Held jobs
+
+    mutating func delivered(_ job: HeldJob, apnsID: String?, _ effects: inout [DispatchEffect]) {
+        counters.sent += 1
+        if options.logsSuccesses { effects.append(.logSent(logged(job))) }
+        if !options.keepsResults && job.resends == 0 && job.maybeDuplicates == 0 {
+            return effects.append(.acknowledge(job.claim, list: job.list))
+        }
+        settle(job, .ack, result: result(job, JobEnd(status: 200, reason: "", apnsID: apnsID), wasSent: true), &effects)
+    }
+
+    /// Returns the job to its list, with its possible duplicates recorded.
+    ///
+    /// - Parameter asClaimed: at shutdown the list gets the original bytes back.
+    mutating func release(_ job: HeldJob, toTail: Bool, asClaimed: Bool, _ effects: inout [DispatchEffect]) {
+        counters.released += 1
+        if asClaimed || job.maybeDuplicates == 0 { return settle(job, .release(toTail: toTail), &effects) }
+        let marked = job.job.markedAsDoubtful(job.doubtful, deadline: job.deadlineToKeep)
+        settle(job, .replace(with: marked, toTail: toTail), &effects)
+    }
+
+    /// Delays the job without counting a retry. It has been sent: it keeps the deadline of its first send.
+    mutating func postpone(_ job: HeldJob, by pause: Duration, _ effects: inout [DispatchEffect]) {
+        counters.postponed += 1
+        let marked = job.job.markedAsDoubtful(job.doubtful, deadline: job.deadlineToKeep)
+        settle(job, .delay(job: marked, .after(pause), isRetry: false), &effects)
+    }
+
+    /// Delays the job and raises its retry marker, or expires it if its deadline comes first.
+    mutating func retry(_ job: HeldJob, _ outcome: Outcome, after delay: Duration, _ effects: inout [DispatchEffect]) {
+        let due = wallClock.seconds + delay / .seconds(1)
+        if job.expiration > 0 && due > Double(job.expiration) { return expire(job, wasSent: true, &effects) }
+        counters.retried += 1
+        let attempts = job.job.attempts + 1
+        // This send counts as an attempt: only those before it are uncounted.
+        let doubtful = job.doubtful
+        if outcome.isInDoubt { job.maybeDuplicates += 1 }
+        effects.append(.log(.retrying(identifier: job.identifier, reason: outcome.logText, count: attempts)))
+        let marked = job.job.markedForRetry(attempts: attempts, deadline: job.deadlineToKeep, doubtful: doubtful)
+        settle(job, .delay(job: marked, .after(delay), isRetry: true), &effects)
+    }
+
+    /// - Parameters:
+    ///   - verdict: for the feedback list; `nil` if the token is not the cause.
+    ///   - topic: with which the job was sent.
+    mutating func deadLetter(
+        _ job: HeldJob, _ outcome: Outcome, _ verdict: FeedbackRecord.Verdict?, topic: String?, _ effects: inout [DispatchEffect]
+    ) {
+        counters.dead += 1
+        let end = JobEnd(outcome)
+        let feedback = verdict.map { job.feedback(end, topic: topic, verdict: $0) }
+        deadLetter(job, end, outcome.logText, feedback: feedback, wasSent: true, &effects)
+    }
+
+    mutating func expire(_ job: HeldJob, wasSent: Bool, _ effects: inout [DispatchEffect]) {
+        counters.expired += 1
+        deadLetter(job, JobEnd(reason: "Expired"), "Expired", isExpired: true, wasSent: wasSent, &effects)
+    }
+
+    /// The dead letter holds the job with the filtered word in it, so that the operator sees which word it was.
+    mutating func filter(_ job: HeldJob, _ effects: inout [DispatchEffect]) {
+        counters.dead += 1
+        deadLetter(job, JobEnd(reason: "Filtered"), "Filtered", wasSent: false, &effects)
+    }
+
+    private func deadLetter(
+        _ job: HeldJob, _ end: JobEnd, _ reason: String, feedback: [UInt8]? = nil, isExpired: Bool = false, wasSent: Bool,
+        _ effects: inout [DispatchEffect]
+    ) {
+        effects.append(.log(.final(identifier: job.identifier, reason: reason, job: Job.onOneLine(logged(job)))))
+        let record = job.deadLetter(end, at: wallClock, worker: workers[job.list], wasSent: wasSent)
+        settle(
+            job, .deadLetter(record: record, isExpired: isExpired), feedback: feedback,
+            result: result(job, end, wasSent: wasSent), &effects)
+    }
+
+    private func result(_ job: HeldJob, _ end: JobEnd, wasSent: Bool) -> [[UInt8]]? {
+        options.keepsResults ? job.result(end, at: wallClock, wasSent: wasSent) : nil
+    }
+
+    private func logged(_ job: HeldJob) -> [UInt8] { options.redacts ? Job.redacted(job.job.bytes) : job.job.bytes }
+
+    private func settle(
+        _ job: HeldJob, _ effect: Settlement.Effect, feedback: [UInt8]? = nil, result: [[UInt8]]? = nil,
+        _ effects: inout [DispatchEffect]
+    ) {
+        let settlement = Settlement(
+            id: job.claim, effect: effect, feedback: feedback, result: result, resends: job.resends,
+            maybeDuplicates: job.maybeDuplicates)
+        effects.append(.settle(settlement, list: job.list))
+    }
+
+    // MARK: Claims that never became held jobs
+
+    mutating func giveBack(_ claim: ClaimedJob, list: Int, toTail: Bool, _ effects: inout [DispatchEffect]) {
+        counters.released += 1
+        effects.append(.settle(Settlement(id: claim.id, effect: .release(toTail: toTail)), list: list))
+    }
+
+    mutating func split(_ claim: ClaimedJob, list: Int, into parts: [[UInt8]], _ effects: inout [DispatchEffect]) {
+        counters.released += 1
+        effects.append(.settle(Settlement(id: claim.id, effect: .split(into: parts)), list: list))
+    }
+
+    mutating func postpone(_ claim: ClaimedJob, list: Int, _ due: Settlement.Due, _ effects: inout [DispatchEffect]) {
+        counters.postponed += 1
+        let effect = Settlement.Effect.delay(job: claim.bytes, due, isRetry: false)
+        effects.append(.settle(Settlement(id: claim.id, effect: effect), list: list))
+    }
+
+    mutating func rejectBadJob(_ claim: ClaimedJob, list: Int, _ error: JobError, _ effects: inout [DispatchEffect]) {
+        effects.append(.log(.badJob(claim.bytes, error, redacts: options.redacts)))
+        deadLetter(claim, list: list, reason: error.reason, JobReader.identity(of: claim.bytes), &effects)
+    }
+
+    mutating func rejectCrashSuspect(_ claim: ClaimedJob, list: Int, _ effects: inout [DispatchEffect]) {
+        let identity = JobReader.identity(of: claim.bytes)
+        effects.append(.log(.crashSuspect(identifier: identity.identifier)))
+        deadLetter(claim, list: list, reason: "crash_suspect", identity, &effects)
+    }
+
+    /// Dead-letters the bytes exactly as claimed.
+    private mutating func deadLetter(
+        _ claim: ClaimedJob, list: Int, reason: String, _ identity: (identifier: [UInt8]?, token: String?),
+        _ effects: inout [DispatchEffect]
+    ) {
+        counters.dead += 1
+        let time = wallClock.unixSeconds
+        let letter = DeadLetter(
+            reason: reason, status: nil, apnsID: nil, identifier: identity.identifier, token: identity.token, attempts: 0,
+            at: time, worker: workers[list], job: claim.bytes)
+        let entry = ResultEntry(
+            identifier: identity.identifier, token: identity.token, status: nil, reason: reason, apnsID: nil, attempts: 0,
+            at: time)
+        let settlement = Settlement(
+            id: claim.id, effect: .deadLetter(record: letter.record(), isExpired: false),
+            result: options.keepsResults ? entry.fields() : nil)
+        effects.append(.settle(settlement, list: list))
+    }
+}

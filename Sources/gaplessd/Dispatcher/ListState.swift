@@ -1,0 +1,48 @@
+import Clocks
+import RedisQueue
+
+/// One list: whether Redis serves it, and when it may be claimed from.
+struct ListState {
+    /// How much of one claim is split, in bytes. The parts are larger than their job by up to one payload each, and are in
+    /// memory several times on their way to Redis.
+    static let mostSplitBytes = 1 << 20
+
+    let name: String
+    private(set) var isConnected = false
+    /// Whether this worker's lease may have expired: then nothing of this list may be sent.
+    private(set) var isInDoubt = false
+    private(set) var isStopped = false
+    /// No claim before this time, because the last one found jobs of apps that cannot send.
+    private(set) var pausedUntil: Instant?
+    private var splitBytes = 0
+    private var pause = ClaimPause()
+
+    init(name: String) { self.name = name }
+
+    mutating func connected() { (isConnected, isInDoubt) = (true, false) }
+    mutating func disconnected() { isConnected = false }
+    mutating func leaseInDoubt() { isInDoubt = true }
+    mutating func stopped() { isStopped = true }
+
+    var mayClaim: Bool { pausedUntil == nil && !isInDoubt }
+
+    /// How many jobs to claim for this many places.
+    func places(_ places: Int) -> Int { mayClaim ? pause.places(places) : 0 }
+
+    mutating func claimBegan() { splitBytes = 0 }
+
+    /// Whether another job of this claim may be split.
+    var splitsMore: Bool { splitBytes < Self.mostSplitBytes }
+    mutating func split(_ parts: [[UInt8]]) { splitBytes += parts.reduce(0) { $0 + $1.count } }
+
+    /// - Parameters:
+    ///   - placed: jobs of the claim that were not given back.
+    mutating func claimEnded(placed: Int, givenBack: [ClaimedJob], now: Instant) {
+        pausedUntil = pause.claimed(placed: placed, givenBack: givenBack, now: now).map { now + $0 }
+    }
+
+    /// An app that was held may send again.
+    mutating func resume() { pausedUntil = nil }
+
+    mutating func tick(now: Instant) { if let pausedUntil, pausedUntil <= now { self.pausedUntil = nil } }
+}

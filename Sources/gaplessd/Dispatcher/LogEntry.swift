@@ -1,0 +1,125 @@
+import PushPool
+import RedisQueue
+
+/// A line for the log. The wording of the dispatcher's own lines is in this file.
+enum LogEntry: Equatable {
+    case sentence(Log.Level, String)
+    case retrying(identifier: String, reason: String, count: Int)
+    /// `job` is valid JSON on one line, redacted as the settings say.
+    case final(identifier: String, reason: String, job: [UInt8])
+    /// Bytes that cannot be pushed.
+    case badJob([UInt8], JobError, redacts: Bool)
+
+    private static func info(_ text: String) -> LogEntry { .sentence(.info, text) }
+    private static func warning(_ text: String) -> LogEntry { .sentence(.warning, text) }
+
+    // MARK: Redis
+
+    static func connected(at server: String?, list: String) -> LogEntry {
+        .info("Connected to Redis\(server.map { " at \($0)" } ?? ""), list \(list).")
+    }
+
+    static func redisWarning(_ text: String) -> LogEntry { .warning("Redis: \(text)") }
+
+    static func disconnected(_ why: String) -> LogEntry { .warning("Redis: \(why). Jobs stay in the queue; trying again.") }
+
+    static func deadLettersTrimmed(_ count: Int, list: String) -> LogEntry {
+        .warning("\(count) dead letters beyond redis_dead_letter_max were dropped from \(list).")
+    }
+
+    static func deadLettersMany(_ count: Int, list: String) -> LogEntry {
+        .warning("\(list) has \(count) dead letters: look at them, or set redis_dead_letter_max.")
+    }
+
+    static func recovered(_ jobs: Int, worker: String) -> LogEntry {
+        .warning("Took over \(jobs.counted("job")) of the dead worker \(worker).")
+    }
+
+    /// - Parameter list: `nil` if there is only one.
+    static func leaseInDoubt(list: String?) -> LogEntry {
+        .warning("Redis has not responded for 60 % of the lease: sending is paused\(list.map { " for \($0)" } ?? "").")
+    }
+
+    static func disowned(_ count: Int) -> LogEntry { .warning("\(count) jobs were taken over by another worker.") }
+
+    static func crashSuspect(identifier: [UInt8]?) -> LogEntry {
+        let name = identifier.map { " (ID \(String(decoding: $0, as: UTF8.self)))" } ?? ""
+        return .sentence(
+            .error,
+            "A job\(name) was in flight at four crashes, the last time alone: it is now a dead letter (crash_suspect).")
+    }
+
+    static func unusualNotBefore(_ job: borrowing Job, hint: String) -> LogEntry {
+        .warning("A job (ID \(String(decoding: job.identifierJSON, as: UTF8.self))) is held: \(hint).")
+    }
+
+    // MARK: Apps. `app` is `DispatchPlan.App.label`.
+
+    static func held(app: String, _ reason: HoldReason) -> LogEntry {
+        .sentence(.error, "\(app)\(reason.wholeSentence) Its jobs stay in the queue until APNs accepts one.")
+    }
+
+    static func resumed(app: String) -> LogEntry { .info("\(app)APNs accepts pushes again: sending.") }
+
+    static func firstSuspect(app: String, _ outcome: Outcome) -> LogEntry {
+        .warning(
+            "\(app)APNs has rejected a job (\(outcome.logText)) and has not accepted any yet. "
+                + "The job waits for the first acceptance, because a wrong environment or topic causes the same response.")
+    }
+
+    /// - Returns: `nil` for an event that is not logged.
+    static func pool(_ event: PoolEvent, app: String) -> LogEntry? {
+        switch event {
+        case .opened(let session, let address, let streams):
+            .info("\(app)Session \(session.number) to \(address) is open, \(streams.counted("stream")).")
+        case .closed(let session, let address, .closedByUs):
+            .info("\(app)Session \(session.number) to \(address) is closed.")
+        case .closed(let session, let address, let error):
+            .warning("\(app)Session \(session.number) to \(address) is closed: \(error.logText).")
+        case .dialFailed(_, let address, let error, let wait):
+            .warning("\(app)No session to \(address): \(error.logText). Next attempt in \(wait.roundedSeconds) s.")
+        case .capacityChanged: nil
+        case .resized(let before, let count):
+            .info("\(app)\(count) sessions instead of \(before): \(count > before ? "all were full" : "fewer are enough").")
+        case .slowed(let limit):
+            .warning(
+                "\(app)APNs sent ENHANCE_YOUR_CALM: at most \(limit == 1 ? "1 push" : "\(limit) pushes") a second from now on.")
+        case .slowdownEnded:
+            .info("\(app)APNs has not sent ENHANCE_YOUR_CALM again: its limit of pushes per second is lifted.")
+        case .tokens(let news):
+            if case .notKept = news { .warning(app + news.logText) } else { .info(app + news.logText) }
+        }
+    }
+
+    static func certificate(_ text: String) -> LogEntry { .warning(text) }
+
+    // MARK: Signals
+
+    static func draining(_ jobs: Int, timeout: Duration) -> LogEntry {
+        .info("Draining: \(jobs.counted("job")) in flight, at most \(timeout.roundedSeconds) s.")
+    }
+
+    /// - Parameter delivery: with `at_most_once`, Redis has no copy of the jobs in flight.
+    static func leaving(_ jobs: Int, _ delivery: QueueSettings.DeliveryMode) -> LogEntry {
+        switch delivery {
+        case .atLeastOnce:
+            .warning("Exiting at once: Redis keeps \(jobs.counted("job")) in flight, and the next gaplessd takes over.")
+        case .atMostOnce: .warning("Exiting at once: returning \(jobs.counted("job")) in flight to the list.")
+        }
+    }
+
+    static func unconfirmed(_ delivery: QueueSettings.DeliveryMode) -> LogEntry {
+        let rest =
+            switch delivery {
+            case .atLeastOnce: "the next gaplessd takes over what is in flight"
+            case .atMostOnce: "with at_most_once, jobs that were to go back may be lost"
+            }
+        return .warning("Redis did not confirm the last settlements; \(rest).")
+    }
+
+    static func stopped(_ counters: Counters) -> LogEntry { .info("Stopped: \(counters).") }
+
+    static let reloadIgnored = LogEntry.warning("Reload ignored: gaplessd is stopping.")
+    static let reloaded = LogEntry.info(
+        "Reloaded: opening sessions with the new settings; existing sessions continue until then.")
+}

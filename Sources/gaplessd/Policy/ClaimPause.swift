@@ -1,0 +1,42 @@
+import Clocks
+import RedisQueue
+
+/// How long a list rests between claims while jobs of held apps rotate in it from head to tail.
+///
+/// Jobs of other apps may be behind them or between them and must be found soon. A list that has only jobs of held apps is looked
+/// through once in a while.
+struct ClaimPause {
+    /// For each job that was given back: at most 100,000 jobs per second rotate, a small part of what Redis can do.
+    static let perJob = Duration.microseconds(10)
+    /// After a full rotation without a placed job: as long as the rotation took, within these bounds.
+    static let rest: ClosedRange<Duration> = .milliseconds(250)...(.seconds(5))
+
+    /// Jobs per claim while no claim finds a job that can be placed: there may be few places, and many jobs before the first
+    /// such job.
+    static let lookAhead = 250
+
+    /// The first job of a rotation in which no job has been placed so far, and when the rotation began.
+    private var mark: (job: [UInt8], since: Instant)?
+
+    /// How many jobs to claim for this many places.
+    func places(_ places: Int) -> Int { mark == nil || places == 0 ? places : max(places, Self.lookAhead) }
+
+    /// A claim found `placed` jobs that could go out; the others were given back.
+    ///
+    /// - Returns: how long to wait before the next claim; `nil` for no wait.
+    mutating func claimed(placed: Int, givenBack: [ClaimedJob], now: Instant) -> Duration? {
+        guard let first = givenBack.first else { return nil }
+        let pause = Self.perJob * givenBack.count
+        if placed > 0 {
+            mark = nil
+            return pause
+        }
+        guard let mark else {
+            self.mark = (first.bytes, now)
+            return pause
+        }
+        guard givenBack.contains(where: { $0.bytes == mark.job }) else { return pause }
+        self.mark = nil
+        return min(max(now - mark.since, Self.rest.lowerBound), Self.rest.upperBound)
+    }
+}

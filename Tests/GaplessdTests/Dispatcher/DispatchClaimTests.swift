@@ -1,0 +1,126 @@
+import Clocks
+import RedisQueue
+import Testing
+
+@testable import gaplessd
+
+@Suite("The dispatcher: claims")
+struct DispatchClaimTests {
+    private typealias Fixture = MachineFixture
+    private var fixture = MachineFixture()
+
+    @Test mutating func `a claimed job goes to its pool and is acknowledged when APNs has accepted it`() {
+        #expect(fixture.claim(Fixture.job("aa"), Fixture.job("bb")) == [])
+        let sent = fixture.sent()
+        #expect(sent.count == 2 && fixture.machine.inFlight == 2)
+        #expect(fixture.accept(sent[1]) == [.acknowledge(ClaimID(2), list: 0)])
+        #expect(fixture.accept(sent[1]) == [])
+        #expect(fixture.accept(sent[0]) == [.acknowledge(ClaimID(1), list: 0)])
+        #expect(fixture.machine.inFlight == 0)
+        #expect(fixture.machine.counters.claimed == 2 && fixture.machine.counters.sent == 2)
+    }
+
+    @Test func `a delivered job is logged and recorded as the settings say`() {
+        var fixture = MachineFixture(MachineFixture.plan(options: .init(logsSuccesses: true, keepsResults: true)))
+        let id = fixture.send()
+        let effects = fixture.accept(id)
+        #expect(effects.first == .logSent(Array(Fixture.job().utf8)))
+        #expect(effects.settlements.first?.result != nil && effects.settlements.first?.effect == .ack)
+    }
+
+    @Test(arguments: ["no JSON", "[]", "{}", #"{"token":"ab"}"#, #"{"token":"ab","data":{},"app":"unknown"}"#])
+    mutating func `a bad job becomes a dead letter and does not stop the others`(job: String) {
+        let effects = fixture.claim(job, Fixture.job())
+        #expect(effects.deadLetter != nil)
+        #expect(fixture.sent().count == 1)
+        #expect(fixture.machine.counters.dead == 1)
+    }
+
+    @Test mutating func `a job is delayed until its not_before`() {
+        let job = Fixture.job("ab", #""not_before":1800000060"#)
+        let effect = Settlement.Effect.delay(job: Array(job.utf8), .at(milliseconds: 1_800_000_060_000), isRetry: false)
+        #expect(fixture.claim(job).settlements.map(\.effect) == [effect])
+        #expect(fixture.sent().isEmpty)
+    }
+
+    @Test mutating func `a job with several tokens is replaced by one job for each`() {
+        let job = #"{"tokens":["aa","bb"],"data":{"aps":{}}}"#
+        let parts = [#"{"token":"aa","data":{"aps":{}}}"#, #"{"token":"bb","data":{"aps":{}}}"#].map { Array($0.utf8) }
+        #expect(fixture.claim(job).settlements.map(\.effect) == [.split(into: parts)])
+    }
+
+    @Test mutating func `one claim splits no more than a megabyte`() {
+        let tokens = (0..<250).map { #""\#(String($0, radix: 16))""# }.joined(separator: ",")
+        let text = String(repeating: "x", count: 4000)
+        let job = #"{"tokens":[\#(tokens)],"data":{"aps":{"alert":"\#(text)"}}}"#
+        let effects = fixture.claim(job, job, job).settlements.map(\.effect)
+        #expect(effects.count == 3 && effects[2] == .release(toTail: false))
+        guard case .split = effects[1] else { return #expect(Bool(false), "\(effects[1])") }
+    }
+
+    @Test mutating func `an expired job is a dead letter and is not sent`() {
+        let effects = fixture.claim(Fixture.job("ab", #""expires_at":1799999999"#))
+        #expect(effects.deadLetter == "Expired")
+        #expect(fixture.sent().isEmpty && fixture.machine.counters.expired == 1)
+    }
+
+    @Test mutating func `no more than twenty jobs are out before the first acceptance`() {
+        #expect(fixture.offers() == [20])
+        for _ in 0..<20 { _ = fixture.claim(Fixture.job()) }
+        #expect(fixture.offers() == [0])
+        #expect(fixture.claim(Fixture.job()).releases(21))
+        _ = fixture.accept(fixture.sent()[0])
+        #expect(fixture.offers() == [200 - 19])
+    }
+
+    @Test mutating func `a job of an app without a session goes back to its place`() {
+        fixture.machine.observed(.init(capacity: 0), app: 0)
+        #expect(fixture.offers() == [0])
+        #expect(fixture.claim(Fixture.job()).releases(1))
+    }
+
+    @Test func `with several apps a job that cannot go out goes to the tail`() {
+        var fixture = MachineFixture(MachineFixture.plan(apps: [nil, "beta"]))
+        fixture.machine.observed(.init(capacity: 0), app: 1)
+        #expect(fixture.claim(Fixture.job("ab", #""app":"beta""#)).releases(1, toTail: true))
+        #expect(fixture.offers() == [0], "the list rests before its next claim")
+        fixture.pass(.milliseconds(1))
+        _ = fixture.tick()
+        #expect(fixture.offers() == [ClaimPause.lookAhead])
+    }
+
+    @Test mutating func `newer jobs of a token wait behind its retry after TooManyRequests`() {
+        fixture.close()
+        let id = fixture.send()
+        _ = fixture.reject(id, 429, "TooManyRequests")
+        let pause = Duration.seconds(1) + TokenMemory.distance
+        #expect(
+            fixture.claim(Fixture.job()).settlements.map(\.effect) == [
+                .delay(job: Array(Fixture.job().utf8), .after(pause), isRetry: false)
+            ])
+        #expect(fixture.claim(Fixture.job("cd")).isEmpty)
+        #expect(fixture.sent().count == 1)
+    }
+
+    @Test mutating func `a job that was in flight at several crashes becomes a dead letter`() {
+        let job = ClaimedJob(id: ClaimID(5), bytes: Array("x".utf8))
+        #expect(fixture.effects { $0.claimedCrashSuspects([job], list: 0, &$1) }.deadLetter == "crash_suspect")
+    }
+
+    @Test func `a list of lower priority gets places while those before it are empty`() {
+        var fixture = MachineFixture(MachineFixture.plan(lists: ["first", "second"]))
+        #expect(fixture.offers(mayHaveJobs: [true, true]) == [20, 0])
+        #expect(fixture.offers(mayHaveJobs: [false, true]) == [20, 20])
+    }
+
+    @Test mutating func `under a limit half a second's jobs wait at most, and more are claimed when half are gone`() {
+        fixture.close()
+        let limit = ClaimBudget.Rate(pushesPerSecond: 20)
+        #expect(fixture.offers(limit: limit) == [10])
+        for _ in 0..<8 { _ = fixture.claim(Fixture.job()) }
+        #expect(fixture.offers(limit: limit) == [2])
+        #expect(fixture.machine.deadline == fixture.now + .milliseconds(200))
+        fixture.machine.observed(.init(capacity: 100, limit: 2, waiting: 0), app: 0)
+        #expect(fixture.offers() == [0], "the limit of the pool after ENHANCE_YOUR_CALM")
+    }
+}

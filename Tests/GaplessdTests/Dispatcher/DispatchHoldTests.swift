@@ -1,0 +1,178 @@
+import Clocks
+import PushPool
+import RedisQueue
+import Testing
+
+@testable import gaplessd
+
+@Suite("The dispatcher: held apps")
+struct DispatchHoldTests {
+    private typealias Fixture = MachineFixture
+    private var fixture = MachineFixture()
+
+    @Test mutating func `a suspect response waits for the first acceptance and then is final`() {
+        let (suspect, good) = (fixture.send(), fixture.send(Fixture.job("cd")))
+        #expect(
+            fixture.reject(suspect, 400, "BadDeviceToken")
+                == [.log(.firstSuspect(app: "", .rejected(Rejection(status: 400, reason: "BadDeviceToken"))))])
+        #expect(fixture.machine.inFlight == 2)
+        let settlements = fixture.accept(good).settlements
+        #expect(settlements.count == 2 && settlements.allSatisfy { $0.id.number <= 2 })
+        #expect(fixture.machine.counters.dead == 1 && fixture.machine.counters.sent == 1)
+        let next = fixture.send()
+        #expect(fixture.reject(next, 400, "BadDeviceToken").deadLetter == "BadDeviceToken")
+    }
+
+    @Test mutating func `twenty suspect responses hold the app, and every job goes back`() {
+        let ids = (0..<20).map { _ in fixture.send() }
+        for id in ids.dropLast() { _ = fixture.reject(id, 400, "BadDeviceToken") }
+        let effects = fixture.reject(ids[19], 400, "BadDeviceToken")
+        #expect(effects.contains(.log(.held(app: "", .suspectTokens))))
+        #expect(effects.settlements.count == 20)
+        #expect(effects.settlements.allSatisfy { $0.effect == .release(toTail: true) })
+        #expect(fixture.machine.inFlight == 0 && fixture.machine.counters.dead == 0)
+    }
+
+    @Test mutating func `a refused credential holds the app and takes back what no session has taken`() {
+        fixture.close()
+        let (refused, onStream, inPool) = (fixture.send(), fixture.send(), fixture.send())
+        _ = fixture.claim(Fixture.job())
+        let reason = HoldReason.credential("InvalidProviderToken")
+        let effects = fixture.reject(refused, 403, "InvalidProviderToken")
+        #expect(effects.releases(2, 5))
+        #expect(effects.contains(.log(.held(app: "", reason))))
+        #expect(effects.suffix(2) == [.withdraw(.release, app: 0), .reconnect(app: 0)])
+        #expect(fixture.withdraw([inPool]).releases(4))
+        #expect(fixture.sent() == [] && fixture.offers() == [0])
+        #expect(fixture.machine.deadline == fixture.now + .seconds(5))
+        #expect(fixture.fail(onStream, .notProcessed(.connectionLost("gone"))).releases(3))
+    }
+
+    @Test mutating func `a held app probes with one job and goes on with its acceptance`() {
+        let first = fixture.send()
+        _ = fixture.reject(first, 403, "Forbidden")
+        fixture.pass(.seconds(5))
+        #expect(fixture.offers() == [1])
+        let probe = fixture.send()
+        #expect(fixture.offers() == [0] && fixture.claim(Fixture.job()).releases(3))
+        let effects = fixture.accept(probe)
+        #expect(effects.contains(.log(.resumed(app: ""))))
+        #expect(fixture.offers() == [200])
+    }
+
+    @Test mutating func `a probe that is refused goes to the tail, and the wait doubles`() {
+        let first = fixture.send()
+        #expect(fixture.reject(first, 403, "Forbidden").releases(1))
+        fixture.pass(.seconds(5))
+        let probe = fixture.send()
+        let effects = fixture.reject(probe, 403, "Forbidden")
+        #expect(effects.releases(2, toTail: true))
+        #expect(effects.last == .reconnect(app: 0))
+        #expect(fixture.machine.deadline == fixture.now + .seconds(10))
+    }
+
+    @Test mutating func `a probe that may be a duplicate goes to the tail, too`() throws {
+        let first = fixture.send()
+        _ = fixture.reject(first, 403, "Forbidden")
+        fixture.pass(.seconds(5))
+        let probe = fixture.send()
+        let goAway = Outcome.maybeProcessed(.goAway(code: 0, reason: "BadCertificate"))
+        let settlement = try #require(fixture.fail(probe, goAway).settlements.first)
+        guard case .replace(let job, toTail: true) = settlement.effect else {
+            return #expect(Bool(false), "\(settlement.effect)")
+        }
+        #expect(String(decoding: job, as: UTF8.self).contains(#""_gapless_doubtful":1"#))
+        #expect(settlement.maybeDuplicates == 1)
+    }
+
+    @Test mutating func `a probe without a response is followed by another after a longer wait`() {
+        let first = fixture.send()
+        _ = fixture.reject(first, 403, "Forbidden")
+        fixture.pass(.seconds(5))
+        let probe = fixture.send()
+        #expect(fixture.fail(probe, .notProcessed(.connectionLost("gone"))).releases(2))
+        #expect(fixture.tick() == [.reconnect(app: 0)])
+        #expect(fixture.machine.deadline == fixture.now + .seconds(10))
+    }
+
+    @Test mutating func `a refused topic of the settings holds the app, and one of the job is the job's fault`() {
+        let first = fixture.send()
+        #expect(fixture.reject(first, 400, "TopicDisallowed").contains(.log(.held(app: "", .topic("TopicDisallowed")))))
+        var other = MachineFixture()
+        other.close()
+        let named = other.send(Fixture.job("ab", #""topic":"other""#))
+        #expect(other.reject(named, 400, "TopicDisallowed").deadLetter == "TopicDisallowed")
+    }
+
+    @Test mutating func `a response of a session with a replaced credential does not hold the app`() {
+        let id = fixture.send()
+        #expect(fixture.reject(id, 403, "Forbidden", isCurrent: false).releases(1))
+        #expect(fixture.offers() == [20])
+    }
+
+    @Test mutating func `a closed session or a failed dial holds the app if the credential is the cause`() {
+        let error = SessionError.dial("unknown ca", isCredential: true)
+        let event = PoolEvent.dialFailed(Fixture.session, address: "host", error, retryIn: .seconds(1))
+        #expect(fixture.effects { $0.happened(event, app: 0, isCurrent: false, &$1) }.count == 1)
+        let effects = fixture.effects { $0.happened(event, app: 0, isCurrent: true, &$1) }
+        #expect(effects.contains(.log(.held(app: "", .credential("unknown ca")))))
+    }
+
+    @Test mutating func `TooManyProviderTokenUpdates keeps the token and holds the app`() {
+        let id = fixture.send()
+        let effects = fixture.reject(id, 429, "TooManyProviderTokenUpdates")
+        #expect(effects.first == .keepToken(app: 0))
+        #expect(effects.contains(.log(.held(app: "", .tokenUpdates))) && effects.releases(1))
+    }
+
+    @Test func `a throttle holds every app with the credential, and its end resumes them`() {
+        var fixture = MachineFixture(MachineFixture.plan(apps: [nil, "beta"], sharesCredential: true))
+        let beta = #""app":"beta""#
+        fixture.close()
+        fixture.close(app: 1, Fixture.job("ab", beta))
+        let id = fixture.send()
+        let held = fixture.reject(id, 429, "Busy")
+        let label = #"app "beta": "#
+        #expect(held.contains(.log(.held(app: "", .throttled("429 Busy")))))
+        #expect(held.contains(.log(.held(app: label, .throttled("429 Busy")))))
+        #expect(fixture.machine.counters.retried == 1 && fixture.offers() == [0])
+        fixture.pass(.seconds(5))
+        let probe = fixture.send(Fixture.job("ab", beta), by: 1)
+        let resumed = fixture.accept(probe)
+        #expect(resumed.contains(.log(.resumed(app: ""))) && resumed.contains(.log(.resumed(app: label))))
+    }
+
+    @Test mutating func `a reload gives suspects back and lets a held app start again on new sessions`() {
+        let suspect = fixture.send()
+        _ = fixture.reject(suspect, 400, "BadDeviceToken")
+        #expect(fixture.effects { $0.adopted(Fixture.plan(), &$1) }.releases(1, toTail: true))
+        let refused = fixture.send()
+        _ = fixture.reject(refused, 403, "Forbidden")
+        let effects = fixture.effects { $0.adopted(Fixture.plan(), &$1) }
+        #expect(effects == [.reconnect(app: 0), .log(.resumed(app: "")), .log(.reloaded)])
+        #expect(fixture.offers() == [20])
+    }
+
+    @Test mutating func `a reload takes over what is derived from the settings`() {
+        _ = fixture.effects { $0.adopted(Fixture.plan(options: .init(logsSuccesses: true)), &$1) }
+        let id = fixture.send()
+        #expect(fixture.accept(id).first == .logSent(Array(Fixture.job().utf8)))
+    }
+
+    @Test mutating func `an app without a session gives its jobs back after a second`() {
+        fixture.close()
+        let waiting = fixture.send()
+        fixture.machine.observed(.init(capacity: 0), app: 0)
+        #expect(fixture.tick() == [])
+        #expect(fixture.machine.deadline == fixture.now + .seconds(1))
+        fixture.pass(.seconds(1))
+        #expect(fixture.tick() == [.withdraw(.release, app: 0)])
+        #expect(fixture.withdraw([waiting]).releases(2))
+        #expect(fixture.machine.deadline == nil)
+    }
+
+    @Test mutating func `ENHANCE_YOUR_CALM takes back what waits in the pool`() {
+        let effects = fixture.effects { $0.happened(.slowed(pushesPerSecond: 50), app: 0, isCurrent: true, &$1) }
+        #expect(effects.last == .withdraw(.release, app: 0))
+    }
+}
