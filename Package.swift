@@ -70,10 +70,10 @@ let package = Package(
                 "Clocks", "Threads", "Sockets", "JSONBytes", "CLinux", "CNghttp2", "COpenSSL",
                 .product(name: "HeapModule", package: "swift-collections"),
             ],
-            path: "Lab/APNSSimulator", swiftSettings: strict),
+            path: "Lab/APNSSimulator", swiftSettings: memorySafe),
         .executableTarget(
             name: "apns-simulator", dependencies: ["APNSSimulator", argumentParser], path: "Lab/apns-simulator",
-            swiftSettings: strict),
+            swiftSettings: memorySafe),
 
         // Processes, Redis servers, simulators and ledgers for demo, bench, chaos and the tests of the daemon.
         .target(

@@ -3,20 +3,20 @@ import Glibc
 /// Comparisons for every request. They use memcmp(3), which is faster than two iterators.
 extension Span where Element == UInt8 {
     func equals(_ text: StaticString) -> Bool {
-        count == text.utf8CodeUnitCount && begins(with: UnsafeRawBufferPointer(start: text.utf8Start, count: count))
+        unsafe count == text.utf8CodeUnitCount && begins(with: UnsafeRawBufferPointer(start: text.utf8Start, count: count))
     }
 
     func equals(_ other: [UInt8]) -> Bool { count == other.count && starts(with: other) }
 
     func starts(with prefix: [UInt8]) -> Bool {
-        count >= prefix.count && prefix.withUnsafeBytes { begins(with: $0) }
+        unsafe count >= prefix.count && prefix.withUnsafeBytes { unsafe begins(with: $0) }
     }
 
     /// - Parameter prefix: at most as long as this span.
     private func begins(with prefix: UnsafeRawBufferPointer) -> Bool {
-        withUnsafeBytes { own in
-            guard let left = own.baseAddress, let right = prefix.baseAddress else { return prefix.isEmpty }
-            return memcmp(left, right, prefix.count) == 0
+        unsafe withUnsafeBytes { own in
+            guard let left = own.baseAddress, let right = prefix.baseAddress else { return unsafe prefix.isEmpty }
+            return unsafe memcmp(left, right, prefix.count) == 0
         }
     }
 

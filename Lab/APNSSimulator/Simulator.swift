@@ -165,7 +165,7 @@ public final class Simulator: Sendable {
     /// the call.
     private static func blockSignals() {
         var all = sigset_t()
-        sigfillset(&all)
-        pthread_sigmask(SIG_BLOCK, &all, nil)
+        unsafe sigfillset(&all)
+        unsafe pthread_sigmask(SIG_BLOCK, &all, nil)
     }
 }

@@ -7,9 +7,9 @@ struct Signals {
     private var set = sigset_t()
 
     init() {
-        sigemptyset(&set)
-        for number in [SIGTERM, SIGINT, SIGUSR1] { sigaddset(&set, number) }
-        pthread_sigmask(SIG_BLOCK, &set, nil)
+        unsafe sigemptyset(&set)
+        for number in [SIGTERM, SIGINT, SIGUSR1] { unsafe sigaddset(&set, number) }
+        unsafe pthread_sigmask(SIG_BLOCK, &set, nil)
         signal(SIGPIPE, SIG_IGN)  // a closed pipe does not end the process
     }
 
@@ -17,7 +17,7 @@ struct Signals {
     func next() -> Request {
         var number: CInt = 0
         var set = set
-        sigwait(&set, &number)
+        unsafe sigwait(&set, &number)
         return number == SIGUSR1 ? .report : .stop
     }
 }

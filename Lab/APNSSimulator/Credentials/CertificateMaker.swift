@@ -3,18 +3,18 @@ internal import COpenSSL
 /// Makes X.509 certificates with OpenSSL.
 struct CertificateMaker {
     /// A certificate and its key.
-    final class Issued {
+    @safe final class Issued {
         let certificate: OpaquePointer
         let key: SigningKey
 
         init(certificate: OpaquePointer, key: SigningKey) {
-            self.certificate = certificate
+            unsafe self.certificate = certificate
             self.key = key
         }
 
-        deinit { X509_free(certificate) }
+        deinit { unsafe X509_free(certificate) }
 
-        var pem: [UInt8] { MemoryBIO.written { PEM_write_bio_X509($0, certificate) } }
+        var pem: [UInt8] { unsafe MemoryBIO.written { unsafe PEM_write_bio_X509($0, certificate) } }
     }
 
     /// An extension, by OpenSSL's configuration syntax or by object identifier and DER.
@@ -33,23 +33,23 @@ struct CertificateMaker {
         subject: [(String, String)], extensions: [Extension], by issuer: Issued?
     ) throws(SimulatorError) -> Issued {
         let key = try SigningKey()
-        guard let certificate = X509_new() else { throw SimulatorError("OpenSSL is out of memory") }
-        let issued = Issued(certificate: certificate, key: key)
-        X509_set_version(certificate, 2)  // X.509 version 3
-        setSerial(certificate)
-        X509_gmtime_adj(X509_getm_notBefore(certificate), validity.lowerBound)
-        X509_gmtime_adj(X509_getm_notAfter(certificate), validity.upperBound)
-        let name = X509_get_subject_name(certificate)
+        guard let certificate = unsafe X509_new() else { throw SimulatorError("OpenSSL is out of memory") }
+        let issued = unsafe Issued(certificate: certificate, key: key)
+        unsafe X509_set_version(certificate, 2)  // X.509 version 3
+        unsafe setSerial(certificate)
+        unsafe X509_gmtime_adj(X509_getm_notBefore(certificate), validity.lowerBound)
+        unsafe X509_gmtime_adj(X509_getm_notAfter(certificate), validity.upperBound)
+        let name = unsafe X509_get_subject_name(certificate)
         for (attribute, value) in subject {
-            guard X509_NAME_add_entry_by_txt(name, attribute, MBSTRING_UTF8, value, -1, -1, 0) == 1 else {
+            guard unsafe X509_NAME_add_entry_by_txt(name, attribute, MBSTRING_UTF8, value, -1, -1, 0) == 1 else {
                 ERR_clear_error()
                 throw SimulatorError("'\(value)' cannot be the \(attribute) of a certificate")
             }
         }
-        X509_set_issuer_name(certificate, X509_get_subject_name(issuer?.certificate ?? certificate))
-        X509_set_pubkey(certificate, key.key)
-        for each in extensions { try add(each, to: certificate, by: issuer?.certificate ?? certificate) }
-        guard X509_sign(certificate, (issuer?.key ?? key).key, EVP_sha256()) > 0 else {
+        unsafe X509_set_issuer_name(certificate, X509_get_subject_name(issuer?.certificate ?? certificate))
+        unsafe X509_set_pubkey(certificate, key.key)
+        for each in extensions { try unsafe add(each, to: certificate, by: issuer?.certificate ?? certificate) }
+        guard unsafe X509_sign(certificate, (issuer?.key ?? key).key, EVP_sha256()) > 0 else {
             throw SimulatorError("OpenSSL cannot sign a certificate")
         }
         return issued
@@ -57,19 +57,19 @@ struct CertificateMaker {
 
     /// Returns PKCS#12 with the chain up to `authority`.
     func pkcs12(_ issued: Issued, authority: Issued, name: String, password: String) throws(SimulatorError) -> [UInt8] {
-        let chain = OPENSSL_sk_new_null()
-        defer { OPENSSL_sk_free(chain) }
-        OPENSSL_sk_push(chain, UnsafeRawPointer(authority.certificate))
-        let archive = PKCS12_create(password, name, issued.key.key, issued.certificate, chain, 0, 0, 0, 0, 0)
-        defer { PKCS12_free(archive) }
-        let bytes = MemoryBIO.written { i2d_PKCS12_bio($0, archive) }
+        let chain = unsafe OPENSSL_sk_new_null()
+        defer { unsafe OPENSSL_sk_free(chain) }
+        unsafe OPENSSL_sk_push(chain, UnsafeRawPointer(authority.certificate))
+        let archive = unsafe PKCS12_create(password, name, issued.key.key, issued.certificate, chain, 0, 0, 0, 0, 0)
+        defer { unsafe PKCS12_free(archive) }
+        let bytes = unsafe MemoryBIO.written { unsafe i2d_PKCS12_bio($0, archive) }
         guard !bytes.isEmpty else { throw SimulatorError("OpenSSL cannot make a PKCS#12 file") }
         return bytes
     }
 
     /// Sets 63 random bits. Clients compare issuer and serial.
     private func setSerial(_ certificate: OpaquePointer) {
-        ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate), UInt64.random(in: 1...UInt64(Int64.max)))
+        unsafe ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate), UInt64.random(in: 1...UInt64(Int64.max)))
     }
 
     private func add(
@@ -78,21 +78,21 @@ struct CertificateMaker {
         let made: OpaquePointer?
         switch each {
         case .named(let identifier, let text):
-            var context = X509V3_CTX()
-            X509V3_set_ctx(&context, issuer, certificate, nil, nil, 0)
-            made = X509V3_EXT_conf_nid(nil, &context, identifier, text)
+            var context = unsafe X509V3_CTX()
+            unsafe X509V3_set_ctx(&context, issuer, certificate, nil, nil, 0)
+            unsafe made = X509V3_EXT_conf_nid(nil, &context, identifier, text)
         case .custom(let identifier, let der):
-            let object = OBJ_txt2obj(identifier, 1)
-            let value = ASN1_OCTET_STRING_new()
+            let object = unsafe OBJ_txt2obj(identifier, 1)
+            let value = unsafe ASN1_OCTET_STRING_new()
             defer {
-                ASN1_OBJECT_free(object)
-                ASN1_OCTET_STRING_free(value)
+                unsafe ASN1_OBJECT_free(object)
+                unsafe ASN1_OCTET_STRING_free(value)
             }
-            ASN1_OCTET_STRING_set(value, der, CInt(der.count))
-            made = X509_EXTENSION_create_by_OBJ(nil, object, 0, value)
+            unsafe ASN1_OCTET_STRING_set(value, der, CInt(der.count))
+            unsafe made = X509_EXTENSION_create_by_OBJ(nil, object, 0, value)
         }
-        defer { X509_EXTENSION_free(made) }
-        guard let made, X509_add_ext(certificate, made, -1) == 1 else {
+        defer { unsafe X509_EXTENSION_free(made) }
+        guard let made = unsafe made, unsafe X509_add_ext(certificate, made, -1) == 1 else {
             ERR_clear_error()
             throw SimulatorError("OpenSSL rejects the extension \(each)")
         }

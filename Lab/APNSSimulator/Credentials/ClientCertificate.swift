@@ -24,19 +24,19 @@ struct ClientCertificate: Equatable {
     }
 
     init(der: [UInt8], environment: PushEnvironment) {
-        let certificate = der.withUnsafeBufferPointer { buffer in
+        let certificate = unsafe der.withUnsafeBufferPointer { buffer in
             var next = buffer.baseAddress
-            return d2i_X509(nil, &next, buffer.count)
+            return unsafe d2i_X509(nil, &next, buffer.count)
         }
-        guard let certificate else {
+        guard let certificate = unsafe certificate else {
             ERR_clear_error()
             self.init(topics: [], fault: .badCertificate)
             return
         }
-        defer { X509_free(certificate) }
-        let userID = ClientCertificate.userID(of: certificate)
-        let listed = ClientCertificate.value(of: Extension.topics, in: certificate).map(TopicList.decode) ?? []
-        let isForEnvironment = ClientCertificate.value(of: Extension.mark(of: environment), in: certificate) != nil
+        defer { unsafe X509_free(certificate) }
+        let userID = unsafe ClientCertificate.userID(of: certificate)
+        let listed = unsafe ClientCertificate.value(of: Extension.topics, in: certificate).map(TopicList.decode) ?? []
+        let isForEnvironment = unsafe ClientCertificate.value(of: Extension.mark(of: environment), in: certificate) != nil
         let topics = listed.isEmpty ? [userID].compactMap { $0 } : listed
         self.init(
             topics: topics, fault: topics.isEmpty ? .badCertificate : isForEnvironment ? nil : .badCertificateEnvironment)
@@ -44,15 +44,15 @@ struct ClientCertificate: Equatable {
 
     private static func userID(of certificate: OpaquePointer) -> [UInt8]? {
         var text = [CChar](repeating: 0, count: 256)
-        let length = X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_userId, &text, CInt(text.count))
+        let length = unsafe X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_userId, &text, CInt(text.count))
         return length > 0 ? text[..<Int(length)].map(UInt8.init(bitPattern:)) : nil
     }
 
     private static func value(of identifier: String, in certificate: OpaquePointer) -> [UInt8]? {
-        let object = OBJ_txt2obj(identifier, 1)
-        defer { ASN1_OBJECT_free(object) }
-        let place = X509_get_ext_by_OBJ(certificate, object, -1)
-        guard place >= 0, let data = X509_EXTENSION_get_data(X509_get_ext(certificate, place)) else { return nil }
-        return Array(UnsafeBufferPointer(start: ASN1_STRING_get0_data(data), count: Int(ASN1_STRING_length(data))))
+        let object = unsafe OBJ_txt2obj(identifier, 1)
+        defer { unsafe ASN1_OBJECT_free(object) }
+        let place = unsafe X509_get_ext_by_OBJ(certificate, object, -1)
+        guard place >= 0, let data = unsafe X509_EXTENSION_get_data(X509_get_ext(certificate, place)) else { return nil }
+        return unsafe Array(UnsafeBufferPointer(start: ASN1_STRING_get0_data(data), count: Int(ASN1_STRING_length(data))))
     }
 }

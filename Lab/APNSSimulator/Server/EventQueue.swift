@@ -3,7 +3,7 @@ import Clocks
 import Glibc
 
 /// Waits for hundreds of descriptors with epoll(7), level-triggered. The caller assigns a number to each descriptor.
-struct EventQueue: ~Copyable {
+@safe struct EventQueue: ~Copyable {
     struct Interest: OptionSet {
         let rawValue: UInt32
         static let read = Interest(rawValue: EPOLLIN.rawValue)
@@ -11,11 +11,11 @@ struct EventQueue: ~Copyable {
     }
 
     private let descriptor: CInt
-    private var events = [epoll_event](repeating: epoll_event(), count: 256)
+    private var events = unsafe [epoll_event](repeating: epoll_event(), count: 256)
 
     init() throws(SimulatorError) {
         descriptor = epoll_create1(CInt(EPOLL_CLOEXEC))
-        if descriptor < 0 { throw SimulatorError("no epoll descriptor: \(String(cString: strerror(errno)))") }
+        if descriptor < 0 { throw SimulatorError(unsafe "no epoll descriptor: \(String(cString: strerror(errno)))") }
     }
 
     deinit { close(descriptor) }
@@ -32,8 +32,8 @@ struct EventQueue: ~Copyable {
     /// Fills `ready` with the numbers of the ready descriptors. Returns at `deadline` at the latest; `nil` has no limit.
     mutating func wait(until deadline: Instant?, _ ready: inout [Int]) {
         ready.removeAll(keepingCapacity: true)
-        let count = epoll_wait(descriptor, &events, CInt(events.count), EventQueue.milliseconds(until: deadline))
-        for index in 0..<max(0, Int(count)) { ready.append(Int(truncatingIfNeeded: events[index].data.u64)) }
+        let count = unsafe epoll_wait(descriptor, &events, CInt(events.count), EventQueue.milliseconds(until: deadline))
+        for index in 0..<max(0, Int(count)) { unsafe ready.append(Int(truncatingIfNeeded: events[index].data.u64)) }
     }
 
     /// Returns the time left, rounded up to avoid a wake-up before the deadline; -1 for no limit.
@@ -45,7 +45,7 @@ struct EventQueue: ~Copyable {
     }
 
     private func control(_ operation: CInt, _ other: CInt, _ number: Int, _ interest: Interest) {
-        var event = epoll_event(events: interest.rawValue, data: epoll_data_t(u64: UInt64(truncatingIfNeeded: number)))
-        epoll_ctl(descriptor, operation, other, &event)
+        var event = unsafe epoll_event(events: interest.rawValue, data: epoll_data_t(u64: UInt64(truncatingIfNeeded: number)))
+        unsafe epoll_ctl(descriptor, operation, other, &event)
     }
 }

@@ -14,7 +14,7 @@ enum FrameSplitter {
     private static let headLength = 9
 
     /// - Parameter bytes: complete frames without padding and priority.
-    static func append(_ bytes: UnsafeBufferPointer<UInt8>, to output: inout [UInt8]) {
+    static func append(_ bytes: [UInt8], to output: inout [UInt8]) {
         var rest = bytes[...]
         while rest.count >= headLength {
             let head = rest.startIndex
@@ -36,7 +36,7 @@ enum FrameSplitter {
     ///
     /// - Parameter last: the flag of the last piece. The other flags stay on the first.
     private static func cut(
-        _ frame: Slice<UnsafeBufferPointer<UInt8>>, into size: Int, last: UInt8, next: UInt8, to output: inout [UInt8]
+        _ frame: ArraySlice<UInt8>, into size: Int, last: UInt8, next: UInt8, to output: inout [UInt8]
     ) {
         let head = frame.startIndex
         let flags = frame[head + 4]

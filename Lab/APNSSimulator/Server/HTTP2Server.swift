@@ -5,7 +5,7 @@ internal import CNghttp2
 /// nghttp2 ends a connection whose peer exceeds an acknowledged MAX_CONCURRENT_STREAMS, while APNs refuses the stream.
 /// Therefore, nghttp2 receives each limit with the bit `unlimited`, `pump` removes that bit from the SETTINGS frame, and this
 /// class enforces the limit.
-final class HTTP2Server {
+@safe final class HTTP2Server {
     enum Event {
         /// A request is complete. Its stream may be closed already (`isOpen`).
         case request(slot: Int, stream: Int32)
@@ -35,73 +35,73 @@ final class HTTP2Server {
     private var extraFrames: [UInt8] = []
 
     init(withholdsWindowUpdates: Bool) {
-        inbox = .allocate(capacity: 1)
-        inbox.initialize(to: Inbox())
-        headers = .allocate(capacity: 6)
-        headers.initialize(repeating: nghttp2_nv(), count: 6)
+        unsafe inbox = .allocate(capacity: 1)
+        unsafe inbox.initialize(to: Inbox())
+        unsafe headers = .allocate(capacity: 6)
+        unsafe headers.initialize(repeating: nghttp2_nv(), count: 6)
         var option: OpaquePointer?
-        nghttp2_option_new(&option)
-        defer { nghttp2_option_del(option) }
-        nghttp2_option_set_no_auto_ping_ack(option, 1)
+        unsafe nghttp2_option_new(&option)
+        defer { unsafe nghttp2_option_del(option) }
+        unsafe nghttp2_option_set_no_auto_ping_ack(option, 1)
         // With the raised limits, nghttp2 would keep every closed stream for its priority tree.
-        nghttp2_option_set_no_closed_streams(option, 1)
-        nghttp2_option_set_no_auto_window_update(option, withholdsWindowUpdates ? 1 : 0)
-        let callbacks = Inbox.makeCallbacks()
-        defer { nghttp2_session_callbacks_del(callbacks) }
+        unsafe nghttp2_option_set_no_closed_streams(option, 1)
+        unsafe nghttp2_option_set_no_auto_window_update(option, withholdsWindowUpdates ? 1 : 0)
+        let callbacks = unsafe Inbox.makeCallbacks()
+        defer { unsafe nghttp2_session_callbacks_del(callbacks) }
         var session: OpaquePointer?
-        nghttp2_session_server_new2(&session, callbacks, inbox, option)
-        guard let session else { preconditionFailure("nghttp2_session_server_new2 is out of memory") }
-        self.session = session
+        unsafe nghttp2_session_server_new2(&session, callbacks, inbox, option)
+        guard let session = unsafe session else { preconditionFailure("nghttp2_session_server_new2 is out of memory") }
+        unsafe self.session = session
     }
 
     deinit {
-        nghttp2_session_del(session)
-        headers.deallocate()
-        inbox.deinitialize(count: 1)
-        inbox.deallocate()
+        unsafe nghttp2_session_del(session)
+        unsafe headers.deallocate()
+        unsafe inbox.deinitialize(count: 1)
+        unsafe inbox.deallocate()
     }
 
     /// The limit for new streams.
     var streamLimit: Int {
-        get { inbox.pointee.streamLimit }
-        set { inbox.pointee.streamLimit = newValue }
+        get { unsafe inbox.pointee.streamLimit }
+        set { unsafe inbox.pointee.streamLimit = newValue }
     }
 
     /// Returns the counts since the last call.
     func takeCounts() -> Counts {
-        defer { inbox.pointee.counts = Counts() }
-        return inbox.pointee.counts
+        defer { unsafe inbox.pointee.counts = Counts() }
+        return unsafe inbox.pointee.counts
     }
 
-    var openStreams: Int { inbox.pointee.openStreams }
+    var openStreams: Int { unsafe inbox.pointee.openStreams }
     /// The highest stream id that the client began.
-    var highestStream: Int32 { inbox.pointee.highestStream }
+    var highestStream: Int32 { unsafe inbox.pointee.highestStream }
     /// Neither side has frames to send.
-    var isOver: Bool { nghttp2_session_want_read(session) == 0 && nghttp2_session_want_write(session) == 0 }
+    var isOver: Bool { unsafe nghttp2_session_want_read(session) == 0 && nghttp2_session_want_write(session) == 0 }
 
     /// The request in a slot, accessed without a copy.
     subscript(slot: Int) -> Request {
-        _read { yield inbox.pointee.requests[slot] }
-        _modify { yield &inbox.pointee.requests[slot] }
+        _read { yield unsafe inbox.pointee.requests[slot] }
+        _modify { yield unsafe &inbox.pointee.requests[slot] }
     }
 
     /// Returns whether the slot still has this stream: a client may reset a complete request.
-    func isOpen(slot: Int, stream: Int32) -> Bool { inbox.pointee.requests[slot].stream == stream }
+    func isOpen(slot: Int, stream: Int32) -> Bool { unsafe inbox.pointee.requests[slot].stream == stream }
 
     /// Returns the slot of an open stream.
-    func slot(of stream: Int32) -> Int? { Inbox.slot(session, stream) }
+    func slot(of stream: Int32) -> Int? { unsafe Inbox.slot(session, stream) }
 
     /// Reads bytes and stores their events, oldest first, in `events`. Returns `false` if the bytes are not HTTP/2.
     func receive(_ bytes: UnsafeRawBufferPointer, _ events: inout [Event]) -> Bool {
-        let input = bytes.assumingMemoryBound(to: UInt8.self)
-        let consumed = nghttp2_session_mem_recv(session, input.baseAddress, input.count)
-        swap(&events, &inbox.pointee.events)
+        let input = unsafe bytes.assumingMemoryBound(to: UInt8.self)
+        let consumed = unsafe nghttp2_session_mem_recv(session, input.baseAddress, input.count)
+        unsafe swap(&events, &inbox.pointee.events)
         return consumed >= 0
     }
 
     /// Sends the SETTINGS of APNs, in its order. A later change contains only `streams`.
     func submitSettings(streams: UInt32, isFirst: Bool, initialWindow: UInt32? = nil) {
-        inbox.pointee.announce(limit: Int(streams))
+        unsafe inbox.pointee.announce(limit: Int(streams))
         let limit = nghttp2_settings_entry(
             settings_id: Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue), value: streams | HTTP2Server.unlimited)
         let rest = [
@@ -113,71 +113,77 @@ final class HTTP2Server {
             nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE.rawValue), value: $0)
         }
         let entries = isFirst ? rest + (window.map { [$0] } ?? []) : [limit]
-        nghttp2_submit_settings(session, 0, entries, entries.count)
+        unsafe nghttp2_submit_settings(session, 0, entries, entries.count)
     }
 
     /// Answers 200; the HEADERS end the stream.
     func accept(slot: Int, uniqueID: [UInt8]?) {
-        HTTP2Server.withBytes("200") { submit(slot, status: $0, uniqueID, hasBody: false) }
+        unsafe HTTP2Server.withBytes("200") { unsafe submit(slot, status: $0, uniqueID, hasBody: false) }
     }
 
     /// Answers another status with a JSON body.
     func refuse(slot: Int, status: Int, body: [UInt8], uniqueID: [UInt8]?, retryAfter: Int?) {
-        inbox.pointee.answers[slot] = body
+        unsafe inbox.pointee.answers[slot] = body
         let seconds = retryAfter.map { Array(String($0).utf8) } ?? []
-        Array(String(status).utf8).withUnsafeBufferPointer {
-            submit(slot, status: $0, uniqueID, extra: ("retry-after", seconds), hasBody: true)
+        unsafe Array(String(status).utf8).withUnsafeBufferPointer {
+            unsafe submit(slot, status: $0, uniqueID, extra: ("retry-after", seconds), hasBody: true)
         }
     }
 
     /// Answers a channel management request.
     func reply(slot: Int, _ reply: Channels.Reply) {
-        inbox.pointee.answers[slot] = reply.body
-        Array(String(reply.status).utf8).withUnsafeBufferPointer {
-            submit(slot, status: $0, nil, extra: ("apns-channel-id", reply.channelID ?? []), hasBody: !reply.body.isEmpty)
+        unsafe inbox.pointee.answers[slot] = reply.body
+        unsafe Array(String(reply.status).utf8).withUnsafeBufferPointer {
+            unsafe submit(slot, status: $0, nil, extra: ("apns-channel-id", reply.channelID ?? []), hasBody: !reply.body.isEmpty)
         }
     }
 
     func reset(stream: Int32, code: UInt32) {
-        nghttp2_submit_rst_stream(session, 0, stream, code)
+        unsafe nghttp2_submit_rst_stream(session, 0, stream, code)
     }
 
     /// Sends a second RST_STREAM for a closed stream, which nghttp2 does not send.
     func resetAgain(stream: Int32, code: UInt32) {
         extraFrames += [0, 0, 4, UInt8(NGHTTP2_RST_STREAM.rawValue), 0]
-        for number in [UInt32(bitPattern: stream), code] { withUnsafeBytes(of: number.bigEndian) { extraFrames += $0 } }
+        for number in [UInt32(bitPattern: stream), code] {
+            unsafe withUnsafeBytes(of: number.bigEndian) { unsafe extraFrames += $0 }
+        }
     }
 
     func acknowledgePing(_ opaque: UInt64) {
-        withUnsafeBytes(of: opaque) { raw in
-            _ = nghttp2_submit_ping(
+        unsafe withUnsafeBytes(of: opaque) { raw in
+            _ = unsafe nghttp2_submit_ping(
                 session, UInt8(NGHTTP2_FLAG_ACK.rawValue), raw.baseAddress?.assumingMemoryBound(to: UInt8.self))
         }
     }
 
     /// Sends GOAWAY and discards the streams above `last`.
     func goAway(last: Int32, code: UInt32, debugData: [UInt8]) {
-        nghttp2_submit_goaway(session, 0, last, code, debugData, debugData.count)
+        unsafe nghttp2_submit_goaway(session, 0, last, code, debugData, debugData.count)
     }
 
     /// Sends the graceful notice: GOAWAY with NO_ERROR and 2^31-1.
-    func giveNotice() { nghttp2_submit_shutdown_notice(session) }
+    func giveNotice() { unsafe nghttp2_submit_shutdown_notice(session) }
 
     /// Sends GOAWAY with PROTOCOL_ERROR and ends the session.
     func terminate() {
-        nghttp2_session_terminate_session(session, UInt32(NGHTTP2_PROTOCOL_ERROR.rawValue))
+        unsafe nghttp2_session_terminate_session(session, UInt32(NGHTTP2_PROTOCOL_ERROR.rawValue))
     }
 
     /// Appends all pending frames.
     func pump(into output: inout [UInt8]) {
         while true {
             var data: UnsafePointer<UInt8>?
-            let count = nghttp2_session_mem_send(session, &data)
-            guard count > 0, let data else { break }
+            let count = unsafe nghttp2_session_mem_send(session, &data)
+            guard count > 0, let data = unsafe data else { break }
             let start = output.count
-            let bytes = UnsafeBufferPointer(start: data, count: count)
-            if splitsFrames { FrameSplitter.append(bytes, to: &output) } else { output.append(contentsOf: bytes) }
-            if count > 9 && data[3] == HTTP2Server.settingsType { HTTP2Server.restoreLimit(&output, from: start) }
+            let bytes = unsafe UnsafeBufferPointer(start: data, count: count)
+            if splitsFrames {
+                FrameSplitter.append(unsafe Array(bytes), to: &output)
+            } else {
+                unsafe output.append(contentsOf: bytes)
+            }
+            if unsafe count > 9 && data[3] == HTTP2Server.settingsType { HTTP2Server.restoreLimit(&output, from: start) }
         }
         if !extraFrames.isEmpty {
             output += extraFrames
@@ -199,36 +205,37 @@ final class HTTP2Server {
         extra: (name: StaticString, value: [UInt8]) = ("retry-after", []), hasBody: Bool
     ) {
         // The first answer adds the names to the client's HPACK table. The values are unique and stay out of it.
-        let isVolatile = inbox.pointee.hasAnswered
-        inbox.pointee.hasAnswered = true
-        let stream = inbox.pointee.requests[slot].stream
-        let idField = inbox.pointee.requests[slot].idField
-        let place = inbox.pointee.requests[slot].range(of: idField) ?? 0..<0
-        inbox.pointee.requests[slot].bytes.withUnsafeBufferPointer { bytes in
-            (uniqueID ?? []).withUnsafeBufferPointer { uniqueID in
-                headers[0] = HTTP2Server.field(":status", status, isVolatile: false)
-                let id = UnsafeBufferPointer(rebasing: bytes[place])
-                headers[1] = HTTP2Server.field(idField == .apnsID ? "apns-id" : "apns-request-id", id, isVolatile: isVolatile)
+        let isVolatile = unsafe inbox.pointee.hasAnswered
+        unsafe inbox.pointee.hasAnswered = true
+        let stream = unsafe inbox.pointee.requests[slot].stream
+        let idField = unsafe inbox.pointee.requests[slot].idField
+        let place = unsafe inbox.pointee.requests[slot].range(of: idField) ?? 0..<0
+        unsafe inbox.pointee.requests[slot].bytes.withUnsafeBufferPointer { bytes in
+            unsafe (uniqueID ?? []).withUnsafeBufferPointer { uniqueID in
+                unsafe headers[0] = HTTP2Server.field(":status", status, isVolatile: false)
+                let id = unsafe UnsafeBufferPointer(rebasing: bytes[place])
+                unsafe headers[1] = HTTP2Server.field(
+                    idField == .apnsID ? "apns-id" : "apns-request-id", id, isVolatile: isVolatile)
                 var count = 2
                 if !uniqueID.isEmpty {
-                    headers[count] = HTTP2Server.field("apns-unique-id", uniqueID, isVolatile: isVolatile)
+                    unsafe headers[count] = HTTP2Server.field("apns-unique-id", uniqueID, isVolatile: isVolatile)
                     count += 1
                 }
-                extra.value.withUnsafeBufferPointer { value in
+                unsafe extra.value.withUnsafeBufferPointer { value in
                     if !value.isEmpty {
-                        headers[count] = HTTP2Server.field(extra.name, value, isVolatile: true)
+                        unsafe headers[count] = HTTP2Server.field(extra.name, value, isVolatile: true)
                         count += 1
                     }
                     guard hasBody else {
-                        nghttp2_submit_response(session, stream, headers, count, nil)
+                        unsafe nghttp2_submit_response(session, stream, headers, count, nil)
                         return
                     }
-                    HTTP2Server.withBytes("application/json") {
-                        headers[count] = HTTP2Server.field("content-type", $0, isVolatile: false)
-                        var provider = nghttp2_data_provider()
-                        provider.source.fd = CInt(slot)
-                        provider.read_callback = Inbox.readAnswer
-                        nghttp2_submit_response(session, stream, headers, count + 1, &provider)
+                    unsafe HTTP2Server.withBytes("application/json") {
+                        unsafe headers[count] = HTTP2Server.field("content-type", $0, isVolatile: false)
+                        var provider = unsafe nghttp2_data_provider()
+                        unsafe provider.source.fd = CInt(slot)
+                        unsafe provider.read_callback = Inbox.readAnswer
+                        unsafe nghttp2_submit_response(session, stream, headers, count + 1, &provider)
                     }
                 }
             }
@@ -236,14 +243,14 @@ final class HTTP2Server {
     }
 
     private static func withBytes(_ text: StaticString, _ body: (UnsafeBufferPointer<UInt8>) -> Void) {
-        body(UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+        unsafe body(UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
     }
 
     private static func field(
         _ name: StaticString, _ value: UnsafeBufferPointer<UInt8>, isVolatile: Bool
     ) -> nghttp2_nv {
         let flags = NGHTTP2_NV_FLAG_NO_COPY_NAME.rawValue | (isVolatile ? NGHTTP2_NV_FLAG_NO_INDEX.rawValue : 0)
-        return nghttp2_nv(
+        return unsafe nghttp2_nv(
             name: UnsafeMutablePointer(mutating: name.utf8Start), value: UnsafeMutablePointer(mutating: value.baseAddress),
             namelen: name.utf8CodeUnitCount, valuelen: value.count, flags: UInt8(flags))
     }

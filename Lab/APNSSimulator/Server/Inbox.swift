@@ -56,7 +56,7 @@ struct Inbox {
 
     /// Returns the slot of a stream. The user data is the slot plus one, because 0 is the default.
     static func slot(_ session: OpaquePointer?, _ stream: Int32) -> Int? {
-        guard let data = nghttp2_session_get_stream_user_data(session, stream) else { return nil }
+        guard let data = unsafe nghttp2_session_get_stream_user_data(session, stream) else { return nil }
         return Int(bitPattern: data) - 1
     }
 
@@ -78,57 +78,63 @@ struct Inbox {
 
     static func makeCallbacks() -> OpaquePointer? {
         var callbacks: OpaquePointer?
-        nghttp2_session_callbacks_new(&callbacks)
-        nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, beginHeaders)
-        nghttp2_session_callbacks_set_on_header_callback(callbacks, header)
-        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, data)
-        nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, frame)
-        nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, invalidFrame)
-        nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, streamClose)
-        return callbacks
+        unsafe nghttp2_session_callbacks_new(&callbacks)
+        unsafe nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, beginHeaders)
+        unsafe nghttp2_session_callbacks_set_on_header_callback(callbacks, header)
+        unsafe nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, data)
+        unsafe nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, frame)
+        unsafe nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, invalidFrame)
+        unsafe nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, streamClose)
+        return unsafe callbacks
     }
 
     private static let beginHeaders: nghttp2_on_begin_headers_callback = { session, frame, context in
-        guard let inbox = context?.assumingMemoryBound(to: Inbox.self), let stream = frame?.pointee.hd.stream_id else { return 0 }
-        if let slot = slot(session, stream) {  // trailers
-            inbox.pointee.current = slot
+        guard let inbox = unsafe context?.assumingMemoryBound(to: Inbox.self), let stream = unsafe frame?.pointee.hd.stream_id
+        else { return 0 }
+        if let slot = unsafe slot(session, stream) {  // trailers
+            unsafe inbox.pointee.current = slot
             return 0
         }
-        inbox.pointee.begin(stream: stream)
-        nghttp2_session_set_stream_user_data(session, stream, UnsafeMutableRawPointer(bitPattern: inbox.pointee.current + 1))
+        unsafe inbox.pointee.begin(stream: stream)
+        unsafe nghttp2_session_set_stream_user_data(
+            session, stream, UnsafeMutableRawPointer(bitPattern: inbox.pointee.current + 1))
         return 0
     }
 
     private static let header: nghttp2_on_header_callback = { _, _, name, nameLength, value, valueLength, _, context in
-        guard let inbox = context?.assumingMemoryBound(to: Inbox.self) else { return 0 }
-        inbox.pointee.requests[inbox.pointee.current].add(
+        guard let inbox = unsafe context?.assumingMemoryBound(to: Inbox.self) else { return 0 }
+        unsafe inbox.pointee.requests[inbox.pointee.current].add(
             name: UnsafeBufferPointer(start: name, count: nameLength).span,
             value: UnsafeBufferPointer(start: value, count: valueLength).span)
         return 0
     }
 
     private static let data: nghttp2_on_data_chunk_recv_callback = { session, _, stream, bytes, count, context in
-        guard let inbox = context?.assumingMemoryBound(to: Inbox.self), let slot = slot(session, stream) else { return 0 }
-        inbox.pointee.requests[slot].add(body: UnsafeBufferPointer(start: bytes, count: count).span)
+        guard let inbox = unsafe context?.assumingMemoryBound(to: Inbox.self), let slot = unsafe slot(session, stream) else {
+            return 0
+        }
+        unsafe inbox.pointee.requests[slot].add(body: UnsafeBufferPointer(start: bytes, count: count).span)
         return 0
     }
 
     private static let frame: nghttp2_on_frame_recv_callback = { session, frame, context in
-        guard let inbox = context?.assumingMemoryBound(to: Inbox.self), let header = frame?.pointee.hd else { return 0 }
+        guard let inbox = unsafe context?.assumingMemoryBound(to: Inbox.self), let header = unsafe frame?.pointee.hd else {
+            return 0
+        }
         switch UInt32(header.type) {
         case NGHTTP2_HEADERS.rawValue, NGHTTP2_DATA.rawValue:
-            if UInt32(header.type) == NGHTTP2_HEADERS.rawValue { inbox.pointee.count(headers: header) }
+            if UInt32(header.type) == NGHTTP2_HEADERS.rawValue { unsafe inbox.pointee.count(headers: header) }
             guard UInt32(header.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0,
-                let slot = slot(session, header.stream_id), !inbox.pointee.requests[slot].isRefused
+                let slot = unsafe slot(session, header.stream_id), unsafe !inbox.pointee.requests[slot].isRefused
             else { return 0 }
-            inbox.pointee.events.append(.request(slot: slot, stream: header.stream_id))
+            unsafe inbox.pointee.events.append(.request(slot: slot, stream: header.stream_id))
         case NGHTTP2_PING.rawValue where UInt32(header.flags) & NGHTTP2_FLAG_ACK.rawValue == 0:
-            guard let ping = frame?.pointee.ping else { return 0 }
-            let opaque = withUnsafeBytes(of: ping.opaque_data) { $0.loadUnaligned(as: UInt64.self) }
-            inbox.pointee.events.append(.ping(opaque))
+            guard let ping = unsafe frame?.pointee.ping else { return 0 }
+            let opaque = unsafe withUnsafeBytes(of: ping.opaque_data) { unsafe $0.loadUnaligned(as: UInt64.self) }
+            unsafe inbox.pointee.events.append(.ping(opaque))
         case NGHTTP2_SETTINGS.rawValue where UInt32(header.flags) & NGHTTP2_FLAG_ACK.rawValue != 0:
-            inbox.pointee.acknowledge()
-        case NGHTTP2_PRIORITY.rawValue: inbox.pointee.counts.priorityFrames += 1
+            unsafe inbox.pointee.acknowledge()
+        case NGHTTP2_PRIORITY.rawValue: unsafe inbox.pointee.counts.priorityFrames += 1
         default: break
         }
         return 0
@@ -142,29 +148,33 @@ struct Inbox {
 
     private static let invalidFrame: nghttp2_on_invalid_frame_recv_callback = { _, _, code, context in
         if code == NGHTTP2_ERR_HTTP_HEADER.rawValue || code == NGHTTP2_ERR_HTTP_MESSAGING.rawValue {
-            context?.assumingMemoryBound(to: Inbox.self).pointee.events.append(.violation)
+            unsafe context?.assumingMemoryBound(to: Inbox.self).pointee.events.append(.violation)
         }
         return 0
     }
 
     private static let streamClose: nghttp2_on_stream_close_callback = { session, stream, _, context in
-        guard let inbox = context?.assumingMemoryBound(to: Inbox.self), let slot = slot(session, stream) else { return 0 }
-        inbox.pointee.close(slot: slot)
+        guard let inbox = unsafe context?.assumingMemoryBound(to: Inbox.self), let slot = unsafe slot(session, stream) else {
+            return 0
+        }
+        unsafe inbox.pointee.close(slot: slot)
         return 0
     }
 
     /// Returns the body of an answer, or the part of it that fits into a frame.
     static let readAnswer: nghttp2_data_source_read_callback = { _, _, buffer, room, flags, source, context in
-        guard let inbox = context?.assumingMemoryBound(to: Inbox.self), let buffer, let source else { return 0 }
-        let (count, isEnd) = inbox.pointee.copyAnswer(of: Int(source.pointee.fd), to: buffer, room: room)
-        if isEnd { flags?.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue }
+        guard let inbox = unsafe context?.assumingMemoryBound(to: Inbox.self), let buffer = unsafe buffer,
+            let source = unsafe source
+        else { return 0 }
+        let (count, isEnd) = unsafe inbox.pointee.copyAnswer(of: Int(source.pointee.fd), to: buffer, room: room)
+        if isEnd { unsafe flags?.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue }
         return count
     }
 
     private mutating func copyAnswer(of slot: Int, to buffer: UnsafeMutablePointer<UInt8>, room: Int) -> (Int, isEnd: Bool) {
         let rest = answers[slot][answerOffsets[slot]...].prefix(room)
-        rest.withUnsafeBufferPointer { bytes in
-            if let first = bytes.baseAddress { buffer.update(from: first, count: bytes.count) }
+        unsafe rest.withUnsafeBufferPointer { bytes in
+            if let first = bytes.baseAddress { unsafe buffer.update(from: first, count: bytes.count) }
         }
         answerOffsets[slot] += rest.count
         return (rest.count, answerOffsets[slot] == answers[slot].count)

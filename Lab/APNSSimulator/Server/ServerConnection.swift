@@ -74,10 +74,10 @@ final class ServerConnection {
         if isHandshaking { shakeHands(context) }
         guard !isHandshaking, !isOver, wantsRead else { return }
         for _ in 0..<ServerConnection.recordsPerTurn {
-            switch tls.read(into: buffer) {
+            switch unsafe tls.read(into: buffer) {
             case .done(let count):
                 if phase == .lingering { continue }
-                receive(UnsafeRawBufferPointer(rebasing: buffer[..<count]), context)
+                unsafe receive(UnsafeRawBufferPointer(rebasing: buffer[..<count]), context)
                 if isOver || isDeaf { return }
             case .needsRead: return
             case .needsWrite:
@@ -96,8 +96,8 @@ final class ServerConnection {
         http.pump(into: &output)
         wantsWrite = false
         while written < output.count {
-            let status = output.withUnsafeBytes { bytes in
-                tls.write(UnsafeRawBufferPointer(rebasing: bytes[written...].prefix(recordBytes)))
+            let status = unsafe output.withUnsafeBytes { bytes in
+                unsafe tls.write(UnsafeRawBufferPointer(rebasing: bytes[written...].prefix(recordBytes)))
             }
             switch status {
             case .done(let count): written += count
@@ -187,7 +187,7 @@ final class ServerConnection {
     private func receive(_ bytes: UnsafeRawBufferPointer, _ context: ServerContext) {
         guard let http else { return }
         events.removeAll(keepingCapacity: true)
-        let isHTTP2 = http.receive(bytes, &events)
+        let isHTTP2 = unsafe http.receive(bytes, &events)
         let counts = http.takeCounts()
         context.writer.totals.headerBytes += counts.headerBytes
         context.writer.totals.priorityFrames += counts.priorityFrames

@@ -3,7 +3,7 @@ import Sockets
 import Threads
 
 /// The loop of the simulator's thread: sleep, execute orders, read and answer, publish, write.
-final class ServerLoop {
+@safe final class ServerLoop {
     private enum Number {
         static let listener = -1
         static let orders = -2
@@ -53,14 +53,14 @@ final class ServerLoop {
         context = try ServerContext(configuration, ledger)
         self.mailbox = mailbox
         queue = try EventQueue()
-        buffer = .allocate(byteCount: 16384, alignment: 16)
+        unsafe buffer = .allocate(byteCount: 16384, alignment: 16)
         queue.add(mailbox.wakeDescriptor, number: Number.orders, for: .read)
         queue.add(listener.descriptor, number: Number.listener, for: .read)
         self.listener = consume listener
         adopt(configuration.behaviour, before: Behaviour())
     }
 
-    deinit { buffer.deallocate() }
+    deinit { unsafe buffer.deallocate() }
 
     func run() {
         while !isStopped {
@@ -97,7 +97,7 @@ final class ServerLoop {
         case Number.orders: break
         default:
             guard let connection = connections[number] else { return }
-            connection.advance(context, buffer)
+            unsafe connection.advance(context, buffer)
             touch(connection)
         }
     }

@@ -7,6 +7,6 @@ enum SocketClosing {
     /// Makes the next close of the socket send RST instead of FIN.
     static func resetOnClose(_ descriptor: CInt) {
         var option = linger(l_onoff: 1, l_linger: 0)
-        setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
+        unsafe setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
     }
 }

@@ -33,7 +33,7 @@ struct ProviderTokenGate {
         if isWedged { return .expiredProviderToken }
         if now < refusesUntil { return .tooManyProviderTokenUpdates }
         if key != nil && text.equals(current) { return expiry(issuedAt, now) }
-        let text = text.withUnsafeBufferPointer { Array($0) }
+        let text = unsafe text.withUnsafeBufferPointer { unsafe Array($0) }
         guard let token = verifier.verified(text) else { return .invalidProviderToken }
         return expiry(token.issuedAt, now) ?? keyFault(token, now) ?? adopt(token, text, now)
     }

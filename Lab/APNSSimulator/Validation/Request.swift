@@ -87,14 +87,14 @@ struct Request {
             hasDuplicateHeaders = true
             return
         }
-        value.withUnsafeBufferPointer { bytes.append(contentsOf: $0) }
+        unsafe value.withUnsafeBufferPointer { unsafe bytes.append(contentsOf: $0) }
         place(field, from: bytes.count - value.count)
     }
 
     mutating func add(body chunk: Span<UInt8>) {
         bodyLength += chunk.count
         let room = max(0, Request.keptBodyBytes - body.count)
-        chunk.extracting(first: min(room, chunk.count)).withUnsafeBufferPointer { body.append(contentsOf: $0) }
+        unsafe chunk.extracting(first: min(room, chunk.count)).withUnsafeBufferPointer { unsafe body.append(contentsOf: $0) }
     }
 
     /// The id header of the answer: `apns-request-id` for broadcasts and channels.
