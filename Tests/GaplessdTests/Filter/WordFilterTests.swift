@@ -4,7 +4,7 @@ import Testing
 
 @testable import gaplessd
 
-/// What a filter makes of `{"a": TEXT}`, where TEXT is JSON; `nil` where it finds nothing.
+/// Filters `{"a": TEXT}`, where TEXT is JSON. Returns the masked TEXT, or `nil` without a match.
 private func masked(_ text: String, by words: [String]) -> String? {
     let bytes = Array("{\"a\": \(text)}".utf8)
     switch WordFilter(words, action: .mask).judge(bytes.indices, of: bytes) {
@@ -20,18 +20,19 @@ struct WordFilterTests {
         (#""a badword here""#, #""a ******* here""#), (#""BadWord""#, #""*******""#), (#""(badword)!""#, #""(*******)!""#),
         (#""badword badword""#, #""******* *******""#), (#""bad_word_badword""#, #""bad_word_*******""#),
     ])
-    func `finds a whole word in any case, between whatever is no letter, digit or mark`(text: String, expected: String) {
+    func `finds a whole word in any case between other characters than letters, digits and marks`(text: String, expected: String)
+    {
         #expect(masked(text, by: ["badword"]) == expected)
     }
 
     @Test(arguments: [
         #""badwords""#, #""unbadword""#, #""badword2""#, #""badwordé""#, "\"badword\u{301}\"", #""bad word""#, #""ba\tdword""#,
     ])
-    func `leaves a longer word alone`(text: String) {
+    func `ignores a longer word`(text: String) {
         #expect(masked(text, by: ["badword"]) == nil)
     }
 
-    @Test func `obeys a star at either end`() {
+    @Test func `accepts a star at either end`() {
         let text = #""darn darned goddarn goddarned""#
         #expect(masked(text, by: ["darn"]) == #""**** darned goddarn goddarned""#)
         #expect(masked(text, by: ["darn*"]) == #""**** ****ed goddarn goddarned""#)
@@ -47,11 +48,11 @@ struct WordFilterTests {
         (#""\ud83d\ude00badword""#, #""\ud83d\ude00*******""#),
         (#""\ud83dbadword""#, #""\ud83d*******""#),
     ])
-    func `sees through escapes, and leaves those outside of words as they are`(text: String, expected: String) {
+    func `decodes escapes, and keeps those outside of words unchanged`(text: String, expected: String) {
         #expect(masked(text, by: ["badword"]) == expected)
     }
 
-    @Test func `knows the cases of other scripts, and masks each character by one star`() {
+    @Test func `folds the cases of other scripts, and masks each character by one star`() {
         #expect(masked(#""ПЛОХО плохо пЛОхо""#, by: ["Плохо"]) == #""***** ***** *****""#)
         #expect(masked(#""ΛΟΓΟΣ λόγος λογος""#, by: ["λογος"]) == #""***** λόγος *****""#)
         #expect(masked(#""\u041f\u043bохо""#, by: ["плохо"]) == #""*****""#)
@@ -61,7 +62,7 @@ struct WordFilterTests {
         #expect(masked(#""\ud83d\udca9""#, by: ["💩"]) == #""*""#)
     }
 
-    @Test func `needs no edges in scripts without spaces`() {
+    @Test func `needs no boundaries in scripts without spaces`() {
         #expect(masked(#""这是坏词吗""#, by: ["坏词"]) == #""这是**吗""#)
         #expect(masked(#""나쁜말은 안돼""#, by: ["나쁜말"]) == #""***은 안돼""#)
         #expect(masked(#""すごいバカだ""#, by: ["バカ"]) == #""すごい**だ""#)
@@ -74,7 +75,7 @@ struct WordFilterTests {
         #expect(masked(#""ushers""#, by: ["*he*", "*she*", "*hers*"]) == #""u*****""#)
     }
 
-    @Test func `looks at string values at any depth, and never at keys or numbers`() {
+    @Test func `searches string values at any depth, but not keys or numbers`() {
         let payload = #"{"aps":{"alert":{"title":"bad","body":["ok","so BAD"]},"bad" : 1},"bad":"x","n":-1e3,"z":["bad"]}"#
         let bytes = Array(payload.utf8)
         let expected = #"{"aps":{"alert":{"title":"***","body":["ok","so ***"]},"bad" : 1},"bad":"x","n":-1e3,"z":["***"]}"#
@@ -83,18 +84,18 @@ struct WordFilterTests {
         #expect(WordFilter(["aps", "alert", "1e3"], action: .drop).judge(bytes.indices, of: bytes) == .clean)
     }
 
-    @Test func `looks at the payload alone`() {
+    @Test func `searches only the payload`() {
         let bytes = Array(#"{"token":"bad","data":{"aps":{"alert":"bad"}},"collapse_id":"bad"}"#.utf8)
         let payload = 22..<45
         #expect(WordFilter(["bad"], action: .mask).judge(payload, of: bytes) == .masked(Array(#"{"aps":{"alert":"***"}}"#.utf8)))
     }
 
     @Test(arguments: ["", "*", "**", " ", "* *"])
-    func `has no use for a word in which there is nothing to find`(word: String) {
+    func `ignores an entry without text`(word: String) {
         #expect(FilterWord(word) == nil)
     }
 
-    @Test func `finds what a search word by word finds, in texts made at random`() throws {
+    @Test func `finds the same as a search word by word, in random texts`() throws {
         let seed = UInt64.random(in: .min ... .max)
         var random = SeededGenerator(seed: seed)
         let letters = ["a", "b", "A", "é", "É", "Ж", "ж", "词", " ", "-", "1", "*"]
@@ -146,7 +147,7 @@ struct WordAutomatonTests {
         return found
     }
 
-    @Test func `are found where they end, the longest first`() {
+    @Test func `are found at their end, the longest first`() {
         #expect(found(["he", "she", "his", "hers"], in: "ushers") == ["she", "he", "hers"])
         #expect(found(["a", "aa", "aaa"], in: "aaa") == ["a", "aa", "a", "aaa", "aa", "a"])
         #expect(found(["abcd", "bc"], in: "abcabcd") == ["bc", "bc", "abcd"])
@@ -162,7 +163,7 @@ struct WordAutomatonTests {
 
 @Suite("Case folding")
 struct CaseFoldingTests {
-    @Test func `leaves no scalar with a case out of its pages`() {
+    @Test func `has a page for every scalar with a case`() {
         let pages = Set(CaseFolding.casedPages)
         for value in UInt32(0)...0x1FFFF where !pages.contains(value >> 8) {
             guard let scalar = Unicode.Scalar(value) else { continue }
@@ -170,7 +171,7 @@ struct CaseFoldingTests {
         }
     }
 
-    @Test func `makes one of a letter's cases, and is at its end after one step`() {
+    @Test func `maps all cases of a letter to one form in one step`() {
         for (left, right) in [("A", "a"), ("Ä", "ä"), ("Σ", "ς"), ("ſ", "s"), ("Ⅷ", "ⅷ"), ("Ꙁ", "ꙁ"), ("Ａ", "ａ"), ("𐐀", "𐐨")] {
             let (left, right) = (Unicode.Scalar(left)!.value, Unicode.Scalar(right)!.value)
             #expect(CaseFolding.simple[left] == CaseFolding.simple[right])

@@ -35,7 +35,7 @@ private func fault(_ read: () throws(JobError) -> Job) -> String {
 
 @Suite("Reading a job")
 struct JobReaderTests {
-    @Test func `the sample of the original is taken with all defaults`() throws {
+    @Test func `the sample of the original is a job with all defaults`() throws {
         let job = try read(sample)
         #expect(text(job, try #require(job.tokens.first).digits) == String(repeating: "a1f", count: 21))
         #expect(text(job, job.data) == #"{"aps":{"alert":"Hello"}}"#)
@@ -71,7 +71,7 @@ struct JobReaderTests {
         (#"{"token":1 "data":[}"#, "expected ',' at byte 11"),
         ("{\"token\":\"0\n\"}", "expected an escape instead of a control character at byte 11"),
     ])
-    func `what is no JSON object is named by its byte, before anything else`(json: String, expected: String) {
+    func `bytes that are not a JSON object are an error with their offset`(json: String, expected: String) {
         #expect(fault { () throws(JobError) in try read(json) } == "unmarshal: \(expected)")
     }
 
@@ -97,11 +97,11 @@ struct JobReaderTests {
         (#"{"token":"ab","data":"{}"}"#, "data is not an object at byte 21"),
         (#"{"token":"ab","data":[{}]}"#, "data is not an object at byte 21"),
     ])
-    func `what is no job says why and where`(json: String, expected: String) {
+    func `an object that is not a job is an error with reason and offset`(json: String, expected: String) {
         #expect(fault { () throws(JobError) in try read(json) } == expected)
     }
 
-    @Test func `a token is its text, whatever escapes it is written with`() throws {
+    @Test func `a token is its decoded text, whatever its escapes`() throws {
         let job = try read(#"{"token":"\u0061B\u0043\u0030","data":{"a":1}}"#)
         #expect(job.text(of: job.tokens[0]) == "aBC0")
         let out = try #require(job.rewritten(maskedPayload: nil))
@@ -119,11 +119,11 @@ struct JobReaderTests {
         ("1795338849000", true), ("100000000000", true), ("99999999999", false), ("1795338849.5", false),
         ("-1795338849000", false),
     ])
-    func `a time in milliseconds is told from one in seconds`(time: String, isHinted: Bool) throws {
+    func `a not_before in milliseconds causes a warning`(time: String, isHinted: Bool) throws {
         #expect((try job(with: #""not_before":\#(time)"#).notBeforeHint != nil) == isHinted)
     }
 
-    @Test func `a broadcast's topic is its text, too`() throws {
+    @Test func `the topic of a broadcast is its decoded text, too`() throws {
         let job = try read(#"{"channel":"AAAA","topic":"com\u002eexample","data":{}}"#)
         #expect(job.topic == "com.example")
     }
@@ -165,7 +165,7 @@ struct JobReaderTests {
         (#""apns_id":"0a1b2c3d-0000-1111-2222-33334444555g""#, "apns_id is not a UUID"),
         (#""apns_id":"0a1b2c3d-0000-1111-2222-3333444455é""#, "apns_id is not a UUID"),
     ])
-    func `a member out of its bounds is a fault`(member: String, expected: String) {
+    func `a member out of its bounds is an error`(member: String, expected: String) {
         let fault = fault { () throws(JobError) in try job(with: member) }
         let offset =
             #"{"token":"071c09ab","data":{"aps":{"alert":"x"}},"#.utf8.count
@@ -177,7 +177,7 @@ struct JobReaderTests {
         "identifier", "expiry", "expires_at", "app", "topic", "push_type", "priority", "collapse_id", "apns_id", "not_before",
         "tokens", "_gapless_RETRYING", "_gapless_deadline",
     ])
-    func `null is as if the key were absent`(key: String) throws {
+    func `null is equivalent to an absent key`(key: String) throws {
         let plain = try job(with: #""x":0"#)
         let job = try job(with: #""\#(key)":7,"\#(key)":null"#)
         #expect(
@@ -188,7 +188,7 @@ struct JobReaderTests {
         #expect(job.target == plain.target)
     }
 
-    @Test func `of a duplicate key the last counts, escaped or not`() throws {
+    @Test func `the last of duplicate keys applies, escaped or not`() throws {
         let job = try read(
             #"{"token":5,"data":[],"priority":3,"\u0074oken":"ab","d\u0061ta":{"a":1},"priority":5,"expiry":1,"\u0065xpiry":2}"#)
         #expect(text(job, try #require(job.tokens.first).digits) == "ab")
@@ -196,7 +196,7 @@ struct JobReaderTests {
         #expect(job.priority == 5 && job.expiry == .after(2))
     }
 
-    @Test func `keys that only resemble ours are ignored`() throws {
+    @Test func `similar keys are ignored`() throws {
         let job = try read(
             #"{"token":"ab","data":{},"Priority":3,"tokem":1,"topik":1,"xxxx":1,"":1,"_gapless_RETRYINg":9,"_gapless_deadlinE":9,"apns-id":4,"identifieR":[],"not_befora":"x","expires_af":0.5,"collapse_iD":0,"push_typE":0,"app ":0,"apq":0}"#
         )
@@ -207,16 +207,16 @@ struct JobReaderTests {
         ("-1", 0), ("0", 0), ("1", 1), ("3", 3), ("4", 3), ("99999999999999999999999", 3), ("-99999999999999999999999", 0),
         ("1.0", 0), ("\"2\"", 0), ("true", 0), ("1e0", 0), ("null", 0),
     ])
-    func `a retry marker is held within the limit`(marker: String, attempts: Int) throws {
+    func `a retry marker is clamped to the limit`(marker: String, attempts: Int) throws {
         #expect(try job(with: #""_gapless_RETRYING":\#(marker)"#).attempts == attempts)
     }
 
     @Test(arguments: ["0", "-7", "9007199254740993", "9223372036854775807", "18446744073709551615", #""""#, #""a\u00e9""#])
-    func `an identifier comes back as it was written`(identifier: String) throws {
+    func `an identifier is returned byte for byte`(identifier: String) throws {
         #expect(try job(with: #""identifier":\#(identifier)"#).identifierJSON == Array(identifier.utf8))
     }
 
-    @Test func `tokens have any case, any length up to the limit, and no more`() throws {
+    @Test func `tokens have any case, and any length up to the limit`() throws {
         for length in [1, 2, 63, 64, 160, 999, 1000] {
             let digits = String(String(repeating: "0123456789abcdefABCDEF", count: 50).prefix(length))
             #expect(try read(#"{"token":"\#(digits)","data":{}}"#).tokens[0].digits.count == length)
@@ -227,7 +227,7 @@ struct JobReaderTests {
                 == "token is longer than 1000 digits at byte 9")
     }
 
-    @Test func `no byte but the hex digits gets into a token`() {
+    @Test func `a token contains only hex digits`() {
         for byte in UInt8.min...UInt8.max where byte < 0x80 {
             let isDigit = "0123456789abcdefABCDEF".utf8.contains(byte)
             var reader = JobReader(retryLimit: 3, appNames: [])
@@ -247,7 +247,7 @@ struct JobReaderTests {
                 "topic is 1025 bytes long, over the 1024"))
     }
 
-    @Test func `what can be told of a bad job is told`() {
+    @Test func `the identity of a bad job is read as far as possible`() {
         let bad = JobReader.identity(of: Array(#"{"identifier":"x","token":"no hex"}"#.utf8))
         #expect(bad.identifier == Array(#""x""#.utf8) && bad.token == "no hex")
         let none = JobReader.identity(of: Array(#"{"token":4}"#.utf8))
@@ -277,14 +277,15 @@ struct JobPayloadTests {
         (#"{"aps":{"content-available":1},"aps":null}"#, false), (#"{"aps":[{"content-available":1}]}"#, false),
         (#"{"aps":{"content-available":1},"aps":{"content-available":1,"alert":"x"}}"#, false),
     ])
-    func `a bare content-available is background at priority 5, all else an alert at 10`(data: String, isBackground: Bool) throws
-    {
+    func `content-available alone is background with priority 5, everything else is alert with 10`(
+        data: String, isBackground: Bool
+    ) throws {
         let job = try job(withData: data)
         #expect(job.pushType == (isBackground ? "background" : "alert"))
         #expect(job.priority == (isBackground ? 5 : 10))
     }
 
-    @Test func `what the job says itself passes through`() throws {
+    @Test func `explicit headers of the job apply`() throws {
         let background = try job(with: #""push_type":"background","priority":10"#)
         #expect(background.pushType == "background" && background.priority == 10)
         let unmarked = try job(with: #""push_type":"background""#)
@@ -295,7 +296,7 @@ struct JobPayloadTests {
     }
 
     @Test(arguments: [("alert", 4096), ("background", 4096), ("voip", 5120), ("liveactivity", 4096)])
-    func `a payload is bounded by its push type`(pushType: String, most: Int) throws {
+    func `the push type limits the payload`(pushType: String, most: Int) throws {
         func job(_ count: Int) throws(JobError) -> Job {
             let data = #"{"a":"\#(String(repeating: "x", count: count - 8))"}"#
             return try read(#"{"token":"ab","data":\#(data),"push_type":"\#(pushType)"}"#)
@@ -310,7 +311,7 @@ struct JobPayloadTests {
         #"{"a":12.50,"b":1.0,"c":1e2,"d":-0,"e":12345678901234567890,"f":"\u00e9\/","a":1}"#, "{ \"é\" :\n[ ] }",
         #"{"x":"\ud800"}"#,
     ])
-    func `the payload is the producer's own bytes`(data: String) throws {
+    func `the payload has the bytes of the producer`(data: String) throws {
         let job = try job(withData: data)
         #expect(text(job, job.data) == data)
     }
@@ -318,7 +319,7 @@ struct JobPayloadTests {
 
 @Suite("The deadline of a job")
 struct JobDeadlineTests {
-    @Test func `a relative expiry counts from the first send and a mark keeps it`() throws {
+    @Test func `a relative expiry counts from the first send, and a mark preserves it`() throws {
         #expect(try read(sample).expiration(now: 1000) == 8200)
         #expect(try job(with: #""expiry":60"#).expiration(now: 1000) == 1060)
         let marked = try job(with: #""expiry":60,"_gapless_deadline":1060"#)
@@ -327,20 +328,20 @@ struct JobDeadlineTests {
         #expect(marked.deadlineToMark(now: 1050) == 1060)
     }
 
-    @Test func `zero is one attempt, and never too late by itself`() throws {
+    @Test func `an expiry of zero means one attempt, and never expires by itself`() throws {
         let once = try job(with: #""expiry":0"#)
         #expect(once.expiration(now: 1000) == 0 && !once.isExpired(now: .max) && once.deadlineToMark(now: 1000) == nil)
         let marked = try job(with: #""expiry":0,"_gapless_deadline":5"#)
         #expect(marked.expiration(now: 1) == 0 && marked.isExpired(now: 6))
     }
 
-    @Test func `expires_at is absolute and wins`() throws {
+    @Test func `expires_at is absolute and takes precedence`() throws {
         let job = try job(with: #""expiry":60,"expires_at":500,"_gapless_deadline":900"#)
         #expect(job.expiration(now: 100) == 500 && !job.isExpired(now: 500) && job.isExpired(now: 501))
         #expect(job.deadlineToMark(now: 100) == nil)
     }
 
-    @Test func `the largest numbers trap nowhere`() throws {
+    @Test func `the largest numbers do not trap`() throws {
         #expect(try job(with: #""expiry":9223372036854775807"#).expiration(now: 1_763_764_201) == .max)
         #expect(try job(with: #""expires_at":-9223372036854775808"#).isExpired(now: 0))
         #expect(try job(with: #""_gapless_deadline":18446744073709551616"#).deadline == nil)
@@ -350,7 +351,7 @@ struct JobDeadlineTests {
 
 @Suite("A job for many devices")
 struct JobTokensTests {
-    @Test func `each token is judged on its own`() throws {
+    @Test func `each token is validated separately`() throws {
         let long = String(repeating: "a", count: 1001)
         let job = try read(#"{"tokens":["ab", 5,"","xy",null,["cd"],"\u0061b","\#(long)", "CD" ],"data":{}}"#)
         #expect(job.tokens.map(\.fault) == [nil, .notString, .empty, .notHex, .notString, .notString, nil, .tooLong, nil])
@@ -359,7 +360,7 @@ struct JobTokensTests {
         #expect(job.tokens[3].fault?.description == "token is not hex")
     }
 
-    @Test func `a hundred thousand tokens are taken and one more is not`() throws {
+    @Test func `a job has at most a hundred thousand tokens`() throws {
         let most = Array(repeating: "\"ab\"", count: JobReader.mostTokens).joined(separator: ",")
         #expect(try read(#"{"tokens":[\#(most)],"data":{}}"#).tokens.count == 100_000)
         #expect(

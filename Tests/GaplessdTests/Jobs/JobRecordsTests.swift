@@ -63,7 +63,7 @@ struct JobRecordsTests {
         }
     }
 
-    @Test func `a record of another program is read as far as it goes`() {
+    @Test func `a record of another program is read as far as possible`() {
         #expect(
             DeadLetter(record: Array(#"{"job":"x","status":"410","extra":{}}"#.utf8))
                 == DeadLetter(reason: "", attempts: 0, at: 0, worker: nil, job: Array("x".utf8)))
@@ -72,7 +72,7 @@ struct JobRecordsTests {
         }
     }
 
-    @Test func `feedback says what APNs said, and how sure it is`() {
+    @Test func `a feedback record contains the response of APNs and a verdict`() {
         let dead = FeedbackRecord(
             token: "071c", topic: "com.example", reason: "Unregistered", status: 410, timestamp: 1_795_218_609_123,
             identifier: Array(#""a""#.utf8), verdict: .dead)

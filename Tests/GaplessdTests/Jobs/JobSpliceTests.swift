@@ -36,11 +36,11 @@ struct JobMarkTests {
             #"{"token":"ab","data":{},"_gapless_\u0052ETRYING":1,"_gapless_deadline":99}"#
         ),
     ])
-    func `carries the marks and is otherwise what it was`(before: String, after: String) throws {
+    func `has the marks, and no other byte changes`(before: String, after: String) throws {
         #expect(string(try read(before).markedForRetry(attempts: 1, deadline: 99)) == after)
     }
 
-    @Test func `as doubtful it keeps its count and its deadline, whatever its retries`() throws {
+    @Test func `keeps the doubtful count and the deadline, whatever its retries`() throws {
         let job = try read(#"{"token":"ab","data":{},"_gapless_RETRYING":2}"#)
         let marked = try read(string(job.markedAsDoubtful(3, deadline: 99)))
         #expect(
@@ -52,11 +52,11 @@ struct JobMarkTests {
     }
 
     @Test(arguments: [("-1", 0), ("11", 10), ("10", 10), ("\"3\"", 0), ("2.5", 0), ("99999999999999999999", 10), ("null", 0)])
-    func `a count of doubtful sends that no daemon wrote is the nearest that one would write`(text: String, count: Int) throws {
+    func `clamps an invalid count of doubtful sends to the nearest valid one`(text: String, count: Int) throws {
         #expect(try read("{\"token\":\"ab\",\"data\":{},\"_gapless_doubtful\":\(text)}").doubtful == count)
     }
 
-    @Test func `keeps a deadline that it is not given anew`() throws {
+    @Test func `keeps the deadline if no new one is given`() throws {
         #expect(
             string(try read(#"{"token":"ab","data":{},"_gapless_deadline":5}"#).markedForRetry(attempts: 2, deadline: nil))
                 == #"{"token":"ab","data":{},"_gapless_deadline":5,"_gapless_RETRYING":2}"#)
@@ -77,11 +77,11 @@ struct JobMarkTests {
         (#"{"_gapless_RETRYING":1"#, #"{"_gapless_RETRYING":1"#), ("[1]", "[1]"), ("", ""),
         (#"{"a":{"_gapless_RETRYING":1}}"#, #"{"a":{"_gapless_RETRYING":1}}"#),
     ])
-    func `loses its marks again`(before: String, after: String) {
+    func `can be unmarked`(before: String, after: String) {
         #expect(string(Job.unmarked(Array(before.utf8))) == after)
     }
 
-    @Test func `whatever the job, marking and unmarking changes nothing else`() throws {
+    @Test func `marking and unmarking any job changes no other byte`() throws {
         let seed = UInt64.random(in: 0...UInt64.max)
         print("JobMarkTests seed \(seed)")
         var generator = SeededJobs(seed: seed)
@@ -102,7 +102,7 @@ struct JobMarkTests {
 struct JobSplitTests {
     private let job = #"{"identifier":7 , "tokens" : [ "aa","bb" , 5,"dd"] ,"data":{"x":1.0}}"#
 
-    @Test func `has the token in the place of the list`() throws {
+    @Test func `has the token in place of the list`() throws {
         #expect(string(try read(job).single(tokenAt: 1)) == #"{"identifier":7 , "token":"bb" ,"data":{"x":1.0}}"#)
         #expect(string(try read(job).single(tokenAt: 2)) == #"{"identifier":7 , "token":5 ,"data":{"x":1.0}}"#)
     }
@@ -116,7 +116,7 @@ struct JobSplitTests {
                 == #"{"identifier":7 , "tokens" : [ "aa","bb" , 5,"dd"] ,"data":{"x":1.0},"_gapless_RETRYING":1}"#)
     }
 
-    @Test func `has a part of the list`() throws {
+    @Test func `has a part of the list of tokens`() throws {
         #expect(string(try read(job).chunk(1..<3)) == #"{"identifier":7 , "tokens":["bb" , 5] ,"data":{"x":1.0}}"#)
         #expect(string(try read(job).chunk(0..<4)) == #"{"identifier":7 , "tokens":["aa","bb" , 5,"dd"] ,"data":{"x":1.0}}"#)
     }
@@ -140,7 +140,7 @@ struct JobSplitTests {
         #expect(string(try read(one).chunk(0..<1)) == one)
     }
 
-    @Test func `whatever the job, its parts are jobs with the same payload`() throws {
+    @Test func `the parts of any job are jobs with the same payload`() throws {
         let seed = UInt64.random(in: 0...UInt64.max)
         print("JobSplitTests seed \(seed)")
         var generator = SeededJobs(seed: seed)
@@ -160,7 +160,7 @@ struct JobSplitTests {
         }
     }
 
-    @Test func `splitting the largest job token by token takes no square of its size`() throws {
+    @Test func `splitting the largest job does not take quadratic time`() throws {
         let count = 20_000
         let list = (0..<count).map { "\"\(String($0, radix: 16))\"" }.joined(separator: ",")
         let job = try read(#"{"token":null,"tokens":[\#(list)],"data":{}}"#)
@@ -174,7 +174,7 @@ struct JobSplitTests {
 
 @Suite("A job in the log")
 struct JobInLogTests {
-    @Test func `stands on one line`() {
+    @Test func `fits on one line`() {
         #expect(string(Job.onOneLine(Array("{\"a\":\r\n 1,\n\t\"b\\n\":2}\r".utf8))) == "{\"a\":   1, \t\"b\\n\":2} ")
     }
 

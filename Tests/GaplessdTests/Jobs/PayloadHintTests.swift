@@ -14,7 +14,7 @@ struct PayloadHintTests {
         "1", "0", "true", "false", "null", "1.0", "-1", #""""#, #""1""#, #""content-available""#, #""a\\b""#,
     ]
 
-    @Test func `is what a walk over the whole tree finds, on random payloads`() throws {
+    @Test func `equals a search of the whole tree, on random payloads`() throws {
         let seed = UInt64.random(in: 0...UInt64.max)
         print("PayloadHintTests seed \(seed)")
         var generator = Generator(state: seed)
