@@ -26,11 +26,16 @@ public final class WakeUp: Sendable {
     private static func isFree(_ count: Int) -> Bool {
         var limit = rlimit()
         guard unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return true }
-        var free = 0
         // The lowest number is allocated first (open(2)): used descriptors lie at the front, so that the search ends soon
         // after them.
-        for number in 0..<CInt(clamping: limit.rlim_cur) where free < count {
-            if fcntl(number, F_GETFD) == -1 { free += 1 }
+        return hasFree(count, among: 0..<CInt(clamping: limit.rlim_cur)) { fcntl($0, F_GETFD) == -1 }
+    }
+
+    static func hasFree(_ count: Int, among numbers: some Sequence<CInt>, isFree: (CInt) -> Bool) -> Bool {
+        var free = 0
+        for number in numbers {
+            if free >= count { break }
+            if isFree(number) { free += 1 }
         }
         return free >= count
     }

@@ -148,6 +148,18 @@ struct SpareDescriptorTests {
         #expect(WakeUp.ifAvailable(sparing: limit) == nil)
     }
 
+    @Test func `are searched for no further than needed, whatever the limit is`() {
+        var probed = 0
+        let numbers = sequence(first: CInt(0)) { number in
+            probed += 1
+            return number < 1000 ? number + 1 : nil
+        }
+        #expect(WakeUp.hasFree(8, among: numbers) { $0 >= 20 })
+        #expect(probed < 30)
+        #expect(!WakeUp.hasFree(8, among: 0..<27) { $0 >= 20 })
+        #expect(WakeUp.hasFree(0, among: 0..<0) { _ in false })
+    }
+
     @Test func `are counted and not taken, for another thread may need the last one at this moment`() throws {
         let (isOver, failures) = (Locked(false), Locked(0))
         let limit = limit
