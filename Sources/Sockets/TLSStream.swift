@@ -81,8 +81,9 @@ import Glibc
         return count > 0 ? .done(Int(count)) : progress(count)
     }
 
-    /// Whether OpenSSL holds bytes that poll(2) cannot see.
-    public var hasPending: Bool { unsafe SSL_has_pending(ssl) == 1 }
+    /// Whether OpenSSL holds decrypted bytes, which poll(2) cannot see. A partial record does not count: poll(2) reports its
+    /// rest.
+    public var hasPending: Bool { unsafe SSL_pending(ssl) > 0 }
 
     /// Sends close_notify. The socket closes with the stream.
     public mutating func shutdown() {

@@ -99,6 +99,22 @@ struct TLSStreamTests {
         #expect(buffer.prefix(5).elementsEqual("hello".utf8))
     }
 
+    @Test func `a partial record is not pending, because poll(2) announces its rest`() throws {
+        var pair = try Pair.make(host: "localhost", try trusting(), try server())
+        #expect(pair.handshake() == .done(0))
+        for _ in 0..<1000 where pair.server.handshake() != .done(0) {}
+        var buffer = [UInt8](repeating: 0, count: 100)
+        #expect(buffer.withUnsafeMutableBytes { pair.client.read(into: $0) } == .needsRead)
+        // Application data of 80 bytes, of which 3 are sent (RFC 8446, 5.1).
+        #expect(write(pair.server.descriptor, [0x17, 3, 3, 0, 80, 1, 2, 3] as [UInt8], 8) == 8)
+        var poller = Poller()
+        poller.add(pair.client.descriptor, for: .read)
+        poller.wait(until: .now + .seconds(60))
+        #expect(buffer.withUnsafeMutableBytes { pair.client.read(into: $0) } == .needsRead)
+        let isPending = pair.client.hasPending
+        #expect(!isPending)
+    }
+
     @Test func `contexts share roots, which are trusted for as long as one of them lives`() throws {
         try credentials.write(to: folder)
         defer { removeFolder() }
