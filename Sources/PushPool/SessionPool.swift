@@ -11,6 +11,7 @@ public import Threads
 public final class SessionPool: Sendable {
     private let shared: PoolShared
     private let thread: JoinOnce
+    private let isStopped = Atomic<Bool>(false)
     private let isClosed = Atomic<Bool>(false)
     private let tokens: Locked<(source: ProviderTokenSource?, renewedAt: SessionID)>
 
@@ -44,11 +45,10 @@ public final class SessionPool: Sendable {
         let shared = PoolShared(deliveries: deliveries, rateLimits: rateLimits, resolver: resolver)
         self.shared = shared
         tokens = Locked((configuration.tokens, SessionID(0)))
-        thread = JoinOnce(
-            try OwnedThread(name: "apns pool") {
-                var loop = PoolLoop(configuration, shared, events: events)
-                loop.run()
-            })
+        thread = try JoinOnce(name: "apns pool") {
+            var loop = PoolLoop(configuration, shared, events: events)
+            loop.run()
+        }
     }
 
     deinit { _ = close() }
@@ -71,6 +71,10 @@ public final class SessionPool: Sendable {
 
     /// Queues notifications in order and leaves `batch` empty. Never blocks. Any thread.
     public func push(_ batch: inout [Notification]) { shared.queue.push(&batch) }
+
+    /// Lets sessions take notifications until this time: a session checks it before each take. Call it again to extend the time,
+    /// for example with every renewal of a lease. Without a call there is no limit. Any thread.
+    public func allowSending(until deadline: Instant) { shared.queue.allowSending(until: deadline) }
 
     /// Withdraws all notifications that no session has taken. They are certainly not processed and are never reported.
     public func withdraw() -> [UInt64] { shared.queue.withdraw() }
@@ -148,12 +152,20 @@ public final class SessionPool: Sendable {
     /// Mints no other token for 20 minutes, after 429 `TooManyProviderTokenUpdates`.
     public func keepToken() { tokens.withLock { $0.source?.updatesRefused() } }
 
+    /// Orders every session to end, without waiting for them. `close` waits.
+    public func stop() {
+        if !isStopped.exchange(true, ordering: .acquiringAndReleasing) { shared.messages.send(.close) }
+    }
+
     /// Ends every session and joins their threads. Attempts on the wire are reported `maybeProcessed(.closedByUs)` before this
     /// returns. Returns the notifications that still waited.
-    public func close() -> [UInt64] {
+    ///
+    /// - Parameter limit: the longest wait. A thread that is stuck is left to end with the process, and its attempts may stay
+    ///   unreported.
+    public func close(atMost limit: Duration = .seconds(60)) -> [UInt64] {
+        stop()
         if isClosed.exchange(true, ordering: .acquiringAndReleasing) { return [] }
-        shared.messages.send(.close)
-        thread.join()
+        thread.join(atMost: limit)
         return shared.queue.withdraw()
     }
 }

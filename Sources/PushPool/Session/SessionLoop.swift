@@ -81,13 +81,13 @@ struct SessionLoop: ~Copyable {
 
     // MARK: One turn
 
-    /// Returns whether the wake-up was rung.
+    /// Sleeps until the socket, an order, work or a deadline needs the session. It looks for orders and work in every turn,
+    /// whatever the peer sends. Returns whether the wake-up was rung.
     private mutating func sleep() -> Bool {
-        if wire.hasPending { return false }
         poller.reset()
         poller.add(wire.descriptor, for: wire.interestInWriting ? [.read, .write] : .read)
         poller.add(context.wakeUp.descriptor, for: .read)
-        poller.wait(until: asksAgain.map { min($0, machine.deadline ?? $0) } ?? machine.deadline)
+        poller.wait(until: wire.hasPending ? now : asksAgain.map { min($0, machine.deadline ?? $0) } ?? machine.deadline)
         if !poller.readiness(at: 0).isEmpty { wire.becameReady() }
         return poller.readiness(at: 1).contains(.read)
     }
@@ -143,7 +143,7 @@ struct SessionLoop: ~Copyable {
                 mustSlowDown()
                 machine.retire(because: .streamReset(code: code), &effects)
             }
-            machine.streamReset(code: code, wasSent: wasSent, stream: stream, at: slot, &effects)
+            machine.streamReset(code: code, wasSent: wasSent, stream: stream, at: slot, now: now, &effects)
         case .settings(let limit):
             machine.limitChanged(to: limit, &effects)
         case .goAway(let last, let code, let debugData):

@@ -35,7 +35,7 @@ struct Wire: ~Copyable {
 
     var descriptor: CInt { stream.descriptor }
 
-    /// Decrypted bytes are pending: do not sleep.
+    /// Whether decrypted bytes are pending: the session must not sleep.
     var hasPending: Bool { stream.hasPending }
 
     var interestInWriting: Bool { isBlocked || readWaitsForWrite }

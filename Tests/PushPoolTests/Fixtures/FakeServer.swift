@@ -1,3 +1,4 @@
+import Glibc
 import PushPool
 import Sockets
 import Synchronization
@@ -14,6 +15,8 @@ final class FakeServer {
             /// GOAWAY, no answer to this request, and more answers to those before.
             case goAway(last: UInt32, code: UInt32 = 0, debug: String = "")
             case hangUp
+            /// The beginning of a TLS record that never ends.
+            case partialRecord
             /// SETTINGS with another limit, then 200.
             case limit(UInt32)
         }
@@ -35,6 +38,7 @@ final class FakeServer {
         let requests = Atomic<Int>(0)
         let pings = Atomic<Int>(0)
         let resets = Atomic<Int>(0)
+        let partialRecords = Atomic<Int>(0)
     }
 
     let port: Int
@@ -114,6 +118,7 @@ private struct FakeSession: ~Copyable {
     private var output: [UInt8] = []
     private var requests = 0
     private var isOver = false
+    private var startsRecord = false
 
     init(_ stream: consuming TLSStream, _ script: FakeServer.Script, _ record: FakeServer.Record, _ stop: WakeUp) {
         self.stream = stream
@@ -133,6 +138,7 @@ private struct FakeSession: ~Copyable {
         var hasPreface = false
         while !isOver {
             guard flush() else { return }
+            if startsRecord { startRecord() }
             if script.isDeaf && requests > 0 {
                 _ = wait(for: [], alsoSocket: false)
                 return
@@ -150,6 +156,13 @@ private struct FakeSession: ~Copyable {
             if hasPreface { takeFrames() }
         }
         _ = flush()
+    }
+
+    /// Bypasses TLS: application data of 80 bytes, of which 3 are sent (RFC 8446, 5.1).
+    private mutating func startRecord() {
+        startsRecord = false
+        _ = write(stream.descriptor, [0x17, 3, 3, 0, 80, 1, 2, 3] as [UInt8], 8)
+        record.partialRecords.add(1, ordering: .relaxed)
     }
 
     private mutating func finishHandshake() -> Bool {
@@ -216,6 +229,7 @@ private struct FakeSession: ~Copyable {
         case .silence: break
         case .goAway(let last, let code, let debug): goAway(last: last, code: code, debug: debug)
         case .hangUp: isOver = true
+        case .partialRecord: startsRecord = true
         case .limit(let limit):
             settings(limit)
             self.answer(stream, 200, "")

@@ -5,6 +5,8 @@ import Sockets
 import Synchronization
 import Testing
 
+@testable import Threads
+
 @Suite("A pool and a server that behaves")
 struct PoolTests {
     @Test func `every push is delivered, once`() throws {
@@ -144,5 +146,17 @@ struct PoolTests {
         #expect(fixture.deliveries.all.allSatisfy { $0.outcome == .delivered(apnsID: nil) })
         fixture.events.wait { events in events.count { if case .closed = $0 { true } else { false } } == 2 }
         #expect(fixture.pool.capacity == 200)
+    }
+
+    @Test func `closing leaves a session that is stuck`() throws {
+        let server = try FakeServer([.init(answers: [.silence])])
+        let fixture = try PoolFixture(port: server.port)
+        fixture.push(1)
+        #expect(waitUntil { server.record.requests.load(ordering: .relaxed) == 1 })
+        // The session cannot report while this lock is held: a close that waits for it would never return.
+        fixture.deliveries.mailbox.waiting.withLock { _ in
+            #expect(fixture.pool.close(atMost: .milliseconds(50)) == [])
+        }
+        #expect(fixture.waitForDeliveries(1).map(\.outcome) == [.maybeProcessed(.closedByUs)])
     }
 }

@@ -1,5 +1,6 @@
 import Clocks
 import Glibc
+import Harness
 import Synchronization
 import Testing
 
@@ -259,6 +260,18 @@ struct SessionErrorTests {
         let fixture = try PoolFixture(port: server.port)
         fixture.waitUntilOpened()
         #expect(userTimeouts(ofConnectionsTo: server.port) == [20_000])
+    }
+
+    @Test func `half a TLS record does not keep a session from its orders`() throws {
+        let server = try FakeServer([.init(answers: [.partialRecord, .silence])])
+        let fixture = try PoolFixture(port: server.port)
+        fixture.push(1)
+        #expect(waitUntil { server.record.partialRecords.load(ordering: .relaxed) == 1 })
+        // The session has read the partial record when it sends this.
+        fixture.push(1)
+        #expect(waitUntil { server.record.requests.load(ordering: .relaxed) == 2 })
+        _ = fixture.pool.close()
+        #expect(fixture.deliveries.drain().map(\.outcome) == [.maybeProcessed(.closedByUs), .maybeProcessed(.closedByUs)])
     }
 }
 
