@@ -52,8 +52,9 @@ extension WorkQueue {
         var taken = 0
         var passed: [Notification] = []
         var opening: Instant?
+        let avoids = state.avoiders > 0 && WorkQueue.hasAlternative(to: session, state)
         while taken < share, opening == nil, let notification = state.waiting.popFirst() {
-            if notification.avoiding == session && state.seats.count > 1 {
+            if avoids && notification.avoiding == session {
                 passed.append(notification)
                 continue
             }

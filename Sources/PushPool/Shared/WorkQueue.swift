@@ -28,9 +28,13 @@ final class WorkQueue: Sendable {
         var timekeeper: SessionID?
         /// Whether a notification has waited since the last look while every session was full.
         var wasBlocked = false
+        /// The time from which sessions take nothing; `nil` without a limit.
+        var sendingDeadline: Instant?
         /// This pool's own limit after ENHANCE_YOUR_CALM.
         var calmLimiter: RateLimiter?
         var tally = PushTally(now: .now)
+
+        var isSendingOver: Bool { sendingDeadline.map { $0 <= .now } ?? false }
     }
 
     /// A session is not woken for less work than this while another one is awake: at 1 to 16 pushes a turn the wake-up costs
@@ -59,6 +63,16 @@ final class WorkQueue: Sendable {
             noteBlocked(&state)
             if state.timekeeper != nil { return [] }
             return WorkQueue.sleepers(&state, enoughFor: state.waiting.count)
+        }
+        for wakeUp in toRing { wakeUp.ring() }
+    }
+
+    /// Lets sessions take notifications until this time; `nil` sets no limit.
+    func allowSending(until deadline: Instant?) {
+        let toRing: [WakeUp] = state.withLock { state in
+            let wasOver = state.isSendingOver
+            state.sendingDeadline = deadline
+            return wasOver && !state.isSendingOver ? WorkQueue.sleepers(&state, enoughFor: state.waiting.count) : []
         }
         for wakeUp in toRing { wakeUp.ring() }
     }
@@ -146,7 +160,8 @@ final class WorkQueue: Sendable {
     /// what the rate limits admit. Returns the time at which the session must ask again, if so.
     ///
     /// A session calls this in every turn, even without free streams: the queue learns its free streams from the call. A
-    /// notification that avoids this session stays for another one, if there is any.
+    /// notification that avoids this session stays for another one with free streams, if there is
+    /// any.
     ///
     /// - Parameter now: the time of the session's turn; a small delay does not matter.
     func take(
@@ -156,6 +171,10 @@ final class WorkQueue: Sendable {
             guard let seat = state.seats.firstIndex(where: { $0.session == session }) else { return ([], nil) }
             if state.timekeeper == session { state.timekeeper = nil }
             state.seats[seat].free = free
+            if state.isSendingOver {
+                state.seats[seat].isAsleep = true
+                return ([], nil)
+            }
             var opening: Instant?
             if free > 0 && !state.waiting.isEmpty {
                 let share = min(free, WorkQueue.share(of: state.waiting.count, for: seat, state))
@@ -193,7 +212,7 @@ final class WorkQueue: Sendable {
     private static func move(
         _ share: Int, to batch: Ring<Notification>, avoiding session: SessionID, _ state: inout State
     ) -> Int {
-        if state.avoiders == 0 || state.seats.count == 1 {
+        if state.avoiders == 0 || !hasAlternative(to: session, state) {
             for taken in 0..<share {
                 guard let notification = state.waiting.popFirst() else { return taken }
                 if notification.avoiding != nil { state.avoiders -= 1 }
@@ -214,6 +233,11 @@ final class WorkQueue: Sendable {
         }
         for notification in passed.reversed() { state.waiting.prepend(notification) }
         return taken
+    }
+
+    /// Whether another session could take a notification that avoids this one. A session without free streams could not.
+    static func hasAlternative(to session: SessionID, _ state: State) -> Bool {
+        state.seats.contains { $0.session != session && $0.isHungry }
     }
 
     /// Wakes as few sessions as can carry the work, each with enough to be worth it.

@@ -93,6 +93,29 @@ struct WorkQueueTests {
         #expect(only.take(10) == [1])
     }
 
+    @Test func `a session without free streams is no alternative`() {
+        let first = Taker(1, queue, free: 10)
+        let second = Taker(2, queue)
+        push(1...2, to: queue, avoiding: first.id)
+        #expect(first.take(10) == [1, 2])
+        #expect(second.take(10) == [])
+    }
+
+    @Test func `sessions take nothing after the sending deadline, and are woken when it moves`() {
+        let taker = Taker(1, queue, free: 10)
+        queue.allowSending(until: .now)
+        push(1...2, to: queue)
+        #expect(taker.take(10) == [])
+        _ = taker.wasRung
+        queue.allowSending(until: .now + .seconds(3600))
+        #expect(taker.wasRung)
+        #expect(taker.take(10) == [1, 2])
+        queue.allowSending(until: .now)
+        push(3...3, to: queue)
+        queue.allowSending(until: nil)
+        #expect(taker.take(10) == [3])
+    }
+
     @Test func `a session wakes another one for a notification that avoids it`() {
         let first = Taker(1, queue, free: 10)
         let second = Taker(2, queue, free: 10)
@@ -104,7 +127,7 @@ struct WorkQueueTests {
 
     @Test func `when the other session leaves, the last one is rung for what avoids it`() {
         let first = Taker(1, queue, free: 10)
-        let second = Taker(2, queue)
+        let second = Taker(2, queue, free: 10)
         push(1...1, to: queue, avoiding: first.id)
         #expect(first.take(10) == [])
         _ = first.wasRung
