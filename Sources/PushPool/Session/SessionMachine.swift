@@ -71,6 +71,10 @@ struct SessionMachine {
     static let mostServerErrors = 3
     /// REFUSED_STREAM: the peer did not process the stream (RFC 9113, 7).
     static let refusedStream: UInt32 = 7
+    /// The pause after a refused stream, which doubles with each further refusal without a response in between: a peer that
+    /// refuses everything must not be asked again at full speed.
+    static let firstPause = Duration.milliseconds(10)
+    static let mostPause = Duration.seconds(1)
     /// ENHANCE_YOUR_CALM: the peer considers the load excessive (RFC 9113, 7).
     static let enhanceYourCalm: UInt32 = 11
 
@@ -84,6 +88,9 @@ struct SessionMachine {
     /// Requests that the end of the session or a GOAWAY left without a response although the peer may have received them.
     private(set) var unanswered = 0
     private var serverErrors = 0
+    /// Refused streams without a response in between; those during a pause count once.
+    private var refusals = 0
+    private var pausedUntil: Instant?
     private var lastHeard: Instant
     /// The time at which an idle session got its first open stream.
     private var busySince: Instant
@@ -109,7 +116,7 @@ struct SessionMachine {
 
     /// The streams that it may open now.
     var free: Int {
-        phase == .open ? max(0, min(usableLimit - attempts.count, limits.maxRequests - requests)) : 0
+        phase == .open && pausedUntil == nil ? max(0, min(usableLimit - attempts.count, limits.maxRequests - requests)) : 0
     }
 
     private var usableLimit: Int {
@@ -142,6 +149,7 @@ struct SessionMachine {
     /// The response is complete and the stream is closed.
     mutating func answered(_ outcome: Outcome, stream: StreamID, at slot: Int, _ effects: inout [Effect]) {
         guard attempts.holds(stream, at: slot) else { return }
+        refusals = 0
         if !attempts[slot].isReported { effects.append(.report(attempts[slot].id, outcome)) }
         count(outcome, &effects)
         widen()
@@ -177,15 +185,22 @@ struct SessionMachine {
     ///
     /// - Parameter wasSent: whether HTTP/2 has sent its HEADERS.
     mutating func streamReset(
-        code: UInt32, wasSent: Bool, stream: StreamID, at slot: Int, _ effects: inout [Effect]
+        code: UInt32, wasSent: Bool, stream: StreamID, at slot: Int, now: Instant, _ effects: inout [Effect]
     ) {
         guard attempts.holds(stream, at: slot) else { return }
+        if code == Self.refusedStream && wasSent { pause(now: now) }
         if !attempts[slot].isReported {
             let fault = SessionError.streamReset(code: code)
             let isUntouched = code == Self.refusedStream || !wasSent
             effects.append(.report(attempts[slot].id, isUntouched ? .notProcessed(fault) : .maybeProcessed(fault)))
         }
         release(slot, &effects)
+    }
+
+    private mutating func pause(now: Instant) {
+        if pausedUntil != nil { return }
+        pausedUntil = now + min(Self.mostPause, Self.firstPause * (1 << min(refusals, 10)))
+        refusals += 1
     }
 
     private mutating func release(_ slot: Int, _ effects: inout [Effect]) {
@@ -259,6 +274,7 @@ struct SessionMachine {
     /// - Parameter isWritten: whether any byte of this slot's HEADERS reached the socket.
     mutating func closed(because fault: SessionError, isWritten: (Int) -> Bool, _ effects: inout [Effect]) {
         phase = .closed
+        pausedUntil = nil
         for slot in attempts.unreportedSlots {
             let outcome: Outcome = isWritten(slot) ? .maybeProcessed(fault) : .notProcessed(fault)
             if isWritten(slot) && fault != .closedByUs { unanswered += 1 }
@@ -288,6 +304,12 @@ struct SessionMachine {
 
     /// The next time at which `tick` has something to do.
     var deadline: Instant? {
+        guard let checkDeadline else { return pausedUntil }
+        return pausedUntil.map { min($0, checkDeadline) } ?? checkDeadline
+    }
+
+    /// The time of the next PING, or of the end of the wait for one.
+    private var checkDeadline: Instant? {
         if phase == .closed { return nil }
         if let pingSentAt { return pingSentAt + limits.pingTimeout }
         guard let slot = attempts.oldestSlot else { return silenceDeadline }
@@ -306,7 +328,8 @@ struct SessionMachine {
     mutating func tick(now: Instant, _ effects: inout [Effect]) {
         if phase == .closed { return }
         if phase == .open && requests >= limits.maxRequests { retire(because: .retired(.usedUp), &effects) }
-        guard let deadline, deadline <= now else { return }
+        if let pausedUntil, pausedUntil <= now { self.pausedUntil = nil }
+        guard let checkDeadline, checkDeadline <= now else { return }
         if pingSentAt != nil { return disconnect(.pingUnanswered, &effects) }
         pingNumber += 1
         pingSentAt = now

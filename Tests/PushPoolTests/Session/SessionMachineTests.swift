@@ -39,8 +39,11 @@ private struct Session {
         tell { $0.answered(.delivered(apnsID: nil), stream: StreamID(2 * slot + 1), at: slot, &$1) }
     }
 
-    mutating func reset(_ slot: Int, code: UInt32, wasSent: Bool = true) -> [Effect] {
-        tell { $0.streamReset(code: code, wasSent: wasSent, stream: StreamID(2 * slot + 1), at: slot, &$1) }
+    mutating func reset(_ slot: Int, code: UInt32, wasSent: Bool = true, after: Duration = .zero) -> [Effect] {
+        tell { [start] in
+            $0.streamReset(
+                code: code, wasSent: wasSent, stream: StreamID(2 * slot + 1), at: slot, now: start + after, &$1)
+        }
     }
 
     mutating func pong(_ number: UInt64, after: Duration) -> [Effect] {
@@ -71,6 +74,36 @@ struct OpenSessionTests {
         #expect(session.answer(0) == [.report(7, delivered)])
         #expect(session.machine.free == 1)
         #expect(session.answer(0) == [])
+    }
+
+    @Test func `a refused stream pauses the session, twice as long with each refusal in a row`() {
+        var session = Session(limit: 10)
+        var clock = Duration.zero
+        for pause in [10, 20, 40, 80, 160, 320, 640, 1000, 1000] {
+            session.push(1, after: clock)
+            session.push(2, after: clock)
+            _ = session.reset(0, code: 7, after: clock)
+            // A second refusal during the pause does not extend it.
+            _ = session.reset(1, code: 7, after: clock + .milliseconds(1))
+            #expect(session.machine.free == 0)
+            #expect(session.machine.deadline == session.start + clock + .milliseconds(pause))
+            clock += .milliseconds(pause)
+            _ = session.tick(after: clock)
+            #expect(session.machine.free == 10)
+        }
+        // The slot that was freed last is used first.
+        session.push(3, after: clock)
+        _ = session.answer(1)
+        session.push(4, after: clock)
+        _ = session.reset(1, code: 7, after: clock)
+        #expect(session.machine.deadline == session.start + clock + .milliseconds(10), "a response ends the row")
+    }
+
+    @Test func `a request that was never sent or another code causes no pause`() {
+        var session = Session(inFlight: [1, 2], limit: 10)
+        _ = session.reset(0, code: 7, wasSent: false)
+        _ = session.reset(1, code: 2)
+        #expect(session.machine.free == 10)
     }
 
     @Test func `a slow start has few streams, and one more for every six answers, up to the limit`() {
@@ -346,7 +379,8 @@ struct SessionMachineRandomTests {
                 slots[slot] = nil
             case 8:
                 guard let (slot, stream) = slots.randomElement(using: &generator) else { break }
-                take(session.tell { $0.streamReset(code: 7, wasSent: true, stream: stream, at: slot, &$1) })
+                let time = session.start + clock
+                take(session.tell { $0.streamReset(code: 7, wasSent: true, stream: stream, at: slot, now: time, &$1) })
                 slots[slot] = nil
             case 9: take(session.tell { $0.limitChanged(to: Int.random(in: 0...20, using: &generator), &$1) })
             case 10:
