@@ -269,8 +269,16 @@ struct Dispatcher: ~Copyable {
         machine.withdrew(ids.map(JobID.init), withdrawal, app: app, &effects)
     }
 
+    /// The longest wait for sessions to close: a session that is stuck is left, so that the daemon exits in time.
+    private static let poolsTimeout = Duration.seconds(2)
+
     private mutating func closePools() {
-        for app in pools.indices { machine.withdrew(pools[app].close().map(JobID.init), .release, app: app, &effects) }
+        for pool in pools { pool.stop() }
+        let end = Instant.now + Self.poolsTimeout
+        for app in pools.indices {
+            let waiting = pools[app].close(atMost: max(.zero, end - .now))
+            machine.withdrew(waiting.map(JobID.init), .release, app: app, &effects)
+        }
         for delivery in deliveries.drain() { report(delivery) }
         machine.poolsClosed(&effects)
     }
