@@ -122,7 +122,7 @@ public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringCo
         // A file may contain the chain in any order: the leaf is the certificate of the key.
         guard let own = certificates.first(where: key.belongs) else {
             throw CredentialError(
-                "the private key does not belong to the certificate; both must come from the same signing request")
+                "the private key does not belong to the certificate; expected both from the same signing request")
         }
         let facts = own.facts
         try facts.checkDates(now: now)

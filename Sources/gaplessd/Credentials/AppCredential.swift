@@ -1,10 +1,10 @@
 import PushPool
 
-/// What one app shows to APNs.
+/// The credential of one app.
 struct AppCredential: Sendable {
     var credential: Credential
-    /// For jobs that name none: `apns_topic`, else the certificate's own.
+    /// For jobs that name none: `apns_topic`, else the topic of the certificate.
     var topic: String?
-    /// What a pool needs to begin, or to go on with it: the files are read once for check and use.
+    /// What a pool needs of the credential. The files are read once for the check and the pool.
     var setup: SessionPool.Setup
 }

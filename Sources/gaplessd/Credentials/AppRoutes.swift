@@ -1,10 +1,10 @@
 import PushPool
 
-/// Which app a job is for.
+/// Selects the app of a job.
 struct AppRoutes {
     private var byName: [String: Int] = [:]
     private var byTopic: [String: Int] = [:]
-    /// The app without a name, if the settings have one.
+    /// The app without a name.
     private let topLevel: Int?
 
     /// - Parameters:
@@ -20,10 +20,10 @@ struct AppRoutes {
         }
     }
 
-    /// The app that is named, else the one whose topic it is, else that of the top level.
+    /// Returns the named app, else the app of the topic, else the top level.
     func app(name: String?, topic: String?) -> Int? {
         if let name { return byName[name] }
-        // With no names there is nothing to choose.
+        // Without names there is only the top level.
         if !byName.isEmpty, let topic, let index = byTopic[topic] { return index }
         return topLevel
     }

@@ -1,45 +1,45 @@
 import Glibc
 import Sockets
 
-/// Settings and the credentials that they name: all that a call needs from files. Read whole, or not at all.
+/// Settings and the credentials that they name, read completely or not at all.
 struct Configuration: Sendable {
     /// The path of the settings.
     var file: String
     var settings: Settings
     /// One for each of `settings.apps`, in their order.
     var credentials: [AppCredential]
-    /// `nil` where nothing is filtered.
+    /// `nil` without a filter.
     var filter: WordFilter?
     /// For connections to Redis; `nil` without TLS.
     var redisTLS: TLSContext?
-    /// Where provider tokens are kept between starts.
+    /// The folder that keeps provider tokens between starts.
     var stateFolder: String?
-    /// Nothing is wrong, but the operator should know: lines for the log.
+    /// Lines for the log.
     var warnings: [String]
 
     /// - Parameter now: Unix seconds, for the dates of certificates.
     static func load(_ file: SettingsFile, now: Int64 = Int64(time(nil))) throws(SettingsErrors) -> Configuration {
-        let reading: Settings.Reading
         let stateFolder = StateFolder.path(environment: file.environment, isRoot: geteuid() == 0)
         var loader = CredentialLoader(now: now, stateFolder: stateFolder)
+        let reading: Settings.Reading
         do {
             reading = try Settings.read(file)
         } catch {
-            // Files that the sound part names are looked at all the same: one run shows everything.
-            _ = loader.load(error.soundApps)
-            loader.look(at: error.looseFiles)
-            throw loader.refusal(file.path, error.faults + loader.faults)
+            // The files of the apps are checked as well, so that one run reports every fault.
+            _ = loader.load(error.apps)
+            throw SettingsErrors(
+                file: file.path, faults: error.faults + loader.findings.faults, apps: error.apps,
+                certificates: loader.certificates)
         }
-        let credentials = loader.load(reading.settings.apps)
-        guard loader.faults.isEmpty else { throw loader.refusal(file.path, loader.faults) }
-        let warnings = (reading.warnings + loader.warnings).map { $0.line(file: file.path) }
-        do {
-            return Configuration(
-                file: file.path, settings: reading.settings, credentials: credentials,
-                filter: reading.settings.filter.map { WordFilter($0.words, action: $0.action) },
-                redisTLS: try reading.settings.redis.tlsContext(), stateFolder: stateFolder, warnings: warnings)
-        } catch {
-            throw loader.refusal(file.path, error.faults)
+        let credentials = loader.load(reading.apps)
+        guard loader.findings.faults.isEmpty else {
+            throw SettingsErrors(
+                file: file.path, faults: loader.findings.faults, apps: reading.apps, certificates: loader.certificates)
         }
+        return Configuration(
+            file: file.path, settings: reading.settings, credentials: credentials,
+            filter: reading.settings.filter.map { WordFilter($0.words, action: $0.action) }, redisTLS: reading.redisTLS,
+            stateFolder: stateFolder,
+            warnings: (reading.warnings + loader.findings.warnings).map { $0.line(file: file.path) })
     }
 }

@@ -1,7 +1,7 @@
-/// Where this user's gaplessd keeps what the next start must know: provider tokens, which APNs wants to change seldom.
+/// The folder for data that outlives a start: provider tokens, which APNs allows to change only rarely.
 enum StateFolder {
-    /// What systemd made for the unit (`StateDirectory=`, the first where it made several); else root's own place, or a user's
-    /// (XDG base directories). `nil` where the environment names none.
+    /// The first `StateDirectory=` of the systemd unit; else `/var/lib/gaplessd` for root, or the folder of the user (XDG base
+    /// directories). `nil` if the environment names none.
     static func path(environment: (String) -> String?, isRoot: Bool) -> String? {
         func folder(_ name: String) -> String? { environment(name).flatMap { $0.hasPrefix("/") ? $0 : nil } }
         if let given = folder("STATE_DIRECTORY") { return given.split(separator: ":").first.map(String.init) }

@@ -3,20 +3,20 @@ import Glibc
 import JSONBytes
 import Threads
 
-/// A whole small file at once.
+/// Reads a small file completely.
 enum FileBytes {
-    /// Why it could not be had, in the system's own words.
+    /// Why a file cannot be read.
     struct Fault: Error, Equatable, CustomStringConvertible {
         var description: String
 
         static func system(_ code: CInt) -> Fault { Fault(description: String(cString: strerror(code))) }
     }
 
-    /// How long a pipe may take: a daemon that reads its settings anew sends nothing meanwhile.
+    /// How long a pipe may take. A daemon that reloads its settings sends nothing meanwhile.
     static let patience = Duration.seconds(2)
 
     static func read(_ path: String, atMost most: Int) throws(Fault) -> [UInt8] {
-        // Without O_NONBLOCK a named pipe that nobody writes to would never be open (fifo(7)).
+        // Without O_NONBLOCK, opening a named pipe waits for a writer (fifo(7)).
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
         guard descriptor >= 0 else { throw .system(errno) }
         defer { close(descriptor) }
@@ -24,7 +24,7 @@ enum FileBytes {
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 16 << 10)
         while true {
-            guard isReady(descriptor, by: deadline) else { throw Fault(description: "nothing came out of it within \(patience)") }
+            guard isReady(descriptor, by: deadline) else { throw Fault(description: "no data within \(patience)") }
             let count = Glibc.read(descriptor, &buffer, buffer.count)
             if count == 0 { return bytes }
             if count < 0 {
@@ -36,7 +36,7 @@ enum FileBytes {
         }
     }
 
-    /// Files always are; a pipe is when somebody has written to it, or has closed it.
+    /// A file is always ready; a pipe is ready once it has data or its writer has closed it.
     private static func isReady(_ descriptor: CInt, by deadline: Instant) -> Bool {
         var poller = Poller()
         poller.add(descriptor, for: .read)

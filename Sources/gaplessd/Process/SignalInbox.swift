@@ -1,16 +1,16 @@
 import CLinux
 import Glibc
 
-/// The signals that gaplessd answers to, as a descriptor to sleep on (signalfd(2)).
+/// The signals that gaplessd handles, as a descriptor to wait on (signalfd(2)).
 ///
-/// Make it before the first thread starts: threads inherit that these signals are blocked, so only this reads them.
+/// Make it before the first thread starts: threads inherit the blocked signals, so that only this value reads them.
 struct SignalInbox: ~Copyable {
     enum Signal { case stop, reload, report }
 
     let descriptor: CInt
 
-    /// For the time before there is one: nothing is held yet, so a stop may end the process at once, and what asks for a reload or for
-    /// counters comes too early to mean anything.
+    /// Handles signals before an inbox exists. No job is held yet, so that a stop may end the process immediately; a reload or a
+    /// request for counters has no meaning yet.
     static func answerEarly() {
         for number in [SIGTERM, SIGINT] { signal(number) { _ in _exit(0) } }
         for number in [SIGHUP, SIGUSR1] { signal(number, SIG_IGN) }
@@ -21,7 +21,7 @@ struct SignalInbox: ~Copyable {
         sigemptyset(&set)
         for signal in [SIGTERM, SIGINT, SIGHUP, SIGUSR1] { sigaddset(&set, signal) }
         pthread_sigmask(SIG_BLOCK, &set, nil)
-        // What is ignored does not even wait to be read (signal(7)).
+        // An ignored signal never becomes pending (signal(7)).
         for number in [SIGTERM, SIGINT, SIGHUP, SIGUSR1] { signal(number, SIG_DFL) }
         descriptor = signalfd(-1, &set, CInt(SFD_NONBLOCK) | CInt(SFD_CLOEXEC))
         precondition(descriptor >= 0, "no signalfd: errno \(errno)")
@@ -29,7 +29,7 @@ struct SignalInbox: ~Copyable {
 
     deinit { close(descriptor) }
 
-    /// The oldest signal that waits.
+    /// The oldest pending signal.
     mutating func next() -> Signal? {
         var info = signalfd_siginfo()
         let size = MemoryLayout<signalfd_siginfo>.size

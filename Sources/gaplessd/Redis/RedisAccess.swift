@@ -56,11 +56,12 @@ enum RedisAccess {
     }
 
     private static func tls(_ settings: Settings) throws(ProbeError) -> TLSContext? {
-        do {
-            return try settings.redis.tlsContext()
-        } catch {
-            throw .refused(error.faults.map { "\($0.key): \($0.problem)" }.joined(separator: "; "))
+        var findings = SettingsFindings()
+        let context = settings.redis.tls.flatMap { $0.context(&findings) }
+        guard findings.faults.isEmpty else {
+            throw .refused(findings.faults.map { "\($0.key): \($0.problem)" }.joined(separator: "; "))
         }
+        return context
     }
 
     /// Runs a whole call on one connection. A fault of Redis is one line on stderr, and the exit status.

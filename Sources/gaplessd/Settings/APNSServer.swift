@@ -1,24 +1,21 @@
-import PushPool
-import RedisQueue
-
-/// What `apns_server` means.
+/// The server that `apns_server` names.
 struct APNSServer: Sendable, Equatable {
-    var address: HostAndPort
-    /// Whether it was one of the binary gateways that Apple switched off on 2021-03-31.
-    var isRetired = false
-
-    private static let production = HostAndPort("api.push.apple.com", 443)
-    private static let sandbox = HostAndPort("api.sandbox.push.apple.com", 443)
+    let address: HostAndPort
+    /// The name of Apple's server; `nil` for `host:port`.
+    let name: String?
+    /// Whether the settings name one of the binary gateways, which Apple shut down on 2021-03-31.
+    let isRetired: Bool
 
     init?(_ text: String) {
         switch text {
-        case "production": address = Self.production
-        case "sandbox": address = Self.sandbox
-        case "gateway.push.apple.com:2195": (address, isRetired) = (Self.production, true)
-        case "gateway.sandbox.push.apple.com:2195": (address, isRetired) = (Self.sandbox, true)
+        case "production", "gateway.push.apple.com:2195":
+            (address, name) = (HostAndPort("api.push.apple.com", 443), "production")
+        case "sandbox", "gateway.sandbox.push.apple.com:2195":
+            (address, name) = (HostAndPort("api.sandbox.push.apple.com", 443), "sandbox")
         default:
             guard let other = HostAndPort(text) else { return nil }
-            address = other
+            (address, name) = (other, nil)
         }
+        isRetired = name != nil && name != text
     }
 }

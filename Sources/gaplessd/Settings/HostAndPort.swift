@@ -1,7 +1,4 @@
-import PushPool
-import RedisQueue
-
-/// A host and a port as people write them: `api.push.apple.com:443`, `127.0.0.1:6379`, `[::1]:443`.
+/// A host and a port: `api.push.apple.com:443`, `127.0.0.1:6379`, `[::1]:443`.
 struct HostAndPort: Sendable, Equatable {
     var host: String
     var port: Int
@@ -11,7 +8,7 @@ struct HostAndPort: Sendable, Equatable {
         self.port = port
     }
 
-    /// `nil` unless the text is a host, a colon and a port from 1 to 65535; an IPv6 address stands in brackets.
+    /// `nil` unless the text is a host, a colon and a port from 1 to 65535; an IPv6 address has brackets.
     init?(_ text: String, ports: ClosedRange<Int> = 1...65535) {
         guard let colon = text.lastIndex(of: ":") else { return nil }
         let digits = text[text.index(after: colon)...]
@@ -30,6 +27,6 @@ struct HostAndPort: Sendable, Equatable {
     /// `metrics_listen`: port 0 is any free one.
     init?(listening text: String) { self.init(text, ports: 0...65535) }
 
-    /// As people write it.
+    /// The same text that `init(_:)` reads.
     var text: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 }

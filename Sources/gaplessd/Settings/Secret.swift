@@ -1,7 +1,4 @@
-import PushPool
-import RedisQueue
-
-/// A password. Whoever wants it must ask for `text`; printing and dumping show only that it is there.
+/// A password. Only `text` reveals it; descriptions and dumps do not.
 struct Secret: Sendable, Equatable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     let text: String
 

@@ -1,30 +1,30 @@
 import PushPool
 import RedisQueue
 
-/// The settings of one gaplessd as a value: read whole, or not at all (`Settings.read`).
+/// The settings of one gaplessd: a value that is read completely, or not at all (`Settings.read`).
 ///
-/// Past this type there are no seconds and no key names: each layer gets its part in its own units.
+/// Above this type there are no seconds and no key names: each layer gets its part in its own units.
 struct Settings: Sendable, Equatable {
-    /// The top level first, where it has a credential; then `apps`, in the order of the file. Never empty.
-    var apps: [App]
-    /// The lists to claim from, in order of priority. Never empty.
-    var lists: [String]
-    var redis: Redis
-    /// Resends after the first send.
-    var retryLimit: Int
+    /// The top level first, if it has a credential; then `apps`, in the order of the file. Never empty once read.
+    var apps: [App] = []
+    /// The lists to claim from, in order of priority. Never empty once read.
+    var lists: [String] = []
+    var redis = Redis()
+    /// Resends after the first attempt.
+    var retryLimit = 3
     /// Before the first, second, third … resend; the last one repeats. Never empty.
-    var retryDelays: [Duration]
-    /// Of all apps together.
+    var retryDelays: [Duration] = [.seconds(1), .seconds(60), .seconds(900)]
+    /// For all apps together.
     var limits = Limits()
-    var log: Logging
-    /// How long a stop waits for what is on the wire.
-    var drainTimeout: Duration
-    /// Where `/metrics` and its like are; port 0 is any free one. `nil` where nobody is to listen.
+    var log = Logging()
+    /// How long a stop waits for requests in flight.
+    var drainTimeout: Duration = .seconds(20)
+    /// The address of `/metrics` and the status page; port 0 is any free one. `nil` without a listener.
     var metricsListen: HostAndPort?
-    /// `nil` where nothing is filtered.
+    /// `nil` without a filter.
     var filter: Filter?
 
-    /// One app: where its pushes go and who they come from.
+    /// One app: its server and its credential.
     struct App: Sendable, Equatable {
         /// `nil` is the top level.
         var name: String?
@@ -32,33 +32,33 @@ struct Settings: Sendable, Equatable {
         var credential: CredentialSource
         /// `apns_topic`, for jobs that name none.
         var topic: String?
-        /// Where `apns_ca_path` stands that this app has, by its own word or the top level's.
-        var rootsKey = "apns_ca_path"
 
-        /// Before a key of this app, in a fault.
+        /// What precedes a key of this app in a fault.
         var keyPrefix: String { name.map { "apps.\($0)." } ?? "" }
     }
 
-    /// Which files a credential is made from.
+    /// The files of a credential.
     enum CredentialSource: Sendable, Equatable {
-        /// One file may hold both: then there is no second.
+        /// Without `keyPath`, the file of the certificate contains the key as well.
         case certificate(path: String, keyPath: String?, password: Secret?)
         case pkcs12(path: String, password: Secret?)
         case signingKey(path: String, keyID: String, teamID: String)
     }
 
     struct Redis: Sendable, Equatable {
-        var server: QueueSettings.Server
+        private static let standard = QueueSettings(list: "", server: .tcp(host: "", port: 0))
+
+        var server = standard.server
         /// `nil` without TLS.
-        var tls: TLS?
-        var database: Int
+        var tls: RedisTLS?
+        var database = standard.database
         var username: String?
         var password: Secret?
-        var delivery: QueueSettings.DeliveryMode
-        var lease: Duration
+        var delivery = standard.mode
+        var lease = standard.lease
         var resultsKey: String?
-        var resultsMax: Int
-        var deadLetterMax: Int
+        var resultsMax = standard.resultsMax
+        var deadLetterMax = standard.deadLetterMax
     }
 
     /// 0 is no limit.
@@ -69,21 +69,21 @@ struct Settings: Sendable, Equatable {
     }
 
     struct Logging: Sendable, Equatable {
-        var successes: Bool
-        var format: Log.Format
-        var level: Log.Level
-        /// Whether device tokens are cut and `data` is left out.
-        var redacts: Bool
+        var successes = false
+        var format = Log.Format.text
+        var level = Log.Level.info
+        /// Whether device tokens are truncated and `data` is omitted.
+        var redacts = false
     }
 
     /// Words that must not reach a device.
     struct Filter: Sendable, Equatable {
-        /// Those of the settings and of their file, never empty.
+        /// From the settings and from their file. Never empty.
         var words: [String]
         var action: WordFilter.Action
     }
 
-    /// One list's part.
+    /// The part of one list.
     func queue(_ list: String) -> QueueSettings {
         QueueSettings(
             list: list, server: redis.server, database: redis.database, username: redis.username,
@@ -91,6 +91,6 @@ struct Settings: Sendable, Equatable {
             resultsMax: redis.resultsMax, deadLetterMax: redis.deadLetterMax)
     }
 
-    /// Every list's part, in order of priority.
+    /// The parts of all lists, in order of priority.
     var queues: [QueueSettings] { lists.map(queue) }
 }

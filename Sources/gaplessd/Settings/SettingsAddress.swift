@@ -2,14 +2,12 @@ import PushPool
 import RedisQueue
 
 extension String {
-    /// Printable ASCII without spaces, and not empty: fit for a header and for a host name.
+    /// Whether the text is printable ASCII without spaces and not empty: valid in a header and as a host name.
     var isWord: Bool { !isEmpty && utf8.allSatisfy { 0x21...0x7E ~= $0 } }
-}
 
-extension String {
-    /// A host's name or address, an IPv6 address without its brackets; `nil` where there is a port or anything else beside.
+    /// A host name or address, an IPv6 address without its brackets; `nil` with a port or anything else.
     var bareHost: String? {
-        // A colon stands in IPv6 addresses alone, and there at least twice; behind a percent sign is the interface (RFC 4007).
+        // Only IPv6 addresses contain a colon, at least twice; a percent sign precedes the interface (RFC 4007).
         func isIPv6(_ text: Substring) -> Bool {
             let address = text.prefix { $0 != "%" }
             return address.count { $0 == ":" } >= 2 && address.allSatisfy { $0.isHexDigit || $0 == ":" || $0 == "." }
@@ -24,7 +22,7 @@ extension String {
 }
 
 extension QueueSettings.Server {
-    /// `redis_netaddress`: `host:port`, `tcp:host:port` or `unix:/path`, the path as it stands.
+    /// `redis_netaddress`: `host:port`, `tcp:host:port` or `unix:/path`, with the path unchanged.
     init?(netAddress text: String) {
         if text.hasPrefix("unix:") {
             let path = String(text.dropFirst("unix:".count))
@@ -39,17 +37,17 @@ extension QueueSettings.Server {
 }
 
 extension HTTPProxy {
-    /// What an address lacks that `init(url:)` does not take, without a word of it.
+    /// Returns why `init(url:)` refuses an address, without any part of the address.
     static func lack(in text: String) -> String {
-        if !text.lowercased().hasPrefix("http://") { return "does not begin with http://" }
-        if !text.isWord { return "has a space or another character that no address has" }
+        if !text.lowercased().hasPrefix("http://") { return "does not start with http://" }
+        if !text.isWord { return "contains a space or another invalid character" }
         if text.contains("@") {
-            return "has no host and port behind the @, or no user before it (%40 stands for an @ in a password)"
+            return "lacks a host and a port after the @, or a user before it (%40 is an @ in a password)"
         }
-        return "has no host and port behind http://"
+        return "lacks a host and a port after http://"
     }
 
-    /// `http://[user:pass@]host:port`, with `%40` and the like for what has a meaning of its own in an address (RFC 3986).
+    /// `http://[user:pass@]host:port`, with percent-encoding (`%40` is an `@`, RFC 3986).
     init?(url text: String) {
         let scheme = "http://"
         guard text.lowercased().hasPrefix(scheme), text.isWord else { return nil }
@@ -73,7 +71,7 @@ extension HTTPProxy {
 }
 
 extension Substring {
-    /// `nil` where a percent sign stands before no two hex digits, or what is left is no text.
+    /// The text with percent-encoding removed; `nil` for a percent sign without two hex digits, or an invalid result.
     fileprivate var withoutPercents: String? {
         var bytes: [UInt8] = []
         var rest = utf8

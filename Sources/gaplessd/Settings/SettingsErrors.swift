@@ -1,13 +1,20 @@
-/// Why there are no settings: every fault at once.
+import PushPool
+
+/// All faults of a settings file and of the files that it names.
 struct SettingsErrors: Error, Sendable, Equatable {
+    /// A client certificate that was readable. `check` shows it even if the credential cannot be used.
+    struct Certificate: Sendable, Equatable {
+        /// `nil` is the top level.
+        var app: String?
+        var path: String
+        var facts: CertificateFacts
+    }
+
     var file: String
     var faults: [SettingsError]
-    /// The apps whose credentials are all there, whatever else is wrong.
-    var soundApps: [Settings.App] = []
-    /// What the others have of theirs.
-    var looseFiles: [Settings.LooseFiles] = []
-    /// The certificates of both.
-    var certificates: [SeenCertificate] = []
+    /// The apps of the file, faulty ones included, so that their files can be checked as well.
+    var apps: [AppFiles] = []
+    var certificates: [Certificate] = []
 
     var lines: [String] { faults.map { $0.line(file: file) } }
 }

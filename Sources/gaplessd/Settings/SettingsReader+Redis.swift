@@ -1,122 +1,141 @@
 import RedisQueue
 
-/// The keys that say where Redis is and how to get in.
+/// Checks of the keys for Redis and for the word filter.
 extension SettingsReader {
-    mutating func redis(_ top: SettingsScope) -> Settings.Redis {
-        if top.present.contains("redis_username"), top.secret("redis_password") == nil,
-            !top.present.contains("redis_password"), !top.present.contains("redis_password_file")
-        {
-            fault("redis_username", "is given without redis_password", "both, or the password alone, would be right")
-        }
-        if top.secret("redis_password")?.text.isEmpty == true {
-            fault("redis_password", "is an empty string", "leave it out where Redis asks for none")
-        }
+    /// Exactly one way to locate Redis is allowed.
+    mutating func redisServer(_ top: SettingsDraft) -> QueueSettings.Server {
+        checkLogin(top)
         checkKeys(top)
-        let server = redisServer(top)
-        return Settings.Redis(
-            server: server, tls: redisTLS(top, server), database: top.integer("redis_db"), username: top.text("redis_username"),
-            password: top.secret("redis_password"),
-            delivery: top.text("redis_delivery") == "at_most_once" ? .atMostOnce : .atLeastOnce,
-            lease: top.seconds("redis_lease"), resultsKey: top.text("redis_results_key"),
-            resultsMax: top.integer("redis_results_max"), deadLetterMax: top.integer("redis_dead_letter_max"))
-    }
-
-    /// No key may serve two ends: the queue would stand still, or eat its own records.
-    mutating func checkKeys(_ top: SettingsScope) {
-        let lists = top.names("redis_queue_key").map(Keys.init)
-        let results = top.text("redis_results_key")
-        for (index, keys) in lists.enumerated() {
-            for other in lists where other.owns(keys.list) {
-                fault(
-                    "redis_queue_key", "has \"\(keys.list)\", a key that gaplessd keeps beside the list \"\(other.list)\"",
-                    "a list of another name would be right")
-            }
-            if let twin = lists[..<index].first(where: keys.areBeside) {
-                fault(
-                    "redis_queue_key", "has \"\(twin.list)\" and \"\(keys.list)\", which would have the same keys beside them",
-                    "lists whose names differ in more than {} would be right")
-            }
-        }
-        guard let results else { return }
-        if lists.contains(where: { $0.list == results }) {
-            fault("redis_results_key", "is \"\(results)\", as a list of redis_queue_key is", "a key of its own would be right")
-        }
-        if let keys = lists.first(where: { $0.owns(results) }) {
-            fault(
-                "redis_results_key", "is \"\(results)\", a key that gaplessd keeps beside the list \"\(keys.list)\"",
-                "a key of its own would be right")
-        }
-    }
-
-    /// One way to say where Redis is, not two that may differ.
-    private mutating func redisServer(_ top: SettingsScope) -> QueueSettings.Server {
         let ways = [
             ["redis_sentinels", "redis_sentinel_master"], ["redis_netaddress"], ["redis_socket_path"],
             ["redis_host", "redis_port"],
-        ].compactMap { $0.first(where: top.present.contains) }
-        if let first = ways.first, ways.count > 1 {
+        ].compactMap(top.firstGiven)
+        if ways.count > 1 {
             let others = ways.dropFirst().joined(separator: " and ")
-            fault(first, "is given beside \(others)", "one way to say where Redis is would be right")
+            findings.fault(ways[0], "conflicts with \(others)", expected: "only one way to locate Redis")
         }
         if let server = sentinels(top) { return server }
-        if let address = top.text("redis_netaddress"), let server = QueueSettings.Server(netAddress: address) {
-            guard case .unix(let path) = server else { return server }
-            return unixServer(path, "redis_netaddress")
+        let redis = top.redis
+        if let server = redis.netAddress {
+            if case .unix(let path) = server { checkSocket(path, "redis_netaddress") }
+            return server
         }
-        if let path = top.text("redis_socket_path") { return unixServer(path, "redis_socket_path") }
-        return .tcp(host: top.text("redis_host")?.bareHost ?? "", port: top.integer("redis_port"))
-    }
-
-    private mutating func sentinels(_ top: SettingsScope) -> QueueSettings.Server? {
-        let (isListed, isNamed) = (top.present.contains("redis_sentinels"), top.present.contains("redis_sentinel_master"))
-        if isListed && !isNamed {
-            fault(
-                "redis_sentinels", "is given without redis_sentinel_master",
-                "the name that Sentinel knows the master by would be right beside it")
-        }
-        if isNamed && !isListed {
-            fault(
-                "redis_sentinel_master", "is given without redis_sentinels", "an array of \"host:port\" would be right beside it")
-        }
-        let addresses = top.names("redis_sentinels").compactMap(HostAndPort.init)
-        guard !addresses.isEmpty, let master = top.text("redis_sentinel_master") else { return nil }
-        return .sentinels(addresses.map { .tcp(host: $0.host, port: $0.port) }, master: master)
-    }
-
-    private mutating func unixServer(_ path: String, _ key: String) -> QueueSettings.Server {
-        // What sockaddr_un holds (unix(7)): 108 bytes with the NUL at the end.
-        if path.utf8.count > 107 {
-            fault(key, "names a socket whose path has \(path.utf8.count) bytes", "at most 107 would be right")
-        }
+        guard let path = redis.socketPath else { return .tcp(host: redis.host, port: redis.port) }
+        checkSocket(path, "redis_socket_path")
         return .unix(path: path)
     }
 
-    /// `nil` without TLS. The files are read here, so that every fault is told at once; connections read them anew.
-    private mutating func redisTLS(_ top: SettingsScope, _ server: QueueSettings.Server) -> Settings.Redis.TLS? {
-        let files = ["redis_ca_path", "redis_cert_path", "redis_key_path"].filter(top.present.contains)
-        guard top.flag("redis_tls") else {
-            // A faulty redis_tls has been told already.
-            if !top.present.contains("redis_tls") || top.values["redis_tls"] != nil {
-                for key in files { fault(key, "is given without redis_tls", "\"redis_tls\": true would be right beside it") }
+    private mutating func checkLogin(_ top: SettingsDraft) {
+        if top.given["redis_username"] != nil, top.given["redis_password"] == nil {
+            findings.fault("redis_username", "requires redis_password", expected: "both keys, or only redis_password")
+        }
+    }
+
+    /// Each key of Redis has one purpose. Otherwise the queue would stop, or consume its own records.
+    private mutating func checkKeys(_ top: SettingsDraft) {
+        let lists = top.settings.lists.map(Keys.init)
+        func owned(_ key: String, _ list: String) -> String { "\"\(key)\" is a key that gaplessd keeps for the list \"\(list)\"" }
+        for (index, keys) in lists.enumerated() {
+            for other in lists where other.owns(keys.list) {
+                findings.fault("redis_queue_key", owned(keys.list, other.list), expected: "a list with another name")
             }
+            if let twin = lists[..<index].first(where: keys.areBeside) {
+                findings.fault(
+                    "redis_queue_key", "\"\(twin.list)\" and \"\(keys.list)\" would share the keys of gaplessd",
+                    expected: "lists whose names differ in more than {}")
+            }
+        }
+        guard let results = top.settings.redis.resultsKey else { return }
+        let expected = "a key that nothing else uses"
+        if lists.contains(where: { $0.list == results }) {
+            findings.fault("redis_results_key", "\"\(results)\" is a list of redis_queue_key", expected: expected)
+        }
+        if let keys = lists.first(where: { $0.owns(results) }) {
+            findings.fault("redis_results_key", owned(results, keys.list), expected: expected)
+        }
+    }
+
+    private mutating func sentinels(_ top: SettingsDraft) -> QueueSettings.Server? {
+        switch (top.given["redis_sentinels"] != nil, top.given["redis_sentinel_master"] != nil) {
+        case (true, false):
+            findings.fault(
+                "redis_sentinels", "requires redis_sentinel_master", expected: "the name of the master as redis_sentinel_master")
+        case (false, true):
+            findings.fault(
+                "redis_sentinel_master", "requires redis_sentinels", expected: "the addresses of Sentinels as redis_sentinels")
+        default: break
+        }
+        guard let addresses = top.redis.sentinels, let master = top.redis.master else { return nil }
+        return .sentinels(addresses.map { .tcp(host: $0.host, port: $0.port) }, master: master)
+    }
+
+    private mutating func checkSocket(_ path: String, _ key: String) {
+        // sockaddr_un holds 108 bytes with the NUL at the end (unix(7)).
+        guard path.utf8.count > 107 else { return }
+        findings.fault(key, "the path of the socket has \(path.utf8.count) bytes", expected: "at most 107 bytes")
+    }
+
+    /// The files for TLS; `nil` without TLS.
+    mutating func redisTLS(_ top: SettingsDraft, _ server: QueueSettings.Server) -> RedisTLS? {
+        let files = ["redis_ca_path", "redis_cert_path", "redis_key_path"].filter { top.given[$0] != nil }
+        guard top.redis.usesTLS else {
+            guard !top.invalid.contains("redis_tls") else { return nil }
+            for key in files { findings.fault(key, "requires redis_tls", expected: "\"redis_tls\": true") }
             return nil
         }
         if case .unix = server {
-            fault(
-                "redis_tls", "is given with a Unix socket, where Redis speaks no TLS",
-                "a host and a port, or no redis_tls, would be right")
+            findings.fault("redis_tls", "Redis offers no TLS on a Unix socket", expected: "a host and a port, or no redis_tls")
         }
         if files.contains("redis_key_path"), !files.contains("redis_cert_path") {
-            fault(
-                "redis_key_path", "is given without redis_cert_path",
-                "both, or one PEM file with both as redis_cert_path, would be right")
+            findings.fault(
+                "redis_key_path", "requires redis_cert_path", expected: "both keys, or one PEM file with both as redis_cert_path")
         }
-        let tls = Settings.Redis.TLS(
-            rootsPath: top.text("redis_ca_path"), certificatePath: top.text("redis_cert_path"),
-            keyPath: top.text("redis_key_path"))
-        var loader = RedisTLSLoader()
-        _ = loader.context(tls)
-        for each in loader.faults { fault(each.key, each.problem, each.remedy) }
-        return tls
+        return top.redis.tls
+    }
+
+    /// `nil` without words.
+    mutating func filter(_ top: SettingsDraft) -> Settings.Filter? {
+        var words = top.filter.words ?? []
+        for word in words where FilterWord(word) == nil {
+            findings.fault(
+                "filter_words", "\"\(word)\" matches nothing", expected: "a word, or the start of words such as \"word*\"")
+        }
+        if let path = top.filter.path { words += filterWords(path) }
+        if !words.isEmpty { return Settings.Filter(words: words, action: top.filter.action) }
+        if top.firstGiven(["filter_words", "filter_words_path"]) == nil, top.filter.action == .mask {
+            findings.warn("filter_action", "has no effect without words", "set filter_words or filter_words_path")
+        }
+        return nil
+    }
+
+    private mutating func filterWords(_ path: String) -> [String] {
+        let (key, expected) = ("filter_words_path", "a UTF-8 file with one word per line")
+        guard let bytes = findings.read(path, at: key, atMost: SettingsFile.mostBytes, expected: expected) else { return [] }
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            findings.fault(key, "\(path) is not UTF-8", expected: expected)
+            return []
+        }
+        let before = findings.faults.count
+        var words: [String] = []
+        for (index, line) in text.unicodeScalars.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
+            let word = String(line.trimmed)
+            if word.isEmpty || word.hasPrefix("#") { continue }
+            words.append(word)
+            guard FilterWord(word) == nil else { continue }
+            findings.fault(key, "\(path), line \(index + 1): \"\(word)\" matches nothing", expected: "a word")
+        }
+        if words.isEmpty, findings.faults.count == before {
+            findings.warn(key, "\(path) contains no words", "this file filters nothing")
+        }
+        return words
+    }
+}
+
+extension Substring.UnicodeScalarView {
+    /// The line without white space and without a byte order mark.
+    fileprivate var trimmed: Substring.UnicodeScalarView {
+        func isOutside(_ scalar: Unicode.Scalar) -> Bool { scalar.properties.isWhitespace || scalar == "\u{FEFF}" }
+        guard let last = lastIndex(where: { !isOutside($0) }) else { return self[startIndex..<startIndex] }
+        return self[...last].drop(while: isOutside)
     }
 }

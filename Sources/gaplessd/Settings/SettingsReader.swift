@@ -1,70 +1,281 @@
 import JSONBytes
 import PushPool
+import RedisQueue
+import Sockets
 
 extension Settings {
-    /// Settings, and what the operator should know about them though nothing is wrong.
-    struct Reading: Sendable, Equatable {
+    /// Settings, and what belongs to them.
+    struct Reading: Sendable {
         var settings: Settings
         var warnings: [SettingsError]
+        /// One for each of `settings.apps`, in their order.
+        var apps: [AppFiles]
+        /// For connections to Redis; `nil` without TLS.
+        var redisTLS: TLSContext?
     }
 
-    /// Reads a settings file and the secrets that it names, or says everything that is wrong with them.
+    /// Reads a settings file and the secrets that it names, or throws every fault in them.
     static func read(_ file: SettingsFile) throws(SettingsErrors) -> Reading {
-        let members = try file.members()
         var reader = SettingsReader(file: file)
-        let settings = reader.settings(members)
-        guard reader.faults.isEmpty, let settings else {
-            throw SettingsErrors(
-                file: file.path, faults: reader.faults, soundApps: reader.soundApps, looseFiles: reader.looseFiles)
-        }
-        return Reading(settings: settings, warnings: reader.warnings)
+        return try reader.read(try file.members())
     }
-
-    /// Every key with its default, in the order of the README's table.
-    static let knownKeys: [(name: String, defaultText: String?)] = SettingsTable.keys.map { ($0.name, $0.defaultText) }
 }
 
 /// Turns a settings file into `Settings`, and collects every fault on the way.
 struct SettingsReader {
-    let file: SettingsFile
-    private(set) var faults: [SettingsError] = []
-    private(set) var warnings: [SettingsError] = []
-    private(set) var soundApps: [Settings.App] = []
-    private(set) var looseFiles: [Settings.LooseFiles] = []
+    private let file: SettingsFile
+    var findings = SettingsFindings()
+    private var apps: [AppFiles] = []
 
     init(file: SettingsFile) { self.file = file }
 
-    mutating func fault(_ key: String, _ problem: String, _ remedy: String) {
-        faults.append(SettingsError(key: key, problem: problem, remedy: remedy))
-    }
-
-    mutating func warn(_ key: String, _ problem: String, _ remedy: String) {
-        warnings.append(SettingsError(key: key, problem: problem, remedy: remedy))
-    }
-
-    /// Files of an app with a fault, for who looks at them by themselves.
-    mutating func leave(_ files: Settings.LooseFiles) { looseFiles.append(files) }
-
-    /// `nil` only where faults were found.
-    mutating func settings(_ members: [JSONMember]) -> Settings? {
-        let top = scope(members, prefix: "")
-        soundApps = apps(top: top)
-        for key in SettingsTable.keys where key.isRequired && !key.isPerApp && !top.present.contains(key.name) {
-            fault(key.name, "is missing", key.kind.words)
+    mutating func read(_ members: [JSONMember]) throws(SettingsErrors) -> Settings.Reading {
+        let top = draft(members, prefix: "", from: SettingsDraft())
+        var settings = top.settings
+        readApps(top)
+        for key in SettingsTable.keys where key.isRequired && key.scope == .daemon && top.given[key.name] == nil {
+            findings.fault(key.name, "required key is missing", expected: key.traits.expected)
         }
         checkGovernor(top)
-        let redis = redis(top)
-        let filter = filter(top)
-        guard faults.isEmpty, let format = Log.Format(rawValue: top.text("log_format") ?? ""),
-            let level = Log.Level(name: top.text("log_level") ?? "")
-        else { return nil }
-        return Settings(
-            apps: soundApps, lists: top.names("redis_queue_key"), redis: redis, retryLimit: top.integer("retry_limit"),
-            retryDelays: top.delays("retry_delays"),
-            limits: Settings.Limits(pushesPerSecond: top.fraction("max_rate"), bitsPerSecond: top.fraction("max_bandwidth")),
-            log: Settings.Logging(
-                successes: top.flag("log_successes"), format: format, level: level, redacts: top.flag("log_redact")),
-            drainTimeout: top.seconds("drain_timeout"),
-            metricsListen: top.text("metrics_listen").flatMap(HostAndPort.init(listening:)), filter: filter)
+        settings.redis.server = redisServer(top)
+        let tls = redisTLS(top, settings.redis.server)
+        settings.redis.tls = tls
+        let context = tls.flatMap { $0.context(&findings) }
+        settings.filter = filter(top)
+        settings.apps = apps.compactMap(\.app)
+        guard findings.faults.isEmpty else { throw SettingsErrors(file: file.path, faults: findings.faults, apps: apps) }
+        return Settings.Reading(settings: settings, warnings: findings.warnings, apps: apps, redisTLS: context)
     }
+
+    /// Reads the members of an object over the values that it starts with.
+    private mutating func draft(_ members: [JSONMember], prefix: String, from start: SettingsDraft) -> SettingsDraft {
+        var draft = start
+        draft.prefix = prefix
+        var seen: Set<String> = []
+        for member in members where !member.isComment {
+            guard seen.insert(member.key).inserted else {
+                findings.fault(prefix + member.key.orQuotes, "duplicate key", expected: "each key at most once")
+                continue
+            }
+            let secret = SettingsTable.secretFiles[member.key]
+            guard let key = secret ?? SettingsTable.byName[member.key], prefix.isEmpty || key.scope != .daemon else {
+                reportUnknown(member.key, prefix)
+                continue
+            }
+            draft.given[key.name] = member.key
+            draft.own.insert(key.name)
+            read(member, of: key, isFile: secret != nil, into: &draft)
+        }
+        for key in SettingsTable.keys {
+            guard let file = key.fileName, seen.isSuperset(of: [key.name, file]) else { continue }
+            findings.fault(prefix + file, "conflicts with \(key.name)", expected: "only one of them")
+        }
+        if let server = draft.server, server.isRetired, let name = server.name, draft.own.contains("apns_server") {
+            findings.warn(
+                prefix + "apns_server", "Apple has shut down the binary gateways",
+                "using \(server.address.text); set \"\(name)\" instead")
+        }
+        return draft
+    }
+
+    private mutating func read(_ member: JSONMember, of key: Setting, isFile: Bool, into draft: inout SettingsDraft) {
+        let place = draft.prefix + member.key
+        do {
+            var value = member.value
+            if isFile {
+                guard let text = try secret(member.value, key, place) else {
+                    _ = draft.invalid.insert(key.name)
+                    return
+                }
+                value = .string(text)
+            }
+            try key.read(value, file, &draft)
+        } catch {
+            draft.invalid.insert(key.name)
+            let path = isFile ? (try? file.resolve(member.value.stringValue ?? "")).map { "\($0): " } ?? "" : ""
+            findings.fault(place, path + error.text, expected: error.expected ?? key.traits.expected)
+        }
+    }
+
+    /// Reads the file of a secret; returns `nil` after a fault.
+    private mutating func secret(_ value: JSONValue, _ key: Setting, _ place: String) throws(Setting.Problem) -> String? {
+        let path: String
+        do {
+            path = try SettingType.path.read(value, file)
+        } catch {
+            findings.fault(place, error.text, expected: error.expected ?? SettingType.path.traits.expected)
+            return nil
+        }
+        guard var bytes = findings.read(path, at: place, atMost: 64 << 10) else { return nil }
+        if bytes.last == UInt8(ascii: "\n") { bytes.removeLast() }
+        if bytes.last == UInt8(ascii: "\r") { bytes.removeLast() }
+        guard let text = String(validating: bytes, as: UTF8.self), key.traits.mayBeEmpty || !text.isEmpty else {
+            findings.fault(place, "\(path) contains no text", expected: "a file that contains only the value of \(key.name)")
+            return nil
+        }
+        return text
+    }
+
+    private mutating func reportUnknown(_ name: String, _ prefix: String) {
+        if SettingsTable.byName[name] != nil || SettingsTable.secretFiles[name] != nil {
+            return findings.fault(prefix + name, "not a key of an app", expected: "this key at the top level")
+        }
+        let known = SettingsTable.keys.filter { prefix.isEmpty || $0.scope != .daemon }
+        guard let nearest = NearestName(to: name, among: known.map(\.name) + known.compactMap(\.fileName)) else { return }
+        findings.fault(
+            prefix + name.orQuotes, "unknown key",
+            expected: nearest.isLikely
+                ? "a known key: did you mean \"\(nearest.name)\"?"
+                : "a known key (the nearest is \"\(nearest.name)\"), or a comment that starts with _ or //")
+    }
+}
+
+// MARK: - Apps
+
+extension SettingsReader {
+    /// Adds the top level, if it is an app, and each of `apps`.
+    private mutating func readApps(_ top: SettingsDraft) {
+        let named = namedApps(top)
+        // A faulty object in `apps` is an app, too: the top level then needs no credential.
+        let hasApps = top.apps.map { $0.contains { !$0.isComment } } ?? (top.given["apps"] != nil)
+        if !hasApps || top.firstGiven(CredentialKind.allCases.flatMap(\.keys)) != nil {
+            readApp(nil, top)
+        } else if top.given["apns_topic"] != nil {
+            findings.fault(
+                "apns_topic", "requires a credential", expected: "a credential at the top level, or a topic in each of apps")
+        }
+        for app in named { readApp(app.name, app.draft) }
+    }
+
+    private mutating func namedApps(_ top: SettingsDraft) -> [(name: String, draft: SettingsDraft)] {
+        var start = top
+        start.own = []
+        for key in SettingsTable.keys where key.scope == .eachApp {
+            key.reset(&start)
+            start.given[key.name] = nil
+            start.invalid.remove(key.name)
+        }
+        var named: [(name: String, draft: SettingsDraft)] = []
+        for app in top.apps ?? [] where !app.isComment {
+            let place = "apps.\(app.key.orQuotes)"
+            guard case .object(let members) = app.value else {
+                findings.fault(
+                    place, "invalid value \(app.value.shown)", expected: "an object, such as {\"apns_server\": \"sandbox\", …}")
+                continue
+            }
+            if app.key.isEmpty { findings.fault(place, "the name is empty", expected: "the name that jobs give as \"app\"") }
+            if named.contains(where: { $0.name == app.key }) {
+                findings.fault(place, "duplicate app", expected: "a different name for each app")
+            } else {
+                named.append((app.key, draft(members, prefix: "\(place).", from: start)))
+            }
+        }
+        return named
+    }
+
+    private mutating func readApp(_ name: String?, _ draft: SettingsDraft) {
+        if draft.given["apns_server"] == nil {
+            let expected = SettingType.apnsServer.traits.expected
+            findings.fault(draft.prefix + "apns_server", "required key is missing", expected: expected)
+        }
+        checkBackoff(draft)
+        let credential = credential(draft)
+        // Without a server there are no settings, but the files are checked.
+        var pool = draft.pool
+        if let address = draft.server?.address { (pool.host, pool.port) = (address.host, address.port) }
+        pool.mostSessions = draft.mostSessions ?? pool.sessions
+        pool.collectsAPNSIDs = draft.settings.redis.resultsKey != nil
+        apps.append(
+            AppFiles(
+                name: name, prefix: draft.prefix, credential: draft.credential, rootsPath: pool.extraRootsPath,
+                rootsKey: draft.place(of: "apns_ca_path"),
+                app: credential.map { Settings.App(name: name, pool: pool, credential: $0, topic: draft.topic) }))
+    }
+
+    private mutating func checkGovernor(_ top: SettingsDraft) {
+        guard let most = top.mostSessions else { return }
+        let least = top.pool.sessions
+        if most < least {
+            findings.fault("pool_max_size", "\(most) is below pool_size, which is \(least)", expected: "\(least) or more")
+        }
+        if most > least, top.pool.scale == .constant {
+            findings.warn("pool_scale", "\"constant\" disables pool_max_size", "\"incremental:1\" would use it")
+        }
+    }
+
+    private mutating func checkBackoff(_ draft: SettingsDraft) {
+        let (first, most) = (draft.pool.dialBackoff.first, draft.pool.dialBackoff.most)
+        let keys = ["apns_dial_backoff_min", "apns_dial_backoff_max"]
+        // An app that sets neither inherits the fault, which is reported at the top level.
+        guard first > most, let key = keys.first(where: draft.own.contains) else { return }
+        findings.fault(
+            draft.prefix + key,
+            "apns_dial_backoff_min \(first.inSeconds.short) is above apns_dial_backoff_max \(most.inSeconds.short)",
+            expected: "a minimum up to the maximum")
+    }
+
+    private mutating func credential(_ draft: SettingsDraft) -> Settings.CredentialSource? {
+        let kinds = CredentialKind.allCases.filter { draft.firstGiven($0.keys) != nil }
+        let choice = "one kind of credential: \(CredentialKind.allCases.map(\.words).joined(separator: ", or "))"
+        guard let kind = kinds.first else {
+            findings.fault(draft.prefix + "apns_auth_key_path", "no credential is given", expected: choice)
+            return nil
+        }
+        if kinds.count > 1 {
+            let given = kinds.compactMap { draft.firstGiven($0.keys) }
+            findings.fault(
+                draft.prefix + given[0], "conflicts with \(given.dropFirst().joined(separator: " and "))", expected: choice)
+            return nil
+        }
+        let missing = kind.required.filter { draft.given[$0] == nil }
+        for key in missing { findings.fault(draft.prefix + key, "required key is missing", expected: kind.words) }
+        guard missing.isEmpty, draft.invalid.isDisjoint(with: kind.keys) else { return nil }
+        return kind.source(draft.credential)
+    }
+
+    /// The kinds of credentials, and their keys.
+    private enum CredentialKind: CaseIterable {
+        case signingKey, certificate, pkcs12
+
+        var required: [String] {
+            switch self {
+            case .signingKey: ["apns_auth_key_path", "apns_auth_key_id", "apns_team_id"]
+            case .certificate: ["apns_cert_path"]
+            case .pkcs12: ["apns_p12_path"]
+            }
+        }
+
+        /// Any of these selects this kind.
+        var keys: [String] {
+            switch self {
+            case .signingKey: required
+            case .certificate: required + ["apns_key_path", "apns_key_password"]
+            case .pkcs12: required + ["apns_p12_password"]
+            }
+        }
+
+        var words: String {
+            switch self {
+            case .signingKey: "apns_auth_key_path with apns_auth_key_id and apns_team_id"
+            case .certificate: "apns_cert_path with apns_key_path"
+            case .pkcs12: "apns_p12_path"
+            }
+        }
+
+        func source(_ files: AppFiles.Credential) -> Settings.CredentialSource? {
+            switch self {
+            case .signingKey:
+                guard let path = files.signingKeyPath, let keyID = files.keyID, let teamID = files.teamID else { return nil }
+                return .signingKey(path: path, keyID: keyID, teamID: teamID)
+            case .certificate:
+                return files.certificatePath.map { .certificate(path: $0, keyPath: files.keyPath, password: files.keyPassword) }
+            case .pkcs12: return files.pkcs12Path.map { .pkcs12(path: $0, password: files.pkcs12Password) }
+            }
+        }
+    }
+}
+
+extension JSONMember {
+    /// Whether the key starts with `_` or `//`, or is `$schema`.
+    fileprivate var isComment: Bool { key.hasPrefix("_") || key.hasPrefix("//") || key == "$schema" }
 }

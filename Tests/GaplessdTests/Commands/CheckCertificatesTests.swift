@@ -33,7 +33,7 @@ struct CheckCertificatesTests {
         try make(["com.example.app", "com.example.app.voip"])
         let (call, lines, faults) = try check(#""foo": 1, \#(Self.certificate)"#)
         #expect(call.status == 78)
-        #expect(faults.count == 1 && faults.first?.hasPrefix("foo: is no known key; ") == true)
+        #expect(faults.count == 1 && faults.first?.hasPrefix("foo: unknown key; ") == true)
         #expect(lines.count == 5)
         #expect(
             Array(lines.prefix(4)) == [
@@ -127,7 +127,7 @@ struct CheckCertificatesTests {
         let own = #"{\#(Self.certificate), "apns_ca_path": "none.pem"}"#
         let apps = #""apps": {"a": {\#(Self.certificate)}, "b": {\#(Self.certificate)}, "own": \#(own)}"#
         let missing =
-            "\(folder.file("none.pem")) cannot be read: No such file or directory; a file that this user may read would be right"
+            "\(folder.file("none.pem")) cannot be read: No such file or directory; expected a file that this user can read"
         let expected = ["apns_ca_path: \(missing)", "apps.own.apns_ca_path: \(missing)"]
         #expect(try check(#""apns_ca_path": "none.pem", \#(apps)"#).faults == expected)
         #expect(try check(#""apns_ca_path": "none.pem", \#(Self.certificate), \#(apps)"#).faults == expected)
@@ -135,7 +135,7 @@ struct CheckCertificatesTests {
         #expect(
             try check(#""apns_ca_path": "rubbish", "apps": {"a": {\#(Self.certificate)}, "b": {\#(Self.certificate)}}"#).faults
                 == [
-                    "apns_ca_path: \(folder.file("rubbish")) holds no certificates; a PEM bundle of roots would be right"
+                    "apns_ca_path: \(folder.file("rubbish")) contains no certificates; expected a PEM bundle of root certificates"
                 ])
         // Also if the only app that inherits them has a fault.
         let half = try check(#""apns_ca_path": "none.pem", "apps": {"a": {"apns_p12_path": 5}}"#).faults

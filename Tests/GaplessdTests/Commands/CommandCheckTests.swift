@@ -47,7 +47,7 @@ struct CommandCheckTests {
         #expect(lines.contains("app         key"))
         #expect(lines.contains("credential  signing key SIMKEY0001 of team SIMTEAM001"))
         #expect(lines.contains("topic       set by each job"))
-        #expect(call.errors == "warning: \(file): apps.key.apns_topic: is missing; each job must then name its topic\n")
+        #expect(call.errors == "warning: \(file): apps.key.apns_topic: no default topic; each job must name its topic\n")
         #expect(!call.output.contains("PRIVATE"))
     }
 

@@ -61,9 +61,9 @@ struct CommandTests {
         #expect(call.output == "")
         #expect(
             call.errors == """
-                \(file): pool_size: is 0; an integer from 1 to 100 would be right
-                \(file): metrics_listen: is "127.0.0.1", a string; "host:port", such as "127.0.0.1:9464", or "off" would be right
-                \(file): apns_auth_key_path: \(folder.file("k.p8")) cannot be read: No such file or directory; a file that this user may read would be right
+                \(file): pool_size: 0 is out of range; expected an integer from 1 to 100
+                \(file): metrics_listen: invalid value "127.0.0.1"; expected "host:port", such as "127.0.0.1:9464", or "off"
+                \(file): apns_auth_key_path: \(folder.file("k.p8")) cannot be read: No such file or directory; expected a file that this user can read
 
                 """)
     }
@@ -77,7 +77,7 @@ struct CommandTests {
     @Test func `An empty path is reported as such`() throws {
         let call = try Call([""])
         #expect(call.status == 78)
-        #expect(call.errors == "\"\": is no path; the path of a file of settings would be right\n")
+        #expect(call.errors == "\"\": the path is empty; expected the path of a settings file\n")
     }
 
     @Test(arguments: ["--help", "-h"])
@@ -95,7 +95,7 @@ struct CommandTests {
     @Test func `A settings file with the name of a call is accepted as a path`() throws {
         let call = try Call([folder.write("[]", to: "check")])
         #expect(call.status == 78)
-        #expect(call.errors.contains("holds no JSON object"))
+        #expect(call.errors.contains("contains no JSON object"))
     }
 
     @Test func `Standard streams that are closed at the start do not become sockets or files`() throws {

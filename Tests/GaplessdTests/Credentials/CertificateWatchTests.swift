@@ -13,32 +13,32 @@ private func facts(notAfter: Int64 = end) -> CertificateFacts {
         subject: "s", userID: nil, topics: [], notBefore: 0, notAfter: notAfter, isForDevelopment: true, isForProduction: true)
 }
 
-@Suite("Certificates that come to their end")
+@Suite("Certificates that expire")
 struct CertificateWatchTests {
-    @Test func `are warned of at 30, 7 and 1 days and at the end, once each`() {
+    @Test func `one warning each: 30, 7 and 1 days before, and at expiry`() {
         var watch = CertificateWatch([(key: "apns_cert_path", facts: facts())], now: end - 100 * day)
         var warned: [Int64: String] = [:]
         for hour in (-100 * 24...48).map(Int64.init) {
             for warning in watch.warnings(now: end + hour * 3600) { warned[hour] = warning }
         }
-        // Whole days are counted: 30 of them are left until the 31st before the end is over.
+        // Whole days count: 30 days remain until the 31st day before expiry is over.
         let expected: [Int64: String] = [
-            -743: "expires in 30 days", -191: "expires in 7 days", -47: "expires in 1 day", 1: "has expired, and APNs refuses it",
+            -743: "expires in 30 days", -191: "expires in 7 days", -47: "expires in 1 day", 1: "has expired, and APNs rejects it",
         ]
         #expect(
             warned
                 == expected.mapValues {
-                    "apns_cert_path: the certificate \($0); a new one from the developer account would be right"
+                    "apns_cert_path: the certificate \($0); create a new one in the developer account"
                 })
     }
 
-    @Test func `what the start has said is not said again`() {
+    @Test func `the warning of the start is not repeated`() {
         var watch = CertificateWatch([(key: "k", facts: facts())], now: end - 20 * day)
         #expect(watch.warnings(now: end - 10 * day).isEmpty)
         #expect(watch.warnings(now: end - 7 * day).count == 1)
     }
 
-    @Test func `are looked at every day, and at the moment itself`() {
+    @Test func `they are checked every day, and at each step`() {
         let watch = CertificateWatch([(key: "k", facts: facts())], now: end - 100 * day)
         #expect(watch.wait(now: end - 100 * day) == day)
         #expect(watch.wait(now: end - 31 * day - 100) == 101)
@@ -46,13 +46,13 @@ struct CertificateWatchTests {
         #expect(CertificateWatch([], now: 0).wait(now: 0) == nil)
     }
 
-    @Test func `after a long sleep only the last step is told`() {
+    @Test func `after a long sleep only the last step causes a warning`() {
         var watch = CertificateWatch([(key: "k", facts: facts())], now: end - 100 * day)
         #expect(watch.warnings(now: end + 1).map { $0.contains("has expired") } == [true])
         #expect(watch.warnings(now: end + 2).isEmpty)
     }
 
-    @Test func `a daemon that runs warns of its own when the day comes`() throws {
+    @Test func `a running daemon warns when a step begins`() throws {
         let stage = try Stage(validity: -3600...(8 * 86_400 + 3))
         let daemon = try stage.start([
             "apns_auth_key_path": nil, "apns_auth_key_id": nil, "apns_team_id": nil,

@@ -7,13 +7,13 @@ import Testing
 
 private let root = Checkout.path
 
-@Suite("The settings files that come with gaplessd")
+@Suite("The settings files of the package")
 struct ConfigTests {
     private func read(_ name: String) throws -> Settings.Reading {
         try Settings.read(SettingsFile(path: "\(root)/config/\(name)") { $0 == "CREDENTIALS_DIRECTORY" ? "/run/c" : nil })
     }
 
-    @Test func `beta.json is the sample of the original, and runs as it is`() throws {
+    @Test func `beta.json is the sample of the original, and runs unchanged`() throws {
         let reading = try read("beta.json")
         #expect(reading.warnings.map(\.key) == ["apns_server"])
         let app = try #require(reading.settings.apps.first)
@@ -48,7 +48,7 @@ struct ConfigTests {
 
 @Suite("The README's table of settings")
 struct SettingsReadmeTests {
-    /// Each row between the marks: the keys of its first column, and all its text.
+    /// Each row between the marks: the keys of its first column, and its text.
     private let rows: [(keys: [String], text: String)]
 
     init() {
@@ -65,22 +65,22 @@ struct SettingsReadmeTests {
         }
     }
 
-    @Test func `It names every key that may stand in a first column, and none that is unknown`() {
+    @Test func `It names every known key, and no unknown key`() {
         let keys = rows.flatMap(\.keys)
         #expect(keys.count > 50)
         #expect(keys.filter { SettingsTable.byName[$0] == nil } == [])
         let text = rows.map(\.text).joined()
-        #expect(Settings.knownKeys.map(\.name).filter { !text.contains("`\($0)`") } == [])
+        #expect(SettingsTable.keys.map(\.name).filter { !text.contains("`\($0)`") } == [])
     }
 
-    @Test func `Its defaults are the program's`() {
+    @Test func `Its defaults are those of the program`() {
         for row in rows {
             for key in row.keys {
                 guard let text = SettingsTable.byName[key]?.defaultText else { continue }
                 #expect(
                     row.text.replacing("`", with: " ").replacing(",", with: " ").split(separator: " ")
                         .contains { $0.trimming("\"") == text.split(separator: ",").first?.trimming("\"") ?? "" },
-                    "\(key) is \(text) by default, and its row does not say so: \(row.text)")
+                    "The row of \(key) lacks the default \(text): \(row.text)")
             }
         }
     }
@@ -94,10 +94,10 @@ extension StringProtocol {
 struct ConfigUnitTests {
     private let text = File.read("\(root)/deploy/systemd/gaplessd.service")
 
-    @Test(.enabled(if: !File.read("/usr/bin/systemd-analyze").isEmpty, "there is no systemd-analyze here"))
-    func `systemd has nothing to say against it`() throws {
+    @Test(.enabled(if: !File.read("/usr/bin/systemd-analyze").isEmpty, "systemd-analyze is not installed"))
+    func `systemd-analyze verify reports nothing`() throws {
         let folder = TemporaryFolder()
-        // Our own program stands for the installed one, which systemd looks for.
+        // systemd looks for the program.
         try File.write(
             text.replacing("/usr/local/bin/gaplessd", with: BuiltProducts.path("gaplessd")), to: folder.file("gaplessd.service"))
         let verify = try ChildProcess(
@@ -107,18 +107,18 @@ struct ConfigUnitTests {
         #expect(File.read(folder.file("out")) == "")
     }
 
-    @Test func `It gives a stop more time than the drain of the settings takes`() throws {
+    @Test func `Its stop timeout is longer than the drain of the settings`() throws {
         let settings = try Settings.read(SettingsFile(path: "\(root)/config/production.json") { _ in "/c" }).settings
         let line = try #require(text.split(separator: "\n").first { $0.hasPrefix("TimeoutStopSec=") })
         let seconds = try #require(Int(line.dropFirst("TimeoutStopSec=".count)))
         #expect(.seconds(seconds) > settings.drainTimeout + .seconds(5))
     }
 
-    @Test func `It hands over the key that the settings name`() {
+    @Test func `It loads the key that the settings name`() {
         #expect(text.contains("LoadCredential=AuthKey_ABCDE12345.p8:"))
     }
 
-    @Test func `Each line that sets something stands under a comment`() {
+    @Test func `A comment precedes each group of settings`() {
         var isExplained = false
         for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
             if line.isEmpty { isExplained = false }

@@ -50,7 +50,8 @@ struct ConfigurationTests {
         #expect(configuration.credentials.map { $0.credential.certificate == nil } == [false, false, true])
         #expect(
             configuration.warnings.map { String($0.dropFirst(folder.file("settings.json").count + 2)) } == [
-                "apps.p12.apns_topic: is \"com.example.app\", as that of the top level; a job that names this topic and no app goes to the top level"
+                "apps.p12.apns_topic: \"com.example.app\" is the topic of the top level as well; a job "
+                    + "that names this topic and no app goes to the top level"
             ])
     }
 
@@ -65,7 +66,7 @@ struct ConfigurationTests {
              "apps": {\(app("a", "ca.pem")), \(app("b", "other.pem")), \(app("c", "ca.pem"))}}
             """, to: file)
         var loader = CredentialLoader(now: now, stateFolder: nil)
-        #expect(loader.load(try Settings.read(SettingsFile(path: file)).settings.apps).count == 4)
+        #expect(loader.load(try Settings.read(SettingsFile(path: file)).apps).count == 4)
         #expect(Set(loader.roots.keys) == [folder.file("ca.pem"), folder.file("other.pem")])
     }
 
@@ -77,20 +78,22 @@ struct ConfigurationTests {
         #expect(try load(#""apns_cert_path": "both.pem", "apns_key_path": "both.pem""#).credentials.count == 1)
     }
 
-    @Test func `Every file that cannot be read is told at once, with its key`() throws {
+    @Test func `Every unreadable file is reported at once, with its key`() throws {
         #expect(
             try faults(
-                #""apns_cert_path": "c.pem", "apns_key_path": "k.pem", "apns_ca_path": "ca.pem", "apps": {"a": {"apns_p12_path": "a.p12"}}"#
+                #""apns_cert_path": "c.pem", "apns_key_path": "k.pem", "apns_ca_path": "ca.pem", "#
+                    + #""apps": {"a": {"apns_p12_path": "a.p12"}}"#
             )
             .map { String($0.prefix { $0 != ":" }) }
                 == ["apns_ca_path", "apns_cert_path", "apns_key_path", "apps.a.apns_p12_path"])
         #expect(
             try faults(#""apns_p12_path": "none.p12""#) == [
-                "apns_p12_path: \(folder.file("none.p12")) cannot be read: No such file or directory; a file that this user may read would be right"
+                "apns_p12_path: \(folder.file("none.p12")) cannot be read: No such file or directory; expected "
+                    + "a file that this user can read"
             ])
     }
 
-    @Test func `Files whose content is wrong are told with their key, and never with their content`() throws {
+    @Test func `A file with wrong content is reported with its key, without its content`() throws {
         try make()
         let p12 = try faults(#""apns_p12_path": "client.p12", "apns_p12_password": "hunter2""#)
         #expect(p12.count == 1)
@@ -111,11 +114,11 @@ struct ConfigurationTests {
         try File.write("no certificate", to: folder.file("empty.pem"))
         #expect(
             try faults(#"\#(certificate), "apns_ca_path": "empty.pem""#) == [
-                "apns_ca_path: \(folder.file("empty.pem")) holds no certificates; a PEM bundle of roots would be right"
+                "apns_ca_path: \(folder.file("empty.pem")) contains no certificates; expected a PEM bundle of root certificates"
             ])
     }
 
-    @Test func `An encrypted signing key is told with what would be right`() throws {
+    @Test func `An encrypted signing key is a fault`() throws {
         try make()
         let key = folder.file("AuthKey_SIMKEY0001.p8")
         let openssl = try ChildProcess(
@@ -129,13 +132,13 @@ struct ConfigurationTests {
     }
 
     @Test(arguments: ["", "\n", "\r\n"])
-    func `The empty password of a PKCS#12 file may stand in a file, too`(content: String) throws {
+    func `The empty password of a PKCS#12 file may be in a file`(content: String) throws {
         try make { $0.p12Password = "" }
         try File.write(content, to: folder.file("password"))
         #expect(try load(#""apns_p12_path": "client.p12", "apns_p12_password_file": "password""#).credentials.count == 1)
     }
 
-    @Test func `Faults of the settings do not hide faults of the files`() throws {
+    @Test func `A fault of the settings hides no fault of the files`() throws {
         #expect(
             try faults(#""pool_size": 0, "apns_p12_path": "none.p12""#).map { String($0.prefix { $0 != ":" }) }
                 == ["pool_size", "apns_p12_path"])
@@ -144,12 +147,12 @@ struct ConfigurationTests {
     private let noCertificate = "no certificate found; expected a PEM text with BEGIN CERTIFICATE"
     private let noKey = "no private key found; expected a PEM text with BEGIN PRIVATE KEY"
 
-    @Test func `A faulty certificate hides no faulty key, and the other way round`() throws {
+    @Test func `A faulty certificate hides no faulty key, and vice versa`() throws {
         try make()
         let rubbish = folder.file("rubbish")
         try File.write("rubbish", to: rubbish)
         func missing(_ name: String) -> String {
-            "\(folder.file(name)) cannot be read: No such file or directory; a file that this user may read would be right"
+            "\(folder.file(name)) cannot be read: No such file or directory; expected a file that this user can read"
         }
         let wrong = ["apns_cert_path: \(rubbish): \(noCertificate)", "apns_key_path: \(rubbish): \(noKey)"]
         #expect(try faults(#""apns_cert_path": "rubbish", "apns_key_path": "rubbish""#) == wrong)
@@ -173,7 +176,7 @@ struct ConfigurationTests {
         #""apns_key_path": "rubbish", "pool_size": 0"#, #""apns_p12_path": "rubbish", "apns_keepalive": 0"#,
         #""apns_p12_path": "rubbish", "apns_p12_password_file": "none""#, #""apns_cert_path": "rubbish", "apns_key_path": 5"#,
     ])
-    func `Half a credential, or a faulty one, does not hide what is wrong with its files`(members: String) throws {
+    func `An incomplete credential does not hide faults of its files`(members: String) throws {
         try File.write("rubbish", to: folder.file("rubbish"))
         let faults = try faults(members)
         #expect(faults.count >= 2, "\(faults)")
@@ -183,11 +186,12 @@ struct ConfigurationTests {
         #expect(try self.faults(members, server: "x").count >= 2)
     }
 
-    @Test func `Files of an app without a server, and of one beside it, are looked at`() throws {
+    @Test func `The files of faulty apps are checked`() throws {
         try File.write("rubbish", to: folder.file("rubbish"))
         let file = folder.file("settings.json")
         try File.write(
-            #"{"redis_queue_key": "q", "apps": {"a": {"apns_cert_path": "rubbish", "apns_key_path": "rubbish"}, "b": {"apns_p12_path": "rubbish", "apns_p12_path": 1}}}"#,
+            #"{"redis_queue_key": "q", "apps": {"a": {"apns_cert_path": "rubbish", "apns_key_path": "rubbish"}, "#
+                + #""b": {"apns_p12_path": "rubbish", "apns_p12_path": 1}}}"#,
             to: file)
         let refusal = #expect(throws: SettingsErrors.self) { try Configuration.load(SettingsFile(path: file)) }
         #expect(
@@ -198,20 +202,21 @@ struct ConfigurationTests {
             ])
     }
 
-    @Test func `A PKCS#12 file that is none says what is wanted`() throws {
+    @Test func `A file that is not PKCS#12 is a fault`() throws {
         try File.write("rubbish", to: folder.file("rubbish"))
         #expect(
             try faults(#""apns_p12_path": "rubbish""#) == [
-                "apns_p12_path: \(folder.file("rubbish")): not a PKCS#12 file, or damaged; "
-                    + "expected a .p12 file as the Keychain exports it"
+                "apns_p12_path: \(folder.file("rubbish")): not a PKCS#12 file, or damaged; expected "
+                    + "a .p12 file that Keychain exported"
             ])
     }
 
-    @Test func `A topic that is not among the certificate's is a fault that names them`() throws {
+    @Test func `A topic that the certificate lacks is a fault that names its topics`() throws {
         try make()
         #expect(
             try faults(#"\#(certificate), "apns_topic": "com.example.ap""#) == [
-                "apns_topic: is \"com.example.ap\", which is not a topic of the certificate; com.example.app or com.example.app.voip would be right"
+                "apns_topic: \"com.example.ap\" is not a topic of the certificate; expected "
+                    + "com.example.app or com.example.app.voip"
             ])
         #expect(
             try load(#"\#(certificate), "apns_topic": "com.example.app.voip""#).credentials.map(\.topic) == [
@@ -224,32 +229,33 @@ struct ConfigurationTests {
         let key =
             #""apns_auth_key_path": "AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#
         #expect(try load(key).credentials.map(\.topic) == [nil])
-        #expect(try warnings(key) == ["apns_topic: is missing; each job must then name its topic"])
+        #expect(try warnings(key) == ["apns_topic: no default topic; each job must name its topic"])
     }
 
     @Test(arguments: [(31, nil), (30, "30 days"), (7, "7 days"), (1, "1 day"), (0, "less than a day")] as [(Int64, String?)])
-    func `A certificate that ends within thirty days is a warning`(days: Int64, left: String?) throws {
+    func `A certificate that expires within 30 days causes a warning`(days: Int64, left: String?) throws {
         try make { $0.clientValidity = -3600...(40 * 86_400) }
-        // Some seconds may pass between the making and the reading: half a day is far from both borders.
+        // Half a day is far from both limits, whatever time the test takes.
         let moment = now + (40 - days) * 86_400 - 43_200
         let expected = left.map {
-            ["apns_cert_path: the certificate expires in \($0); a new one from the developer account would be right"]
+            ["apns_cert_path: the certificate expires in \($0); create a new one in the developer account"]
         }
         #expect(try warnings(certificate, now: moment) == expected ?? [])
     }
 
-    @Test func `A certificate that has ended is a fault`() throws {
+    @Test func `An expired certificate is a fault`() throws {
         try make { $0.clientValidity = -7200 ... -3600 }
         let faults = try faults(certificate)
         #expect(faults.count == 1)
         #expect(faults.first?.contains("the certificate expired on ") == true)
     }
 
-    @Test func `A certificate for one environment beside the other's server is a warning`() throws {
+    @Test func `A certificate for another environment than the server causes a warning`() throws {
         try make { $0.clientEnvironments = [.sandbox] }
         #expect(
             try warnings(certificate, server: "production") == [
-                "apns_server: is api.push.apple.com, and the certificate is for the sandbox alone; \"sandbox\", or another certificate, would be right"
+                "apns_server: api.push.apple.com does not match the certificate, which is for the sandbox only; set "
+                    + "\"sandbox\", or use another certificate"
             ])
         #expect(try warnings(certificate, server: "sandbox") == [])
         #expect(try warnings(certificate) == [])

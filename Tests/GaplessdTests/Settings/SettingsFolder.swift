@@ -1,47 +1,28 @@
-import Glibc
+import Harness
 
 @testable import gaplessd
 
-/// A folder with a settings file in it, gone with its test.
+/// A folder with a settings file, deleted at the end of the test.
 final class SettingsFolder: Sendable {
-    let path: String
+    private let folder = TemporaryFolder()
 
-    init() {
-        var template = Array("/tmp/gaplessd-settings-XXXXXX".utf8CString)
-        precondition(mkdtemp(&template) != nil, "cannot make a folder: errno \(errno)")
-        path = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
-    }
+    var path: String { folder.path }
 
-    deinit {
-        guard let folder = opendir(path) else { return }
-        while let entry = readdir(folder) {
-            unlink(
-                "\(path)/" + withUnsafeBytes(of: &entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
-            )
-        }
-        closedir(folder)
-        rmdir(path)
-    }
-
-    func file(_ name: String) -> String { "\(path)/\(name)" }
+    func file(_ name: String) -> String { folder.file(name) }
 
     @discardableResult
-    func write(_ content: String, to name: String = "settings.json", mode: mode_t = 0o600) -> String {
+    func write(_ content: String, to name: String = "settings.json") -> String {
         let file = file(name)
-        let descriptor = open(file, O_WRONLY | O_CREAT | O_TRUNC, mode)
-        precondition(descriptor >= 0, "cannot write \(file): errno \(errno)")
-        defer { close(descriptor) }
-        let bytes = Array(content.utf8)
-        precondition(Glibc.write(descriptor, bytes, bytes.count) == bytes.count)
+        do { try File.write(content, to: file) } catch { preconditionFailure("cannot write \(file): \(error)") }
         return file
     }
 
-    /// Reads settings as the daemon would, with an environment of the test's own.
+    /// Reads settings as the daemon does, with the environment of the test.
     func read(_ content: String, environment: [String: String] = [:]) throws(SettingsErrors) -> Settings.Reading {
         try Settings.read(SettingsFile(path: write(content)) { environment[$0] })
     }
 
-    /// What is wrong with settings, one `KEY: problem; remedy` each.
+    /// Returns the faults of settings without the file before them: `KEY: problem; expected …`.
     func faults(_ content: String, environment: [String: String] = [:]) -> [String] {
         do {
             _ = try read(content, environment: environment)
@@ -52,7 +33,7 @@ final class SettingsFolder: Sendable {
     }
 }
 
-/// The keys that no settings can do without, and more.
+/// Returns settings with the required keys and more members.
 func settings(_ members: String = "", apns: String = smallestAPNS) -> String {
     "{" + apns + #", "redis_queue_key": "q""# + (members.isEmpty ? "" : ", " + members) + "}"
 }

@@ -3,20 +3,20 @@ import Testing
 
 @testable import gaplessd
 
-@Suite("Settings that lead astray: a password where none belongs, a host with a port, one key for two ends")
+@Suite("Misleading settings: a password in another key, a host with a port, a key of Redis with two purposes")
 struct SettingsKeysTests {
     private let folder = SettingsFolder()
 
     @Test(arguments: [
         ("redis_netaddress", #""redis://:SECRET@h:1""#), ("redis_host", #""user:SECRET @h""#),
-        ("redis_host", #""user:SECRET@h""#),
-        ("redis_host", #""redis://:SECRET""#), ("apns_server", #""https://SECRET""#), ("metrics_listen", #""u:SECRET@h:1""#),
-        ("redis_sentinels", #"["u:SECRET@h:1"]"#), ("pool_size", #""SECRET@h""#), ("apns_proxy", #""http://u:SECRET@h""#),
+        ("redis_host", #""user:SECRET@h""#), ("redis_host", #""redis://:SECRET""#), ("apns_server", #""https://SECRET""#),
+        ("metrics_listen", #""u:SECRET@h:1""#), ("redis_sentinels", #"["u:SECRET@h:1"]"#), ("pool_size", #""SECRET@h""#),
+        ("apns_proxy", #""http://u:SECRET@h""#), ("redis_password", #"["SECRET"]"#),
     ])
-    func `What may hold a password is not repeated`(key: String, value: String) {
+    func `A value that may contain a password is not shown`(key: String, value: String) {
         let apns = key == "apns_server" ? smallestAPNS.replacing(#""apns_server": "sandbox", "#, with: "") : smallestAPNS
         let faults = folder.faults(settings("\"\(key)\": \(value)", apns: apns))
-        #expect(faults.contains { $0.hasPrefix("\(key): is a") }, "\(faults)")
+        #expect(faults.contains { $0.hasPrefix("\(key): ") && ($0.contains("(hidden: ") || key == "apns_proxy") }, "\(faults)")
         #expect(!faults.joined().contains("SECRET"), "\(faults)")
     }
 
@@ -31,31 +31,36 @@ struct SettingsKeysTests {
     @Test(arguments: [
         (
             #""redis_queue_key": "w1", "redis_results_key": "w1""#,
-            "redis_results_key: is \"w1\", as a list of redis_queue_key is; a key of its own would be right"
+            "redis_results_key: \"w1\" is a list of redis_queue_key; expected a key that nothing else uses"
         ),
         (
             #""redis_queue_key": ["w1", "w2"], "redis_results_key": "{w2}:gapless:dead""#,
-            "redis_results_key: is \"{w2}:gapless:dead\", a key that gaplessd keeps beside the list \"w2\"; a key of its own would be right"
+            "redis_results_key: \"{w2}:gapless:dead\" is a key that gaplessd keeps for the list \"w2\"; expected "
+                + "a key that nothing else uses"
         ),
         (
             #""redis_queue_key": ["{w1}:gapless:dead", "w1"]"#,
-            "redis_queue_key: has \"{w1}:gapless:dead\", a key that gaplessd keeps beside the list \"w1\"; a list of another name would be right"
+            "redis_queue_key: \"{w1}:gapless:dead\" is a key that gaplessd keeps for the list \"w1\"; expected "
+                + "a list with another name"
         ),
         (
             #""redis_queue_key": ["w1", "{w1}"]"#,
-            "redis_queue_key: has \"w1\" and \"{w1}\", which would have the same keys beside them; lists whose names differ in more than {} would be right"
+            "redis_queue_key: \"w1\" and \"{w1}\" would share the keys of gaplessd; expected "
+                + "lists whose names differ in more than {}"
         ),
     ])
-    func `No key of Redis may serve two ends`(members: String, line: String) {
+    func `A key of Redis has one purpose`(members: String, line: String) {
         #expect(folder.faults("{\(smallestAPNS), \(members)}") == [line])
     }
 
-    @Test func `A variable that is empty is not called unset`() {
-        let members = #""redis_socket_path": "${EMPTY}/r", "filter_words_path": "${NOPE}/w""#
+    @Test func `A variable that is unset or empty, and an unclosed one, are faults`() {
+        let members = #""redis_socket_path": "${EMPTY}/r", "filter_words_path": "${NOPE}/w", "apns_ca_path": "${NOPE""#
+        let expected = "expected a variable that is set and not empty"
         #expect(
             folder.faults(settings(members), environment: ["EMPTY": ""]) == [
-                "redis_socket_path: names ${EMPTY}, which is empty in the environment; a variable that is not empty would be right",
-                "filter_words_path: names ${NOPE}, which is not set in the environment; a variable that is set would be right",
+                "redis_socket_path: the environment variable EMPTY is empty; \(expected)",
+                "filter_words_path: the environment variable NOPE is not set; \(expected)",
+                "apns_ca_path: \"${\" without \"}\"; expected ${NAME}",
             ])
     }
 }

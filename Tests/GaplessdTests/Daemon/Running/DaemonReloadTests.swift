@@ -125,7 +125,7 @@ struct DaemonReloadTests {
         #expect(mkfifo(stage.folder.file("key.fifo"), 0o600) == 0)
         try stage.write(["apns_auth_key_path": "\"key.fifo\""])
         daemon.signal(SIGHUP)
-        #expect(daemon.says("nothing came out of it within 2.0 seconds"), "\(daemon.standardError)")
+        #expect(daemon.says("no data within 2.0 seconds"), "\(daemon.standardError)")
         try stage.push(pushJob("0a"))
         #expect(stage.accepts(2))
         #expect(daemon.stop()?.status == 0)

@@ -55,7 +55,7 @@ struct DaemonStartTests {
         for key in ["apns_server", "redis_quue_key", "redis_queue_key", "pool_size", "log_format"] {
             #expect(errors.count { $0.contains(": \(key): ") } == 1, "\(key) in \(errors)")
         }
-        #expect(errors.contains { $0.contains("redis_quue_key") && $0.contains("redis_queue_key") }, "the nearest key is a hint")
+        #expect(errors.contains { $0.contains("redis_quue_key") && $0.contains("redis_queue_key") }, "suggests the nearest key")
     }
 
     @Test func `check connects to Redis and to APNs`() throws {
@@ -104,7 +104,7 @@ struct DaemonStartTests {
         #expect(mkfifo(settings, 0o600) == 0)
         let fault = try call("check", "--offline", settings)
         #expect(fault.status == 78)
-        #expect(fault.errors.first?.contains("nothing came out of it within 2.0 seconds") == true, "\(fault.errors)")
+        #expect(fault.errors.first?.contains("no data within 2.0 seconds") == true, "\(fault.errors)")
         let stage = try Stage()
         let process = try ChildProcess(
             "sh",

@@ -116,7 +116,7 @@ struct DaemonTLSTests {
         let roots = File.read(rootsPath)
         try File.write("half a file", to: rootsPath)
         daemon.signal(SIGHUP)
-        #expect(daemon.says("redis_ca_path: \(rootsPath) holds no certificates"))
+        #expect(daemon.says("redis_ca_path: \(rootsPath) contains no certificates"))
         #expect(daemon.says("Reload failed: keeping the previous settings and credentials."))
         try File.write(roots, to: rootsPath)
         for name in ["server.pem", "server-key.pem", "ca.pem", "client.pem", "client-key.pem"] {
@@ -131,103 +131,5 @@ struct DaemonTLSTests {
         try stage.push(pushJob("0a"))
         #expect(stage.accepts(2), "\(daemon.standardError)")
         #expect(daemon.stop()?.status == 0)
-    }
-}
-
-@Suite("Settings for TLS to Redis and for Sentinel")
-struct SettingsRedisTests {
-    private let folder = SettingsFolder()
-
-    private func faults(_ members: String) -> [String] { folder.faults(settings(members)) }
-
-    @Test func `each file without redis_tls is a fault`() {
-        #expect(
-            faults(#""redis_ca_path": "a", "redis_cert_path": "b", "redis_key_path": "c""#)
-                == ["redis_ca_path", "redis_cert_path", "redis_key_path"].map {
-                    "\($0): is given without redis_tls; \"redis_tls\": true would be right beside it"
-                })
-        #expect(faults(#""redis_tls": false, "redis_ca_path": "a""#).count == 1)
-        #expect(faults(#""redis_tls": 1, "redis_ca_path": "a""#) == ["redis_tls: is 1; true or false would be right"])
-    }
-
-    @Test func `unreadable or invalid files are reported`() throws {
-        try File.write("nothing\n", to: folder.file("text"))
-        let found = faults(#""redis_tls": true, "redis_ca_path": "missing", "redis_cert_path": "gone", "redis_key_path": "text""#)
-        #expect(found.count == 3)
-        #expect(found.first?.hasPrefix("redis_ca_path: \(folder.file("missing")) cannot be read: No such file") == true)
-        #expect(
-            found.dropFirst().first?.hasPrefix("redis_cert_path: \(folder.file("gone")) cannot be read: No such file") == true)
-        #expect(found.last?.hasPrefix("redis_key_path: \(folder.file("text")): no private key found; ") == true)
-        let rubbish = faults(#""redis_tls": true, "redis_ca_path": "text", "redis_cert_path": "text", "redis_key_path": "gone""#)
-        #expect(rubbish.map { $0.prefix { $0 != ":" } } == ["redis_ca_path", "redis_cert_path", "redis_key_path"], "\(rubbish)")
-        #expect(
-            faults(#""redis_tls": true, "redis_ca_path": "text""#)
-                == ["redis_ca_path: \(folder.file("text")) holds no certificates; a PEM bundle of roots would be right"])
-        #expect(
-            faults(#""redis_tls": true, "redis_cert_path": "text""#).first?.contains("no certificate found; a PEM text")
-                == true)
-    }
-
-    @Test func `a wrong, an encrypted and a single key are faults`() throws {
-        let (one, other) = (try Credentials.make(), try Credentials.make())
-        try one.write(to: folder.file("one"))
-        try other.write(to: folder.file("other"))
-        #expect(
-            faults(
-                #""redis_tls": true, "redis_ca_path": "one/ca.pem", "redis_cert_path": "one/client.pem", "redis_key_path": "one/client-key.pem""#
-            ) == [])
-        let mismatch = faults(
-            #""redis_tls": true, "redis_cert_path": "one/client.pem", "redis_key_path": "other/client-key.pem""#)
-        #expect(mismatch.count == 1)
-        #expect(mismatch.first?.contains("the private key does not belong to the certificate") == true)
-        try File.write("nothing\n", to: folder.file("text"))
-        let both = faults(
-            #""redis_tls": true, "redis_ca_path": "text", "redis_cert_path": "one/client.pem", "redis_key_path": "other/client-key.pem""#
-        )
-        #expect(both.map { $0.prefix { $0 != ":" } } == ["redis_ca_path", "redis_cert_path"], "\(both)")
-        try File.write(
-            File.read(folder.file("one/client.pem")) + File.read(folder.file("one/client-key.pem")), to: folder.file("both.pem"))
-        #expect(faults(#""redis_tls": true, "redis_cert_path": "both.pem""#) == [])
-        try File.write(
-            "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n", to: folder.file("locked.pem"))
-        #expect(
-            faults(#""redis_tls": true, "redis_cert_path": "one/client.pem", "redis_key_path": "locked.pem""#)
-                == [
-                    "redis_key_path: \(folder.file("locked.pem")) holds an encrypted key; a key without a password would be right"
-                ])
-        #expect(
-            faults(#""redis_tls": true, "redis_key_path": "one/client-key.pem""#).first?.hasPrefix(
-                "redis_key_path: is given without redis_cert_path") == true)
-    }
-
-    @Test func `TLS to a Unix socket is a fault`() {
-        #expect(
-            faults(#""redis_tls": true, "redis_socket_path": "r.sock""#).first?.hasPrefix(
-                "redis_tls: is given with a Unix socket") == true)
-    }
-
-    @Test func `Sentinels need the name of the master, and exclude a host`() throws {
-        let both = #""redis_sentinels": ["a:26379", "[::1]:26380"], "redis_sentinel_master": "m""#
-        let expected = QueueSettings.Server.sentinels(
-            [.tcp(host: "a", port: 26379), .tcp(host: "::1", port: 26380)], master: "m")
-        #expect(try folder.read(settings(both)).settings.redis.server == expected)
-        #expect(expected.text == "master m by Sentinel at a:26379, [::1]:26380")
-        #expect(
-            faults(#""redis_sentinels": ["a:1"]"#).first?.hasPrefix("redis_sentinels: is given without redis_sentinel_master")
-                == true)
-        #expect(
-            faults(#""redis_sentinel_master": "m""#).first?.hasPrefix("redis_sentinel_master: is given without redis_sentinels")
-                == true)
-        #expect(
-            faults(both + #", "redis_host": "b""#) == [
-                "redis_sentinels: is given beside redis_host; one way to say where Redis is would be right"
-            ])
-        for wrong in [#""a:1""#, "[]", #"["a"]"#, #"["a:1", "a:1"]"#, #"["a:0"]"#, "[1]"] {
-            let found = faults(#""redis_sentinel_master": "m", "redis_sentinels": \#(wrong)"#)
-            #expect(found.count == 1)
-            #expect(
-                found.first?.hasSuffix("an array of different \"host:port\" with at least one would be right") == true, "\(found)"
-            )
-        }
     }
 }

@@ -1,0 +1,61 @@
+import PushPool
+import Sockets
+
+/// The files for TLS to Redis.
+struct RedisTLS: Sendable, Equatable {
+    /// Trusted instead of the system's roots, as `redis-cli --cacert` does.
+    var rootsPath: String?
+    /// Presented to Redis if Redis asks for a certificate.
+    var certificatePath: String?
+    /// `nil` if the file of the certificate contains the key.
+    var keyPath: String?
+
+    /// Reads the files; returns `nil` after a fault.
+    func context(_ findings: inout SettingsFindings) -> TLSContext? {
+        let before = findings.faults.count
+        let roots = roots(&findings)
+        let areRootsUsable = findings.faults.count == before
+        let identity = identity(&findings)
+        // Without usable roots the identity is still checked.
+        guard areRootsUsable || identity != nil else { return nil }
+        do {
+            let context = try TLSContext(
+                clientTrusting: try roots ?? TLSRoots(bundle: nil), identity: identity, protocols: [])
+            return findings.faults.count == before ? context : nil
+        } catch {
+            let paths = [certificatePath, keyPath].compactMap(\.self).joined(separator: " and ")
+            findings.fault("redis_cert_path", "\(paths): \(error)", expected: "a certificate and its private key, both PEM")
+            return nil
+        }
+    }
+
+    private func roots(_ findings: inout SettingsFindings) -> TLSRoots? {
+        guard let rootsPath, findings.read(rootsPath, at: "redis_ca_path") != nil else { return nil }
+        let roots = try? TLSRoots(bundle: rootsPath, onlyThose: true)
+        if roots == nil {
+            findings.fault(
+                "redis_ca_path", "\(rootsPath) contains no certificates", expected: "a PEM bundle of root certificates")
+        }
+        return roots
+    }
+
+    private func identity(_ findings: inout SettingsFindings) -> TLSContext.Identity? {
+        guard let certificatePath else { return nil }
+        let before = findings.faults.count
+        let certificate = findings.read(certificatePath, at: "redis_cert_path")
+        if let certificate, let error = Credential.fault(ofCertificates: certificate) {
+            findings.fault("redis_cert_path", sentence: "\(certificatePath): \(error)")
+        }
+        let keyPath = keyPath ?? certificatePath
+        let key = keyPath == certificatePath ? certificate : findings.read(keyPath, at: "redis_key_path")
+        if let key, let error = Credential.fault(ofKey: key, passphrase: nil) {
+            if error.part == .password {
+                findings.fault("redis_key_path", "\(keyPath) contains an encrypted key", expected: "an unencrypted key")
+            } else {
+                findings.fault("redis_key_path", sentence: "\(keyPath): \(error)")
+            }
+        }
+        guard findings.faults.count == before, let certificate, let key else { return nil }
+        return TLSContext.Identity(certificatesPEM: certificate, keyPEM: key)
+    }
+}

@@ -1,0 +1,303 @@
+import JSONBytes
+import PushPool
+import RedisQueue
+
+/// How a value of the settings file is read, checked and written. Bounds are inclusive.
+struct SettingType<Value: Sendable>: Sendable {
+    let traits: Setting.Traits
+    let read: @Sendable (JSONValue, SettingsFile) throws(Setting.Problem) -> Value
+    /// A value as JSON, a string without its quotes; `nil` for an absent one.
+    let text: @Sendable (Value) -> String?
+
+    /// - Parameter parse: returns `nil` for an invalid value.
+    init(
+        _ expected: String, text: @escaping @Sendable (Value) -> String? = { "\($0)" },
+        _ parse: @escaping @Sendable (JSONValue) -> Value?
+    ) {
+        self.init(Setting.Traits(expected: expected), text: text) { (value, _) throws(Setting.Problem) in
+            guard let result = parse(value) else { throw .invalid(value) }
+            return result
+        }
+    }
+
+    init(
+        _ traits: Setting.Traits, text: @escaping @Sendable (Value) -> String? = { "\($0)" },
+        read: @escaping @Sendable (JSONValue, SettingsFile) throws(Setting.Problem) -> Value
+    ) {
+        (self.traits, self.read, self.text) = (traits, read, text)
+    }
+}
+
+extension SettingType where Value == String {
+    /// Any string but an empty one.
+    static let text = SettingType("a non-empty string") { $0.nonEmptyString }
+
+    /// A header value or a name.
+    static let word = SettingType("a string of printable ASCII characters without spaces") {
+        $0.stringValue.flatMap { $0.isWord ? $0 : nil }
+    }
+
+    /// The identifier of a key or a team.
+    static let appleID = SettingType("the 10 letters and digits that Apple shows for it") {
+        guard let text = $0.stringValue, text.utf8.count == 10 else { return nil }
+        return text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber) } ? text : nil
+    }
+
+    /// A file. `${NAME}` is expanded, and a relative path is relative to the settings file.
+    static let path = SettingType(Setting.Traits(expected: "a file path")) { (value, file) throws(Setting.Problem) in
+        // The system reads a path up to its first NUL.
+        guard let text = value.nonEmptyString, !text.utf8.contains(0) else { throw .invalid(value) }
+        return try file.resolve(text)
+    }
+
+    /// A host name or address without a port; an IPv6 address may have brackets.
+    static let host = SettingType(Setting.Traits(expected: "a host name or address without a port, such as \"127.0.0.1\"")) {
+        (value, _) throws(Setting.Problem) in
+        if let host = value.stringValue?.bareHost { return host }
+        guard let text = value.stringValue, !text.mayHoldSecret, let address = HostAndPort(text) else { throw .invalid(value) }
+        throw Setting.Problem(
+            text: "\"\(text)\" contains a port", expected: "\"\(address.host)\", and \(address.port) as redis_port")
+    }
+}
+
+extension SettingType where Value == Secret {
+    static func secret(mayBeEmpty: Bool) -> SettingType {
+        SettingType(
+            Setting.Traits(
+                expected: mayBeEmpty ? "a string" : "a non-empty string, or no key", isSecret: true, mayBeEmpty: mayBeEmpty)
+        ) { (value, _) throws(Setting.Problem) in
+            guard let text = value.stringValue else { throw .hidden }
+            if text.isEmpty && !mayBeEmpty { throw .invalid(value) }
+            return Secret(text)
+        }
+    }
+}
+
+extension SettingType where Value == HTTPProxy {
+    /// `http://[user:pass@]host:port`. A secret, because it may contain a password.
+    static let proxy = SettingType(
+        Setting.Traits(expected: "\"http://host:port\" or \"http://user:password@host:port\"", isSecret: true)
+    ) { (value, _) throws(Setting.Problem) in
+        guard let text = value.stringValue, !text.isEmpty else { throw .hidden }
+        guard let proxy = HTTPProxy(url: text) else { throw Setting.Problem(text: "the address \(HTTPProxy.lack(in: text))") }
+        return proxy
+    }
+}
+
+extension SettingType where Value == APNSServer {
+    static let apnsServer = SettingType("\"production\", \"sandbox\" or \"host:port\"") {
+        $0.stringValue.flatMap(APNSServer.init)
+    }
+}
+
+extension SettingType where Value == QueueSettings.Server {
+    /// The path of a Unix socket is resolved as any other.
+    static let netAddress = SettingType(Setting.Traits(expected: "\"host:port\", \"tcp:host:port\" or \"unix:/path\"")) {
+        (value, file) throws(Setting.Problem) in
+        switch value.stringValue.flatMap(QueueSettings.Server.init(netAddress:)) {
+        case .unix(let path): return .unix(path: try file.resolve(path))
+        case let server?: return server
+        case nil: throw .invalid(value)
+        }
+    }
+}
+
+extension SettingType where Value == HostAndPort? {
+    /// `off`, or `host:port`; port 0 is any free one.
+    static let listenAddress = SettingType(
+        Setting.Traits(expected: "\"host:port\", such as \"127.0.0.1:9464\", or \"off\""), text: { $0?.text ?? "off" }
+    ) { (value, _) throws(Setting.Problem) in
+        if value.stringValue == "off" { return nil }
+        guard let address = value.stringValue.flatMap(HostAndPort.init(listening:)) else { throw .invalid(value) }
+        return address
+    }
+}
+
+extension SettingType where Value == PoolScale {
+    /// `constant`, `incremental:N` or `exponential:F`.
+    static let poolScale = SettingType(
+        "\"constant\", \"incremental:N\" with N from 1 to 100, or \"exponential:F\" with F above 1 and up to 100",
+        text: { $0.settingText }
+    ) { $0.stringValue.flatMap(PoolScale.init) }
+}
+
+extension SettingType where Value == Bool {
+    static let flag = SettingType("true or false") { $0.boolValue }
+}
+
+extension SettingType where Value == Int {
+    static func integer(_ range: ClosedRange<Int>) -> SettingType {
+        SettingType(Setting.Traits(expected: "an integer from \(range.lowerBound) to \(range.upperBound)")) {
+            (value, _) throws(Setting.Problem) in
+            if let number = value.integerValue, range.contains(Int(number)) { return Int(number) }
+            throw value.isInteger ? .outOfRange(value) : .invalid(value)
+        }
+    }
+}
+
+extension SettingType where Value == Double {
+    static func fraction(_ range: ClosedRange<Double>) -> SettingType {
+        SettingType(Setting.Traits(expected: "a number \(range.words)"), text: { $0.short }) {
+            (value, _) throws(Setting.Problem) in
+            try value.number(in: range)
+        }
+    }
+
+    /// A number above 0, or 0 for no limit.
+    static func limit(_ range: ClosedRange<Double>) -> SettingType {
+        SettingType(Setting.Traits(expected: "a number \(range.words), or 0 for no limit"), text: { $0.short }) {
+            (value, _) throws(Setting.Problem) in
+            value.doubleValue == 0 ? 0 : try value.number(in: range)
+        }
+    }
+}
+
+extension SettingType where Value == Duration {
+    static func seconds(_ range: ClosedRange<Double>) -> SettingType {
+        SettingType(Setting.Traits(expected: "a number of seconds \(range.words)"), text: { $0.inSeconds.short }) {
+            (value, _) throws(Setting.Problem) in
+            .seconds(try value.number(in: range))
+        }
+    }
+}
+
+extension SettingType where Value == [Duration] {
+    static func delays(_ range: ClosedRange<Double>) -> SettingType {
+        SettingType(
+            "an array of at least one number of seconds, each \(range.words)",
+            text: { "[\($0.map(\.inSeconds.short).joined(separator: ", "))]" }
+        ) { value in
+            value.elements { try? $0.number(in: range) }.flatMap { $0.isEmpty ? nil : $0.map { .seconds($0) } }
+        }
+    }
+}
+
+extension SettingType where Value == [String] {
+    /// A string, or an array of different ones.
+    static let names = SettingType("a non-empty string, or an array of at least one, without duplicates") {
+        if let name = $0.nonEmptyString { return [name] }
+        return $0.elements(\.nonEmptyString).flatMap { $0.isEmpty || Set($0).count < $0.count ? nil : $0 }
+    }
+
+    /// A string, or an array of strings, which may be empty.
+    static let words = SettingType("a non-empty string, or an array of such strings") {
+        $0.nonEmptyString.map { [$0] } ?? $0.elements(\.nonEmptyString)
+    }
+}
+
+extension SettingType where Value == [HostAndPort] {
+    static let addresses = SettingType("an array of at least one \"host:port\", without duplicates") { value in
+        guard let names = value.elements(\.stringValue), Set(names).count == names.count, !names.isEmpty else { return nil }
+        return value.elements { $0.stringValue.flatMap { HostAndPort($0) } }
+    }
+}
+
+extension SettingType where Value == [JSONMember] {
+    /// App name to object of `apns_*` keys, which are read one by one.
+    static let apps = SettingType("an object of objects, such as {\"beta\": {\"apns_server\": \"sandbox\", …}}") {
+        if case .object(let members) = $0 { members } else { nil }
+    }
+}
+
+extension SettingType where Value: Equatable {
+    static func choice(_ choices: KeyValuePairs<String, Value>) -> SettingType {
+        let names = choices.map { "\"\($0.key)\"" }
+        return SettingType(
+            names.dropLast().joined(separator: ", ") + " or \(names.last ?? "")",
+            text: { value in choices.first { $0.value == value }?.key }
+        ) { value in choices.first { $0.key == value.stringValue }?.value }
+    }
+}
+
+extension Setting.Problem {
+    /// A value that may contain a password.
+    fileprivate static let hidden = Setting.Problem(text: "invalid value (hidden: it may contain a password)")
+
+    fileprivate static func outOfRange(_ value: JSONValue) -> Setting.Problem {
+        Setting.Problem(text: "\(value.shown) is out of range")
+    }
+}
+
+extension JSONValue {
+    fileprivate var nonEmptyString: String? { stringValue.flatMap { $0.isEmpty ? nil : $0 } }
+
+    /// Digits with or without a minus sign, of any length.
+    fileprivate var isInteger: Bool {
+        if case .number(let digits) = self {
+            digits.utf8.allSatisfy { $0 == UInt8(ascii: "-") || 0x30...0x39 ~= $0 }
+        } else {
+            false
+        }
+    }
+
+    fileprivate func number(in range: ClosedRange<Double>) throws(Setting.Problem) -> Double {
+        guard let number = doubleValue else { throw .invalid(self) }
+        guard range.contains(number) else { throw .outOfRange(self) }
+        return number
+    }
+
+    /// `nil` unless this is an array and each of its elements has a value.
+    fileprivate func elements<Element>(_ read: (JSONValue) -> Element?) -> [Element]? {
+        guard case .array(let values) = self else { return nil }
+        let elements = values.compactMap(read)
+        return elements.count == values.count ? elements : nil
+    }
+
+    /// The value as the file has it, shortened; what may contain a password is hidden.
+    var shown: String {
+        switch self {
+        case .object(let members): members.isEmpty ? "{}" : "{…}"
+        case .array(let elements): "[\(elements.map(\.shown).joined(separator: ", "))]".cut(to: 100)
+        case .string(let text) where text.mayHoldSecret: "(hidden: it may contain a password)"
+        case .string(let text): "\"\(text.cut(to: 60))\""
+        case .number(let digits): digits.cut(to: 30)
+        case .bool(let flag): "\(flag)"
+        case .null: "null"
+        }
+    }
+}
+
+extension String {
+    /// Whether the text resembles `user:password@host` or `redis://:password@host`.
+    fileprivate var mayHoldSecret: Bool { contains("@") || firstRange(of: "://") != nil }
+
+    fileprivate func cut(to most: Int) -> String { count > most ? prefix(most) + "…" : self }
+}
+
+extension PoolScale {
+    /// `nil` also for a number that is out of range.
+    fileprivate init?(_ text: String) {
+        let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        switch (parts.first, parts.dropFirst().first) {
+        case ("constant", nil): self = .constant
+        case ("incremental", let step?):
+            guard let step = Int(step), (1...100).contains(step) else { return nil }
+            self = .incremental(step)
+        case ("exponential", let factor?):
+            guard let factor = Double(factor), factor > 1, factor <= 100 else { return nil }
+            self = .exponential(factor)
+        default: return nil
+        }
+    }
+
+    fileprivate var settingText: String {
+        switch self {
+        case .constant: "constant"
+        case .incremental(let step): "incremental:\(step)"
+        case .exponential(let factor): "exponential:\(factor.short)"
+        }
+    }
+}
+
+extension ClosedRange<Double> {
+    fileprivate var words: String { "from \(lowerBound.short) to \(upperBound.short)" }
+}
+
+extension Duration {
+    var inSeconds: Double { self / .seconds(1) }
+}
+
+extension Double {
+    /// The number without the `.0` of a whole one.
+    var short: String { Int64(exactly: self).map { "\($0)" } ?? "\(self)" }
+}

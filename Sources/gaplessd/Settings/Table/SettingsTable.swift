@@ -1,0 +1,130 @@
+import PushPool
+import RedisQueue
+
+/// Every key of the settings file, in the order of the README's table. The default of a key is the value of its field in a new
+/// `SettingsDraft`.
+enum SettingsTable {
+    static let keys: [Setting] = apns + sessions + pool + retries + redis + redisOptions + monitoring + filter
+
+    static let byName = Dictionary(uniqueKeysWithValues: keys.map { ($0.name, $0) })
+
+    /// The keys that name the file of a secret: `redis_password_file` for `redis_password`.
+    static let secretFiles = Dictionary(
+        uniqueKeysWithValues: keys.compactMap { setting in setting.fileName.map { ($0, setting) } })
+
+    /// Seconds.
+    private static let wait = 0.001...3600.0
+    private static let count = 1_000_000_000_000
+
+    private static let apns: [Setting] = [
+        Setting("apns_server", optional: \.server, .apnsServer, isRequired: true, help: "The APNs server of the app."),
+        Setting(
+            "apns_cert_path", optional: \.credential.certificatePath, .path, .eachApp, help: "PEM file of the client certificate."
+        ),
+        Setting(
+            "apns_key_path", optional: \.credential.keyPath, .path, .eachApp,
+            help: "PEM file of the private key of the certificate."),
+        Setting(
+            "apns_key_password", optional: \.credential.keyPassword, .secret(mayBeEmpty: true), .eachApp,
+            help: "Password of an encrypted private key."),
+        Setting(
+            "apns_p12_path", optional: \.credential.pkcs12Path, .path, .eachApp,
+            help: "PKCS#12 file of the certificate and its key."),
+        Setting(
+            "apns_p12_password", optional: \.credential.pkcs12Password, .secret(mayBeEmpty: true), .eachApp,
+            help: "Password of the PKCS#12 file."),
+        Setting(
+            "apns_auth_key_path", optional: \.credential.signingKeyPath, .path, .eachApp,
+            help: "File of the provider signing key (.p8)."),
+        Setting("apns_auth_key_id", optional: \.credential.keyID, .appleID, .eachApp, help: "Identifier of the signing key."),
+        Setting("apns_team_id", optional: \.credential.teamID, .appleID, .eachApp, help: "Identifier of the developer team."),
+        Setting("apns_topic", optional: \.topic, .word, .eachApp, help: "Topic of jobs that name none."),
+        Setting("apps", optional: \.apps, .apps, help: "Additional apps, each an object of apns_* keys."),
+    ]
+
+    private static let sessions: [Setting] = [
+        Setting(
+            "apns_ca_path", optional: \.pool.extraRootsPath, .path, help: "PEM bundle trusted beside the system's roots."),
+        Setting("apns_proxy", optional: \.pool.proxy, .proxy, help: "HTTP proxy for connections to APNs."),
+        Setting(
+            "apns_dial_timeout", \.pool.dialTimeout, .seconds(wait), help: "Time for TCP, TLS and SETTINGS of a new session."),
+        Setting("apns_dial_backoff_min", \.pool.dialBackoff.first, .seconds(wait), help: "Wait after the first failed dial."),
+        Setting("apns_dial_backoff_max", \.pool.dialBackoff.most, .seconds(wait), help: "Longest wait between two dials."),
+        Setting(
+            "apns_dial_backoff_jitter", \.pool.dialBackoff.jitter, .fraction(0...1), help: "Random part of a wait."),
+        Setting("apns_request_timeout", \.pool.requestTimeout, .seconds(wait), help: "Time a request may wait for its response."),
+        Setting("apns_keepalive", \.pool.keepAlive, .seconds(wait), help: "Silence of a session before a PING."),
+        Setting(
+            "apns_max_concurrent_streams", \.pool.maxConcurrentStreams, .integer(1...100_000),
+            help: "Limit of open streams per session."),
+    ]
+
+    private static let pool: [Setting] = [
+        Setting("pool_size", \.pool.sessions, .integer(1...100), help: "Sessions kept open per app."),
+        Setting("pool_max_size", optional: \.mostSessions, .integer(1...100), help: "Most sessions per app under load."),
+        Setting("pool_scale", \.pool.scale, .poolScale, help: "How the number of sessions changes."),
+        Setting("pool_poll_interval", \.pool.pollInterval, .seconds(wait), help: "Interval of load checks."),
+        Setting("pool_min_sustain", \.pool.minSustain, .seconds(wait), help: "Time the load must last before a change."),
+        Setting("pool_settle_period", \.pool.settlePeriod, .seconds(wait), help: "Time without changes after a change."),
+        Setting("max_rate", \.settings.limits.pushesPerSecond, .limit(0.001...1e9), help: "Limit of pushes per second."),
+        Setting("max_bandwidth", \.settings.limits.bitsPerSecond, .limit(1...1e12), help: "Limit of payload bits per second."),
+    ]
+
+    private static let retries: [Setting] = [
+        Setting("retry_limit", \.settings.retryLimit, .integer(0...1000), help: "Number of resends after the first attempt."),
+        Setting(
+            "retry_delays", \.settings.retryDelays, .delays(0...2_592_000), help: "Wait before each resend; the last repeats."),
+    ]
+
+    private static let redis: [Setting] = [
+        Setting(
+            "redis_queue_key", \.settings.lists, .names, isRequired: true, help: "List of jobs, or lists in order of priority."),
+        Setting("redis_lease", \.settings.redis.lease, .seconds(1...3600), help: "Silence after which other workers take over."),
+        Setting("redis_host", \.redis.host, .host, help: "Host of Redis."),
+        Setting("redis_port", \.redis.port, .integer(1...65535), help: "Port of Redis."),
+        Setting("redis_db", \.settings.redis.database, .integer(0...Int(Int32.max)), help: "Database number."),
+        Setting("redis_socket_path", optional: \.redis.socketPath, .path, help: "Unix socket of Redis."),
+        Setting("redis_netaddress", optional: \.redis.netAddress, .netAddress, help: "Address of Redis in one string."),
+        Setting("redis_username", optional: \.settings.redis.username, .text, help: "ACL user."),
+        Setting("redis_password", optional: \.settings.redis.password, .secret(mayBeEmpty: false), help: "Password of Redis."),
+    ]
+
+    private static let redisOptions: [Setting] = [
+        Setting("redis_tls", \.redis.usesTLS, .flag, help: "Whether connections to Redis use TLS."),
+        Setting(
+            "redis_ca_path", optional: \.redis.tls.rootsPath, .path, help: "PEM bundle trusted instead of the system's roots."),
+        Setting("redis_cert_path", optional: \.redis.tls.certificatePath, .path, help: "PEM file of the certificate for Redis."),
+        Setting("redis_key_path", optional: \.redis.tls.keyPath, .path, help: "PEM file of the key for Redis."),
+        Setting("redis_sentinels", optional: \.redis.sentinels, .addresses, help: "Addresses of Sentinels."),
+        Setting("redis_sentinel_master", optional: \.redis.master, .text, help: "Name of the master that Sentinels report."),
+        Setting(
+            "redis_delivery", \.settings.redis.delivery, .choice(["at_least_once": .atLeastOnce, "at_most_once": .atMostOnce]),
+            help: "Whether a crash may lose popped jobs."),
+        Setting("redis_results_key", optional: \.settings.redis.resultsKey, .text, help: "Stream of final outcomes."),
+        Setting(
+            "redis_results_max", \.settings.redis.resultsMax, .integer(1...count), help: "Entries kept in that stream."),
+        Setting(
+            "redis_dead_letter_max", \.settings.redis.deadLetterMax, .integer(0...count), help: "Dead letters kept; 0 is all."),
+    ]
+
+    private static let monitoring: [Setting] = [
+        Setting("log_successes", \.settings.log.successes, .flag, help: "Whether delivered pushes are logged."),
+        Setting(
+            "log_format", \.settings.log.format, .choice(["text": .text, "json": .json, "journal": .journal]),
+            help: "Format of log lines."),
+        Setting(
+            "log_level", \.settings.log.level, .choice(["debug": .debug, "info": .info, "warning": .warning, "error": .error]),
+            help: "Least severity that is logged."),
+        Setting("log_redact", \.settings.log.redacts, .flag, help: "Whether device tokens are truncated and data is omitted."),
+        Setting("metrics_listen", \.settings.metricsListen, .listenAddress, help: "Address of metrics and the status page."),
+        Setting("drain_timeout", \.settings.drainTimeout, .seconds(0...3600), help: "Time a stop waits for requests in flight."),
+    ]
+
+    private static let filter: [Setting] = [
+        Setting("filter_words", optional: \.filter.words, .words, help: "Words that must not reach a device."),
+        Setting("filter_words_path", optional: \.filter.path, .path, help: "File of such words, one per line."),
+        Setting(
+            "filter_action", \.filter.action, .choice(["drop": .drop, "mask": .mask]),
+            help: "What happens to a job with such a word."),
+    ]
+}
