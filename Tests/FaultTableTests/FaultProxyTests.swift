@@ -2,11 +2,11 @@ import Glibc
 import Harness
 import Testing
 
-@Suite("The proxy between a daemon and its server")
+@Suite("The fault proxy")
 struct FaultProxyTests {
-    /// TCP delivers everything in order or nothing: whoever got the rest would take one answer for another.
+    /// TCP delivers all bytes in order or none: a peer that received the rest would mistake one reply for another.
     @Test(arguments: [true, false])
-    func `a connection that lost bytes never goes on, also when the fault is over`(losesReplies: Bool) throws {
+    func `a connection that lost bytes stays stopped after the fault`(losesReplies: Bool) throws {
         let redis = try RedisServer()
         let proxy = try FaultProxy(toUnixSocket: redis.socketPath, seed: 1)
         let old = try connect(to: proxy.port)
@@ -35,7 +35,7 @@ struct FaultProxyTests {
         return descriptor
     }
 
-    /// The answer to an inline command, or nothing after so many milliseconds.
+    /// Returns the reply to an inline command, or an empty string at the limit.
     private func ask(_ descriptor: CInt, _ command: String, within milliseconds: CInt = 10_000) -> String {
         let line = Array((command + "\r\n").utf8)
         guard send(descriptor, line, line.count, CInt(MSG_NOSIGNAL)) == line.count else { return "" }

@@ -6,8 +6,8 @@ import Threads
 
 @Suite("Trials at the same time")
 struct TogetherTests {
-    /// One job queued and delivered, one queued and lost for each place, and one that nobody queued.
-    private static func books(_ place: Int) -> Trial.Result {
+    /// One delivered job, one lost job for each place, and one unexpected delivery.
+    private static func result(_ place: Int) -> Trial.Result {
         let ledger = Ledger("200 good id hash\n200 good id hash\n200 strange id hash\n")
         let lost = (0..<place).map { "lost \($0)" }
         return Trial.Result(
@@ -17,8 +17,8 @@ struct TogetherTests {
             recovery: place == 0 ? nil : .seconds(place), gone: 3, failures: place == 1 ? ["of one"] : [])
     }
 
-    @Test func `their books are one`() throws {
-        let sum = try together(3, Self.books)
+    @Test func `their results are added`() throws {
+        let sum = try together(3, Self.result)
         #expect(sum.times == 6)
         #expect(sum.accounting.queued == 9)
         #expect(sum.accounting.delivered == 6)
@@ -31,26 +31,26 @@ struct TogetherTests {
         #expect(sum.failures == ["of one"])
     }
 
-    @Test func `one that fails is told, and the others come to their end`() {
+    @Test func `a failed trial throws, and the others run to their end`() {
         let ended = Locked(0)
         #expect(throws: TrialError.self) {
             _ = try together(4) { place in
                 if place == 2 { throw TrialError(description: "not back") }
                 ended.withLock { $0 += 1 }
-                return Self.books(place)
+                return Self.result(place)
             }
         }
         #expect(ended.withLock { $0 } == 3)
     }
 
-    @Test func `they do run at the same time`() throws {
+    @Test func `they run at the same time`() throws {
         let present = Locked(0)
         let sum = try together(3) { place in
             present.withLock { $0 += 1 }
             guard waitUntil(atMost: .seconds(30), { present.withLock { $0 } == 3 }) else {
                 throw TrialError(description: "alone")
             }
-            return Self.books(place)
+            return Self.result(place)
         }
         #expect(sum.times == 6)
     }
