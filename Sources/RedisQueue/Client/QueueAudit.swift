@@ -61,7 +61,7 @@ public struct QueueAudit: Sendable, Equatable {
             guard let parts = reply.items, parts.count == 2, let next = parts[0].text else {
                 throw .notRedis("a scan without a cursor")
             }
-            count += Int(parts[1].integer ?? 0)
+            count += parts[1].count ?? 0
             cursor = next
         } while cursor != "0"
         return count

@@ -54,8 +54,8 @@ public struct QueueStatus: Sendable, Equatable {
         """
 
     /// - Parameter items: at least 6.
-    private init(_ items: [RedisReply]) {
-        let counts = items.prefix(5).map { Int($0.integer ?? 0) }
+    init(_ items: [RedisReply]) {
+        let counts = items.prefix(5).map { $0.count ?? 0 }
         (backlog, delayed, dead, feedback, recovered) = (counts[0], counts[1], counts[2], counts[3], counts[4])
         for (counter, value) in zip(Counter.allCases, items[5].items ?? []) {
             counters[counter] = value.text.flatMap { Int64($0) } ?? 0
@@ -64,7 +64,7 @@ public struct QueueStatus: Sendable, Equatable {
             let texts = parts[2].items?.compactMap(\.text) ?? []
             var details: [String: String] = [:]
             for start in stride(from: 0, to: texts.count - 1, by: 2) { details[texts[start]] = texts[start + 1] }
-            let held = Int(parts[1].integer ?? 0)
+            let held = parts[1].count ?? 0
             inFlight &+= held
             workers.append(Worker(name: parts[0].text ?? "", inFlight: held, details: details))
         }

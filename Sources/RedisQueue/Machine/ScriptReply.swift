@@ -35,18 +35,19 @@ enum ScriptReply {
 
         init?(_ items: [RedisReply]) {
             if items.count == 2, items[0].text == "NUMBER" {
-                guard let taken = items[1].text.flatMap({ Int64($0) }) else { return nil }
+                // Lua's numbers are exact up to 2^53. A higher one is corrupt, and the next number would overflow.
+                guard let taken = items[1].text.flatMap({ Int64($0) }), taken < 1 << 53 else { return nil }
                 self = .numberTaken(taken)
                 return
             }
             guard items.count >= 6, let settled = items[1].text.flatMap({ Int64($0) }), let epoch = items[2].text,
                 let recovered = items[3].integer.flatMap(RecoveredJobs.Kind.init), let due = items[4].integer,
-                let deadLetters = items[5].integer
+                let deadLetters = items[5].count
             else { return nil }
             self = .registered(
                 Registered(
                     settled: UInt64(exactly: settled), epoch: epoch, recovered: recovered, due: NextDue(due),
-                    deadLetters: Int(clamping: deadLetters), counters: counters(items.dropFirst(6))))
+                    deadLetters: deadLetters, counters: counters(items.dropFirst(6))))
         }
     }
 
@@ -80,8 +81,8 @@ enum ScriptReply {
         var jobs: [(bytes: [UInt8], level: UInt8)] = []
 
         init?(_ items: [RedisReply]) {
-            guard items.count >= 5, let drained = items[0].integer, let once = items[1].integer, let twice = items[2].integer,
-                let thrice = items[3].integer, let recovered = items[4].integer.flatMap(RecoveredJobs.Kind.init)
+            guard items.count >= 5, let drained = items[0].integer, let once = items[1].count, let twice = items[2].count,
+                let thrice = items[3].count, let recovered = items[4].integer.flatMap(RecoveredJobs.Kind.init)
             else { return nil }
             (isDrained, self.recovered) = (drained == 1, recovered)
             jobs.reserveCapacity(items.count - 5)
@@ -101,9 +102,9 @@ enum ScriptReply {
         var deadLetters: Int
 
         init?(_ items: [RedisReply]) {
-            guard items.count >= 3, let trimmed = items[1].integer, let due = items[2].integer else { return nil }
-            (self.trimmed, self.due) = (Int(clamping: trimmed), NextDue(due))
-            deadLetters = items.count > 3 ? Int(clamping: items[3].integer ?? 0) : 0
+            guard items.count >= 3, let trimmed = items[1].count, let due = items[2].integer else { return nil }
+            (self.trimmed, self.due) = (trimmed, NextDue(due))
+            deadLetters = items.count > 3 ? items[3].count ?? 0 : 0
         }
     }
 
@@ -129,7 +130,7 @@ enum ScriptReply {
             else { return nil }
             suspects = items.dropFirst(2).compactMap(\.bytes)
             if suspects.count != items.count - 2 { return nil }
-            (self.moved, self.recovered) = (moved < 0 ? nil : Int(clamping: moved), recovered)
+            (self.moved, self.recovered) = (moved < 0 ? nil : items[0].count, recovered)
         }
     }
 }

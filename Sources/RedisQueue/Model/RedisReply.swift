@@ -14,6 +14,9 @@ public enum RedisReply: Sendable, Equatable {
         return nil
     }
 
+    /// An integer as a number of things. It is bounded, so that sums of counts do not overflow whatever Redis replies.
+    var count: Int? { integer.map { Int(clamping: max(0, min($0, 1 << 48))) } }
+
     public var bytes: [UInt8]? {
         if case .string(let bytes) = self { return bytes }
         return nil

@@ -1,0 +1,73 @@
+import Clocks
+import Harness
+import Testing
+
+@testable import RedisQueue
+
+@Suite("Extreme numbers in replies")
+struct ExtremeReplyTests {
+    private static let numbers: [Int64] = [.min, .min + 1, -2, -1, 0, 1, 2, 1 << 53, .max - 1, .max]
+
+    @Test func `a connection number at the end of its range is refused`() {
+        for taken in ["9223372036854775807", "9223372036854775806", "99999999999999999999"] {
+            var machine = MachineFixture()
+            machine.advance()
+            machine.connected()
+            machine.effects()
+            machine.reply(
+                [.string(bytes("NUMBER")), .string(bytes(taken))],
+                to: .register(.init(counter: 1, confirmed: 0, isExpected: false)))
+            #expect(machine.phase == .disconnected)
+        }
+    }
+
+    @Test(arguments: [Call.claim(first: 1, count: 9, fromSecond: 32), .reap(.init(worker: "w", counter: 1), first: 1)])
+    func `counts at the end of their range do not trap`(call: Call) {
+        for number in Self.numbers {
+            var machine = MachineFixture()
+            machine.serve()
+            let job = RedisReply.string(bytes("job"))
+            machine.reply([.integer(number), .integer(number), .integer(number), .integer(number), .integer(1), job], to: call)
+            machine.reply([.integer(number), .integer(1), job], to: call)
+            #expect(machine.phase == .serving || machine.phase == .disconnected)
+        }
+    }
+
+    @Test func `random numbers in any reply do not trap`() {
+        let seed = UInt64.random(in: 0...999_999)
+        print("seed \(seed)")
+        var random = SeededGenerator(seed: seed)
+        let batch = SettleBatch()
+        let calls: [Call] = [
+            .register(.init(counter: 1, confirmed: 0, isExpected: true)), .beat(counter: 1), .promote, .settle(batch), .inspect,
+            .countHeld, .claim(first: 1, count: 9, fromSecond: 32), .reap(.init(worker: "w", counter: 1), first: 1), .unregister,
+            .fields, .nodes, .pop(count: 9), .piggybackedClaim(first: 1, count: 9, fromSecond: 32, after: 0),
+        ]
+        for _ in 0..<3000 {
+            var machine = MachineFixture()
+            machine.serve()
+            machine.offer(100)
+            for _ in 0..<4 {
+                let items = (0..<Int.random(in: 0...9, using: &random)).map { _ -> RedisReply in
+                    let number = Self.numbers.randomElement(using: &random) ?? 0
+                    return Bool.random(using: &random) ? .integer(number) : .string(bytes(String(number)))
+                }
+                let reply: RedisReply =
+                    if let number = items.first, Bool.random(using: &random) { number } else { .array(items) }
+                machine.reply(reply, to: calls.randomElement(using: &random) ?? .promote)
+                machine.advance()
+                if let deadline = machine.deadline { machine.advance(to: deadline) }
+            }
+        }
+    }
+
+    @Test func `a status with counts at the end of their range does not trap`() {
+        for number in Self.numbers {
+            let worker = RedisReply.array([.string(bytes("w")), .integer(number), .array([])])
+            let counters = Counter.allCases.map { _ in RedisReply.string(bytes(String(number))) }
+            let status = QueueStatus(Array(repeating: .integer(number), count: 5) + [.array(counters), worker, worker])
+            #expect(status.workers.count == 2)
+            _ = status.unexplained
+        }
+    }
+}
