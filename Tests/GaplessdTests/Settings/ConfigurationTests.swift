@@ -207,7 +207,7 @@ struct ConfigurationTests {
         #expect(
             try faults(#""apns_p12_path": "rubbish""#) == [
                 "apns_p12_path: \(folder.file("rubbish")): not a PKCS#12 file, or damaged; expected "
-                    + "a .p12 file that Keychain exported"
+                    + "a .p12 file as the Keychain exports it"
             ])
     }
 
