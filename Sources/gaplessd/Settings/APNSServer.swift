@@ -3,8 +3,8 @@ struct APNSServer: Sendable, Equatable {
     let address: HostAndPort
     /// The name of Apple's server; `nil` for `host:port`.
     let name: String?
-    /// Whether the settings name one of the binary gateways, which Apple shut down on 2021-03-31.
-    let isRetired: Bool
+    /// The binary gateway that the settings name, if they name one. Apple shut them down on 2021-03-31.
+    let retiredGateway: String?
 
     init?(_ text: String) {
         switch text {
@@ -16,6 +16,6 @@ struct APNSServer: Sendable, Equatable {
             guard let other = HostAndPort(text) else { return nil }
             (address, name) = (other, nil)
         }
-        isRetired = name != nil && name != text
+        retiredGateway = name != nil && name != text ? text : nil
     }
 }

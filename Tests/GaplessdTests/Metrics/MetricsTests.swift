@@ -157,7 +157,7 @@ struct ReadinessTests {
         #expect(faults { $0.lists[0].isInDoubt = true } == ["list q: Redis has not responded for most of the lease"])
         #expect(faults { $0.apps[0].capacity = 0 } == ["app (top level): no open session to APNs"])
         #expect(
-            faults { $0.apps[1].hold = .suspectTokens }.first?.hasPrefix(#"app be"ta\\x0a<b> is held: APNs has refused every"#)
+            faults { $0.apps[1].hold = .suspectTokens }.first?.hasPrefix(#"app be"ta\\x0a<b> is held: APNs has rejected every"#)
                 == true)
         #expect(faults { $0.isLeaving = true } == ["stopping: no new jobs are claimed"])
         #expect(faults(after: .seconds(11)) == ["dispatcher loop stalled for 11 s"])

@@ -77,7 +77,7 @@ struct SettingsReadingTests {
     ])
     func `A server is a name or host and port`(text: String, host: String, port: Int) throws {
         #expect(APNSServer(text)?.address == HostAndPort(host, port))
-        #expect(APNSServer(text)?.isRetired == false)
+        #expect(APNSServer(text).map { $0.retiredGateway == nil } == true)
     }
 
     @Test(arguments: [
@@ -97,7 +97,7 @@ struct SettingsReadingTests {
         #expect(reading.settings.apps.map { HostAndPort($0.pool.host, $0.pool.port) } == [HostAndPort(host, 443)])
         #expect(
             reading.warnings.map { $0.line(file: "f") } == [
-                "f: apns_server: Apple has shut down the binary gateways; using \(host):443; set \"\(name)\" instead"
+                "f: apns_server: Apple has shut down the binary gateway \(old); using \(host):443; set \"\(name)\" instead"
             ])
     }
 
