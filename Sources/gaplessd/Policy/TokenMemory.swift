@@ -44,6 +44,8 @@ struct TokenMemory {
     private var pausedUntil: Instant?
 
     var count: Int { entries.count }
+    /// Memory is bounded by this number and by `count`.
+    var records: Int { order.count }
 
     /// Whether any token is paused.
     func hasPauses(now: Instant) -> Bool { pausedUntil.map { $0 > now } ?? false }

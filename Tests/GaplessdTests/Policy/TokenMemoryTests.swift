@@ -52,4 +52,11 @@ struct TokenMemoryTests {
         memory.failed(key, on: SessionID(1), delay: .seconds(1), pauses: false, now: now + .seconds(121))
         #expect(memory.count == 1)
     }
+
+    @Test mutating func `a million failures of one token take no more memory than the documented entries`() {
+        memory.failed(TokenMemory.Key(app: 0, token: "ff"), on: SessionID(1), delay: .seconds(900), pauses: false, now: now)
+        for _ in 0..<1_000_000 { memory.failed(key, on: SessionID(1), delay: .seconds(1), pauses: false, now: now) }
+        #expect(memory.count == 2)
+        #expect(memory.records <= 2 * TokenMemory.most)
+    }
 }
