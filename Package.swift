@@ -60,6 +60,7 @@ let package = Package(
             name: "gaplessd",
             dependencies: [
                 "PushPool", "RedisQueue", "StatusServer", "Clocks", "Threads", "Sockets", "JSONBytes", "CLinux", argumentParser,
+                .product(name: "DequeModule", package: "swift-collections"),
             ],
             swiftSettings: strict),
 

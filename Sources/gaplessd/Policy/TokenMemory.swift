@@ -1,4 +1,5 @@
 import Clocks
+import DequeModule
 import PushPool
 
 /// The recent failures of single device tokens: which tokens to leave alone for a while, and which session failed them.
@@ -36,15 +37,14 @@ struct TokenMemory {
 
     private var entries: [Key: Entry] = [:]
     /// Keys in the order of their failures, with the number of the entry at that time: an older number is void.
-    private var order: [(key: Key, number: UInt64)] = []
-    private var first = 0
+    private var order: Deque<(key: Key, number: UInt64)> = []
     private var lastNumber: UInt64 = 0
 
     /// When the last pause ends.
     private var pausedUntil: Instant?
 
     var count: Int { entries.count }
-    /// Memory is bounded by this number and by `count`.
+    /// The length of the order of failures, at most twice `most`.
     var records: Int { order.count }
 
     /// Whether any token is paused.
@@ -76,19 +76,15 @@ struct TokenMemory {
     /// The session that a retry should avoid.
     func session(toAvoid key: Key) -> SessionID? { entries[key]?.session }
 
-    /// Forgets entries that have ended, and the oldest ones beyond `most`.
+    /// Forgets entries that have ended, the oldest ones beyond `most`, and void keys once they outnumber the entries.
     private mutating func trim(now: Instant) {
-        while first < order.count {
-            let (key, number) = order[first]
+        while let (key, number) = order.first {
             if let entry = entries[key], entry.number == number {
                 guard entry.end <= now || entries.count > Self.most else { break }
                 entries[key] = nil
             }
-            first += 1
+            order.removeFirst()
         }
-        if first > 1000 && first * 2 > order.count {
-            order.removeFirst(first)
-            first = 0
-        }
+        if order.count > 2 * Self.most { order.removeAll { entries[$0.key]?.number != $0.number } }
     }
 }
