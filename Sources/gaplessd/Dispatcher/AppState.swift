@@ -33,6 +33,8 @@ struct AppState {
     private(set) var sessions: Set<SessionID> = []
     /// Since when no session is open; `nil` while one is.
     private var unreachableSince: Instant?
+    /// When its unsent jobs were last taken back for lack of a session.
+    private var takenBackAt: Instant?
     private var headers = SharedHeadersCache()
 
     // MARK: Facts
@@ -40,7 +42,7 @@ struct AppState {
     mutating func observed(_ reading: PoolReading, now: Instant) {
         self.reading = reading
         if reading.capacity > 0 {
-            unreachableSince = nil
+            (unreachableSince, takenBackAt) = (nil, nil)
         } else if unreachableSince == nil {
             unreachableSince = now
         }
@@ -129,14 +131,21 @@ struct AppState {
 
     /// Whether it holds jobs and has been without a session for too long.
     func isUnreachable(now: Instant) -> Bool {
-        held > 0 && unreachableSince.map { now - $0 >= Self.unreachablePatience } ?? false
+        nextTakeBack.map { $0 <= now } ?? false
     }
+
+    /// A job that is on a stream, or that went out again since, keeps the timer running: once per `unreachablePatience`.
+    private var nextTakeBack: Instant? {
+        held > 0 ? (takenBackAt ?? unreachableSince).map { $0 + Self.unreachablePatience } : nil
+    }
+
+    mutating func tookBack(now: Instant) { takenBackAt = now }
 
     /// Whether a probe has ended without a response about the credential: a broken session, an expiry, another worker.
     var hasLostProbe: Bool { breaker.isProbing && held == 0 }
 
     func deadline(now: Instant) -> Instant? {
-        var next = Earliest(held > 0 ? unreachableSince.map { $0 + Self.unreachablePatience } : nil)
+        var next = Earliest(nextTakeBack)
         if let probe = breaker.nextProbe, probe > now { next.consider(probe) }
         return next.instant
     }

@@ -73,7 +73,10 @@ struct DispatchMachine {
     /// Does what is due, after the facts of the turn.
     mutating func tick(_ effects: inout [DispatchEffect]) {
         for app in apps.indices {
-            if apps[app].isUnreachable(now: now) { takeBack(app: app, &effects) }
+            if apps[app].isUnreachable(now: now) {
+                apps[app].tookBack(now: now)
+                takeBack(app: app, &effects)
+            }
             if apps[app].hasLostProbe { perform(apps[app].breaker.probeWasInconclusive(now: now), app: app, &effects) }
         }
         for list in lists.indices { lists[list].tick(now: now) }
