@@ -24,8 +24,8 @@ enum ErrorMix {
         case wrong
     }
 
-    /// docs/design.md, "Effect of a response", once more and independently: 429, 500 and 503 are counted and the fourth is one too
-    /// many, streams that were reset (status 0) are not, and everything else is final.
+    /// docs/design.md, "Effect of a response", once more and independently: 429, 500 and 503 are counted and the fourth is one
+    /// too many, streams that were reset (status 0) are not, and everything else is final.
     private static func end(of statuses: [Int]) -> (end: End, counted: Int) {
         var counted = 0
         for (place, status) in statuses.enumerated() {

@@ -7,11 +7,11 @@ internal import RedisQueue
 struct ErrorWatch {
     /// The longest time without a response: the last retries wait at most a third of a second.
     private static let mostStill = Duration.seconds(10)
-    /// KB that the memory may grow from the first tenth of the errors to the last. The daemon remembers the last 10,000 device tokens
-    /// that had to wait, which takes 6 MB (measured).
+    /// KB that the memory may grow from the first tenth of the errors to the last. The daemon remembers the last 10,000 device
+    /// tokens that had to wait, which takes 6 MB (measured).
     private static let mostGrowth = 8 << 10
-    /// KB from the sixth tenth of a full run to the last, when that memory is full: further growth is a leak. This is 17 bytes for each
-    /// error.
+    /// KB from the sixth tenth of a full run to the last, when that memory is full: further growth is a leak. This is 17 bytes
+    /// for each error.
     private static let mostLateGrowth = 1 << 10
 
     private let trial: Trial

@@ -1,7 +1,7 @@
 /// One row of the fault table: a fault, and the conditions after it.
 ///
-/// After any fault: no job is lost, no push is delivered without a queued job, no daemon exits by itself or exceeds its memory, and no
-/// key of a finished job is left.
+/// After any fault: no job is lost, no push is delivered without a queued job, no daemon exits by itself or exceeds its memory,
+/// and no key of a finished job is left.
 public struct Fault: Sendable {
     /// The allowed number of duplicates.
     public enum Rule: Sendable, Equatable {
@@ -9,8 +9,8 @@ public struct Fault: Sendable {
         case nothingTwice
         /// At most `Trial.allowTwice`: the pushes in flight at the faults.
         case onlyWhatWasInFlight
-        /// At most `Trial.allowTwice`: the jobs that Redis still has although APNs accepted them. Redis itself forgets jobs in this
-        /// fault; only the jobs that it did not keep are excused (`Trial.excuse`).
+        /// At most `Trial.allowTwice`: the jobs that Redis still has although APNs accepted them. Redis itself forgets jobs in
+        /// this fault; only the jobs that it did not keep are excused (`Trial.excuse`).
         case ofWhatRedisKept
         /// The fault removes any key at any time. The daemon continues and logs the loss.
         case survival

@@ -256,8 +256,8 @@ public final class Trial {
     /// The last lines of the standard errors of the daemons.
     var logs: String { String(stage.standardErrors.suffix(3000)) }
 
-    /// Waits until nine of ten arriving jobs are sent. On a busy machine fewer jobs arrive than configured; with less than half of them,
-    /// the producer has not found its Redis yet.
+    /// Waits until nine of ten arriving jobs are sent. On a busy machine fewer jobs arrive than configured; with less than half
+    /// of them, the producer has not found its Redis yet.
     private func awaitRate(atMost limit: Duration) -> Bool {
         var last: (sent: Int, pushed: Int, at: Instant)?
         return waitUntil(atMost: limit, every: .milliseconds(20)) {

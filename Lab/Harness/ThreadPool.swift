@@ -4,7 +4,8 @@ internal import Threads
 
 /// Runs tests that block, because they wait for processes, on its own threads.
 ///
-/// The cooperative threads of Swift concurrency number one per processor. A test that blocks one of them keeps others from running.
+/// The cooperative threads of Swift concurrency number one per processor. A test that blocks one of them keeps others from
+/// running.
 public final class ThreadPool: TaskExecutor {
     public static let shared = ThreadPool(threads: 8)
 

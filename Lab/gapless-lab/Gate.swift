@@ -35,7 +35,8 @@ struct Gate: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "A setting of the daemon, such as log_successes=true, to measure its cost; repeatable. The comparison then never fails.",
+            "A setting of the daemon, such as log_successes=true, to measure its cost; repeatable. "
+                + "The comparison then never fails.",
             valueName: "key=JSON"))
     var set: [String] = []
 

@@ -6,8 +6,8 @@ struct InstructionCount {
 
     var total: Int { byPart.values.reduce(0, +) }
 
-    /// - Parameter text: the format of callgrind. Names occur once and then as numbers. The line after `calls=` is the cost of the
-    ///   called function, which also has its own lines.
+    /// - Parameter text: the format of callgrind. Names occur once and then as numbers. The line after `calls=` is the cost of
+    ///   the called function, which also has its own lines.
     init(callgrind text: String) {
         var objects = Names()
         var functions = Names()

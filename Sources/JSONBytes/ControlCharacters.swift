@@ -19,8 +19,8 @@ extension [UInt8] {
         appendHex(UInt8(scalar & 0xFF))
     }
 
-    /// Returns the same JSON with its unprintable characters escaped: valid JSON has them only inside strings, apart from white space,
-    /// which stays.
+    /// Returns the same JSON with its unprintable characters escaped: valid JSON has them only inside strings, apart from white
+    /// space, which stays.
     public func escapingUnprintable() -> [UInt8] {
         // The first bytes of DEL, of C1 and of the two separators in UTF-8.
         guard contains(where: { $0 == 0x7F || $0 == 0xC2 || $0 == 0xE2 }) else { return self }

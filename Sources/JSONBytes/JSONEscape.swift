@@ -1,7 +1,7 @@
 /// The escapes of a JSON string that is known to be valid.
 public enum JSONEscape {
-    /// Decodes the escape whose backslash stands at `at`. A lone surrogate (`\ud800`), which the grammar allows and UTF-8 cannot hold,
-    /// becomes U+FFFD.
+    /// Decodes the escape whose backslash stands at `at`. A lone surrogate (`\ud800`), which the grammar allows and UTF-8 cannot
+    /// hold, becomes U+FFFD.
     ///
     /// - Returns: also the place behind the escape.
     public static func scalar(_ bytes: Span<UInt8>, at: Int) -> (scalar: UInt32, next: Int) {

@@ -37,7 +37,8 @@ import Glibc
 
     /// Makes a context for a client.
     ///
-    /// - Parameter protocols: ALPN names to offer, best first; a handshake that does not end in one of them fails. Empty: no ALPN.
+    /// - Parameter protocols: ALPN names to offer, best first; a handshake that does not end in one of them fails. Empty: no
+    ///   ALPN.
     public init(clientTrusting roots: TLSRoots, identity: Identity?, protocols: [String]) throws(TLSError) {
         unsafe context = try unsafe TLSContext.make(TLS_client_method())
         unsafe SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nil)

@@ -14,7 +14,7 @@ final class HTTPConnection {
         case closed
     }
 
-    /// How long bytes that nobody asked for are read and dropped after the response.
+    /// The time for which unexpected bytes are read and dropped after the response.
     private static let lingerTime = Duration.seconds(1)
 
     let id: Int

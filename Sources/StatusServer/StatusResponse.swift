@@ -14,7 +14,8 @@ public struct StatusResponse: Sendable, Equatable {
         self.init(status: status, contentType: contentType, body: Array(text.utf8))
     }
 
-    /// The bytes on the wire (RFC 9112, section 4). `nosniff` and `no-store` keep a browser from guessing a type and from caching.
+    /// The bytes on the wire (RFC 9112, section 4). `nosniff` and `no-store` keep a browser from guessing a type and from
+    /// caching.
     func encoded(withBody: Bool) -> [UInt8] {
         let allow = status == 405 ? "Allow: GET, HEAD\r\n" : ""
         let head = """

@@ -6,7 +6,8 @@ internal import Threads
 /// It trusts no client: each one is limited in bytes, time and connections, and costs the rest of the process nothing.
 public final class StatusServer: Sendable {
     public struct Limits: Sendable {
-        /// Bytes of request line, headers and body together. Browsers send less than 2 KiB, with cookies of other ports up to 8 KiB.
+        /// Bytes of request line, headers and body together. Browsers send less than 2 KiB, with cookies of other ports up to 8
+        /// KiB.
         public var requestBytes = 16 << 10
         /// Open connections of all clients together: each costs a descriptor, of which the daemon needs some itself.
         public var connections = 64

@@ -8,6 +8,7 @@ public struct ThreadError: Error, Sendable, Equatable, CustomStringConvertible {
     public var code: CInt
 
     public var description: String {
-        unsafe "no thread for \"\(name)\": \(String(cString: strerror(code))) (a limit of threads, ulimit -u or TasksMax, or of memory)"
+        unsafe "no thread for \"\(name)\": \(String(cString: strerror(code))) "
+            + "(a limit of threads, ulimit -u or TasksMax, or of memory)"
     }
 }

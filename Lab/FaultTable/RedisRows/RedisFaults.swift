@@ -22,8 +22,8 @@ extension Trial {
         try stage.reconnect()
     }
 
-    /// Waits until Redis has written its log. With `appendfsync everysec`, Redis delays writes during an fsync for up to two seconds; a
-    /// kill would lose them, which `losePower` tests.
+    /// Waits until Redis has written its log. With `appendfsync everysec`, Redis delays writes during an fsync for up to two
+    /// seconds; a kill would lose them, which `losePower` tests.
     private func awaitFlushedLog() throws {
         try self.await("Redis has written its log") {
             guard let text = try? stage.command(["INFO", "persistence"]).text else { return true }

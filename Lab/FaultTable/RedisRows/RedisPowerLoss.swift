@@ -6,8 +6,8 @@ internal import RedisQueue
 extension Trial {
     /// Rolls Redis back while the proxy keeps the daemons from it, until no push is on the wire.
     ///
-    /// `body` rolls Redis back. All jobs in Redis after it must be delivered, and those that APNs already accepted are duplicates. Other
-    /// jobs acknowledged after `certain` are excused.
+    /// `body` rolls Redis back. All jobs in Redis after it must be delivered, and those that APNs already accepted are
+    /// duplicates. Other jobs acknowledged after `certain` are excused.
     ///
     /// - Parameter certain: jobs that Redis cannot have forgotten.
     func rollBack(certain: Set<Int>, _ body: () throws -> Void) throws {
@@ -28,8 +28,8 @@ extension Trial {
     ///
     /// Redis must run with `appendfsync always`, so that the file contains all acknowledged writes.
     ///
-    /// Redis 7.0.15 has a bug here: after a cut within a transaction, the log keeps the beginning of the transaction, and a *later* start
-    /// executes that half. A rewrite of the log after the first start prevents it.
+    /// Redis 7.0.15 has a bug here: after a cut within a transaction, the log keeps the beginning of the transaction, and a
+    /// *later* start executes that half. A rewrite of the log after the first start prevents it.
     func losePower(insideTransaction: Bool) throws {
         let path = stage.redis.appendOnlyFile
         let certain = acknowledged()

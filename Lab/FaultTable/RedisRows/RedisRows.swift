@@ -124,8 +124,8 @@ extension Trial {
             self.pause(cut + .milliseconds(milliseconds) - .now)
             self.tail.read()
         }
-        // The daemon stops sending at 1.2 s. Requests on the wire get their responses at 2 s; later requests would get them at 4 s. The
-        // ledger is 0.1 s behind.
+        // The daemon stops sending at 1.2 s. Requests on the wire get their responses at 2 s; later requests would get them at 4
+        // s. The ledger is 0.1 s behind.
         deadline(2800)
         let (claimed, sent) = (try stage.status().inFlight, tail.count)
         deadline(4800)

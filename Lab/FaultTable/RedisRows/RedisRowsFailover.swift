@@ -17,8 +17,8 @@ extension Fault {
             let connections = daemon.connections
             try trial.inject(backWithin: .seconds(30)) {
                 try trial.failOver(pair, byCommand: number % 2 == 1)
-                // The old master stays alive and no connection is cut: the daemon leaves because its blocking read ends or a write
-                // fails. The new master counts the pushes from here on.
+                // The old master stays alive and no connection is cut: the daemon leaves because its blocking read ends or a
+                // write fails. The new master counts the pushes from here on.
                 try trial.await("the daemon uses the new master") { daemon.connections > connections }
             }
             try pair.join()

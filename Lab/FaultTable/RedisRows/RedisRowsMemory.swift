@@ -81,8 +81,8 @@ extension Fault {
         }
     }
 
-    /// Redis evicts any key, so jobs may be lost. The daemon warns at its start, continues, and delivers new jobs when Redis has memory
-    /// again.
+    /// Redis evicts any key, so jobs may be lost. The daemon warns at its start, continues, and delivers new jobs when Redis has
+    /// memory again.
     private static let evictsAll = Fault(
         number: 25, name: "evict-all", title: "Redis evicts any key", rule: .survival
     ) { trial in

@@ -53,8 +53,8 @@ extension Fault {
 }
 
 extension Trial {
-    /// Kills the master when the replica is up to date; Sentinel promotes the replica. The old master returns as a master, and Sentinel
-    /// makes it a replica.
+    /// Kills the master when the replica is up to date; Sentinel promotes the replica. The old master returns as a master, and
+    /// Sentinel makes it a replica.
     fileprivate func failOver(_ pair: RedisPair, _ daemon: DaemonProcess, by sentinel: SentinelServer) throws {
         try self.await("Sentinel knows the replica", atMost: .seconds(60), every: .milliseconds(20)) { sentinel.hasReplica }
         let connections = daemon.connections

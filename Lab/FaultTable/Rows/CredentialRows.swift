@@ -6,8 +6,8 @@ internal import RedisQueue
 
 /// A wrong credential or environment with a long backlog, and another app in the same daemon and list.
 ///
-/// No daemon has had an acceptance. Either the operator repairs a file and sends SIGHUP, or APNs accepts the credential again and a
-/// probe succeeds. Each round takes a minute, so the full table runs five stages at once, with two kinds of fault each.
+/// No daemon has had an acceptance. Either the operator repairs a file and sends SIGHUP, or APNs accepts the credential again and
+/// a probe succeeds. Each round takes a minute, so the full table runs five stages at once, with two kinds of fault each.
 extension Fault {
     static let credentialRows = [wrongCertificate, wrongEnvironment]
 
@@ -134,7 +134,8 @@ extension Trial {
     fileprivate func hold(at service: Simulator, apps: [String]) throws -> DaemonProcess {
         let jobs = self.jobs(100_000)
         try queue(jobs) { number in
-            #"{"token":"\#(deviceToken(number))","app":"\#(apps[number % apps.count])","identifier":\#(number),"data":{"aps":{}}}"#
+            #"{"token":"\#(deviceToken(number))","app":"\#(apps[number % apps.count])","#
+                + #""identifier":\#(number),"data":{"aps":{}}}"#
         }
         // All stages together produce as many jobs as one.
         if producer == nil { try produce(perSecond: Trial.rate / stages, from: Trial.firstOfOthers) }

@@ -66,8 +66,8 @@ struct EverythingRow {
         if let server = redisToRestart, instant >= server { try restartRedis() }
     }
 
-    /// Restarts daemons that have ended. A daemon may end only by SIGKILL or, after SIGTERM, with 0. SIGTERM also ends a process that
-    /// does not handle signals yet; it has claimed nothing.
+    /// Restarts daemons that have ended. A daemon may end only by SIGKILL or, after SIGTERM, with 0. SIGTERM also ends a process
+    /// that does not handle signals yet; it has claimed nothing.
     private mutating func supervise() throws {
         for index in daemons.indices {
             guard let exit = daemons[index].process.poll() else { continue }

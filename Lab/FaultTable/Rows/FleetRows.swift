@@ -8,8 +8,8 @@ internal import RedisQueue
 extension Fault {
     static let fleetRows = [fleet, manyDevices]
 
-    /// APNs accepts no second provider token within 20 minutes. The row kills some daemons at their start: they may have just signed
-    /// the token, or hold the lock that the others wait for.
+    /// APNs accepts no second provider token within 20 minutes. The row kills some daemons at their start: they may have just
+    /// signed the token, or hold the lock that the others wait for.
     private static let fleet = Fault(
         number: 55, name: "fleet", title: "a fleet with one key, some killed at the start", rule: .onlyWhatWasInFlight,
         isQuick: true
@@ -44,8 +44,8 @@ extension Fault {
         }
     }
 
-    /// The daemon splits a job into jobs of 250 tokens and these into jobs of one, each step in one transaction. So a kill repeats only
-    /// the pushes in flight, and never loses a part of a job.
+    /// The daemon splits a job into jobs of 250 tokens and these into jobs of one, each step in one transaction. So a kill
+    /// repeats only the pushes in flight, and never loses a part of a job.
     private static let manyDevices = Fault(
         number: 56, name: "many-devices", title: "jobs for 10,000 devices each, kill -9 ten times", rule: .onlyWhatWasInFlight,
         isQuick: true

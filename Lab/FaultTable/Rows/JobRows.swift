@@ -5,8 +5,8 @@ internal import RedisQueue
 extension Fault {
     static let jobRows = [mixedAnswers, hostileJobs, alike, backlog, everything]
 
-    /// Each job is delivered exactly once, or dead-lettered with the correct reason after the configured number of sends. 100 tokens
-    /// get only 503.
+    /// Each job is delivered exactly once, or dead-lettered with the correct reason after the configured number of sends. 100
+    /// tokens get only 503.
     private static let mixedAnswers = Fault(
         number: 38, name: "answers", title: "2 % 503 and 1 % 410 responses", rule: .nothingTwice, isQuick: true
     ) { trial in

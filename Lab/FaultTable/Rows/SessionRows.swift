@@ -32,8 +32,8 @@ extension Fault {
         }
     }
 
-    /// Verifies that no error occupies a place of the session's table: the maximum number of streams is open at once. A request without
-    /// a place would start only after another response.
+    /// Verifies that no error occupies a place of the session's table: the maximum number of streams is open at once. A request
+    /// without a place would start only after another response.
     private static func judgeStreams(_ trial: Trial, _ streams: Int) throws {
         let latency = Duration.seconds(2)
         trial.stage.simulator.behave { $0.script = APNSSimulator.Script(latency: latency...latency) }

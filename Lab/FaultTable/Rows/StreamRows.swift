@@ -9,8 +9,9 @@ extension Fault {
 
     /// One stream until the first acceptance, then a thousand, one, none and back, with jobs waiting all the time.
     ///
-    /// APNs refuses a request that crossed a lower limit on the wire. The simulator counts a violation for a stream that starts after the
-    /// client acknowledged the limit; there must be none. The daemon resends only the refused requests, each once and uncounted.
+    /// APNs refuses a request that crossed a lower limit on the wire. The simulator counts a violation for a stream that starts
+    /// after the client acknowledged the limit; there must be none. The daemon resends only the refused requests, each once and
+    /// uncounted.
     private static let streams = Fault(
         number: 51, name: "streams", title: "1 stream at first, 1000, then 1 and 0 under load", rule: .nothingTwice, isQuick: true
     ) { trial in

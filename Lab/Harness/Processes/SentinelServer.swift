@@ -2,8 +2,8 @@ import Glibc
 
 /// A Redis Sentinel that watches one master. It ends with this object.
 public final class SentinelServer {
-    /// Milliseconds of silence after which Sentinel calls a server down. Sentinel takes up to a second to connect to a master that it
-    /// has just named. With a lower value it calls that master dead again, and repeats the failover.
+    /// Milliseconds of silence after which Sentinel calls a server down. Sentinel takes up to a second to connect to a master
+    /// that it has just named. With a lower value it calls that master dead again, and repeats the failover.
     private static let downAfter = 2000
 
     public let port: Int

@@ -124,8 +124,8 @@ struct ProxyRelay {
         /// Reads from both ends and forwards nothing.
         var isDead = false
         private(set) var isOver = false
-        /// A direction that lost bytes stays stopped: TCP delivers all bytes in order or none (RFC 9293, 3.4). A peer that received
-        /// the rest would mistake one reply for another.
+        /// A direction that lost bytes stays stopped: TCP delivers all bytes in order or none (RFC 9293, 3.4). A peer that
+        /// received the rest would mistake one reply for another.
         private var stopped = (requests: false, replies: false)
         private var waiting: (requests: [Chunk], replies: [Chunk]) = ([], [])
 

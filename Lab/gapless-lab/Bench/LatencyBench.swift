@@ -42,8 +42,8 @@ struct LatencyBench {
         ])
     }
 
-    /// Measures one job at a time on an empty list, in turns with a client that only calls BLPOP. The client shows the cost of waking two
-    /// processes; a push wakes four.
+    /// Measures one job at a time on an empty list, in turns with a client that only calls BLPOP. The client shows the cost of
+    /// waking two processes; a push wakes four.
     private func measureIdle(_ stage: LatencyStage) throws -> [(String, JSON)] {
         let popper = try ListPopper(stage.stage.redis)
         defer { popper.stop() }

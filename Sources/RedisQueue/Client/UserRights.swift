@@ -19,7 +19,8 @@ public struct UserRights: Sendable, Equatable {
         if !missingCommands.isEmpty { faults.append("this user may not run \(missingCommands.joined(separator: ", "))") }
         if !missingKeys.isEmpty {
             faults.append(
-                "this user may not read and write the key\(missingKeys.count > 1 ? "s" : "") \(missingKeys.joined(separator: ", "))"
+                "this user may not read and write the key\(missingKeys.count > 1 ? "s" : "") "
+                    + "\(missingKeys.joined(separator: ", "))"
             )
         }
         return faults

@@ -5,6 +5,6 @@ struct AppCredential: Sendable {
     var credential: Credential
     /// For jobs that name none: `apns_topic`, else the topic of the certificate.
     var topic: String?
-    /// What a pool needs of the credential. The files are read once for the check and the pool.
+    /// The part of the credential that a pool needs. The files are read once for the check and the pool.
     var setup: SessionPool.Setup
 }

@@ -1,7 +1,7 @@
 import PushPool
 import RedisQueue
 
-/// What the shell does next for `DispatchMachine`, in order.
+/// The next action of the shell for `DispatchMachine`; the order counts.
 enum DispatchEffect: Equatable {
     /// Which notifications to take back from a pool's queue, and what becomes of their jobs.
     enum Withdrawal: Equatable {

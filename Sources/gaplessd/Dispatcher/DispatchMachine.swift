@@ -2,8 +2,8 @@ import Clocks
 import PushPool
 import RedisQueue
 
-/// What the dispatcher does next: takes facts about lists, pools, signals and time, and returns effects. It knows no socket and
-/// no clock.
+/// Decides what the dispatcher does next: takes facts about lists, pools, signals and time, and returns effects. It knows no
+/// socket and no clock.
 ///
 /// A claimed job is read, routed to its app and checked. Then it is held: its notification goes to the app's pool at the end of
 /// the turn, waits there, and occupies a stream until its outcome arrives. The outcome settles it, or it goes out again. A job

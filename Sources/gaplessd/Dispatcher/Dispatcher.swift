@@ -155,7 +155,7 @@ struct Dispatcher: ~Copyable {
         performEffects()
     }
 
-    /// What waits in a pool matters only to the limits: counting it takes a lock.
+    /// Counts the waiting notifications only if a limit needs them: counting takes a lock.
     private func reading(of pool: SessionPool) -> AppState.PoolReading {
         let limit = pool.calmLimit
         return AppState.PoolReading(

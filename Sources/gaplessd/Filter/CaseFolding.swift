@@ -1,7 +1,7 @@
 /// Simple case folding (The Unicode Standard, section 5.18), from the tables of Swift's library.
 ///
-/// Every scalar becomes one scalar, so that a match has the length of its word. Therefore `ß` is not `ss`, and the dotted and dotless
-/// `i` of Turkish are different letters.
+/// Every scalar becomes one scalar, so that a match has the length of its word. Therefore `ß` is not `ss`, and the dotted and
+/// dotless `i` of Turkish are different letters.
 struct CaseFolding: Sendable {
     /// Shared, because it takes some milliseconds to create.
     static let simple = CaseFolding()

@@ -1,7 +1,7 @@
 /// Finds many words in one pass over a text, byte by byte (Aho and Corasick, "Efficient string matching", 1975).
 ///
-/// States are numbered breadth first, so that the children of a state are consecutive and need no table: 17 bytes for a state. The
-/// first states, in which most of a clean text stays, also have a row of all their transitions.
+/// States are numbered breadth first, so that the children of a state are consecutive and need no table: 17 bytes for a state.
+/// The first states, in which most of a clean text stays, also have a row of all their transitions.
 struct WordAutomaton: Sendable {
     typealias State = UInt32
     static let start: State = 0

@@ -39,8 +39,8 @@ struct DeadLetter: Sendable, Equatable {
 }
 
 extension DeadLetter {
-    /// Parses a record. An absent member counts as `null`. Returns `nil` for bytes that are not a JSON object, or have neither `job` nor
-    /// `job_base64`.
+    /// Parses a record. An absent member counts as `null`. Returns `nil` for bytes that are not a JSON object, or have neither
+    /// `job` nor `job_base64`.
     init?(record: [UInt8]) {
         let span = record.span
         var fields: [String: JSONSlice] = [:]

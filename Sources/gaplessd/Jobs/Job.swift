@@ -186,8 +186,8 @@ extension Job {
         return JSONSlice(range: token.value, kind: .string, hasEscapes: hasEscapes).text(in: bytes.span)
     }
 
-    /// Returns the bytes to send if the job's own bytes cannot be sent: the filter masked words of the payload, or the token has escapes.
-    /// Returns `nil` if the job's own bytes can be sent.
+    /// Returns the bytes to send if the job's own bytes cannot be sent: the filter masked words of the payload, or the token has
+    /// escapes. Returns `nil` if the job's own bytes can be sent.
     func rewritten(maskedPayload: [UInt8]?) -> (bytes: [UInt8], token: Range<Int>, payload: Range<Int>)? {
         let token: [UInt8]
         switch target {
@@ -201,8 +201,8 @@ extension Job {
         return (all, 0..<token.count, token.count..<all.count)
     }
 
-    /// A warning about a `not_before` in milliseconds, which would delay the job by thousands of years. 10^11 seconds are the year 5138;
-    /// 10^11 milliseconds are March 1973.
+    /// A warning about a `not_before` in milliseconds, which would delay the job by thousands of years. 10^11 seconds are the
+    /// year 5138; 10^11 milliseconds are March 1973.
     var notBeforeHint: String? {
         guard let notBefore, notBefore >= 1e11 else { return nil }
         return "not_before is in seconds, and this value is after the year 5000; is it in milliseconds?"

@@ -150,8 +150,8 @@ extension JobMembers {
         return .channel(id, channel.content)
     }
 
-    /// The topic of a broadcast becomes part of `:path`: letters, digits, hyphens and periods (Apple, CFBundleIdentifier), and underscores,
-    /// which occur in practice.
+    /// The topic of a broadcast becomes part of `:path`: letters, digits, hyphens and periods (Apple, CFBundleIdentifier), and
+    /// underscores, which occur in practice.
     private func areBundleID(_ bytes: [UInt8]) -> Bool {
         bytes.allSatisfy { byte in
             switch byte {

@@ -37,8 +37,8 @@ struct JobObject {
         Self.replacing(removals { isUnwanted($1) }, in: bytes)
     }
 
-    /// Returns the edits that remove the members. Each takes one comma with it: the comma before it, or the one after it if no member
-    /// remains before it.
+    /// Returns the edits that remove the members. Each takes one comma with it: the comma before it, or the one after it if no
+    /// member remains before it.
     func removals(_ isUnwanted: (Int, Member) -> Bool) -> [(Range<Int>, [UInt8])] {
         var edits: [(Range<Int>, [UInt8])] = []
         var isAnyKept = false

@@ -74,8 +74,8 @@ struct JobReader: Sendable {
         }
     }
 
-    /// Returns the JSON of the identifier and the token of an element that is not a job, for its dead letter. Both are `nil` if it is not a
-    /// JSON object.
+    /// Returns the JSON of the identifier and the token of an element that is not a job: its dead letter needs them. Both are
+    /// `nil` if it is not a JSON object.
     static func identity(of bytes: [UInt8]) -> (identifier: [UInt8]?, token: String?) {
         guard let members = try? JobMembers(of: bytes) else { return (nil, nil) }
         let identifier: [UInt8]?

@@ -15,8 +15,8 @@ extension Job {
         return Self.setting(marks, in: index.map { single(tokenAt: $0) } ?? bytes)
     }
 
-    /// Returns the job for an uncounted return to the list after sends. It keeps the number of sends that APNs may have received, and the
-    /// first deadline.
+    /// Returns the job for an uncounted return to the list after sends. It keeps the number of sends that APNs may have received,
+    /// and the first deadline.
     func markedAsDoubtful(_ count: Int, deadline: Int64?) -> [UInt8] {
         var marks = count > 0 ? [(key: JobKey.doubtful, number: Int64(count))] : []
         if let deadline { marks.append((.deadline, deadline)) }
@@ -32,8 +32,8 @@ extension Job {
         return object.removing { [.retrying, .deadline, .doubtful].contains($0.key) }
     }
 
-    /// Returns the single-token form of the job: a member `token` with the bytes of the element replaces `tokens`. A job with `token` is
-    /// returned unchanged.
+    /// Returns the single-token form of the job: a member `token` with the bytes of the element replaces `tokens`. A job with
+    /// `token` is returned unchanged.
     func single(tokenAt index: Int) -> [UInt8] {
         guard case .tokens(let tokens) = target, let frame else { return bytes }
         return frame.head + Array("\"token\":".utf8) + bytes[tokens[index].value] + frame.tail
@@ -46,15 +46,16 @@ extension Job {
         return frame.head + Array("\"tokens\":[".utf8) + bytes[elements] + [UInt8(ascii: "]")] + frame.tail
     }
 
-    /// Returns the same JSON for people: on one line, with unprintable characters escaped. Line breaks occur only between JSON tokens.
+    /// Returns the same JSON for people: on one line, with unprintable characters escaped. Line breaks occur only between JSON
+    /// tokens.
     static func onOneLine(_ bytes: [UInt8]) -> [UInt8] {
         let isLineBreak = { (byte: UInt8) in byte == UInt8(ascii: "\n") || byte == UInt8(ascii: "\r") }
         let line = bytes.contains(where: isLineBreak) ? bytes.map { isLineBreak($0) ? UInt8(ascii: " ") : $0 } : bytes
         return line.escapingUnprintable()
     }
 
-    /// Returns the job for the log with `log_redact`: without `data`, with the first 8 hex digits of each device token, and with `null`
-    /// for a token that is not a string. For bytes that are not a JSON object it returns only their number.
+    /// Returns the job for the log with `log_redact`: without `data`, with the first 8 hex digits of each device token, and with
+    /// `null` for a token that is not a string. For bytes that are not a JSON object it returns only their number.
     static func redacted(_ bytes: [UInt8]) -> [UInt8] {
         guard let object = JobObject(bytes) else { return Array(bytes.count.counted("byte").utf8) }
         let edits = object.members.compactMap { member in

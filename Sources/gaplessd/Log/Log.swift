@@ -3,8 +3,8 @@ import Threads
 
 /// Writes the log. The wording of the lines about jobs is here (contract, section 6).
 ///
-/// Any thread may call it. A call costs a lock and a copy of one line or of a batch of `Sent:`; it never waits for a disk, a pipe or a
-/// reader, because `LogWriter` has a thread for them. Lines that find no room are dropped and counted.
+/// Any thread may call it. A call costs a lock and a copy of one line or of a batch of `Sent:`; it never waits for a disk, a pipe
+/// or a reader, because `LogWriter` has a thread for them. Lines that find no room are dropped and counted.
 final class Log: Sendable {
     enum Format: String, Sendable, CaseIterable {
         case text
@@ -29,8 +29,8 @@ final class Log: Sendable {
 
     /// Bytes of a valid job in a line. A longer job is cut, so that no line exceeds the writer's buffer.
     static let mostJobBytes = 1 << 20
-    /// Bytes of a line in systemd's journal, which splits a line of more than 48 KiB (LineMax, journald.conf(5)). A producer could place
-    /// a forged priority at the split.
+    /// Bytes of a line in systemd's journal, which splits a line of more than 48 KiB (LineMax, journald.conf(5)). A producer
+    /// could place a forged priority at the split.
     static let mostJournalBytes = 40 << 10
     /// Bytes of an invalid job in a line: enough to recognise the producer.
     static let mostBadBytes = 64 << 10

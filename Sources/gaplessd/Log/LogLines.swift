@@ -3,8 +3,8 @@ import JSONBytes
 
 /// Lines of the log, one after the other in one buffer.
 ///
-/// The same calls make the text for people and the object for programs: `text` appears only in the former, a `field` in both. No byte
-/// of a peer or a producer can begin a new line.
+/// The same calls make the text for people and the object for programs: `text` appears only in the former, a `field` in both. No
+/// byte of a peer or a producer can begin a new line.
 struct LogLines: Sendable {
     private var format: Log.Format
     private let target: LogTarget
@@ -97,7 +97,8 @@ struct LogLines: Sendable {
         if goesToJournal, bytes.count - line.start > Log.mostJournalBytes { splitLine() }
     }
 
-    /// Splits a line that is too long for the journal. Each part begins as a line of ours, so that no part begins with bytes of a producer.
+    /// Splits a line that is too long for the journal. Each part begins as a line of ours, so that no part begins with bytes of a
+    /// producer.
     private mutating func splitLine() {
         let text = Array(bytes[line.start..<bytes.count - 1])
         bytes.removeLast(text.count + 1)

@@ -3,8 +3,8 @@ import Glibc
 
 /// One descriptor that receives lines, on the log writer's thread.
 ///
-/// Other programs may share the descriptor, so its flags stay (O_NONBLOCK would be theirs, too). Each write is preceded by poll(2) and
-/// is small enough not to block.
+/// Other programs may share the descriptor, so its flags stay (O_NONBLOCK would be theirs, too). Each write is preceded by
+/// poll(2) and is small enough not to block.
 struct LogSink: ~Copyable {
     let descriptor: CInt
     private let target: LogTarget

@@ -8,7 +8,8 @@ struct LogStamps: Sendable {
     private(set) var rfc3339 = ""
     private var second: time_t = .min
 
-    /// Reads the clock. Returns whether the stamps are new. The coarse clock lags by some milliseconds and costs a few nanoseconds.
+    /// Reads the clock. Returns whether the stamps are new. The coarse clock lags by some milliseconds and costs a few
+    /// nanoseconds.
     @inline(__always)
     mutating func refresh() -> Bool {
         var now = timespec()

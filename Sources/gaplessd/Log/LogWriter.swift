@@ -4,9 +4,9 @@ import Threads
 
 /// Writes lines to two descriptors on a thread of its own, so that logging never waits.
 ///
-/// Each stream has a bounded buffer. Lines that find it full are dropped and counted, and the count is logged once the stream works
-/// again. Information waits up to 10 ms so that one write takes many lines; a warning or an error is written at once, after the
-/// information before it.
+/// Each stream has a bounded buffer. Lines that find it full are dropped and counted, and the count is logged once the stream
+/// works again. Information waits up to 10 ms so that one write takes many lines; a warning or an error is written at once, after
+/// the information before it.
 final class LogWriter: Sendable {
     /// Bytes at which a stream takes no more lines. Its writer holds at most this and one line in addition.
     static let mostBytes = 4 << 20

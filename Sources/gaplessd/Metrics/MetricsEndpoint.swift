@@ -21,8 +21,8 @@ final class MetricsEndpoint {
 
     var isOpen: Bool { service != nil }
 
-    /// Listens at the address of the settings. The old server closes after the new one listens, so that an error changes nothing. If
-    /// both have the same port, the old one may be in the way: it closes first, and listens again after an error.
+    /// Listens at the address of the settings. The old server closes after the new one listens, so that an error changes nothing.
+    /// If both have the same port, the old one may be in the way: it closes first, and listens again after an error.
     func follow(_ configuration: Configuration) throws(SettingsError) {
         let settings = configuration.settings
         if let service, service.address == settings.metricsListen {

@@ -3,7 +3,8 @@ import RedisQueue
 import Sockets
 import Threads
 
-/// Reads the state of the lists on request, at most once a second, on a thread of its own: a Redis that hangs blocks only this thread.
+/// Reads the state of the lists on request, at most once a second, on a thread of its own: a Redis that hangs blocks only this
+/// thread.
 final class RedisReadings: Sendable {
     /// A reading serves all requests for this long.
     static let lifetime = Duration.seconds(1)

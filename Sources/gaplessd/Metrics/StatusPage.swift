@@ -39,7 +39,8 @@ struct StatusPage {
     private var content: String {
         """
         <div id="page"><header><h1>gaplessd <small>\(gaplessdVersion.forHTML)</small></h1>\(pill)
-        <span class="when">\(LocalTime.text(of: wallClock.unixSeconds))</span></header>\(problems)\(queues)\(apps)\(workers)\(footer)</div>
+        <span class="when">\(LocalTime.text(of: wallClock.unixSeconds))</span></header>\
+        \(problems)\(queues)\(apps)\(workers)\(footer)</div>
         """
     }
 
@@ -70,7 +71,8 @@ struct StatusPage {
         }
         return """
             <section><h2>\(list.name.forHTML)</h2><div class="tiles"><div class="tile rate" data-queue="\(list.name.forHTML)" \
-            data-sent="\(sent)" data-at="\(wallClock.seconds)"><b>\(list.sentPerSecond.map(Self.rate) ?? "–")</b><span>sent per second</span>\
+            data-sent="\(sent)" data-at="\(wallClock.seconds)"><b>\(list.sentPerSecond.map(Self.rate) ?? "–")</b>\
+            <span>sent per second</span>\
             <svg viewBox="0 0 120 28" preserveAspectRatio="none" aria-hidden="true"><polyline points=""/></svg></div>\
             \(tiles.joined())</div><dl>\(counters.joined())</dl></section>
             """
@@ -90,8 +92,10 @@ struct StatusPage {
                 ?? (app.capacity > 0 ? "<td class=\"good\">open</td>" : "<td class=\"bad\">no session</td>")
             let share = app.capacity > 0 ? Double(app.streams) / Double(app.capacity) * 100 : 0
             return """
-                <tr><td>\(app.label.forHTML)</td>\(state)<td class="n">\(app.sessions)</td><td class="n">\(app.streams.grouped) of \
-                \(app.capacity.grouped) <meter min="0" max="100" value="\(Int(share.rounded()))"></meter></td>\(credential(app))</tr>
+                <tr><td>\(app.label.forHTML)</td>\(state)<td class="n">\(app.sessions)</td>\
+                <td class="n">\(app.streams.grouped) of \
+                \(app.capacity.grouped) <meter min="0" max="100" value="\(Int(share.rounded()))"></meter></td>\
+                \(credential(app))</tr>
                 """
         }
         return table("APNs", ["app", "state", "sessions", "streams in use", "credential"], rows)
@@ -111,8 +115,10 @@ struct StatusPage {
                 let detail = { (name: String) in (worker.details[name] ?? "unknown").forHTML }
                 let started = worker.details["started"].flatMap { Int64($0) }.map(LocalTime.text) ?? "unknown"
                 return """
-                    <tr><td>\(detail("host"))</td><td class="n">\(detail("pid"))</td><td>\(list.name.forHTML)</td><td>\(detail("version"))</td>\
-                    <td>\(started.forHTML)</td><td class="n">\(worker.inFlight.grouped)</td><td class="n">\(worker.count("sent").grouped)</td></tr>
+                    <tr><td>\(detail("host"))</td><td class="n">\(detail("pid"))</td>\
+                    <td>\(list.name.forHTML)</td><td>\(detail("version"))</td>\
+                    <td>\(started.forHTML)</td><td class="n">\(worker.inFlight.grouped)</td>\
+                    <td class="n">\(worker.count("sent").grouped)</td></tr>
                     """
             }
         }

@@ -50,7 +50,7 @@ enum HoldReason: Equatable, Sendable {
     /// The sentence with its final punctuation.
     var wholeSentence: String { sentence.hasSuffix("?") ? sentence : "\(sentence)." }
 
-    /// What the operator should check.
+    /// The cause of the hold and what the operator should check.
     var sentence: String {
         switch self {
         case .credential(let why):

@@ -49,7 +49,7 @@ extension SessionError {
 }
 
 extension TokenNews {
-    /// What happened to a provider token.
+    /// The log line about a provider token.
     var logText: String {
         switch self {
         case .minted(let key): "A new provider token was signed with the key \(key)."

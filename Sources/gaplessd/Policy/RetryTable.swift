@@ -1,4 +1,4 @@
-/// What APNs' responses other than 200 mean: the first row that fits applies. docs/answers.md lists them one by one.
+/// The meaning of APNs' responses other than 200: the first row that fits applies. docs/answers.md lists them one by one.
 enum RetryTable {
     enum Meaning: Sendable, Equatable {
         /// The job is at fault: dead letter.

@@ -33,7 +33,7 @@ struct Settings: Sendable, Equatable {
         /// `apns_topic`, for jobs that name none.
         var topic: String?
 
-        /// What precedes a key of this app in a fault.
+        /// The text before a key of this app in a fault.
         var keyPrefix: String { name.map { "apps.\($0)." } ?? "" }
     }
 

@@ -127,7 +127,8 @@ struct CommandCheckTests {
         #expect(call.status == 78)
         #expect(
             call.errors.contains(
-                "redis: refused: unix:\(redis.socketPath): redis_queue_key: the key low is a string, not a list; expected another key "))
+                "redis: refused: unix:\(redis.socketPath): redis_queue_key: "
+                    + "the key low is a string, not a list; expected another key "))
     }
 
     @Test func `A full Redis without eviction exits with 69`() throws {

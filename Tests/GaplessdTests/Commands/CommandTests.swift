@@ -63,7 +63,8 @@ struct CommandTests {
             call.errors == """
                 \(file): pool_size: 0 is out of range; expected an integer from 1 to 100
                 \(file): metrics_listen: invalid value "127.0.0.1"; expected "host:port", such as "127.0.0.1:9464", or "off"
-                \(file): apns_auth_key_path: \(folder.file("k.p8")) cannot be read: No such file or directory; expected a file that this user can read
+                \(file): apns_auth_key_path: \(folder.file("k.p8")) cannot be read: \
+                No such file or directory; expected a file that this user can read
 
                 """)
     }

@@ -233,7 +233,9 @@ struct CallFaultTests {
         #expect(result.status == 78)
         #expect(
             result.errors
-                == "redis: refused: unix:\(stage.redis.socketPath): redis_queue_key: the key calls is a string, not a list; expected another key in the settings, or no such key in Redis\n"
+                == "redis: refused: unix:\(stage.redis.socketPath): redis_queue_key: "
+                + "the key calls is a string, not a list; "
+                + "expected another key in the settings, or no such key in Redis\n"
         )
     }
 

@@ -7,7 +7,8 @@ struct JobHostileTests {
     private static let jobs = [
         #"{"token":"071c09ab","data":{"aps":{"alert":"SECRET"}},"identifier":154,"expiry":60,"_gapless_RETRYING":1}"#,
         #"{"tokens":["071c09ab",5,"xx"],"data":{"SECRET":[1.0,null]},"token":null,"not_before":1.5,"expires_at":9}"#,
-        #"{"token":"ab","token":"cd","data":{"aps":{"content-available":1}},"app":"a","topic":"t","collapse_id":"c","priority":5,"_gapless_deadline":77}"#,
+        #"{"token":"ab","token":"cd","data":{"aps":{"content-available":1}},"app":"a","topic":"t","#
+            + #""collapse_id":"c","priority":5,"_gapless_deadline":77}"#,
     ]
     private static let pieces = [
         "{", "}", "[", "]", ",", ":", "\"", "\\", "\\u0000", "\u{0}", "null", "-1", "1e999", "99999999999999999999", #""token":"#,

@@ -23,7 +23,7 @@ private func job(withData data: String) throws(JobError) -> Job {
 
 private func text(_ job: Job, _ range: Range<Int>) -> String { String(decoding: job.bytes[range], as: UTF8.self) }
 
-/// What reading throws, as text; "" where it does not throw.
+/// Returns the error of the read as text, or "" without an error.
 private func fault(_ read: () throws(JobError) -> Job) -> String {
     do {
         _ = try read()
@@ -49,7 +49,8 @@ struct JobReaderTests {
         let job = try read(
             """
             { "not_before" : 1.5e3 , "_gapless_deadline":-5, "apns_id":"0A1B2C3D-0000-1111-2222-333344445555" ,
-              "collapse_id":"c\\u0061t", "priority":1,"push_type":"pushtotalk","topic":"com.example.beta", "app":"beta", "unknown":[{}],
+              "collapse_id":"c\\u0061t", "priority":1,"push_type":"pushtotalk","topic":"com.example.beta", "app":"beta", \
+              "unknown":[{}],
               "expiry":60, "_gapless_RETRYING": 2, "identifier":"id \\"1\\"", "data": { "aps" : [ 1.50 ] } , "token":"ABcd0" }
             """)
         #expect(job.notBefore == 1500 && job.deadline == -5 && job.apnsID == "0a1b2c3d-0000-1111-2222-333344445555")
@@ -198,7 +199,9 @@ struct JobReaderTests {
 
     @Test func `similar keys are ignored`() throws {
         let job = try read(
-            #"{"token":"ab","data":{},"Priority":3,"tokem":1,"topik":1,"xxxx":1,"":1,"_gapless_RETRYINg":9,"_gapless_deadlinE":9,"apns-id":4,"identifieR":[],"not_befora":"x","expires_af":0.5,"collapse_iD":0,"push_typE":0,"app ":0,"apq":0}"#
+            #"{"token":"ab","data":{},"Priority":3,"tokem":1,"topik":1,"xxxx":1,"":1,"#
+                + #""_gapless_RETRYINg":9,"_gapless_deadlinE":9,"apns-id":4,"identifieR":[],"#
+                + #""not_befora":"x","expires_af":0.5,"collapse_iD":0,"push_typE":0,"app ":0,"apq":0}"#
         )
         #expect(job.attempts == 0 && job.deadline == nil && job.priority == 10 && job.identifier == nil)
     }

@@ -15,7 +15,9 @@ struct JobRecordsTests {
     @Test func `a dead letter contains the job as a string`() {
         #expect(
             string(letter.record()) == #"""
-                {"reason": "Unregistered", "status": 410, "apns_id": "0a1b2c3d-0000-1111-2222-333344445555", "identifier": 154, "token": "071c", "attempts": 1, "at": 1795218609, "worker": "host:1", "job": "{\"token\":\"071c\",\n\"data\":{\"é\":\"\\u00e9\"}}"}
+                {"reason": "Unregistered", "status": 410, "apns_id": "0a1b2c3d-0000-1111-2222-333344445555", "identifier": 154, \#
+                "token": "071c", "attempts": 1, "at": 1795218609, "worker": "host:1", \#
+                "job": "{\"token\":\"071c\",\n\"data\":{\"é\":\"\\u00e9\"}}"}
                 """#)
     }
 
@@ -40,7 +42,8 @@ struct JobRecordsTests {
             reason: "expected valid UTF-8 at byte 2", attempts: 0, at: 5, worker: "w", job: [0x7B, 0x22, 0xFF])
         #expect(
             string(letter.record()) == #"""
-                {"reason": "expected valid UTF-8 at byte 2", "status": null, "apns_id": null, "identifier": null, "token": null, "attempts": 0, "at": 5, "worker": "w", "job_base64": "eyL/"}
+                {"reason": "expected valid UTF-8 at byte 2", "status": null, "apns_id": null, "identifier": null, \#
+                "token": null, "attempts": 0, "at": 5, "worker": "w", "job_base64": "eyL/"}
                 """#)
     }
 
@@ -78,12 +81,14 @@ struct JobRecordsTests {
             identifier: Array(#""a""#.utf8), verdict: .dead)
         #expect(
             string(dead.record()) == #"""
-                {"token": "071c", "topic": "com.example", "reason": "Unregistered", "status": 410, "timestamp": 1795218609123, "identifier": "a", "verdict": "dead"}
+                {"token": "071c", "topic": "com.example", "reason": "Unregistered", "status": 410, \#
+                "timestamp": 1795218609123, "identifier": "a", "verdict": "dead"}
                 """#)
         let suspect = FeedbackRecord(token: "071c", reason: "BadDeviceToken", status: 400, verdict: .suspect)
         #expect(
             string(suspect.record()) == #"""
-                {"token": "071c", "topic": null, "reason": "BadDeviceToken", "status": 400, "timestamp": null, "identifier": null, "verdict": "suspect"}
+                {"token": "071c", "topic": null, "reason": "BadDeviceToken", "status": 400, \#
+                "timestamp": null, "identifier": null, "verdict": "suspect"}
                 """#)
     }
 

@@ -3,7 +3,7 @@ import Testing
 
 @testable import gaplessd
 
-@Suite("What a payload says of its push type")
+@Suite("The push type that a payload suggests")
 struct PayloadHintTests {
     private static let keys = [
         #""aps""#, #""\u0061ps""#, #""content-available""#, #""content\u002davailable""#, #""content-availablE""#, #""alert""#,

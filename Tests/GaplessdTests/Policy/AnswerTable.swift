@@ -6,7 +6,7 @@ struct AnswerTable {
     struct Row: CustomStringConvertible, Sendable {
         var status: Int
         var reason: String
-        /// "yes", "no", or nothing where it is all the same.
+        /// "yes", "no", or nothing if the topic makes no difference.
         var namesTopic: String
         var end: String
 

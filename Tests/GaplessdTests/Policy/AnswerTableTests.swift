@@ -52,7 +52,8 @@ struct AnswerTableTests {
                     letter.first?.number("status") == Int64(row.status) && letter.first?.text("reason") == row.reason, "\(row)")
             }
             let warning =
-                "SendPayload Error (ID \(number)): \(row.status)\(row.reason.isEmpty ? "" : " " + row.reason). Retrying count (1)."
+                "SendPayload Error (ID \(number)): \(row.status)\(row.reason.isEmpty ? "" : " " + row.reason). "
+                + "Retrying count (1)."
             #expect(daemon.says(warning, atMost: .zero) == (row.end == "counted retry"), "\(row)")
         }
         #expect(try stage.counter(.retried) == rows.count { $0.end == "counted retry" })
@@ -61,7 +62,7 @@ struct AnswerTableTests {
     }
 
     @Test(arguments: AnswerTable.rows.filter { $0.end == "counted retry, app waits" })
-    func `what is about the whole credential costs its job a retry, and the others nothing`(row: AnswerTable.Row) throws {
+    func `a response about the whole credential costs its job a retry, and other jobs nothing`(row: AnswerTable.Row) throws {
         let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
@@ -77,7 +78,7 @@ struct AnswerTableTests {
     }
 
     @Test(arguments: AnswerTable.holds)
-    func `what holds an app costs no job and no retry`(row: AnswerTable.Row) throws {
+    func `a response that holds an app costs no job and no retry`(row: AnswerTable.Row) throws {
         let stage = try Stage()
         let daemon = try stage.start()
         try stage.open(daemon)
@@ -100,7 +101,7 @@ struct AnswerTableTests {
 }
 
 extension AnswerTable.Row {
-    /// What the feedback list says of the token.
+    /// The verdict of the feedback list on the token.
     fileprivate var verdict: String? {
         switch end {
         case "dead letter, token dead": "dead"

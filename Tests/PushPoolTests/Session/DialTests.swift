@@ -25,7 +25,7 @@ struct DialTests {
         #expect(dialFault(fixture) == .dial("HTTP/2 SETTINGS: timed out", isCredential: false))
     }
 
-    @Test func `nobody listens`() throws {
+    @Test func `no process listens`() throws {
         let port = try Listener(port: 0).port
         let fixture = try PoolFixture(port: port)
         #expect(dialFault(fixture) == .dial("connect: Connection refused", isCredential: false))

@@ -22,7 +22,7 @@ struct LeaseTests {
         }
     }
 
-    @Test mutating func `a gap in the looking begins every observation anew`() {
+    @Test mutating func `a gap between the observations restarts every one`() {
         for second in stride(from: 0.0, to: 12, by: 3) { #expect(look(5, after: second).isEmpty) }
         #expect(look(5, after: 100).isEmpty)
         for second in stride(from: 103.0, to: 115, by: 3) { #expect(look(5, after: second).isEmpty) }

@@ -13,14 +13,16 @@ struct ServerRepliesTests {
         "READONLY You can't write against a read only replica.", "TRYAGAIN Multiple keys request during rehashing of slot",
         "ASK 3999 127.0.0.1:6381", "ERR max number of clients reached", "ERR something unforeseen",
         // As Redis before 7 wraps an error inside a script.
-        "ERR Error running script (call to f_0): @user_script:3: @user_script: 3: -READONLY You can't write against a read only replica.",
+        "ERR Error running script (call to f_0): @user_script:3: @user_script: 3: "
+            + "-READONLY You can't write against a read only replica.",
     ]
     private static let refusals = [
         "NOAUTH Authentication required.", "WRONGPASS invalid username-password pair or user is disabled.",
         "NOPERM this user has no permissions to run the 'ltrim' command",
         "WRONGTYPE Operation against a key holding the wrong kind of value",
         "CROSSSLOT Keys in request don't hash to the same slot",
-        "ERR Error running script (call to f_0): @user_script:3: WRONGTYPE Operation against a key holding the wrong kind of value",
+        "ERR Error running script (call to f_0): @user_script:3: "
+            + "WRONGTYPE Operation against a key holding the wrong kind of value",
     ]
 
     private var machine = MachineFixture()

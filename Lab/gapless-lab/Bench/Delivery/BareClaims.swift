@@ -1,8 +1,8 @@
 import Harness
 import RedisQueue
 
-/// The reference for the processor time of Redis: a client that only moves 250 jobs at a time to a hash, reads them, and removes them.
-/// It has no fencing, no recovered lists, no limit of bytes and no counters.
+/// The reference for the processor time of Redis: a client that only moves 250 jobs at a time to a hash, reads them, and removes
+/// them. It has no fencing, no recovered lists, no limit of bytes and no counters.
 struct BareClaims {
     var jobs: Int
 

@@ -1,8 +1,8 @@
 import Glibc
 import Harness
 
-/// Compares "at least once" with "at most once" while Redis has one processor alone, as on another machine. The daemon and the server
-/// share the other one.
+/// Compares "at least once" with "at most once" while Redis has one processor alone, as on another machine. The daemon and the
+/// server share the other one.
 ///
 /// Each round also measures the bare claim: the minimum that at-least-once delivery costs Redis.
 struct DeliveryBench {
@@ -32,7 +32,8 @@ struct DeliveryBench {
             Shape(title: "backlog of \(backlog)", jobs: backlog, rounds: backlogRounds),
         ]
         say(
-            "\nAt least once and at most once: Redis has one processor, the daemon and the server share the other. Medians (min - max)."
+            "\nAt least once and at most once: Redis has one processor, "
+                + "the daemon and the server share the other. Medians (min - max)."
         )
         say(DeliveryResult.header)
         let results = try shapes.map { shape in

@@ -5,8 +5,8 @@ import RedisQueue
 
 /// Measures several daemons on one list: the jobs per second grow with each daemon up to a limit, which the table names.
 ///
-/// With instant responses one daemon uses two processors, and a second one has none. So the streams and the latency of responses limit
-/// each daemon here, as with APNs.
+/// With instant responses one daemon uses two processors, and a second one has none. So the streams and the latency of responses
+/// limit each daemon here, as with APNs.
 struct FleetBench {
     var counts = [1, 2, 4, 8]
     var rounds = 3
@@ -27,8 +27,10 @@ struct FleetBench {
             for index in rows.indices { rows[index].add(try run(rows[index].daemons)) }
         }
         say(
-            "\nSeveral daemons on one list, each with 1 session x \(streams) streams, responses after \(Int(latency / .milliseconds(1))) ms. "
-                + "The daemons share one processor, Redis and the simulator the other. Shares are of one processor; medians of \(rounds)."
+            "\nSeveral daemons on one list, each with 1 session x \(streams) streams, "
+                + "responses after \(Int(latency / .milliseconds(1))) ms. "
+                + "The daemons share one processor, Redis and the simulator the other. "
+                + "Shares are of one processor; medians of \(rounds)."
         )
         say(FleetResult.header)
         for row in rows { say(row.line) }

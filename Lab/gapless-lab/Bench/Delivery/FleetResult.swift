@@ -36,7 +36,8 @@ struct FleetResult {
         let others = "others used \(percent(1 - idleOfServers.median - redis.median - simulator.median))"
         if idleOfServers.median < Self.leastIdle, rate.median < 0.8 * allowed {
             return
-                "the processor of Redis (\(percent(redis.median))) and the simulator (\(percent(simulator.median))) is full, \(others)"
+                "the processor of Redis (\(percent(redis.median))) "
+                + "and the simulator (\(percent(simulator.median))) is full, \(others)"
         }
         if idleOfDaemons.median < Self.leastIdle, rate.median < 0.8 * allowed {
             let others = "others used \(percent(1 - idleOfDaemons.median - together.median))"

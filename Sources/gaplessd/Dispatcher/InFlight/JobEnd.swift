@@ -1,6 +1,6 @@
 import PushPool
 
-/// How a job ended, for its records.
+/// The end of a job, as its records show it.
 struct JobEnd: Equatable {
     /// APNs' HTTP status; `nil` without a response.
     var status: Int?

@@ -4,7 +4,7 @@ import RedisQueue
 
 /// Ends jobs: makes the settlement, its records and its log line, and counts it. The caller decides which end a job has.
 struct JobSettler {
-    /// What the settings say about records and log lines.
+    /// The settings for records and log lines.
     struct Options: Equatable {
         /// Whether each delivered push is logged.
         var logsSuccesses = false

@@ -23,7 +23,7 @@ struct SettingsDraft: Sendable {
         var action = WordFilter.Action.drop
     }
 
-    /// What precedes a key of this object in a fault: empty, or `apps.NAME.`.
+    /// The text before a key of this object in a fault: empty, or `apps.NAME.`.
     var prefix = ""
     /// The keys of this object and the inherited ones, valid or not. `NAME_file` stands under `NAME`.
     var given: [String: String] = [:]
@@ -38,7 +38,7 @@ struct SettingsDraft: Sendable {
     var topic: String?
     var pool = PoolSettings(host: "", port: 0)
 
-    // The daemon. What needs no further check has its field in `settings`.
+    // The daemon. A value that needs no further check has its field in `settings`.
     var settings = Settings()
     var apps: [JSONMember]?
     var mostSessions: Int?

@@ -125,6 +125,6 @@ enum SettingsTable {
         Setting("filter_words_path", optional: \.filter.path, .path, help: "File of such words, one per line."),
         Setting(
             "filter_action", \.filter.action, .choice(["drop": .drop, "mask": .mask]),
-            help: "What happens to a job with such a word."),
+            help: "The action for a job with such a word."),
     ]
 }

@@ -27,7 +27,7 @@ struct DaemonBadJobTests {
         (#"{"token":"ab","data":{},"apns_id":"no uuid"}"#, "apns_id is not a UUID at byte 34"),
         (#"{"token":"ab","data":{},"identifier":99999999999999999999999}"#, "identifier is beyond 64 bits at byte 37"),
         (#"{"token":"ab","data":{},"identifier":[1]}"#, "identifier is neither an integer nor a string at byte 37"),
-        (#"{"token":"ab","data":{},"app":"nobody"}"#, #"app "nobody" is unknown at byte 30"#),
+        (#"{"token":"ab","data":{},"app":"absent"}"#, #"app "absent" is unknown at byte 30"#),
         (#"{"token":"ab","data":{},"not_before":"soon"}"#, "not_before is not a number at byte 37"),
         (
             #"{"token":"ab","data":{"a":"\#(String(repeating: "y", count: 4096))"}}"#,
@@ -149,7 +149,8 @@ struct DaemonBadJobTests {
         let stage = try Stage()
         stage.simulator.plan(token: "0b", answers: Array(repeating: .usual(503), count: 4))
         let job =
-            "{\"token\":\"0a\", \"x\":{\"y\":[1.0,1e2,\"\\u00e9\"]},\n \"token\":\"0b\",\"data\":{\"d\":1,\"d\":2},\"expiry\":0, \"x\":null }"
+            "{\"token\":\"0a\", \"x\":{\"y\":[1.0,1e2,\"\\u00e9\"]},\n \"token\":\"0b\","
+            + "\"data\":{\"d\":1,\"d\":2},\"expiry\":0, \"x\":null }"
         let daemon = try stage.start()
         try stage.push(job)
         #expect(try waitUntil { try stage.status().dead == 1 })

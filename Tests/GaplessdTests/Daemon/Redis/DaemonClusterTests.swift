@@ -159,7 +159,7 @@ struct DaemonClusterTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `results in another slot, and a database but 0, are faults that name what would be right`() throws {
+    @Test func `a results key in another slot and a database other than 0 are faults that name the expected value`() throws {
         let cluster = try ClusterStage(masters: 1)
         let stage = try Stage()
         let crossing = settings(cluster, ["jobs"], ["redis_results_key": "\"results\""])

@@ -148,7 +148,9 @@ struct DaemonRightsTests {
         #expect(check.status == 78)
         #expect(
             check.errors.contains(
-                "redis: refused: unix:\(stage.redis.socketPath): this user may not run ltrim, zadd; this user may not read and write the keys {\(Stage.list)}:gapless:workers, "
+                "redis: refused: unix:\(stage.redis.socketPath): "
+                    + "this user may not run ltrim, zadd; "
+                    + "this user may not read and write the keys {\(Stage.list)}:gapless:workers, "
             ), "\(check.errors)")
     }
 
@@ -189,7 +191,8 @@ struct DaemonRightsTests {
         #expect(check.errors.contains(": this user may not run \(right)\n"), "\(check.errors)")
         #expect(
             daemon.standardError.hasSuffix(
-                "settings.json: redis_username: this user may not run \(right); expected a user with the rights in docs/redis.md\n"
+                "settings.json: redis_username: this user may not run \(right); "
+                    + "expected a user with the rights in docs/redis.md\n"
             ),
             "\(daemon.standardError)")
     }

@@ -122,7 +122,8 @@ struct DaemonSentinelTests {
         #expect(misnamed.process.wait(atMost: .seconds(20))?.status == 78)
         #expect(
             misnamed.standardError.contains(
-                "redis_sentinel_master: no Sentinel names a master for \"other\" (127.0.0.1:\(sentinel.port): knows no master of this name)"
+                "redis_sentinel_master: no Sentinel names a master for \"other\" "
+                    + "(127.0.0.1:\(sentinel.port): knows no master of this name)"
             ))
         // A Redis instead of a Sentinel.
         let noSentinel = try pair.stage.start(pair.settings([], ["redis_sentinels": "[\"127.0.0.1:\(pair.masterPort)\"]"]))

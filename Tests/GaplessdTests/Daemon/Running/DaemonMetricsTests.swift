@@ -150,7 +150,8 @@ struct DaemonMetricsTests {
         #expect(second.process.wait(atMost: .seconds(15))?.status == 78)
         #expect(
             second.standardError.contains(
-                "second.json: metrics_listen: cannot listen at 127.0.0.1:\(port): Address already in use; expected an address of this machine"
+                "second.json: metrics_listen: cannot listen at 127.0.0.1:\(port): "
+                    + "Address already in use; expected an address of this machine"
             ))
         #expect(try stage.status().workers.count == 1)
         #expect(first.stop()?.status == 0)

@@ -46,7 +46,8 @@ struct DaemonStartTests {
     @Test func `every fault has a line with the file, the key, the problem and the expected value`() throws {
         let path = folder.file("settings.json")
         try File.write(
-            #"{"_note": 1, "// note": 2, "apns_server": 5, "redis_quue_key": "q", "pool_size": 0, "log_format": "xml", "apns_cert_path": "no.pem"}"#,
+            #"{"_note": 1, "// note": 2, "apns_server": 5, "redis_quue_key": "q", "pool_size": 0, "#
+                + #""log_format": "xml", "apns_cert_path": "no.pem"}"#,
             to: path)
         let (status, output, errors) = try call(path)
         #expect(status == 78)

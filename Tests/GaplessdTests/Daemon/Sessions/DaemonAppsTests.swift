@@ -74,7 +74,8 @@ struct DaemonAppsTests {
         let stage = try Stage()
         func apps(_ names: [String]) -> [String: String?] {
             let credential =
-                #"{"apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#
+                #"{"apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "#
+                + #""apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#
             return [
                 "apps": "{"
                     + names.map { #""\#($0)": \#(credential), "apns_topic": "com.example.\#($0)"}"# }.joined(separator: ", ")

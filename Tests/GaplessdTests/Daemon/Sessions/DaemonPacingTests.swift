@@ -28,7 +28,8 @@ struct DaemonPacingTests {
     @Test func `no second has more pushes or payload bits than the limits, all apps together`() throws {
         let stage = try Stage()
         let beta =
-            #"{"beta": {"apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001", "apns_topic": "com.example.beta"}}"#
+            #"{"beta": {"apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "#
+            + #""apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001", "apns_topic": "com.example.beta"}}"#
         let daemon = try stage.start(["apps": beta, "max_rate": "100"])
         try stage.push((0..<150).map { pushJob(deviceToken($0), $0 % 2 == 0 ? "" : #""app":"beta""#) })
         #expect(stage.accepts(150))

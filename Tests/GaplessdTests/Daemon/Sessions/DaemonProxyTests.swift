@@ -55,7 +55,8 @@ struct DaemonProxyTests {
         let stage = try Stage()
         let (first, second) = (try ConnectProxy(), try ConnectProxy())
         let key = """
-            "apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001"
+            "apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", \
+            "apns_team_id": "SIMTEAM001"
             """
         let daemon = try stage.start([
             "apns_proxy": "\"http://127.0.0.1:\(first.port)\"", "pool_size": "1",
