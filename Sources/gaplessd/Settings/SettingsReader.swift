@@ -70,7 +70,9 @@ struct SettingsReader {
             guard let file = key.fileName, seen.isSuperset(of: [key.name, file]) else { continue }
             findings.fault(prefix + file, "conflicts with \(key.name)", expected: "only one of them")
         }
-        if let server = draft.server, let gateway = server.retiredGateway, let name = server.name, draft.own.contains("apns_server") {
+        if let server = draft.server, let gateway = server.retiredGateway, let name = server.name,
+            draft.own.contains("apns_server")
+        {
             findings.warn(
                 prefix + "apns_server", "Apple has shut down the binary gateway \(gateway)",
                 "using \(server.address.text); set \"\(name)\" instead")

@@ -105,20 +105,19 @@ extension SettingType where Value == QueueSettings.Server {
 extension SettingType where Value == HostAndPort? {
     /// `off`, or `host:port`; port 0 is any free one.
     static let listenAddress = SettingType(
-        Setting.Traits(expected: "\"host:port\", such as \"127.0.0.1:9464\", or \"off\""), text: { $0?.text ?? "off" }
-    ) { (value, _) throws(Setting.Problem) in
-        if value.stringValue == "off" { return nil }
-        guard let address = value.stringValue.flatMap(HostAndPort.init(listening:)) else { throw .invalid(value) }
-        return address
-    }
+        Setting.Traits(expected: "\"host:port\", such as \"127.0.0.1:9464\", or \"off\""), text: { $0?.text ?? "off" },
+        read: { (value, _) throws(Setting.Problem) in
+            if value.stringValue == "off" { return nil }
+            guard let address = value.stringValue.flatMap(HostAndPort.init(listening:)) else { throw .invalid(value) }
+            return address
+        })
 }
 
 extension SettingType where Value == PoolScale {
     /// `constant`, `incremental:N` or `exponential:F`.
     static let poolScale = SettingType(
         "\"constant\", \"incremental:N\" with N from 1 to 100, or \"exponential:F\" with F above 1 and up to 100",
-        text: { $0.settingText }
-    ) { $0.stringValue.flatMap(PoolScale.init) }
+        text: { $0.settingText }, { $0.stringValue.flatMap(PoolScale.init) })
 }
 
 extension SettingType where Value == Bool {
@@ -137,27 +136,30 @@ extension SettingType where Value == Int {
 
 extension SettingType where Value == Double {
     static func fraction(_ range: ClosedRange<Double>) -> SettingType {
-        SettingType(Setting.Traits(expected: "a number \(range.words)"), text: { $0.short }) {
-            (value, _) throws(Setting.Problem) in
-            try value.number(in: range)
-        }
+        SettingType(
+            Setting.Traits(expected: "a number \(range.words)"), text: { $0.short },
+            read: { (value, _) throws(Setting.Problem) in
+                try value.number(in: range)
+            })
     }
 
     /// A number above 0, or 0 for no limit.
     static func limit(_ range: ClosedRange<Double>) -> SettingType {
-        SettingType(Setting.Traits(expected: "a number \(range.words), or 0 for no limit"), text: { $0.short }) {
-            (value, _) throws(Setting.Problem) in
-            value.doubleValue == 0 ? 0 : try value.number(in: range)
-        }
+        SettingType(
+            Setting.Traits(expected: "a number \(range.words), or 0 for no limit"), text: { $0.short },
+            read: { (value, _) throws(Setting.Problem) in
+                value.doubleValue == 0 ? 0 : try value.number(in: range)
+            })
     }
 }
 
 extension SettingType where Value == Duration {
     static func seconds(_ range: ClosedRange<Double>) -> SettingType {
-        SettingType(Setting.Traits(expected: "a number of seconds \(range.words)"), text: { $0.inSeconds.short }) {
-            (value, _) throws(Setting.Problem) in
-            .seconds(try value.number(in: range))
-        }
+        SettingType(
+            Setting.Traits(expected: "a number of seconds \(range.words)"), text: { $0.inSeconds.short },
+            read: { (value, _) throws(Setting.Problem) in
+                .seconds(try value.number(in: range))
+            })
     }
 }
 
@@ -165,10 +167,10 @@ extension SettingType where Value == [Duration] {
     static func delays(_ range: ClosedRange<Double>) -> SettingType {
         SettingType(
             "an array of at least one number of seconds, each \(range.words)",
-            text: { "[\($0.map(\.inSeconds.short).joined(separator: ", "))]" }
-        ) { value in
-            value.elements { try? $0.number(in: range) }.flatMap { $0.isEmpty ? nil : $0.map { .seconds($0) } }
-        }
+            text: { "[\($0.map(\.inSeconds.short).joined(separator: ", "))]" },
+            { value in
+                value.elements { try? $0.number(in: range) }.flatMap { $0.isEmpty ? nil : $0.map { .seconds($0) } }
+            })
     }
 }
 
@@ -204,8 +206,8 @@ extension SettingType where Value: Equatable {
         let names = choices.map { "\"\($0.key)\"" }
         return SettingType(
             names.dropLast().joined(separator: ", ") + " or \(names.last ?? "")",
-            text: { value in choices.first { $0.value == value }?.key }
-        ) { value in choices.first { $0.key == value.stringValue }?.value }
+            text: { value in choices.first { $0.value == value }?.key },
+            { value in choices.first { $0.key == value.stringValue }?.value })
     }
 }
 
