@@ -3,7 +3,7 @@ import RedisQueue
 
 /// A line for the log. The wording of the dispatcher's own lines is in this file.
 enum LogEntry: Equatable {
-    case sentence(Log.Level, String)
+    case sentence(LogLevel, String)
     case retrying(identifier: String, reason: String, count: Int)
     /// `job` is valid JSON on one line, redacted as the settings say.
     case final(identifier: String, reason: String, job: [UInt8])

@@ -6,35 +6,6 @@ import Threads
 /// Any thread may call it. A call costs a lock and a copy of one line or of a batch of `Sent:`; it never waits for a disk, a pipe
 /// or a reader, because `LogWriter` has a thread for them. Lines that find no room are dropped and counted.
 final class Log: Sendable {
-    enum Format: String, Sendable, CaseIterable {
-        case text
-        /// One JSON object a line.
-        case json
-        /// The format `text` after a priority for systemd's journal (sd-daemon(3)).
-        case journal
-    }
-
-    enum Level: Int, Sendable, Comparable, CaseIterable {
-        case debug, info, warning, error
-
-        init?(name: String) {
-            guard let level = Self.allCases.first(where: { $0.name == name }) else { return nil }
-            self = level
-        }
-
-        var name: String { "\(self)" }
-
-        static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
-    }
-
-    /// Bytes of a valid job in a line. A longer job is cut, so that no line exceeds the writer's buffer.
-    static let mostJobBytes = 1 << 20
-    /// Bytes of a line in systemd's journal, which splits a line of more than 48 KiB (LineMax, journald.conf(5)). A producer
-    /// could place a forged priority at the split.
-    static let mostJournalBytes = 40 << 10
-    /// Bytes of an invalid job in a line: enough to recognise the producer.
-    static let mostBadBytes = 64 << 10
-
     /// The raw value of `level`: any thread may log while a reload changes it.
     private let threshold: Atomic<Int>
     private let writer: LogWriter
@@ -42,15 +13,15 @@ final class Log: Sendable {
     /// - Parameters:
     ///   - output: receives `Sent:` and information.
     ///   - errors: receives warnings and errors.
-    init(format: Format = .text, level: Level = .info, output: CInt = 1, errors: CInt = 2) throws(ThreadError) {
+    init(format: LogFormat = .text, level: LogLevel = .info, output: CInt = 1, errors: CInt = 2) throws(ThreadError) {
         threshold = Atomic(level.rawValue)
         writer = try LogWriter(format: format, output: output, errors: errors)
     }
 
-    private var level: Level { Level(rawValue: threshold.load(ordering: .relaxed)) ?? .debug }
+    private var level: LogLevel { LogLevel(rawValue: threshold.load(ordering: .relaxed)) ?? .debug }
 
     /// Changes the format and the level of the following lines.
-    func change(format: Format, level: Level) {
+    func change(format: LogFormat, level: LogLevel) {
         threshold.store(level.rawValue, ordering: .relaxed)
         writer.change(format: format)
     }
@@ -126,7 +97,7 @@ final class Log: Sendable {
     /// Logs the result of an operator's request, at any level.
     func answer(_ message: String) { sentence(.info, message) }
 
-    private func sentence(_ level: Level, _ message: String) {
+    private func sentence(_ level: LogLevel, _ message: String) {
         writer.append(level) { $0.sentence(message) }
     }
 }

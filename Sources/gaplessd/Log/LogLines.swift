@@ -6,10 +6,18 @@ import JSONBytes
 /// The same calls make the text for people and the object for programs: `text` appears only in the former, a `field` in both. No
 /// byte of a peer or a producer can begin a new line.
 struct LogLines: Sendable {
-    private var format: Log.Format
+    /// Bytes of a valid job in a line. A longer job is cut, so that no line exceeds the writer's buffer.
+    static let mostJobBytes = 1 << 20
+    /// Bytes of a line in systemd's journal, which splits a line of more than 48 KiB (LineMax, journald.conf(5)). A producer
+    /// could place a forged priority at the split.
+    static let mostJournalBytes = 40 << 10
+    /// Bytes of an invalid job in a line: enough to recognise the producer.
+    static let mostBadBytes = 64 << 10
+
+    private var format: LogFormat
     private let target: LogTarget
     /// Where the current line begins, and its level.
-    private var line = (start: 0, level: Log.Level.info)
+    private var line = (start: 0, level: LogLevel.info)
     private var stamps = LogStamps()
     /// The beginning of a line at each level; as old as the stamps.
     private var beginnings: [[UInt8]] = []
@@ -18,7 +26,7 @@ struct LogLines: Sendable {
     /// The writer takes the lines from here.
     var bytes: [UInt8] = []
 
-    init(format: Log.Format, target: LogTarget) {
+    init(format: LogFormat, target: LogTarget) {
         self.format = format
         self.target = target
     }
@@ -26,12 +34,12 @@ struct LogLines: Sendable {
     var isEmpty: Bool { bytes.isEmpty }
 
     /// Changes the format. Call it between two lines.
-    mutating func change(_ format: Log.Format) {
+    mutating func change(_ format: LogFormat) {
         self.format = format
         stamps = LogStamps()
     }
 
-    mutating func begin(_ level: Log.Level) {
+    mutating func begin(_ level: LogLevel) {
         refresh()
         line = (bytes.count, level)
         add(beginnings[level.rawValue])
@@ -40,9 +48,9 @@ struct LogLines: Sendable {
     /// Reads the clock.
     mutating func refresh() {
         guard stamps.refresh() else { return }
-        beginnings = Log.Level.allCases.map(beginning)
+        beginnings = LogLevel.allCases.map(beginning)
         let before = bytes.count
-        add(beginnings[Log.Level.info.rawValue])
+        add(beginnings[LogLevel.info.rawValue])
         message("Sent")
         text(": ")
         if format == .json { addName("job") }
@@ -55,7 +63,7 @@ struct LogLines: Sendable {
     ///
     /// A file or a pipe receives the bytes of the job; the journal and a terminal receive its unprintable characters escaped.
     mutating func sent(_ job: [UInt8]) {
-        if job.count > Log.mostJobBytes || goesToJournal || target == .terminal { return sentToPeople(job) }
+        if job.count > Self.mostJobBytes || goesToJournal || target == .terminal { return sentToPeople(job) }
         add(sentBeginning)
         let start = bytes.count
         add(job)
@@ -94,7 +102,7 @@ struct LogLines: Sendable {
     mutating func end() {
         if format == .json { add("}") }
         bytes.append(UInt8(ascii: "\n"))
-        if goesToJournal, bytes.count - line.start > Log.mostJournalBytes { splitLine() }
+        if goesToJournal, bytes.count - line.start > Self.mostJournalBytes { splitLine() }
     }
 
     /// Splits a line that is too long for the journal. Each part begins as a line of ours, so that no part begins with bytes of a
@@ -109,7 +117,7 @@ struct LogLines: Sendable {
                 add(beginnings[line.level.rawValue])
                 add("(continued) ")
             }
-            var end = min(text.count, at + Log.mostJournalBytes - 1 - (bytes.count - start))
+            var end = min(text.count, at + Self.mostJournalBytes - 1 - (bytes.count - start))
             // Not inside a character.
             if end < text.count { for _ in 0..<3 where text[end] & 0xC0 == 0x80 { end -= 1 } }
             add(Array(text[at..<end]))
@@ -118,7 +126,7 @@ struct LogLines: Sendable {
         }
     }
 
-    private func beginning(_ level: Log.Level) -> [UInt8] {
+    private func beginning(_ level: LogLevel) -> [UInt8] {
         switch format {
         case .text: Array("[Gapless \(level.letter)] \(stamps.local) ".utf8)
         case .journal: Array("<\(level.priority)>[Gapless \(level.letter)] \(stamps.local) ".utf8)
@@ -180,7 +188,7 @@ struct LogLines: Sendable {
 
     /// Valid JSON without line breaks, unchanged. A longer job is cut and becomes a string.
     mutating func validJob(_ job: [UInt8]) {
-        if job.count > Log.mostJobBytes { return cutJob(job, Log.mostJobBytes) }
+        if job.count > Self.mostJobBytes { return cutJob(job, Self.mostJobBytes) }
         if format == .json { addName("job") }
         add(job)
     }
@@ -190,7 +198,7 @@ struct LogLines: Sendable {
         if redacts {
             number("job_bytes", job.count, after: "", before: job.count == 1 ? " byte" : " bytes")
         } else {
-            cutJob(job, Log.mostBadBytes)
+            cutJob(job, Self.mostBadBytes)
         }
     }
 
@@ -276,19 +284,5 @@ struct LogLines: Sendable {
         if format == .json { return bytes.appendJSONEscape(UInt16(byte)) }
         add("\\x")
         bytes.appendHex(byte)
-    }
-}
-
-extension Log.Level {
-    fileprivate var letter: String { name.prefix(1).uppercased() }
-
-    /// The number in syslog(3).
-    fileprivate var priority: Int {
-        switch self {
-        case .debug: 7
-        case .info: 6
-        case .warning: 4
-        case .error: 3
-        }
     }
 }

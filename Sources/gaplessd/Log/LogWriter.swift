@@ -26,7 +26,7 @@ final class LogWriter: Sendable {
 
         /// Appends a line. Returns whether to wake the writer's thread.
         @inline(__always)
-        mutating func add(_ level: Log.Level, _ body: (inout LogLines) -> Void) -> Bool {
+        mutating func add(_ level: LogLevel, _ body: (inout LogLines) -> Void) -> Bool {
             let before = lines.bytes.count
             guard before < LogWriter.mostBytes else {
                 dropped += 1
@@ -60,7 +60,7 @@ final class LogWriter: Sendable {
         var errors: Stream
         var isClosed = false
 
-        init(_ format: Log.Format, output: CInt, errors: CInt) {
+        init(_ format: LogFormat, output: CInt, errors: CInt) {
             self.output = Stream(lines: LogLines(format: format, target: LogTarget(descriptor: output)))
             self.errors = Stream(lines: LogLines(format: format, target: LogTarget(descriptor: errors)))
         }
@@ -70,7 +70,7 @@ final class LogWriter: Sendable {
     private let wakeUp = WakeUp()
     private let thread = Locked<JoinOnce?>(nil)
 
-    init(format: Log.Format, output: CInt, errors: CInt) throws(ThreadError) {
+    init(format: LogFormat, output: CInt, errors: CInt) throws(ThreadError) {
         state = Locked(State(format, output: output, errors: errors))
         let thread = try JoinOnce(name: "log") { [self] in run(output: output, errors: errors) }
         self.thread.withLock { $0 = thread }
@@ -80,7 +80,7 @@ final class LogWriter: Sendable {
 
     /// Appends a line. Waits at most until the lines of other threads are copied.
     @inline(__always)
-    func append(_ level: Log.Level, _ body: (inout LogLines) -> Void) {
+    func append(_ level: LogLevel, _ body: (inout LogLines) -> Void) {
         let isNews = state.withLock { state in
             if state.isClosed {
                 state.errors.dropped += 1
@@ -105,7 +105,7 @@ final class LogWriter: Sendable {
     }
 
     /// Changes the format of the following lines.
-    func change(format: Log.Format) {
+    func change(format: LogFormat) {
         state.withLock { state in
             state.output.lines.change(format)
             state.errors.lines.change(format)

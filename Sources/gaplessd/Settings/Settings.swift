@@ -70,8 +70,8 @@ struct Settings: Sendable, Equatable {
 
     struct Logging: Sendable, Equatable {
         var successes = false
-        var format = Log.Format.text
-        var level = Log.Level.info
+        var format = LogFormat.text
+        var level = LogLevel.info
         /// Whether device tokens are truncated and `data` is omitted.
         var redacts = false
     }

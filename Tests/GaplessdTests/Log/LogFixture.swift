@@ -11,7 +11,7 @@ final class LogFixture {
     private let folder: SettingsFolder
     private let descriptors: [CInt]
 
-    init(format: Log.Format = .text, level: Log.Level = .debug) {
+    init(format: LogFormat = .text, level: LogLevel = .debug) {
         let folder = SettingsFolder()
         descriptors = ["out", "err"].map { open(folder.file($0), O_WRONLY | O_CREAT | O_APPEND, 0o600) }
         self.folder = folder

@@ -28,7 +28,7 @@ struct LogLineTests {
     }
 
     @Test func `Line breaks between the tokens of a sent job become spaces`() {
-        for format in Log.Format.allCases {
+        for format in LogFormat.allCases {
             let fixture = LogFixture(format: format)
             fixture.log.sent([Array("\n{\r\n\"a\":\n1}\r".utf8), job, Array("\n\n".utf8)])
             let lines = fixture.finish().output.split(separator: "\n")
@@ -49,8 +49,8 @@ struct LogLineTests {
         #expect(lines.errors == "[Gapless W] STAMP c\n[Gapless E] STAMP d\n")
     }
 
-    @Test(arguments: [(Log.Level.debug, "abcd"), (.info, "bcd"), (.warning, "cd"), (.error, "d")])
-    func `A level suppresses the lines below it`(level: Log.Level, kept: String) {
+    @Test(arguments: [(LogLevel.debug, "abcd"), (.info, "bcd"), (.warning, "cd"), (.error, "d")])
+    func `A level suppresses the lines below it`(level: LogLevel, kept: String) {
         let fixture = LogFixture(level: level)
         fixture.log.debug("a")
         fixture.log.info("b")
@@ -118,15 +118,15 @@ struct LogLineTests {
 
     @Test func `A valid job of more than a megabyte is cut, too`() {
         let fixture = LogFixture()
-        fixture.log.sent([[UInt8](repeating: UInt8(ascii: "1"), count: Log.mostJobBytes)])
-        fixture.log.sent([[UInt8](repeating: UInt8(ascii: "1"), count: Log.mostJobBytes + 1)])
+        fixture.log.sent([[UInt8](repeating: UInt8(ascii: "1"), count: LogLines.mostJobBytes)])
+        fixture.log.sent([[UInt8](repeating: UInt8(ascii: "1"), count: LogLines.mostJobBytes + 1)])
         let lines = fixture.finish().output.split(separator: "\n")
         #expect(lines.first?.hasSuffix("1.") == true)
         #expect(lines.last?.hasSuffix("1… (1048577 bytes).") == true)
     }
 
-    @Test(arguments: [Log.Format.journal, .text])
-    func `A line for the journal has at most 40 KiB, and each part begins like a line of ours`(format: Log.Format) {
+    @Test(arguments: [LogFormat.journal, .text])
+    func `A line for the journal has at most 40 KiB, and each part begins like a line of ours`(format: LogFormat) {
         let socket = TestPipe(socket: true)
         let log = try! Log(format: format, output: socket.writer, errors: socket.writer)
         let hostile = String(repeating: "<0>é", count: 8000)
@@ -151,7 +151,7 @@ struct LogLineTests {
         let (before, after) = (try JSONValue.parse(job), try JSONValue.parse(Array(escaped.utf8)))
         #expect(before == after)
         for (format, target, isEscaped) in [
-            (Log.Format.text, LogTarget.file, false), (.text, .other, false), (.text, .terminal, true), (.text, .socket, true),
+            (LogFormat.text, LogTarget.file, false), (.text, .other, false), (.text, .terminal, true), (.text, .socket, true),
             (.json, .terminal, true), (.journal, .file, true),
         ] {
             var lines = LogLines(format: format, target: target)
