@@ -46,17 +46,17 @@ struct SettingsFile: Sendable {
     }
 
     /// Expands each `${NAME}` of a path, and prepends the folder of the settings file to a relative path.
-    func resolve(_ text: String) throws(Setting.Problem) -> String {
+    func resolve(_ text: String) throws(SettingError) -> String {
         var expanded = ""
         var rest = text[...]
         while let start = rest.firstRange(of: "${") {
             guard let end = rest[start.upperBound...].firstIndex(of: "}") else {
-                throw Setting.Problem(text: "\"${\" without \"}\"", expected: "${NAME}")
+                throw SettingError(text: "\"${\" without \"}\"", expected: "${NAME}")
             }
             let name = String(rest[start.upperBound..<end])
             guard let value = environment(name), !value.isEmpty else {
                 let state = environment(name) == nil ? "not set" : "empty"
-                throw Setting.Problem(
+                throw SettingError(
                     text: "the environment variable \(name) is \(state)", expected: "a variable that is set and not empty")
             }
             expanded += rest[..<start.lowerBound] + value

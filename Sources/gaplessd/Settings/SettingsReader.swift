@@ -100,7 +100,7 @@ struct SettingsReader {
     }
 
     /// Reads the file of a secret; returns `nil` after a fault.
-    private mutating func secret(_ value: JSONValue, _ key: Setting, _ place: String) throws(Setting.Problem) -> String? {
+    private mutating func secret(_ value: JSONValue, _ key: Setting, _ place: String) throws(SettingError) -> String? {
         let path: String
         do {
             path = try SettingType.path.read(value, file)

@@ -2,15 +2,6 @@ import JSONBytes
 
 /// One key of the settings file: its name, field, type and help. `SettingsTable` lists all.
 struct Setting: Sendable {
-    /// Why a value is invalid.
-    struct Problem: Error {
-        var text: String
-        /// `nil` is what the type expects.
-        var expected: String?
-
-        static func invalid(_ value: JSONValue) -> Problem { Problem(text: "invalid value \(value.shown)") }
-    }
-
     /// The objects of the file that may contain a key.
     enum Scope: Sendable {
         /// Only the top level.
@@ -21,25 +12,15 @@ struct Setting: Sendable {
         case eachApp
     }
 
-    /// The parts of a type that do not depend on its Swift type.
-    struct Traits: Sendable {
-        /// The words after "expected" in a fault.
-        var expected: String
-        /// Whether the value is never shown. `NAME_file` then names a file that contains it.
-        var isSecret = false
-        /// Whether the file of a secret may be empty.
-        var mayBeEmpty = false
-    }
-
     let name: String
     let help: String
     let scope: Scope
     let isRequired: Bool
-    let traits: Traits
+    let traits: SettingTraits
     /// The default as JSON, a string without its quotes; `nil` for a key that may be absent.
     let defaultText: String?
     /// Reads a value into its field.
-    let read: @Sendable (JSONValue, SettingsFile, inout SettingsDraft) throws(Problem) -> Void
+    let read: @Sendable (JSONValue, SettingsFile, inout SettingsDraft) throws(SettingError) -> Void
     /// Puts the default into the field.
     let reset: @Sendable (inout SettingsDraft) -> Void
 
@@ -54,7 +35,7 @@ struct Setting: Sendable {
         (self.name, self.help, self.isRequired, traits) = (name, help, isRequired, type.traits)
         self.scope = scope ?? (name.hasPrefix("apns_") ? .app : .daemon)
         defaultText = isRequired ? nil : type.text(fallback)
-        read = { (value, file, draft) throws(Problem) in draft[keyPath: field] = try type.read(value, file) }
+        read = { (value, file, draft) throws(SettingError) in draft[keyPath: field] = try type.read(value, file) }
         reset = { $0[keyPath: field] = fallback }
     }
 

@@ -4,8 +4,8 @@ import RedisQueue
 
 /// How a value of the settings file is read, checked and written. Bounds are inclusive.
 struct SettingType<Value: Sendable>: Sendable {
-    let traits: Setting.Traits
-    let read: @Sendable (JSONValue, SettingsFile) throws(Setting.Problem) -> Value
+    let traits: SettingTraits
+    let read: @Sendable (JSONValue, SettingsFile) throws(SettingError) -> Value
     /// A value as JSON, a string without its quotes; `nil` for an absent one.
     let text: @Sendable (Value) -> String?
 
@@ -14,15 +14,15 @@ struct SettingType<Value: Sendable>: Sendable {
         _ expected: String, text: @escaping @Sendable (Value) -> String? = { "\($0)" },
         _ parse: @escaping @Sendable (JSONValue) -> Value?
     ) {
-        self.init(Setting.Traits(expected: expected), text: text) { (value, _) throws(Setting.Problem) in
+        self.init(SettingTraits(expected: expected), text: text) { (value, _) throws(SettingError) in
             guard let result = parse(value) else { throw .invalid(value) }
             return result
         }
     }
 
     init(
-        _ traits: Setting.Traits, text: @escaping @Sendable (Value) -> String? = { "\($0)" },
-        read: @escaping @Sendable (JSONValue, SettingsFile) throws(Setting.Problem) -> Value
+        _ traits: SettingTraits, text: @escaping @Sendable (Value) -> String? = { "\($0)" },
+        read: @escaping @Sendable (JSONValue, SettingsFile) throws(SettingError) -> Value
     ) {
         (self.traits, self.read, self.text) = (traits, read, text)
     }
@@ -44,18 +44,18 @@ extension SettingType where Value == String {
     }
 
     /// A file. `${NAME}` is expanded, and a relative path is relative to the settings file.
-    static let path = SettingType(Setting.Traits(expected: "a file path")) { (value, file) throws(Setting.Problem) in
+    static let path = SettingType(SettingTraits(expected: "a file path")) { (value, file) throws(SettingError) in
         // The system reads a path up to its first NUL.
         guard let text = value.nonEmptyString, !text.utf8.contains(0) else { throw .invalid(value) }
         return try file.resolve(text)
     }
 
     /// A host name or address without a port; an IPv6 address may have brackets.
-    static let host = SettingType(Setting.Traits(expected: "a host name or address without a port, such as \"127.0.0.1\"")) {
-        (value, _) throws(Setting.Problem) in
+    static let host = SettingType(SettingTraits(expected: "a host name or address without a port, such as \"127.0.0.1\"")) {
+        (value, _) throws(SettingError) in
         if let host = value.stringValue?.bareHost { return host }
         guard let text = value.stringValue, !text.mayHoldSecret, let address = HostAndPort(text) else { throw .invalid(value) }
-        throw Setting.Problem(
+        throw SettingError(
             text: "\"\(text)\" contains a port", expected: "\"\(address.host)\", and \(address.port) as redis_port")
     }
 }
@@ -63,9 +63,9 @@ extension SettingType where Value == String {
 extension SettingType where Value == Secret {
     static func secret(mayBeEmpty: Bool) -> SettingType {
         SettingType(
-            Setting.Traits(
+            SettingTraits(
                 expected: mayBeEmpty ? "a string" : "a non-empty string, or no key", isSecret: true, mayBeEmpty: mayBeEmpty)
-        ) { (value, _) throws(Setting.Problem) in
+        ) { (value, _) throws(SettingError) in
             guard let text = value.stringValue else { throw .hidden }
             if text.isEmpty && !mayBeEmpty { throw .invalid(value) }
             return Secret(text)
@@ -76,10 +76,10 @@ extension SettingType where Value == Secret {
 extension SettingType where Value == HTTPProxy {
     /// `http://[user:pass@]host:port`. A secret, because it may contain a password.
     static let proxy = SettingType(
-        Setting.Traits(expected: "\"http://host:port\" or \"http://user:password@host:port\"", isSecret: true)
-    ) { (value, _) throws(Setting.Problem) in
+        SettingTraits(expected: "\"http://host:port\" or \"http://user:password@host:port\"", isSecret: true)
+    ) { (value, _) throws(SettingError) in
         guard let text = value.stringValue, !text.isEmpty else { throw .hidden }
-        guard let proxy = HTTPProxy(url: text) else { throw Setting.Problem(text: "the address \(HTTPProxy.lack(in: text))") }
+        guard let proxy = HTTPProxy(url: text) else { throw SettingError(text: "the address \(HTTPProxy.lack(in: text))") }
         return proxy
     }
 }
@@ -92,8 +92,8 @@ extension SettingType where Value == APNSServer {
 
 extension SettingType where Value == QueueSettings.Server {
     /// The path of a Unix socket is resolved as any other.
-    static let netAddress = SettingType(Setting.Traits(expected: "\"host:port\", \"tcp:host:port\" or \"unix:/path\"")) {
-        (value, file) throws(Setting.Problem) in
+    static let netAddress = SettingType(SettingTraits(expected: "\"host:port\", \"tcp:host:port\" or \"unix:/path\"")) {
+        (value, file) throws(SettingError) in
         switch value.stringValue.flatMap(QueueSettings.Server.init(netAddress:)) {
         case .unix(let path): return .unix(path: try file.resolve(path))
         case let server?: return server
@@ -105,8 +105,8 @@ extension SettingType where Value == QueueSettings.Server {
 extension SettingType where Value == HostAndPort? {
     /// `off`, or `host:port`; port 0 is any free one.
     static let listenAddress = SettingType(
-        Setting.Traits(expected: "\"host:port\", such as \"127.0.0.1:9464\", or \"off\""), text: { $0?.text ?? "off" },
-        read: { (value, _) throws(Setting.Problem) in
+        SettingTraits(expected: "\"host:port\", such as \"127.0.0.1:9464\", or \"off\""), text: { $0?.text ?? "off" },
+        read: { (value, _) throws(SettingError) in
             if value.stringValue == "off" { return nil }
             guard let address = value.stringValue.flatMap(HostAndPort.init(listening:)) else { throw .invalid(value) }
             return address
@@ -126,8 +126,8 @@ extension SettingType where Value == Bool {
 
 extension SettingType where Value == Int {
     static func integer(_ range: ClosedRange<Int>) -> SettingType {
-        SettingType(Setting.Traits(expected: "an integer from \(range.lowerBound) to \(range.upperBound)")) {
-            (value, _) throws(Setting.Problem) in
+        SettingType(SettingTraits(expected: "an integer from \(range.lowerBound) to \(range.upperBound)")) {
+            (value, _) throws(SettingError) in
             if let number = value.integerValue, range.contains(Int(number)) { return Int(number) }
             throw value.isInteger ? .outOfRange(value) : .invalid(value)
         }
@@ -137,8 +137,8 @@ extension SettingType where Value == Int {
 extension SettingType where Value == Double {
     static func fraction(_ range: ClosedRange<Double>) -> SettingType {
         SettingType(
-            Setting.Traits(expected: "a number \(range.words)"), text: { $0.short },
-            read: { (value, _) throws(Setting.Problem) in
+            SettingTraits(expected: "a number \(range.words)"), text: { $0.short },
+            read: { (value, _) throws(SettingError) in
                 try value.number(in: range)
             })
     }
@@ -146,8 +146,8 @@ extension SettingType where Value == Double {
     /// A number above 0, or 0 for no limit.
     static func limit(_ range: ClosedRange<Double>) -> SettingType {
         SettingType(
-            Setting.Traits(expected: "a number \(range.words), or 0 for no limit"), text: { $0.short },
-            read: { (value, _) throws(Setting.Problem) in
+            SettingTraits(expected: "a number \(range.words), or 0 for no limit"), text: { $0.short },
+            read: { (value, _) throws(SettingError) in
                 value.doubleValue == 0 ? 0 : try value.number(in: range)
             })
     }
@@ -156,8 +156,8 @@ extension SettingType where Value == Double {
 extension SettingType where Value == Duration {
     static func seconds(_ range: ClosedRange<Double>) -> SettingType {
         SettingType(
-            Setting.Traits(expected: "a number of seconds \(range.words)"), text: { $0.inSeconds.short },
-            read: { (value, _) throws(Setting.Problem) in
+            SettingTraits(expected: "a number of seconds \(range.words)"), text: { $0.inSeconds.short },
+            read: { (value, _) throws(SettingError) in
                 .seconds(try value.number(in: range))
             })
     }
@@ -211,12 +211,12 @@ extension SettingType where Value: Equatable {
     }
 }
 
-extension Setting.Problem {
+extension SettingError {
     /// A value that may contain a password.
-    fileprivate static let hidden = Setting.Problem(text: "invalid value (hidden: it may contain a password)")
+    fileprivate static let hidden = SettingError(text: "invalid value (hidden: it may contain a password)")
 
-    fileprivate static func outOfRange(_ value: JSONValue) -> Setting.Problem {
-        Setting.Problem(text: "\(value.shown) is out of range")
+    fileprivate static func outOfRange(_ value: JSONValue) -> SettingError {
+        SettingError(text: "\(value.shown) is out of range")
     }
 }
 
@@ -232,7 +232,7 @@ extension JSONValue {
         }
     }
 
-    fileprivate func number(in range: ClosedRange<Double>) throws(Setting.Problem) -> Double {
+    fileprivate func number(in range: ClosedRange<Double>) throws(SettingError) -> Double {
         guard let number = doubleValue else { throw .invalid(self) }
         guard range.contains(number) else { throw .outOfRange(self) }
         return number
