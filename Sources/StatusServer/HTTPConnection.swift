@@ -30,7 +30,7 @@ final class HTTPConnection {
     private var output: [UInt8] = []
     private var written = 0
 
-    init(id: Int, _ socket: consuming Socket, _ limits: StatusServer.Limits, now: Instant) {
+    init(id: Int, _ socket: consuming Socket, _ limits: ServerLimits, now: Instant) {
         self.id = id
         (local, client) = socket.addresses
         self.socket = socket

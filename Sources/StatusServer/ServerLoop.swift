@@ -17,7 +17,7 @@ struct ServerLoop: ~Copyable {
 
     private let listener: Listener
     private let inbox: Mailbox<Message>
-    private let limits: StatusServer.Limits
+    private let limits: ServerLimits
     private let reply: @Sendable (String) -> StatusReply?
     private var hosts: HostList
     private var connections: [HTTPConnection] = []
@@ -27,7 +27,7 @@ struct ServerLoop: ~Copyable {
     private var buffer = [UInt8](repeating: 0, count: readBytes)
 
     init(
-        _ listener: consuming Listener, _ inbox: Mailbox<Message>, _ limits: StatusServer.Limits, _ hosts: HostList,
+        _ listener: consuming Listener, _ inbox: Mailbox<Message>, _ limits: ServerLimits, _ hosts: HostList,
         _ reply: @escaping @Sendable (String) -> StatusReply?
     ) {
         self.listener = listener

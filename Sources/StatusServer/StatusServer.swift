@@ -5,20 +5,6 @@ internal import Threads
 ///
 /// It trusts no client: each one is limited in bytes, time and connections, and costs the rest of the process nothing.
 public final class StatusServer: Sendable {
-    public struct Limits: Sendable {
-        /// Bytes of request line, headers and body together. Browsers send less than 2 KiB, with cookies of other ports up to 8
-        /// KiB.
-        public var requestBytes = 16 << 10
-        /// Open connections of all clients together: each costs a descriptor, of which the daemon needs some itself.
-        public var connections = 64
-        /// From the start of a connection to its end. A response takes 2 s at most, if Redis does not respond.
-        public var patience = Duration.seconds(10)
-        /// The path that is served first, so that many other requests do not fail a liveness probe.
-        public var urgentPath = "/healthz"
-
-        public init() {}
-    }
-
     /// The `Server` header of every response: `gaplessd check` recognises by it which program has a port.
     public static let name = "gaplessd"
     /// Connections that the kernel holds until they are accepted.
@@ -43,7 +29,7 @@ public final class StatusServer: Sendable {
     ///   - hosts: names and addresses that a request may name, beside the loopback ones and `host`.
     ///   - reply: returns the reply to a path, `nil` if there is nothing. Called on the server's thread.
     public init(
-        host: String, port: Int, hosts: [String] = [], limits: Limits = Limits(),
+        host: String, port: Int, hosts: [String] = [], limits: ServerLimits = ServerLimits(),
         reply: @escaping @Sendable (_ path: String) -> StatusReply?
     ) throws(ListenError) {
         let door: Door

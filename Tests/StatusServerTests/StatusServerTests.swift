@@ -8,9 +8,9 @@ import Threads
 @Suite("The status server")
 struct StatusServerTests {
     private func server(
-        host: String = "127.0.0.1", port: Int = 0, hosts: [String] = [], change: (inout StatusServer.Limits) -> Void = { _ in }
+        host: String = "127.0.0.1", port: Int = 0, hosts: [String] = [], change: (inout ServerLimits) -> Void = { _ in }
     ) throws -> StatusServer {
-        var limits = StatusServer.Limits()
+        var limits = ServerLimits()
         change(&limits)
         return try StatusServer(host: host, port: port, hosts: hosts, limits: limits) { path in
             path == "/here" ? .now(StatusResponse(contentType: "text/x", text: "It is here.")) : nil
