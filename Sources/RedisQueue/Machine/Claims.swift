@@ -17,7 +17,7 @@ struct Claims {
         var isInDoubt: Bool
         /// The number of the last confirmed settlement.
         var confirmed: UInt64
-        var outstanding: QueueMachine.Outstanding
+        var outstanding: OutstandingCalls
 
         /// The wait is over and the reply of its claim on the way: another claim now would want the same places.
         var isPiggybackArriving: Bool { outstanding.contains(.piggybackedClaim) && !outstanding.contains(.wait) }

@@ -77,7 +77,7 @@ struct Liveness {
     var doubtDeadline: Instant? { isInDoubt || !isGuarded ? nil : lease.doubtAt }
 
     /// The next beat or inspection.
-    func deadline(_ outstanding: QueueMachine.Outstanding) -> Instant? {
+    func deadline(_ outstanding: OutstandingCalls) -> Instant? {
         var next = Earliest()
         if !outstanding.contains(.beat) {
             next.consider(nextBeat)

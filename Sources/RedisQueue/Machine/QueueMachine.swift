@@ -39,23 +39,11 @@ struct QueueMachine {
         case report(QueueEvent)
     }
 
-    /// Calls that await their reply. Claims count their jobs, and settlements are numbered; they are not here.
-    struct Outstanding: OptionSet {
-        let rawValue: UInt8
-
-        static let beat = Outstanding(rawValue: 1 << 0)
-        static let reap = Outstanding(rawValue: 1 << 1)
-        static let promotion = Outstanding(rawValue: 1 << 2)
-        static let inspection = Outstanding(rawValue: 1 << 3)
-        static let wait = Outstanding(rawValue: 1 << 4)
-        static let piggybackedClaim = Outstanding(rawValue: 1 << 5)
-    }
-
     private let mode: QueueSettings.DeliveryMode
     private(set) var phase = Phase.disconnected
     /// The number of the connection, which each call of a registered worker carries.
     private(set) var number: Int64 = 0
-    private var outstanding: Outstanding = []
+    private var outstanding: OutstandingCalls = []
     private(set) var held = JobWindow()
     private(set) var settlements = Settlements()
     private var claims: Claims
@@ -242,7 +230,7 @@ struct QueueMachine {
         }
     }
 
-    private mutating func call(_ call: Call, _ kind: Outstanding, into effects: inout [Effect]) {
+    private mutating func call(_ call: Call, _ kind: OutstandingCalls, into effects: inout [Effect]) {
         outstanding.insert(kind)
         effects.append(.call(call))
     }
