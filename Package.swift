@@ -53,7 +53,7 @@ let package = Package(
             dependencies: [
                 "Clocks", "Threads", "Sockets", "CHiredis", .product(name: "DequeModule", package: "swift-collections"),
             ],
-            swiftSettings: strict),
+            swiftSettings: memorySafe),
         // A small HTTP server on its own thread. It does not know the content.
         .target(name: "StatusServer", dependencies: ["Clocks", "Threads", "Sockets"], swiftSettings: memorySafe),
         .executableTarget(
@@ -62,7 +62,7 @@ let package = Package(
                 "PushPool", "RedisQueue", "StatusServer", "Clocks", "Threads", "Sockets", "JSONBytes", "CLinux", argumentParser,
                 .product(name: "DequeModule", package: "swift-collections"),
             ],
-            swiftSettings: strict),
+            swiftSettings: memorySafe),
 
         // The APNs simulator.
         .target(
@@ -80,18 +80,18 @@ let package = Package(
         .target(
             name: "Harness",
             dependencies: ["APNSSimulator", "CLinux", "Clocks", "RedisQueue", "Sockets", "Threads", "JSONBytes"],
-            path: "Lab/Harness", swiftSettings: strict),
+            path: "Lab/Harness", swiftSettings: memorySafe),
         // The rows of the fault table.
         .target(
             name: "FaultTable", dependencies: ["APNSSimulator", "Clocks", "Harness", "RedisQueue", "Threads"],
-            path: "Lab/FaultTable", swiftSettings: strict),
+            path: "Lab/FaultTable", swiftSettings: memorySafe),
         .executableTarget(
             name: "gapless-lab",
             dependencies: [
                 "Clocks", "Harness", "FaultTable", "RedisQueue", "PushPool", "Threads", "JSONBytes", "APNSSimulator",
                 argumentParser,
             ],
-            path: "Lab/gapless-lab", swiftSettings: strict),
+            path: "Lab/gapless-lab", swiftSettings: memorySafe),
 
         // Reads the checkout: folders, files, lines and English.
         .testTarget(name: "TidyTests", dependencies: ["Harness"], swiftSettings: strict),

@@ -18,6 +18,6 @@ public enum FreePort {
             let socket = try? Socket(connectingTo: address)
         else { return false }
         var descriptors = [pollfd(fd: socket.descriptor, events: Int16(POLLOUT), revents: 0)]
-        return poll(&descriptors, 1, 1000) == 1 && socket.connectError() == nil
+        return unsafe poll(&descriptors, 1, 1000) == 1 && socket.connectError() == nil
     }
 }

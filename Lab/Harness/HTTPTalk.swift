@@ -40,9 +40,11 @@ public final class HTTPTalk {
         six.sin6_family = sa_family_t(AF_INET6)
         six.sin6_port = in_port_t(port).bigEndian
         six.sin6_addr = in6addr_loopback
-        let bytes = isIPv6 ? withUnsafeBytes(of: &six) { Array($0) } : withUnsafeBytes(of: &four) { Array($0) }
-        let status = bytes.withUnsafeBytes { raw in
-            connect(descriptor, raw.baseAddress!.assumingMemoryBound(to: sockaddr.self), socklen_t(raw.count))
+        let bytes =
+            unsafe isIPv6
+            ? withUnsafeBytes(of: &six) { unsafe Array($0) } : unsafe withUnsafeBytes(of: &four) { unsafe Array($0) }
+        let status = unsafe bytes.withUnsafeBytes { raw in
+            unsafe connect(descriptor, raw.baseAddress!.assumingMemoryBound(to: sockaddr.self), socklen_t(raw.count))
         }
         if status != 0 { return nil }
     }
@@ -53,7 +55,9 @@ public final class HTTPTalk {
         let bytes = Array(text.utf8)
         var sent = 0
         while sent < bytes.count {
-            let count = bytes[sent...].withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL)) }
+            let count = unsafe bytes[sent...].withUnsafeBytes {
+                unsafe Glibc.send(descriptor, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL))
+            }
             if count <= 0 { return }
             sent += count
         }
@@ -67,8 +71,8 @@ public final class HTTPTalk {
         while true {
             let left = (deadline - .now) / .milliseconds(1)
             var one = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-            guard left > 0, poll(&one, 1, CInt(left.rounded(.up))) > 0 else { return nil }
-            let count = recv(descriptor, &buffer, buffer.count, 0)
+            guard left > 0, unsafe poll(&one, 1, CInt(left.rounded(.up))) > 0 else { return nil }
+            let count = unsafe recv(descriptor, &buffer, buffer.count, 0)
             if count <= 0 { return String(decoding: bytes, as: UTF8.self) }
             bytes += buffer[..<count]
         }

@@ -9,11 +9,11 @@ public final class TemporaryFolder: Sendable {
 
     /// Makes the folder in TMPDIR, or in /tmp if TMPDIR is unset or too long.
     public init() {
-        let wanted = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
+        let wanted = unsafe getenv("TMPDIR").map { unsafe String(cString: $0) } ?? "/tmp"
         let parent = wanted.utf8.count <= TemporaryFolder.longestParent ? wanted : "/tmp"
         var template = Array("\(parent)/gapless-XXXXXX".utf8CString)
-        let made = mkdtemp(&template)
-        precondition(made != nil, "cannot make a folder in \(parent): errno \(errno)")
+        let made = unsafe mkdtemp(&template)
+        unsafe precondition(made != nil, "cannot make a folder in \(parent): errno \(errno)")
         path = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
@@ -26,21 +26,21 @@ public final class TemporaryFolder: Sendable {
         for name in folderEntries(path) {
             let inside = "\(path)/\(name)"
             var facts = stat()
-            guard lstat(inside, &facts) == 0 else { continue }
-            if facts.st_mode & S_IFMT == S_IFDIR { remove(inside) } else { unlink(inside) }
+            guard unsafe lstat(inside, &facts) == 0 else { continue }
+            if facts.st_mode & S_IFMT == S_IFDIR { remove(inside) } else { unsafe unlink(inside) }
         }
-        rmdir(path)
+        unsafe rmdir(path)
     }
 }
 
 /// Returns the names in a folder, in no order; none if the folder does not exist.
 public func folderEntries(_ path: String) -> [String] {
-    guard let folder = opendir(path) else { return [] }
-    defer { closedir(folder) }
+    guard let folder = unsafe opendir(path) else { return [] }
+    defer { unsafe closedir(folder) }
     var names: [String] = []
-    while let entry = readdir(folder) {
-        let name = withUnsafeBytes(of: &entry.pointee.d_name) { raw in
-            String(decoding: raw.prefix { $0 != 0 }, as: UTF8.self)
+    while let entry = unsafe readdir(folder) {
+        let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { raw in
+            unsafe String(decoding: raw.prefix { $0 != 0 }, as: UTF8.self)
         }
         if name != "." && name != ".." { names.append(name) }
     }

@@ -13,11 +13,11 @@ public final class ThreadPool: TaskExecutor {
     private let waiting: Semaphore
 
     /// Counts the jobs that no thread has taken.
-    private final class Semaphore: @unchecked Sendable {  // A POSIX semaphore may be used by any thread.
+    @safe private final class Semaphore: @unchecked Sendable {  // A POSIX semaphore may be used by any thread.
         private let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
-        init() { sem_init(semaphore, 0, 0) }
-        func post() { sem_post(semaphore) }
-        func wait() { while sem_wait(semaphore) != 0 {} }
+        init() { unsafe sem_init(semaphore, 0, 0) }
+        func post() { unsafe sem_post(semaphore) }
+        func wait() { while unsafe sem_wait(semaphore) != 0 {} }
     }
 
     private init(threads: Int) {
@@ -31,7 +31,7 @@ public final class ThreadPool: TaskExecutor {
                         while true {
                             waiting.wait()
                             // The newest job first: the end of a running test comes before the start of another one.
-                            jobs.withLock { $0.popLast() }?.runSynchronously(on: asUnownedTaskExecutor())
+                            unsafe jobs.withLock { $0.popLast() }?.runSynchronously(on: asUnownedTaskExecutor())
                         }
                     })
             else { continue }

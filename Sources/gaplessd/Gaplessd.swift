@@ -58,7 +58,7 @@ struct Gaplessd: ParsableCommand {
             if second == nil, !isKnown { throw ValidationError("Unknown option '\(first.printable)'") }
         default:
             // ArgumentParser reports the second word as one too many.
-            if second != nil, !isCall(first), access(first, F_OK) != 0 {
+            if second != nil, !isCall(first), unsafe access(first, F_OK) != 0 {
                 throw ValidationError("There is no call '\(first.printable)', and no file of this name.")
             }
         }

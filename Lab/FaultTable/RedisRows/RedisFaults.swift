@@ -76,13 +76,13 @@ extension Trial {
     func fillDisk(milliseconds: ClosedRange<Int>) throws {
         // A folder with the name of the dump: not even root can rename a file to it.
         let dump = stage.redis.path + "/dump.rdb"
-        unlink(dump)
-        guard mkdir(dump, 0o700) == 0 else { throw TrialError(description: "cannot make \(dump): errno \(errno)") }
-        defer { rmdir(dump) }
+        unsafe unlink(dump)
+        guard unsafe mkdir(dump, 0o700) == 0 else { throw TrialError(description: "cannot make \(dump): errno \(errno)") }
+        defer { unsafe rmdir(dump) }
         try save(until: "rdb_last_bgsave_status:err")
         guard refuses("MISCONF") else { throw TrialError(description: "Redis still accepts writes") }
         pause(milliseconds)
-        rmdir(dump)
+        unsafe rmdir(dump)
         try save(until: "rdb_last_bgsave_status:ok")
     }
 

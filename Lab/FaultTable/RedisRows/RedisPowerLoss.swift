@@ -34,14 +34,14 @@ extension Trial {
         let path = stage.redis.appendOnlyFile
         let certain = acknowledged()
         var facts = stat()
-        guard stat(path, &facts) == 0 else { throw TrialError(description: "no \(path): errno \(errno)") }
+        guard unsafe stat(path, &facts) == 0 else { throw TrialError(description: "no \(path): errno \(errno)") }
         pause(100...1500)
         stage.redis.kill()
         // Connected daemons notice now, and must not reconnect before the snapshot.
         try rollBack(certain: certain) {
             let log = AppendOnlyFile(path, from: Int(facts.st_size))
             let end = log.cut(insideTransaction: insideTransaction, &random)
-            guard truncate(path, end) == 0 else { throw TrialError(description: "cannot truncate: errno \(errno)") }
+            guard unsafe truncate(path, end) == 0 else { throw TrialError(description: "cannot truncate: errno \(errno)") }
             try stage.redis.restart()
             try stage.reconnect()
         }

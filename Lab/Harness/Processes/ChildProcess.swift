@@ -41,7 +41,7 @@ public final class ChildProcess: Sendable {
         pid = try ChildProcess.spawn(
             program, arguments, environment: environment, input: nil, standardOutput, standardError)
         var ends: [CInt] = [0, 0]
-        pipe(&ends)
+        unsafe pipe(&ends)
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         leashPipe = ends[1]
         // `read` returns an error when the pipe closes, which also happens at the death of this process.
@@ -84,8 +84,8 @@ public final class ChildProcess: Sendable {
             if exit != nil { return exit }
             var status: CInt = 0
             var usage = rusage()
-            var reaped = wait4(pid, &status, options, &usage)
-            while reaped < 0 && errno == EINTR { reaped = wait4(pid, &status, options, &usage) }
+            var reaped = unsafe wait4(pid, &status, options, &usage)
+            while reaped < 0 && errno == EINTR { reaped = unsafe wait4(pid, &status, options, &usage) }
             guard reaped == pid else { return nil }
             exit = ChildProcess.exit(status: status, usage)
             dropLeash()
@@ -94,10 +94,10 @@ public final class ChildProcess: Sendable {
     }
 
     private func dropLeash() {
-        _ = write(leashPipe, "x\n", 2)
+        _ = unsafe write(leashPipe, "x\n", 2)
         close(leashPipe)
         var status: CInt = 0
-        while waitpid(leash, &status, 0) < 0 && errno == EINTR {}
+        while unsafe waitpid(leash, &status, 0) < 0 && errno == EINTR {}
     }
 
     private static func exit(status: CInt, _ usage: rusage) -> Exit {
@@ -111,56 +111,71 @@ public final class ChildProcess: Sendable {
     private static func spawn(
         _ program: String, _ arguments: [String], environment: [String: String], input: CInt?, _ output: Output, _ error: Output
     ) throws(HarnessError) -> CInt {
-        var actions = posix_spawn_file_actions_t()
-        posix_spawn_file_actions_init(&actions)
-        defer { posix_spawn_file_actions_destroy(&actions) }
+        var actions = unsafe posix_spawn_file_actions_t()
+        unsafe posix_spawn_file_actions_init(&actions)
+        defer { unsafe posix_spawn_file_actions_destroy(&actions) }
         if let input {
-            posix_spawn_file_actions_adddup2(&actions, input, 0)
+            unsafe posix_spawn_file_actions_adddup2(&actions, input, 0)
         } else {
-            posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+            unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         }
-        redirect(&actions, 1, output)
-        redirect(&actions, 2, error)
+        unsafe redirect(&actions, 1, output)
+        unsafe redirect(&actions, 2, error)
         // Inherited descriptors would count against the child's limit.
-        posix_spawn_file_actions_addclosefrom_np(&actions, 3)
+        unsafe posix_spawn_file_actions_addclosefrom_np(&actions, 3)
         var attributes = posix_spawnattr_t()
-        posix_spawnattr_init(&attributes)
-        defer { posix_spawnattr_destroy(&attributes) }
+        unsafe posix_spawnattr_init(&attributes)
+        defer { unsafe posix_spawnattr_destroy(&attributes) }
         // A signal that is blocked here would stay blocked in the child.
         var none = sigset_t()
-        sigemptyset(&none)
-        posix_spawnattr_setsigmask(&attributes, &none)
-        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
+        unsafe sigemptyset(&none)
+        unsafe posix_spawnattr_setsigmask(&attributes, &none)
+        unsafe posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
 
         var settings = inheritedEnvironment()
         for (name, value) in environment { settings[name] = value }
-        var argv = ([program] + arguments).map { strdup($0) } + [nil]
-        var envp = settings.map { strdup("\($0.key)=\($0.value)") } + [nil]
-        defer { for string in argv + envp { free(string) } }
+        var argv = unsafe Self.makeCStrings([program] + arguments)
+        var envp = unsafe Self.makeCStrings(settings.map { "\($0.key)=\($0.value)" })
+        defer {
+            unsafe Self.freeCStrings(argv)
+            unsafe Self.freeCStrings(envp)
+        }
         var pid = pid_t()
-        let status = posix_spawnp(&pid, program, &actions, &attributes, &argv, &envp)
-        guard status == 0 else { throw HarnessError("cannot start \(program): \(String(cString: strerror(status)))") }
+        let status = unsafe posix_spawnp(&pid, program, &actions, &attributes, &argv, &envp)
+        guard status == 0 else { throw HarnessError(unsafe "cannot start \(program): \(String(cString: strerror(status)))") }
         return pid
     }
 
     private static func redirect(_ actions: inout posix_spawn_file_actions_t, _ descriptor: CInt, _ output: Output) {
         switch output {
         case .inherited: break
-        case .discarded: posix_spawn_file_actions_addopen(&actions, descriptor, "/dev/null", O_WRONLY, 0)
+        case .discarded: unsafe posix_spawn_file_actions_addopen(&actions, descriptor, "/dev/null", O_WRONLY, 0)
         case .file(let path):
-            posix_spawn_file_actions_addopen(&actions, descriptor, path, O_WRONLY | O_CREAT | O_APPEND, 0o644)
+            unsafe posix_spawn_file_actions_addopen(&actions, descriptor, path, O_WRONLY | O_CREAT | O_APPEND, 0o644)
         }
     }
 
     private static func inheritedEnvironment() -> [String: String] {
         var settings: [String: String] = [:]
-        var next = environ
-        while let entry = next.pointee {
-            let parts = String(cString: entry).split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+        var next = unsafe environ
+        while let entry = unsafe next.pointee {
+            let parts = unsafe String(cString: entry).split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             if parts.count == 2 { settings[String(parts[0])] = String(parts[1]) }
-            next += 1
+            unsafe next += 1
         }
         return settings
+    }
+
+    /// Returns the array that exec(3) expects, with nil at its end. The caller frees it.
+    private static func makeCStrings(_ strings: [String]) -> [UnsafeMutablePointer<CChar>?] {
+        var pointers: [UnsafeMutablePointer<CChar>?] = unsafe []
+        for string in strings { unsafe pointers.append(strdup(string)) }
+        unsafe pointers.append(nil)
+        return unsafe pointers
+    }
+
+    private static func freeCStrings(_ pointers: [UnsafeMutablePointer<CChar>?]) {
+        for index in unsafe pointers.indices { unsafe free(pointers[index]) }
     }
 }
 
@@ -173,6 +188,6 @@ public func waitUntil(
         if try condition() { return true }
         if Instant.now >= deadline { return false }
         var pause = timespec(tv_sec: 0, tv_nsec: Int(interval / .nanoseconds(1)))
-        nanosleep(&pause, nil)
+        unsafe nanosleep(&pause, nil)
     }
 }

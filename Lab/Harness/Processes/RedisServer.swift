@@ -36,7 +36,7 @@ public final class RedisServer {
     public var appendOnlyFile: String {
         let name = { [path] (number: Int) in "\(path)/appendonlydir/appendonly.aof.\(number).incr.aof" }
         var number = 1
-        while access(name(number), F_OK) != 0 && number < 1000 { number += 1 }
+        while unsafe access(name(number), F_OK) != 0 && number < 1000 { number += 1 }
         return name(number)
     }
 
@@ -44,7 +44,7 @@ public final class RedisServer {
     public func kill() {
         process.kill(SIGKILL)
         _ = process.wait()
-        unlink(socketPath)
+        unsafe unlink(socketPath)
     }
 
     /// Starts the server again in the same folder, from its files.

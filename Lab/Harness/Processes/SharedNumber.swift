@@ -8,7 +8,7 @@ struct SharedNumber: ~Copyable {
 
     init() throws(HarnessError) {
         path = folder.file("number")
-        file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        file = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard file >= 0 else { throw HarnessError("cannot make \(path): errno \(errno)") }
     }
 
@@ -16,6 +16,6 @@ struct SharedNumber: ~Copyable {
 
     func set(_ number: Int64) {
         var number = number
-        _ = pwrite(file, &number, MemoryLayout.size(ofValue: number), 0)
+        _ = unsafe pwrite(file, &number, MemoryLayout.size(ofValue: number), 0)
     }
 }

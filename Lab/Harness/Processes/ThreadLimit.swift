@@ -1,7 +1,7 @@
 import Glibc
 
 /// Whether this program, and with it the other programs of the package, was built with Thread Sanitizer.
-public var isThreadSanitized: Bool { dlsym(nil, "__tsan_init") != nil }
+public var isThreadSanitized: Bool { unsafe dlsym(nil, "__tsan_init") != nil }
 
 /// The number of threads that a program may still start. The program must run under `wrapper`.
 public final class ThreadLimit {

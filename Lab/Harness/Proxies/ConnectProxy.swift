@@ -152,7 +152,7 @@ public final class ConnectProxy {
     /// Returns the available bytes, or `nil` if the connection is closed.
     private static func read(_ socket: borrowing Socket, atMost limit: Int = 64 << 10) -> [UInt8]? {
         var buffer = [UInt8](repeating: 0, count: limit)
-        switch buffer.withUnsafeMutableBytes({ socket.read(into: $0) }) {
+        switch unsafe buffer.withUnsafeMutableBytes({ unsafe socket.read(into: $0) }) {
         case .done(let count): return Array(buffer[..<count])
         case .needsRead, .needsWrite: return []
         case .closed, .failed: return nil
@@ -162,7 +162,7 @@ public final class ConnectProxy {
     private static func write(_ bytes: ArraySlice<UInt8>, to socket: borrowing Socket, _ stop: WakeUp) -> Bool {
         var rest = bytes
         while !rest.isEmpty {
-            switch rest.withUnsafeBytes({ socket.write($0) }) {
+            switch unsafe rest.withUnsafeBytes({ unsafe socket.write($0) }) {
             case .done(let count): rest = rest.dropFirst(count)
             case .needsRead, .needsWrite: if !wait(socket.descriptor, .write, stop) { return false }
             case .closed, .failed: return false

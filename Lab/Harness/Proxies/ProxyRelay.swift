@@ -150,7 +150,7 @@ struct ProxyRelay {
         }
 
         func receive(isReply: Bool, into buffer: inout [UInt8]) -> Int {
-            let progress = buffer.withUnsafeMutableBytes { isReply ? server.read(into: $0) : daemon.read(into: $0) }
+            let progress = unsafe buffer.withUnsafeMutableBytes { unsafe isReply ? server.read(into: $0) : daemon.read(into: $0) }
             switch progress {
             case .done(let count): return count
             case .needsRead, .needsWrite: return 0
@@ -182,7 +182,7 @@ struct ProxyRelay {
         private func write(_ chunks: inout [Chunk], to socket: borrowing Socket, _ behaviour: FaultProxy.Behaviour) {
             while let first = chunks.first, first.due <= .now {
                 let piece = behaviour.isBytewise ? first.bytes.prefix(1) : first.bytes
-                switch piece.withUnsafeBytes({ socket.write($0) }) {
+                switch unsafe piece.withUnsafeBytes({ unsafe socket.write($0) }) {
                 case .done(let count):
                     chunks[0].bytes = first.bytes.dropFirst(count)
                     if chunks[0].bytes.isEmpty { chunks.removeFirst() }

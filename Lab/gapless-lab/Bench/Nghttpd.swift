@@ -9,7 +9,7 @@ struct Nghttpd {
 
     init(_ stage: Stage) throws {
         let root = stage.folder.file("htdocs")
-        for path in [root, root + "/3", root + "/3/device"] { mkdir(path, 0o700) }
+        for path in [root, root + "/3", root + "/3/device"] { unsafe mkdir(path, 0o700) }
         try File.write("", to: root + "/3/device/\(BenchJob.fixedToken)")
         let credentials = stage.folder.file("credentials")
         let port = FreePort.pick()

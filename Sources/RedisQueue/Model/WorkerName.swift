@@ -57,23 +57,23 @@ struct WorkerName: Equatable {
 
     private static func hostName() -> String {
         var name = [CChar](repeating: 0, count: 256)
-        guard gethostname(&name, name.count - 1) == 0 else { return "unknown" }
+        guard unsafe gethostname(&name, name.count - 1) == 0 else { return "unknown" }
         return String(decoding: name.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
     /// The first 4 KiB of a small file; `nil` when it cannot be read or is empty.
     private static func contents(of path: String) -> [UInt8]? {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }
         defer { close(descriptor) }
         var buffer = [UInt8](repeating: 0, count: 4096)
-        let count = read(descriptor, &buffer, buffer.count)
+        let count = unsafe read(descriptor, &buffer, buffer.count)
         return count > 0 ? Array(buffer.prefix(count)) : nil
     }
 
     private static func target(of link: String) -> [UInt8]? {
         var buffer = [CChar](repeating: 0, count: 256)
-        let count = readlink(link, &buffer, buffer.count)
+        let count = unsafe readlink(link, &buffer, buffer.count)
         return count > 0 ? buffer.prefix(count).map(UInt8.init(bitPattern:)) : nil
     }
 }

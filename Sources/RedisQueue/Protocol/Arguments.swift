@@ -74,7 +74,7 @@ struct Arguments: Equatable {
 
         @inline(__always)
         func append(to bytes: inout [UInt8]) {
-            text.span.extracting(start..<27).withUnsafeBufferPointer { bytes.append(contentsOf: $0) }
+            unsafe text.span.extracting(start..<27).withUnsafeBufferPointer { unsafe bytes.append(contentsOf: $0) }
         }
     }
 }
@@ -100,7 +100,7 @@ extension [UInt8] {
         var argument = argument
         argument.withUTF8 { utf8 in
             appendLine(UInt8(ascii: "$"), UInt64(utf8.count))
-            append(contentsOf: utf8)
+            unsafe append(contentsOf: utf8)
         }
         appendLineEnd()
     }

@@ -4,7 +4,7 @@ internal import CHiredis
 ///
 /// hiredis calls back for each value that it has read, and the callback makes a `RedisReply` of it: no `redisReply` is
 /// allocated, and a job's bytes are copied once.
-struct ReplyReader: ~Copyable {
+@safe struct ReplyReader: ~Copyable {
     /// The callbacks write into it. C borrows it; this struct keeps it alive.
     private final class Builder {
         private var nesting = Nesting()
@@ -52,71 +52,73 @@ struct ReplyReader: ~Copyable {
     private let builder = Builder()
 
     init() {
-        guard let reader = redisReaderCreateWithFunctions(ReplyReader.functions) else {
+        guard let reader = unsafe redisReaderCreateWithFunctions(ReplyReader.functions) else {
             preconditionFailure("no memory for a redisReader")
         }
-        self.reader = reader
-        reader.pointee.privdata = Unmanaged.passUnretained(builder).toOpaque()
-        reader.pointee.maxbuf = 0  // Keep the buffer between batches.
+        unsafe self.reader = unsafe reader
+        unsafe reader.pointee.privdata = unsafe Unmanaged.passUnretained(builder).toOpaque()
+        unsafe reader.pointee.maxbuf = 0  // Keep the buffer between batches.
     }
 
-    deinit { redisReaderFree(reader) }
+    deinit { unsafe redisReaderFree(reader) }
 
     /// Feeds the first `count` bytes of `buffer`.
     mutating func feed(_ buffer: borrowing [UInt8], count: Int) {
-        buffer.withUnsafeBytes { raw in
+        unsafe buffer.withUnsafeBytes { raw in
             // It fails for lack of memory, or after an error, which `next` then reports again.
-            _ = redisReaderFeed(reader, raw.baseAddress?.assumingMemoryBound(to: CChar.self), min(count, raw.count))
+            _ = unsafe redisReaderFeed(reader, raw.baseAddress?.assumingMemoryBound(to: CChar.self), min(count, raw.count))
         }
     }
 
     /// Returns the next complete reply.
     mutating func next() throws(RedisError) -> RedisReply? {
         var marker: UnsafeMutableRawPointer?
-        guard redisReaderGetReply(reader, &marker) == REDIS_OK else {
-            let text = withUnsafeBytes(of: reader.pointee.errstr) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+        guard unsafe redisReaderGetReply(reader, &marker) == REDIS_OK else {
+            let text = unsafe withUnsafeBytes(of: reader.pointee.errstr) {
+                unsafe String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
+            }
             throw .notRedis(text)
         }
-        return marker == nil ? nil : builder.take()
+        return unsafe marker == nil ? nil : builder.take()
     }
 
     // Written once, at the first use. From then on hiredis only reads it.
     private nonisolated(unsafe) static let functions: UnsafeMutablePointer<redisReplyObjectFunctions> = {
         var functions = redisReplyObjectFunctions()
-        functions.createString = { task, text, length in
-            guard let task, let builder = ReplyReader.builder(of: task) else { return nil }
-            let bytes = UnsafeRawBufferPointer(start: text, count: Int(length))
-            switch task.pointee.type {
-            case REDIS_REPLY_STATUS: builder.add(.status(String(decoding: bytes, as: UTF8.self)))
-            case REDIS_REPLY_ERROR: builder.add(.error(ErrorReply(String(decoding: bytes, as: UTF8.self))))
-            default: builder.add(.string(Array(bytes)))
+        unsafe functions.createString = { task, text, length in
+            guard let task = unsafe task, let builder = unsafe ReplyReader.builder(of: task) else { return nil }
+            let bytes = unsafe UnsafeRawBufferPointer(start: text, count: Int(length))
+            switch unsafe task.pointee.type {
+            case REDIS_REPLY_STATUS: unsafe builder.add(.status(String(decoding: bytes, as: UTF8.self)))
+            case REDIS_REPLY_ERROR: unsafe builder.add(.error(ErrorReply(String(decoding: bytes, as: UTF8.self))))
+            default: unsafe builder.add(.string(Array(bytes)))
             }
-            return task.pointee.privdata
+            return unsafe task.pointee.privdata
         }
-        functions.createArray = { task, count in
-            guard let task, let builder = ReplyReader.builder(of: task) else { return nil }
+        unsafe functions.createArray = { task, count in
+            guard let task = unsafe task, let builder = unsafe ReplyReader.builder(of: task) else { return nil }
             builder.openArray(of: Int(count))
-            return task.pointee.privdata
+            return unsafe task.pointee.privdata
         }
-        functions.createInteger = { task, number in
-            guard let task, let builder = ReplyReader.builder(of: task) else { return nil }
+        unsafe functions.createInteger = { task, number in
+            guard let task = unsafe task, let builder = unsafe ReplyReader.builder(of: task) else { return nil }
             builder.add(.integer(Int64(number)))
-            return task.pointee.privdata
+            return unsafe task.pointee.privdata
         }
-        functions.createNil = { task in
-            guard let task, let builder = ReplyReader.builder(of: task) else { return nil }
+        unsafe functions.createNil = { task in
+            guard let task = unsafe task, let builder = unsafe ReplyReader.builder(of: task) else { return nil }
             builder.add(.null)
-            return task.pointee.privdata
+            return unsafe task.pointee.privdata
         }
-        functions.freeObject = { _ in }  // Every object is the builder.
+        unsafe functions.freeObject = { _ in }  // Every object is the builder.
         let place = UnsafeMutablePointer<redisReplyObjectFunctions>.allocate(capacity: 1)
-        place.initialize(to: functions)
-        return place
+        unsafe place.initialize(to: functions)
+        return unsafe place
     }()
 
     /// hiredis gives each task the reader's `privdata`.
     private static func builder(of task: UnsafePointer<redisReadTask>) -> Builder? {
-        guard let context = task.pointee.privdata else { return nil }
-        return Unmanaged<Builder>.fromOpaque(context).takeUnretainedValue()
+        guard let context = unsafe task.pointee.privdata else { return nil }
+        return unsafe Unmanaged<Builder>.fromOpaque(context).takeUnretainedValue()
     }
 }

@@ -47,14 +47,14 @@ enum Transport: ~Copyable {
     mutating func handshake() -> Progress { with({ _ in .done(0) }, { $0.handshake() }) }
 
     mutating func read(into buffer: inout [UInt8]) -> Progress {
-        buffer.withUnsafeMutableBytes { bytes in with({ $0.read(into: bytes) }, { $0.read(into: bytes) }) }
+        unsafe buffer.withUnsafeMutableBytes { bytes in with({ unsafe $0.read(into: bytes) }, { unsafe $0.read(into: bytes) }) }
     }
 
     /// Writes the bytes from `start` on.
     mutating func write(_ bytes: [UInt8], from start: Int) -> Progress {
-        bytes.withUnsafeBytes { all in
-            let rest = UnsafeRawBufferPointer(rebasing: all[start...])
-            return with({ $0.write(rest) }, { $0.write(rest) })
+        unsafe bytes.withUnsafeBytes { all in
+            let rest = unsafe UnsafeRawBufferPointer(rebasing: all[start...])
+            return with({ unsafe $0.write(rest) }, { unsafe $0.write(rest) })
         }
     }
 

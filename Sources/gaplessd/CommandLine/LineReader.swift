@@ -33,16 +33,16 @@ struct LineReader: ~Copyable {
     static func check(_ path: String) throws(FileBytes.Fault) {
         if path == "-" { return }
         var facts = stat()
-        guard stat(path, &facts) == 0, access(path, R_OK) == 0 else { throw .system(errno) }
+        guard unsafe stat(path, &facts) == 0, unsafe access(path, R_OK) == 0 else { throw .system(errno) }
         if facts.st_mode & S_IFMT == S_IFDIR { throw .system(EISDIR) }
     }
 
     /// - Parameter path: `-` is standard input.
     init(_ path: String) throws(FileBytes.Fault) {
-        let descriptor = path == "-" ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC)
+        let descriptor = unsafe path == "-" ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw .system(errno) }
         var facts = stat()
-        guard fstat(descriptor, &facts) == 0 else {
+        guard unsafe fstat(descriptor, &facts) == 0 else {
             let code = errno
             close(descriptor)
             throw .system(code)
@@ -94,11 +94,11 @@ struct LineReader: ~Copyable {
     }
 
     private func newline() -> Int? {
-        chunk.withUnsafeBytes { bytes in
+        unsafe chunk.withUnsafeBytes { bytes in
             guard let start = bytes.baseAddress,
-                let found = memchr(start + unread.lowerBound, CInt(UInt8(ascii: "\n")), unread.count)
+                let found = unsafe memchr(start + unread.lowerBound, CInt(UInt8(ascii: "\n")), unread.count)
             else { return nil }
-            return UnsafeRawPointer(found) - start
+            return unsafe UnsafeRawPointer(found) - start
         }
     }
 
@@ -113,7 +113,7 @@ struct LineReader: ~Copyable {
     /// Returns `false` at the end of the input.
     private mutating func read() throws(FileBytes.Fault) -> Bool {
         while true {
-            let count = Glibc.read(descriptor, &chunk, chunk.count)
+            let count = unsafe Glibc.read(descriptor, &chunk, chunk.count)
             if count < 0 {
                 if errno == EINTR { continue }
                 if errno == EAGAIN {

@@ -15,7 +15,7 @@ enum StandardStreams {
         signal(SIGPIPE, SIG_IGN)
         signal(SIGXFSZ, SIG_IGN)
         while true {
-            let descriptor = open("/dev/null", O_RDWR)
+            let descriptor = unsafe open("/dev/null", O_RDWR)
             if descriptor == STDOUT_FILENO { outputFault.store(EBADF, ordering: .relaxed) }
             if 0...2 ~= descriptor { continue }
             if descriptor > 2 { close(descriptor) }
@@ -27,7 +27,7 @@ enum StandardStreams {
     static func lostOutput() -> ExitCode? {
         let fault = outputFault.load(ordering: .relaxed)
         if fault == 0 { return nil }
-        print(["Error: standard output cannot be written: \(String(cString: strerror(fault)))"], to: STDERR_FILENO)
+        print([unsafe "Error: standard output cannot be written: \(String(cString: strerror(fault)))"], to: STDERR_FILENO)
         return .failure
     }
 
@@ -46,7 +46,7 @@ enum StandardStreams {
         if descriptor == STDOUT_FILENO, outputFault.load(ordering: .relaxed) == EBADF { return false }
         var written = 0
         while written < bytes.count {
-            let count = bytes[written...].withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            let count = unsafe bytes[written...].withUnsafeBytes { unsafe Glibc.write(descriptor, $0.baseAddress, $0.count) }
             if count > 0 {
                 written += count
             } else if errno != EINTR {

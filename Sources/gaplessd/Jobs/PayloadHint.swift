@@ -18,16 +18,17 @@ struct PayloadHint: Equatable {
     /// Returns false if the key does not occur, neither plain nor escaped.
     private static func mayNameContentAvailable(_ range: Range<Int>, of bytes: [UInt8]) -> Bool {
         let end: StaticString = "-available"
-        return bytes.withUnsafeBytes { bytes in
+        return unsafe bytes.withUnsafeBytes { bytes in
             guard let start = bytes.baseAddress else { return false }
-            var at = start + range.lowerBound
-            let last = start + range.upperBound
-            if memchr(at, CInt(UInt8(ascii: "\\")), range.count) != nil { return true }
-            while let hyphen = memchr(at, CInt(UInt8(ascii: "-")), last - at).map(UnsafeRawPointer.init) {
-                if last - hyphen >= end.utf8CodeUnitCount, memcmp(hyphen, end.utf8Start, end.utf8CodeUnitCount) == 0 {
+            var at = unsafe start + range.lowerBound
+            let last = unsafe start + range.upperBound
+            if unsafe memchr(at, CInt(UInt8(ascii: "\\")), range.count) != nil { return true }
+            while let hyphen = unsafe memchr(at, CInt(UInt8(ascii: "-")), last - at).map(UnsafeRawPointer.init) {
+                if unsafe last - hyphen >= end.utf8CodeUnitCount, unsafe memcmp(hyphen, end.utf8Start, end.utf8CodeUnitCount) == 0
+                {
                     return true
                 }
-                at = hyphen + 1
+                unsafe at = unsafe hyphen + 1
             }
             return false
         }

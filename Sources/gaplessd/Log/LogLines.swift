@@ -78,12 +78,12 @@ struct LogLines: Sendable {
     }
 
     private mutating func replace(_ lineBreak: UInt8, from start: Int) {
-        bytes.withUnsafeMutableBytes { raw in
+        unsafe bytes.withUnsafeMutableBytes { raw in
             guard let base = raw.baseAddress else { return }
             var at = start
-            while let found = memchr(base + at, CInt(lineBreak), raw.count - at) {
-                found.storeBytes(of: UInt8(ascii: " "), as: UInt8.self)
-                at = found - base + 1
+            while let found = unsafe memchr(base + at, CInt(lineBreak), raw.count - at) {
+                unsafe found.storeBytes(of: UInt8(ascii: " "), as: UInt8.self)
+                at = unsafe found - base + 1
             }
         }
     }
@@ -227,7 +227,7 @@ struct LogLines: Sendable {
     /// Does the same as `+=` in half the time (17 instead of 33 ns for a job of 319 bytes): no iterator is made.
     @inline(__always)
     private mutating func add(_ array: [UInt8]) {
-        array.withUnsafeBufferPointer { unsafe bytes.append(contentsOf: $0) }
+        unsafe array.withUnsafeBufferPointer { unsafe bytes.append(contentsOf: $0) }
     }
 
     private mutating func addName(_ name: StaticString) {

@@ -61,17 +61,17 @@ struct LogSink: ~Copyable {
     private func isWritable() -> Bool {
         if target == .file { return true }
         var one = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
-        return poll(&one, 1, 0) > 0
+        return unsafe poll(&one, 1, 0) > 0
     }
 
     private func writeSome() -> Int {
-        lines.withUnsafeBytes { raw in
-            let rest = UnsafeRawBufferPointer(rebasing: raw[written...])
+        unsafe lines.withUnsafeBytes { raw in
+            let rest = unsafe UnsafeRawBufferPointer(rebasing: raw[written...])
             switch target {
-            case .file: return Glibc.write(descriptor, rest.baseAddress, min(rest.count, 1 << 20))
-            case .socket: return send(descriptor, rest.baseAddress, rest.count, CInt(MSG_DONTWAIT) | CInt(MSG_NOSIGNAL))
+            case .file: return unsafe Glibc.write(descriptor, rest.baseAddress, min(rest.count, 1 << 20))
+            case .socket: return unsafe send(descriptor, rest.baseAddress, rest.count, CInt(MSG_DONTWAIT) | CInt(MSG_NOSIGNAL))
             // A pipe that is ready has room for PIPE_BUF bytes (pipe(7), poll(2)). A terminal takes less at once.
-            case .terminal, .other: return Glibc.write(descriptor, rest.baseAddress, min(rest.count, 4096))
+            case .terminal, .other: return unsafe Glibc.write(descriptor, rest.baseAddress, min(rest.count, 4096))
             }
         }
     }

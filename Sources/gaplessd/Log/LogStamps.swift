@@ -13,7 +13,7 @@ struct LogStamps: Sendable {
     @inline(__always)
     mutating func refresh() -> Bool {
         var now = timespec()
-        clock_gettime(CLOCK_REALTIME_COARSE, &now)
+        unsafe clock_gettime(CLOCK_REALTIME_COARSE, &now)
         if now.tv_sec == second { return false }
         set(now.tv_sec)
         return true

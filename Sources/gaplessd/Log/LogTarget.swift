@@ -7,7 +7,7 @@ enum LogTarget: Sendable {
     init(descriptor: CInt) {
         var status = stat()
         // A closed descriptor is treated as a file, so that the write fails; poll(2) would not report it.
-        guard fstat(descriptor, &status) == 0 else {
+        guard unsafe fstat(descriptor, &status) == 0 else {
             self = .file
             return
         }

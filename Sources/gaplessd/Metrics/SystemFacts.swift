@@ -10,7 +10,7 @@ struct SystemFacts: Sendable, Equatable {
 
     static func now(started: WallClock) -> SystemFacts {
         var usage = rusage()
-        getrusage(CInt(RUSAGE_SELF.rawValue), &usage)
+        unsafe getrusage(CInt(RUSAGE_SELF.rawValue), &usage)
         let seconds = { (time: timeval) in Double(time.tv_sec) + Double(time.tv_usec) / 1e6 }
         return SystemFacts(
             started: started.seconds, residentBytes: residentBytes(),

@@ -9,7 +9,7 @@ enum FileBytes {
     struct Fault: Error, Equatable, CustomStringConvertible {
         var description: String
 
-        static func system(_ code: CInt) -> Fault { Fault(description: String(cString: strerror(code))) }
+        static func system(_ code: CInt) -> Fault { unsafe Fault(description: String(cString: strerror(code))) }
     }
 
     /// How long a pipe may take. A daemon that reloads its settings sends nothing meanwhile.
@@ -17,7 +17,7 @@ enum FileBytes {
 
     static func read(_ path: String, atMost most: Int) throws(Fault) -> [UInt8] {
         // Without O_NONBLOCK, opening a named pipe waits for a writer (fifo(7)).
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+        let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
         guard descriptor >= 0 else { throw .system(errno) }
         defer { close(descriptor) }
         let deadline = Instant.now + patience
@@ -25,7 +25,7 @@ enum FileBytes {
         var buffer = [UInt8](repeating: 0, count: 16 << 10)
         while true {
             guard isReady(descriptor, by: deadline) else { throw Fault(description: "no data within \(patience)") }
-            let count = Glibc.read(descriptor, &buffer, buffer.count)
+            let count = unsafe Glibc.read(descriptor, &buffer, buffer.count)
             if count == 0 { return bytes }
             if count < 0 {
                 if errno == EINTR { continue }

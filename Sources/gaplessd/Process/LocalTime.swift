@@ -16,10 +16,10 @@ enum LocalTime {
     private static func formatted(_ seconds: Int64, _ format: String) -> String? {
         guard seconds.magnitude < 250_000_000_000 else { return nil }
         var time = time_t(seconds)
-        var parts = tm()
-        localtime_r(&time, &parts)
+        var parts = unsafe tm()
+        unsafe localtime_r(&time, &parts)
         var text = [CChar](repeating: 0, count: 64)
-        let length = strftime(&text, text.count, format, &parts)
+        let length = unsafe strftime(&text, text.count, format, &parts)
         return String(decoding: text.prefix(length).map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 }

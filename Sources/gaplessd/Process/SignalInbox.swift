@@ -18,12 +18,12 @@ struct SignalInbox: ~Copyable {
 
     init() {
         var set = sigset_t()
-        sigemptyset(&set)
-        for signal in [SIGTERM, SIGINT, SIGHUP, SIGUSR1] { sigaddset(&set, signal) }
-        pthread_sigmask(SIG_BLOCK, &set, nil)
+        unsafe sigemptyset(&set)
+        for signal in [SIGTERM, SIGINT, SIGHUP, SIGUSR1] { unsafe sigaddset(&set, signal) }
+        unsafe pthread_sigmask(SIG_BLOCK, &set, nil)
         // An ignored signal never becomes pending (signal(7)).
         for number in [SIGTERM, SIGINT, SIGHUP, SIGUSR1] { signal(number, SIG_DFL) }
-        descriptor = signalfd(-1, &set, CInt(SFD_NONBLOCK) | CInt(SFD_CLOEXEC))
+        descriptor = unsafe signalfd(-1, &set, CInt(SFD_NONBLOCK) | CInt(SFD_CLOEXEC))
         precondition(descriptor >= 0, "no signalfd: errno \(errno)")
     }
 
@@ -33,7 +33,7 @@ struct SignalInbox: ~Copyable {
     mutating func next() -> Signal? {
         var info = signalfd_siginfo()
         let size = MemoryLayout<signalfd_siginfo>.size
-        guard read(descriptor, &info, size) == size else { return nil }
+        guard unsafe read(descriptor, &info, size) == size else { return nil }
         switch CInt(bitPattern: info.ssi_signo) {
         case SIGHUP: return .reload
         case SIGUSR1: return .report

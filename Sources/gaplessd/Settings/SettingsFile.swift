@@ -4,7 +4,7 @@ import JSONBytes
 /// A settings file, and the environment variables that its paths may name.
 struct SettingsFile: Sendable {
     var path: String
-    var environment: @Sendable (String) -> String? = { name in getenv(name).map { String(cString: $0) } }
+    var environment: @Sendable (String) -> String? = { name in unsafe getenv(name).map { unsafe String(cString: $0) } }
 
     /// The largest settings file. A larger one is the wrong file.
     static let mostBytes = 16 << 20

@@ -16,7 +16,7 @@ enum ListenProbe {
             return "ok, \(address.text)"
         } catch .system(_, errno: EADDRINUSE) {
             guard let health = health(at: address) else {
-                let why = "\(String(cString: strerror(EADDRINUSE))) by another program"
+                let why = unsafe "\(String(cString: strerror(EADDRINUSE))) by another program"
                 throw .refused(SettingsError(cannotListenAt: address, why).line)
             }
             let note = health == "ok" ? "" : ", which reports: \(health.printable)"
@@ -50,11 +50,11 @@ enum ListenProbe {
         else { return nil }
         let request = Array("GET \(path) HTTP/1.1\r\nHost: \(address.text)\r\nConnection: close\r\n\r\n".utf8)
         // A request of this size fits into the empty send buffer of a new connection.
-        guard request.withUnsafeBytes({ socket.write($0) }) == .done(request.count) else { return nil }
+        guard unsafe request.withUnsafeBytes({ unsafe socket.write($0) }) == .done(request.count) else { return nil }
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 4096)
         while bytes.count < longestResponse, isReady(socket, for: .read),
-            case .done(let count) = buffer.withUnsafeMutableBytes({ socket.read(into: $0) })
+            case .done(let count) = unsafe buffer.withUnsafeMutableBytes({ unsafe socket.read(into: $0) })
         {
             bytes += buffer[..<count]
         }
@@ -65,6 +65,6 @@ enum ListenProbe {
 extension SocketError {
     /// The description without the name of the system call.
     fileprivate var reason: String {
-        if case .system(_, let code) = self { String(cString: strerror(code)) } else { description }
+        if case .system(_, let code) = self { unsafe String(cString: strerror(code)) } else { description }
     }
 }
