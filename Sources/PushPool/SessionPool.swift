@@ -73,8 +73,8 @@ public final class SessionPool: Sendable {
     public func push(_ batch: inout [Notification]) { shared.queue.push(&batch) }
 
     /// Lets sessions take notifications until this time: a session checks it before each take. Call it again to extend the time,
-    /// for example with every renewal of a lease. Without a call there is no limit. Any thread.
-    public func allowSending(until deadline: Instant) { shared.queue.allowSending(until: deadline) }
+    /// for example with every renewal of a lease. `nil` sets no limit, as before the first call. Any thread.
+    public func allowSending(until deadline: Instant?) { shared.queue.allowSending(until: deadline) }
 
     /// Withdraws all notifications that no session has taken. They are certainly not processed and are never reported.
     public func withdraw() -> [UInt64] { shared.queue.withdraw() }

@@ -144,6 +144,10 @@ public struct JobQueue: ~Copyable {
     /// When the last confirmed beat was sent; `nil` before the first.
     public var lastContact: Instant? { machine.lastContact }
 
+    /// The time from which no held job may be sent: other workers may then soon take them over. Each confirmed beat moves it.
+    /// `nil` without a lease: before the first contact, in `at_most_once`, and after the event `.leaseInDoubt`.
+    public var sendingDeadline: Instant? { machine.sendingDeadline }
+
     /// Whether Redis has confirmed every settlement.
     public var isSettled: Bool { machine.settlements.isEmpty }
 

@@ -66,6 +66,9 @@ struct QueueMachine {
     /// When the last confirmed beat was sent.
     var lastContact: Instant? { liveness.lastContact }
 
+    /// The time from which no held job may be sent unless a later beat is confirmed.
+    var sendingDeadline: Instant? { phase == .stopped ? nil : liveness.doubtDeadline }
+
     // MARK: Connection
 
     /// Both connections are open, and the server has accepted the user.

@@ -31,6 +31,8 @@ struct Dispatcher: ~Copyable {
     /// Why Redis refused before the first connection: the daemon ends with it.
     private var startFault: RedisError?
     private var hasConnected = false
+    /// The time that the pools were last given: from then on sessions take nothing.
+    private var sendingDeadline: Instant?
 
     private var poller = Poller()
     private var now = Instant.now
@@ -102,6 +104,7 @@ struct Dispatcher: ~Copyable {
         for list in lists.indices { turnQueue(list) }
         // A list that is now known to be empty leaves its places to the next one.
         if lists.count > 1 { offerPlaces() }
+        limitSending()
         push()
         for list in lists.indices { writeQueue(list) }
         publishMetrics()
@@ -219,6 +222,16 @@ struct Dispatcher: ~Copyable {
         let remedies = [RedisRefusal.fault(why, settings).remedy, RedisRefusal.checkHint(why)].filter { !$0.isEmpty }
         let hint = remedies.isEmpty ? "" : " (\(remedies.joined(separator: "; ")))"
         log.error("Redis refuses: \(why)\(hint). Jobs stay in the queue; trying again every 5 s.")
+    }
+
+    /// Gives the pools the earliest end of a lease. After a stop of the whole process (SIGSTOP, suspend) sessions may run before
+    /// this thread does: they check this time themselves. A list in doubt sets none, because `machine` has withdrawn its jobs.
+    private mutating func limitSending() {
+        var earliest = Earliest()
+        for list in lists { earliest.consider(list.queue.sendingDeadline) }
+        if earliest.instant == sendingDeadline { return }
+        sendingDeadline = earliest.instant
+        for pool in pools { pool.allowSending(until: sendingDeadline) }
     }
 
     /// Hands this turn's notifications to the pools, with one lock for each.

@@ -18,6 +18,7 @@ struct MachineFixture {
 
     var phase: QueueMachine.Phase { machine.phase }
     var deadline: Instant? { machine.deadline }
+    var sendingDeadline: Instant? { machine.sendingDeadline }
     var held: [ClaimID] { machine.held.ids }
 
     /// Returns the effects since the last call.

@@ -209,6 +209,18 @@ struct QueueMachineTests {
         #expect(machine.effects() == [.report(.connected(warnings: []))])
     }
 
+    @Test mutating func `held jobs may be sent until 60 percent of the lease have passed without a confirmed beat`() {
+        #expect(machine.sendingDeadline == nil)
+        machine.serve()
+        #expect(machine.sendingDeadline == start + .seconds(9))
+        machine.advance(to: start + .seconds(3))
+        #expect(machine.sendingDeadline == start + .seconds(9))
+        machine.reply([.integer(0), .integer(-1)], to: .beat(counter: 2), at: start + .seconds(3))
+        #expect(machine.sendingDeadline == start + .seconds(12))
+        machine.advance(to: start + .seconds(12))
+        #expect(machine.sendingDeadline == nil, "the event `leaseInDoubt` withdraws the jobs")
+    }
+
     @Test mutating func `stopping without a connection and with nothing held ends at once`() {
         machine.advance()
         machine.lost("away")
