@@ -20,7 +20,8 @@ struct DaemonReloadTests {
         let daemon = try stage.start(["apns_server": "\"localhost:\(wrong.port)\"", "pool_size": "1"])
         #expect(daemon.says("is open"))
         try stage.push((0..<10).map { pushJob(deviceToken($0)) })
-        #expect(try waitUntil { try stage.status().inFlight == 10 })
+        // A claimed job that no session has sent would go to the right environment only.
+        #expect(waitUntil { wrong.totals.requests >= 10 })
         try stage.write(["pool_size": "1"])
         daemon.signal(SIGHUP)
         #expect(daemon.says("Reloaded"))
