@@ -49,7 +49,8 @@ struct DaemonDeadlineTests {
         let daemon = try stage.start()
         try stage.open(daemon)
         stage.simulator.plan(token: "0a", answers: Array(repeating: .resetStream(code: 7), count: 10_000))
-        try stage.push(pushJob("0a", #""expiry":1"#))
+        // Ten refusals take about 3.3 s, because each doubles the pause of the session.
+        try stage.push(pushJob("0a", #""expiry":6"#))
         #expect(try waitUntil { try stage.counter(.expired) == 1 }, "\(daemon.standardError)")
         let sent = stage.simulator.ledger.requests(for: "0a")
         #expect(sent.count > 10)
