@@ -40,6 +40,19 @@ struct RequestValidatorTests {
             fault(["apns-id": "8a2f9d3e-1c4b-4c3a-9b57-2f1f0a7c9d11", "apns-priority": "10", "apns-push-type": "alert"]) == nil)
     }
 
+    @Test(
+        arguments: [
+            ("com.example.app", "alert", nil), ("com.example.app.voip", "voip", nil),
+            ("com.example.app.voip-ptt", "pushtotalk", nil),
+            ("com.example.app.push-type.widgets", "widgets", nil), ("com.apple.mgmt.External.1", "mdm", nil),
+            ("com.example.app", "voip", .topicDisallowed), ("com.example.app.voip", "alert", .topicDisallowed),
+            ("com.example.app.voip", "pushtotalk", .topicDisallowed), ("com.example.app", "liveactivity", .topicDisallowed),
+        ] as [(String, String, Reason?)])
+    mutating func `a topic has the suffix of its push type`(topic: String, type: String, reason: Reason?) {
+        for _ in 0..<2 { #expect(fault(["apns-topic": topic, "apns-push-type": type]) == reason) }
+        #expect(fault(["apns-topic": topic]) == nil)
+    }
+
     @Test(arguments: [
         (":method", "GET", Reason.methodNotAllowed), (":path", "/3/device/", .missingDeviceToken),
         (":path", "/3/device", .missingDeviceToken), (":path", "/4/device/00", .badPath), (":path", "/", .badPath),
@@ -71,9 +84,11 @@ struct RequestValidatorTests {
         #expect(fault(repeated: name) == .duplicateHeaders)
     }
 
-    @Test(arguments: RequestValidator.pushTypes.map { String(decoding: $0.name, as: UTF8.self) })
-    mutating func `every push type of Apple is accepted`(type: String) {
-        #expect(fault(["apns-push-type": type]) == nil)
+    @Test(arguments: RequestValidator.pushTypes.indices)
+    mutating func `every push type of Apple is accepted`(row: Int) {
+        let type = RequestValidator.pushTypes[row]
+        let topic = "com.example.app" + String(decoding: type.topicSuffix, as: UTF8.self)
+        #expect(fault(["apns-topic": topic, "apns-push-type": String(decoding: type.name, as: UTF8.self)]) == nil)
     }
 
     @Test mutating func `a background push with priority 10 is rejected`() {
@@ -90,8 +105,9 @@ struct RequestValidatorTests {
         #expect(fault(body: 0) == .payloadEmpty)
         #expect(fault(body: 4096) == nil)
         #expect(fault(body: 4097) == .payloadTooLarge)
-        #expect(fault(["apns-push-type": "voip"], body: 5120) == nil)
-        #expect(fault(["apns-push-type": "voip"], body: 5121) == .payloadTooLarge)
+        let voip = ["apns-topic": "com.example.app.voip", "apns-push-type": "voip"]
+        #expect(fault(voip, body: 5120) == nil)
+        #expect(fault(voip, body: 5121) == .payloadTooLarge)
     }
 
     @Test mutating func `a device token may be long and in any case`() {

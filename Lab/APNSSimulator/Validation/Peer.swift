@@ -5,4 +5,6 @@ struct Peer {
     /// The last valid topic, and the generation of its provider token.
     var goodTopic: [UInt8] = []
     var goodTopicKey = 0
+    /// The last topic and push type that go together.
+    var goodPair: (topic: [UInt8], type: [UInt8]) = ([], [])
 }

@@ -1,6 +1,6 @@
 /// Validates a request in this order and returns the first fault: repeated header, method, path, credential, `apns-id`, topic,
-/// push type, priority, expiration, collapse id, device token, payload. `Channels` validates broadcasts and channel management
-/// after the id.
+/// push type, the pair of both, priority, expiration, collapse id, device token, payload. `Channels` validates broadcasts and
+/// channel management after the id.
 ///
 /// Apple does not document its order. Here, a client without a valid credential learns nothing about the request.
 struct RequestValidator {
@@ -43,7 +43,7 @@ struct RequestValidator {
         if let fault = credentialFault(request, bytes, &peer, &verifier, now: now) { return fault }
         if let id = request.range(of: request.idField), !UUIDText.isValid(bytes.extracting(id)) { return .badMessageId }
         if request.kind != .device { return nil }
-        return topicFault(request, bytes, &peer) ?? headerFault(request, bytes) ?? tokenFault(request, bytes)
+        return topicFault(request, bytes, &peer) ?? headerFault(request, bytes, &peer) ?? tokenFault(request, bytes)
             ?? payloadFault(request, bytes)
     }
 
@@ -111,10 +111,34 @@ struct RequestValidator {
         return false
     }
 
-    private func headerFault(_ request: Request, _ bytes: Span<UInt8>) -> Reason? {
+    /// Returns whether the topic has the suffix of the push type, which is a known one.
+    private static func topic(_ topic: Span<UInt8>, fits pushType: Span<UInt8>) -> Bool {
+        var suffix: [UInt8] = []
+        var expected: [UInt8] = []
+        for type in pushTypes {
+            if pushType.equals(type.name) { expected = type.topicSuffix }
+            let start = topic.count - type.topicSuffix.count
+            if start >= 0, topic.extracting(droppingFirst: start).equals(type.topicSuffix), !type.topicSuffix.isEmpty {
+                suffix = type.topicSuffix
+            }
+        }
+        return suffix == expected
+    }
+
+    private func pairFault(_ request: Request, _ bytes: Span<UInt8>, type: Range<Int>, _ peer: inout Peer) -> Reason? {
+        guard let topic = request.range(of: .topic) else { return nil }
+        let isKnown = bytes.extracting(topic).equals(peer.goodPair.topic) && bytes.extracting(type).equals(peer.goodPair.type)
+        if isKnown { return nil }
+        guard RequestValidator.topic(bytes.extracting(topic), fits: bytes.extracting(type)) else { return .topicDisallowed }
+        peer.goodPair = (Array(request.bytes[topic]), Array(request.bytes[type]))
+        return nil
+    }
+
+    private func headerFault(_ request: Request, _ bytes: Span<UInt8>, _ peer: inout Peer) -> Reason? {
         var isBackground = false
         if let type = request.range(of: .pushType) {
             guard RequestValidator.isPushType(bytes.extracting(type)) else { return .invalidPushType }
+            if let fault = pairFault(request, bytes, type: type, &peer) { return fault }
             isBackground = bytes.extracting(type).equals("background")
         }
         if let priority = request.range(of: .priority) {

@@ -20,11 +20,11 @@ struct AppRoutes {
         }
     }
 
-    /// Returns the named app, else the app of the topic, else the top level.
+    /// Returns the named app, else the app of the topic or of its bundle ID, else the top level.
     func app(name: String?, topic: String?) -> Int? {
         if let name { return byName[name] }
         // Without names there is only the top level.
-        if !byName.isEmpty, let topic, let index = byTopic[topic] { return index }
+        if !byName.isEmpty, let topic, let index = byTopic[topic] ?? byTopic[PushTopic(topic).bundleID] { return index }
         return topLevel
     }
 }

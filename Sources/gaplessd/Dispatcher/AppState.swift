@@ -162,7 +162,7 @@ struct AppState {
         case .tokens: preconditionFailure("a job with several tokens was not split")
         }
         let headers = headers.shared(
-            topic: held.job.topic ?? topic, pushType: held.job.pushType, priority: held.job.priority, channel: channel)
+            topic: held.job.topic(ofApp: topic), pushType: held.job.pushType, priority: held.job.priority, channel: channel)
         if !isOwn, let other = held.job.rewritten(maskedPayload: held.maskedPayload) {
             return Notification(
                 id: id.rawValue, bytes: other.bytes, token: other.token, payload: other.payload, headers: headers,

@@ -281,7 +281,7 @@ struct DispatchMachine {
             throttled(throttle.hold, pause: throttle.pause, app: app, &effects)
         }
         let standing = RetryPolicy.Standing(
-            attempts: job.job.attempts, resends: job.resends, doubtful: job.doubtful, isTopicFromSettings: job.job.topic == nil)
+            attempts: job.job.attempts, resends: job.resends, doubtful: job.doubtful, isTopicFromSettings: job.job.usesTopicOfApp)
         switch plan.policy.decide(outcome, standing, random: random) {
         case .resend(let mayDuplicate):
             job.maybeDuplicates += mayDuplicate ? 1 : 0
@@ -369,7 +369,7 @@ struct DispatchMachine {
         _ id: JobID, _ outcome: Outcome, _ verdict: RetryPolicy.Verdict?, _ effects: inout [DispatchEffect]
     ) {
         guard let job = remove(id) else { return }
-        settler.deadLetter(job, outcome, verdict, topic: job.job.topic ?? plan.apps[job.app].topic, &effects)
+        settler.deadLetter(job, outcome, verdict, topic: job.job.topic(ofApp: plan.apps[job.app].topic), &effects)
     }
 
     private mutating func remove(_ id: JobID) -> HeldJob? {

@@ -61,7 +61,9 @@ extension DispatchPlan {
         }
         lists = settings.lists
         routes = AppRoutes(configuration)
-        reader = JobReader(retryLimit: settings.retryLimit, appNames: Set(names.compactMap(\.self)))
+        reader = JobReader(
+            retryLimit: settings.retryLimit, appNames: Set(names.compactMap(\.self)),
+            suffixedTopics: PushTopic.suffixed(zip(names, configuration.credentials.map(\.topic)).map { ($0, $1) }))
         policy = RetryPolicy(limit: settings.retryLimit, delays: settings.retryDelays)
         settling = JobSettler.Options(
             logsSuccesses: settings.log.successes, redacts: settings.log.redacts,

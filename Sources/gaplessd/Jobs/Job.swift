@@ -73,6 +73,7 @@ struct Job: Sendable {
     final class Rare: Sendable {
         let app: String?
         let topic: String?
+        let topicSuffix: String?
         let collapseID: String?
         let apnsID: String?
         let notBefore: Double?
@@ -80,10 +81,12 @@ struct Job: Sendable {
         let frame: Frame?
 
         init(
-            app: String?, topic: String?, collapseID: String?, apnsID: String?, notBefore: Double?, doubtful: Int, frame: Frame?
+            app: String?, topic: String?, topicSuffix: String?, collapseID: String?, apnsID: String?, notBefore: Double?,
+            doubtful: Int, frame: Frame?
         ) {
             self.app = app
             self.topic = topic
+            self.topicSuffix = topicSuffix
             self.collapseID = collapseID
             self.apnsID = apnsID
             self.notBefore = notBefore
@@ -94,8 +97,10 @@ struct Job: Sendable {
 
     /// One of the names of the settings.
     var app: String? { rare?.app }
-    /// A header value with the bounds of `pushType`.
+    /// A header value with the bounds of `pushType`, and with the suffix of the push type.
     var topic: String? { rare?.topic }
+    /// Whether the request has the topic of the app, unchanged.
+    var usesTopicOfApp: Bool { rare?.topic == nil && rare?.topicSuffix == nil }
     /// A header value of 1 to 64 bytes.
     var collapseID: String? { rare?.collapseID }
     /// A UUID in lower case.
@@ -118,8 +123,9 @@ struct Job: Sendable {
     static let maxDoubtfulResends = 10
     /// Seconds for which APNs stores a push without `expiry`.
     static let defaultExpiry: Int64 = 7200
-    /// The default of a broadcast: every channel accepts 0, and a channel that stores nothing accepts nothing else.
-    static let defaultBroadcastExpiry: Int64 = 0
+    /// The default of a broadcast, `voip` and `pushtotalk`. Every channel accepts 0, and a channel that stores nothing accepts
+    /// nothing else. A call must not ring late.
+    static let defaultExpiryOnce: Int64 = 0
 
     init(
         bytes: [UInt8], target: Target, data: Range<Int>, identifier: Range<Int>?, attempts: Int, expiry: Expiry,
@@ -160,6 +166,14 @@ extension Job {
         var json: [UInt8] = []
         json.appendJSONString(String(kept) + "…")
         return json
+    }
+
+    /// Returns the topic of the request: the job's own, or that of its app with the suffix of the job's push type.
+    func topic(ofApp topic: String?) -> String? {
+        guard let rare else { return topic }
+        if let own = rare.topic { return own }
+        guard let suffix = rare.topicSuffix, let topic else { return topic }
+        return PushTopic(topic).bundleID + suffix
     }
 
     /// All device tokens of the job in order, valid or not; a broadcast has its channel instead.

@@ -3,9 +3,38 @@ internal import JSONBytes
 // The rules of each member of a job (README.md, "Jobs"). The bytes are known to be JSON.
 extension JobMembers {
     /// The push type of a job without `push_type`.
-    var usualPushType: String {
+    ///
+    /// - Parameter topic: the job's own, or that of its app if it has a suffix.
+    @inline(__always)
+    func usualPushType(topic: PushTopic?) -> String {
         if self[.channel] != nil { return "liveactivity" }
-        return isBackground ? "background" : "alert"
+        return topic?.pushType ?? (isBackground ? "background" : "alert")
+    }
+
+    /// The suffix that replaces the one of the app's topic, if the job names no topic; `nil` leaves the app's topic unchanged.
+    @inline(__always)
+    func topicSuffix(ofApp topic: PushTopic?, pushType: String) -> String? {
+        if self[.topic] != nil || (self[.pushType] == nil && self[.channel] == nil) { return nil }
+        return changedSuffix(ofApp: topic, pushType: pushType)
+    }
+
+    private func changedSuffix(ofApp topic: PushTopic?, pushType: String) -> String? {
+        // The path of a broadcast has the bundle id.
+        guard let suffix = self[.channel] == nil ? PushTopic.suffix(of: pushType) : "" else { return nil }
+        return suffix.isEmpty && topic == nil ? nil : suffix
+    }
+
+    /// Returns the topic that the job names, with the suffix of its push type.
+    func topic(_ topic: PushTopic, pushType: String) throws(JobError) -> String? {
+        guard let value = self[.topic], let text = try name(.topic) else { return nil }
+        if self[.channel] != nil {
+            if topic.pushType == nil { return text }
+            throw fault(value, "topic has the suffix of a push type, and a channel belongs to a bundle id")
+        }
+        guard let suffix = PushTopic.suffix(of: pushType) else { return text }
+        guard let own = topic.pushType else { return text + suffix }
+        if own == pushType { return text }
+        throw fault(self[.pushType] ?? value, "push_type \(pushType) does not go with the topic \(text)")
     }
 
     func target() throws(JobError) -> Job.Target {
@@ -67,18 +96,22 @@ extension JobMembers {
         if case .exact(let time) = self[.deadline]?.integer(in: bytes.span) { time } else { nil }
     }
 
-    func expiry() throws(JobError) -> Job.Expiry {
+    func expiry(pushType: String) throws(JobError) -> Job.Expiry {
         let seconds = try integer(.expiry)
         if let seconds, seconds < 0, let value = self[.expiry] { throw fault(value, "expiry is negative") }
         if let time = try integer(.expiresAt) { return .at(time) }
-        return .after(seconds ?? (self[.channel] == nil ? Job.defaultExpiry : Job.defaultBroadcastExpiry))
+        if let seconds { return .after(seconds) }
+        let isOnce = self[.channel] != nil || pushType == "voip" || pushType == "pushtotalk"
+        return .after(isOnce ? Job.defaultExpiryOnce : Job.defaultExpiry)
     }
 
-    func priority() throws(JobError) -> Int? {
-        guard let value = self[.priority] else { return nil }
+    func priority(pushType: String) throws(JobError) -> Int {
+        guard let value = self[.priority] else { return pushType == "background" ? 5 : 10 }
         switch value.integer(in: bytes.span) {
         case .exact(1): return 1
         case .exact(5): return 5
+        case .exact(10) where pushType == "background":
+            throw fault(value, "priority 10 is not allowed for the push type background")
         case .exact(10): return 10
         default: throw fault(value, "priority is not 1, 5 or 10")
         }

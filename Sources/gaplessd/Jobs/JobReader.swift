@@ -22,48 +22,60 @@ struct JobReader: Sendable {
 
     private let retryLimit: Int
     private let appNames: Set<String>
+    /// `nil` if no app has a topic with a suffix.
+    private let suffixedTopics: [String?: PushTopic]?
 
     /// - Parameters:
     ///   - retryLimit: the largest valid retry marker.
     ///   - appNames: the valid values of `app`.
-    init(retryLimit: Int, appNames: Set<String>) {
+    ///   - suffixedTopics: the topics of the apps, as far as they have the suffix of a push type; the top level has no name.
+    init(retryLimit: Int, appNames: Set<String>, suffixedTopics: [String?: PushTopic] = [:]) {
         self.retryLimit = retryLimit
         self.appNames = appNames
+        self.suffixedTopics = suffixedTopics.isEmpty ? nil : suffixedTopics
     }
 
     mutating func read(_ bytes: [UInt8]) throws(JobError) -> Job {
         let members = try Self.members(of: bytes)
         let target = try members.target()
-        let pushType = try members.name(.pushType) ?? members.usualPushType
+        let app = try members.app(of: appNames)
+        let topic = try members.name(.topic).map(PushTopic.init) ?? suffixedTopics?[app]
+        let pushType = try members.name(.pushType) ?? members.usualPushType(topic: topic)
         return Job(
             bytes: bytes,
             target: target,
             data: try members.data(pushType: pushType),
             identifier: try members.identifier(),
             attempts: members.attempts(limit: retryLimit),
-            expiry: try members.expiry(),
+            expiry: try members.expiry(pushType: pushType),
             deadline: members.deadline(),
             pushType: pushType,
-            priority: try members.priority() ?? (pushType == "background" ? 5 : 10),
-            rare: try rare(members))
+            priority: try members.priority(pushType: pushType),
+            rare: try rare(members, app: app, topic: topic, pushType: pushType))
     }
 
     /// Returns `nil` for most jobs.
+    ///
+    /// - Parameter topic: the job's own, or that of its app if it has a suffix.
     @inline(__always)
-    private func rare(_ members: borrowing JobMembers) throws(JobError) -> Job.Rare? {
-        let app = try members.app(of: appNames)
-        let topic = try members.name(.topic)
+    private func rare(
+        _ members: borrowing JobMembers, app: String?, topic: PushTopic?, pushType: String
+    ) throws(JobError) -> Job.Rare? {
+        let topicSuffix = members.topicSuffix(ofApp: topic, pushType: pushType)
+        let topic = try topic.flatMap { topic throws(JobError) in try members.topic(topic, pushType: pushType) }
         let collapseID = try members.name(.collapseID, most: Self.longestCollapseID)
         let apnsID = try members.apnsID()
         let notBefore = try members.notBefore()
         let doubtful = members.doubtful()
         let frame = Job.Frame(of: members)
-        if app == nil, topic == nil, collapseID == nil, apnsID == nil, notBefore == nil, doubtful == 0, frame == nil {
+        if app == nil, topic == nil, topicSuffix == nil, collapseID == nil, apnsID == nil, notBefore == nil, doubtful == 0,
+            frame == nil
+        {
             return nil
         }
         return Job.Rare(
-            app: app, topic: topic, collapseID: collapseID, apnsID: apnsID, notBefore: notBefore, doubtful: doubtful, frame: frame
-        )
+            app: app, topic: topic, topicSuffix: topicSuffix, collapseID: collapseID, apnsID: apnsID, notBefore: notBefore,
+            doubtful: doubtful, frame: frame)
     }
 
     private static func members(of bytes: [UInt8]) throws(JobError) -> JobMembers {

@@ -62,7 +62,7 @@ struct SendCallTests {
         #expect(entry.expiration == "4000000000" && entry.collapseID == "one")
         _ = try send("--token", "0b", "--alert", "x", "--push-type", "voip", "--expiry", "0", "--app", "other")
         let other = try #require(simulator.ledger.requests(for: "0b").first)
-        #expect(other.topic == "com.example.other" && other.pushType == "voip" && other.expiration == "0")
+        #expect(other.topic == "com.example.other.voip" && other.pushType == "voip" && other.expiration == "0")
     }
 
     @Test func `sends a broadcast to a channel, and reports an unknown channel`() throws {

@@ -49,12 +49,12 @@ struct JobReaderTests {
         let job = try read(
             """
             { "not_before" : 1.5e3 , "_gapless_deadline":-5, "apns_id":"0A1B2C3D-0000-1111-2222-333344445555" ,
-              "collapse_id":"c\\u0061t", "priority":1,"push_type":"pushtotalk","topic":"com.example.beta", "app":"beta", \
+              "collapse_id":"c\\u0061t", "priority":1,"push_type":"not-known","topic":"com.example.beta", "app":"beta", \
               "unknown":[{}],
               "expiry":60, "_gapless_RETRYING": 2, "identifier":"id \\"1\\"", "data": { "aps" : [ 1.50 ] } , "token":"ABcd0" }
             """)
         #expect(job.notBefore == 1500 && job.deadline == -5 && job.apnsID == "0a1b2c3d-0000-1111-2222-333344445555")
-        #expect(job.collapseID == "cat" && job.priority == 1 && job.pushType == "pushtotalk")
+        #expect(job.collapseID == "cat" && job.priority == 1 && job.pushType == "not-known")
         #expect(job.topic == "com.example.beta" && job.app == "beta" && job.expiry == .after(60) && job.attempts == 2)
         #expect(job.identifierJSON == Array(#""id \"1\"""#.utf8))
         #expect(text(job, job.data) == "{ \"aps\" : [ 1.50 ] }")
@@ -289,8 +289,8 @@ struct JobPayloadTests {
     }
 
     @Test func `explicit headers of the job apply`() throws {
-        let background = try job(with: #""push_type":"background","priority":10"#)
-        #expect(background.pushType == "background" && background.priority == 10)
+        let background = try job(with: #""push_type":"background","priority":1"#)
+        #expect(background.pushType == "background" && background.priority == 1)
         let unmarked = try job(with: #""push_type":"background""#)
         #expect(unmarked.priority == 5)
         let alert = try read(#"{"token":"ab","push_type":"alert","data":{"aps":{"content-available":1}}}"#)

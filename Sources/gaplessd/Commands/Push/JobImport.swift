@@ -16,7 +16,9 @@ struct JobImport: ~Copyable {
     private(set) var invalidLines = 0
 
     init(_ settings: Settings, _ pusher: consuming JobPusher) {
-        reader = JobReader(retryLimit: settings.retryLimit, appNames: Set(settings.apps.compactMap(\.name)))
+        reader = JobReader(
+            retryLimit: settings.retryLimit, appNames: Set(settings.apps.compactMap(\.name)),
+            suffixedTopics: PushTopic.suffixed(settings.apps.map { ($0.name, $0.topic) }))
         self.pusher = pusher
     }
 

@@ -30,7 +30,9 @@ struct Send: ParsableCommand {
         let names = Set(configuration.settings.apps.compactMap(\.name))
         let job: Job
         do {
-            var reader = JobReader(retryLimit: configuration.settings.retryLimit, appNames: names)
+            let topics = zip(configuration.settings.apps.map(\.name), configuration.credentials.map(\.topic)).map { ($0, $1) }
+            var reader = JobReader(
+                retryLimit: configuration.settings.retryLimit, appNames: names, suffixedTopics: PushTopic.suffixed(topics))
             job = try reader.read(push.job)
         } catch {
             // Without the offset: the user did not write the job.

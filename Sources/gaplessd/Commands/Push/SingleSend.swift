@@ -89,7 +89,7 @@ struct SingleSend {
         var (bytes, payload) = (job.bytes, job.data)
         if let other = job.rewritten(maskedPayload: masked) { (bytes, token, payload) = other }
         let headers = SharedHeaders(
-            topic: job.topic ?? credential.topic, pushType: job.pushType, priority: job.priority, channel: channel)
+            topic: job.topic(ofApp: credential.topic), pushType: job.pushType, priority: job.priority, channel: channel)
         return Notification(
             id: 1, bytes: bytes, token: token, payload: payload, headers: headers,
             expiration: job.expiration(now: WallClock.now().unixSeconds), apnsID: job.apnsID, collapseID: job.collapseID)

@@ -82,6 +82,7 @@ struct DaemonBroadcastTests {
     @Test(arguments: [
         (#""collapse_id":"x""#, "collapse_id is for tokens, not for a channel"),
         (#""topic":"com.example/x""#, "topic is no bundle id, and a channel belongs to one"),
+        (#""topic":"com.example.app.voip""#, "topic has the suffix of a push type, and a channel belongs to a bundle id"),
         (#""channel":"no base64""#, "channel is not base64"), (#""channel":"""#, "channel is empty"),
         (#""channel":7"#, "channel is not a string"),
     ])
