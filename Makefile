@@ -4,12 +4,13 @@ PACKAGES_BUILD = libhiredis-dev libnghttp2-dev libssl-dev
 PACKAGES_RUN = redis-server redis-tools openssl curl
 PACKAGES_BENCH = nghttp2-client nghttp2-server
 PACKAGES_GATE = valgrind
+PACKAGES_PRODUCERS = python3-redis ruby-redis node-redis php-redis php-cli
 RELEASE = .build/release
 # SwiftPM leaves empty folders in the folder of temporary files; keep them in the checkout.
 export TMPDIR = $(CURDIR)/.build/tmp
 
 .DEFAULT_GOAL := help
-.PHONY: help temporary packages build demo test lint test-tsan bench bench-gate fuzz chaos mutants clean
+.PHONY: help temporary packages build demo test producers lint test-tsan bench bench-gate fuzz chaos mutants clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,8 +28,11 @@ demo: build ## Send 10,000 jobs through Redis and the daemon to the APNs simulat
 	@$(RELEASE)/gapless-lab demo
 
 test: packages ## Run all tests
-	@$(SWIFT) build
-	@$(SWIFT) test
+	@SWIFT="$(SWIFT)" scripts/test
+
+producers: packages ## Run the producers of Examples/producers against the daemon
+	@scripts/install-packages $(PACKAGES_PRODUCERS)
+	@$(SWIFT) test --filter ProducerTests
 
 lint: ## Check the format of the code
 	@$(SWIFT) format lint --strict --parallel --recursive Sources Lab Tests Package.swift
