@@ -12,18 +12,21 @@ public final class DaemonProcess {
     ///   - settings: the path of the settings file.
     ///   - name: the outputs are appended to `NAME.out` and `NAME.err` in `folder`.
     ///   - stateFolder: the value of STATE_DIRECTORY; `state` in `folder` by default.
+    ///   - environment: added to the environment of this process.
     ///   - wrapper: a command that runs the daemon.
     ///   - log: replaces both outputs.
     public init(
         settings: String, folder: TemporaryFolder, name: String = "daemon", stateFolder: String? = nil,
-        under wrapper: [String] = [],
+        environment: [String: String] = [:], under wrapper: [String] = [],
         log: ChildProcess.Output? = nil
     ) throws {
         (self.folder, self.name) = (folder, name)
         outputBefore = File.read(folder.file("\(name).out")).utf8.count
+        var variables = environment
+        variables["STATE_DIRECTORY"] = stateFolder ?? folder.file("state")
         let command = wrapper + [BuiltProducts.path("gaplessd"), settings]
         process = try ChildProcess(
-            command[0], Array(command.dropFirst()), environment: ["STATE_DIRECTORY": stateFolder ?? folder.file("state")],
+            command[0], Array(command.dropFirst()), environment: variables,
             standardOutput: log ?? .file(folder.file("\(name).out")), standardError: log ?? .file(folder.file("\(name).err")))
     }
 

@@ -1,3 +1,4 @@
+import Clocks
 import PushPool
 import RedisQueue
 import Threads
@@ -33,10 +34,12 @@ enum Daemon {
             pools.append(try SessionPool(credential.setup, deliveries: deliveries, events: mailbox, rateLimits: limits))
             events.append(mailbox)
         }
+        let service = try ServiceReport(configuration, log: log, now: .now)
+        defer { service?.close() }
         log.info("gaplessd \(gaplessdVersion) started, list \(settings.lists.joined(separator: ", ")).")
         var dispatcher = Dispatcher(
-            configuration, readConfiguration: readConfiguration, log: log, metrics: metrics, pools: pools, poolEvents: events,
-            deliveries: deliveries, limits: limits, signals: signals)
+            configuration, readConfiguration: readConfiguration, log: log, metrics: metrics, service: service,
+            pools: pools, poolEvents: events, deliveries: deliveries, limits: limits, signals: signals)
         return dispatcher.run().map { RedisAccess.faults(behind: $0, settings) } ?? []
     }
 }

@@ -557,13 +557,17 @@ struct DispatchMachine {
     // MARK: Questions
 
     var isStopped: Bool { shutdown.phase == .stopped }
+
+    /// Whether a stop signal has arrived.
+    var isLeaving: Bool { !shutdown.isRunning }
+
     var counters: Counters { settler.counters }
     var inFlight: Int { held.count }
 
     /// Of `streams`, the notifications that wait in the pool are to be subtracted.
     var snapshot: ProcessSnapshot {
         ProcessSnapshot(
-            isLeaving: !shutdown.isRunning, inFlight: held.count, counters: settler.counters,
+            isLeaving: isLeaving, inFlight: held.count, counters: settler.counters,
             apps: zip(plan.apps, apps).map { plan, app in
                 ProcessSnapshot.App(
                     name: plan.name, sessions: app.sessions.count, capacity: app.reading.capacity, held: app.held,

@@ -21,6 +21,8 @@ struct Dispatcher: ~Copyable {
     private let readConfiguration: ReadConfiguration
     private let log: Log
     private let metrics: MetricsEndpoint
+    /// `nil` without a service manager that waits for messages.
+    private let service: ServiceReport?
     private var notices = NoticeSchedule()
     private let pools: [SessionPool]
     private let poolEvents: [Mailbox<PoolEvent>]
@@ -48,13 +50,14 @@ struct Dispatcher: ~Copyable {
     /// - Parameter pools: of the configuration's apps, in order, all with these deliveries and limits.
     init(
         _ configuration: Configuration, readConfiguration: @escaping ReadConfiguration, log: Log, metrics: MetricsEndpoint,
-        pools: [SessionPool], poolEvents: [Mailbox<PoolEvent>], deliveries: Mailbox<Delivery>, limits: SharedRateLimits,
-        signals: consuming SignalInbox
+        service: ServiceReport?, pools: [SessionPool], poolEvents: [Mailbox<PoolEvent>], deliveries: Mailbox<Delivery>,
+        limits: SharedRateLimits, signals: consuming SignalInbox
     ) {
         settings = configuration.settings
         self.readConfiguration = readConfiguration
         self.log = log
         self.metrics = metrics
+        self.service = service
         self.pools = pools
         self.poolEvents = poolEvents
         self.deliveries = deliveries
@@ -86,6 +89,7 @@ struct Dispatcher: ~Copyable {
         var next = Earliest(machine.deadline)
         for list in lists { next.consider(list.queue.deadline) }
         if metrics.isOpen { next.consider(notices.deadline) }
+        if let service { next.consider(service.deadline) }
         poller.wait(until: next.instant)
     }
 
@@ -108,6 +112,7 @@ struct Dispatcher: ~Copyable {
         push()
         for list in lists.indices { writeQueue(list) }
         publishMetrics()
+        if let service { report(to: service) }
     }
 
     // MARK: Facts. A mailbox is read only when its descriptor is readable: each read costs a lock and a system call.
@@ -267,7 +272,10 @@ struct Dispatcher: ~Copyable {
         case .renewToken(let id, let session, let app):
             machine.renewedToken(pools[app].renewToken(refusedOn: session), for: id, refusedOn: session, &effects)
         case .keepToken(let app): pools[app].keepToken()
-        case .readConfiguration: reload()
+        case .readConfiguration:
+            service?.reloadBegan()
+            let adopted = reload()
+            service?.reloadEnded(adopted, machine.snapshot, now: now)
         case .closePools: closePools()
         case .stopQueues: for list in lists { list.queue.stop() }
         }
@@ -316,10 +324,10 @@ struct Dispatcher: ~Copyable {
 
     // MARK: Reload
 
-    /// Adopts settings and credentials together, or neither.
-    private mutating func reload() {
+    /// Adopts settings and credentials together, or neither. Returns what it adopted.
+    private mutating func reload() -> Configuration? {
         switch readConfiguration() {
-        case .failure(let errors): rejectReload(errors.lines)
+        case .failure(let errors): return rejectReload(errors.lines)
         case .success(let read):
             let new = read.ordered(like: settings.apps.map(\.name))
             let fixed = new.settings.differencesThatNeedARestart(from: settings)
@@ -335,12 +343,14 @@ struct Dispatcher: ~Copyable {
                 return rejectReload([error.line(file: new.file)])
             }
             adopt(new)
+            return new
         }
     }
 
-    private func rejectReload(_ lines: [String]) {
+    private func rejectReload(_ lines: [String]) -> Configuration? {
         for line in lines { log.error("Reload: \(line)") }
         log.error("Reload failed: keeping the previous settings and credentials.")
+        return nil
     }
 
     /// Cannot fail: whatever could was made with the configuration.
@@ -369,5 +379,12 @@ struct Dispatcher: ~Copyable {
         }
         for list in lists.indices { snapshot.lists[list].sinceContact = lists[list].queue.lastContact.map { now - $0 } }
         metrics.board.publish(snapshot, at: now)
+    }
+
+    // MARK: Service manager
+
+    private mutating func report(to service: ServiceReport) {
+        let facts = ServiceNotifier.Facts(redisHasAnswered: hasConnected, isStopping: machine.isLeaving)
+        if service.isDue(facts, now: now) { service.report(facts, machine.snapshot, now: now) }
     }
 }

@@ -27,10 +27,11 @@ extension Stage {
     /// Writes settings and starts a daemon with its own outputs and, by default, its own state.
     func start(
         _ changes: [String: String?] = [:], name: String = "settings.json", stateFolder: String? = nil,
-        under wrapper: [String] = []
+        environment: [String: String] = [:], under wrapper: [String] = []
     ) throws -> DaemonProcess {
         try DaemonProcess(
-            settings: write(changes, name: name), folder: TemporaryFolder(), stateFolder: stateFolder, under: wrapper)
+            settings: write(changes, name: name), folder: TemporaryFolder(), stateFolder: stateFolder,
+            environment: environment, under: wrapper)
     }
 
     /// Returns the delayed jobs, as they will go back to the list.

@@ -107,6 +107,18 @@ struct ConfigUnitTests {
         #expect(File.read(folder.file("out")) == "")
     }
 
+    /// 14 stands for an exposure of 1.4: what the first unit had.
+    @Test(.enabled(if: !File.read("/usr/bin/systemd-analyze").isEmpty, "systemd-analyze is not installed"))
+    func `Its exposure does not grow`() throws {
+        let folder = TemporaryFolder()
+        try File.write(text, to: folder.file("gaplessd.service"))
+        let analysis = try ChildProcess(
+            "/usr/bin/systemd-analyze",
+            ["security", "--no-pager", "--offline=yes", "--threshold=14", folder.file("gaplessd.service")],
+            standardOutput: .file(folder.file("out")), standardError: .file(folder.file("out")))
+        #expect(analysis.wait(atMost: .seconds(60))?.status == 0, "\(File.read(folder.file("out")))")
+    }
+
     @Test func `Its stop timeout is longer than the drain of the settings`() throws {
         let settings = try Settings.read(SettingsFile(path: "\(root)/config/production.json") { _ in "/c" }).settings
         let line = try #require(text.split(separator: "\n").first { $0.hasPrefix("TimeoutStopSec=") })
