@@ -1,2 +1,2 @@
-/// The version that `--version` prints and that Redis shows for each worker.
-let gaplessdVersion = "0.1.0"
+/// The version: of `--version`, the metrics, the records of workers in Redis, and the packages.
+let gaplessdVersion = "0.2.0"
