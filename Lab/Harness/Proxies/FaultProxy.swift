@@ -1,14 +1,20 @@
 internal import Sockets
 internal import Threads
 
-/// A proxy on a loopback port between a daemon and a server, which injects faults.
+/// A proxy on a loopback port between a daemon and a server, which injects faults and distance.
 ///
 /// It runs on its own thread. A new `behaviour` applies from the next chunk of bytes.
 public final class FaultProxy {
     /// The treatment of the bytes. Probabilities, from 0 to 1, apply to each chunk.
     public struct Behaviour: Sendable, Equatable {
-        /// Delays every chunk.
+        /// Delays every chunk, in each direction: half a round trip.
         public var delay = Duration.zero
+        /// The longest additional delay, which is random for each chunk. Chunks keep their order, as in TCP.
+        public var jitter = Duration.zero
+        /// The bytes per second of each direction of a connection; `nil` sets no limit.
+        public var bytesPerSecond: Int?
+        /// The bytes of each direction of a connection that may be on their way; the proxy reads no more until some arrive.
+        public var queueBytes = 1 << 20
         /// Writes one byte at a time.
         public var isBytewise = false
         /// Reads the requests of the daemon and drops them.

@@ -17,7 +17,7 @@ struct ProxyRelay {
 
     /// Runs one round. Returns `false` when the proxy stops.
     mutating func turn(_ bell: WakeUp, _ control: Locked<FaultProxy.Control>) -> Bool {
-        sleep(bell)
+        sleep(bell, queueBytes: control.withLock { $0.behaviour.queueBytes })
         if poller.readiness(at: 0) != [] { bell.listen() }
         let now = control.withLock { control in
             defer { (control.cutsNow, control.deadensNow) = (false, false) }
@@ -37,14 +37,14 @@ struct ProxyRelay {
         return true
     }
 
-    private mutating func sleep(_ bell: WakeUp) {
+    private mutating func sleep(_ bell: WakeUp, queueBytes: Int) {
         poller.reset()
         poller.add(bell.descriptor, for: .read)
         poller.add(door.listener.descriptor, for: .read)
         var deadline: Instant?
         for pair in pairs {
-            poller.add(pair.daemon.descriptor, for: pair.interest(isReply: false))
-            poller.add(pair.server.descriptor, for: pair.interest(isReply: true))
+            poller.add(pair.daemon.descriptor, for: pair.interest(isReply: false, mostWaiting: queueBytes))
+            poller.add(pair.server.descriptor, for: pair.interest(isReply: true, mostWaiting: queueBytes))
             if let due = pair.due { deadline = deadline.map { min($0, due) } ?? due }
         }
         poller.wait(until: deadline)
@@ -84,7 +84,9 @@ struct ProxyRelay {
         if chance > 0, Double.random(in: 0..<1, using: &random) < chance {
             passes = min(passes, Int.random(in: 0..<count, using: &random))
         }
-        pair.append(buffer[..<passes], isReply: isReply, after: behaviour.delay)
+        let jitter = behaviour.jitter > .zero ? behaviour.jitter * Double.random(in: 0..<1, using: &random) : .zero
+        pair.append(
+            buffer[..<passes], isReply: isReply, after: behaviour.delay + jitter, bytesPerSecond: behaviour.bytesPerSecond)
         if passes < count {
             control.withLock { $0.cuts += 1 }
             pair.endsAfterFlush = true
@@ -113,9 +115,6 @@ struct ProxyRelay {
             var bytes: ArraySlice<UInt8>
         }
 
-        /// The proxy reads no more while more than this many bytes wait for the other side.
-        private static let most = 1 << 20
-
         let daemon: Socket
         let server: Socket
         /// The number of bytes that may still pass.
@@ -128,18 +127,22 @@ struct ProxyRelay {
         /// received the rest would mistake one reply for another.
         private var stopped = (requests: false, replies: false)
         private var waiting: (requests: [Chunk], replies: [Chunk]) = ([], [])
+        /// The time at which the last chunk has left the proxy, without its delay, and the time at which it is due.
+        private var last: (requests: (left: Instant, due: Instant), replies: (left: Instant, due: Instant))
 
         init(daemon: consuming Socket, server: consuming Socket, allowance: Int?) {
             self.daemon = daemon
             self.server = server
             self.allowance = allowance
+            let now = Instant.now
+            last = ((now, now), (now, now))
         }
 
         /// The events to wait for at the source of these bytes; the proxy writes the other direction to it.
-        func interest(isReply: Bool) -> Poller.Readiness {
+        func interest(isReply: Bool, mostWaiting: Int) -> Poller.Readiness {
             let (incoming, outgoing) = isReply ? (waiting.replies, waiting.requests) : (waiting.requests, waiting.replies)
             var interest: Poller.Readiness = []
-            if incoming.reduce(0, { $0 + $1.bytes.count }) < Pair.most && !endsAfterFlush { interest.insert(.read) }
+            if incoming.reduce(0, { $0 + $1.bytes.count }) < mostWaiting && !endsAfterFlush { interest.insert(.read) }
             if let first = outgoing.first, first.due <= .now { interest.insert(.write) }
             return interest
         }
@@ -167,10 +170,22 @@ struct ProxyRelay {
 
         func isStopped(isReply: Bool) -> Bool { isReply ? stopped.replies : stopped.requests }
 
-        func append(_ bytes: ArraySlice<UInt8>, isReply: Bool, after delay: Duration) {
+        func append(_ bytes: ArraySlice<UInt8>, isReply: Bool, after delay: Duration, bytesPerSecond: Int?) {
             if bytes.isEmpty { return }
-            let chunk = Chunk(due: .now + delay, bytes: bytes)
-            if isReply { waiting.replies.append(chunk) } else { waiting.requests.append(chunk) }
+            if isReply {
+                waiting.replies.append(Pair.chunk(bytes, after: delay, bytesPerSecond, &last.replies))
+            } else {
+                waiting.requests.append(Pair.chunk(bytes, after: delay, bytesPerSecond, &last.requests))
+            }
+        }
+
+        private static func chunk(
+            _ bytes: ArraySlice<UInt8>, after delay: Duration, _ bytesPerSecond: Int?, _ last: inout (left: Instant, due: Instant)
+        ) -> Chunk {
+            let transmission = bytesPerSecond.map { Duration.seconds(Double(bytes.count) / Double(max(1, $0))) } ?? .zero
+            last.left = max(last.left, .now) + transmission
+            last.due = max(last.due, last.left + delay)
+            return Chunk(due: last.due, bytes: bytes)
         }
 
         func flush(_ behaviour: FaultProxy.Behaviour) {
