@@ -5,9 +5,9 @@ public import Threads
 
 /// The HTTP/2 sessions to APNs of one app, each on its own thread: a fixed number, or as many as the governor decides.
 ///
-/// Notifications go into one queue. Each session takes as many as it has free streams, and a notification that no session has
-/// taken can be withdrawn. The queue itself is unbounded: its owner keeps its unanswered notifications within `capacity` plus
-/// one batch.
+/// Notifications go into one queue. Each session takes as many as its streams, its send windows and its socket admit, and a
+/// notification that no session has taken can be withdrawn. The queue itself is unbounded: its owner keeps its unanswered
+/// notifications within `capacity` plus one batch.
 public final class SessionPool: Sendable {
     private let shared: PoolShared
     private let thread: JoinOnce

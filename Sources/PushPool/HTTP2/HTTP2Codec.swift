@@ -106,6 +106,18 @@ struct HTTP2Codec: ~Copyable {
         streams[slot].credit -= range.count
     }
 
+    /// The bytes of payload that the windows admit in new requests.
+    var windowRoom: Int {
+        if sending.isEmpty { return sendWindow.left }
+        // A peer without a window for new streams gives one to each stream, after its HEADERS.
+        if initialWindow == 0 { return 0 }
+        return sendWindow.left - sending.reduce(0) { $0 + (unsentBytes(of: $1)) }
+    }
+
+    private func unsentBytes(of stream: StreamID) -> Int {
+        streams.slot(of: stream).flatMap { streams[$0].unsent?.range.count } ?? 0
+    }
+
     /// Sends requests and bodies that a window, the limit or SETTINGS now admit.
     mutating func sendWaiting() {
         if !sending.isEmpty { sendBodies() }

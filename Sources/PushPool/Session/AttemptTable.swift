@@ -10,6 +10,8 @@ struct AttemptTable {
         var id: UInt64
         var stream: StreamID = 0
         var deadline: Instant
+        /// Whether its request waits for TLS: it has no deadline yet. All newer ones wait too.
+        var isUnsent = false
         /// Its outcome has been reported; the slot is taken until HTTP/2 has closed the stream.
         var isReported = false
         fileprivate var older = AttemptTable.none
@@ -50,6 +52,21 @@ struct AttemptTable {
         newest = slot
         count += 1
         return Int(slot)
+    }
+
+    /// The deadline of the oldest attempt that is not reported; `nil` if its request waits for TLS.
+    var deadline: Instant? { oldestSlot.flatMap { attempts[$0].isUnsent ? nil : attempts[$0].deadline } }
+
+    /// Gives the attempts whose requests have left since the last call a new deadline, and takes it from those that wait.
+    ///
+    /// - Parameter isSent: whether the request in this slot has left. Requests leave in the order of their submission.
+    mutating func restart(deadline: Instant, isSent: (Int) -> Bool) {
+        var next = newest
+        while next != Self.none, attempts[Int(next)].isUnsent || !isSent(Int(next)) {
+            attempts[Int(next)].isUnsent = !isSent(Int(next))
+            attempts[Int(next)].deadline = deadline
+            next = attempts[Int(next)].older
+        }
     }
 
     mutating func setStream(_ stream: StreamID, at slot: Int) {

@@ -18,8 +18,9 @@ func runSession(_ context: SessionContext) {
 
 /// Owns one open session until its end. Everything it uses is made and freed on its thread.
 struct SessionLoop: ~Copyable {
-    /// Bytes waiting for the socket above which the session takes no work: another session's socket may be faster.
-    private static let mostBacklog = 128 << 10
+    /// The payload bytes that a session takes before it passes them to TLS. TLS may take only a part, and until it takes the
+    /// rest the session takes no more: another session's socket may be faster.
+    private static let mostBytes = 64 << 10
 
     private let context: SessionContext
     private let address: SocketAddress
@@ -39,6 +40,10 @@ struct SessionLoop: ~Copyable {
     private var hasServed = false
     private var wasToldToCalmDown = false
     private var token: ProviderToken?
+    /// Whether TLS has not taken the whole output: the timers of these requests have not started.
+    private var hasUnwritten = false
+    /// Whether the session took no work because of that.
+    private var isHeldBack = false
     /// The time to ask the queue again, if this session waits for the rate limits on behalf of all.
     private var asksAgain: Instant?
     /// The reason to close the connection at the end of this turn.
@@ -87,7 +92,8 @@ struct SessionLoop: ~Copyable {
         poller.reset()
         poller.add(wire.descriptor, for: wire.interestInWriting ? [.read, .write] : .read)
         poller.add(context.wakeUp.descriptor, for: .read)
-        poller.wait(until: wire.hasPending ? now : asksAgain.map { min($0, machine.deadline ?? $0) } ?? machine.deadline)
+        let isReady = wire.hasPending || isHeldBack && !hasUnwritten
+        poller.wait(until: isReady ? now : asksAgain.map { min($0, machine.deadline ?? $0) } ?? machine.deadline)
         if !poller.readiness(at: 0).isEmpty { wire.becameReady() }
         return poller.readiness(at: 1).contains(.read)
     }
@@ -111,6 +117,9 @@ struct SessionLoop: ~Copyable {
 
     private mutating func write() {
         end(after: wire.write(from: &codec))
+        let hadUnwritten = hasUnwritten
+        hasUnwritten = codec.out.count > 0
+        if hadUnwritten || hasUnwritten { machine.wrote(now: now, isWritten: { codec.isWritten(slot: $0) }) }
         if codec.isOver { end(codec.fault) }
     }
 
@@ -185,19 +194,30 @@ struct SessionLoop: ~Copyable {
     }
 
     private mutating func takeWork() {
-        asksAgain = nil
-        if machine.phase != .open || ending != nil || codec.isOver { return }
-        let free = codec.out.count > SessionLoop.mostBacklog ? 0 : machine.free
-        asksAgain = context.shared.queue.take(into: batch, free: free, for: context.id, now: now)
-        if batch.isEmpty { return }
+        (asksAgain, isHeldBack) = (nil, false)
+        while machine.phase == .open && ending == nil && !codec.isOver {
+            isHeldBack = hasUnwritten || wire.isBlocked
+            let bytes = isHeldBack ? 0 : min(codec.windowRoom, SessionLoop.mostBytes)
+            let room = Room(streams: machine.free, bytes: bytes)
+            asksAgain = context.shared.queue.take(into: batch, room: room, for: context.id, now: now)
+            // The windows may admit more than one portion.
+            if batch.isEmpty || submitBatch() < SessionLoop.mostBytes { return }
+        }
+    }
+
+    /// Returns the bytes of payload.
+    private mutating func submitBatch() -> Int {
         refreshToken()
         let time = Int64(time(nil))
+        var bytes = 0
         while let notification = batch.popFirst() {
+            bytes += notification.payload.count
             submit(notification, at: time)
             // Full records leave at once, while they are in the processor's cache.
             if codec.out.count >= Wire.recordBytes { end(after: wire.write(from: &codec, least: Wire.recordBytes)) }
         }
         perform()
+        return bytes
     }
 
     /// - Parameter time: Unix seconds. time(2) may lag by 10 ms, which never makes a valid notification outdated.

@@ -9,6 +9,7 @@ import Clocks
 /// | fact | open | draining | closed |
 /// |---|---|---|---|
 /// | `accepted` | takes a slot, starts the timer | traps | traps |
+/// | `wrote` | starts the timers of the requests that have left | the same | ignored |
 /// | `answered`, `streamReset` | reports, frees the slot; may drain | the same; disconnects after the last | ignored |
 /// | `receivedGoAway` | reports streams above the last id as not processed; drains | the same | ignored |
 /// | `retire` | drains | ignored | ignored |
@@ -139,6 +140,13 @@ struct SessionMachine {
         attempts.setStream(stream, at: slot)
     }
 
+    /// TLS took a part of the requests, after or before others that wait: their timers start when they leave.
+    ///
+    /// - Parameter isWritten: whether any byte of this slot's HEADERS has left for TLS.
+    mutating func wrote(now: Instant, isWritten: (Int) -> Bool) {
+        attempts.restart(deadline: now + limits.requestTimeout, isSent: isWritten)
+    }
+
     /// HTTP/2 has not accepted the request: nothing of it was sent.
     mutating func notOpened(at slot: Int, _ effects: inout [Effect]) {
         effects.append(.report(attempts[slot].id, .notProcessed(.connectionLost("no stream could be opened"))))
@@ -241,7 +249,7 @@ struct SessionMachine {
         guard phase != .closed, pingSentAt != nil, number == pingNumber else { return }
         pingSentAt = nil
         var isFirst = true
-        while let slot = attempts.oldestSlot, attempts[slot].deadline <= now {
+        while let deadline = attempts.deadline, deadline <= now, let slot = attempts.oldestSlot {
             effects.append(.report(attempts[slot].id, .timedOut))
             effects.append(.cancel(attempts[slot].stream))
             attempts.markReported(at: slot)
@@ -312,8 +320,8 @@ struct SessionMachine {
     private var checkDeadline: Instant? {
         if phase == .closed { return nil }
         if let pingSentAt { return pingSentAt + limits.pingTimeout }
-        guard let slot = attempts.oldestSlot else { return silenceDeadline }
-        return min(attempts[slot].deadline, silenceDeadline)
+        guard let deadline = attempts.deadline else { return silenceDeadline }
+        return min(deadline, silenceDeadline)
     }
 
     private var silenceDeadline: Instant {

@@ -47,13 +47,12 @@ extension WorkQueue {
 
     /// Moves notifications as `move` does, as far as the limits admit them. Returns the next opening if a limit stopped it.
     func movePaced(
-        _ share: Int, to batch: Ring<Notification>, avoiding session: SessionID, _ state: inout State
-    ) -> (taken: Int, opening: Instant?) {
-        var taken = 0
+        _ room: inout Room, to batch: Ring<Notification>, avoiding session: SessionID, _ state: inout State
+    ) -> Instant? {
         var passed: [Notification] = []
         var opening: Instant?
         let avoids = state.avoiders > 0 && WorkQueue.hasAlternative(to: session, state)
-        while taken < share, opening == nil, let notification = state.waiting.popFirst() {
+        while !room.isEmpty, opening == nil, let notification = state.waiting.popFirst() {
             if avoids && notification.avoiding == session {
                 passed.append(notification)
                 continue
@@ -63,12 +62,12 @@ extension WorkQueue {
                 state.waiting.prepend(notification)
             } else {
                 if notification.avoiding != nil { state.avoiders -= 1 }
+                room.spend(payload: notification.payload.count)
                 batch.append(notification)
-                taken += 1
             }
         }
         for notification in passed.reversed() { state.waiting.prepend(notification) }
-        return (taken, opening)
+        return opening
     }
 
     /// Counts a push that may go now and returns `nil`, or returns the time to ask again.

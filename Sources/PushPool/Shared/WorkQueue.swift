@@ -3,12 +3,12 @@ internal import Threads
 
 /// The notifications that no session has taken yet, and the sessions that could take them.
 ///
-/// Sessions pull work when they have free streams. One lock serves a batch; awake or full sessions are not woken.
+/// Sessions pull work when they have room for it. One lock serves a batch; awake or full sessions are not woken.
 final class WorkQueue: Sendable {
     struct Seat {
         let session: SessionID
         let wakeUp: WakeUp
-        /// Streams that it could open at its last call of `take`.
+        /// Streams that it could open at its last call of `take`; 0 if its windows or TLS admitted no more.
         var free = 0
         /// Whether it found nothing to take and may sleep until it is woken.
         var isAsleep = true
@@ -156,20 +156,20 @@ final class WorkQueue: Sendable {
         for wakeUp in toRing { wakeUp.ring() }
     }
 
-    /// Moves the session's share of the waiting notifications to `batch`: at most `free`, the streams it can open, and at most
-    /// what the rate limits admit. Returns the time at which the session must ask again, if so.
+    /// Moves the session's share of the waiting notifications to `batch`: at most what it has room for, and at most what the
+    /// rate limits admit. Returns the time at which the session must ask again, if so.
     ///
-    /// A session calls this in every turn, even without free streams: the queue learns its free streams from the call. A
-    /// notification that avoids this session stays for another one with free streams, if there is
-    /// any.
+    /// A session calls this in every turn, even without room: the queue learns its free streams from the call. A notification
+    /// that avoids this session stays for another one with room, if there is any.
     ///
     /// - Parameter now: the time of the session's turn; a small delay does not matter.
     func take(
-        into batch: Ring<Notification>, free: Int, for session: SessionID, now: Instant
+        into batch: Ring<Notification>, room: Room, for session: SessionID, now: Instant
     ) -> Instant? {
         let (toRing, again): ([WakeUp], Instant?) = state.withLock { state in
             guard let seat = state.seats.firstIndex(where: { $0.session == session }) else { return ([], nil) }
             if state.timekeeper == session { state.timekeeper = nil }
+            let free = room.isEmpty ? 0 : room.streams
             state.seats[seat].free = free
             if state.isSendingOver {
                 state.seats[seat].isAsleep = true
@@ -177,15 +177,17 @@ final class WorkQueue: Sendable {
             }
             var opening: Instant?
             if free > 0 && !state.waiting.isEmpty {
-                let share = min(free, WorkQueue.share(of: state.waiting.count, for: seat, state))
+                var share = room
+                share.streams = min(free, WorkQueue.share(of: state.waiting.count, for: seat, state))
                 state.seats[seat].lastRound = state.round
-                let taken: Int
+                let most = share.streams
                 if state.calmLimiter != nil || rateLimits.isLimiting {
-                    (taken, opening) = movePaced(share, to: batch, avoiding: session, &state)
+                    opening = movePaced(&share, to: batch, avoiding: session, &state)
                 } else {
-                    taken = WorkQueue.move(share, to: batch, avoiding: session, &state)
+                    WorkQueue.move(&share, to: batch, avoiding: session, &state)
                 }
-                state.seats[seat].free = free - taken
+                let taken = most - share.streams
+                state.seats[seat].free = share.bytes > 0 ? free - taken : 0
                 if taken > 0 { state.tally.count(taken, now: now) }
             }
             state.seats[seat].isAsleep = true
@@ -210,32 +212,30 @@ final class WorkQueue: Sendable {
     }
 
     private static func move(
-        _ share: Int, to batch: Ring<Notification>, avoiding session: SessionID, _ state: inout State
-    ) -> Int {
+        _ room: inout Room, to batch: Ring<Notification>, avoiding session: SessionID, _ state: inout State
+    ) {
         if state.avoiders == 0 || !hasAlternative(to: session, state) {
-            for taken in 0..<share {
-                guard let notification = state.waiting.popFirst() else { return taken }
+            while !room.isEmpty, let notification = state.waiting.popFirst() {
                 if notification.avoiding != nil { state.avoiders -= 1 }
+                room.spend(payload: notification.payload.count)
                 batch.append(notification)
             }
-            return share
+            return
         }
-        var taken = 0
         var passed: [Notification] = []
-        while taken < share, let notification = state.waiting.popFirst() {
+        while !room.isEmpty, let notification = state.waiting.popFirst() {
             if notification.avoiding == session {
                 passed.append(notification)
                 continue
             }
             if notification.avoiding != nil { state.avoiders -= 1 }
+            room.spend(payload: notification.payload.count)
             batch.append(notification)
-            taken += 1
         }
         for notification in passed.reversed() { state.waiting.prepend(notification) }
-        return taken
     }
 
-    /// Whether another session could take a notification that avoids this one. A session without free streams could not.
+    /// Whether another session could take a notification that avoids this one. A session without room could not.
     static func hasAlternative(to session: SessionID, _ state: State) -> Bool {
         state.seats.contains { $0.session != session && $0.isHungry }
     }

@@ -17,12 +17,12 @@ struct Taker {
         if free > 0 { _ = take(free) }
     }
 
-    func take(_ free: Int) -> [UInt64] { takePaced(free).ids }
+    func take(_ free: Int, bytes: Int = .max) -> [UInt64] { takePaced(free, bytes: bytes).ids }
 
     /// Returns the ids and the time to ask again.
-    func takePaced(_ free: Int, now: Instant = .now) -> (ids: [UInt64], again: Instant?) {
+    func takePaced(_ free: Int, bytes: Int = .max, now: Instant = .now) -> (ids: [UInt64], again: Instant?) {
         let batch = Ring<PushPool.Notification>()
-        let again = queue.take(into: batch, free: free, for: id, now: now)
+        let again = queue.take(into: batch, room: Room(streams: free, bytes: bytes), for: id, now: now)
         var ids: [UInt64] = []
         while let notification = batch.popFirst() { ids.append(notification.id) }
         return (ids, again)

@@ -17,6 +17,20 @@ struct WorkQueueTests {
         #expect(taker.take(10) == [])
     }
 
+    @Test func `the push that exceeds the bytes of a session is its last, and then another session is an alternative`() {
+        let payload = notification(1).payload.count
+        let (first, second) = (Taker(1, queue), Taker(2, queue))
+        push(1...20, to: queue)
+        #expect(first.take(10, bytes: 2 * payload + 1) == [1, 2, 3])
+        #expect(first.take(10, bytes: 0) == [])
+        #expect(second.take(10, bytes: 2 * payload) == [4, 5])
+        _ = queue.withdraw()
+        // Streams without bytes are no room.
+        _ = first.take(10, bytes: 0)
+        push(21...21, to: queue, avoiding: second.id)
+        #expect(second.take(10) == [21])
+    }
+
     @Test func `hungry sessions get equal shares of a large batch`() {
         let first = Taker(1, queue, free: 500)
         let second = Taker(2, queue, free: 500)

@@ -335,6 +335,23 @@ struct SessionTimeTests {
         #expect(session.answer(1) == [.report(2, delivered), .disconnect(.retired(.requestIgnored))])
     }
 
+    @Test func `a request that waits for TLS has no time limit until it leaves`() {
+        var session = Session(inFlight: [10, 11, 12])
+        session.machine.wrote(now: session.start, isWritten: { $0 == 0 })
+        #expect(session.tick(after: .seconds(15)) == [.ping(1)])
+        #expect(session.pong(1, after: .seconds(16)).first == .report(10, .timedOut))
+        #expect(!session.effects.contains(.report(11, .timedOut)))
+        session.machine.wrote(now: session.start + .seconds(20), isWritten: { $0 <= 1 })
+        session.machine.heard(now: session.start + .seconds(34))
+        #expect(session.machine.deadline == session.start + .seconds(35))
+        session.machine.wrote(now: session.start + .seconds(40), isWritten: { _ in true })
+        #expect(session.tick(after: .seconds(36)) == [.ping(2)])
+        #expect(
+            session.pong(2, after: .seconds(37)).filter { $0 == .report(11, .timedOut) || $0 == .report(12, .timedOut) }
+                == [.report(11, .timedOut)])
+        #expect(session.close(lost, written: [1]) == [.report(12, .notProcessed(lost))])
+    }
+
     @Test func `a session whose last request was given up closes`() {
         var session = Session(inFlight: [1])
         _ = session.tick(after: .seconds(15))

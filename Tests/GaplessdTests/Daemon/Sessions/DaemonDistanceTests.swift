@@ -1,0 +1,44 @@
+import APNSSimulator
+import Harness
+import RedisQueue
+import Testing
+
+@Suite("APNs at a distance", .blocking)
+struct DaemonDistanceTests {
+    private static let data = #"{"aps":{"alert":"\#(String(repeating: "x", count: 4000))"}}"#
+
+    /// A distance, and settings that leave little time for a response.
+    struct Case: Sendable {
+        var delay: Duration
+        var jitter = Duration.zero
+        var bytesPerSecond: Int?
+        var settings: [String: String]
+    }
+
+    /// The send windows let about 32 of these pushes go in a round trip, so that all of them take several request timeouts.
+    @Test(arguments: [
+        Case(delay: .milliseconds(75), settings: ["apns_request_timeout": "2"]),
+        Case(delay: .milliseconds(100), settings: ["apns_request_timeout": "1", "retry_delays": "[1,1,1]"]),
+        Case(
+            delay: .milliseconds(20), jitter: .milliseconds(20), bytesPerSecond: 400_000,
+            settings: ["apns_request_timeout": "1.5"]),
+    ])
+    func `a push that waits for a send window does not time out`(distance: Case) throws {
+        let stage = try Stage()
+        let relay = try FaultProxy(toPort: stage.service.port, seed: 1)
+        (relay.behaviour.delay, relay.behaviour.jitter) = (distance.delay, distance.jitter)
+        relay.behaviour.bytesPerSecond = distance.bytesPerSecond
+        let settings = distance.settings.merging(["apns_server": "\"localhost:\(relay.port)\""]) { $1 }
+        let daemon = try stage.start(settings.mapValues { $0 })
+        try stage.open(daemon)
+        try stage.push((0..<800).map { pushJob(deviceToken($0), data: Self.data) })
+        #expect(try stage.drains(atMost: .seconds(60)), "\(daemon.standardError.suffix(2000))")
+        #expect(stage.simulator.ledger.acceptedCounts.count == 801)
+        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
+        #expect(try stage.counter(.retried) == 0)
+        #expect(try stage.counter(.maybeDuplicate) == 0)
+        #expect(try stage.status().dead == 0)
+        #expect(stage.simulator.totals.connections == 2, "no session was replaced")
+        #expect(daemon.stop()?.status == 0)
+    }
+}
