@@ -10,6 +10,8 @@ struct DeadLetter: Sendable, Equatable {
     /// The JSON of an integer or a string; `nil` if unknown.
     var identifier: [UInt8]?
     var token: String?
+    /// `trace` of the job. The record omits an absent one.
+    var trace: String?
     /// The number of sends.
     var attempts: Int
     /// Unix seconds.
@@ -26,6 +28,7 @@ struct DeadLetter: Sendable, Equatable {
         object.add("apns_id", text: apnsID)
         object.add("identifier", json: identifier)
         object.add("token", text: token)
+        if let trace { object.add("trace", text: trace) }
         object.add("attempts", number: Int64(attempts))
         object.add("at", number: at)
         object.add("worker", text: worker)
@@ -67,7 +70,8 @@ extension DeadLetter {
         self.init(
             reason: text("reason") ?? "", status: number("status").flatMap(Int.init(exactly:)), apnsID: text("apns_id"),
             identifier: fields["identifier"].flatMap { $0.kind == .null ? nil : Array(record[$0.range]) },
-            token: text("token"), attempts: number("attempts").flatMap(Int.init(exactly:)) ?? 0, at: number("at") ?? 0,
+            token: text("token"), trace: text("trace"), attempts: number("attempts").flatMap(Int.init(exactly:)) ?? 0,
+            at: number("at") ?? 0,
             worker: text("worker"), job: job)
     }
 }

@@ -76,19 +76,21 @@ struct Job: Sendable {
         let topicSuffix: String?
         let collapseID: String?
         let apnsID: String?
+        let trace: String?
         let notBefore: Double?
         let doubtful: Int
         let frame: Frame?
 
         init(
-            app: String?, topic: String?, topicSuffix: String?, collapseID: String?, apnsID: String?, notBefore: Double?,
-            doubtful: Int, frame: Frame?
+            app: String?, topic: String?, topicSuffix: String?, collapseID: String?, apnsID: String?, trace: String?,
+            notBefore: Double?, doubtful: Int, frame: Frame?
         ) {
             self.app = app
             self.topic = topic
             self.topicSuffix = topicSuffix
             self.collapseID = collapseID
             self.apnsID = apnsID
+            self.trace = trace
             self.notBefore = notBefore
             self.doubtful = doubtful
             self.frame = frame
@@ -103,8 +105,10 @@ struct Job: Sendable {
     var usesTopicOfApp: Bool { rare?.topic == nil && rare?.topicSuffix == nil }
     /// A header value of 1 to 64 bytes.
     var collapseID: String? { rare?.collapseID }
-    /// A UUID in lower case.
+    /// A UUID in lower case: `apns_id`, otherwise `_gapless_apns_id`.
     var apnsID: String? { rare?.apnsID }
+    /// At most 128 bytes, returned in records.
+    var trace: String? { rare?.trace }
     /// Unix seconds, at most 2^53 milliseconds from 1970.
     var notBefore: Double? { rare?.notBefore }
     /// `_gapless_doubtful`: uncounted resends so far of a request that APNs may have had, 0 to `maxDoubtfulResends`.
@@ -213,6 +217,14 @@ extension Job {
         }
         let all = token + (maskedPayload ?? Array(bytes[data]))
         return (all, 0..<token.count, token.count..<all.count)
+    }
+
+    /// Whether the text has 8-4-4-4-12 hex digits.
+    static func isUUID(_ text: String) -> Bool {
+        text.utf8.count == 36
+            && text.utf8.enumerated().allSatisfy { index, byte in
+                [8, 13, 18, 23].contains(index) ? byte == UInt8(ascii: "-") : isHex(byte)
+            }
     }
 
     /// A warning about a `not_before` in milliseconds, which would delay the job by thousands of years. 10^11 seconds are the

@@ -3,7 +3,7 @@ internal import JSONBytes
 /// The members of a job that the daemon reads.
 enum JobKey: Int, Sendable, CaseIterable {
     case token, tokens, data, identifier, expiry, expiresAt, app, topic, pushType, priority, collapseID, apnsID, notBefore
-    case retrying, deadline, channel, doubtful
+    case retrying, deadline, channel, doubtful, trace, firstAPNSID
 
     var name: StaticString {
         switch self {
@@ -24,6 +24,16 @@ enum JobKey: Int, Sendable, CaseIterable {
         case .deadline: "_gapless_deadline"
         case .channel: "channel"
         case .doubtful: "_gapless_doubtful"
+        case .trace: "trace"
+        case .firstAPNSID: "_gapless_apns_id"
+        }
+    }
+
+    /// Whether only the daemon writes the member.
+    var isMark: Bool {
+        switch self {
+        case .retrying, .deadline, .doubtful, .firstAPNSID: true
+        default: false
         }
     }
 
@@ -40,6 +50,7 @@ enum JobKey: Int, Sendable, CaseIterable {
         case 4 where key.equals("data", in: bytes): self = .data
         case 5 where key.equals("token", in: bytes): self = .token
         case 5 where key.equals("topic", in: bytes): self = .topic
+        case 5 where key.equals("trace", in: bytes): self = .trace
         case 6 where key.equals("tokens", in: bytes): self = .tokens
         case 6 where key.equals("expiry", in: bytes): self = .expiry
         case 7 where key.equals("apns_id", in: bytes): self = .apnsID
@@ -50,6 +61,7 @@ enum JobKey: Int, Sendable, CaseIterable {
         case 10 where key.equals("expires_at", in: bytes): self = .expiresAt
         case 10 where key.equals("not_before", in: bytes): self = .notBefore
         case 11 where key.equals("collapse_id", in: bytes): self = .collapseID
+        case 16 where key.equals("_gapless_apns_id", in: bytes): self = .firstAPNSID
         case 17 where key.equals("_gapless_RETRYING", in: bytes): self = .retrying
         case 17 where key.equals("_gapless_deadline", in: bytes): self = .deadline
         case 17 where key.equals("_gapless_doubtful", in: bytes): self = .doubtful

@@ -133,13 +133,32 @@ extension JobMembers {
     /// 8-4-4-4-12 hex digits of either case, returned in lower case.
     func apnsID() throws(JobError) -> String? {
         guard let text = try name(.apnsID), let value = self[.apnsID] else { return nil }
-        let isUUID =
-            text.utf8.count == 36
-            && text.utf8.enumerated().allSatisfy { index, byte in
-                [8, 13, 18, 23].contains(index) ? byte == UInt8(ascii: "-") : isHex(byte)
-            }
-        guard isUUID else { throw fault(value, "apns_id is not a UUID") }
+        guard Job.isUUID(text) else { throw fault(value, "apns_id is not a UUID") }
         return text.lowercased()
+    }
+
+    /// The mark of the daemon; `nil` if it is not a UUID.
+    @inline(__always)
+    func firstAPNSID() -> String? {
+        guard let value = self[.firstAPNSID], value.kind == .string else { return nil }
+        let text = value.text(in: bytes.span)
+        return Job.isUUID(text) ? text.lowercased() : nil
+    }
+
+    /// Any text; it never becomes a header.
+    @inline(__always)
+    func trace() throws(JobError) -> String? {
+        guard let value = self[.trace] else { return nil }
+        return try trace(value)
+    }
+
+    private func trace(_ value: JSONSlice) throws(JobError) -> String {
+        guard value.kind == .string else { throw fault(value, "trace is not a string") }
+        // An escape takes six bytes at most for one byte of the text.
+        let most = JobReader.longestTrace
+        let text = value.content.count <= 6 * most ? value.text(in: bytes.span) : nil
+        guard let text, text.utf8.count <= most else { throw fault(value, "trace is longer than \(most) bytes") }
+        return text
     }
 
     /// A string that becomes a header or names an app.

@@ -5,7 +5,7 @@ internal import JSONBytes
 /// Not copyable, because it is used on the hot path and has half a kilobyte.
 struct JobMembers: ~Copyable {
     let bytes: [UInt8]
-    private var values = InlineArray<17, JSONSlice?>(repeating: nil)
+    private var values = InlineArray<19, JSONSlice?>(repeating: nil)
     /// The range of the last member `tokens`, and the number of members named `token` or `tokens`, including `null`.
     private(set) var tokensMember: Range<Int>?
     private(set) var tokenMembers = 0

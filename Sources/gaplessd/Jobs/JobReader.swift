@@ -11,6 +11,8 @@ struct JobReader: Sendable {
     static let longestName = 1024
     /// Bytes ("Sending notification requests to APNs").
     static let longestCollapseID = 64
+    /// Bytes.
+    static let longestTrace = 128
     /// Bytes of a payload ("Generating a remote notification").
     static func longestPayload(pushType: String) -> Int { pushType == "voip" ? 5120 : 4096 }
     /// Bytes of the payload of a broadcast of any push type ("Sending broadcast push notification requests to APNs").
@@ -64,18 +66,19 @@ struct JobReader: Sendable {
         let topicSuffix = members.topicSuffix(ofApp: topic, pushType: pushType)
         let topic = try topic.flatMap { topic throws(JobError) in try members.topic(topic, pushType: pushType) }
         let collapseID = try members.name(.collapseID, most: Self.longestCollapseID)
-        let apnsID = try members.apnsID()
+        let apnsID = try members.apnsID() ?? members.firstAPNSID()
+        let trace = try members.trace()
         let notBefore = try members.notBefore()
         let doubtful = members.doubtful()
         let frame = Job.Frame(of: members)
-        if app == nil, topic == nil, topicSuffix == nil, collapseID == nil, apnsID == nil, notBefore == nil, doubtful == 0,
-            frame == nil
+        if app == nil, topic == nil, topicSuffix == nil, collapseID == nil, apnsID == nil, trace == nil, notBefore == nil,
+            doubtful == 0, frame == nil
         {
             return nil
         }
         return Job.Rare(
-            app: app, topic: topic, topicSuffix: topicSuffix, collapseID: collapseID, apnsID: apnsID, notBefore: notBefore,
-            doubtful: doubtful, frame: frame)
+            app: app, topic: topic, topicSuffix: topicSuffix, collapseID: collapseID, apnsID: apnsID, trace: trace,
+            notBefore: notBefore, doubtful: doubtful, frame: frame)
     }
 
     private static func members(of bytes: [UInt8]) throws(JobError) -> JobMembers {
@@ -86,17 +89,18 @@ struct JobReader: Sendable {
         }
     }
 
-    /// Returns the JSON of the identifier and the token of an element that is not a job: its dead letter needs them. Both are
-    /// `nil` if it is not a JSON object.
-    static func identity(of bytes: [UInt8]) -> (identifier: [UInt8]?, token: String?) {
-        guard let members = try? JobMembers(of: bytes) else { return (nil, nil) }
+    /// Returns the JSON of the identifier, the token and the trace of an element that is not a job: its dead letter needs them.
+    /// All are `nil` if it is not a JSON object.
+    static func identity(of bytes: [UInt8]) -> (identifier: [UInt8]?, token: String?, trace: String?) {
+        guard let members = try? JobMembers(of: bytes) else { return (nil, nil, nil) }
+        let trace = try? members.trace()
         let identifier: [UInt8]?
         do { identifier = Job.identifierJSON(try members.identifier(), of: bytes) } catch { identifier = nil }
         // An escape takes six bytes at most for one byte of the text.
         guard let token = members[.token], token.kind == .string, token.content.count <= 6 * longestToken else {
-            return (identifier, nil)
+            return (identifier, nil, trace)
         }
         let text = token.text(in: bytes.span)
-        return (identifier, text.utf8.count <= longestToken ? text : nil)
+        return (identifier, text.utf8.count <= longestToken ? text : nil, trace)
     }
 }

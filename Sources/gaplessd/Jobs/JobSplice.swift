@@ -7,19 +7,23 @@ extension Job {
     ///   - attempts: the new retry marker.
     ///   - deadline: Unix seconds; `nil` leaves the mark unchanged.
     ///   - doubtful: uncounted resends that APNs may have received; 0 leaves the mark unchanged.
+    ///   - apnsID: of APNs' first response, for a job without one; ignored if it is no UUID.
     ///   - index: the entry of `tokens` that is resent, which gives the single-token form of the job; `nil` marks the whole job.
-    func markedForRetry(attempts: Int, deadline: Int64?, doubtful: Int = 0, tokenAt index: Int? = nil) -> [UInt8] {
-        var marks = [(key: JobKey.retrying, number: Int64(attempts))]
-        if let deadline { marks.append((.deadline, deadline)) }
-        if doubtful > 0 { marks.append((.doubtful, Int64(doubtful))) }
+    func markedForRetry(
+        attempts: Int, deadline: Int64?, doubtful: Int = 0, apnsID: String? = nil, tokenAt index: Int? = nil
+    ) -> [UInt8] {
+        var marks = [(key: JobKey.retrying, json: "\(attempts)")]
+        if let deadline { marks.append((.deadline, "\(deadline)")) }
+        if doubtful > 0 { marks.append((.doubtful, "\(doubtful)")) }
+        if let apnsID, self.apnsID == nil, Self.isUUID(apnsID) { marks.append((.firstAPNSID, "\"\(apnsID)\"")) }
         return Self.setting(marks, in: index.map { single(tokenAt: $0) } ?? bytes)
     }
 
     /// Returns the job for an uncounted return to the list after sends. It keeps the number of sends that APNs may have received,
     /// and the first deadline.
     func markedAsDoubtful(_ count: Int, deadline: Int64?) -> [UInt8] {
-        var marks = count > 0 ? [(key: JobKey.doubtful, number: Int64(count))] : []
-        if let deadline { marks.append((.deadline, deadline)) }
+        var marks = count > 0 ? [(key: JobKey.doubtful, json: "\(count)")] : []
+        if let deadline { marks.append((.deadline, "\(deadline)")) }
         return Self.setting(marks, in: bytes)
     }
 
@@ -29,7 +33,7 @@ extension Job {
     /// Returns the bytes without the marks of the daemon, or unchanged if they are not a JSON object.
     static func unmarked(_ bytes: [UInt8]) -> [UInt8] {
         guard let object = JobObject(bytes) else { return bytes }
-        return object.removing { [.retrying, .deadline, .doubtful].contains($0.key) }
+        return object.removing { $0.key?.isMark == true }
     }
 
     /// Returns the single-token form of the job: a member `token` with the bytes of the element replaces `tokens`. A job with
@@ -88,16 +92,16 @@ extension Job {
     }
 
     /// Returns the bytes with these marks.
-    private static func setting(_ marks: [(key: JobKey, number: Int64)], in bytes: [UInt8]) -> [UInt8] {
+    private static func setting(_ marks: [(key: JobKey, json: String)], in bytes: [UInt8]) -> [UInt8] {
         guard let object = JobObject(bytes) else { return bytes }
         var edits: [(Range<Int>, [UInt8])] = []
         var added: [UInt8] = []
         for mark in marks {
             if let member = object.members.last(where: { $0.key == mark.key }) {
-                edits.append((member.value.range, Array("\(mark.number)".utf8)))
+                edits.append((member.value.range, Array(mark.json.utf8)))
             } else {
                 let comma = object.members.isEmpty && added.isEmpty ? "" : ","
-                added += Array("\(comma)\"\(mark.key.name)\":\(mark.number)".utf8)
+                added += Array("\(comma)\"\(mark.key.name)\":\(mark.json)".utf8)
             }
         }
         edits.sort { $0.0.lowerBound < $1.0.lowerBound }

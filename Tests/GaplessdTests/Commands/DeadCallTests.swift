@@ -68,7 +68,8 @@ struct DeadCallTests {
         let stage = try CallStage()
         try stage.redis("RPUSH", "calls", "first")
         try stage.deadLetter(["aa"])
-        try stage.deadLetter(["bb"], marks: #","_gapless_RETRYING":3,"identifier":7,"_gapless_deadline":99"#)
+        try stage.deadLetter(
+            ["bb"], marks: #","_gapless_RETRYING":3,"identifier":7,"_gapless_deadline":99,"_gapless_apns_id":"x""#)
         let result = try stage.call("dead", "requeue")
         #expect(result.status == 0)
         #expect(result.lines == ["2 dead letters to requeue", "2 requeued"])

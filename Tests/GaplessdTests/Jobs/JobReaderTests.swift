@@ -160,7 +160,9 @@ struct JobReaderTests {
         (#""collapse_id":1"#, "collapse_id is not a string"), (#""app":"gamma""#, "app \"gamma\" is unknown"),
         (#""app":"""#, "app is empty"),
         (#""app":"x\n""#, "app has a control character"), (#""app":3"#, "app is not a string"),
-        (#""apns_id":"""#, "apns_id is empty"),
+        (#""apns_id":"""#, "apns_id is empty"), (#""trace":7"#, "trace is not a string"),
+        (#""trace":"\#(String(repeating: "é", count: 64))x""#, "trace is longer than 128 bytes"),
+        (#""trace":"\#(String(repeating: "x", count: 1000))""#, "trace is longer than 128 bytes"),
         (#""apns_id":"0a1b2c3d00001111222233334444555""#, "apns_id is not a UUID"),
         (#""apns_id":"{0a1b2c3d-0000-1111-2222-333344445555}""#, "apns_id is not a UUID"),
         (#""apns_id":"0a1b2c3d-0000-1111-2222-33334444555g""#, "apns_id is not a UUID"),
@@ -176,7 +178,7 @@ struct JobReaderTests {
 
     @Test(arguments: [
         "identifier", "expiry", "expires_at", "app", "topic", "push_type", "priority", "collapse_id", "apns_id", "not_before",
-        "tokens", "_gapless_RETRYING", "_gapless_deadline",
+        "tokens", "trace", "_gapless_RETRYING", "_gapless_deadline", "_gapless_apns_id",
     ])
     func `null is equivalent to an absent key`(key: String) throws {
         let plain = try job(with: #""x":0"#)
@@ -184,7 +186,8 @@ struct JobReaderTests {
         #expect(
             job.identifier == nil && job.expiry == plain.expiry && job.app == nil && job.topic == nil && job.pushType == "alert")
         #expect(
-            job.priority == 10 && job.collapseID == nil && job.apnsID == nil && job.notBefore == nil && job.attempts == 0
+            job.priority == 10 && job.collapseID == nil && job.apnsID == nil && job.trace == nil && job.notBefore == nil
+                && job.attempts == 0
                 && job.deadline == nil)
         #expect(job.target == plain.target)
     }

@@ -21,6 +21,15 @@ struct JobRecordsTests {
                 """#)
     }
 
+    @Test func `a dead letter contains the trace of its job, and omits an absent one`() {
+        var traced = letter
+        traced.trace = "a\"b\u{1}"
+        #expect(string(traced.record()).contains(#""token": "071c", "trace": "a\"b\u0001", "attempts": 1"#))
+        #expect(DeadLetter(record: traced.record()) == traced)
+        #expect(JobReader.identity(of: Array(#"{"trace":"t"}"#.utf8)).trace == "t")
+        #expect(JobReader.identity(of: Array(#"{"trace":7}"#.utf8)).trace == nil)
+    }
+
     @Test(arguments: [("x", 1000), ("é", 500), ("\\n", 1000), ("\\u00e9", 500)])
     func `a long identifier is cut in records and log lines`(character: String, kept: Int) throws {
         func identifier(_ count: Int) throws -> [UInt8] {

@@ -51,6 +51,28 @@ struct JobMarkTests {
         #expect(string(marked.unmarked()) == #"{"token":"ab","data":{}}"#)
     }
 
+    @Test func `keeps the id of the first response, unless the job has its own`() throws {
+        let (first, second) = ("0A0B0C0D-1111-2222-3333-444455556666", "1a0b0c0d-1111-2222-3333-444455556666")
+        let job = try read(#"{"token":"ab","data":{}}"#)
+        let marked = try read(string(job.markedForRetry(attempts: 1, deadline: nil, apnsID: first)))
+        #expect(
+            string(marked.bytes) == #"{"token":"ab","data":{},"_gapless_RETRYING":1,"_gapless_apns_id":"\#(first)"}"#)
+        #expect(marked.apnsID == first.lowercased())
+        #expect(try read(string(marked.markedForRetry(attempts: 2, deadline: nil, apnsID: second))).apnsID == first.lowercased())
+        #expect(string(marked.unmarked()) == #"{"token":"ab","data":{}}"#)
+        let own = try read(#"{"token":"ab","data":{},"_gapless_apns_id":"\#(first)","apns_id":"\#(second)"}"#)
+        #expect(own.apnsID == second)
+        let unmarked = try read(#"{"token":"ab","data":{},"apns_id":"\#(second)"}"#)
+        #expect(!string(unmarked.markedForRetry(attempts: 1, deadline: nil, apnsID: first)).contains("_gapless_apns_id"))
+    }
+
+    @Test(arguments: [#""no uuid""#, "7", "{}", "null"])
+    func `ignores an id of the daemon that is no UUID`(value: String) throws {
+        #expect(try read(#"{"token":"ab","data":{},"_gapless_apns_id":\#(value)}"#).apnsID == nil)
+        let marked = try read(#"{"token":"ab","data":{}}"#).markedForRetry(attempts: 1, deadline: nil, apnsID: value)
+        #expect(string(marked) == #"{"token":"ab","data":{},"_gapless_RETRYING":1}"#)
+    }
+
     @Test(arguments: [("-1", 0), ("11", 10), ("10", 10), ("\"3\"", 0), ("2.5", 0), ("99999999999999999999", 10), ("null", 0)])
     func `clamps an invalid count of doubtful sends to the nearest valid one`(text: String, count: Int) throws {
         #expect(try read("{\"token\":\"ab\",\"data\":{},\"_gapless_doubtful\":\(text)}").doubtful == count)

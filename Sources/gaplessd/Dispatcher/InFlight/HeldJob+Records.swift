@@ -25,7 +25,8 @@ extension HeldJob {
     func deadLetter(_ end: JobEnd, at time: WallClock, worker: String, wasSent: Bool) -> [UInt8] {
         DeadLetter(
             reason: end.reason, status: end.status, apnsID: end.apnsID ?? job.apnsID, identifier: job.identifierJSON,
-            token: token, attempts: wasSent ? sends : sends - 1, at: time.unixSeconds, worker: worker, job: job.bytes
+            token: token, trace: job.trace, attempts: wasSent ? sends : sends - 1, at: time.unixSeconds, worker: worker,
+            job: job.bytes
         ).record()
     }
 

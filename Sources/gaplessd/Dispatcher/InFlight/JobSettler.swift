@@ -68,7 +68,8 @@ struct JobSettler {
         let doubtful = job.doubtful
         if outcome.isInDoubt { job.maybeDuplicates += 1 }
         effects.append(.log(.retrying(identifier: job.identifier, reason: outcome.logText, count: attempts)))
-        let marked = job.job.markedForRetry(attempts: attempts, deadline: job.deadlineToKeep, doubtful: doubtful)
+        let marked = job.job.markedForRetry(
+            attempts: attempts, deadline: job.deadlineToKeep, doubtful: doubtful, apnsID: JobEnd(outcome).apnsID)
         settle(job, .delay(job: marked, .after(delay), isRetry: true), &effects)
     }
 
@@ -153,14 +154,15 @@ struct JobSettler {
 
     /// Dead-letters the bytes exactly as claimed.
     private mutating func deadLetter(
-        _ claim: ClaimedJob, list: Int, reason: String, _ identity: (identifier: [UInt8]?, token: String?),
+        _ claim: ClaimedJob, list: Int, reason: String, _ identity: (identifier: [UInt8]?, token: String?, trace: String?),
         _ effects: inout [DispatchEffect]
     ) {
         counters.dead += 1
         let time = wallClock.unixSeconds
         let letter = DeadLetter(
-            reason: reason, status: nil, apnsID: nil, identifier: identity.identifier, token: identity.token, attempts: 0,
-            at: time, worker: workers[list], job: claim.bytes)
+            reason: reason, status: nil, apnsID: nil, identifier: identity.identifier, token: identity.token,
+            trace: identity.trace,
+            attempts: 0, at: time, worker: workers[list], job: claim.bytes)
         let entry = ResultEntry(
             identifier: identity.identifier, token: identity.token, status: nil, reason: reason, apnsID: nil, attempts: 0,
             at: time)

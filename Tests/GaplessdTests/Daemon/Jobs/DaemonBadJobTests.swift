@@ -155,7 +155,9 @@ struct DaemonBadJobTests {
         try stage.push(job)
         #expect(try waitUntil { try stage.status().dead == 1 })
         let letter = try #require(try stage.deadLetters().first?.text("job"))
-        #expect(letter == job.replacing("null }", with: #"null,"_gapless_RETRYING":3 }"#))
+        let id = try #require(stage.simulator.ledger.requests(for: "0b").first?.apnsID)
+        let marks = #"null,"_gapless_RETRYING":3,"_gapless_apns_id":"\#(id)" }"#
+        #expect(letter == job.replacing("null }", with: marks))
         #expect(stage.simulator.ledger.requests(for: "0b").allSatisfy { $0.body == Array(#"{"d":1,"d":2}"#.utf8) })
         #expect(stage.simulator.ledger.requests(for: "0b").count == 4)
         #expect(stage.simulator.ledger.requests(for: "0a").isEmpty)

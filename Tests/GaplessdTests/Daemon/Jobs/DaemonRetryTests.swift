@@ -23,7 +23,10 @@ struct DaemonRetryTests {
             })
         let deadline = try #require(stage.simulator.ledger.entries.first?.expiration)
         let head = job.dropLast(2)
-        #expect(seen == (1...3).map { "\(head),\"_gapless_RETRYING\":\($0),\"_gapless_deadline\":\(deadline) }" })
+        let id = try #require(stage.simulator.ledger.entries.first?.apnsID)
+        let marks = "\"_gapless_deadline\":\(deadline),\"_gapless_apns_id\":\"\(id)\""
+        #expect(seen == (1...3).map { "\(head),\"_gapless_RETRYING\":\($0),\(marks) }" })
+        #expect(Set(stage.simulator.ledger.entries.map { $0.apnsID.lowercased() }) == [id.lowercased()], "a resend keeps the id")
         #expect((before + 7200...unixTime() + 7200).contains(Int64(deadline) ?? 0))
         #expect(Set(stage.simulator.ledger.entries.map(\.expiration)).count == 1, "a resend keeps the first deadline")
         #expect(stage.simulator.totals.requests == 4)
@@ -55,7 +58,10 @@ struct DaemonRetryTests {
         try stage.push(pushJob(token, #""identifier":"abc","expiry":0"#))
         #expect(try waitUntil { try stage.status().dead == 1 })
         let letter = try #require(try stage.deadLetters().first)
-        let last = String(pushJob(token, #""identifier":"abc","expiry":0"#).dropLast()) + #","_gapless_RETRYING":3}"#
+        let id = try #require(stage.simulator.ledger.entries.first?.apnsID)
+        let last =
+            String(pushJob(token, #""identifier":"abc","expiry":0"#).dropLast())
+            + #","_gapless_RETRYING":3,"_gapless_apns_id":"\#(id)"}"#
         #expect(letter.text("job") == last)
         #expect(letter.number("status") == Int64(status))
         #expect(letter.text("reason") == reason)

@@ -11,7 +11,8 @@ struct DaemonVerdictTests {
         let daemon = try stage.start()
         stage.simulator.plan(token: deviceToken(1), answers: [.status(410, "Unregistered", timestamp: 1_763_683_200_123)])
         stage.simulator.plan(token: deviceToken(2), answers: [.status(410, "ExpiredToken", timestamp: 5)])
-        let job = pushJob(deviceToken(1), #""identifier":"user 7 \u00fc","topic":"com.example.app.voip","push_type":"voip""#)
+        let job = pushJob(
+            deviceToken(1), #""identifier":"user 7 \u00fc","topic":"com.example.app.voip","push_type":"voip","trace":"t-1""#)
         try stage.push([job, pushJob(deviceToken(2), #""identifier":18446744073709551615"#)])
         #expect(try waitUntil { try stage.status().feedback == 2 })
         #expect(try stage.status().dead == 2)
@@ -29,7 +30,7 @@ struct DaemonVerdictTests {
         #expect(notes[1].text("verdict") == "dead")
         let letter = try #require(try stage.deadLetters().first { $0.text("token") == deviceToken(1) })
         #expect(letter.text("job") == job)
-        #expect(letter.number("status") == 410)
+        #expect(letter.number("status") == 410 && letter.text("trace") == "t-1")
         #expect(letter.number("attempts") == 1)
         #expect(daemon.says(#"[Gapless E] "#))
         #expect(
