@@ -1,8 +1,9 @@
-import Clocks
+public import Clocks
 internal import Synchronization
-internal import Threads
+public import Threads
 
-/// The rate limits of all pools of a daemon together: `max_rate` and `max_bandwidth`.
+/// The rate limits of all pools of a daemon together: `max_rate` and `max_bandwidth`, and its share of `max_rate_fleet` and
+/// `max_bandwidth_fleet`, which the owner leases.
 public final class SharedRateLimits: Sendable {
     /// The shortest time between a refusal and the next request: several pushes share one wake-up, and delays may be made up
     /// for.
@@ -11,6 +12,8 @@ public final class SharedRateLimits: Sendable {
     private let state: Locked<RateLimits>
     /// Whether there is a limit; without one, callers take no lock.
     private let limits = Atomic<Bool>(false)
+    /// Rings when `wantedLease` becomes a length.
+    public let leaseWanted = WakeUp()
 
     /// - Parameters: 0 means no limit; bits count payload only.
     public init(pushesPerSecond: Double = 0, bitsPerSecond: Double = 0) {
@@ -22,9 +25,28 @@ public final class SharedRateLimits: Sendable {
     /// Changes the limits from the next push on. Afterwards, call `SessionPool.limitsChanged()` for each pool.
     public func change(pushesPerSecond: Double, bitsPerSecond: Double) {
         let limits = RateLimits.Limits(pushesPerSecond: pushesPerSecond, bitsPerSecond: bitsPerSecond)
-        state.withLock { $0.change(limits: limits, now: .now) }
-        self.limits.store(!limits.isNone, ordering: .relaxed)
+        let isLimiting = state.withLock { state in
+            state.change(limits: limits, now: .now)
+            return state.isLimiting
+        }
+        self.limits.store(isLimiting, ordering: .relaxed)
     }
+
+    /// Changes the limits that all daemons of the list keep together. 0 means no limit.
+    public func changeFleet(pushesPerSecond: Double, bitsPerSecond: Double) {
+        let fleet = RateLimits.Limits(pushesPerSecond: pushesPerSecond, bitsPerSecond: bitsPerSecond)
+        let isLimiting = state.withLock { state in
+            state.change(fleet: fleet)
+            return state.isLimiting
+        }
+        limits.store(isLimiting, ordering: .relaxed)
+    }
+
+    /// The length of the window to lease for the fleet's limits; `nil` if none is needed.
+    public var wantedLease: Duration? { state.withLock { $0.wantedLease } }
+
+    /// The fleet's limits allow this process alone to send in this window.
+    public func leased(from start: Instant, length: Duration) { state.withLock { $0.leased(from: start, length: length) } }
 
     /// The number of jobs that need to wait in the pools; `nil` without a limit.
     public var holding: Int? { isLimiting ? state.withLock { $0.halfASecond } : nil }
@@ -38,9 +60,13 @@ public final class SharedRateLimits: Sendable {
     ///
     /// - Parameter payload: in bytes.
     func admit(payload: Int) -> Instant? {
-        state.withLock { state in
+        let (opening, wantsLease) = state.withLock { state in
             let now = Instant.now
-            return state.admit(payload: payload, now: now).map { max($0, now + SharedRateLimits.shortestWait) }
+            let wanted = state.wantedLease
+            let opening = state.admit(payload: payload, now: now).map { max($0, now + SharedRateLimits.shortestWait) }
+            return (opening, wanted == nil && state.wantedLease != nil)
         }
+        if wantsLease { leaseWanted.ring() }
+        return opening
     }
 }

@@ -11,6 +11,8 @@ public struct Keys: Sendable, Equatable {
     public let feedback: String
     /// Hash: counters that survive restarts. See `Counter`.
     public let stats: String
+    /// Hash: `next`, the end of the last window that a daemon leased for the fleet's rate limits.
+    public let pace: String
     /// Never exists. A script that deletes it first counts as having written, and Redis then lets it finish when out of memory.
     let nothing: String
     /// The beginning of every key except the list's own.
@@ -25,6 +27,7 @@ public struct Keys: Sendable, Equatable {
         dead = prefix + "dead"
         feedback = prefix + "feedback"
         stats = prefix + "stats"
+        pace = prefix + "pace"
         nothing = prefix + "nothing"
     }
 

@@ -27,6 +27,8 @@ enum Daemon {
         let deliveries = Mailbox<Delivery>()
         let limits = SharedRateLimits(
             pushesPerSecond: settings.limits.pushesPerSecond, bitsPerSecond: settings.limits.bitsPerSecond)
+        let fleet = try FleetLimits(limits, configuration, log: log)
+        defer { fleet.stop() }
         var pools: [SessionPool] = []
         var events: [Mailbox<PoolEvent>] = []
         for credential in configuration.credentials {
@@ -39,7 +41,8 @@ enum Daemon {
         log.info("gaplessd \(gaplessdVersion) started, list \(settings.lists.joined(separator: ", ")).")
         var dispatcher = Dispatcher(
             configuration, readConfiguration: readConfiguration, log: log, metrics: metrics, service: service,
-            pools: pools, poolEvents: events, deliveries: deliveries, limits: limits, signals: signals)
+            pools: pools, poolEvents: events, deliveries: deliveries, limits: limits, fleet: fleet,
+            signals: signals)
         return dispatcher.run().map { RedisAccess.faults(behind: $0, settings) } ?? []
     }
 }

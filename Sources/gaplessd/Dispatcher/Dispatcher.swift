@@ -28,6 +28,7 @@ struct Dispatcher: ~Copyable {
     private let poolEvents: [Mailbox<PoolEvent>]
     private let deliveries: Mailbox<Delivery>
     private let limits: SharedRateLimits
+    private let fleet: FleetLimits
     private let lists: [List]
     private var signals: SignalInbox
     /// Why Redis refused before the first connection: the daemon ends with it.
@@ -51,7 +52,7 @@ struct Dispatcher: ~Copyable {
     init(
         _ configuration: Configuration, readConfiguration: @escaping ReadConfiguration, log: Log, metrics: MetricsEndpoint,
         service: ServiceReport?, pools: [SessionPool], poolEvents: [Mailbox<PoolEvent>], deliveries: Mailbox<Delivery>,
-        limits: SharedRateLimits, signals: consuming SignalInbox
+        limits: SharedRateLimits, fleet: FleetLimits, signals: consuming SignalInbox
     ) {
         settings = configuration.settings
         self.readConfiguration = readConfiguration
@@ -62,6 +63,7 @@ struct Dispatcher: ~Copyable {
         self.poolEvents = poolEvents
         self.deliveries = deliveries
         self.limits = limits
+        self.fleet = fleet
         self.signals = signals
         lists = settings.queues.map { List(JobQueue(settings: $0, version: gaplessdVersion, tls: configuration.redisTLS)) }
         let wallClock = WallClock.now()
@@ -341,6 +343,11 @@ struct Dispatcher: ~Copyable {
                 try metrics.follow(new)
             } catch {
                 return rejectReload([error.line(file: new.file)])
+            }
+            do {
+                try fleet.follow(new)
+            } catch {
+                return rejectReload(["\(error)"])
             }
             adopt(new)
             return new

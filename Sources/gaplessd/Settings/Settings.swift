@@ -16,6 +16,8 @@ struct Settings: Sendable, Equatable {
     var retryDelays: [Duration] = [.seconds(1), .seconds(60), .seconds(900)]
     /// For all apps together.
     var limits = Limits()
+    /// For all daemons of the first list together.
+    var fleetLimits = Limits()
     var log = Logging()
     /// How long a stop waits for requests in flight.
     var drainTimeout: Duration = .seconds(20)

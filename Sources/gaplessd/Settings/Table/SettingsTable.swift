@@ -68,6 +68,12 @@ enum SettingsTable {
         Setting("pool_settle_period", \.pool.settlePeriod, .seconds(wait), help: "Time without changes after a change."),
         Setting("max_rate", \.settings.limits.pushesPerSecond, .limit(0.001...1e9), help: "Limit of pushes per second."),
         Setting("max_bandwidth", \.settings.limits.bitsPerSecond, .limit(1...1e12), help: "Limit of payload bits per second."),
+        Setting(
+            "max_rate_fleet", \.settings.fleetLimits.pushesPerSecond, .limit(0.001...1e9),
+            help: "Limit of pushes per second of all daemons of the list together."),
+        Setting(
+            "max_bandwidth_fleet", \.settings.fleetLimits.bitsPerSecond, .limit(1...1e12),
+            help: "Limit of payload bits per second of all daemons of the list together."),
     ]
 
     private static let retries: [Setting] = [

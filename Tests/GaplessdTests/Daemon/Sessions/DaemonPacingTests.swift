@@ -65,4 +65,25 @@ struct DaemonPacingTests {
         #expect(daemon.stop()?.status == 0)
         #expect(try stage.backlog() == Array(jobs.dropFirst()))
     }
+
+    @Test func `two daemons together keep the limit of the fleet, and SIGHUP ends it`() throws {
+        let stage = try Stage()
+        let settings = try stage.write(["max_rate_fleet": "100"])
+        let daemons = try ["one", "two"].map { try stage.start(settings, name: $0) }
+        try stage.push((0..<300).map { pushJob(deviceToken($0)) })
+        #expect(stage.accepts(300))
+        #expect(Self.most(stage.simulator.ledger.entries) <= 100)
+        #expect(Set(stage.simulator.ledger.entries.map(\.connection)).count > 2, "both daemons send")
+        try stage.write(["max_rate_fleet": "0.01"])
+        for daemon in daemons { daemon.signal(SIGHUP) }
+        #expect(waitUntil { daemons.allSatisfy { $0.standardOutput.contains("Reloaded: ") } })
+        try stage.push((1000..<1300).map { pushJob(deviceToken($0)) })
+        #expect(stage.accepts(301))
+        try stage.write(["max_rate_fleet": "0"])
+        for daemon in daemons { daemon.signal(SIGHUP) }
+        // With the old limit the next push is due after 100 s.
+        #expect(stage.accepts(600))
+        #expect(try stage.drains())
+        for daemon in daemons { #expect(daemon.stop()?.status == 0) }
+    }
 }

@@ -1,0 +1,104 @@
+import Clocks
+import PushPool
+import RedisQueue
+import Sockets
+import Threads
+
+/// Leases this daemon's share of `max_rate_fleet` and `max_bandwidth_fleet` from Redis, on a thread and a connection of its own.
+///
+/// Without Redis there is no lease, and nothing is sent under these limits. The thread starts with the first such limit.
+final class FleetLimits: Sendable {
+    /// The wait after a failure, and before the next request where other daemons have leased the near future.
+    private static let pause = (failure: Duration.milliseconds(500), later: Duration.milliseconds(50))
+
+    private struct State {
+        var settings: QueueSettings
+        var tls: TLSContext?
+        /// Grows with each change, so that the thread connects with the new settings.
+        var version = 0
+        var isRunning = false
+        var isStopped = false
+    }
+
+    private let limits: SharedRateLimits
+    private let log: Log
+    private let state: Locked<State>
+
+    init(_ limits: SharedRateLimits, _ configuration: Configuration, log: Log) throws(ThreadError) {
+        self.limits = limits
+        self.log = log
+        state = Locked(State(settings: configuration.settings.queues[0], tls: configuration.redisTLS))
+        try follow(configuration)
+    }
+
+    /// Adopts the settings, at the start and at each reload.
+    func follow(_ configuration: Configuration) throws(ThreadError) {
+        let fleet = configuration.settings.fleetLimits
+        limits.changeFleet(pushesPerSecond: fleet.pushesPerSecond, bitsPerSecond: fleet.bitsPerSecond)
+        let starts = state.withLock { state in
+            state.settings = configuration.settings.queues[0]
+            state.tls = configuration.redisTLS
+            state.version += 1
+            let starts = fleet != Settings.Limits() && !state.isRunning
+            if starts { state.isRunning = true }
+            return starts
+        }
+        guard starts else { return limits.leaseWanted.ring() }
+        // The thread may wait for a resolver at the end of the process, and owns nothing that others wait for.
+        do throws(ThreadError) {
+            try OwnedThread(name: "fleet limits") { self.run() }.leave()
+        } catch {
+            state.withLock { $0.isRunning = false }
+            throw error
+        }
+    }
+
+    /// Ends the thread when it wakes next.
+    func stop() {
+        state.withLock { $0.isStopped = true }
+        limits.leaseWanted.ring()
+    }
+
+    private func run() {
+        var poller = Poller()
+        var hasFailed = false
+        while true {
+            let current = state.withLock { $0 }
+            if current.isStopped { return }
+            do throws(RedisError) {
+                try serve(current, &poller, &hasFailed)
+            } catch {
+                if !hasFailed {
+                    log.warning("max_rate_fleet: no share of the limits from Redis (\(error)); sending waits for it.")
+                }
+                hasFailed = true
+                sleep(&poller, atMost: FleetLimits.pause.failure)
+            }
+        }
+    }
+
+    /// Leases on one connection until the settings change or the thread ends.
+    private func serve(_ current: State, _ poller: inout Poller, _ hasFailed: inout Bool) throws(RedisError) {
+        var client = try RedisClient(settings: current.settings, tls: current.tls)
+        var leases = RateLeases(Keys(list: current.settings.list), now: .now)
+        while state.withLock({ !$0.isStopped && $0.version == current.version }) {
+            guard let length = limits.wantedLease else {
+                sleep(&poller, atMost: nil)
+                continue
+            }
+            switch try leases.lease(length, &client) {
+            case .window(let start): limits.leased(from: start, length: length)
+            case .later: sleep(&poller, atMost: FleetLimits.pause.later)
+            }
+            if hasFailed { log.info("max_rate_fleet: Redis gives shares of the limits again.") }
+            hasFailed = false
+        }
+    }
+
+    private func sleep(_ poller: inout Poller, atMost limit: Duration?) {
+        poller.reset()
+        if limit == nil { poller.add(limits.leaseWanted.descriptor, for: .read) }
+        poller.wait(until: limit.map { .now + $0 })
+        if limit == nil { limits.leaseWanted.listen() }
+    }
+}
