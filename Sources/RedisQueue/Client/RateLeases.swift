@@ -56,8 +56,8 @@ public struct RateLeases: Sendable {
 
     /// KEYS: nothing, pace. ARGV: the length and the horizon in microseconds.
     ///
-    /// Replies Redis' clock and the start of the window, or -1 if it lies beyond the horizon. Only a clock that was set back leaves
-    /// an end further ahead than the last window and the horizon explain; that end is ignored.
+    /// Replies Redis' clock and the start of the window, or -1 if it lies beyond the horizon. An end that is later than the last
+    /// window and the horizon explain is ignored: Redis' clock was set back.
     private static let script = """
         redis.call('DEL', KEYS[1])
         local time = redis.call('TIME')
