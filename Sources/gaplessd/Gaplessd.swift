@@ -17,7 +17,10 @@ struct Gaplessd: ParsableCommand {
             write a path: 'gaplessd ./check'.
             """,
         version: gaplessdVersion,
-        subcommands: [Run.self, Check.self, Send.self, Status.self, Audit.self, Dead.self, Enqueue.self],
+        subcommands: [
+            Run.self, Check.self, Send.self, Status.self, Audit.self, Dead.self, Enqueue.self,
+            Pause.self, Resume.self,
+        ],
         defaultSubcommand: Run.self)
 
     static func main() {

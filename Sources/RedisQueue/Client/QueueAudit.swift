@@ -20,7 +20,8 @@ public struct QueueAudit: Sendable, Equatable {
     public static func read(_ client: inout RedisClient, _ keys: Keys) throws(RedisError) -> QueueAudit {
         var audit = QueueAudit(status: try QueueStatus.read(&client, keys))
         audit.recordless = audit.status.workers.filter { $0.details.isEmpty }.map(\.name)
-        let known = Set([keys.workers, keys.delayed, keys.dead, keys.feedback, keys.stats, keys.pace] + keys.recovered)
+        let own = [keys.workers, keys.delayed, keys.dead, keys.feedback, keys.stats, keys.paused, keys.pace]
+        let known = Set(own + keys.recovered)
         let (inflight, worker) = (keys.inflight(""), keys.worker(""))
         for key in try allKeys(of: keys, &client).subtracting(known).sorted() {
             if key.hasPrefix(inflight) {

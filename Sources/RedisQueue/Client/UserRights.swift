@@ -124,7 +124,7 @@ public struct UserRights: Sendable, Equatable {
     }
 
     private static func allKeys(_ keys: Keys, _ settings: QueueSettings) -> [String] {
-        [keys.list, keys.workers, keys.delayed, keys.dead, keys.feedback, keys.stats, keys.nothing] + keys.recovered
+        [keys.list, keys.workers, keys.delayed, keys.dead, keys.feedback, keys.stats, keys.paused, keys.nothing] + keys.recovered
             + [keys.inflight("x"), keys.worker("x")] + [settings.resultsKey].compactMap(\.self)
     }
 

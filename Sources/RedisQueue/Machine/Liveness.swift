@@ -72,6 +72,9 @@ struct Liveness {
         return nextCounter()
     }
 
+    /// Beats no later than at this time: the beat also reads the pauses.
+    mutating func beat(by due: Instant) { nextBeat = min(nextBeat, due) }
+
     func isInspectionDue(now: Instant) -> Bool { now >= nextInspection }
 
     var doubtDeadline: Instant? { isInDoubt || !isGuarded ? nil : lease.doubtAt }

@@ -54,6 +54,8 @@ struct QueueMachine {
     private var deadLetterAlarm = DeadLetterAlarm()
     private var missingFeatures: Set<MissingFeature> = []
     private var lastReport: QueueEvent?
+    /// The pauses that Redis replied last.
+    private var pauses: [QueuePause] = []
     private var isStopping = false
 
     init(settings: QueueSettings, worker: String, seed: UInt64, now: Instant) {
@@ -126,6 +128,7 @@ struct QueueMachine {
     private mutating func startServing(now: Instant, into effects: inout [Effect]) {
         phase = .serving
         liveness.beginServing(now: now)
+        if !pauses.isEmpty { liveness.beat(by: now + QueueMachine.pauseInterval) }
         reconnection.succeeded()
         claims.restartOffer(now: now)
         lastReport = nil
@@ -379,6 +382,7 @@ struct QueueMachine {
         claims.ids.free(from: first, reserved: asked, used: jobs.count)
         claims.claimed(
             jobs.count, reply.recovered, isDrained: reply.isDrained, isPiggybacked: isPiggybacked, now: now)
+        learned(reply.pauses, now: now, into: &effects)
         report(claimed: jobs, into: &effects)
         return true
     }
@@ -456,8 +460,23 @@ struct QueueMachine {
         if liveness.isRestored(at: now) { startServing(now: now, into: &effects) }
         claims.learned(reply.recovered, now: now)
         delayed.learned(reply.due, now: now)
+        learned(reply.pauses, now: now, into: &effects)
         liveness.observed(reply.counters, now: now, isGone: isGone)
         return true
+    }
+
+    /// The longest time between two looks at the pauses while there is one: a resumed list is claimed from soon.
+    private static let pauseInterval = Duration.seconds(1)
+
+    private mutating func learned(_ new: [QueuePause], now: Instant, into effects: inout [Effect]) {
+        if new.isEmpty && pauses.isEmpty { return }
+        if !new.isEmpty {
+            liveness.beat(by: now + min(QueueMachine.pauseInterval, new.compactMap(\.left).min() ?? QueueMachine.pauseInterval))
+        }
+        if new.contains(where: { $0.app == nil }) { claims.offer(places: 0, now: now) }
+        let isKnown = new.elementsEqual(pauses) { $0.isSame(as: $1) }
+        pauses = new
+        if !isKnown { effects.append(.report(.paused(new))) }
     }
 
     private mutating func reaped(
@@ -508,6 +527,7 @@ struct QueueMachine {
             }
             claims.learned(reply.recovered, now: now)
             delayed.learned(reply.due, now: now)
+            learned(reply.pauses, now: now, into: &effects)
             liveness.observed(reply.counters, now: now, isGone: isGone)
             sendSettlements(into: &effects)
             if reconciliation.isCluster { expect(.nodes, into: &effects) }

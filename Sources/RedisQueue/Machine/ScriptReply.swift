@@ -41,13 +41,13 @@ enum ScriptReply {
                 return
             }
             guard items.count >= 6, let settled = items[1].text.flatMap({ Int64($0) }), let epoch = items[2].text,
-                let recovered = items[3].integer.flatMap(RecoveredJobs.Kind.init), let due = items[4].integer,
+                let recovered = items[3].integer.flatMap(RecoveredJobs.Kind.init), let (due, pauses) = QueuePause.split(items[4]),
                 let deadLetters = items[5].count
             else { return nil }
             self = .registered(
                 Registered(
                     settled: UInt64(exactly: settled), epoch: epoch, recovered: recovered, due: NextDue(due),
-                    deadLetters: deadLetters, counters: counters(items.dropFirst(6))))
+                    pauses: pauses, deadLetters: deadLetters, counters: counters(items.dropFirst(6))))
         }
     }
 
@@ -58,6 +58,7 @@ enum ScriptReply {
         var epoch: String
         var recovered: RecoveredJobs.Kind
         var due: NextDue
+        var pauses: [QueuePause]
         var deadLetters: Int
         var counters: Counters
     }
@@ -65,26 +66,31 @@ enum ScriptReply {
     struct Beat {
         var recovered: RecoveredJobs.Kind
         var due: NextDue
+        var pauses: [QueuePause]
         var counters: Counters
 
         init?(_ items: [RedisReply]) {
-            guard items.count >= 2, let recovered = items[0].integer.flatMap(RecoveredJobs.Kind.init), let due = items[1].integer
+            guard items.count >= 2, let recovered = items[0].integer.flatMap(RecoveredJobs.Kind.init),
+                let (due, pauses) = QueuePause.split(items[1])
             else { return nil }
-            (self.recovered, self.due, counters) = (recovered, NextDue(due), ScriptReply.counters(items.dropFirst(2)))
+            (self.recovered, self.due, self.pauses) = (recovered, NextDue(due), pauses)
+            counters = ScriptReply.counters(items.dropFirst(2))
         }
     }
 
     struct Claim {
         var isDrained: Bool
         var recovered: RecoveredJobs.Kind
+        var pauses: [QueuePause]
         /// The jobs in the order of their ids, with the number of crashes that each was in flight at.
         var jobs: [(bytes: [UInt8], level: UInt8)] = []
 
         init?(_ items: [RedisReply]) {
-            guard items.count >= 5, let drained = items[0].integer, let once = items[1].count, let twice = items[2].count,
+            guard items.count >= 5, let (drained, pauses) = QueuePause.split(items[0]), let once = items[1].count,
+                let twice = items[2].count,
                 let thrice = items[3].count, let recovered = items[4].integer.flatMap(RecoveredJobs.Kind.init)
             else { return nil }
-            (isDrained, self.recovered) = (drained == 1, recovered)
+            (isDrained, self.recovered, self.pauses) = (drained == 1, recovered, pauses)
             jobs.reserveCapacity(items.count - 5)
             for (index, item) in items.dropFirst(5).enumerated() {
                 guard let bytes = item.bytes else { return nil }

@@ -13,6 +13,8 @@ public struct Keys: Sendable, Equatable {
     public let stats: String
     /// Hash: `next`, the end of the last window that a daemon leased for the fleet's rate limits.
     public let pace: String
+    /// Hash: app, or nothing for the whole list -> record of a pause. See `QueuePause`.
+    public let paused: String
     /// Never exists. A script that deletes it first counts as having written, and Redis then lets it finish when out of memory.
     let nothing: String
     /// The beginning of every key except the list's own.
@@ -28,6 +30,7 @@ public struct Keys: Sendable, Equatable {
         feedback = prefix + "feedback"
         stats = prefix + "stats"
         pace = prefix + "pace"
+        paused = prefix + "paused"
         nothing = prefix + "nothing"
     }
 

@@ -23,6 +23,8 @@ public enum QueueEvent: Sendable, Equatable {
     case deadLettersMany(Int)
     /// Jobs of a dead worker were moved to the lists of recovered jobs.
     case recovered(worker: String, jobs: Int)
+    /// The pauses of the list have changed: these are in force now. Reported before the jobs of the same reply.
+    case paused([QueuePause])
     /// After `stop`: all settlements are confirmed.
     case stopped
 }

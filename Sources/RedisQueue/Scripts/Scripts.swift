@@ -36,6 +36,37 @@ package enum Scripts {
 
         """
 
+    /// The pauses in force by Redis' clock, as a flat array: a place for a number, then field, milliseconds that are left (-1: no
+    /// end) and record of each; `nil` when there is none. The second result tells whether the whole list is paused. With
+    /// `cleans`, pauses that have ended are removed. Needs `clock`.
+    static let pauses = """
+        local function pauses(key, cleans)
+          local fields = redis.call('HKEYS', key)
+          if #fields == 0 then return nil, false end
+          local records, now, out, whole = redis.call('HMGET', key, unpack(fields)), clock(), {0}, false
+          for i, field in ipairs(fields) do
+            local ends = tonumber(string.match(records[i], '^{"until": (%d+),')) or 0
+            if ends == 0 or ends > now then
+              out[#out + 1] = field
+              out[#out + 1] = ends == 0 and -1 or math.ceil(ends - now)
+              out[#out + 1] = records[i]
+              whole = whole or field == ''
+            elseif cleans then
+              redis.call('HDEL', key, field)
+            end
+          end
+          if #out == 1 then return nil, false end
+          return out, whole
+        end
+        -- The number, or with pauses the array with the number in front.
+        local function with(paused, number)
+          if not paused then return number end
+          paused[1] = number
+          return paused
+        end
+
+        """
+
     /// The kind of the recovered jobs: 0 none, 1 some, 2 only those that must be alone.
     static let waiting = """
         local function waiting(first, second, third)
@@ -48,22 +79,23 @@ package enum Scripts {
 
     /// Registers a worker, also again after a lost connection, under a connection number higher than any before.
     ///
-    /// KEYS: nothing, workers, worker:W, inflight:W, stats, recovered:1, :2, :3, Q, delayed, dead, feedback, results or nothing.
+    /// KEYS: nothing, workers, worker:W, inflight:W, stats, recovered:1, :2, :3, Q, delayed, dead, feedback, results or
+    /// nothing, paused.
     /// ARGV: W, number, heartbeat counter, the last settlement that this worker knows as applied, 1 when it was registered
     /// before, a random number, 0 where dead letters have no maximum, then fields of worker:W.
     ///
     /// Replies `{'NUMBER', n}` when a higher number n is in use; else present (1 or 0), the last settlement that is stored, also
     /// when this worker was among the last to be reaped (-1: none), the epoch: the random number that was stored first in this
-    /// data set (another one: Redis was emptied), the kind of the recovered jobs, when `delayed` is due, the number of dead
-    /// letters where they have no maximum (else 0), and all workers with their counters.
+    /// data set (another one: Redis was emptied), the kind of the recovered jobs, when `delayed` is due (with the
+    /// pauses, if any), the number of dead letters where they have no maximum (else 0), and all workers with their counters.
     static let register = Script(
-        clock + due + waiting + """
+        clock + due + pauses + waiting + """
             redis.call('LLEN', KEYS[9]) redis.call('HLEN', KEYS[4]) redis.call('ZCARD', KEYS[10])
             for i = 6, 8 do redis.call('LLEN', KEYS[i]) end
             local letters = redis.call('LLEN', KEYS[11])
             redis.call('LLEN', KEYS[12])
             if KEYS[13] ~= KEYS[1] then redis.call('XLEN', KEYS[13]) end
-            local epoch = redis.call('HGET', KEYS[5], 'born')
+            local epoch, paused = redis.call('HGET', KEYS[5], 'born'), pauses(KEYS[14])
             local present = redis.call('ZSCORE', KEYS[2], ARGV[1])
             local state = redis.call('HMGET', KEYS[3], 'number', 'settled')
             if state[1] and tonumber(state[1]) >= tonumber(ARGV[2]) then return {'NUMBER', state[1]} end
@@ -80,7 +112,8 @@ package enum Scripts {
             elseif ARGV[5] == '1' and not present then
               redis.pcall('HINCRBY', KEYS[5], 'fenced', 1)
             end
-            local answer = {present and 1 or 0, known or '-1', epoch, waiting(KEYS[6], KEYS[7], KEYS[8]), due(KEYS[10])}
+            local answer = {present and 1 or 0, known or '-1', epoch, waiting(KEYS[6], KEYS[7], KEYS[8])}
+            answer[5] = with(paused, due(KEYS[10]))
             answer[6] = ARGV[7] == '0' and letters or 0
             for _, item in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')) do answer[#answer + 1] = item end
             return answer
@@ -88,13 +121,14 @@ package enum Scripts {
 
     /// The heartbeat: sets the counter to a value that it never had. The other workers compare only that.
     ///
-    /// KEYS: nothing, workers, worker:W, recovered:1, :2, :3, delayed. ARGV: W, number, counter.
-    /// Replies the kind of the recovered jobs, when `delayed` is due, and all workers with their counters.
+    /// KEYS: nothing, workers, worker:W, recovered:1, :2, :3, delayed, paused. ARGV: W, number, counter.
+    /// Replies the kind of the recovered jobs, when `delayed` is due (with the pauses, if any), and all workers with their counters.
     static let beat = Script(
-        clock + due + waiting + fence + """
+        clock + due + pauses + waiting + fence + """
             redis.call('DEL', KEYS[1])
+            local paused = pauses(KEYS[8], true)
             redis.call('ZADD', KEYS[2], ARGV[3], ARGV[1])
-            local answer = {waiting(KEYS[4], KEYS[5], KEYS[6]), due(KEYS[7])}
+            local answer = {waiting(KEYS[4], KEYS[5], KEYS[6]), with(paused, due(KEYS[7]))}
             for _, item in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')) do answer[#answer + 1] = item end
             return answer
             """)

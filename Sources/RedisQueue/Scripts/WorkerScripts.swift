@@ -23,10 +23,10 @@ struct WorkerScripts {
             PreparedScript(script, keys: mine + others, arguments: [worker.text])
         }
         (self.keys, self.mine, self.worker) = (keys, mine, worker.text)
-        register = guarded(Scripts.register, [keys.stats] + queue + [keys.delayed] + ends + results)
-        claim = guarded(Scripts.claim, [keys.stats] + queue)
+        register = guarded(Scripts.register, [keys.stats] + queue + [keys.delayed] + ends + results + [keys.paused])
+        claim = guarded(Scripts.claim, [keys.stats] + queue + [keys.paused])
         settle = guarded(Scripts.settle, [keys.stats, keys.delayed] + ends + [keys.list] + results)
-        beat = PreparedScript(Scripts.beat, keys: fence + keys.recovered + [keys.delayed], arguments: [worker.text])
+        beat = PreparedScript(Scripts.beat, keys: fence + keys.recovered + [keys.delayed, keys.paused], arguments: [worker.text])
         promote = PreparedScript(Scripts.promote, keys: [keys.nothing, keys.delayed, keys.list])
         adopt = guarded(Scripts.adopt, [keys.stats])
         merge = PreparedScript(Scripts.merge, keys: [keys.nothing, keys.list] + keys.recovered)

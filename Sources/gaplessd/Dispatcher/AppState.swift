@@ -24,6 +24,8 @@ struct AppState {
     private static let batch = 250
 
     var breaker = CircuitBreaker()
+    /// Whether operators have paused the app in every list.
+    var isPaused = false
     private(set) var reading = PoolReading()
     /// Jobs of this app in flight, suspects included.
     private(set) var held = 0
@@ -113,14 +115,14 @@ struct AppState {
 
     /// How many more jobs of this app may be claimed.
     func places(now: Instant) -> Int {
-        guard reading.capacity > 0 else { return 0 }
+        guard reading.capacity > 0, !isPaused else { return 0 }
         return max(0, min(breaker.allowance(now: now) - held, mostPlaced - placed))
     }
 
     /// How many more of its jobs may be claimed for places of other apps, because a claim cannot choose: it holds at most twice
     /// as many as for its own places. An app that cannot send gives them back.
     var room: Int {
-        guard breaker.isClosed, reading.capacity > 0 else { return Int.max }
+        guard breaker.isClosed, reading.capacity > 0, !isPaused else { return Int.max }
         return max(0, 2 * mostPlaced - placed)
     }
 

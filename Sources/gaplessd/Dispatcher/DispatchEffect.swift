@@ -9,6 +9,8 @@ enum DispatchEffect: Equatable {
         case release
         /// Those of these jobs; they wait until the lease is certain again.
         case keep(Set<JobID>)
+        /// Those of these jobs, which go back to their place in the list.
+        case giveBack(Set<JobID>)
         /// Those of these jobs, which another worker holds now.
         case forget(Set<JobID>)
     }

@@ -54,7 +54,7 @@ struct DispatchMachine {
         self.now = now
         self.wallClock = wallClock
         apps = plan.apps.map { _ in AppState() }
-        lists = plan.lists.map(ListState.init)
+        lists = plan.lists.map { ListState(name: $0, appCount: plan.apps.count) }
         settler = JobSettler(plan.settling, workers: workers, wallClock: wallClock)
         certificates = plan.certificates
         nextCertificateCheck = now
@@ -142,7 +142,7 @@ struct DispatchMachine {
 
     /// Sends or settles a claimed job. Returns false if it was given back.
     private mutating func place(_ claim: ClaimedJob, list: Int, _ effects: inout [DispatchEffect]) -> Bool {
-        guard shutdown.isRunning else { return giveBack(claim, list: list, toTail: false, &effects) }
+        guard shutdown.isRunning, !lists[list].isPaused else { return giveBack(claim, list: list, toTail: false, &effects) }
         do {
             return try place(try plan.reader.read(claim.bytes), of: claim, list: list, &effects)
         } catch {
@@ -163,7 +163,7 @@ struct DispatchMachine {
             return true
         }
         let app = try plan.app(for: job)
-        guard apps[app].takesOne(now: now) else {
+        guard apps[app].takesOne(now: now), !lists[list].stops(app: app) else {
             return giveBack(claim, list: list, toTail: apps.count > 1, &effects)
         }
         let expiration = job.expiration(now: wallClock.unixSeconds)
@@ -241,6 +241,7 @@ struct DispatchMachine {
         for id in ids {
             switch withdrawal {
             case .release: release(id, &effects)
+            case .giveBack: giveBackPaused(id, &effects)
             case .keep: if let job = held[id] { apps[app].suspend(id, job, topic: plan.apps[app].topic) }
             case .forget: _ = remove(id)
             }
@@ -334,6 +335,7 @@ struct DispatchMachine {
     private mutating func resend(_ id: JobID, avoiding session: SessionID, _ effects: inout [DispatchEffect]) {
         guard let job = held[id] else { return }
         guard shutdown.isRunning, !apps[job.app].breaker.isHeld else { return release(id, &effects) }
+        guard !lists[job.list].stops(app: job.app) else { return giveBackPaused(id, &effects) }
         job.avoiding = session
         job.resends += 1
         settler.countResend()
@@ -498,6 +500,38 @@ struct DispatchMachine {
         effects.append(.log(.disowned(claims.count)))
     }
 
+    /// These pauses are in force from now on. Requests on the wire complete; jobs that no session has taken return to the list.
+    mutating func paused(_ pauses: [QueuePause], list: Int, _ effects: inout [DispatchEffect]) {
+        let known = lists[list].pauses.map(\.note)
+        let notes = pauses.map(PauseNote.init)
+        let name = lists.count == 1 ? nil : lists[list].name
+        for note in known where !notes.contains(where: { $0.app == note.app }) {
+            effects.append(.log(.unpaused(note, list: name)))
+        }
+        for note in notes where !known.contains(note) { effects.append(.log(.paused(note, list: name))) }
+        lists[list].paused(
+            notes.map { note in (note, Set(plan.apps.indices.filter { note.stops(app: plan.apps[$0].name) })) })
+        for app in apps.indices {
+            apps[app].isPaused = lists.allSatisfy { $0.stops(app: app) }
+            if lists[list].stops(app: app) { takeBackPaused(app: app, list: list, &effects) }
+        }
+    }
+
+    private mutating func takeBackPaused(app: Int, list: Int, _ effects: inout [DispatchEffect]) {
+        let ids = Set(held.ids { $0.app == app && $0.list == list })
+        if ids.isEmpty { return }
+        for id in apps[app].takeUnsent(of: ids) { giveBackPaused(id, &effects) }
+        for id in ids where held[id]?.suspectResponse != nil { giveBackPaused(id, &effects) }
+        effects.append(.withdraw(.giveBack(ids), app: app))
+    }
+
+    /// Jobs of a paused list return to its head. Those of a paused app go to its tail if there are other apps.
+    private mutating func giveBackPaused(_ id: JobID, _ effects: inout [DispatchEffect]) {
+        guard let list = held[id]?.list, let job = remove(id) else { return }
+        let toTail = !lists[list].isPaused && apps.count > 1
+        settler.release(job, toTail: toTail, asClaimed: !shutdown.isRunning, &effects)
+    }
+
     mutating func stopped(_ list: Int, _ effects: inout [DispatchEffect]) {
         lists[list].stopped()
         if lists.allSatisfy(\.isStopped) { perform(shutdown.everyListStopped(), &effects) }
@@ -571,8 +605,13 @@ struct DispatchMachine {
             apps: zip(plan.apps, apps).map { plan, app in
                 ProcessSnapshot.App(
                     name: plan.name, sessions: app.sessions.count, capacity: app.reading.capacity, held: app.held,
-                    streams: app.handedOver, hold: app.breaker.holdReason, certificateExpires: plan.certificateExpires)
+                    streams: app.handedOver, hold: app.breaker.holdReason,
+                    isPaused: lists.contains { $0.pauses.contains { $0.note.stops(app: plan.name) } },
+                    certificateExpires: plan.certificateExpires)
             },
-            lists: lists.map { ProcessSnapshot.List(name: $0.name, isConnected: $0.isConnected, isInDoubt: $0.isInDoubt) })
+            lists: lists.map {
+                ProcessSnapshot.List(
+                    name: $0.name, isConnected: $0.isConnected, isInDoubt: $0.isInDoubt, pauses: $0.pauses.map(\.note))
+            })
     }
 }

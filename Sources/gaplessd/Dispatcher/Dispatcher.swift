@@ -217,6 +217,7 @@ struct Dispatcher: ~Copyable {
         case .deadLettersTrimmed(let count): log(.deadLettersTrimmed(count, list: settings.lists[list]))
         case .deadLettersMany(let count): log(.deadLettersMany(count, list: settings.lists[list]))
         case .recovered(let worker, let jobs): log(.recovered(jobs, worker: worker))
+        case .paused(let pauses): machine.paused(pauses, list: list, &effects)
         case .stopped: machine.stopped(list, &effects)
         }
     }
@@ -287,7 +288,7 @@ struct Dispatcher: ~Copyable {
         let ids =
             switch withdrawal {
             case .release: pools[app].withdraw()
-            case .keep(let ids), .forget(let ids): pools[app].withdraw(Set(ids.map(\.rawValue)))
+            case .keep(let ids), .forget(let ids), .giveBack(let ids): pools[app].withdraw(Set(ids.map(\.rawValue)))
             }
         machine.withdrew(ids.map(JobID.init), withdrawal, app: app, &effects)
     }

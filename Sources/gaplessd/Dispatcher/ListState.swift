@@ -14,17 +14,31 @@ struct ListState {
     private(set) var isStopped = false
     /// No claim before this time, because the last one found jobs of apps that cannot send.
     private(set) var pausedUntil: Instant?
+    /// The pauses in force, and the apps that each of them stops.
+    private(set) var pauses: [(note: PauseNote, apps: Set<Int>)] = []
+    private let appCount: Int
     private var splitBytes = 0
     private var pause = ClaimPause()
 
-    init(name: String) { self.name = name }
+    init(name: String, appCount: Int) { (self.name, self.appCount) = (name, appCount) }
 
     mutating func connected() { (isConnected, isInDoubt) = (true, false) }
     mutating func disconnected() { isConnected = false }
     mutating func leaseInDoubt() { isInDoubt = true }
     mutating func stopped() { isStopped = true }
 
-    var mayClaim: Bool { pausedUntil == nil && !isInDoubt }
+    var mayClaim: Bool { pausedUntil == nil && !isInDoubt && !isPaused }
+
+    /// Whether an operator has paused the list, or all of its apps.
+    var isPaused: Bool { !pauses.isEmpty && (0..<appCount).allSatisfy(stops) }
+
+    /// Whether an operator has paused this app.
+    func stops(app: Int) -> Bool { !pauses.isEmpty && pauses.contains { $0.apps.contains(app) } }
+
+    mutating func paused(_ pauses: [(note: PauseNote, apps: Set<Int>)]) {
+        self.pauses = pauses
+        pausedUntil = nil
+    }
 
     /// How many jobs to claim for this many places.
     func places(_ places: Int) -> Int { mayClaim ? pause.places(places) : 0 }

@@ -40,6 +40,21 @@ enum LogEntry: Equatable {
         .warning("Redis has not responded for 60 % of the lease: sending is paused\(list.map { " for \($0)" } ?? "").")
     }
 
+    /// - Parameter list: `nil` if there is only one.
+    static func paused(_ note: PauseNote, list: String?) -> LogEntry {
+        .warning("\(scope(note, list)) is \(note.sentence). Its jobs stay in the queue.")
+    }
+
+    static func unpaused(_ note: PauseNote, list: String?) -> LogEntry {
+        .info("\(scope(note, list)) is resumed: claiming again.")
+    }
+
+    private static func scope(_ note: PauseNote, _ list: String?) -> String {
+        let place = list.map { "list \($0)" }
+        guard let app = note.app else { return place.map { "The \($0)" } ?? "The list" }
+        return "The app \"\(app)\"" + (place.map { " of \($0)" } ?? "")
+    }
+
     static func disowned(_ count: Int) -> LogEntry { .warning("\(count) jobs were taken over by another worker.") }
 
     static func crashSuspect(identifier: [UInt8]?) -> LogEntry {

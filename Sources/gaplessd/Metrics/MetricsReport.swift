@@ -45,6 +45,9 @@ struct MetricsReport {
         for (name, help, value) in gauges {
             metrics.add("gapless_\(name)", .gauge, help, reading.lists.map { .init(value($0.status), ("queue", $0.name)) })
         }
+        metrics.add(
+            "gapless_paused", .gauge, "Whether an operator has paused the whole list.",
+            reading.lists.map { .init($0.status.pauses.contains { $0.app == nil } ? 1 : 0, ("queue", $0.name)) })
         for counter in Counter.allCases {
             metrics.add(
                 "gapless_\(counter.rawValue)_total", .counter, counter.help,
@@ -100,6 +103,9 @@ struct MetricsReport {
             apps.flatMap { app in
                 HoldReason.kinds.map { .init(app.hold?.kind == $0 ? 1 : 0, ("app", app.label), ("reason", $0)) }
             })
+        add("gapless_app_paused", "Whether an operator has paused the app or its list.") {
+            .init($0.isPaused ? 1 : 0, ("app", $0.label))
+        }
         add("gapless_certificate_expiry_timestamp_seconds", "When the app's certificate expires, in Unix seconds.") { app in
             app.certificateExpires.map { .init($0, ("app", app.label)) }
         }

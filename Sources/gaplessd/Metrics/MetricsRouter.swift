@@ -39,7 +39,9 @@ struct MetricsRouter: Sendable {
 
     private var readiness: StatusResponse {
         let faults = Readiness.faults(board.latest, now: .now)
-        if faults.isEmpty { return StatusResponse(text: "ready\n") }
+        if faults.isEmpty {
+            return StatusResponse(text: (["ready"] + Readiness.pauses(board.latest)).map { $0 + "\n" }.joined())
+        }
         return StatusResponse(status: 503, text: faults.map { $0 + "\n" }.joined())
     }
 

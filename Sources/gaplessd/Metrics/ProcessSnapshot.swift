@@ -13,6 +13,8 @@ struct ProcessSnapshot: Sendable, Equatable {
         /// Pushes on the wire.
         var streams = 0
         var hold: HoldReason?
+        /// Whether an operator has paused the app, or a whole list.
+        var isPaused = false
         /// Unix seconds.
         var certificateExpires: Int64?
         var tokenAge: Duration?
@@ -28,6 +30,8 @@ struct ProcessSnapshot: Sendable, Equatable {
         var isInDoubt = false
         /// Time since Redis last confirmed this worker's lease; `nil` before the first time.
         var sinceContact: Duration?
+        /// The pauses in force.
+        var pauses: [PauseNote] = []
     }
 
     var isLeaving = false

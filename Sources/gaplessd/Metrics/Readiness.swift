@@ -11,6 +11,13 @@ enum Readiness {
         now - (notice?.at ?? started) < patience
     }
 
+    /// Returns one sentence for each pause. A pause is the wish of the operator, and no fault.
+    static func pauses(_ notice: ProcessBoard.Notice?) -> [String] {
+        (notice?.snapshot.lists ?? []).flatMap { list in
+            list.pauses.map { "list \(list.name.printable): \($0.scopedSentence.printable)" }
+        }
+    }
+
     /// Returns one sentence for each reason why pushes are not sent.
     static func faults(_ notice: ProcessBoard.Notice?, now: Instant) -> [String] {
         guard let notice else { return ["starting"] }

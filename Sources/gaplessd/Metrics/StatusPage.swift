@@ -8,6 +8,7 @@ struct StatusPage {
     private let system: SystemFacts
     private let droppedLines: Int
     private let faults: [String]
+    private let pauses: [String]
     private let wallClock: WallClock
 
     init(
@@ -20,6 +21,7 @@ struct StatusPage {
         self.droppedLines = droppedLines
         self.wallClock = wallClock
         faults = Readiness.faults(notice, now: now)
+        pauses = Readiness.pauses(notice)
     }
 
     var html: String {
@@ -45,11 +47,13 @@ struct StatusPage {
     }
 
     private var pill: String {
-        faults.isEmpty ? #"<span class="pill good">ready</span>"# : #"<span class="pill bad">not ready</span>"#
+        faults.isEmpty
+            ? #"<span class="pill good">ready</span>"# + (pauses.isEmpty ? "" : #" <span class="pill bad">paused</span>"#)
+            : #"<span class="pill bad">not ready</span>"#
     }
 
     private var problems: String {
-        let all = faults + (reading.fault.map { ["the figures of the lists are unknown: \($0)"] } ?? [])
+        let all = faults + pauses + (reading.fault.map { ["the figures of the lists are unknown: \($0)"] } ?? [])
         return all.isEmpty ? "" : "<ul class=\"problems\">\(all.map { "<li>\($0.forHTML)</li>" }.joined())</ul>"
     }
 

@@ -32,6 +32,7 @@ struct StatusReport {
             "counters    \(Counter.allCases.map { "\($0.rawValue) \(status.counters[$0, default: 0])" }.joined(separator: ", "))",
             "workers     \(status.workers.count)",
         ]
+        lines.insert(contentsOf: status.pauses.map { "paused      \(PauseNote($0).scopedSentence.printable)" }, at: 1)
         for worker in status.workers { lines += self.lines(worker, list.rates[worker.name]) }
         return lines
     }
@@ -63,6 +64,8 @@ struct StatusReport {
 
     private var object: JSONValue {
         guard case .object(var members) = Self.sums(reading.lists.map(\.status)) else { return .null }
+        let pauses = reading.lists.flatMap { list in list.status.pauses.map { PauseNote($0).object(list: list.name) } }
+        members.append(JSONMember(key: "paused", value: .array(pauses), offset: 0))
         members.append(JSONMember(key: "lists", value: .array(reading.lists.map(object)), offset: 0))
         return .object(members)
     }
@@ -85,6 +88,8 @@ struct StatusReport {
         let reasons = list.reasons.map { JSONMember(key: $0.reason, value: .integer($0.count), offset: 0) }
         return .object(
             [JSONMember(key: "list", value: .string(list.name), offset: 0)] + members + [
+                JSONMember(
+                    key: "paused", value: .array(list.status.pauses.map { PauseNote($0).object(list: list.name) }), offset: 0),
                 JSONMember(key: "dead_reasons", value: .object(reasons), offset: 0),
                 JSONMember(
                     key: "live_workers", value: .array(list.status.workers.map { object($0, list.rates[$0.name]) }), offset: 0),

@@ -6,7 +6,7 @@ import Testing
 
 extension DaemonProcess {
     /// The port of the last `Metrics are at http://127.0.0.1:…/metrics.`
-    fileprivate func metricsPort(after count: Int = 0) -> Int? {
+    func metricsPort(after count: Int = 0) -> Int? {
         var port: Int?
         _ = waitUntil {
             let lines = standardOutput.split(separator: "\n").filter { $0.contains("Metrics are at http://127.0.0.1:") }

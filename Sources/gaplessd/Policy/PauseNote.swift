@@ -1,0 +1,37 @@
+import JSONBytes
+import RedisQueue
+
+/// A pause in words: what is paused, until when, by whom and why.
+struct PauseNote: Sendable, Equatable {
+    /// The name of the top-level app in `--app` and in the hash of pauses.
+    static let topLevel = "(top level)"
+
+    /// The app; `nil` for the whole list.
+    var app: String?
+    /// Milliseconds since 1970; `nil` for a pause without an end.
+    var until: Int64?
+    var since: Int64?
+    var reason: String?
+    var by: String?
+
+    init(_ pause: QueuePause) {
+        app = pause.app
+        guard let record = try? JSONValue.parse(pause.record) else { return }
+        until = record["until"]?.integerValue.flatMap { $0 > 0 ? $0 : nil }
+        since = record["since"]?.integerValue
+        reason = record["reason"]?.stringValue
+        by = record["by"]?.stringValue
+    }
+
+    /// `paused until 2026/11/20 22:50:01 by root@host: bad campaign`.
+    var sentence: String {
+        "paused" + (until.map { " until \(LocalTime.text(of: $0 / 1000))" } ?? "") + (by.map { " by \($0)" } ?? "")
+            + (reason.map { ": \($0)" } ?? "")
+    }
+
+    /// `app news: ` or nothing, and the sentence.
+    var scopedSentence: String { (app.map { "app \($0): " } ?? "") + sentence }
+
+    /// Whether it stops the app of this name; `nil` is the top level.
+    func stops(app name: String?) -> Bool { app == nil || app == name ?? Self.topLevel }
+}

@@ -1,0 +1,58 @@
+import Harness
+import JSONBytes
+import RedisQueue
+import Testing
+
+@testable import gaplessd
+
+@Suite("gaplessd pause and resume")
+struct PauseCallTests {
+    private static let apps = [
+        "apps":
+            #"{"news": {"apns_topic": "com.example.news", "apns_auth_key_path": "missing.p8", "apns_auth_key_id": "SIMKEY0001", "#
+            + #""apns_team_id": "SIMTEAM001"}}"#
+    ]
+
+    @Test func `pauses of every list and of one app are stored, shown and ended`() throws {
+        let stage = try CallStage(lists: ["one", "two"], Self.apps)
+        #expect(try stage.call("pause", "--reason", "bad \"campaign\"").status == 0)
+        #expect(try stage.call("pause", "--app", "news", "--list", "two", "--for", "2h").status == 0)
+        let report = try JSONValue.parse(Array(stage.call("status", "--json").output.utf8))
+        guard case .array(let pauses)? = report["paused"] else {
+            Issue.record("no pauses: \(report)")
+            return
+        }
+        #expect(pauses.map { $0["list"]?.stringValue } == ["one", "two", "two"])
+        #expect(pauses.map { $0["app"]?.stringValue } == [nil, nil, "news"])
+        #expect(pauses[0]["reason"]?.stringValue == "bad \"campaign\"" && pauses[0]["until"] == .null)
+        let span = (pauses[2]["until"]?.integerValue ?? 0) - (pauses[2]["since"]?.integerValue ?? 0)
+        #expect(span == 7200)
+        #expect(pauses.allSatisfy { $0["by"]?.stringValue?.contains("@") == true })
+        #expect(try stage.call("status").lines.count { $0.hasPrefix("paused ") } == 3)
+        #expect(try stage.call("audit").status == 0, "the hash is no unknown key, and a pause is no fault")
+        let resume = try stage.call("resume")
+        #expect(resume.status == 0 && resume.lines.count == 3)
+        #expect(try stage.call("resume", "--app", "news").lines.count == 2)
+        #expect(try stage.call("resume").status == 0, "nothing is paused")
+        #expect(try stage.redis("KEYS", "*paused*").items?.isEmpty == true)
+    }
+
+    @Test(arguments: [
+        ["--app", "unknown"], ["--for", "soon"], ["--for", "0"], ["--for", "-5"], ["--list", "other"], ["--for"],
+    ])
+    func `a wrong option is wrong usage`(options: [String]) throws {
+        let stage = try CallStage()
+        let (process, _, err) = try stage.start("pause", options)
+        #expect(process.wait(atMost: .seconds(60))?.status == 64)
+        #expect(!File.read(err).isEmpty)
+        #expect(try stage.redis("KEYS", "*paused*").items?.isEmpty == true)
+    }
+
+    @Test(arguments: [("30", 30.0), ("90s", 90), ("1.5m", 90), ("2h", 7200), ("1d", 86_400)])
+    func `a span has seconds or a unit`(text: String, seconds: Double) {
+        #expect(SpanArgument(argument: text)?.duration == .seconds(seconds))
+    }
+
+    @Test(arguments: ["", "s", "-1", "1w", "1e3", "1.2.3", "inf", "9999999999999d"])
+    func `another text is no span`(text: String) { #expect(SpanArgument(argument: text) == nil) }
+}

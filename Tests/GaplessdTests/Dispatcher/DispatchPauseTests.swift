@@ -1,0 +1,82 @@
+import PushPool
+import RedisQueue
+import Testing
+
+@testable import gaplessd
+
+@Suite("The dispatcher: pauses")
+struct DispatchPauseTests {
+    private typealias Fixture = MachineFixture
+
+    private static let whole = QueuePause(
+        app: nil, record: Array(#"{"until": 0, "since": 5, "reason": "bad campaign", "by": "me@host"}"#.utf8))
+    private static func app(_ name: String) -> QueuePause { QueuePause(app: name, record: Array("{}".utf8)) }
+
+    @Test func `a paused list takes back what is not on the wire, in its place, and is offered no places`() {
+        var fixture = Fixture(Fixture.plan(apps: [nil, "news"]))
+        fixture.close()
+        let onStream = fixture.send()
+        let inPool = fixture.send()
+        _ = fixture.claim(Fixture.job())
+        let effects = fixture.effects { $0.paused([Self.whole], list: 0, &$1) }
+        #expect(effects.releases(4))
+        guard case .withdraw(.giveBack(let ids), app: 0) = effects.last else {
+            Issue.record("no withdrawal: \(effects)")
+            return
+        }
+        #expect(ids.isSuperset(of: [onStream, inPool]))
+        #expect(fixture.withdraw([inPool], .giveBack(ids)).releases(3))
+        #expect(fixture.offers() == [0] && fixture.sent() == [])
+        #expect(fixture.accept(onStream).settlements == [Settlement(id: ClaimID(2), effect: .ack)])
+        #expect(fixture.claim(Fixture.job()).releases(5), "a job of a claim that was under way")
+        #expect(fixture.effects { $0.paused([Self.whole], list: 0, &$1) } == [], "the same pause again")
+        _ = fixture.effects { $0.paused([], list: 0, &$1) }
+        #expect(fixture.offers() != [0])
+    }
+
+    @Test func `the jobs of a paused app rotate, and those of other apps go out`() {
+        var fixture = Fixture(Fixture.plan(apps: [nil, "news"]))
+        fixture.close()
+        fixture.close(app: 1, Fixture.job("ab", #""app":"news""#))
+        _ = fixture.effects { $0.paused([Self.app("news")], list: 0, &$1) }
+        #expect(fixture.claim(Fixture.job("ab", #""app":"news""#)).releases(3, toTail: true))
+        #expect(fixture.claim(Fixture.job()) == [] && fixture.sent().count == 1)
+        #expect(fixture.machine.snapshot.apps.map(\.isPaused) == [false, true])
+    }
+
+    @Test func `the only app is paused by its name on the command line, and then nothing is claimed`() {
+        var fixture = Fixture()
+        fixture.close()
+        #expect(fixture.offers() != [0])
+        _ = fixture.effects { $0.paused([Self.app("(top level)")], list: 0, &$1) }
+        #expect(fixture.offers() == [0])
+        #expect(fixture.claim(Fixture.job()).releases(2))
+    }
+
+    @Test func `a paused list leaves its places to the next list`() {
+        var fixture = Fixture(Fixture.plan(lists: ["first", "second"]))
+        fixture.close()
+        _ = fixture.effects { $0.paused([Self.whole], list: 0, &$1) }
+        let offers = fixture.offers(mayHaveJobs: [true, true])
+        #expect(offers[0] == 0 && offers[1] > 0)
+        #expect(fixture.claim(Fixture.job(), list: 1) == [] && fixture.sent().count == 1)
+    }
+
+    @Test func `a resend of a paused list returns to it, marked as a possible duplicate`() {
+        var fixture = Fixture()
+        fixture.close()
+        let id = fixture.send()
+        _ = fixture.effects { $0.paused([Self.whole], list: 0, &$1) }
+        #expect(fixture.fail(id, .notProcessed(.connectionLost("gone"))).releases(2))
+    }
+
+    @Test func `a pause and its end are logged once, with their scope`() {
+        var fixture = Fixture(Fixture.plan(apps: [nil, "news"]))
+        let note = PauseNote(Self.whole)
+        #expect(note.sentence == "paused by me@host: bad campaign")
+        let begin = fixture.effects { $0.paused([Self.whole, Self.app("news")], list: 0, &$1) }
+        #expect(begin == [.log(.paused(note, list: nil)), .log(.paused(PauseNote(Self.app("news")), list: nil))])
+        let end = fixture.effects { $0.paused([Self.app("news")], list: 0, &$1) }
+        #expect(end == [.log(.unpaused(note, list: nil))])
+    }
+}
