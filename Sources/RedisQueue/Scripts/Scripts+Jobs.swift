@@ -3,8 +3,8 @@ extension Scripts {
     /// Moves jobs to the worker's in-flight hash: from `recovered:1`, from `recovered:2`, then either one from `recovered:3` when
     /// the worker holds nothing else, or from Q.
     ///
-    /// KEYS: nothing, workers, worker:W, inflight:W, stats, recovered:1, :2, :3, Q, paused. ARGV: W, number, first id, most jobs, most
-    /// bytes (one job may exceed them), most from recovered:2, and for a piggybacked claim the last settlement that was confirmed
+    /// KEYS: nothing, workers, worker:W, inflight:W, stats, recovered:1, :2, :3, Q, paused. ARGV: W, number, first id, most jobs,
+    /// most bytes (one job may exceed them), most from recovered:2, and for a piggybacked claim the last settlement that was confirmed
     /// when its wait began: W does not claim what it has given back since.
     ///
     /// It reads a list in pieces, so that a few jobs of megabytes do not become gigabytes. The code that runs for each job is
@@ -12,8 +12,8 @@ extension Scripts {
     ///
     /// It takes nothing while the whole list is paused.
     ///
-    /// Replies drained (1: Q has no more; with the pauses, if any), the numbers of jobs from recovered:1, :2, :3, the kind of the recovered jobs, and the
-    /// jobs, whose ids follow each other.
+    /// Replies drained (1: Q has no more; with the pauses, if any), the numbers of jobs from recovered:1, :2, :3, the kind of the
+    /// recovered jobs, and the jobs, whose ids follow each other.
     package static let claim = Script(
         clock + pauses + waiting + fence + """
             local paused, whole = pauses(KEYS[10])

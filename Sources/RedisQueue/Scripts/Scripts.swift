@@ -122,7 +122,8 @@ package enum Scripts {
     /// The heartbeat: sets the counter to a value that it never had. The other workers compare only that.
     ///
     /// KEYS: nothing, workers, worker:W, recovered:1, :2, :3, delayed, paused. ARGV: W, number, counter.
-    /// Replies the kind of the recovered jobs, when `delayed` is due (with the pauses, if any), and all workers with their counters.
+    /// Replies the kind of the recovered jobs, when `delayed` is due (with the pauses, if any), and all workers
+    /// with their counters.
     static let beat = Script(
         clock + due + pauses + waiting + fence + """
             redis.call('DEL', KEYS[1])
