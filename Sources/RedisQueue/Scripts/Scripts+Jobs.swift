@@ -4,8 +4,8 @@ extension Scripts {
     /// the worker holds nothing else, or from Q.
     ///
     /// KEYS: nothing, workers, worker:W, inflight:W, stats, recovered:1, :2, :3, Q, paused. ARGV: W, number, first id, most jobs,
-    /// most bytes (one job may exceed them), most from recovered:2, and for a piggybacked claim the last settlement that was confirmed
-    /// when its wait began: W does not claim what it has given back since.
+    /// most bytes (one job may exceed them), most from recovered:2, and for a piggybacked claim the last settlement that was
+    /// confirmed when its wait began: W does not claim what it has given back since.
     ///
     /// It reads a list in pieces, so that a few jobs of megabytes do not become gigabytes. The code that runs for each job is
     /// short: 250 jobs cost Redis 1.3 us each instead of 1.5, most of it Lua's hashing of every byte.

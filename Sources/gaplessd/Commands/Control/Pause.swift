@@ -10,7 +10,8 @@ struct Pause: ParsableCommand {
         abstract: "Stops claims by all daemons of the lists, or claims of the jobs of one app.",
         discussion: """
             The pause is stored in Redis: it survives restarts, and every daemon obeys with its next claim or heartbeat. \
-            Requests on the wire complete; claimed jobs that were not sent return to the list. 'gaplessd resume' ends the pause. A second \
+            Requests on the wire complete; claimed jobs that were not sent return to the list. \
+            'gaplessd resume' ends the pause. A second \
             pause of the same app or list replaces the first one.
 
             --for accepts seconds, or a number with s, m, h or d: 90s, 10m, 2h, 1d. Without it, the pause has no end. Without \
