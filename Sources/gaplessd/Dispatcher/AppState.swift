@@ -26,6 +26,7 @@ struct AppState {
     var breaker = CircuitBreaker()
     /// Whether operators have paused the app in every list.
     var isPaused = false
+    var culprits = HoldCulprits()
     private(set) var reading = PoolReading()
     /// Jobs of this app in flight, suspects included.
     private(set) var held = 0

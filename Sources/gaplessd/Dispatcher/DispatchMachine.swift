@@ -255,8 +255,16 @@ struct DispatchMachine {
 
     mutating func delivered(_ id: JobID, apnsID: String?, _ effects: inout [DispatchEffect]) {
         guard let job = remove(id) else { return }
-        if !apps[job.app].breaker.isClosed { perform(apps[job.app].breaker.accepted(), app: job.app, &effects) }
+        if !apps[job.app].breaker.isClosed { accepted(job, &effects) }
         settler.delivered(job, apnsID: apnsID, &effects)
+    }
+
+    /// A job was accepted while its app's breaker was not closed.
+    private mutating func accepted(_ job: HeldJob, _ effects: inout [DispatchEffect]) {
+        let wasHeld = apps[job.app].breaker.isHeld
+        let changes = apps[job.app].breaker.accepted()
+        if wasHeld && changes.contains(.resume) { apps[job.app].culprits.holdEnded(by: job.fingerprint) }
+        perform(changes, app: job.app, &effects)
     }
 
     /// The request has left with this deadline.
@@ -282,7 +290,8 @@ struct DispatchMachine {
             throttled(throttle.hold, pause: throttle.pause, app: app, &effects)
         }
         let standing = RetryPolicy.Standing(
-            attempts: job.job.attempts, resends: job.resends, doubtful: job.doubtful, isTopicFromSettings: job.job.usesTopicOfApp)
+            attempts: job.job.attempts, resends: job.resends, doubtful: job.doubtful,
+            isTopicFromSettings: job.job.usesTopicOfApp, namesChannel: job.job.namesChannel)
         switch plan.policy.decide(outcome, standing, random: random) {
         case .resend(let mayDuplicate):
             job.maybeDuplicates += mayDuplicate ? 1 : 0
@@ -305,17 +314,29 @@ struct DispatchMachine {
                 ? apps[app].breaker.answered() : apps[app].breaker.probeWasInconclusive(now: now)
             perform(changes, app: app, &effects)
             deadLetter(id, outcome, verdict, &effects)
-        case .suspect(let verdict): suspected(id, outcome, verdict, on: session, isCurrent: isCurrent, &effects)
-        case .hold(let reason):
-            if reason == .tokenUpdates { effects.append(.keepToken(app: app)) }
-            if case .maybeProcessed = outcome { job.maybeDuplicates += 1 }
-            // If APNs rejects this job alone, the next probe is another one.
-            release(id, toTail: apps[app].breaker.isProbing, &effects)
-            if isCurrent { perform(apps[app].breaker.faulted(reason, now: now), app: app, &effects) }
+        case .suspect: suspected(id, outcome, on: session, isCurrent: isCurrent, &effects)
+        case .hold(let reason): faulted(id, outcome, reason, isCurrent: isCurrent, &effects)
         case .renewToken:
             guard isCurrent else { return resend(id, avoiding: session, &effects) }
             effects.append(.renewToken(for: id, refusedOn: session, app: app))
         }
+    }
+
+    /// The response holds the app, unless the job alone is the cause.
+    private mutating func faulted(
+        _ id: JobID, _ outcome: Outcome, _ reason: HoldReason, isCurrent: Bool, _ effects: inout [DispatchEffect]
+    ) {
+        guard let job = held[id] else { return }
+        let app = job.app
+        if reason == .tokenUpdates { effects.append(.keepToken(app: app)) }
+        if case .maybeProcessed = outcome { job.maybeDuplicates += 1 }
+        if isCurrent, outcome.isAnswerAboutTheJob, reason.mayBeOfOneJob, apps[app].culprits.rejected(job.fingerprint) {
+            perform(apps[app].breaker.probeWasInconclusive(now: now), app: app, &effects)
+            return deadLetter(id, outcome, nil, &effects)
+        }
+        // If APNs rejects this job alone, the next probe is another one.
+        release(id, toTail: apps[app].breaker.isProbing || apps[app].breaker.isClosed, &effects)
+        if isCurrent { perform(apps[app].breaker.faulted(reason, now: now), app: app, &effects) }
     }
 
     mutating func renewedToken(
@@ -345,8 +366,7 @@ struct DispatchMachine {
     /// Dead-letters the job if its app has had an acceptance. Before, the job waits for one. The response of a session with a
     /// replaced credential is no reason for a dead letter while a current session can be asked.
     private mutating func suspected(
-        _ id: JobID, _ outcome: Outcome, _ verdict: RetryPolicy.Verdict?, on session: SessionID, isCurrent: Bool,
-        _ effects: inout [DispatchEffect]
+        _ id: JobID, _ outcome: Outcome, on session: SessionID, isCurrent: Bool, _ effects: inout [DispatchEffect]
     ) {
         guard let job = held[id], case .rejected(let rejection) = outcome else { return }
         let app = job.app
@@ -356,11 +376,11 @@ struct DispatchMachine {
         let isProbe = apps[app].breaker.isHeld
         let (isFinal, changes) = apps[app].breaker.suspected(now: now)
         if isFinal {
-            deadLetter(id, outcome, verdict, &effects)
+            deadLetter(id, outcome, .suspect, &effects)
         } else if isProbe || !shutdown.isRunning {
             release(id, toTail: isProbe, &effects)
         } else {
-            job.suspectResponse = HeldJob.SuspectResponse(rejection: rejection, verdict: verdict, isStale: !isCurrent)
+            job.suspectResponse = HeldJob.SuspectResponse(rejection: rejection, isStale: !isCurrent)
             apps[app].becameSuspect()
             if apps[app].suspects == 1 { effects.append(.log(.firstSuspect(app: plan.apps[app].label, outcome))) }
         }
@@ -396,6 +416,7 @@ struct DispatchMachine {
                 releaseSuspects(of: app, &effects)
             case .reconnect: effects.append(.reconnect(app: app))
             case .resume:
+                apps[app].culprits.forgetRejections()
                 effects.append(.log(.resumed(app: plan.apps[app].label)))
                 for list in lists.indices { lists[list].resume() }
                 // The other apps with this credential may have no job with which to probe.
@@ -431,7 +452,7 @@ struct DispatchMachine {
             if response.isStale {
                 release(id, toTail: true, &effects)
             } else {
-                deadLetter(id, .rejected(response.rejection), response.verdict, &effects)
+                deadLetter(id, .rejected(response.rejection), .suspect, &effects)
             }
         }
     }

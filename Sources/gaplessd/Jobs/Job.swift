@@ -172,6 +172,9 @@ extension Job {
         return json
     }
 
+    /// Whether it is a broadcast.
+    var namesChannel: Bool { if case .channel = target { true } else { false } }
+
     /// Returns the topic of the request: the job's own, or that of its app with the suffix of the job's push type.
     func topic(ofApp topic: String?) -> String? {
         guard let rare else { return topic }

@@ -47,6 +47,14 @@ enum HoldReason: Equatable, Sendable {
         }
     }
 
+    /// Whether APNs may give this response for a fault of one job.
+    var mayBeOfOneJob: Bool {
+        switch self {
+        case .credential, .topic: true
+        case .untrusted, .suspectTokens, .tokenUpdates, .throttled: false
+        }
+    }
+
     /// The sentence with its final punctuation.
     var wholeSentence: String { sentence.hasSuffix("?") ? sentence : "\(sentence)." }
 

@@ -26,6 +26,8 @@ struct RetryPolicy: Sendable, Equatable {
         var doubtful = 0
         /// Whether the topic came from the settings or the certificate: then a refused topic is not the job's fault.
         var isTopicFromSettings: Bool
+        /// Whether the job names a channel.
+        var namesChannel = false
     }
 
     enum Decision: Equatable {
@@ -36,8 +38,8 @@ struct RetryPolicy: Sendable, Equatable {
         /// Send again after this time and raise the retry marker. `pausesToken`: newer jobs of the device token wait behind it.
         case retryLater(Duration, pausesToken: Bool = false)
         case deadLetter(Verdict?)
-        /// Dead letter if the app has had an acceptance: before, a wrong environment causes the same response.
-        case suspect(Verdict?)
+        /// Dead letter after an acceptance of the app: a wrong environment causes the same response.
+        case suspect
         /// The credential is at fault: the job goes back to the list, and the app is held.
         case hold(HoldReason)
         /// Its deadline had passed before it could be sent.
@@ -80,8 +82,10 @@ struct RetryPolicy: Sendable, Equatable {
         switch RetryTable.meaning(of: rejection.status, rejection.reason) {
         case .final: .deadLetter(nil)
         case .deadToken: .deadLetter(.dead)
-        case .suspectToken: .suspect(.suspect)
-        case .topic: job.isTopicFromSettings ? .hold(.topic(rejection.reason)) : .suspect(nil)
+        case .suspectToken: .suspect
+        case .topic: job.isTopicFromSettings ? .hold(.topic(rejection.reason)) : .deadLetter(nil)
+        case .topicOrChannel:
+            job.isTopicFromSettings && !job.namesChannel ? .hold(.topic(rejection.reason)) : .deadLetter(nil)
         case .farewell: resendOnce(job, rejection, random: random)
         case .expiredProviderToken: .renewToken
         case .credential: .hold(.credential(rejection.reason.isEmpty ? "\(rejection.status) without a reason" : rejection.reason))

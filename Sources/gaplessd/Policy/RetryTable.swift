@@ -9,6 +9,8 @@ enum RetryTable {
         case suspectToken
         /// A refused topic: the job is at fault, or the settings are.
         case topic
+        /// A refused topic or channel: the job is at fault if it names one of them.
+        case topicOrChannel
         /// The session ends: the first time it costs no retry.
         case farewell
         case expiredProviderToken
@@ -47,6 +49,12 @@ enum RetryTable {
         Row(400, "TopicDisallowed", .topic),
         Row(400, "IdleTimeout", .farewell),
         Row(403, "ExpiredProviderToken", .expiredProviderToken),
+        Row(403, "TopicMismatch", .topicOrChannel),
+        Row(403, "BadTopic", .topicOrChannel),
+        Row(403, "MissingTopic", .topicOrChannel),
+        Row(403, "TopicDisallowed", .topicOrChannel),
+        Row(403, "BadChannelId", .topicOrChannel),
+        Row(403, "ChannelNotRegistered", .topicOrChannel),
         Row(403, nil, .credential),
         Row(408, nil, .passing),
         Row(410, nil, .deadToken),

@@ -39,7 +39,8 @@ struct DispatchHoldTests {
         _ = fixture.claim(Fixture.job())
         let reason = HoldReason.credential("InvalidProviderToken")
         let effects = fixture.reject(refused, 403, "InvalidProviderToken")
-        #expect(effects.releases(2, 5))
+        #expect(effects.settlements.map(\.id) == [ClaimID(2), ClaimID(5)])
+        #expect(effects.settlements.map(\.effect) == [.release(toTail: true), .release(toTail: false)])
         #expect(effects.contains(.log(.held(app: "", reason))))
         #expect(effects.suffix(2) == [.withdraw(.release, app: 0), .reconnect(app: 0)])
         #expect(fixture.withdraw([inPool]).releases(4))
@@ -69,6 +70,31 @@ struct DispatchHoldTests {
         #expect(effects.releases(2, toTail: true))
         #expect(effects.last == .reconnect(app: 0))
         #expect(fixture.machine.deadline == fixture.now + .seconds(10))
+    }
+
+    @Test mutating func `a job that was twice the only rejected one, while others were accepted, becomes a dead letter`() {
+        fixture.close()
+        for _ in 0..<2 {
+            let bad = fixture.send(Fixture.job("bad"))
+            #expect(fixture.reject(bad, 403, "Forbidden").settlements.map(\.effect) == [.release(toTail: true)])
+            fixture.pass(.seconds(5))
+            let probe = fixture.send()
+            #expect(fixture.accept(probe).contains(.log(.resumed(app: ""))))
+        }
+        let (bad, other) = (fixture.send(Fixture.job("bad")), fixture.send())
+        #expect(fixture.reject(bad, 403, "Forbidden").deadLetter == "Forbidden")
+        #expect(fixture.accept(other).settlements.count == 1 && fixture.offers() == [200])
+    }
+
+    @Test mutating func `a 403 about the channel or topic of a job does not hold the app`() {
+        fixture.close()
+        let channel = fixture.send(#"{"channel":"AAAA","data":{}}"#)
+        #expect(fixture.reject(channel, 403, "TopicMismatch").deadLetter == "TopicMismatch")
+        let topic = fixture.send(Fixture.job("ab", #""topic":"other""#))
+        #expect(fixture.reject(topic, 403, "TopicMismatch").deadLetter == "TopicMismatch")
+        #expect(fixture.offers() == [200])
+        let settings = fixture.send()
+        #expect(fixture.reject(settings, 403, "TopicMismatch").contains(.log(.held(app: "", .topic("TopicMismatch")))))
     }
 
     @Test mutating func `a probe that may be a duplicate goes to the tail, too`() throws {

@@ -9,10 +9,11 @@ struct RetryPolicyTests {
 
     private func decide(
         _ status: Int, _ reason: String, attempts: Int = 0, resends: Int = 0, isTopicFromSettings: Bool = false,
-        retryAfter: Duration? = nil
+        namesChannel: Bool = false, retryAfter: Duration? = nil
     ) -> RetryPolicy.Decision {
         let rejection = Rejection(status: status, reason: reason, retryAfter: retryAfter)
-        let job = RetryPolicy.Standing(attempts: attempts, resends: resends, isTopicFromSettings: isTopicFromSettings)
+        let job = RetryPolicy.Standing(
+            attempts: attempts, resends: resends, isTopicFromSettings: isTopicFromSettings, namesChannel: namesChannel)
         return policy.decide(.rejected(rejection), job, random: 0.5)
     }
 
@@ -23,8 +24,8 @@ struct RetryPolicyTests {
 
     /// One case for each row of the table of answers, in its order.
     static let cases: [(status: Int, reason: String, decision: RetryPolicy.Decision)] = [
-        (400, "BadDeviceToken", .suspect(.suspect)),
-        (400, "DeviceTokenNotForTopic", .suspect(.suspect)),
+        (400, "BadDeviceToken", .suspect),
+        (400, "DeviceTokenNotForTopic", .suspect),
         (410, "Unregistered", .deadLetter(.dead)),
         (410, "ExpiredToken", .deadLetter(.dead)),
         (410, "a reason of next year", .deadLetter(.dead)),
@@ -37,12 +38,18 @@ struct RetryPolicyTests {
         (400, "PayloadEmpty", .deadLetter(nil)),
         (413, "PayloadTooLarge", .deadLetter(nil)),
         (400, "BadMessageId", .deadLetter(nil)),
-        (400, "BadTopic", .suspect(nil)),
-        (400, "TopicDisallowed", .suspect(nil)),
-        (400, "MissingTopic", .suspect(nil)),
+        (400, "BadTopic", .deadLetter(nil)),
+        (400, "TopicDisallowed", .deadLetter(nil)),
+        (400, "MissingTopic", .deadLetter(nil)),
         (400, "DuplicateHeaders", .deadLetter(nil)),
         (405, "MethodNotAllowed", .deadLetter(nil)),
         (400, "IdleTimeout", .resend(mayDuplicate: false)),
+        (403, "TopicMismatch", .deadLetter(nil)),
+        (403, "BadTopic", .deadLetter(nil)),
+        (403, "MissingTopic", .deadLetter(nil)),
+        (403, "TopicDisallowed", .deadLetter(nil)),
+        (403, "BadChannelId", .deadLetter(nil)),
+        (403, "ChannelNotRegistered", .deadLetter(nil)),
         (403, "ExpiredProviderToken", .renewToken),
         (403, "InvalidProviderToken", .hold(.credential("InvalidProviderToken"))),
         (403, "UnrelatedKeyIdInToken", .hold(.credential("UnrelatedKeyIdInToken"))),
@@ -98,6 +105,12 @@ struct RetryPolicyTests {
     @Test(arguments: ["BadTopic", "MissingTopic", "TopicDisallowed"])
     func `a refused topic of the settings holds the app`(reason: String) {
         #expect(decide(400, reason, isTopicFromSettings: true) == .hold(.topic(reason)))
+    }
+
+    @Test func `a 403 about the topic holds the app only if the job names neither topic nor channel`() {
+        #expect(decide(403, "TopicMismatch", isTopicFromSettings: true) == .hold(.topic("TopicMismatch")))
+        #expect(decide(403, "TopicMismatch", isTopicFromSettings: true, namesChannel: true) == .deadLetter(nil))
+        #expect(decide(403, "Forbidden", namesChannel: true) == .hold(.credential("Forbidden")))
     }
 
     @Test(arguments: cases.filter { if case .hold = $0.decision { true } else { $0.decision == .renewToken } })

@@ -20,6 +20,16 @@ extension HeldJob {
     /// The identifier as the log shows it: the number, or the string with its quotes.
     var identifier: String { String(decoding: job.identifierJSON, as: UTF8.self) }
 
+    /// Equal for the same job after its return to the list, whatever marks it has.
+    var fingerprint: HoldCulprits.Fingerprint {
+        var hasher = Hasher()
+        hasher.combine(token)
+        hasher.combine(job.identifierJSON)
+        hasher.combine(job.topic)
+        hasher.combine(job.bytes[job.data])
+        return hasher.finalize()
+    }
+
     var token: String { job.text(of: job.tokens[0]) }
 
     func deadLetter(_ end: JobEnd, at time: WallClock, worker: String, wasSent: Bool) -> [UInt8] {

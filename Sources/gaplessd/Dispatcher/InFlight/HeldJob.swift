@@ -9,8 +9,6 @@ final class HeldJob {
     /// A response that a wrong environment would explain. It waits for the app's first acceptance.
     struct SuspectResponse {
         var rejection: Rejection
-        /// For the feedback list, if the token turns out to be the cause.
-        var verdict: FeedbackRecord.Verdict?
         /// It came from a session with a credential that has been replaced, whose environment may have differed.
         var isStale = false
     }
