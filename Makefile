@@ -4,13 +4,15 @@ PACKAGES_BUILD = libhiredis-dev libnghttp2-dev libssl-dev
 PACKAGES_RUN = redis-server redis-tools openssl curl
 PACKAGES_BENCH = nghttp2-client nghttp2-server
 PACKAGES_GATE = valgrind
+PACKAGES_DIST = dpkg-dev binutils
+PACKAGES_CHECK = lintian mmdebstrap groff prometheus zsh fish
 PACKAGES_PRODUCERS = python3-redis ruby-redis node-redis php-redis php-cli
 RELEASE = .build/release
 # SwiftPM leaves empty folders in the folder of temporary files; keep them in the checkout.
 export TMPDIR = $(CURDIR)/.build/tmp
 
 .DEFAULT_GOAL := help
-.PHONY: help temporary packages build demo test producers lint test-tsan bench bench-gate fuzz chaos mutants clean
+.PHONY: help temporary packages build demo test producers lint test-tsan bench bench-gate fuzz chaos mutants dist check-dist clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,7 +24,7 @@ packages: temporary ## Install missing Debian packages for builds and tests (apt
 	@scripts/install-packages $(PACKAGES_BUILD) $(PACKAGES_RUN) $(PACKAGES_BENCH)
 
 build: packages ## Build the daemon and its tools (.build/release), with the Swift runtime linked in
-	@$(SWIFT) build -c release --static-swift-stdlib
+	@$(SWIFT) build -c release --static-swift-stdlib -Xswiftc -debug-prefix-map -Xswiftc $(CURDIR)=.
 
 demo: build ## Send 10,000 jobs through Redis and the daemon to the APNs simulator
 	@$(RELEASE)/gapless-lab demo
@@ -56,6 +58,15 @@ chaos: build ## Run the fault table (SEED=… FAULT=… replays a row; FAULT=eve
 
 mutants: packages ## Break copies of the daemon, and show which row of the fault table detects it
 	@scripts/broken-builds $(MUTANT)
+
+dist: build ## Build Debian packages, a tarball and an OCI image in .build/dist
+	@scripts/install-packages $(PACKAGES_DIST)
+	@scripts/dist
+
+check-dist: dist ## Check the packages: lintian, alert rules, and install to purge in a bare Debian
+	@scripts/install-packages $(PACKAGES_CHECK)
+	@scripts/check-monitoring
+	@scripts/check-packages
 
 clean: ## Remove all build output
 	@rm -rf .build .build-tsan
