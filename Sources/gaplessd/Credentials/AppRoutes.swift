@@ -30,6 +30,11 @@ struct AppRoutes {
 }
 
 extension AppRoutes {
+    /// Routes without the certificates: a topic that only a certificate names belongs to the top level.
+    init(_ settings: Settings) {
+        self.init(names: settings.apps.map(\.name), topics: settings.apps.map(\.topic), certified: [])
+    }
+
     init(_ configuration: Configuration) {
         self.init(
             names: configuration.settings.apps.map(\.name), topics: configuration.credentials.map(\.topic),

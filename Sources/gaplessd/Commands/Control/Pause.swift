@@ -11,8 +11,7 @@ struct Pause: ParsableCommand {
         discussion: """
             The pause is stored in Redis: it survives restarts, and every daemon obeys with its next claim or heartbeat. \
             Requests on the wire complete; claimed jobs that were not sent return to the list. \
-            'gaplessd resume' ends the pause. A second \
-            pause of the same app or list replaces the first one.
+            'gaplessd resume' ends the pause. A second pause of the same app or list replaces the first one.
 
             --for accepts seconds, or a number with s, m, h or d: 90s, 10m, 2h, 1d. Without it, the pause has no end. Without \
             --list, all lists are paused.

@@ -1,24 +1,30 @@
 import ArgumentParser
+import Clocks
 import Glibc
 import JSONBytes
 import RedisQueue
+import Threads
 
 /// `gaplessd dead`: lists, requeues or deletes dead letters.
 struct Dead: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "dead",
-        abstract: "Lists, requeues or deletes dead letters.",
+        abstract: "Lists, shows, requeues or deletes dead letters.",
         discussion: """
             list     prints one line for each dead letter, oldest first; with --json, the records
+            show     prints one dead letter with its job; N counts as 'list' does, 1 is the oldest
             requeue  appends the jobs to their list, without the marks of the daemon
             purge    deletes the dead letters; asks for confirmation on a terminal, unless --yes is given
 
-            --reason selects dead letters by their exact reason, as 'list' prints it, with or without the status. --limit \
-            selects the oldest N. 'list' with the same options prints the dead letters that requeue or purge would change. \
-            Without --list, all lists are searched.
+            --reason selects dead letters by their exact reason, as 'list' prints it, with or without the status. --app, \
+            --token and --older select further; all conditions must hold. An app is found by the job's app, or by its topic and \
+            the apns_topic of the settings. --limit selects the oldest N. 'list' with the same options prints the \
+            dead letters that requeue or purge would change. Without --list, all lists are searched.
 
             requeue and purge first print the number of matching dead letters. They work in small atomic steps: an interruption \
             at any moment loses no dead letter and duplicates no job. Unreadable dead letters are skipped and counted.
+
+            requeue --rate N requeues at most N jobs per second.
 
             With --json, requeue and purge print one object at the end: "matched", "changed", "unreadable".
 
@@ -27,16 +33,30 @@ struct Dead: ParsableCommand {
             """)
 
     enum Action: String, ExpressibleByArgument, CaseIterable {
-        case list, requeue, purge
+        case list, show, requeue, purge
     }
 
     @OptionGroup var file: SettingsArgument
 
-    @Argument(help: ArgumentHelp("The action: list, requeue or purge.", valueName: "list|requeue|purge"))
+    @Argument(help: ArgumentHelp("The action: list, show, requeue or purge.", valueName: "list|show|requeue|purge"))
     var action: Action
+
+    @Argument(help: ArgumentHelp("With 'show', the number of the dead letter.", valueName: "N"))
+    var number: Int?
 
     @Option(parsing: .unconditional, help: ArgumentHelp("Only dead letters with this reason.", valueName: "R"))
     var reason: String?
+
+    @OptionGroup var one: AppOption
+
+    @Option(parsing: .unconditional, help: ArgumentHelp("Only dead letters of this token.", valueName: "T"))
+    var token: String?
+
+    @Option(help: ArgumentHelp("Only dead letters that are older: 90s, 10m, 2h or 1d.", valueName: "D"))
+    var older: SpanArgument?
+
+    @Option(parsing: .unconditional, help: ArgumentHelp("Requeue at most N jobs per second.", valueName: "N"))
+    var rate: Int?
 
     @Option(parsing: .unconditional, help: ArgumentHelp("At most N dead letters, oldest first.", valueName: "N"))
     var limit: Int?
@@ -51,27 +71,65 @@ struct Dead: ParsableCommand {
 
     func validate() throws {
         if let limit, limit < 1 { throw ValidationError("--limit must be at least 1.") }
+        if let rate, rate < 1 { throw ValidationError("--rate must be at least 1.") }
+        if rate != nil, action != .requeue { throw ValidationError("--rate is an option of 'requeue'.") }
+        if number != nil, action != .show { throw ValidationError("A number is an argument of 'show'.") }
+        if let number, number < 1 { throw ValidationError("The number of a dead letter is at least 1.") }
     }
 
     func run() throws {
         let settings = try file.loadSettings()
         let lists = try which.lists(of: settings, call: "dead")
+        try one.check(in: settings, call: "dead")
         try RedisAccess.run(settings) { client in
             switch action {
+            case .show: try show(lists, settings, &client)
             case .list: try list(lists, settings, &client)
             case .requeue, .purge: try change(lists, settings, &client)
             }
         }
     }
 
+    private func filter(_ settings: Settings) -> DeadLetterFilter {
+        DeadLetterFilter(
+            reason: reason, app: one.app, token: token, older: older?.duration, settings, now: WallClock.now().unixSeconds)
+    }
+
+    /// Prints the N-th of the selected dead letters.
+    private func show(_ lists: [String], _ settings: Settings, _ client: inout RedisClient) throws {
+        let (filter, wanted) = (filter(settings), number ?? 1)
+        var seen = 0
+        for list in lists {
+            let walk = DeadLetterWalk(Keys(list: list), filter)
+            var found: DeadLetterWalk.Entry?
+            try walk.forEachPage(&client) { page in
+                for entry in page where entry.letter.map(walk.matches) ?? filter.isEmpty {
+                    seen += 1
+                    if seen == wanted {
+                        found = entry
+                        return false
+                    }
+                }
+                return true
+            }
+            guard let found else { continue }
+            let lines = json ? [DeadLetterLine.json(found)] : DeadLetterLine.full(found, redacts: settings.log.redacts)
+            StandardStreams.print(lines)
+            return
+        }
+        StandardStreams.print(["There is no dead letter \(wanted); \(seen.letters) found."], to: STDERR_FILENO)
+        throw ExitCode.failure
+    }
+
     private func list(_ lists: [String], _ settings: Settings, _ client: inout RedisClient) throws {
         var left = limit ?? .max
         for list in lists where left > 0 {
             if lists.count > 1, !json { StandardStreams.print(["\(list.printable):"]) }
-            let walk = DeadLetterWalk(Keys(list: list), reason: reason)
+            let filter = filter(settings)
+            let walk = DeadLetterWalk(Keys(list: list), filter)
             try walk.forEachPage(&client) { page in
-                // An unreadable record has no reason.
-                let matching = page.filter { $0.letter.map(walk.matches) ?? (reason == nil) }.prefix(left)
+                // An unreadable record meets no condition.
+                let matching = page.filter { $0.letter.map(walk.matches) ?? filter.isEmpty }.prefix(left)
                 left -= matching.count
                 let lines = matching.map { entry in
                     json ? DeadLetterLine.json(entry) : DeadLetterLine.text(entry, redacts: settings.log.redacts)
@@ -86,7 +144,9 @@ struct Dead: ParsableCommand {
         var plan: [(walk: DeadLetterWalk, count: Int)] = []
         var (left, unreadable) = (limit ?? .max, 0)
         for list in lists {
-            let walk = DeadLetterWalk(Keys(list: list), reason: reason)
+            var walk = DeadLetterWalk(Keys(list: list), filter(settings))
+            // Ten steps per second, so that the rate is even.
+            if let rate { walk.mostPerStep = max(1, min(DeadLetterList.mostLetters, rate / 10)) }
             let found = try walk.count(&client, limit: left)
             plan.append((walk, found.matching))
             left -= found.matching
@@ -100,13 +160,22 @@ struct Dead: ParsableCommand {
         var changed = 0
         do throws(RedisError) {
             for (walk, count) in plan {
-                try walk.change(action == .purge ? .delete : .requeue, limit: count, &client) { changed += $0 }
+                try walk.change(action == .purge ? .delete : .requeue, limit: count, &client) { count in
+                    changed += count
+                    if let rate, changed < matched { sleep(.seconds(Double(count) / Double(rate))) }
+                }
             }
         } catch {
             let doubt = "; \(changed.letters) \(done), and possibly up to \(DeadLetterList.mostLetters) more"
             throw ProbeError(error, of: settings).told("redis", adding: doubt)
         }
         report(changed, done, of: matched, unreadable: unreadable)
+    }
+
+    private func sleep(_ pause: Duration) {
+        let end = Instant.now + pause
+        var poller = Poller()
+        while .now < end { poller.wait(until: end) }
     }
 
     private func report(_ changed: Int, _ done: String, of matched: Int, unreadable: Int) {

@@ -2,20 +2,21 @@ import RedisQueue
 
 /// Walks the dead letters of a list in pages, oldest first.
 struct DeadLetterWalk {
-    /// Selects dead letters by reason, with or without the status; `nil` selects all.
-    var reason: String?
+    /// Dead letters of one step of `change`, at most `DeadLetterList.mostLetters`.
+    var mostPerStep = DeadLetterList.mostLetters
 
+    private let filter: DeadLetterFilter
     private let letters: DeadLetterList
 
-    init(_ keys: Keys, reason: String? = nil) {
+    init(_ keys: Keys, _ filter: DeadLetterFilter = DeadLetterFilter()) {
         letters = DeadLetterList(keys)
-        self.reason = reason
+        self.filter = filter
     }
 
     /// A record and its content; the content is `nil` if the record is unreadable.
     typealias Entry = (record: [UInt8], letter: DeadLetter?)
 
-    func matches(_ letter: DeadLetter) -> Bool { reason == nil || letter.reason == reason || letter.statusAndReason == reason }
+    func matches(_ letter: DeadLetter) -> Bool { filter.matches(letter) }
 
     /// Passes each page to `body`, until it returns `false`. Ignores dead letters that are added during the walk.
     func forEachPage(_ client: inout RedisClient, _ body: ([Entry]) throws -> Bool) throws {
@@ -61,7 +62,8 @@ struct DeadLetterWalk {
         while left > 0 {
             let page = try page(from: index, &client)
             if page.isEmpty { return }
-            let steps = steps(page, at: index, action, most: left)
+            let most = min(left, mostPerStep)
+            let steps = steps(page, at: index, action, most: most)
             guard try letters.apply(steps, &client) else {
                 restarts += 1
                 // Reached only if other clients empty the list continuously.
@@ -70,7 +72,9 @@ struct DeadLetterWalk {
                 continue
             }
             left -= steps.count
-            index += page.count - steps.count
+            // After a full step, the rest of the page is read again.
+            let end = steps.count == most ? steps.last.map { $0.index + 1 } : nil
+            index = (end ?? index + page.count) - steps.count
             if !steps.isEmpty {
                 restarts = 0
                 progress(steps.count)
@@ -91,9 +95,4 @@ struct DeadLetterWalk {
         }
         return steps
     }
-}
-
-extension DeadLetter {
-    /// `410 Unregistered`, or the reason alone if there is no status.
-    var statusAndReason: String { (status.map { "\($0) " } ?? "") + reason }
 }

@@ -31,6 +31,11 @@ struct Status: ParsableCommand {
     func run() throws {
         let settings = try file.loadSettings()
         if watch { return try StatusWatch(settings, json: json).run() }
+        try Self.printOnce(settings, json: json)
+    }
+
+    /// Prints one reading, with the rates of the workers if there are any.
+    static func printOnce(_ settings: Settings, json: Bool) throws {
         try RedisAccess.run(settings) { client in
             var reading = try StatusReading(&client, settings.lists)
             if reading.hasWorkers {

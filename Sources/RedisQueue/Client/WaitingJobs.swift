@@ -1,0 +1,83 @@
+/// The jobs of one list that no worker holds, read in pages.
+public struct WaitingJobs: Sendable {
+    /// Jobs in a page: one page stops the server for as long as it is read.
+    public static let mostJobs = 1000
+    /// Bytes of a page; one job may be larger.
+    private static let mostBytes = 1 << 20
+
+    public struct Entry: Sendable, Equatable {
+        /// The element of Redis, byte for byte.
+        public var element: [UInt8]
+        /// Milliseconds since 1970, of a delayed job.
+        public var due: Int64?
+
+        /// The job: a delayed element has the worker and a number in front of it.
+        public var job: [UInt8] { due == nil ? element : WaitingJobs.job(ofDelayed: element) }
+    }
+
+    private let keys: Keys
+
+    public init(_ keys: Keys) { self.keys = keys }
+
+    public func count(_ client: inout RedisClient) throws(RedisError) -> Int {
+        try client.command(["LLEN", keys.list]).count ?? 0
+    }
+
+    public func delayedCount(_ client: inout RedisClient) throws(RedisError) -> Int {
+        try client.command(["ZCARD", keys.delayed]).count ?? 0
+    }
+
+    /// Returns jobs from a position on, the next one first; none behind the end.
+    public func page(
+        from index: Int, most: Int = mostJobs, isDelayed: Bool, _ client: inout RedisClient
+    ) throws(RedisError) -> [Entry] {
+        try page(of: isDelayed ? keys.delayed : keys.list, from: index, most: most, isDelayed: isDelayed, &client)
+    }
+
+    /// Returns elements of a list beside the queue.
+    func page(
+        of key: String, from index: Int, most: Int, isDelayed: Bool = false, _ client: inout RedisClient
+    ) throws(RedisError) -> [Entry] {
+        let numbers = [index, min(most, WaitingJobs.mostJobs), WaitingJobs.mostBytes, isDelayed ? 1 : 0].map(String.init)
+        let items = try client.command(["EVAL", WaitingJobs.pageScript, "1", key] + numbers).items ?? []
+        if !isDelayed { return items.compactMap(\.bytes).map { Entry(element: $0) } }
+        return stride(from: 0, to: items.count - 1, by: 2).compactMap { index in
+            guard let element = items[index].bytes, let score = items[index + 1].text.flatMap(Double.init) else { return nil }
+            return Entry(element: element, due: Int64(max(-1e15, min(score, 1e16))))
+        }
+    }
+
+    /// Removes `<worker>:<id>|`, which the daemon writes in front of a delayed job, as the script that promotes it does.
+    static func job(ofDelayed element: [UInt8]) -> [UInt8] {
+        guard let bar = element.firstIndex(where: { $0 == UInt8(ascii: "|") || $0 == UInt8(ascii: "{") }),
+            element[bar] == UInt8(ascii: "|"), let colon = element[..<bar].firstIndex(of: UInt8(ascii: ":")), colon > 0,
+            colon + 1 < bar,
+            element[(colon + 1)..<bar].allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: ":")).contains($0) })
+        else { return element }
+        return Array(element[(bar + 1)...])
+    }
+
+    /// ARGV: first index, most elements, most bytes, 1 for a sorted set.
+    private static let pageScript = """
+        local from, most, room, isSet = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
+        local out, taken, step = {}, 0, isSet and 2 or 1
+        while taken < most do
+          local at, part = from + taken
+          local last = at + math.min(25, most - taken) - 1
+          if isSet then
+            part = redis.call('ZRANGE', KEYS[1], at, last, 'WITHSCORES')
+          else
+            part = redis.call('LRANGE', KEYS[1], at, last)
+          end
+          if #part == 0 then return out end
+          for i = 1, #part, step do
+            if taken > 0 and #part[i] > room then return out end
+            room = room - #part[i]
+            taken = taken + 1
+            out[#out + 1] = part[i]
+            if isSet then out[#out + 1] = part[i + 1] end
+          end
+        end
+        return out
+        """
+}

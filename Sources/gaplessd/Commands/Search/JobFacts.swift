@@ -1,0 +1,45 @@
+import JSONBytes
+
+/// The members of a job by which an operator looks for it. Any JSON object has facts, also one that is not a valid job.
+struct JobFacts {
+    var tokens: [String] = []
+    /// The text of the identifier: digits, or a string without its quotes.
+    var identifier: String?
+    var app: String?
+    var topic: String?
+    var trace: String?
+    /// `apns_id`, and the id in APNs' first response.
+    var apnsIDs: [String] = []
+
+    /// `nil` for bytes that are not a JSON object.
+    init?(_ job: [UInt8]) {
+        let span = job.span
+        var members: [String: JSONSlice] = [:]
+        do {
+            var cursor = JSONCursor()
+            try cursor.enterObject(in: span)
+            while let key = try cursor.nextKey(in: span) {
+                let value = try cursor.value(in: span)
+                // The name of every member that counts is short.
+                if key.range.count < 32 { members[key.text(in: span)] = value }
+            }
+            try cursor.finish(in: span)
+        } catch {
+            return nil
+        }
+        func text(_ name: String) -> String? {
+            members[name].flatMap { $0.kind == .string ? $0.text(in: job.span) : nil }
+        }
+        if let token = text("token") { tokens.append(token) }
+        if let array = members["tokens"], array.kind == .array, let tree = try? JSONValue.parse(Array(job[array.range])),
+            case .array(let elements) = tree
+        {
+            tokens += elements.compactMap(\.stringValue)
+        }
+        if let value = members["identifier"] {
+            identifier = value.kind == .string || value.kind == .number ? value.text(in: span) : nil
+        }
+        (app, topic, trace) = (text("app"), text("topic"), text("trace"))
+        apnsIDs = [text("apns_id"), text("_gapless_apns_id")].compactMap(\.self)
+    }
+}

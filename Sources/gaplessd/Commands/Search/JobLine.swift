@@ -1,0 +1,37 @@
+import JSONBytes
+import RedisQueue
+
+/// Formats a waiting or delayed job for `peek`.
+struct JobLine {
+    var position: Int
+    /// Milliseconds since 1970; `nil` for a job that is not delayed.
+    var due: Int64?
+    var job: [UInt8]
+
+    /// `1  due 2026/11/20 22:50:01  ID 154  token 071c…  57 bytes`.
+    ///
+    /// - Parameter redacts: `log_redact`.
+    func text(redacts: Bool) -> String {
+        guard let facts = JobFacts(job) else { return line(["no JSON object"]) }
+        let tokens = facts.tokens.prefix(1).map { "token \(redacts ? String($0.prefix(8)) : $0)" }
+        let others = facts.tokens.count > 1 ? ["and \((facts.tokens.count - 1).counted("other"))"] : []
+        let names = [("ID", facts.identifier), ("app", facts.app), ("topic", facts.topic), ("trace", facts.trace)]
+        return line(names.compactMap { name, value in value.map { "\(name) \($0)" } } + tokens + others)
+    }
+
+    private func line(_ parts: [String]) -> String {
+        let due = due.map { ["due \(LocalTime.text(of: $0 / 1000))"] } ?? []
+        return (["\(position)"] + due + parts + [job.count.counted("byte")]).joined(separator: "  ").printable
+    }
+
+    /// The job is text, or base64 if it is not UTF-8. A delayed job has its due time in Unix seconds.
+    func object(list: String) -> JSONValue {
+        let content: (String, JSONValue) =
+            isValidUTF8(job)
+            ? ("job", .string(String(decoding: job, as: UTF8.self)))
+            : ("job_base64", .string(String(decoding: Base64.encode(job), as: UTF8.self)))
+        let due: [(String, JSONValue)] = due.map { [("due", .number("\(Double($0) / 1000)"))] } ?? []
+        let members = [("list", .string(list)), ("position", .integer(position))] + due + [content]
+        return .object(members.map { JSONMember(key: $0.0, value: $0.1, offset: 0) })
+    }
+}

@@ -1,0 +1,51 @@
+import Harness
+import RedisQueue
+import Testing
+
+@testable import gaplessd
+
+@Suite("gaplessd dead: selection")
+struct DeadFilterTests {
+    @Test func `--token selects in any case, also in tokens, and --app by the name in the job`() throws {
+        let stage = try CallStage()
+        try stage.deadLetter(["aa", "bb"])
+        try stage.deadLetter(["cc"], marks: #","app":"old""#)
+        #expect(try stage.call("dead", "list", "--token", "AA").lines.count == 1)
+        #expect(try stage.call("dead", "list", "--token", "dd").lines == [])
+        #expect(try stage.call("dead", "list", "--app", "(top level)").lines.count == 2)
+        #expect(try stage.call("dead", "list", "--app", "other").status == 64)
+    }
+
+    @Test func `--older selects by age`() {
+        let letter = DeadLetter(
+            reason: "x", status: nil, identifier: nil, token: "ab", attempts: 1, at: 1000, worker: nil,
+            job: Array(#"{"tokens":["AB","cd"],"data":{}}"#.utf8))
+        var filter = DeadLetterFilter()
+        filter.before = 1000
+        #expect(!filter.matches(letter))
+        filter.before = 1001
+        filter.token = "CD"
+        #expect(filter.matches(letter))
+    }
+
+    @Test func `show prints one dead letter with its job`() throws {
+        let stage = try CallStage()
+        try stage.deadLetter(["aa", "bb"])
+        let lines = try stage.call("dead", "show", "2").lines
+        #expect(lines.contains("token       bb") && lines.contains("job         \(CallStage.job("bb"))"))
+        #expect(lines.contains("reason      410 Unregistered"))
+        #expect(try stage.call("dead", "show", "3").status == 1)
+        #expect(try stage.call("dead", "list", "3").status == 64)
+    }
+
+    @Test func `requeue --rate keeps the order and moves every selected dead letter once`() throws {
+        let stage = try CallStage()
+        let tokens = (0..<60).map { "a\($0)" }
+        for token in tokens { try stage.deadLetter([token], reason: token.hasSuffix("5") ? "Other" : "Unregistered") }
+        let result = try stage.call("dead", "requeue", "--rate", "200", "--reason", "Unregistered")
+        #expect(result.status == 0 && result.lines.last == "54 requeued")
+        #expect(try stage.elements("calls") == tokens.filter { !$0.hasSuffix("5") }.map { CallStage.job($0) })
+        #expect(try stage.elements(stage.keys.dead).count == 6)
+        #expect(try stage.call("dead", "purge", "--rate", "5").status == 64)
+    }
+}

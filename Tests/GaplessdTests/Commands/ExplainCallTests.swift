@@ -1,0 +1,53 @@
+import APNSSimulator
+import Harness
+import JSONBytes
+import Testing
+
+@testable import gaplessd
+
+@Suite("gaplessd explain")
+struct ExplainCallTests {
+    private func explain(_ job: String, _ options: String...) throws -> Call {
+        let stage = try Stage()
+        let path = stage.folder.file("job")
+        try File.write(job + "\n", to: path)
+        return try Call(["explain", try stage.write(), path] + options)
+    }
+
+    @Test func `prints the path, the headers and the size, and sends nothing`() throws {
+        let call = try explain(
+            #"{"token":"ab01","data":{"aps":{}},"expires_at":4000000000,"collapse_id":"c","priority":5,"#
+                + #""apns_id":"0A1B2C3D-0000-0000-0000-000000000001"}"#)
+        #expect(call.status == 0)
+        let lines = call.output.split(separator: "\n").map(String.init)
+        #expect(lines.contains("app               (top level)") && lines.contains("path              /3/device/ab01"))
+        #expect(lines.contains("apns-topic        \(Stage.topic)") && lines.contains("apns-push-type    alert"))
+        #expect(lines.contains("apns-priority     5") && lines.contains("apns-collapse-id  c"))
+        #expect(lines.contains { $0.hasPrefix("apns-expiration   4000000000  ") })
+        #expect(lines.contains("payload           10 bytes of at most 4096"))
+        #expect(lines.contains("apns-id           0a1b2c3d-0000-0000-0000-000000000001"))
+    }
+
+    @Test func `--json prints one object, and counts valid and invalid tokens`() throws {
+        let call = try explain(#"{"tokens":["ab","xyz","cd"],"data":{"aps":{}}}"#, "--json")
+        let report = try JSONValue.parse(Array(call.output.utf8))
+        #expect(call.status == 0 && report["requests"]?.integerValue == 2)
+        #expect(report["bad_tokens"]?.line == #"["xyz: token is not hex"]"#)
+        #expect(report["headers"]?["apns-push-type"]?.stringValue == "alert")
+    }
+
+    @Test(arguments: [
+        ("{", "Json unmarshal error"), (#"{"data":{}}"#, "token is missing"),
+        (#"{"token":"ab","data":{},"expires_at":1}"#, "Expired"), (#"{"token":"ab","data":{},"app":"no"}"#, "app"),
+    ])
+    func `a dead letter is reported with its reason and 65`(job: String, reason: String) throws {
+        let call = try explain(job)
+        #expect(call.status == 65)
+        #expect(call.output.hasPrefix("dead letter: ") && call.output.contains(reason))
+    }
+
+    @Test func `a file that cannot be read is a failure`() throws {
+        let stage = try Stage()
+        #expect(try Call(["explain", try stage.write(), stage.folder.file("none")]).status == 1)
+    }
+}

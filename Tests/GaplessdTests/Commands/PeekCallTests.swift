@@ -1,0 +1,81 @@
+import Harness
+import JSONBytes
+import RedisQueue
+import Testing
+
+@testable import gaplessd
+
+@Suite("gaplessd peek and feedback")
+struct PeekCallTests {
+    @Test func `peek prints the next or the last jobs, and changes nothing`() throws {
+        let stage = try CallStage()
+        let jobs = (0..<30).map { CallStage.job("aa0\($0)", marks: #","identifier":\#($0),"app":"news\u001b""#) }
+        _ = try stage.redis(["RPUSH", "calls"] + jobs + ["no\u{7}JSON"])
+        let next = try stage.call("peek", "--limit", "2").lines
+        #expect(next.count == 2 && next[0].hasPrefix("1  ID 0  app news\\x1b  token aa00  ") && next[1].hasPrefix("2  ID 1  "))
+        let last = try stage.call("peek", "--last", "--limit", "2").lines
+        #expect(last.map { String($0.prefix(4)) } == ["30  ", "31  "] && last[1] == "31  no JSON object  7 bytes")
+        let report = try JSONValue.parse(Array(stage.call("peek", "--limit", "1", "--json").output.utf8))
+        #expect(report["job"]?.stringValue == jobs[0] && report["position"]?.integerValue == 1)
+        #expect(try stage.elements("calls") == jobs + ["no\u{7}JSON"])
+        #expect(try stage.call("peek", "--limit", "0").status == 64)
+    }
+
+    @Test func `peek --delayed prints the due times, without the marks of the worker`() throws {
+        let stage = try CallStage()
+        try stage.redis("ZADD", stage.keys.delayed, "1795218609500", "w-1:7|" + CallStage.job("bb"))
+        try stage.redis("ZADD", stage.keys.delayed, "1795218610000", CallStage.job("cc"))
+        let lines = try stage.call("peek", "--delayed").lines
+        #expect(lines.count == 2 && lines[0].hasPrefix("1  due \(LocalTime.text(of: 1_795_218_609))  token bb  "))
+        let report = try JSONValue.parse(Array(stage.call("peek", "--delayed", "--limit", "1", "--json").output.utf8))
+        #expect(report["due"]?.doubleValue == 1_795_218_609.5 && report["job"]?.stringValue == CallStage.job("bb"))
+    }
+
+    private static func entry(_ token: Int) -> String {
+        #"{"token": "\#(token)", "topic": "t", "reason": "Unregistered", "status": 410, "identifier": 7, "verdict": "dead"}"#
+    }
+
+    @Test func `feedback list prints entries, and take removes them after they were written`() throws {
+        let stage = try CallStage()
+        let entries = (0..<250).map(Self.entry)
+        _ = try stage.redis(["RPUSH", stage.keys.feedback] + entries)
+        #expect(
+            try stage.call("feedback", "list", "--limit", "1").lines == [
+                "410 Unregistered  dead  token 0  topic t  ID 7"
+            ])
+        #expect(try stage.call("feedback", "list", "--json").lines == entries)
+        #expect(try stage.call("feedback", "take", "--limit", "120").lines == Array(entries[..<120]))
+        #expect(try stage.elements(stage.keys.feedback) == Array(entries[120...]))
+        #expect(try stage.call("feedback", "take").lines == Array(entries[120...]))
+        #expect(try stage.elements(stage.keys.feedback) == [])
+    }
+
+    @Test func `feedback take into a closed pipe or a full disk removes nothing that was not written`() throws {
+        let stage = try CallStage()
+        let entries = (0..<2000).map(Self.entry)
+        _ = try stage.redis(["RPUSH", stage.keys.feedback] + entries)
+        let full = try stage.shell(#""$G" feedback "$S" take > /dev/full"#)
+        #expect(full.status == 1 && !full.errors.isEmpty)
+        #expect(try stage.elements(stage.keys.feedback) == entries)
+        #expect(try stage.shell(#""$G" feedback "$S" take > >(exec true); wait"#).status != nil)
+        let left = try stage.elements(stage.keys.feedback)
+        #expect(entries.suffix(left.count) == left[...])
+    }
+
+    @Test func `an entry that others removed meanwhile is skipped`() throws {
+        let stage = try CallStage()
+        _ = try stage.redis(["RPUSH", stage.keys.feedback, "b", "c", "d"])
+        var client = try RedisClient(settings: QueueSettings(list: "calls", server: .unix(path: stage.redis.socketPath)))
+        let page = ["a", "b", "c"].map { Array($0.utf8) }
+        #expect(try FeedbackList(stage.keys).remove(page, &client) == 2)
+        #expect(try stage.elements(stage.keys.feedback) == ["d"])
+        #expect(try FeedbackList(stage.keys).remove(page, &client) == 0)
+    }
+
+    @Test func `top prints one reading into a pipe`() throws {
+        let stage = try CallStage()
+        try stage.redis("RPUSH", "calls", "{}")
+        let result = try stage.call("top")
+        #expect(result.status == 0 && result.lines.contains("backlog     1"))
+    }
+}
