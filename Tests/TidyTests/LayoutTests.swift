@@ -12,7 +12,8 @@ struct LayoutTests {
         ],
         "CHiredis": ["Sources/RedisQueue/Protocol/ReplyReader.swift"],
         "COpenSSL": [
-            "Sources/Sockets/SHA1.swift", "Sources/Sockets/TLSContext.swift", "Sources/Sockets/TLSError.swift",
+            "Sources/Sockets/HMACSHA256.swift", "Sources/Sockets/SHA1.swift", "Sources/Sockets/TLSContext.swift",
+            "Sources/Sockets/TLSError.swift",
             "Sources/Sockets/TLSRoots.swift",
             "Sources/Sockets/TLSStream.swift", "Sources/PushPool/Credentials/Certificate.swift",
             "Sources/PushPool/Credentials/PKCS12File.swift", "Sources/PushPool/Credentials/PrivateKey.swift",

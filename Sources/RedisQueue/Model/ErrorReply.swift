@@ -38,6 +38,9 @@ public struct ErrorReply: Sendable, Hashable, CustomStringConvertible {
         public var port: Int
     }
 
+    /// BUSYGROUP: the consumer group exists already.
+    public var isExistingGroup: Bool { text.hasPrefix("BUSYGROUP ") }
+
     public let kind: Kind
     /// The reply, its code first, without the arguments of commands: these may be a job or a password.
     public let text: String

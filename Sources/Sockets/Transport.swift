@@ -1,13 +1,11 @@
-internal import Sockets
-
-/// The byte stream below the Redis protocol: a socket, or TLS on it.
-enum Transport: ~Copyable {
+/// A client's byte stream: a socket, or TLS on it.
+public enum Transport: ~Copyable {
     case plain(Socket)
     case tls(TLSStream)
     /// TLS could not be set up, and the socket is closed.
     case closed
 
-    var descriptor: CInt {
+    public var descriptor: CInt {
         switch self {
         case .plain(let socket): socket.descriptor
         case .tls(let stream): stream.descriptor
@@ -16,7 +14,7 @@ enum Transport: ~Copyable {
     }
 
     /// Whether there are decrypted bytes that poll(2) does not know of.
-    var hasPending: Bool {
+    public var hasPending: Bool {
         switch self {
         case .plain: false
         case .closed: false
@@ -25,7 +23,7 @@ enum Transport: ~Copyable {
     }
 
     /// The error of the connect once the descriptor is writable: `nil` when it succeeded.
-    func connectError() -> CInt? {
+    public func connectError() -> CInt? {
         switch self {
         case .plain(let socket): socket.connectError()
         case .tls: nil
@@ -34,7 +32,7 @@ enum Transport: ~Copyable {
     }
 
     /// Starts TLS on the socket. A failure closes it.
-    mutating func secure(host: String, _ context: TLSContext) throws(TLSError) {
+    public mutating func secure(host: String, _ context: TLSContext) throws(TLSError) {
         switch consume self {
         case .plain(let socket):
             self = .closed
@@ -44,14 +42,14 @@ enum Transport: ~Copyable {
         }
     }
 
-    mutating func handshake() -> Progress { with({ _ in .done(0) }, { $0.handshake() }) }
+    public mutating func handshake() -> Progress { with({ _ in .done(0) }, { $0.handshake() }) }
 
-    mutating func read(into buffer: inout [UInt8]) -> Progress {
+    public mutating func read(into buffer: inout [UInt8]) -> Progress {
         unsafe buffer.withUnsafeMutableBytes { bytes in with({ unsafe $0.read(into: bytes) }, { unsafe $0.read(into: bytes) }) }
     }
 
     /// Writes the bytes from `start` on.
-    mutating func write(_ bytes: [UInt8], from start: Int) -> Progress {
+    public mutating func write(_ bytes: [UInt8], from start: Int) -> Progress {
         unsafe bytes.withUnsafeBytes { all in
             let rest = unsafe UnsafeRawBufferPointer(rebasing: all[start...])
             return with({ unsafe $0.write(rest) }, { unsafe $0.write(rest) })

@@ -1,0 +1,19 @@
+internal import COpenSSL
+
+/// HMAC with SHA-256 (RFC 2104, FIPS 180-4).
+public enum HMACSHA256 {
+    /// Returns the code of a message in lowercase hexadecimal.
+    public static func hexadecimal(of message: [UInt8], key: [UInt8]) -> String {
+        var code = [UInt8](repeating: 0, count: 32)
+        var length: UInt32 = 0
+        // A pointer without a key would mean: the key of the last call.
+        let key = key.isEmpty ? [0] : key
+        let isDone = unsafe message.withUnsafeBytes { bytes in
+            unsafe HMAC(
+                EVP_sha256(), key, CInt(key.count), bytes.baseAddress?.assumingMemoryBound(to: UInt8.self), bytes.count, &code,
+                &length) != nil
+        }
+        precondition(isDone && length == 32, "OpenSSL has no SHA-256")
+        return code.reduce(into: "") { $0 += ($1 < 16 ? "0" : "") + String($1, radix: 16) }
+    }
+}
