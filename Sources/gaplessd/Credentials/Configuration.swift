@@ -14,6 +14,10 @@ struct Configuration: Sendable {
     var redisTLS: TLSContext?
     /// The folder that keeps provider tokens between starts.
     var stateFolder: String?
+    /// The settings file and the files that it names.
+    var files: Set<String>
+    /// The keys of the top level, then those of each of `apps`, for `check --effective`.
+    var drafts: [SettingsDraft]
     /// Lines for the log.
     var warnings: [String]
 
@@ -29,17 +33,18 @@ struct Configuration: Sendable {
             _ = loader.load(error.apps)
             throw SettingsErrors(
                 file: file.path, faults: error.faults + loader.findings.faults, apps: error.apps,
-                certificates: loader.certificates)
+                certificates: loader.certificates, files: error.files)
         }
         let credentials = loader.load(reading.apps)
         guard loader.findings.faults.isEmpty else {
             throw SettingsErrors(
-                file: file.path, faults: loader.findings.faults, apps: reading.apps, certificates: loader.certificates)
+                file: file.path, faults: loader.findings.faults, apps: reading.apps, certificates: loader.certificates,
+                files: reading.files)
         }
         return Configuration(
             file: file.path, settings: reading.settings, credentials: credentials,
             filter: reading.settings.filter.map { WordFilter($0.words, action: $0.action) }, redisTLS: reading.redisTLS,
-            stateFolder: stateFolder,
+            stateFolder: stateFolder, files: reading.files, drafts: reading.drafts,
             warnings: (reading.warnings + loader.findings.warnings).map { $0.line(file: file.path) })
     }
 }

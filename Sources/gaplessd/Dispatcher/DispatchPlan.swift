@@ -66,7 +66,7 @@ extension DispatchPlan {
             suffixedTopics: PushTopic.suffixed(zip(names, configuration.credentials.map(\.topic)).map { ($0, $1) }))
         policy = RetryPolicy(limit: settings.retryLimit, delays: settings.retryDelays)
         settling = JobSettler.Options(
-            logsSuccesses: settings.log.successes, redacts: settings.log.redacts,
+            loggedSuccesses: settings.log.successes, redacts: settings.log.redacts,
             keepsResults: settings.redis.resultsKey != nil)
         delivery = settings.redis.delivery
         drainTimeout = settings.drainTimeout

@@ -31,6 +31,8 @@ struct Dispatcher: ~Copyable {
     private let fleet: FleetLimits
     private let lists: [List]
     private var signals: SignalInbox
+    /// `nil` without `watch_files`.
+    private var watch: FileWatch?
     /// Why Redis refused before the first connection: the daemon ends with it.
     private var startFault: RedisError?
     private var hasConnected = false
@@ -66,6 +68,9 @@ struct Dispatcher: ~Copyable {
         self.fleet = fleet
         self.signals = signals
         lists = settings.queues.map { List(JobQueue(settings: $0, version: gaplessdVersion, tls: configuration.redisTLS)) }
+        if settings.watchesFiles {
+            watch = FileWatch(configuration.files, FileStamp.stamps(of: configuration.files), now: now)
+        }
         let wallClock = WallClock.now()
         machine = DispatchMachine(
             DispatchPlan(configuration, now: wallClock.unixSeconds), workers: lists.map { $0.queue.worker }, now: now,
@@ -92,6 +97,7 @@ struct Dispatcher: ~Copyable {
         for list in lists { next.consider(list.queue.deadline) }
         if metrics.isOpen { next.consider(notices.deadline) }
         if let service { next.consider(service.deadline) }
+        next.consider(watch?.nextLook)
         poller.wait(until: next.instant)
     }
 
@@ -115,6 +121,7 @@ struct Dispatcher: ~Copyable {
         for list in lists.indices { writeQueue(list) }
         publishMetrics()
         if let service { report(to: service) }
+        watchFiles()
     }
 
     // MARK: Facts. A mailbox is read only when its descriptor is readable: each read costs a lock and a system call.
@@ -327,9 +334,36 @@ struct Dispatcher: ~Copyable {
 
     // MARK: Reload
 
+    private mutating func watchFiles() {
+        guard let next = watch?.nextLook, next <= now, let paths = watch?.paths else { return }
+        guard watch?.looked(FileStamp.stamps(of: paths), now: now) == true else { return }
+        log(.filesChanged)
+        machine.reloadSignalReceived(&effects)
+        performEffects()
+    }
+
     /// Adopts settings and credentials together, or neither. Returns what it adopted.
     private mutating func reload() -> Configuration? {
-        switch readConfiguration() {
+        // Before the files are read: a later change is found by the next look.
+        let paths = watch?.paths ?? []
+        let stamps = FileStamp.stamps(of: paths)
+        let configuration = readConfiguration()
+        switch configuration {
+        case .failure(let errors): watch(paths.union(errors.files), stamps)
+        case .success(let new): watch(new.files, stamps)
+        }
+        let adopted = adopt(configuration)
+        if !settings.watchesFiles { watch = nil }
+        return adopted
+    }
+
+    private mutating func watch(_ paths: Set<String>, _ stamps: [String: FileStamp]) {
+        let all = FileStamp.stamps(of: paths).merging(stamps.filter { paths.contains($0.key) }) { $1 }
+        if watch == nil { watch = FileWatch(paths, all, now: now) } else { watch?.didRead(paths, all) }
+    }
+
+    private mutating func adopt(_ configuration: Result<Configuration, SettingsErrors>) -> Configuration? {
+        switch configuration {
         case .failure(let errors): return rejectReload(errors.lines)
         case .success(let read):
             let new = read.ordered(like: settings.apps.map(\.name))

@@ -134,6 +134,7 @@ enum LogEntry: Equatable {
 
     static func stopped(_ counters: Counters) -> LogEntry { .info("Stopped: \(counters).") }
 
+    static let filesChanged = LogEntry.info("A file of the settings has changed: reading the settings and credentials again.")
     static let reloadIgnored = LogEntry.warning("Reload ignored: gaplessd is stopping.")
     static let reloaded = LogEntry.info(
         "Reloaded: opening sessions with the new settings; existing sessions continue until then.")

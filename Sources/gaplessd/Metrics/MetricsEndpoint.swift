@@ -10,6 +10,7 @@ final class MetricsEndpoint {
         var address: HostAndPort
         var server: StatusServer
         var readings: RedisReadings
+        var hosts: [String]
     }
 
     let board = ProcessBoard()
@@ -26,6 +27,8 @@ final class MetricsEndpoint {
     func follow(_ configuration: Configuration) throws(SettingsError) {
         let settings = configuration.settings
         if let service, service.address == settings.metricsListen {
+            self.service?.hosts = settings.metricsHosts
+            service.server.allow(hosts: settings.metricsHosts)
             return service.readings.adopt(settings, tls: configuration.redisTLS)
         }
         guard let address = settings.metricsListen else { return close() }
@@ -39,10 +42,10 @@ final class MetricsEndpoint {
         let isInTheWay = old?.server.port == address.port
         if isInTheWay { old?.server.close() }
         do {
-            let server = try listen(at: address, readings)
+            let server = try listen(at: address, readings, settings.metricsHosts)
             old?.readings.stop()
             if !isInTheWay { old?.server.close() }
-            service = Service(address: address, server: server, readings: readings)
+            service = Service(address: address, server: server, readings: readings, hosts: settings.metricsHosts)
             log.info("Metrics are at http://\(HostAndPort(address.host, server.port).text)/metrics.")
         } catch {
             readings.stop()
@@ -58,16 +61,18 @@ final class MetricsEndpoint {
         SettingsError(key: "metrics_listen", problem: "cannot be served: \(error)", remedy: "")
     }
 
-    private func listen(at address: HostAndPort, _ readings: RedisReadings) throws(ListenError) -> StatusServer {
+    private func listen(
+        at address: HostAndPort, _ readings: RedisReadings, _ hosts: [String]
+    ) throws(ListenError) -> StatusServer {
         let router = MetricsRouter(board: board, readings: readings, log: log, started: started)
-        return try StatusServer(host: address.host, port: address.port) { router.reply(to: $0) }
+        return try StatusServer(host: address.host, port: address.port, hosts: hosts) { router.reply(to: $0) }
     }
 
     /// Listens at the old address again.
     private func restore() {
         guard let old = service else { return }
         do throws(ListenError) {
-            service?.server = try listen(at: HostAndPort(old.address.host, old.server.port), old.readings)
+            service?.server = try listen(at: HostAndPort(old.address.host, old.server.port), old.readings, old.hosts)
         } catch {
             log.error("Metrics endpoint lost: cannot re-bind \(old.address.text) (\(error)).")
             service = nil

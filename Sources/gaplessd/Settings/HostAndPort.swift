@@ -27,6 +27,13 @@ struct HostAndPort: Sendable, Equatable {
     /// `metrics_listen`: port 0 is any free one.
     init?(listening text: String) { self.init(text, ports: 0...65535) }
 
+    /// Whether a listener at this address accepts connections to every address of the machine.
+    var isWildcard: Bool {
+        let parts = host.split(separator: ".", omittingEmptySubsequences: false)
+        let isIPv4 = host == "0" || parts.count == 4 && parts.allSatisfy { Int($0) == 0 }
+        return isIPv4 || host.contains(":") && host.allSatisfy { $0 == ":" || $0 == "0" }
+    }
+
     /// The same text that `init(_:)` reads.
     var text: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 }

@@ -23,6 +23,12 @@ struct Settings: Sendable, Equatable {
     var drainTimeout: Duration = .seconds(20)
     /// The address of `/metrics` and the status page; port 0 is any free one. `nil` without a listener.
     var metricsListen: HostAndPort?
+    /// Names and addresses that a request for metrics may have as its host, beside loopback and the bound address.
+    var metricsHosts: [String] = []
+    /// Whether a replaced file is read again.
+    var watchesFiles = false
+    /// For `gaplessd relay`.
+    var relay = Relay()
     /// `nil` without a filter.
     var filter: Filter?
 
@@ -71,11 +77,19 @@ struct Settings: Sendable, Equatable {
     }
 
     struct Logging: Sendable, Equatable {
-        var successes = false
+        /// The share of delivered pushes that is logged, from 0 to 1.
+        var successes = 0.0
         var format = LogFormat.text
         var level = LogLevel.info
         /// Whether device tokens are truncated and `data` is omitted.
         var redacts = false
+    }
+
+    /// The receiver of results.
+    struct Relay: Sendable, Equatable {
+        var url: RelayURL?
+        /// The key of the signature.
+        var secret: Secret?
     }
 
     /// Words that must not reach a device.

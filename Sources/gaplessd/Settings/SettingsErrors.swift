@@ -15,6 +15,8 @@ struct SettingsErrors: Error, Sendable, Equatable {
     /// The apps of the file, faulty ones included, so that their files can be checked as well.
     var apps: [AppFiles] = []
     var certificates: [Certificate] = []
+    /// The files that the settings name.
+    var files: Set<String> = []
 
     var lines: [String] { faults.map { $0.line(file: file) } }
 }

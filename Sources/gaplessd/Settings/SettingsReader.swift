@@ -12,6 +12,10 @@ extension Settings {
         var apps: [AppFiles]
         /// For connections to Redis; `nil` without TLS.
         var redisTLS: TLSContext?
+        /// The settings file and the files that it names.
+        var files: Set<String>
+        /// The keys of the top level, then those of each of `apps`.
+        var drafts: [SettingsDraft]
     }
 
     /// Reads a settings file and the secrets that it names, or throws every fault in them.
@@ -26,25 +30,36 @@ struct SettingsReader {
     private let file: SettingsFile
     var findings = SettingsFindings()
     private var apps: [AppFiles] = []
+    private var files: Set<String>
+    private var drafts: [SettingsDraft] = []
 
-    init(file: SettingsFile) { self.file = file }
+    init(file: SettingsFile) {
+        self.file = file
+        files = [file.path]
+    }
 
     mutating func read(_ members: [JSONMember]) throws(SettingsErrors) -> Settings.Reading {
         let top = draft(members, prefix: "", from: SettingsDraft())
+        drafts = [top]
         var settings = top.settings
         readApps(top)
         for key in SettingsTable.keys where key.isRequired && key.scope == .daemon && top.given[key.name] == nil {
             findings.fault(key.name, "required key is missing", expected: key.traits.expected)
         }
         checkGovernor(top)
+        checkMetrics(top.settings)
+        checkRelay(top.settings.relay)
         settings.redis.server = redisServer(top)
         let tls = redisTLS(top, settings.redis.server)
         settings.redis.tls = tls
         let context = tls.flatMap { $0.context(&findings) }
         settings.filter = filter(top)
         settings.apps = apps.compactMap(\.app)
-        guard findings.faults.isEmpty else { throw SettingsErrors(file: file.path, faults: findings.faults, apps: apps) }
-        return Settings.Reading(settings: settings, warnings: findings.warnings, apps: apps, redisTLS: context)
+        guard findings.faults.isEmpty else {
+            throw SettingsErrors(file: file.path, faults: findings.faults, apps: apps, files: files)
+        }
+        return Settings.Reading(
+            settings: settings, warnings: findings.warnings, apps: apps, redisTLS: context, files: files, drafts: drafts)
     }
 
     /// Reads the members of an object over the values that it starts with.
@@ -82,6 +97,9 @@ struct SettingsReader {
 
     private mutating func read(_ member: JSONMember, of key: Setting, isFile: Bool, into draft: inout SettingsDraft) {
         let place = draft.prefix + member.key
+        if isFile || key.traits.namesFile, let path = member.value.stringValue.flatMap({ try? file.resolve($0) }) {
+            files.insert(path)
+        }
         do {
             var value = member.value
             if isFile {
@@ -147,6 +165,7 @@ extension SettingsReader {
                 "apns_topic", "requires a credential", expected: "a credential at the top level, or a topic in each of apps")
         }
         for app in named { readApp(app.name, app.draft) }
+        drafts += named.map(\.draft)
     }
 
     private mutating func namedApps(_ top: SettingsDraft) -> [(name: String, draft: SettingsDraft)] {
@@ -169,7 +188,9 @@ extension SettingsReader {
             if named.contains(where: { $0.name == app.key }) {
                 findings.fault(place, "duplicate app", expected: "a different name for each app")
             } else {
-                named.append((app.key, draft(members, prefix: "\(place).", from: start)))
+                var draft = draft(members, prefix: "\(place).", from: start)
+                draft.app = app.key
+                named.append((app.key, draft))
             }
         }
         return named
@@ -203,6 +224,27 @@ extension SettingsReader {
         if most > least, top.pool.scale == .constant {
             findings.warn("pool_scale", "\"constant\" disables pool_max_size", "\"incremental:1\" would use it")
         }
+    }
+
+    private mutating func checkMetrics(_ settings: Settings) {
+        guard let address = settings.metricsListen else {
+            if !settings.metricsHosts.isEmpty {
+                findings.warn("metrics_hosts", "has no effect without metrics_listen", "set metrics_listen")
+            }
+            return
+        }
+        if address.isWildcard {
+            findings.warn(
+                "metrics_listen", "\(address.text) is every address of this machine",
+                "all hosts that reach it can read the figures; use 127.0.0.1 or one address of an internal network")
+        }
+    }
+
+    private mutating func checkRelay(_ relay: Settings.Relay) {
+        guard let url = relay.url, !url.isSecure else { return }
+        let host = url.address.host
+        if host == "localhost" || IPAddress(host)?.isLoopback == true { return }
+        findings.warn("relay_url", "\(url.shown) is not encrypted", "results contain device tokens; use https")
     }
 
     private mutating func checkBackoff(_ draft: SettingsDraft) {

@@ -180,7 +180,7 @@ struct DispatchHoldTests {
     }
 
     @Test mutating func `a reload takes over what is derived from the settings`() {
-        _ = fixture.effects { $0.adopted(Fixture.plan(options: .init(logsSuccesses: true)), &$1) }
+        _ = fixture.effects { $0.adopted(Fixture.plan(options: .init(loggedSuccesses: 1)), &$1) }
         let id = fixture.send()
         #expect(fixture.accept(id).first == .logSent(Array(Fixture.job().utf8)))
     }

@@ -13,8 +13,13 @@ struct SettingsErrorTests {
         (#""pool_size": "2""#, "pool_size: invalid value \"2\"", "an integer from 1 to 100"),
         (#""pool_size": 99999999999999999999"#, "pool_size: 99999999999999999999 is out of range", "an integer from 1 to 100"),
         (#""pool_size": null"#, "pool_size: invalid value null", "an integer from 1 to 100"),
-        (#""log_successes": "true""#, "log_successes: invalid value \"true\"", "true or false"),
-        (#""log_successes": 1"#, "log_successes: invalid value 1", "true or false"),
+        (#""log_successes": "true""#, "log_successes: invalid value \"true\"", "true, false, or a number from 0 to 1"),
+        (#""log_successes": 1.5"#, "log_successes: 1.5 is out of range", "true, false, or a number from 0 to 1"),
+        (#""log_redact": 1"#, "log_redact: invalid value 1", "true or false"),
+        (
+            #""metrics_hosts": ["m.example:80"]"#, "metrics_hosts: invalid value [\"m.example:80\"]",
+            "an array of host names without ports, such as [\"metrics.example.com\"]"
+        ),
         (#""log_format": "xml""#, "log_format: invalid value \"xml\"", "\"text\", \"json\" or \"journal\""),
         (#""redis_port": 65536"#, "redis_port: 65536 is out of range", "an integer from 1 to 65535"),
         (#""redis_port": 0"#, "redis_port: 0 is out of range", "an integer from 1 to 65535"),

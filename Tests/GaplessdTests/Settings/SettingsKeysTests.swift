@@ -63,4 +63,34 @@ struct SettingsKeysTests {
                 "apns_ca_path: \"${\" without \"}\"; expected ${NAME}",
             ])
     }
+
+    @Test(arguments: ["0.0.0.0:9464", "[::]:9464", "0:9464"])
+    func `metrics at every address of the machine cause a warning`(address: String) throws {
+        let warnings = try folder.read(settings("\"metrics_listen\": \"\(address)\"")).warnings
+        #expect(warnings.map(\.key) == ["metrics_listen"] && warnings[0].problem.contains("every address of this machine"))
+    }
+
+    @Test(arguments: ["127.0.0.1:9464", "[::1]:9464", "10.0.0.1:0"])
+    func `metrics at one address cause none`(address: String) throws {
+        #expect(try folder.read(settings("\"metrics_listen\": \"\(address)\", \"metrics_hosts\": [\"m\"]")).warnings.isEmpty)
+    }
+
+    @Test func `metrics_hosts without metrics_listen causes a warning`() throws {
+        let reading = try folder.read(settings(#""metrics_hosts": ["m.example", "::1"]"#))
+        #expect(reading.settings.metricsHosts == ["m.example", "::1"])
+        #expect(reading.warnings.map(\.key) == ["metrics_hosts"])
+    }
+
+    @Test func `the files of the settings are known, also of faulty ones`() throws {
+        folder.write("hush\n", to: "secret")
+        let members = #""redis_password_file": "secret", "apns_ca_path": "/ca.pem", "redis_socket_path": "redis.sock""#
+        let files: Set = [folder.file("settings.json"), folder.file("secret"), "/ca.pem", folder.file("k.p8")]
+        #expect(try folder.read(settings(members)).files == files)
+        do {
+            _ = try folder.read(settings(members + #", "pool_size": 0"#))
+            Issue.record("the settings are faulty")
+        } catch {
+            #expect(error.files == files)
+        }
+    }
 }

@@ -31,7 +31,7 @@ struct SettingsReadingTests {
                         server: .tcp(host: "127.0.0.1", port: 6379), database: 0, username: nil, password: nil,
                         delivery: .atLeastOnce, lease: .seconds(15), resultsKey: nil, resultsMax: 1_000_000, deadLetterMax: 0),
                     retryLimit: 3, retryDelays: [.seconds(1), .seconds(60), .seconds(900)],
-                    log: Settings.Logging(successes: false, format: .text, level: .info, redacts: false),
+                    log: Settings.Logging(successes: 0, format: .text, level: .info, redacts: false),
                     drainTimeout: .seconds(20)))
     }
 
@@ -66,7 +66,7 @@ struct SettingsReadingTests {
                     list: "q", server: .tcp(host: "redis", port: 7000), database: 3, username: "u", password: "p",
                     mode: .atMostOnce, lease: .seconds(30), resultsKey: "r", resultsMax: 10, deadLetterMax: 11)
             ])
-        #expect(read.log == Settings.Logging(successes: true, format: .journal, level: .error, redacts: true))
+        #expect(read.log == Settings.Logging(successes: 1, format: .journal, level: .error, redacts: true))
         #expect(read.drainTimeout == .zero)
         #expect(read.metricsListen == HostAndPort("::1", 0))
     }

@@ -6,8 +6,8 @@ import RedisQueue
 struct JobSettler {
     /// The settings for records and log lines.
     struct Options: Equatable {
-        /// Whether each delivered push is logged.
-        var logsSuccesses = false
+        /// The share of delivered pushes that is logged, from 0 to 1.
+        var loggedSuccesses = 0.0
         /// Whether log lines cut device tokens and omit `data`.
         var redacts = false
         /// Whether every final outcome goes into the results stream.
@@ -20,6 +20,7 @@ struct JobSettler {
     /// The name of this worker at each list.
     private let workers: [String]
     private(set) var counters = Counters()
+    private var sampler = SuccessSampler()
 
     init(_ options: Options, workers: [String], wallClock: WallClock) {
         self.options = options
@@ -34,7 +35,9 @@ struct JobSettler {
 
     mutating func delivered(_ job: HeldJob, apnsID: String?, _ effects: inout [DispatchEffect]) {
         counters.sent += 1
-        if options.logsSuccesses { effects.append(.logSent(logged(job))) }
+        if options.loggedSuccesses > 0, sampler.takesNext(share: options.loggedSuccesses) {
+            effects.append(.logSent(logged(job)))
+        }
         if !options.keepsResults && job.resends == 0 && job.maybeDuplicates == 0 {
             return effects.append(.acknowledge(job.claim, list: job.list))
         }

@@ -21,6 +21,8 @@ struct Setting: Sendable {
     let defaultText: String?
     /// Reads a value into its field.
     let read: @Sendable (JSONValue, SettingsFile, inout SettingsDraft) throws(SettingError) -> Void
+    /// Returns the value of the field as `defaultText` has it. Reveals a secret.
+    let text: @Sendable (SettingsDraft) -> String?
     /// Puts the default into the field.
     let reset: @Sendable (inout SettingsDraft) -> Void
 
@@ -36,6 +38,7 @@ struct Setting: Sendable {
         self.scope = scope ?? (name.hasPrefix("apns_") ? .app : .daemon)
         defaultText = isRequired ? nil : type.text(fallback)
         read = { (value, file, draft) throws(SettingError) in draft[keyPath: field] = try type.read(value, file) }
+        text = { type.text($0[keyPath: field]) }
         reset = { $0[keyPath: field] = fallback }
     }
 

@@ -11,10 +11,10 @@ struct SettingType<Value: Sendable>: Sendable {
 
     /// - Parameter parse: returns `nil` for an invalid value.
     init(
-        _ expected: String, text: @escaping @Sendable (Value) -> String? = { "\($0)" },
+        _ expected: String, schema: SettingSchema = .text, text: @escaping @Sendable (Value) -> String? = { "\($0)" },
         _ parse: @escaping @Sendable (JSONValue) -> Value?
     ) {
-        self.init(SettingTraits(expected: expected), text: text) { (value, _) throws(SettingError) in
+        self.init(SettingTraits(expected: expected, schema: schema), text: text) { (value, _) throws(SettingError) in
             guard let result = parse(value) else { throw .invalid(value) }
             return result
         }
@@ -33,22 +33,29 @@ extension SettingType where Value == String {
     static let text = SettingType("a non-empty string") { $0.nonEmptyString }
 
     /// A header value or a name.
-    static let word = SettingType("a string of printable ASCII characters without spaces") {
+    static let word = SettingType(
+        "a string of printable ASCII characters without spaces", schema: .pattern("^[!-~]+$")
+    ) {
         $0.stringValue.flatMap { $0.isWord ? $0 : nil }
     }
 
     /// The identifier of a key or a team.
-    static let appleID = SettingType("the 10 letters and digits that Apple shows for it") {
+    static let appleID = SettingType(
+        "the 10 letters and digits that Apple shows for it", schema: .pattern("^[A-Za-z0-9]{10}$")
+    ) {
         guard let text = $0.stringValue, text.utf8.count == 10 else { return nil }
         return text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber) } ? text : nil
     }
 
     /// A file. `${NAME}` is expanded, and a relative path is relative to the settings file.
-    static let path = SettingType(SettingTraits(expected: "a file path")) { (value, file) throws(SettingError) in
+    static let path = SettingType(SettingTraits(expected: "a file path", namesFile: true)) { (value, file) throws(SettingError) in
         // The system reads a path up to its first NUL.
         guard let text = value.nonEmptyString, !text.utf8.contains(0) else { throw .invalid(value) }
         return try file.resolve(text)
     }
+
+    /// A Unix socket.
+    static let socketPath = SettingType(SettingTraits(expected: path.traits.expected), read: path.read)
 
     /// A host name or address without a port; an IPv6 address may have brackets.
     static let host = SettingType(SettingTraits(expected: "a host name or address without a port, such as \"127.0.0.1\"")) {
@@ -64,7 +71,8 @@ extension SettingType where Value == Secret {
     static func secret(mayBeEmpty: Bool) -> SettingType {
         SettingType(
             SettingTraits(
-                expected: mayBeEmpty ? "a string" : "a non-empty string, or no key", isSecret: true, mayBeEmpty: mayBeEmpty)
+                expected: mayBeEmpty ? "a string" : "a non-empty string, or no key", schema: mayBeEmpty ? .anyText : .text,
+                isSecret: true, mayBeEmpty: mayBeEmpty)
         ) { (value, _) throws(SettingError) in
             guard let text = value.stringValue else { throw .hidden }
             if text.isEmpty && !mayBeEmpty { throw .invalid(value) }
@@ -84,28 +92,38 @@ extension SettingType where Value == HTTPProxy {
     }
 }
 
-extension SettingType where Value == APNSServer {
-    static let apnsServer = SettingType("\"production\", \"sandbox\" or \"host:port\"") {
-        $0.stringValue.flatMap(APNSServer.init)
+extension SettingType where Value == RelayURL {
+    static let relayURL = SettingType(RelayURL.expected, schema: .pattern("^[Hh][Tt][Tt][Pp][Ss]?://[!-~]+$"), text: { $0.shown })
+    {
+        $0.stringValue.flatMap(RelayURL.init)
     }
+}
+
+extension SettingType where Value == APNSServer {
+    static let apnsServer = SettingType(
+        "\"production\", \"sandbox\" or \"host:port\"", schema: .pattern("^(production|sandbox|[!-~]+:[0-9]+)$"),
+        text: { $0.name ?? $0.address.text }, { $0.stringValue.flatMap(APNSServer.init) })
 }
 
 extension SettingType where Value == QueueSettings.Server {
     /// The path of a Unix socket is resolved as any other.
-    static let netAddress = SettingType(SettingTraits(expected: "\"host:port\", \"tcp:host:port\" or \"unix:/path\"")) {
-        (value, file) throws(SettingError) in
-        switch value.stringValue.flatMap(QueueSettings.Server.init(netAddress:)) {
-        case .unix(let path): return .unix(path: try file.resolve(path))
-        case let server?: return server
-        case nil: throw .invalid(value)
-        }
-    }
+    static let netAddress = SettingType(
+        SettingTraits(expected: "\"host:port\", \"tcp:host:port\" or \"unix:/path\""), text: { $0.text },
+        read: { (value, file) throws(SettingError) in
+            switch value.stringValue.flatMap(QueueSettings.Server.init(netAddress:)) {
+            case .unix(let path): return .unix(path: try file.resolve(path))
+            case let server?: return server
+            case nil: throw .invalid(value)
+            }
+        })
 }
 
 extension SettingType where Value == HostAndPort? {
     /// `off`, or `host:port`; port 0 is any free one.
     static let listenAddress = SettingType(
-        SettingTraits(expected: "\"host:port\", such as \"127.0.0.1:9464\", or \"off\""), text: { $0?.text ?? "off" },
+        SettingTraits(
+            expected: "\"host:port\", such as \"127.0.0.1:9464\", or \"off\"", schema: .pattern("^(off|[!-~]+:[0-9]+)$")),
+        text: { $0?.text ?? "off" },
         read: { (value, _) throws(SettingError) in
             if value.stringValue == "off" { return nil }
             guard let address = value.stringValue.flatMap(HostAndPort.init(listening:)) else { throw .invalid(value) }
@@ -117,16 +135,18 @@ extension SettingType where Value == PoolScale {
     /// `constant`, `incremental:N` or `exponential:F`.
     static let poolScale = SettingType(
         "\"constant\", \"incremental:N\" with N from 1 to 100, or \"exponential:F\" with F above 1 and up to 100",
+        schema: .pattern("^(constant|incremental:[0-9]+|exponential:[0-9.]+)$"),
         text: { $0.settingText }, { $0.stringValue.flatMap(PoolScale.init) })
 }
 
 extension SettingType where Value == Bool {
-    static let flag = SettingType("true or false") { $0.boolValue }
+    static let flag = SettingType("true or false", schema: .flag) { $0.boolValue }
 }
 
 extension SettingType where Value == Int {
     static func integer(_ range: ClosedRange<Int>) -> SettingType {
-        SettingType(SettingTraits(expected: "an integer from \(range.lowerBound) to \(range.upperBound)")) {
+        let expected = "an integer from \(range.lowerBound) to \(range.upperBound)"
+        return SettingType(SettingTraits(expected: expected, schema: .integer(range))) {
             (value, _) throws(SettingError) in
             if let number = value.integerValue, range.contains(Int(number)) { return Int(number) }
             throw value.isInteger ? .outOfRange(value) : .invalid(value)
@@ -135,9 +155,18 @@ extension SettingType where Value == Int {
 }
 
 extension SettingType where Value == Double {
+    /// `false` is 0 and `true` is 1.
+    static let share = SettingType(
+        SettingTraits(expected: "true, false, or a number from 0 to 1", schema: .any([.flag, .number(0...1)])),
+        text: { $0 == 0 ? "false" : $0 == 1 ? "true" : $0.short },
+        read: { (value, _) throws(SettingError) in
+            if let flag = value.boolValue { return flag ? 1 : 0 }
+            return try value.number(in: 0...1)
+        })
+
     static func fraction(_ range: ClosedRange<Double>) -> SettingType {
         SettingType(
-            SettingTraits(expected: "a number \(range.words)"), text: { $0.short },
+            SettingTraits(expected: "a number \(range.words)", schema: .number(range)), text: { $0.short },
             read: { (value, _) throws(SettingError) in
                 try value.number(in: range)
             })
@@ -146,7 +175,8 @@ extension SettingType where Value == Double {
     /// A number above 0, or 0 for no limit.
     static func limit(_ range: ClosedRange<Double>) -> SettingType {
         SettingType(
-            SettingTraits(expected: "a number \(range.words), or 0 for no limit"), text: { $0.short },
+            SettingTraits(expected: "a number \(range.words), or 0 for no limit", schema: .any([.number(range), .zero])),
+            text: { $0.short },
             read: { (value, _) throws(SettingError) in
                 value.doubleValue == 0 ? 0 : try value.number(in: range)
             })
@@ -156,7 +186,8 @@ extension SettingType where Value == Double {
 extension SettingType where Value == Duration {
     static func seconds(_ range: ClosedRange<Double>) -> SettingType {
         SettingType(
-            SettingTraits(expected: "a number of seconds \(range.words)"), text: { $0.inSeconds.short },
+            SettingTraits(expected: "a number of seconds \(range.words)", schema: .number(range)),
+            text: { $0.inSeconds.short },
             read: { (value, _) throws(SettingError) in
                 .seconds(try value.number(in: range))
             })
@@ -167,6 +198,7 @@ extension SettingType where Value == [Duration] {
     static func delays(_ range: ClosedRange<Double>) -> SettingType {
         SettingType(
             "an array of at least one number of seconds, each \(range.words)",
+            schema: .array(.number(range), isEmptyAllowed: false, isUnique: false),
             text: { "[\($0.map(\.inSeconds.short).joined(separator: ", "))]" },
             { value in
                 value.elements { try? $0.number(in: range) }.flatMap { $0.isEmpty ? nil : $0.map { .seconds($0) } }
@@ -176,19 +208,38 @@ extension SettingType where Value == [Duration] {
 
 extension SettingType where Value == [String] {
     /// A string, or an array of different ones.
-    static let names = SettingType("a non-empty string, or an array of at least one, without duplicates") {
+    static let names = SettingType(
+        "a non-empty string, or an array of at least one, without duplicates",
+        schema: .any([.text, .array(.text, isEmptyAllowed: false, isUnique: true)])
+    ) {
         if let name = $0.nonEmptyString { return [name] }
         return $0.elements(\.nonEmptyString).flatMap { $0.isEmpty || Set($0).count < $0.count ? nil : $0 }
     }
 
     /// A string, or an array of strings, which may be empty.
-    static let words = SettingType("a non-empty string, or an array of such strings") {
+    static let words = SettingType(
+        "a non-empty string, or an array of such strings",
+        schema: .any([.text, .array(.text, isEmptyAllowed: true, isUnique: false)])
+    ) {
         $0.nonEmptyString.map { [$0] } ?? $0.elements(\.nonEmptyString)
     }
 }
 
+extension SettingType where Value == [String] {
+    /// Names and addresses without ports; none by default.
+    static let hosts = SettingType(
+        "an array of host names without ports, such as [\"metrics.example.com\"]",
+        schema: .array(.text, isEmptyAllowed: true, isUnique: false),
+        text: { "[\($0.map { "\"\($0)\"" }.joined(separator: ", "))]" },
+        { value in value.elements { $0.stringValue?.bareHost } })
+}
+
 extension SettingType where Value == [HostAndPort] {
-    static let addresses = SettingType("an array of at least one \"host:port\", without duplicates") { value in
+    static let addresses = SettingType(
+        "an array of at least one \"host:port\", without duplicates",
+        schema: .array(.pattern("^[!-~]+:[0-9]+$"), isEmptyAllowed: false, isUnique: true),
+        text: { "[\($0.map { "\"\($0.text)\"" }.joined(separator: ", "))]" }
+    ) { value in
         guard let names = value.elements(\.stringValue), Set(names).count == names.count, !names.isEmpty else { return nil }
         return value.elements { $0.stringValue.flatMap { HostAndPort($0) } }
     }
@@ -196,16 +247,16 @@ extension SettingType where Value == [HostAndPort] {
 
 extension SettingType where Value == [JSONMember] {
     /// App name to object of `apns_*` keys, which are read one by one.
-    static let apps = SettingType("an object of objects, such as {\"beta\": {\"apns_server\": \"sandbox\", …}}") {
-        if case .object(let members) = $0 { members } else { nil }
-    }
+    static let apps = SettingType(
+        "an object of objects, such as {\"beta\": {\"apns_server\": \"sandbox\", …}}", schema: .apps, text: { _ in nil },
+        { if case .object(let members) = $0 { members } else { nil } })
 }
 
 extension SettingType where Value: Equatable {
     static func choice(_ choices: KeyValuePairs<String, Value>) -> SettingType {
         let names = choices.map { "\"\($0.key)\"" }
         return SettingType(
-            names.dropLast().joined(separator: ", ") + " or \(names.last ?? "")",
+            names.dropLast().joined(separator: ", ") + " or \(names.last ?? "")", schema: .choice(choices.map(\.key)),
             text: { value in choices.first { $0.value == value }?.key },
             { value in choices.first { $0.key == value.stringValue }?.value })
     }

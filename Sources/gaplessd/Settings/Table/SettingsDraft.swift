@@ -25,6 +25,8 @@ struct SettingsDraft: Sendable {
 
     /// The text before a key of this object in a fault: empty, or `apps.NAME.`.
     var prefix = ""
+    /// The name of an app; `nil` for the top level.
+    var app: String?
     /// The keys of this object and the inherited ones, valid or not. `NAME_file` stands under `NAME`.
     var given: [String: String] = [:]
     /// The keys of this object.

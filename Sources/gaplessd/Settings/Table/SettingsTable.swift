@@ -89,7 +89,7 @@ enum SettingsTable {
         Setting("redis_host", \.redis.host, .host, help: "Host of Redis."),
         Setting("redis_port", \.redis.port, .integer(1...65535), help: "Port of Redis."),
         Setting("redis_db", \.settings.redis.database, .integer(0...Int(Int32.max)), help: "Database number."),
-        Setting("redis_socket_path", optional: \.redis.socketPath, .path, help: "Unix socket of Redis."),
+        Setting("redis_socket_path", optional: \.redis.socketPath, .socketPath, help: "Unix socket of Redis."),
         Setting("redis_netaddress", optional: \.redis.netAddress, .netAddress, help: "Address of Redis in one string."),
         Setting("redis_username", optional: \.settings.redis.username, .text, help: "ACL user."),
         Setting("redis_password", optional: \.settings.redis.password, .secret(mayBeEmpty: false), help: "Password of Redis."),
@@ -114,7 +114,7 @@ enum SettingsTable {
     ]
 
     private static let monitoring: [Setting] = [
-        Setting("log_successes", \.settings.log.successes, .flag, help: "Whether delivered pushes are logged."),
+        Setting("log_successes", \.settings.log.successes, .share, help: "Share of delivered pushes that is logged."),
         Setting(
             "log_format", \.settings.log.format, .choice(["text": .text, "json": .json, "journal": .journal]),
             help: "Format of log lines."),
@@ -123,6 +123,12 @@ enum SettingsTable {
             help: "Least severity that is logged."),
         Setting("log_redact", \.settings.log.redacts, .flag, help: "Whether device tokens are truncated and data is omitted."),
         Setting("metrics_listen", \.settings.metricsListen, .listenAddress, help: "Address of metrics and the status page."),
+        Setting("metrics_hosts", \.settings.metricsHosts, .hosts, help: "Hosts that a request for metrics may name."),
+        Setting("watch_files", \.settings.watchesFiles, .flag, help: "Whether a replaced file is read again."),
+        Setting("relay_url", optional: \.settings.relay.url, .relayURL, help: "URL to which 'gaplessd relay' posts results."),
+        Setting(
+            "relay_secret", optional: \.settings.relay.secret, .secret(mayBeEmpty: false),
+            help: "Key of the signature of posted results."),
         Setting("drain_timeout", \.settings.drainTimeout, .seconds(0...3600), help: "Time a stop waits for requests in flight."),
     ]
 
