@@ -13,6 +13,20 @@ extension JSONValue {
 
     static func optional(_ text: String?) -> JSONValue { text.map(JSONValue.string) ?? .null }
 
+    /// The JSON text on several lines: each member of an object on its own.
+    func indented(by depth: Int = 0) -> [String] {
+        guard case .object(let members) = self, !members.isEmpty else { return [line] }
+        let inner = String(repeating: "  ", count: depth + 1)
+        var lines = ["{"]
+        for (index, member) in members.enumerated() {
+            let value = member.value.indented(by: depth + 1)
+            lines.append("\(inner)\(JSONValue.string(member.key).line): \(value[0])")
+            lines += value.dropFirst()
+            if index < members.count - 1 { lines[lines.count - 1] += "," }
+        }
+        return lines + [String(repeating: "  ", count: depth) + "}"]
+    }
+
     /// The JSON text.
     var bytes: [UInt8] {
         var bytes: [UInt8] = []
@@ -47,4 +61,9 @@ extension JSONValue {
         case .null: bytes += Array("null".utf8)
         }
     }
+}
+
+extension JSONMember {
+    /// A member of output.
+    init(_ key: String, _ value: JSONValue) { self.init(key: key, value: value, offset: 0) }
 }
