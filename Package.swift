@@ -118,7 +118,9 @@ let package = Package(
             dependencies: ["Clocks", "FaultTable", "Harness", "Threads", "gaplessd", "apns-simulator"], swiftSettings: strict),
         .testTarget(
             name: "GaplessdTests",
-            dependencies: ["gaplessd", "APNSSimulator", "Clocks", "Harness", "PushPool", "RedisQueue", "JSONBytes"],
+            dependencies: [
+                "gaplessd", "APNSSimulator", "Clocks", "Harness", "PushPool", "RedisQueue", "JSONBytes", "Sockets",
+            ],
             swiftSettings: strict),
     ]
 )

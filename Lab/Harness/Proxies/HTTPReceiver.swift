@@ -1,0 +1,136 @@
+internal import Sockets
+internal import Threads
+
+/// An HTTP/1.1 server on a loopback port that records the requests. It ends with this object.
+public final class HTTPReceiver {
+    public struct Request: Sendable, Equatable {
+        /// `POST /path HTTP/1.1`
+        public var line: String
+        /// Values by name, in lower case.
+        public var headers: [String: String]
+        public var body: String
+        /// The status of the response.
+        public var status: Int
+    }
+
+    private struct State {
+        var plan: [Int]
+        var requests: [Request] = []
+        var connections = 0
+    }
+
+    /// One open connection and its unread bytes.
+    private final class Connection {
+        let socket: Socket
+        var bytes: [UInt8] = []
+        var isOpen = true
+        init(_ socket: consuming Socket) { self.socket = socket }
+    }
+
+    private final class Worker {
+        private var thread: OwnedThread?
+        init(_ thread: consuming OwnedThread) { self.thread = consume thread }
+        func join() { thread.take()?.join() }
+    }
+
+    public let port: Int
+    private let stop = WakeUp()
+    private let state: Locked<State>
+    private let thread: Worker
+
+    /// - Parameters:
+    ///   - port: 0 is any free one.
+    ///   - plan: the statuses of the first responses; 0 closes the connection without one. The others are 200.
+    public init(port: Int = 0, plan: [Int] = []) throws {
+        let door = ProxyDoor(try Listener(port: port))
+        self.port = door.listener.port
+        let (stop, state) = (stop, Locked(State(plan: plan)))
+        self.state = state
+        thread = Worker(try OwnedThread(name: "receiver") { HTTPReceiver.serve(door, stop, state) })
+    }
+
+    deinit {
+        stop.ring()
+        thread.join()
+    }
+
+    /// All requests so far.
+    public var requests: [Request] { state.withLock { $0.requests } }
+    /// The bodies of the requests with status 200.
+    public var accepted: [String] { requests.filter { $0.status == 200 }.map(\.body) }
+    /// Changes the statuses of the next responses.
+    public func plan(_ statuses: [Int]) { state.withLock { $0.plan = statuses } }
+
+    /// The number of connections so far.
+    public var connections: Int { state.withLock { $0.connections } }
+
+    private static func serve(_ door: ProxyDoor, _ stop: WakeUp, _ state: Locked<State>) {
+        var connections: [Connection] = []
+        var poller = Poller()
+        while true {
+            poller.reset()
+            poller.add(stop.descriptor, for: .read)
+            poller.add(door.listener.descriptor, for: .read)
+            for connection in connections { poller.add(connection.socket.descriptor, for: .read) }
+            poller.wait(until: nil)
+            if poller.readiness(at: 0).contains(.read) { return }
+            for (index, connection) in connections.enumerated() where !poller.readiness(at: 2 + index).isEmpty {
+                receive(connection, state)
+            }
+            connections.removeAll { !$0.isOpen }
+            while let socket = door.listener.accept() {
+                connections.append(Connection(socket))
+                state.withLock { $0.connections += 1 }
+            }
+        }
+    }
+
+    private static func receive(_ connection: Connection, _ state: Locked<State>) {
+        var buffer = [UInt8](repeating: 0, count: 64 << 10)
+        switch unsafe buffer.withUnsafeMutableBytes({ unsafe connection.socket.read(into: $0) }) {
+        case .done(let count): connection.bytes += buffer[..<count]
+        case .needsRead, .needsWrite: return
+        case .closed, .failed:
+            connection.isOpen = false
+            return
+        }
+        while let request = takeRequest(connection) {
+            let status = state.withLock { state in
+                let status = state.plan.isEmpty ? 200 : state.plan.removeFirst()
+                state.requests.append(
+                    Request(line: request.line, headers: request.headers, body: request.body, status: status))
+                return status
+            }
+            if status == 0 {
+                connection.isOpen = false
+                return
+            }
+            respond(Array("HTTP/1.1 \(status) Planned\r\nContent-Length: 2\r\n\r\nok".utf8), on: connection)
+        }
+    }
+
+    private static func takeRequest(
+        _ connection: Connection
+    ) -> (line: String, headers: [String: String], body: String)? {
+        guard let end = connection.bytes.firstRange(of: Array("\r\n\r\n".utf8)) else { return nil }
+        let lines = String(decoding: connection.bytes[..<end.lowerBound], as: UTF8.self).split(whereSeparator: \.isNewline)
+        var headers: [String: String] = [:]
+        for line in lines.dropFirst() {
+            guard let colon = line.firstIndex(of: ":") else { continue }
+            headers[line[..<colon].lowercased()] = String(line[line.index(after: colon)...].drop { $0 == " " })
+        }
+        let length = headers["content-length"].flatMap { Int($0) } ?? 0
+        guard connection.bytes.count >= end.upperBound + length else { return nil }
+        let body = String(decoding: connection.bytes[end.upperBound..<end.upperBound + length], as: UTF8.self)
+        connection.bytes.removeFirst(end.upperBound + length)
+        return (String(lines.first ?? ""), headers, body)
+    }
+
+    /// A response is small: the socket takes it at once.
+    private static func respond(_ bytes: [UInt8], on connection: Connection) {
+        guard case .done(bytes.count) = unsafe bytes.withUnsafeBytes({ unsafe connection.socket.write($0) }) else {
+            connection.isOpen = false
+            return
+        }
+    }
+}

@@ -1,0 +1,123 @@
+import Glibc
+import Harness
+import JSONBytes
+import RedisQueue
+import Sockets
+import Testing
+
+@testable import gaplessd
+
+@Suite("gaplessd relay")
+struct RelayCallTests {
+    private let stage: CallStage
+
+    init() throws { stage = try CallStage() }
+
+    private func settings(_ receiver: HTTPReceiver, _ changes: [String: String?] = [:]) throws -> String {
+        try CallStage.write(
+            [
+                "redis_socket_path": stage.redis.socketPath.quoted, "redis_results_key": "\"results\"", "redis_lease": "1",
+                "relay_url": "\"http://127.0.0.1:\(receiver.port)/hook?x=1\"", "relay_secret": "\"hush-8123\"",
+            ].merging(changes) { $1 }, to: stage.folder.file("relay.json"))
+    }
+
+    private func add(_ identifiers: some Sequence<Int>) throws {
+        for identifier in identifiers {
+            try stage.redis("XADD", "results", "*", "identifier", "\(identifier)", "status", "200", "reason", "")
+        }
+    }
+
+    /// The identifiers of all results that the receiver has accepted.
+    private func identifiers(_ receiver: HTTPReceiver) -> [Int] {
+        receiver.accepted.flatMap { body -> [Int] in
+            guard case .array(let results)? = try? JSONValue.parse(Array(body.utf8)) else { return [-1] }
+            return results.map { $0["identifier"]?.stringValue.flatMap { Int($0) } ?? -1 }
+        }
+    }
+
+    /// The number of entries that are read and not acknowledged.
+    private func pending() throws -> Int64? {
+        try stage.redis("XPENDING", "results", "gapless-relay").items?.first?.integer
+    }
+
+    @Test func `posts each result once, signed, over one connection, and acknowledges it`() throws {
+        let receiver = try HTTPReceiver()
+        try add(0..<600)
+        let (relay, out, err) = try stage.start("relay", [], settings: settings(receiver))
+        #expect(waitUntil { identifiers(receiver).count >= 600 }, "\(File.read(out))\(File.read(err))")
+        try add(600..<601)
+        #expect(waitUntil { identifiers(receiver) == Array(0..<601) })
+        #expect(try waitUntil { try pending() == 0 })
+        let request = try #require(receiver.requests.first)
+        #expect(request.line == "POST /hook?x=1 HTTP/1.1" && request.headers["content-type"] == "application/json")
+        let signature = HMACSHA256.hexadecimal(of: Array(request.body.utf8), key: Array("hush-8123".utf8))
+        #expect(request.headers["x-gapless-signature"] == "sha256=\(signature)")
+        guard case .array(let results) = try JSONValue.parse(Array(request.body.utf8)) else { throw HarnessError("no array") }
+        #expect(results.count == 250 && results[0]["status"]?.integerValue == 200 && results[0]["reason"] == .null)
+        #expect(results[0]["id"]?.stringValue?.contains("-") == true)
+        #expect(receiver.connections == 1)
+        relay.kill(SIGTERM)
+        #expect(relay.wait(atMost: .seconds(60))?.status == 0)
+        #expect(try stage.redis("XINFO", "CONSUMERS", "results", "gapless-relay").items?.count == 0)
+        #expect(!(File.read(out) + File.read(err)).contains("hush-8123") && !File.read(out).contains("x=1"))
+    }
+
+    @Test func `sends a batch again after an error, a closed connection, or no receiver`() throws {
+        var receiver: HTTPReceiver? = try HTTPReceiver(plan: [500, 0, 404, 302])
+        let port = try #require(receiver?.port)
+        let file = try settings(#require(receiver))
+        try add(0..<3)
+        let (relay, _, err) = try stage.start("relay", [], settings: file)
+        #expect(waitUntil { receiver.map(identifiers) == [0, 1, 2] })
+        #expect(receiver?.requests.map(\.status) == [500, 0, 404, 302, 200])
+        #expect(File.read(err).contains("relay_url: response 500. 3 results not delivered"))
+        receiver = nil
+        try add(3..<4)
+        #expect(waitUntil { File.read(err).split(separator: "\n").count == 2 }, "\(File.read(err))")
+        receiver = try HTTPReceiver(port: port)
+        #expect(waitUntil { receiver.map(identifiers) == [3] })
+        relay.kill(SIGTERM)
+        #expect(relay.wait(atMost: .seconds(60))?.status == 0)
+    }
+
+    @Test func `another relay takes over after kill -9`() throws {
+        let receiver = try HTTPReceiver(plan: Array(repeating: 503, count: 1000))
+        let file = try settings(receiver)
+        try add(0..<5)
+        let (first, _, _) = try stage.start("relay", [], settings: file)
+        #expect(waitUntil { receiver.requests.count >= 2 })
+        first.kill(SIGKILL)
+        _ = first.wait()
+        #expect(try pending() == 5)
+        receiver.plan([])
+        let (second, _, _) = try stage.start("relay", [], settings: file)
+        #expect(waitUntil { identifiers(receiver) == [0, 1, 2, 3, 4] })
+        #expect(try waitUntil { try pending() == 0 })
+        second.kill(SIGTERM)
+        #expect(second.wait(atMost: .seconds(60))?.status == 0)
+    }
+
+    @Test func `two relays share the work`() throws {
+        let receiver = try HTTPReceiver()
+        let file = try settings(receiver, ["redis_lease": "60"])
+        let relays = try (0..<2).map { _ in try stage.start("relay", [], settings: file).process }
+        #expect(waitUntil { (try? stage.redis("XINFO", "GROUPS", "results").items?.count) == 1 })
+        try add(0..<1000)
+        #expect(waitUntil { identifiers(receiver).count >= 1000 })
+        #expect(identifiers(receiver).sorted() == Array(0..<1000))
+        for relay in relays { relay.kill(SIGTERM) }
+        for relay in relays { #expect(relay.wait(atMost: .seconds(60))?.status == 0) }
+    }
+
+    @Test func `missing settings exit with 78, and so does a key that is no stream`() throws {
+        let receiver = try HTTPReceiver()
+        let none = try settings(receiver, ["relay_url": nil, "redis_results_key": nil])
+        let missing = try stage.call("relay", settings: none)
+        #expect(missing.status == 78)
+        #expect(
+            missing.errorLines.map { $0.dropFirst(none.count + 2).prefix { $0 != ":" } } == ["relay_url", "redis_results_key"])
+        try stage.redis("SET", "results", "x")
+        let wrong = try stage.call("relay", settings: settings(receiver))
+        #expect(wrong.status == 78 && wrong.errors.contains("results"), "\(wrong.errors)")
+    }
+}
