@@ -35,6 +35,8 @@ public struct PoolSettings: Sendable, Equatable {
     public var maxConcurrentStreams: Int
     /// Whether `Outcome.delivered` carries `apns-id`, which costs a String per push.
     public var collectsAPNSIDs: Bool
+    /// Whether each delivery carries its times.
+    public var recordsTimes = false
 
     public init(
         host: String, port: Int, extraRootsPath: String? = nil, proxy: HTTPProxy? = nil, sessions: Int = 2,

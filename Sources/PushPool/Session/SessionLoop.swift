@@ -173,8 +173,9 @@ struct SessionLoop: ~Copyable {
     private mutating func perform() {
         for effect in effects {
             switch effect {
-            case .report(let id, let outcome):
-                outbox.append(Delivery(id: id, session: context.id, outcome: outcome))
+            case .report(let id, let outcome, let sent):
+                let times = sent.map { AttemptTimes(sent: $0, ended: now) }
+                outbox.append(Delivery(id: id, session: context.id, outcome: outcome, times: times))
             case .cancel(let stream): codec.cancel(stream)
             case .ping(let number): codec.ping(number)
             case .retire: stopTaking()

@@ -23,7 +23,9 @@ struct SessionMachine {
 
     enum Effect: Equatable {
         /// The outcome of the attempt with this notification id. Each attempt gets exactly one.
-        case report(UInt64, Outcome)
+        ///
+        /// - Parameter sent: with `Limits.recordsTimes`, when the request was submitted.
+        case report(UInt64, Outcome, sent: Instant? = nil)
         /// Send RST_STREAM with CANCEL: the response is no longer wanted.
         case cancel(StreamID)
         /// Send a PING with this number as its opaque data.
@@ -47,6 +49,8 @@ struct SessionMachine {
         var maxRequests = (1 << 30) - 2000
         /// Whether the session starts with few streams and gets more with each response: after a session that broke.
         var startsSlowly = false
+        /// Whether reports carry the time of the request.
+        var recordsTimes = false
 
         init() {}
 
@@ -58,6 +62,7 @@ struct SessionMachine {
             pingTimeout = settings.pingTimeout
             maxConcurrentStreams = configuration.streams
             maxRequests = settings.requestsPerSession
+            recordsTimes = settings.recordsTimes
             self.startsSlowly = startsSlowly
         }
     }
@@ -128,6 +133,12 @@ struct SessionMachine {
 
     // MARK: Attempts
 
+    private func report(_ slot: Int, _ outcome: Outcome) -> Effect {
+        let attempt = attempts[slot]
+        let isTimed = limits.recordsTimes && !attempt.isUnsent
+        return .report(attempt.id, outcome, sent: isTimed ? attempt.deadline - limits.requestTimeout : nil)
+    }
+
     /// Starts an attempt. Returns its slot, which it holds until its stream is closed. Call only while `free` is above 0.
     mutating func accepted(_ id: UInt64, now: Instant) -> Int {
         precondition(free > 0, "a session in phase \(phase) with \(attempts.count) of \(usableLimit) streams took one more")
@@ -158,7 +169,7 @@ struct SessionMachine {
     mutating func answered(_ outcome: Outcome, stream: StreamID, at slot: Int, _ effects: inout [Effect]) {
         guard attempts.holds(stream, at: slot) else { return }
         refusals = 0
-        if !attempts[slot].isReported { effects.append(.report(attempts[slot].id, outcome)) }
+        if !attempts[slot].isReported { effects.append(report(slot, outcome)) }
         count(outcome, &effects)
         widen()
         release(slot, &effects)
@@ -200,7 +211,7 @@ struct SessionMachine {
         if !attempts[slot].isReported {
             let fault = SessionError.streamReset(code: code)
             let isUntouched = code == Self.refusedStream || !wasSent
-            effects.append(.report(attempts[slot].id, isUntouched ? .notProcessed(fault) : .maybeProcessed(fault)))
+            effects.append(report(slot, isUntouched ? .notProcessed(fault) : .maybeProcessed(fault)))
         }
         release(slot, &effects)
     }
@@ -236,7 +247,7 @@ struct SessionMachine {
         if phase == .closed { return }
         let fault = SessionError.goAway(code: code, reason: reason)
         for slot in attempts.unreportedSlots where attempts[slot].stream > last {
-            effects.append(.report(attempts[slot].id, .notProcessed(fault)))
+            effects.append(report(slot, .notProcessed(fault)))
             attempts.markReported(at: slot)
         }
         if phase == .open { startDraining(&effects) }
@@ -250,7 +261,7 @@ struct SessionMachine {
         pingSentAt = nil
         var isFirst = true
         while let deadline = attempts.deadline, deadline <= now, let slot = attempts.oldestSlot {
-            effects.append(.report(attempts[slot].id, .timedOut))
+            effects.append(report(slot, .timedOut))
             effects.append(.cancel(attempts[slot].stream))
             attempts.markReported(at: slot)
             if isFirst { retire(because: .retired(.requestIgnored), &effects) }
@@ -286,7 +297,7 @@ struct SessionMachine {
         for slot in attempts.unreportedSlots {
             let outcome: Outcome = isWritten(slot) ? .maybeProcessed(fault) : .notProcessed(fault)
             if isWritten(slot) && fault != .closedByUs { unanswered += 1 }
-            effects.append(.report(attempts[slot].id, outcome))
+            effects.append(report(slot, outcome))
             attempts.markReported(at: slot)
         }
         attempts = AttemptTable()

@@ -55,7 +55,7 @@ struct DispatchMachine {
         self.wallClock = wallClock
         apps = plan.apps.map { _ in AppState() }
         lists = plan.lists.map { ListState(name: $0, appCount: plan.apps.count) }
-        settler = JobSettler(plan.settling, workers: workers, wallClock: wallClock)
+        settler = JobSettler(plan.settling, workers: workers, now: now, wallClock: wallClock)
         certificates = plan.certificates
         nextCertificateCheck = now
     }
@@ -65,7 +65,7 @@ struct DispatchMachine {
     mutating func turnBegan(now: Instant, wallClock: WallClock) {
         self.now = now
         self.wallClock = wallClock
-        settler.wallClock = wallClock
+        (settler.now, settler.wallClock) = (now, wallClock)
     }
 
     mutating func observed(_ reading: AppState.PoolReading, app: Int) { apps[app].observed(reading, now: now) }
@@ -168,7 +168,7 @@ struct DispatchMachine {
         }
         let expiration = job.expiration(now: wallClock.unixSeconds)
         let isExpired = job.isExpired(now: wallClock.unixSeconds)
-        let held = HeldJob(job, list: list, claim: claim.id, app: app, expiration: expiration)
+        let held = HeldJob(job, list: list, claim: claim.id, app: app, expiration: expiration, claimed: now)
         if isExpired {
             settler.expire(held, wasSent: false, &effects)
         } else if isStoppedByFilter(held) {
@@ -253,8 +253,12 @@ struct DispatchMachine {
 
     // MARK: Outcomes
 
-    mutating func delivered(_ id: JobID, apnsID: String?, _ effects: inout [DispatchEffect]) {
+    /// - Parameter times: for results; `nil` without them.
+    mutating func delivered(
+        _ id: JobID, apnsID: String?, times: AttemptTimes? = nil, _ effects: inout [DispatchEffect]
+    ) {
         guard let job = remove(id) else { return }
+        if let times { job.times = times }
         if !apps[job.app].breaker.isClosed { accepted(job, &effects) }
         settler.delivered(job, apnsID: apnsID, &effects)
     }
@@ -276,7 +280,7 @@ struct DispatchMachine {
     ///   - isCurrent: whether the session presents the credential that is in use now.
     ///   - random: from 0 to 1, for jitter.
     mutating func failed(
-        _ id: JobID, _ outcome: Outcome, on session: SessionID, isCurrent: Bool, random: Double,
+        _ id: JobID, _ outcome: Outcome, on session: SessionID, isCurrent: Bool, random: Double, times: AttemptTimes? = nil,
         _ effects: inout [DispatchEffect]
     ) {
         guard let job = held[id] else { return }
@@ -285,6 +289,7 @@ struct DispatchMachine {
             _ = remove(id)
             return
         }
+        if let times { job.times = times }
         let app = job.app
         if isCurrent, let throttle = RetryPolicy.throttle(outcome) {
             throttled(throttle.hold, pause: throttle.pause, app: app, &effects)

@@ -67,7 +67,8 @@ extension DispatchPlan {
         policy = RetryPolicy(limit: settings.retryLimit, delays: settings.retryDelays)
         settling = JobSettler.Options(
             loggedSuccesses: settings.log.successes, redacts: settings.log.redacts,
-            keepsResults: settings.redis.resultsKey != nil)
+            apps: settings.redis.resultsKey == nil
+                ? nil : apps.map { JobSettler.Options.App(name: $0.name ?? "", topic: $0.topic) })
         delivery = settings.redis.delivery
         drainTimeout = settings.drainTimeout
         filter = configuration.filter

@@ -148,13 +148,13 @@ struct Dispatcher: ~Copyable {
     private mutating func report(_ delivery: Delivery) {
         let id = JobID(delivery.id)
         switch delivery.outcome {
-        case .delivered(let apnsID): machine.delivered(id, apnsID: apnsID, &effects)
+        case .delivered(let apnsID): machine.delivered(id, apnsID: apnsID, times: delivery.times, &effects)
         case .begun(let expiration): machine.began(id, expiration: expiration)
         case .rejected, .notProcessed, .maybeProcessed, .timedOut, .outdated:
             guard let app = machine.app(of: id) else { return }
             machine.failed(
                 id, delivery.outcome, on: delivery.session, isCurrent: pools[app].usesPresentCredential(delivery.session),
-                random: .random(in: 0..<1), &effects)
+                random: .random(in: 0..<1), times: delivery.times, &effects)
         }
     }
 
@@ -352,7 +352,7 @@ struct Dispatcher: ~Copyable {
         case .failure(let errors): watch(paths.union(errors.files), stamps)
         case .success(let new): watch(new.files, stamps)
         }
-        let adopted = adopt(configuration)
+        let adopted = adopt(ifValid: configuration)
         if !settings.watchesFiles { watch = nil }
         return adopted
     }
@@ -362,7 +362,7 @@ struct Dispatcher: ~Copyable {
         if watch == nil { watch = FileWatch(paths, all, now: now) } else { watch?.didRead(paths, all) }
     }
 
-    private mutating func adopt(_ configuration: Result<Configuration, SettingsErrors>) -> Configuration? {
+    private mutating func adopt(ifValid configuration: Result<Configuration, SettingsErrors>) -> Configuration? {
         switch configuration {
         case .failure(let errors): return rejectReload(errors.lines)
         case .success(let read):

@@ -13,9 +13,25 @@ struct ResultEntry: Sendable, Equatable {
     var attempts: Int
     /// Unix seconds.
     var at: Int64
+    /// The name of the app; empty for the top level.
+    var app: String?
+    var topic: String?
+    var pushType: String?
+    /// The id of a broadcast, which is also `token`.
+    var channel: String?
+    /// Of a 410: milliseconds since 1970.
+    var timestamp: Int64?
+    var trace: String?
+    var worker: String?
+    /// Unix milliseconds of the claim, of the last request and of its response.
+    var claimedAt: Int64?
+    var sentAt: Int64?
+    var respondedAt: Int64?
 
     /// Returns field, value, field, value … in the order of XADD.
     func fields() -> [[UInt8]] {
+        func text(_ text: String?) -> [UInt8] { Array((text ?? "").utf8) }
+        func number(_ number: Int64?) -> [UInt8] { text(number.map { "\($0)" }) }
         let values: [(String, [UInt8])] = [
             ("identifier", identifierText()),
             ("token", Array((token ?? "").utf8)),
@@ -24,6 +40,9 @@ struct ResultEntry: Sendable, Equatable {
             ("apns_id", Array((apnsID ?? "").utf8)),
             ("attempts", Array("\(attempts)".utf8)),
             ("at", Array("\(at)".utf8)),
+            ("app", text(app)), ("topic", text(topic)), ("push_type", text(pushType)), ("channel", text(channel)),
+            ("timestamp", number(timestamp)), ("trace", text(trace)), ("worker", text(worker)), ("claimed_at", number(claimedAt)),
+            ("sent_at", number(sentAt)), ("responded_at", number(respondedAt)),
         ]
         return values.flatMap { [Array($0.utf8), $1] }
     }

@@ -208,6 +208,7 @@ extension SettingsReader {
         if let address = draft.server?.address { (pool.host, pool.port) = (address.host, address.port) }
         pool.mostSessions = draft.mostSessions ?? pool.sessions
         pool.collectsAPNSIDs = draft.settings.redis.resultsKey != nil
+        pool.recordsTimes = draft.settings.redis.resultsKey != nil
         apps.append(
             AppFiles(
                 name: name, prefix: draft.prefix, credential: draft.credential, rootsPath: pool.extraRootsPath,

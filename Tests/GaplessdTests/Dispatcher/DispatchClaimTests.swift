@@ -21,7 +21,8 @@ struct DispatchClaimTests {
     }
 
     @Test func `a delivered job is logged and recorded as the settings say`() {
-        var fixture = MachineFixture(MachineFixture.plan(options: .init(loggedSuccesses: 1, keepsResults: true)))
+        var fixture = MachineFixture(
+            MachineFixture.plan(options: .init(loggedSuccesses: 1, apps: [.init(name: "", topic: "topic")])))
         let id = fixture.send()
         let effects = fixture.accept(id)
         #expect(effects.first == .logSent(Array(Fixture.job().utf8)))

@@ -102,15 +102,21 @@ struct JobRecordsTests {
     }
 
     @Test func `a result is a flat list of fields and values`() {
-        let good = ResultEntry(identifier: Array("154".utf8), token: "071c", status: 200, apnsID: "id", attempts: 2, at: 7)
+        let good = ResultEntry(
+            identifier: Array("154".utf8), token: "071c", status: 410, apnsID: "id", attempts: 2, at: 7, app: "beta", topic: "t",
+            pushType: "alert", timestamp: 9, trace: "tr", worker: "w", claimedAt: 1, sentAt: 2, respondedAt: 3)
         #expect(
             good.fields().map(string) == [
-                "identifier", "154", "token", "071c", "status", "200", "reason", "", "apns_id", "id", "attempts", "2", "at", "7",
+                "identifier", "154", "token", "071c", "status", "410", "reason", "", "apns_id", "id", "attempts", "2", "at", "7",
+                "app", "beta", "topic", "t", "push_type", "alert", "channel", "", "timestamp", "9", "trace", "tr", "worker", "w",
+                "claimed_at", "1", "sent_at", "2", "responded_at", "3",
             ])
         let bad = ResultEntry(identifier: Array(#""a\u0062""#.utf8), reason: "Expired", attempts: 0, at: 7)
         #expect(
             bad.fields().map(string) == [
                 "identifier", "ab", "token", "", "status", "", "reason", "Expired", "apns_id", "", "attempts", "0", "at", "7",
+                "app", "", "topic", "", "push_type", "", "channel", "", "timestamp", "", "trace", "", "worker", "",
+                "claimed_at", "", "sent_at", "", "responded_at", "",
             ])
     }
 }

@@ -378,7 +378,7 @@ struct SessionMachineRandomTests {
         var slots: [Int: StreamID] = [:]
         var stream: StreamID = 1
         func take(_ effects: [Effect]) {
-            for case .report(let id, _) in effects { ended.append(id) }
+            for case .report(let id, _, _) in effects { ended.append(id) }
         }
         for step in 0..<400 {
             clock += .milliseconds(Int.random(in: 0...400, using: &generator))

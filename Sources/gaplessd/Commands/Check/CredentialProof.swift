@@ -36,7 +36,8 @@ struct CredentialProof {
 
     private static func job(token: String, topic: String) -> [UInt8] {
         JSONValue.members([
-            "token": .string(token), "topic": .string(topic), "expiry": .integer(0), "push_type": .string("background"),
+            "token": .string(token), "topic": .string(topic), "expiry": .integer(0),
+            "push_type": .string(PushTopic(topic).pushType ?? "background"),
             "data": .members(["aps": .members(["content-available": .integer(1)])]),
         ]).bytes
     }

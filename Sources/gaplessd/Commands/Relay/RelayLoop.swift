@@ -42,7 +42,9 @@ struct RelayLoop: ~Copyable {
             } catch let error as ProbeError {
                 fault = error
             } catch let error as RedisError {
-                fault = ProbeError(error, of: settings)
+                fault =
+                    hasConnected || !error.isRefusal
+                    ? ProbeError(error, of: settings) : .refused(settings, RedisAccess.faults(behind: error, settings))
             }
             if !hasConnected && fault.isOurs { throw fault.told("redis") }
             failures += 1

@@ -62,7 +62,9 @@ extension JobKey {
             ])
         case .channel:
             Self.text("Broadcast channel, instead of a token.", pattern: "^[0-9A-Za-z+/=]+$", most: JobReader.longestChannel)
-        case .retrying, .deadline, .doubtful: .members(["description": .string("Mark of the daemon.")])
+        case .trace:
+            Self.text("Returned in structured logs, results and dead letters.", pattern: "^", most: JobReader.longestTrace)
+        case .retrying, .deadline, .doubtful, .firstAPNSID: .members(["description": .string("Mark of the daemon.")])
         }
     }
 

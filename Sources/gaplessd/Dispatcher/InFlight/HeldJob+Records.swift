@@ -47,12 +47,13 @@ extension HeldJob {
         ).record()
     }
 
-    func result(_ end: JobEnd, at time: WallClock, wasSent: Bool) -> [[UInt8]] {
-        ResultEntry(
+    func result(_ end: JobEnd, at time: WallClock, wasSent: Bool) -> ResultEntry {
+        let channel: String? = if case .channel(let id, _) = job.target { id } else { nil }
+        return ResultEntry(
             identifier: job.identifierJSON, token: token, status: end.status, reason: end.reason,
             apnsID: end.apnsID ?? job.apnsID,
-            attempts: wasSent ? sends : sends - 1, at: time.unixSeconds
-        ).fields()
+            attempts: wasSent ? sends : sends - 1, at: time.unixSeconds, pushType: job.pushType, channel: channel,
+            timestamp: end.timestamp, trace: job.trace)
     }
 }
 

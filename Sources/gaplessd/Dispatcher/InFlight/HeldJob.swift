@@ -1,3 +1,4 @@
+import Clocks
 import PushPool
 import RedisQueue
 
@@ -31,12 +32,16 @@ final class HeldJob {
     /// Another worker has taken it over: its outcome is ignored here.
     var isDisowned = false
     var suspectResponse: SuspectResponse?
+    /// Of its claim, and of its last attempt.
+    let claimed: Instant?
+    var times: AttemptTimes?
 
-    init(_ job: consuming Job, list: Int, claim: ClaimID, app: Int, expiration: Int64) {
+    init(_ job: consuming Job, list: Int, claim: ClaimID, app: Int, expiration: Int64, claimed: Instant? = nil) {
         self.job = job
         self.list = list
         self.claim = claim
         self.app = app
         self.expiration = expiration
+        self.claimed = claimed
     }
 }

@@ -10,22 +10,30 @@ struct JobSettler {
         var loggedSuccesses = 0.0
         /// Whether log lines cut device tokens and omit `data`.
         var redacts = false
-        /// Whether every final outcome goes into the results stream.
-        var keepsResults = false
+        /// The names and topics of the apps, for the results stream; `nil` without one.
+        var apps: [App]?
+
+        struct App: Equatable {
+            /// Empty for the top level.
+            var name: String
+            /// For jobs that name none.
+            var topic: String?
+        }
     }
 
     var options: Options
-    /// For records.
+    /// The time of this turn, for records.
+    var now: Instant
     var wallClock: WallClock
     /// The name of this worker at each list.
     private let workers: [String]
     private(set) var counters = Counters()
     private var sampler = SuccessSampler()
 
-    init(_ options: Options, workers: [String], wallClock: WallClock) {
+    init(_ options: Options, workers: [String], now: Instant, wallClock: WallClock) {
         self.options = options
         self.workers = workers
-        self.wallClock = wallClock
+        (self.now, self.wallClock) = (now, wallClock)
     }
 
     mutating func countClaims(_ count: Int) { counters.claimed += count }
@@ -38,7 +46,7 @@ struct JobSettler {
         if options.loggedSuccesses > 0, sampler.takesNext(share: options.loggedSuccesses) {
             effects.append(.logSent(logged(job)))
         }
-        if !options.keepsResults && job.resends == 0 && job.maybeDuplicates == 0 {
+        if options.apps == nil && job.resends == 0 && job.maybeDuplicates == 0 {
             return effects.append(.acknowledge(job.claim, list: job.list))
         }
         settle(job, .ack, result: result(job, JobEnd(status: 200, reason: "", apnsID: apnsID), wasSent: true), &effects)
@@ -111,7 +119,18 @@ struct JobSettler {
     }
 
     private func result(_ job: HeldJob, _ end: JobEnd, wasSent: Bool) -> [[UInt8]]? {
-        options.keepsResults ? job.result(end, at: wallClock, wasSent: wasSent) : nil
+        guard let app = options.apps?[job.app] else { return nil }
+        var entry = job.result(end, at: wallClock, wasSent: wasSent)
+        (entry.app, entry.topic, entry.worker) = (app.name, job.job.topic(ofApp: app.topic), workers[job.list])
+        (entry.claimedAt, entry.sentAt) = (milliseconds(job.claimed), milliseconds(job.times?.sent))
+        // The times of an attempt that broke are not those of a response.
+        entry.respondedAt = end.status == nil ? nil : milliseconds(job.times?.ended)
+        return entry.fields()
+    }
+
+    /// Unix milliseconds of an instant of this process.
+    private func milliseconds(_ instant: Instant?) -> Int64? {
+        instant.flatMap { Int64(exactly: ((wallClock.seconds - (now - $0) / .seconds(1)) * 1000).rounded()) }
     }
 
     private func logged(_ job: HeldJob) -> [UInt8] { options.redacts ? Job.redacted(job.job.bytes) : job.job.bytes }
@@ -168,10 +187,10 @@ struct JobSettler {
             attempts: 0, at: time, worker: workers[list], job: claim.bytes)
         let entry = ResultEntry(
             identifier: identity.identifier, token: identity.token, status: nil, reason: reason, apnsID: nil, attempts: 0,
-            at: time)
+            at: time, trace: identity.trace, worker: workers[list], claimedAt: milliseconds(now))
         let settlement = Settlement(
             id: claim.id, effect: .deadLetter(record: letter.record(), isExpired: false),
-            result: options.keepsResults ? entry.fields() : nil)
+            result: options.apps == nil ? nil : entry.fields())
         effects.append(.settle(settlement, list: list))
     }
 }

@@ -93,10 +93,9 @@ extension SettingType where Value == HTTPProxy {
 }
 
 extension SettingType where Value == RelayURL {
-    static let relayURL = SettingType(RelayURL.expected, schema: .pattern("^[Hh][Tt][Tt][Pp][Ss]?://[!-~]+$"), text: { $0.shown })
-    {
-        $0.stringValue.flatMap(RelayURL.init)
-    }
+    static let relayURL = SettingType(
+        RelayURL.expected, schema: .pattern("^[Hh][Tt][Tt][Pp][Ss]?://[!-~]+$"), text: { $0.shown },
+        { $0.stringValue.flatMap(RelayURL.init) })
 }
 
 extension SettingType where Value == APNSServer {
@@ -238,11 +237,11 @@ extension SettingType where Value == [HostAndPort] {
     static let addresses = SettingType(
         "an array of at least one \"host:port\", without duplicates",
         schema: .array(.pattern("^[!-~]+:[0-9]+$"), isEmptyAllowed: false, isUnique: true),
-        text: { "[\($0.map { "\"\($0.text)\"" }.joined(separator: ", "))]" }
-    ) { value in
-        guard let names = value.elements(\.stringValue), Set(names).count == names.count, !names.isEmpty else { return nil }
-        return value.elements { $0.stringValue.flatMap { HostAndPort($0) } }
-    }
+        text: { "[\($0.map { "\"\($0.text)\"" }.joined(separator: ", "))]" },
+        { value in
+            guard let names = value.elements(\.stringValue), Set(names).count == names.count, !names.isEmpty else { return nil }
+            return value.elements { $0.stringValue.flatMap { HostAndPort($0) } }
+        })
 }
 
 extension SettingType where Value == [JSONMember] {

@@ -43,7 +43,8 @@ struct DaemonBroadcastTests {
         let results = try stage.command("XRANGE", "results", "-", "+").items ?? []
         let fields = results.map { ($0.items?[1].items ?? []).compactMap(\.text) }
         let own = try #require(fields.first { $0.contains(Self.channel) })
-        #expect(own.contains(id) && own.contains("200"))
+        #expect(own.contains(id) && own.contains("200") && own.contains("channel"))
+        #expect(own.count { $0 == Self.channel } == 2, "as token and as channel")
         #expect(daemon.stop()?.status == 0)
     }
 

@@ -1,0 +1,9 @@
+public import Clocks
+
+/// When a request left for the wire, and when its outcome was known.
+public struct AttemptTimes: Sendable, Equatable {
+    public var sent: Instant
+    public var ended: Instant
+
+    public init(sent: Instant, ended: Instant) { (self.sent, self.ended) = (sent, ended) }
+}
