@@ -90,7 +90,7 @@ struct SettingsErrorTests {
         ("pool_sise", "pool_size"), ("redis_hots", "redis_host"), ("log_sucesses", "log_successes"),
         ("apns_certpath", "apns_cert_path"), ("redis_pasword_file", "redis_password_file"), ("APNS_TOPIC", "apns_topic"),
         ("apns_cert", "apns_cert_path"), ("apns_key", "apns_key_path"), ("redis_pass", "redis_password"),
-        ("redis_queue", "redis_queue_key"), ("metrics", "metrics_listen"), ("retry", "retry_limit"), ("pool", "pool_size"),
+        ("redis_queue", "redis_queue_key"), ("metrics_lisen", "metrics_listen"), ("retry", "retry_limit"), ("pool", "pool_size"),
         ("drain", "drain_timeout"), ("REDIS_HOST", "redis_host"), ("redis_host_file", "redis_host"),
     ])
     func `A mistyped key is a fault that suggests a known key`(key: String, known: String) {

@@ -54,6 +54,7 @@ struct SettingsReadingTests {
             host: "api.sandbox.push.apple.com", port: 443, extraRootsPath: "/ca.pem", sessions: 5,
             dialTimeout: .milliseconds(1500), dialBackoff: Backoff(first: .milliseconds(250), most: .seconds(8), jitter: 0.1),
             requestTimeout: .seconds(2), keepAlive: .seconds(3), maxConcurrentStreams: 7, collectsAPNSIDs: true)
+        pool.recordsTimes = true
         (pool.mostSessions, pool.scale) = (9, .exponential(1.5))
         (pool.pollInterval, pool.minSustain, pool.settlePeriod) = (.milliseconds(100), .seconds(1), .seconds(3))
         #expect(app.pool == pool)

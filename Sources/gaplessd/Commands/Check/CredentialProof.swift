@@ -1,6 +1,6 @@
 import JSONBytes
 
-/// What APNs' response to a push with an invented token proves about the settings of an app.
+/// The conclusion from APNs' response to a push with an invented token about the settings of an app.
 struct CredentialProof {
     /// Sends one background push, which no device would show, to an invented device token.
     static func run(_ configuration: Configuration, app: Int) throws(ProbeError) -> String {

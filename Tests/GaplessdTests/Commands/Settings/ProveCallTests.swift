@@ -43,11 +43,6 @@ struct ProveCallTests {
     }
 
     @Test func `explains each other response and fails`() throws {
-        let topic = try prove(["apns_topic": "\"com.example.none\""])
-        #expect(topic.status == 78)
-        #expect(
-            topic.errorLines.contains { $0.hasPrefix("prove: refused: com.example.none: 400 ") && $0.contains("apns_topic") },
-            "\(topic.errors)")
         let team = try prove(["apns_team_id": "\"OTHERTEAM1\""])
         #expect(team.status == 78)
         #expect(team.errorLines.contains { $0.hasPrefix("prove: refused: ") && $0.contains("apns_team_id") }, "\(team.errors)")
