@@ -19,7 +19,7 @@ struct Gaplessd: ParsableCommand {
         version: gaplessdVersion,
         subcommands: [
             Run.self, Check.self, Send.self, Status.self, Audit.self, Dead.self, Enqueue.self,
-            Pause.self, Resume.self, Peek.self, Explain.self, Feedback.self, Top.self, Relay.self, Schema.self,
+            Pause.self, Resume.self, Peek.self, Find.self, Explain.self, Feedback.self, Top.self, Relay.self, Schema.self,
         ],
         defaultSubcommand: Run.self)
 

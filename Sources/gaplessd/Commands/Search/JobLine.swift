@@ -12,6 +12,12 @@ struct JobLine {
     ///
     /// - Parameter redacts: `log_redact`.
     func text(redacts: Bool) -> String {
+        let due = due.map { ["due \(LocalTime.text(of: $0 / 1000))"] } ?? []
+        return (["\(position)"] + due + [summary(redacts: redacts)]).joined(separator: "  ")
+    }
+
+    /// `ID 154  token 071c…  57 bytes`.
+    func summary(redacts: Bool) -> String {
         guard let facts = JobFacts(job) else { return line(["no JSON object"]) }
         let tokens = facts.tokens.prefix(1).map { "token \(redacts ? String($0.prefix(8)) : $0)" }
         let others = facts.tokens.count > 1 ? ["and \((facts.tokens.count - 1).counted("other"))"] : []
@@ -20,8 +26,7 @@ struct JobLine {
     }
 
     private func line(_ parts: [String]) -> String {
-        let due = due.map { ["due \(LocalTime.text(of: $0 / 1000))"] } ?? []
-        return (["\(position)"] + due + parts + [job.count.counted("byte")]).joined(separator: "  ").printable
+        (parts + [job.count.counted("byte")]).joined(separator: "  ").printable
     }
 
     /// The job is text, or base64 if it is not UTF-8. A delayed job has its due time in Unix seconds.
