@@ -101,7 +101,8 @@ final class ServiceReport {
         figures.append(sessions.counted("session"))
         var parts = [figures.joined(separator: ", ")]
         if reloadFailed { parts.append("the last reload failed, see the log") }
-        parts += Readiness.faults(ProcessBoard.Notice(snapshot: snapshot, at: now), now: now)
+        let notice = ProcessBoard.Notice(snapshot: snapshot, at: now)
+        parts += Readiness.faults(notice, now: now) + Readiness.pauses(notice)
         return parts.joined(separator: "; ")
     }
 }

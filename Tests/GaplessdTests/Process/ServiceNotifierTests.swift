@@ -1,4 +1,5 @@
 import Clocks
+import RedisQueue
 import Testing
 
 @testable import gaplessd
@@ -94,6 +95,8 @@ struct ServiceNotifierTests {
         #expect(text(snapshot, 41, false) == "12 pushes/s, backlog 41, 7 in flight, 2 sessions")
         #expect(text(snapshot, nil, true).contains("backlog unknown"))
         #expect(text(snapshot, nil, true) != text(snapshot, nil, false))
+        snapshot.lists[0].pauses = [PauseNote(QueuePause(app: nil, record: Array(#"{"reason": "bad campaign"}"#.utf8)))]
+        #expect(text(snapshot, 41, false).contains("bad campaign"))
         snapshot.apps[0].hold = .topic("TopicDisallowed")
         #expect(text(snapshot, 41, false).contains("TopicDisallowed"))
         snapshot.lists[0].isConnected = false
