@@ -132,7 +132,7 @@ public struct QueueScan {
 
     /// ARGV: number of elements that were read, counted from the tail, most elements, most bytes. Replies the length of the list,
     /// and elements from the tail on.
-    private static let tailScript = """
+    static let tailScript = """
         local read, most, room = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
         local length = redis.call('LLEN', KEYS[1])
         local out, taken = {length}, 0

@@ -17,6 +17,8 @@ public struct QueueStatus: Sendable, Equatable {
     public var feedback = 0
     public var workers: [Worker] = []
     public var counters: [Counter: Int64] = [:]
+    /// Jobs that `cancel` removed and that can be restored.
+    public var cancelled = 0
     /// The pauses in force.
     public var pauses: [QueuePause] = []
 
@@ -35,10 +37,12 @@ public struct QueueStatus: Sendable, Equatable {
     /// A script, because Redis refuses MULTI when it is out of memory.
     public static func read(_ client: inout RedisClient, _ keys: Keys) throws(RedisError) -> QueueStatus {
         let names =
-            [keys.list, keys.workers, keys.delayed, keys.dead, keys.feedback, keys.stats] + keys.recovered + [keys.paused]
+            [keys.list, keys.workers, keys.delayed, keys.dead, keys.feedback, keys.stats] + keys.recovered + [
+                keys.paused, keys.cancelled,
+            ]
         let command = ["EVAL", script, String(names.count)] + names + [keys.inflight(""), keys.worker("")]
         let reply = try client.command(command + Counter.allCases.map(\.rawValue))
-        guard let items = reply.items, items.count >= 7 else { throw .notRedis("a status of another form") }
+        guard let items = reply.items, items.count >= 8 else { throw .notRedis("a status of another form") }
         return QueueStatus(items)
     }
 
@@ -49,7 +53,8 @@ public struct QueueStatus: Sendable, Equatable {
             for i = 7, 9 do recovered = recovered + redis.call('LLEN', KEYS[i]) end
             local out = {
               redis.call('LLEN', KEYS[1]), redis.call('ZCARD', KEYS[3]), redis.call('LLEN', KEYS[4]), redis.call('LLEN', KEYS[5]),
-              recovered, redis.call('HMGET', KEYS[6], unpack(ARGV, 3)), pauses(KEYS[10]) or 0
+              recovered, redis.call('HMGET', KEYS[6], unpack(ARGV, 3)), pauses(KEYS[10]) or 0,
+              redis.call('LLEN', KEYS[11])
             }
             for _, name in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
               out[#out + 1] = {name, redis.call('HLEN', ARGV[1] .. name), redis.call('HGETALL', ARGV[2] .. name)}
@@ -57,15 +62,16 @@ public struct QueueStatus: Sendable, Equatable {
             return out
             """
 
-    /// - Parameter items: at least 7.
+    /// - Parameter items: at least 8.
     init(_ items: [RedisReply]) {
         let counts = items.prefix(5).map { $0.count ?? 0 }
         (backlog, delayed, dead, feedback, recovered) = (counts[0], counts[1], counts[2], counts[3], counts[4])
         for (counter, value) in zip(Counter.allCases, items[5].items ?? []) {
             counters[counter] = value.text.flatMap { Int64($0) } ?? 0
         }
+        cancelled = items[7].count ?? 0
         pauses = QueuePause.split(items[6])?.pauses ?? []
-        for case .array(let parts) in items.dropFirst(7) where parts.count == 3 {
+        for case .array(let parts) in items.dropFirst(8) where parts.count == 3 {
             let texts = parts[2].items?.compactMap(\.text) ?? []
             var details: [String: String] = [:]
             for start in stride(from: 0, to: texts.count - 1, by: 2) { details[texts[start]] = texts[start + 1] }

@@ -48,7 +48,7 @@ public struct WaitingJobs: Sendable {
     }
 
     /// Removes `<worker>:<id>|`, which the daemon writes in front of a delayed job, as the script that promotes it does.
-    static func job(ofDelayed element: [UInt8]) -> [UInt8] {
+    public static func job(ofDelayed element: [UInt8]) -> [UInt8] {
         guard let bar = element.firstIndex(where: { $0 == UInt8(ascii: "|") || $0 == UInt8(ascii: "{") }),
             element[bar] == UInt8(ascii: "|"), let colon = element[..<bar].firstIndex(of: UInt8(ascii: ":")), colon > 0,
             colon + 1 < bar,

@@ -15,6 +15,8 @@ public struct Keys: Sendable, Equatable {
     public let pace: String
     /// Hash: app, or nothing for the whole list -> record of a pause. See `QueuePause`.
     public let paused: String
+    /// List: jobs that `cancel` removed. See `CancelledJobs`.
+    public let cancelled: String
     /// Never exists. A script that deletes it first counts as having written, and Redis then lets it finish when out of memory.
     let nothing: String
     /// The beginning of every key except the list's own.
@@ -31,6 +33,7 @@ public struct Keys: Sendable, Equatable {
         stats = prefix + "stats"
         pace = prefix + "pace"
         paused = prefix + "paused"
+        cancelled = prefix + "cancelled"
         nothing = prefix + "nothing"
     }
 

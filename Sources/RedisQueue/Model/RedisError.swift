@@ -2,7 +2,7 @@ public import Sockets
 
 /// The reason why a call to Redis has no usable reply. No case holds a command's arguments.
 public enum RedisError: Error, Sendable, Equatable, CustomStringConvertible {
-    public enum Step: Sendable { case connecting, tlsHandshake, reply, deadLetters }
+    public enum Step: Sendable { case connecting, tlsHandshake, reply, deadLetters, jobs }
 
     /// The error of one Sentinel that named no master.
     public struct SentinelFailure: Sendable, Equatable {
@@ -42,6 +42,7 @@ public enum RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         case .timedOut(.tlsHandshake): return "the TLS handshake (does Redis speak TLS at this port?): no answer in time"
         case .timedOut(.reply): return "Redis: no answer in time"
         case .timedOut(.deadLetters): return "the dead letters change faster than they can be read"
+        case .timedOut(.jobs): return "the jobs change faster than they can be read"
         case .notRedis(let reason): return "not the Redis protocol: \(reason)"
         case .reply(let reply): return reply.description
         case .authenticationRefused(let code, let isNeedless):

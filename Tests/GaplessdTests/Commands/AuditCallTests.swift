@@ -31,7 +31,8 @@ struct AuditCallTests {
             try stage.call("audit", "--json").output == """
                 {"balanced": true, "unexplained": 0, "lists": [{"list": "calls", "claimed": 9, "sent": 2, "retried": 1, \
                 "postponed": 0, "dead": 3, "expired": 0, "released": 1, "recovered": 0, "in_flight": 2, "unexplained": 0, \
-                "paused": [], "stranded": [], "recordless_workers": [], "delayed_without_bar": 0, "unreadable_dead": 0, \
+                "cancelled": 0, "paused": [], \
+                "stranded": [], "recordless_workers": [], "delayed_without_bar": 0, "unreadable_dead": 0, \
                 "foreign_keys": []}]}
 
                 """)

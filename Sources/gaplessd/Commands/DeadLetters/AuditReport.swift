@@ -42,6 +42,9 @@ struct AuditReport {
         var notes = audit.stranded.map { stranded in
             "jobs in flight of the unregistered worker \(stranded.worker.printable), which no worker takes over: \(stranded.jobs)"
         }
+        if audit.status.cancelled > 0 {
+            notes.append("cancelled jobs, which 'cancel --undo' restores: \(audit.status.cancelled)")
+        }
         notes += audit.status.pauses.map { PauseNote($0).scopedSentence.printable }
         notes += audit.recordless.map {
             "registered worker without a record, whose jobs are taken over after the lease: \($0.printable)"
@@ -67,6 +70,7 @@ struct AuditReport {
         let stranded = audit.stranded.map { JSONValue.members(["worker": .string($0.worker), "jobs": .integer($0.jobs)]) }
         let members: [(String, JSONValue)] =
             [("list", .string(list))] + counts.map { ($0.0, .integer($0.1)) } + [
+                ("cancelled", .integer(audit.status.cancelled)),
                 ("paused", .array(audit.status.pauses.map { PauseNote($0).object(list: list) })),
                 ("stranded", .array(stranded)), ("recordless_workers", .array(audit.recordless.map(JSONValue.string))),
                 ("delayed_without_bar", .integer(audit.delayedWithoutBar)), ("unreadable_dead", .integer(unreadable)),

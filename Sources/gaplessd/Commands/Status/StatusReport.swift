@@ -32,6 +32,7 @@ struct StatusReport {
             "counters    \(Counter.allCases.map { "\($0.rawValue) \(status.counters[$0, default: 0])" }.joined(separator: ", "))",
             "workers     \(status.workers.count)",
         ]
+        if status.cancelled > 0 { lines.insert("cancelled   \(status.cancelled)  'cancel --undo' restores them", at: 7) }
         lines.insert(contentsOf: status.pauses.map { "paused      \(PauseNote($0).scopedSentence.printable)" }, at: 1)
         for worker in status.workers { lines += self.lines(worker, list.rates[worker.name]) }
         return lines
@@ -79,7 +80,7 @@ struct StatusReport {
         return .members([
             "backlog": sum(\.backlog), "in_flight": sum(\.inFlight), "delayed": sum(\.delayed), "recovered": sum(\.recovered),
             "dead": sum(\.dead), "feedback": sum(\.feedback), "workers": sum { $0.workers.count },
-            "counters": .object(counters),
+            "counters": .object(counters), "cancelled": sum(\.cancelled),
         ])
     }
 

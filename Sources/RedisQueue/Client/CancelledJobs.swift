@@ -1,0 +1,182 @@
+/// Moves jobs that no worker holds to the list of cancelled jobs, and back.
+///
+/// Each step is one script, which Redis runs completely or not at all: a call that is killed between two steps loses no job and
+/// doubles none. A step names every job by its place and its bytes, and changes nothing if one of them is not there.
+public struct CancelledJobs: Sendable {
+    /// Jobs that one step moves.
+    public static let mostJobs = 100
+    /// Pushes since the page was read that a step follows.
+    private static let mostShift = 1000
+
+    /// Where a job was.
+    public enum Source: String, Sendable, CaseIterable {
+        case waiting, delayed
+        case once = "recovered:1"
+        case twice = "recovered:2"
+        case thrice = "recovered:3"
+    }
+
+    public struct Move: Sendable, Equatable {
+        /// Counted from the tail, which is 1. Unused for a delayed job.
+        public var fromTail: Int
+        public var element: [UInt8]
+        /// The record in the list of cancelled jobs.
+        public var record: [UInt8]
+
+        public init(fromTail: Int, element: [UInt8], record: [UInt8]) {
+            (self.fromTail, self.element, self.record) = (fromTail, element, record)
+        }
+    }
+
+    private let keys: Keys
+
+    public init(_ keys: Keys) { self.keys = keys }
+
+    private func key(of source: Source) -> String {
+        switch source {
+        case .waiting: keys.list
+        case .delayed: keys.delayed
+        case .once: keys.recovered[0]
+        case .twice: keys.recovered[1]
+        case .thrice: keys.recovered[2]
+        }
+    }
+
+    public struct Entry: Sendable, Equatable {
+        public var element: [UInt8]
+        /// The score of a delayed job, as Redis writes it.
+        public var due: String?
+    }
+
+    /// Returns elements from the tail on; of the delayed jobs, those that are due last.
+    public func page(of source: Source, skipping read: Int, _ client: inout RedisClient) throws(RedisError) -> [Entry] {
+        guard source == .delayed else { return try tailPage(key(of: source), skipping: read, &client).map { Entry(element: $0) } }
+        let range = [String(-(read + CancelledJobs.mostJobs)), String(-(read + 1))]
+        let items = try client.command(["ZRANGE", keys.delayed] + range + ["WITHSCORES"]).items?.compactMap(\.bytes) ?? []
+        return stride(from: 0, to: items.count - 1, by: 2).reversed().map {
+            Entry(element: items[$0], due: String(decoding: items[$0 + 1], as: UTF8.self))
+        }
+    }
+
+    /// Returns records from the tail on: the last cancelled job first.
+    public func records(skipping read: Int, _ client: inout RedisClient) throws(RedisError) -> [[UInt8]] {
+        try tailPage(keys.cancelled, skipping: read, &client)
+    }
+
+    private func tailPage(_ key: String, skipping read: Int, _ client: inout RedisClient) throws(RedisError) -> [[UInt8]] {
+        let numbers = [read, 1000, 1 << 20].map(String.init)
+        let items = try client.command(["EVAL", QueueScan.tailScript, "1", key] + numbers).items ?? []
+        return items.dropFirst().compactMap(\.bytes)
+    }
+
+    /// Moves jobs to the list of cancelled jobs.
+    ///
+    /// - Parameter moves: in rising order of `fromTail`.
+    /// - Returns: false if a job is not at its place; then nothing was changed.
+    public func cancel(_ moves: [Move], from source: Source, _ client: inout RedisClient) throws(RedisError) -> Bool {
+        if moves.isEmpty { return true }
+        let script = source == .delayed ? CancelledJobs.delayedScript : CancelledJobs.listScript
+        let head = [
+            "EVAL", script, "3", keys.nothing, key(of: source), keys.cancelled, marker(), String(CancelledJobs.mostShift),
+        ]
+        return try run(head, moves.map { [Array(String($0.fromTail).utf8), $0.element, $0.record] }, &client)
+    }
+
+    public struct Restore: Sendable, Equatable {
+        /// Of the record, counted from the tail, which is 1.
+        public var fromTail: Int
+        public var record: [UInt8]
+        public var element: [UInt8]
+        /// The score of a delayed job; `nil` for any other, which goes to the tail of the list.
+        public var due: String?
+
+        public init(fromTail: Int, record: [UInt8], element: [UInt8], due: String?) {
+            (self.fromTail, self.record, self.element, self.due) = (fromTail, record, element, due)
+        }
+    }
+
+    /// Puts jobs back. The arguments and the result are as those of `cancel`.
+    public func restore(_ jobs: [Restore], _ client: inout RedisClient) throws(RedisError) -> Bool {
+        if jobs.isEmpty { return true }
+        let head = ["EVAL", CancelledJobs.restoreScript, "4", keys.nothing, keys.cancelled, keys.list, keys.delayed, marker()]
+        let steps = jobs.map { [Array(String($0.fromTail).utf8), $0.record, $0.element, Array(($0.due ?? "").utf8)] }
+        return try run(head, steps, &client)
+    }
+
+    private func run(_ head: [String], _ steps: [[[UInt8]]], _ client: inout RedisClient) throws(RedisError) -> Bool {
+        guard let done = try client.command(head.map { Array($0.utf8) } + steps.joined()).integer else {
+            throw .notRedis("a step without a result")
+        }
+        return done >= 0
+    }
+
+    /// A random text, which no element equals, marks the elements to remove.
+    private func marker() -> String {
+        (0..<2).map { _ in String(UInt64.random(in: .min ... .max), radix: 16) }.joined(separator: "-")
+    }
+
+    /// KEYS: nothing, list, cancelled. ARGV: marker, most pushes, then place, element and record of each. As in `Scripts`, the
+    /// checks come first, then a DEL that lets the rest run without memory, and jobs are added before they are removed.
+    private static let listScript = """
+        local near, far = tonumber(ARGV[3]), tonumber(ARGV[#ARGV - 2])
+        local length = redis.call('LLEN', KEYS[2])
+        local most = tonumber(ARGV[2])
+        -- place t from the tail is at near - t + #span
+        local span = redis.call('LRANGE', KEYS[2], math.max(0, length - far - most), length - near)
+        local shift = -1
+        for pushed = 0, most do
+          local equal = true
+          for i = 3, #ARGV, 3 do
+            if span[#span - pushed - (tonumber(ARGV[i]) - near)] ~= ARGV[i + 1] then equal = false break end
+          end
+          if equal then shift = pushed break end
+        end
+        if shift < 0 then return -1 end
+        redis.call('LLEN', KEYS[3])
+        redis.call('DEL', KEYS[1])
+        local count = 0
+        for i = 3, #ARGV, 3 do
+          redis.call('RPUSH', KEYS[3], ARGV[i + 2])
+          redis.call('LSET', KEYS[2], -(tonumber(ARGV[i]) + shift), ARGV[1])
+          count = count + 1
+        end
+        redis.call('LREM', KEYS[2], far * 2 < length and -count or count, ARGV[1])
+        return count
+        """
+
+    /// As `listScript`; the places are not used. A job that was promoted meanwhile is not there any more.
+    private static let delayedScript = """
+        for i = 3, #ARGV, 3 do
+          if not redis.call('ZSCORE', KEYS[2], ARGV[i + 1]) then return -1 end
+        end
+        redis.call('LLEN', KEYS[3])
+        redis.call('DEL', KEYS[1])
+        for i = 3, #ARGV, 3 do
+          redis.call('RPUSH', KEYS[3], ARGV[i + 2])
+          redis.call('ZREM', KEYS[2], ARGV[i + 1])
+        end
+        return 1
+        """
+
+    /// KEYS: nothing, cancelled, Q, delayed. ARGV: marker, then place, record, element and due time (or nothing) of each.
+    private static let restoreScript = """
+        for i = 2, #ARGV, 4 do
+          if redis.call('LINDEX', KEYS[2], -tonumber(ARGV[i])) ~= ARGV[i + 1] then return -1 end
+        end
+        redis.call('LLEN', KEYS[3])
+        redis.call('ZCARD', KEYS[4])
+        redis.call('DEL', KEYS[1])
+        local count = 0
+        for i = 2, #ARGV, 4 do
+          if ARGV[i + 3] == '' then
+            redis.call('RPUSH', KEYS[3], ARGV[i + 2])
+          else
+            redis.call('ZADD', KEYS[4], ARGV[i + 3], ARGV[i + 2])
+          end
+          redis.call('LSET', KEYS[2], -tonumber(ARGV[i]), ARGV[1])
+          count = count + 1
+        end
+        redis.call('LREM', KEYS[2], -count, ARGV[1])
+        return count
+        """
+}

@@ -1,0 +1,110 @@
+import ArgumentParser
+import Clocks
+import Glibc
+import JSONBytes
+import RedisQueue
+
+/// `gaplessd cancel`: removes waiting and delayed jobs, and puts them back.
+struct Cancel: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "cancel",
+        abstract: "Removes waiting and delayed jobs; --undo restores them.",
+        discussion: """
+            Selects jobs by --token, --identifier, --app and --topic; all given conditions must hold. Prints the number of jobs \
+            first, and asks for confirmation on a terminal, unless --yes is given. The jobs move to a list of cancelled jobs in \
+            small atomic steps: an interruption at any moment loses no job and doubles none. Jobs in flight are counted and left \
+            alone. Jobs that return to the list during the call may be missed: pause the list first, or repeat the call.
+
+            --undo puts cancelled jobs back, byte for byte: waiting jobs to the tail of the list in their former order, delayed \
+            jobs to their due time. Without a condition it puts all of them back.
+
+            --json prints one object at the end: "matched", "changed" and "in_flight".
+
+            Exit status: 0 success, 64 wrong usage, 69 Redis did not respond, 78 a fault in the settings, or Redis refused \
+            access; 1 the call was not confirmed.
+            """)
+
+    @OptionGroup var file: SettingsArgument
+
+    @Option(parsing: .unconditional, help: ArgumentHelp("Only jobs for this token, in any case.", valueName: "X"))
+    var token: String?
+
+    @Option(parsing: .unconditional, help: ArgumentHelp("Only jobs with this identifier.", valueName: "X"))
+    var identifier: String?
+
+    @OptionGroup var one: AppOption
+
+    @Option(parsing: .unconditional, help: ArgumentHelp("Only jobs that name this topic.", valueName: "X"))
+    var topic: String?
+
+    @Flag(help: "Put cancelled jobs back.")
+    var undo = false
+
+    @OptionGroup var place: ListOption
+
+    @Flag(help: "Do not ask for confirmation.")
+    var yes = false
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    func validate() throws {
+        if !undo, token == nil, identifier == nil, one.app == nil, topic == nil {
+            throw ValidationError("One of --token, --identifier, --app and --topic is required.")
+        }
+    }
+
+    func run() throws {
+        let settings = try file.loadSettings()
+        let lists = try place.lists(of: settings, call: "cancel")
+        try one.check(in: settings, call: "cancel")
+        let selection = JobSelection(token: token, identifier: identifier, app: one.app, topic: topic, settings)
+        let now = WallClock.now().unixSeconds
+        try RedisAccess.run(settings) { client in
+            let walks = lists.map { CancelWalk(Keys(list: $0), selection, now: now) }
+            var (matched, inFlight, changed) = (0, 0, 0)
+            for (list, walk) in zip(lists, walks) {
+                if undo {
+                    matched += try walk.countCancelled(&client)
+                } else {
+                    for source in CancelledJobs.Source.allCases { matched += try walk.count(source, &client) }
+                    _ = try QueueScan(Keys(list: list), resultsKey: nil).read(.inFlight, &client) { page in
+                        inFlight += page.count { $0.content.first.map(selection.matches) ?? false }
+                        return true
+                    }
+                }
+            }
+            if !json {
+                let rest = inFlight > 0 ? "; in flight and left alone: \(inFlight)" : ""
+                StandardStreams.print(["\(matched.counted("job")) to \(undo ? "restore" : "cancel")\(rest)"])
+            }
+            if matched > 0 { try confirm(matched) }
+            for walk in walks where matched > 0 {
+                if undo {
+                    try walk.restore(&client) { changed += $0 }
+                } else {
+                    for source in CancelledJobs.Source.allCases { try walk.cancel(source, &client) { changed += $0 } }
+                }
+            }
+            if json {
+                let counts: JSONValue = .members([
+                    "matched": .integer(matched), "changed": .integer(changed), "in_flight": .integer(inFlight),
+                ])
+                StandardStreams.print([counts.line])
+            } else {
+                StandardStreams.print(["\(changed) \(undo ? "restored" : "cancelled")"])
+            }
+        }
+    }
+
+    /// Asks for confirmation on a terminal. A script is not asked.
+    private func confirm(_ count: Int) throws {
+        guard !yes, StandardStreams.isTerminal(STDIN_FILENO), StandardStreams.isTerminal(STDERR_FILENO) else { return }
+        let question = "\(undo ? "Restore" : "Cancel") \(count.counted("job"))? [y/N] "
+        StandardStreams.write(Array(question.utf8), to: STDERR_FILENO)
+        guard let answer = readLine(), ["y", "yes"].contains(answer.lowercased()) else {
+            StandardStreams.print(["Nothing was changed."], to: STDERR_FILENO)
+            throw ExitCode.failure
+        }
+    }
+}

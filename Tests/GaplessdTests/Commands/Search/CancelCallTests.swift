@@ -1,0 +1,98 @@
+import Harness
+import JSONBytes
+import RedisQueue
+import Testing
+
+@testable import gaplessd
+
+@Suite("gaplessd cancel")
+struct CancelCallTests {
+    private func mixed(_ count: Int) -> [String] {
+        (0..<count).map { CallStage.job("a\($0)", marks: $0 % 3 == 0 ? #","identifier":7"# : "") }
+    }
+
+    @Test func `cancels waiting, delayed and recovered jobs, and --undo restores every byte`() throws {
+        let stage = try CallStage()
+        let keys = stage.keys
+        let jobs = mixed(2000)
+        _ = try stage.redis(["RPUSH", "calls"] + jobs)
+        let delayed = ["w:7|" + CallStage.job("b1", marks: #","identifier":7"#), CallStage.job("b2")]
+        for (place, job) in delayed.enumerated() { try stage.redis("ZADD", keys.delayed, "400000000000\(place).5", job) }
+        try stage.redis("RPUSH", keys.recovered[2], CallStage.job("c1", marks: #","identifier":7"#))
+        try stage.redis("ZADD", keys.workers, "1", "w")
+        try stage.redis("HSET", keys.inflight("w"), "1", CallStage.job("d1", marks: #","identifier":7"#))
+        let scores = try stage.redis("ZRANGE", keys.delayed, "0", "-1", "WITHSCORES")
+        let result = try stage.call("cancel", "--identifier", "7")
+        #expect(result.status == 0)
+        #expect(result.lines == ["669 jobs to cancel; in flight and left alone: 1", "669 cancelled"])
+        #expect(try stage.elements("calls") == jobs.filter { !$0.contains("identifier") })
+        #expect(try stage.redis("ZRANGE", keys.delayed, "0", "-1").items?.compactMap(\.text) == [delayed[1]])
+        let status = try JSONValue.parse(Array(stage.call("status", "--json").output.utf8))
+        #expect(status["cancelled"]?.integerValue == 669)
+        #expect(try stage.call("audit").output.contains("669"))
+        let undo = try stage.call("cancel", "--undo", "--json")
+        #expect(undo.lines == [#"{"matched": 669, "changed": 669, "in_flight": 0}"#])
+        let kept = jobs.filter { !$0.contains("identifier") }
+        let restored = try stage.elements("calls")
+        #expect(Array(restored[..<kept.count]) == kept)
+        #expect(restored.count == 2001 && Set(restored).isSuperset(of: jobs))
+        #expect(restored.suffix(667) == jobs.filter { $0.contains("identifier") }.suffix(667))
+        #expect(try stage.redis("ZRANGE", keys.delayed, "0", "-1", "WITHSCORES") == scores)
+        #expect(try stage.elements(keys.cancelled) == [])
+    }
+
+    @Test func `selects by token, app and topic, and needs a condition`() throws {
+        let stage = try CallStage()
+        let jobs = [#"{"tokens":["aa","BB"],"data":{}}"#, #"{"token":"cc","topic":"t","data":{}}"#, "no JSON"]
+        _ = try stage.redis(["RPUSH", "calls"] + jobs)
+        #expect(try stage.call("cancel").status == 64)
+        #expect(try stage.call("cancel", "--app", "unknown").status == 64)
+        #expect(try stage.call("cancel", "--token", "bb").lines.last == "1 cancelled")
+        #expect(try stage.call("cancel", "--topic", "t", "--token", "dd").lines.last == "0 cancelled")
+        #expect(try stage.call("cancel", "--topic", "t").lines.last == "1 cancelled")
+        #expect(try stage.elements("calls") == ["no JSON"])
+        #expect(try stage.call("cancel", "--undo", "--token", "BB").lines.last == "1 restored")
+        #expect(try stage.elements("calls") == ["no JSON", #"{"tokens":["aa","BB"],"data":{}}"#])
+        #expect(try stage.elements(stage.keys.cancelled).count == 1)
+    }
+
+    @Test func `jobs that are claimed and pushed during the call are neither lost nor doubled`() throws {
+        let stage = try CallStage()
+        let jobs = mixed(3000)
+        _ = try stage.redis(["RPUSH", "calls"] + jobs)
+        var client = try RedisClient(settings: QueueSettings(list: "calls", server: .unix(path: stage.redis.socketPath)))
+        let cancelled = CancelledJobs(stage.keys)
+        var (claimed, pushed, read, refused) = ([String](), 0, 0, 0)
+        while true {
+            let page = try cancelled.page(of: .waiting, skipping: read, &client)
+            if page.isEmpty { break }
+            claimed += try stage.redis("LPOP", "calls", "20").items?.compactMap(\.text) ?? []
+            try stage.redis("RPUSH", "calls", CallStage.job("b\(pushed)"))
+            pushed += 1
+            var moves: [CancelledJobs.Move] = []
+            var seen = 0
+            for entry in page where moves.count < 50 {
+                seen += 1
+                guard String(decoding: entry.element, as: UTF8.self).contains("identifier") else { continue }
+                let record = CancelledRecord(entry, at: 1).bytes()
+                moves.append(.init(fromTail: read + seen, element: entry.element, record: record))
+            }
+            if try cancelled.cancel(moves, from: .waiting, &client) { read += seen - moves.count } else { refused += 1 }
+        }
+        let gone = try stage.elements(stage.keys.cancelled).compactMap { CancelledRecord(Array($0.utf8)) }
+        let left = try stage.elements("calls")
+        let all = claimed + left + gone.map { String(decoding: $0.job, as: UTF8.self) }
+        #expect(all.sorted() == (jobs + (0..<pushed).map { CallStage.job("b\($0)") }).sorted())
+        #expect(!left.contains { $0.contains("identifier") } && gone.count > 500)
+    }
+
+    @Test func `a job that is not at its place is not cancelled`() throws {
+        let stage = try CallStage()
+        _ = try stage.redis(["RPUSH", "calls", "a", "b"])
+        var client = try RedisClient(settings: QueueSettings(list: "calls", server: .unix(path: stage.redis.socketPath)))
+        let move = CancelledJobs.Move(fromTail: 1, element: Array("a".utf8), record: Array("r".utf8))
+        let other = CancelledJobs.Move(fromTail: 2, element: Array("b".utf8), record: Array("r".utf8))
+        #expect(try !CancelledJobs(stage.keys).cancel([move, other], from: .waiting, &client))
+        #expect(try stage.elements("calls") == ["a", "b"] && stage.elements(stage.keys.cancelled) == [])
+    }
+}
