@@ -82,8 +82,8 @@ extension HTTP2Codec {
     private mutating func closeAnswered(_ slot: Int) {
         let stream = streams[slot].stream
         switch streams[slot].response.status {
-        case 200: events.append(.delivered(slot: slot, stream: stream, apnsID: streams[slot].response.apnsID))
-        case 201...:
+        case 200..<300: events.append(.delivered(slot: slot, stream: stream, apnsID: streams[slot].response.apnsID))
+        case 300...:
             let answer = streams[slot].response
             let response = Response(
                 status: answer.status, apnsID: answer.apnsID, retryAfter: answer.retryAfter, body: answer.body)

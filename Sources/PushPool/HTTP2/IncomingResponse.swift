@@ -41,7 +41,7 @@ struct IncomingResponse {
     }
 
     private mutating func noteID(_ value: Span<UInt8>) {
-        if status == 200 && !collectsAPNSID { return }
+        if (200..<300).contains(status) && !collectsAPNSID { return }
         apnsID = ResponseBody.text(IncomingResponse.copy(value, most: 64))
     }
 

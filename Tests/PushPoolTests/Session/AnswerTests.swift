@@ -25,6 +25,16 @@ struct AnswerTests {
         #expect(try answer(fields, collecting: true) == [.delivered(slot: 0, stream: 1, apnsID: "ABC")])
     }
 
+    @Test(arguments: ["201", "204", "299"]) func `every status of 2xx is an acceptance`(status: String) throws {
+        let fields = [(":status", status), ("apns-id", "ABC")]
+        #expect(try answer(fields) == [.delivered(slot: 0, stream: 1, apnsID: nil)])
+        #expect(try answer(fields, collecting: true) == [.delivered(slot: 0, stream: 1, apnsID: "ABC")])
+    }
+
+    @Test func `300 is a rejection`() throws {
+        #expect(try answer([(":status", "300")]) == [rejected(0, 1, Response(status: 300))])
+    }
+
     @Test func `another status with all that comes along`() throws {
         let fields = [(":status", "503"), ("apns-id", "ABC"), ("retry-after", "120"), ("content-type", "application/json")]
         let response = Response(status: 503, apnsID: "ABC", retryAfter: 120, body: Array("{}".utf8))
