@@ -51,7 +51,7 @@ struct QueueMachine {
     private var delayed = DelayedJobs()
     private var reconciliation = Reconciliation()
     private var reconnection: Reconnection
-    private var deadLetterAlarm = DeadLetterAlarm()
+    private var recordAlarm = RecordAlarm()
     private var missingFeatures: Set<MissingFeature> = []
     private var lastReport: QueueEvent?
     /// The pauses that Redis replied last.
@@ -132,9 +132,9 @@ struct QueueMachine {
         reconnection.succeeded()
         claims.restartOffer(now: now)
         lastReport = nil
-        let (warnings, deadLetters) = reconciliation.finish()
+        let (warnings, lengths) = reconciliation.finish()
         effects.append(.report(.connected(warnings: warnings)))
-        noticed(deadLetters: deadLetters, into: &effects)
+        for records in RecordList.allCases { noticed(records, count: lengths[records] ?? 0, into: &effects) }
     }
 
     private mutating func finish(into effects: inout [Effect]) {
@@ -418,14 +418,19 @@ struct QueueMachine {
     {
         guard let reply = ScriptReply.Settled(items) else { return false }
         for id in settlements.confirm(batch.sequence) { held.remove(id) }
-        if reply.trimmed > 0 { effects.append(.report(.deadLettersTrimmed(reply.trimmed))) }
-        noticed(deadLetters: reply.deadLetters, into: &effects)
+        grew(.deadLetters, reply.deadLetters, into: &effects)
+        grew(.feedback, reply.feedback, into: &effects)
         delayed.learned(reply.due, now: now)
         return true
     }
 
-    private mutating func noticed(deadLetters count: Int, into effects: inout [Effect]) {
-        if deadLetterAlarm.isWorthReporting(count) { effects.append(.report(.deadLettersMany(count))) }
+    private mutating func grew(_ records: RecordList, _ growth: ScriptReply.Growth, into effects: inout [Effect]) {
+        if growth.trimmed > 0 { effects.append(.report(.recordsTrimmed(records, growth.trimmed))) }
+        noticed(records, count: growth.length, into: &effects)
+    }
+
+    private mutating func noticed(_ records: RecordList, count: Int, into effects: inout [Effect]) {
+        if recordAlarm.isWorthReporting(records, count: count) { effects.append(.report(.recordsMany(records, count))) }
     }
 
     private mutating func waited(_ reply: RedisReply, now: Instant, into effects: inout [Effect]) {

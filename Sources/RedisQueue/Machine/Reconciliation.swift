@@ -17,15 +17,15 @@ struct Reconciliation {
     private var newEpoch: String?
     private var missingReplies = 0
     private var warnings: [String] = []
-    /// The number of dead letters at the registration.
-    private var deadLetters = 0
+    /// The numbers of records at the registration.
+    private var lengths: [RecordList: Int] = [:]
 
     var isComplete: Bool { missingReplies == 0 }
 
     mutating func connectionLost() { missingReplies = 0 }
 
     mutating func registered(_ reply: ScriptReply.Registered, confirmed: UInt64) -> Finding {
-        defer { (newEpoch, deadLetters, isRegistered) = (reply.epoch, reply.deadLetters, true) }
+        defer { (newEpoch, lengths, isRegistered) = (reply.epoch, reply.lengths, true) }
         if let epoch, epoch != reply.epoch { return .emptied }
         if isRegistered, let stored = reply.settled, stored < confirmed { return .rolledBack(stored: stored) }
         return .unchanged
@@ -48,9 +48,9 @@ struct Reconciliation {
 
     /// Everything agrees. Before this the epoch stays the old one: had the connection broken, the held jobs would have to be put
     /// back again.
-    mutating func finish() -> (warnings: [String], deadLetters: Int) {
+    mutating func finish() -> (warnings: [String], lengths: [RecordList: Int]) {
         epoch = newEpoch
         defer { warnings = [] }
-        return (warnings, deadLetters)
+        return (warnings, lengths)
     }
 }

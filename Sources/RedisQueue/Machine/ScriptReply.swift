@@ -40,14 +40,15 @@ enum ScriptReply {
                 self = .numberTaken(taken)
                 return
             }
-            guard items.count >= 6, let settled = items[1].text.flatMap({ Int64($0) }), let epoch = items[2].text,
+            guard items.count >= 7, let settled = items[1].text.flatMap({ Int64($0) }), let epoch = items[2].text,
                 let recovered = items[3].integer.flatMap(RecoveredJobs.Kind.init), let (due, pauses) = QueuePause.split(items[4]),
-                let deadLetters = items[5].count
+                let deadLetters = items[5].count, let feedback = items[6].count
             else { return nil }
             self = .registered(
                 Registered(
                     settled: UInt64(exactly: settled), epoch: epoch, recovered: recovered, due: NextDue(due),
-                    pauses: pauses, deadLetters: deadLetters, counters: counters(items.dropFirst(6))))
+                    pauses: pauses, lengths: [.deadLetters: deadLetters, .feedback: feedback],
+                    counters: counters(items.dropFirst(7))))
         }
     }
 
@@ -59,7 +60,8 @@ enum ScriptReply {
         var recovered: RecoveredJobs.Kind
         var due: NextDue
         var pauses: [QueuePause]
-        var deadLetters: Int
+        /// The numbers of records; 0 where there is a maximum.
+        var lengths: [RecordList: Int]
         var counters: Counters
     }
 
@@ -101,16 +103,24 @@ enum ScriptReply {
         }
     }
 
-    struct Settled {
-        var trimmed: Int
-        var due: NextDue
+    /// The change of a list of records by a batch.
+    struct Growth {
+        /// The number of records that were dropped because of the maximum.
+        var trimmed = 0
         /// 0: none was added, or there is a maximum.
-        var deadLetters: Int
+        var length = 0
+    }
+
+    struct Settled {
+        var due: NextDue
+        var deadLetters: Growth
+        var feedback = Growth()
 
         init?(_ items: [RedisReply]) {
             guard items.count >= 3, let trimmed = items[1].count, let due = items[2].integer else { return nil }
-            (self.trimmed, self.due) = (trimmed, NextDue(due))
-            deadLetters = items.count > 3 ? items[3].count ?? 0 : 0
+            self.due = NextDue(due)
+            deadLetters = Growth(trimmed: trimmed, length: items.count > 3 ? items[3].count ?? 0 : 0)
+            if items.count > 5 { feedback = Growth(trimmed: items[4].count ?? 0, length: items[5].count ?? 0) }
         }
     }
 

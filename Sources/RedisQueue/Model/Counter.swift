@@ -14,6 +14,6 @@ public enum Counter: String, Sendable, CaseIterable {
     /// Upper bound of the pushes that APNs may have had twice. All jobs of a dead worker are included, because the worker's
     /// death leaves unknown which of them were on the wire.
     case maybeDuplicate = "maybe_duplicate"
-    /// Dead letters dropped for `redis_dead_letter_max`.
+    /// Dead letters and feedback entries dropped for `redis_dead_letter_max` and `redis_feedback_max`.
     case trimmed
 }

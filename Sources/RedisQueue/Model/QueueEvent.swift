@@ -17,10 +17,11 @@ public enum QueueEvent: Sendable, Equatable {
     case disowned([ClaimID])
     /// No contact for so long that others may take over the jobs: send nothing more until `.connected`.
     case leaseInDoubt
-    /// Dead letters beyond the maximum were dropped.
-    case deadLettersTrimmed(Int)
-    /// The number of dead letters, reported at every multiple of 10,000 where no maximum is set.
-    case deadLettersMany(Int)
+    /// Records beyond the maximum were dropped.
+    case recordsTrimmed(RecordList, Int)
+    /// The number of records, reported at every multiple of 10,000 dead letters or 100,000 feedback entries where no maximum is
+    /// set.
+    case recordsMany(RecordList, Int)
     /// Jobs of a dead worker were moved to the lists of recovered jobs.
     case recovered(worker: String, jobs: Int)
     /// The pauses of the list have changed: these are in force now. Reported before the jobs of the same reply.

@@ -30,13 +30,15 @@ public struct QueueSettings: Sendable, Equatable {
     public var resultsMax: Int
     /// Dead letters kept; 0 keeps all.
     public var deadLetterMax: Int
+    /// Feedback entries kept; 0 keeps all.
+    public var feedbackMax: Int
     /// The limit for a dial, and for a reply, after which the connection counts as lost.
     public var timeout: Duration = .milliseconds(2100)
 
     public init(
         list: String, server: Server, database: Int = 0, username: String? = nil, password: String? = nil,
         mode: DeliveryMode = .atLeastOnce, lease: Duration = .seconds(15), resultsKey: String? = nil,
-        resultsMax: Int = 1_000_000, deadLetterMax: Int = 0
+        resultsMax: Int = 1_000_000, deadLetterMax: Int = 0, feedbackMax: Int = 0
     ) {
         self.list = list
         self.server = server
@@ -48,12 +50,14 @@ public struct QueueSettings: Sendable, Equatable {
         self.resultsKey = resultsKey
         self.resultsMax = resultsMax
         self.deadLetterMax = deadLetterMax
+        self.feedbackMax = feedbackMax
     }
 
-    /// Adopts the settings that may change while the queue runs: the user from the next connection on; results and the limit of
-    /// dead letters from the next settlement on.
+    /// Adopts the settings that may change while the queue runs: the user from the next connection on; results and the limits of
+    /// dead letters and feedback from the next settlement on.
     mutating func adopt(_ new: QueueSettings) {
         (username, password) = (new.username, new.password)
-        (resultsKey, resultsMax, deadLetterMax) = (new.resultsKey, new.resultsMax, new.deadLetterMax)
+        (resultsKey, resultsMax) = (new.resultsKey, new.resultsMax)
+        (deadLetterMax, feedbackMax) = (new.deadLetterMax, new.feedbackMax)
     }
 }

@@ -114,7 +114,7 @@ struct CallEncoder {
             [
                 String(number), String(registration.counter), String(registration.confirmed), registration.isExpected ? "1" : "0",
                 String(epochSeed &+ number),  // Differs each time: a worker may see Redis emptied twice.
-                String(max(0, settings.deadLetterMax)),
+                String(max(0, settings.deadLetterMax)), String(max(0, settings.feedbackMax)),
             ] + information)
     }
 
@@ -127,11 +127,12 @@ struct CallEncoder {
     }
 
     private mutating func settle(_ batch: SettleBatch, _ number: Int64, to out: inout [UInt8]) {
-        scripts.settle.begin(with: 8 + batch.acknowledged.count + batch.steps.count, to: &out)
+        scripts.settle.begin(with: 9 + batch.acknowledged.count + batch.steps.count, to: &out)
         out.appendArgument(Int(number))
         out.appendArgument(batch.sequence)
         out.appendArgument(settings.mode == .atLeastOnce ? 1 : 0)
         out.appendArgument(max(0, settings.deadLetterMax))
+        out.appendArgument(max(0, settings.feedbackMax))
         out.appendArgument(max(0, settings.resultsMax))
         out.appendArgument(batch.resent)
         out.appendArgument(batch.maybeDuplicates)

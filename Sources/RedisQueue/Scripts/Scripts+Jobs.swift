@@ -94,9 +94,9 @@ extension Scripts {
     /// is too early (its predecessor met NOSCRIPT) gets the reply `GAP` and is sent again.
     ///
     /// KEYS: nothing, workers, worker:W, inflight:W, stats, delayed, dead, feedback, Q, results or nothing. ARGV: W, number,
-    /// sequence, guard (1, or 0 for `at_most_once`, which keeps no hash), most dead letters (0: any), most results, resent,
-    /// maybe_duplicate, n, n fields of plain acknowledgements, then steps, each of: kind, field, feedback record or '', count of
-    /// results, results, and by kind
+    /// sequence, guard (1, or 0 for `at_most_once`, which keeps no hash), most dead letters (0: any), most feedback entries (0:
+    /// any), most results, resent, maybe_duplicate, n, n fields of plain acknowledgements, then steps, each of: kind, field,
+    /// feedback record or '', count of results, results, and by kind
     ///
     ///     a  nothing                acknowledged
     ///     r  due, job               retry; due is a time in ms, or +ms from now
@@ -109,16 +109,16 @@ extension Scripts {
     ///     v  job                    replaced by this job at the tail of Q
     ///     s  k, k jobs              replaced by its parts at the head of Q
     ///
-    /// Replies 1 (0: skipped), the number of trimmed dead letters, when `delayed` is due (-2: not read), and the number of dead
-    /// letters (0: none was added, or there is a maximum).
+    /// Replies 1 (0: skipped), the number of trimmed dead letters, when `delayed` is due (-2: not read), the number of dead
+    /// letters (0: none was added, or there is a maximum), and the same two numbers for feedback.
     package static let settle = Script(
         clock + due + fence + """
             local sequence, settled = tonumber(ARGV[3]), tonumber(state[2])
-            if sequence <= settled then return {0, 0, -2, 0} end
+            if sequence <= settled then return {0, 0, -2, 0, 0, 0} end
             if sequence > settled + 1 then return 'GAP' end
             local guard = ARGV[4] == '1'
-            local n = tonumber(ARGV[9])
-            local at = 10 + n
+            local n = tonumber(ARGV[10])
+            local at = 11 + n
             if ARGV[at] then
               redis.call('ZCARD', KEYS[6]) redis.call('LLEN', KEYS[7]) redis.call('LLEN', KEYS[8]) redis.call('LLEN', KEYS[9])
               if KEYS[10] ~= KEYS[1] then redis.call('XLEN', KEYS[10]) end
@@ -127,9 +127,9 @@ extension Scripts {
             redis.call('DEL', KEYS[1])
 
             local count = {a = 0, r = 0, p = 0, d = 0, e = 0, h = 0}
-            local maybe, now = tonumber(ARGV[8]), nil
+            local maybe, now = tonumber(ARGV[9]), nil
             if n > 0 then
-              count.a = guard and redis.call('HDEL', KEYS[4], unpack(ARGV, 10, at - 1)) or n
+              count.a = guard and redis.call('HDEL', KEYS[4], unpack(ARGV, 11, at - 1)) or n
               maybe = maybe + n - count.a
             end
             local function delay(at, field, job)
@@ -139,7 +139,7 @@ extension Scripts {
               end
               redis.call('ZADD', KEYS[6], at, ARGV[1] .. ':' .. field .. '|' .. job)
             end
-            local delays = false
+            local delays, notes = false, 0
             while ARGV[at] do
               local kind, field, note = ARGV[at], ARGV[at + 1], ARGV[at + 2]
               local extras = tonumber(ARGV[at + 3])
@@ -176,9 +176,12 @@ extension Scripts {
                 at, term = at + parts + 1, 'h'
               end
               if ours then
-                if note ~= '' then redis.call('RPUSH', KEYS[8], note) end
+                if note ~= '' then
+                  redis.call('RPUSH', KEYS[8], note)
+                  notes = notes + 1
+                end
                 if extras > 0 then
-                  redis.call('XADD', KEYS[10], 'MAXLEN', ARGV[6], '*', unpack(ARGV, first, first + extras - 1))
+                  redis.call('XADD', KEYS[10], 'MAXLEN', ARGV[7], '*', unpack(ARGV, first, first + extras - 1))
                 end
                 if guard then redis.call('HDEL', KEYS[4], field) end
                 count[term] = count[term] + 1
@@ -187,14 +190,17 @@ extension Scripts {
               end
             end
 
-            local trimmed, letters, most = 0, 0, tonumber(ARGV[5])
-            if count.d + count.e > 0 then
-              letters = redis.call('LLEN', KEYS[7])
-              if most > 0 then
-                trimmed, letters = math.max(0, letters - most), 0
-                if trimmed > 0 then redis.call('LTRIM', KEYS[7], -most, -1) end
-              end
+            -- Drops the oldest elements. Returns their number, and the length of a list without a maximum.
+            local function bound(list, added, most)
+              if added == 0 then return 0, 0 end
+              local length = redis.call('LLEN', list)
+              if most == 0 then return 0, length end
+              if length <= most then return 0, 0 end
+              redis.call('LTRIM', list, -most, -1)
+              return length - most, 0
             end
+            local trimmed, letters = bound(KEYS[7], count.d + count.e, tonumber(ARGV[5]))
+            local dropped, entries = bound(KEYS[8], notes, tonumber(ARGV[6]))
             redis.call('HSET', KEYS[3], 'settled', ARGV[3])
             if count.h > 0 then redis.call('HSET', KEYS[3], 'returned', ARGV[3]) end
             local function add(key, name, by)
@@ -208,9 +214,9 @@ extension Scripts {
             add(KEYS[5], 'dead', count.d)
             add(KEYS[5], 'expired', count.e)
             add(KEYS[5], 'released', count.h)
-            add(KEYS[5], 'resent', tonumber(ARGV[7]))
+            add(KEYS[5], 'resent', tonumber(ARGV[8]))
             add(KEYS[5], 'maybe_duplicate', maybe)
-            add(KEYS[5], 'trimmed', trimmed)
-            return {1, trimmed, delays and due(KEYS[6]) or -2, letters}
+            add(KEYS[5], 'trimmed', trimmed + dropped)
+            return {1, trimmed, delays and due(KEYS[6]) or -2, letters, dropped, entries}
             """)
 }

@@ -82,18 +82,19 @@ package enum Scripts {
     /// KEYS: nothing, workers, worker:W, inflight:W, stats, recovered:1, :2, :3, Q, delayed, dead, feedback, results or
     /// nothing, paused.
     /// ARGV: W, number, heartbeat counter, the last settlement that this worker knows as applied, 1 when it was registered
-    /// before, a random number, 0 where dead letters have no maximum, then fields of worker:W.
+    /// before, a random number, 0 where dead letters have no maximum, the same for feedback, then fields of worker:W.
     ///
     /// Replies `{'NUMBER', n}` when a higher number n is in use; else present (1 or 0), the last settlement that is stored, also
     /// when this worker was among the last to be reaped (-1: none), the epoch: the random number that was stored first in this
     /// data set (another one: Redis was emptied), the kind of the recovered jobs, when `delayed` is due (with the
-    /// pauses, if any), the number of dead letters where they have no maximum (else 0), and all workers with their counters.
+    /// pauses, if any), the number of dead letters where they have no maximum (else 0), the same for feedback, and all workers
+    /// with their counters.
     static let register = Script(
         clock + due + pauses + waiting + """
             redis.call('LLEN', KEYS[9]) redis.call('HLEN', KEYS[4]) redis.call('ZCARD', KEYS[10])
             for i = 6, 8 do redis.call('LLEN', KEYS[i]) end
             local letters = redis.call('LLEN', KEYS[11])
-            redis.call('LLEN', KEYS[12])
+            local notes = redis.call('LLEN', KEYS[12])
             if KEYS[13] ~= KEYS[1] then redis.call('XLEN', KEYS[13]) end
             local epoch, paused = redis.call('HGET', KEYS[5], 'born'), pauses(KEYS[14])
             local present = redis.call('ZSCORE', KEYS[2], ARGV[1])
@@ -104,7 +105,7 @@ package enum Scripts {
             redis.call('DEL', KEYS[1])
             local settled = ARGV[4]
             if state[2] and tonumber(state[2]) > tonumber(settled) then settled = state[2] end
-            redis.call('HSET', KEYS[3], 'number', ARGV[2], 'settled', settled, unpack(ARGV, 8))
+            redis.call('HSET', KEYS[3], 'number', ARGV[2], 'settled', settled, unpack(ARGV, 9))
             redis.call('ZADD', KEYS[2], ARGV[3], ARGV[1])
             if not epoch then
               epoch = ARGV[6]
@@ -115,6 +116,7 @@ package enum Scripts {
             local answer = {present and 1 or 0, known or '-1', epoch, waiting(KEYS[6], KEYS[7], KEYS[8])}
             answer[5] = with(paused, due(KEYS[10]))
             answer[6] = ARGV[7] == '0' and letters or 0
+            answer[7] = ARGV[8] == '0' and notes or 0
             for _, item in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')) do answer[#answer + 1] = item end
             return answer
             """)

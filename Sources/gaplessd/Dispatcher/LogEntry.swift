@@ -23,12 +23,21 @@ enum LogEntry: Equatable {
 
     static func disconnected(_ why: String) -> LogEntry { .warning("Redis: \(why). Jobs stay in the queue; trying again.") }
 
-    static func deadLettersTrimmed(_ count: Int, list: String) -> LogEntry {
-        .warning("\(count) dead letters beyond redis_dead_letter_max were dropped from \(list).")
+    static func recordsTrimmed(_ records: RecordList, _ count: Int, list: String) -> LogEntry {
+        let (name, setting) = words(for: records)
+        return .warning("\(count) \(name) beyond \(setting) were dropped from \(list).")
     }
 
-    static func deadLettersMany(_ count: Int, list: String) -> LogEntry {
-        .warning("\(list) has \(count) dead letters: look at them, or set redis_dead_letter_max.")
+    static func recordsMany(_ records: RecordList, _ count: Int, list: String) -> LogEntry {
+        let (name, setting) = words(for: records)
+        return .warning("\(list) has \(count) \(name): look at them, or set \(setting).")
+    }
+
+    private static func words(for records: RecordList) -> (name: String, setting: String) {
+        switch records {
+        case .deadLetters: ("dead letters", "redis_dead_letter_max")
+        case .feedback: ("feedback entries", "redis_feedback_max")
+        }
     }
 
     static func recovered(_ jobs: Int, worker: String) -> LogEntry {

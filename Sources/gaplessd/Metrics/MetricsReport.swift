@@ -144,7 +144,7 @@ extension Counter {
         case .resent: "Uncounted resends."
         case .fenced: "Workers that were declared dead and came back."
         case .maybeDuplicate: "Pushes that APNs may have received twice."
-        case .trimmed: "Dead letters dropped because of redis_dead_letter_max."
+        case .trimmed: "Dead letters and feedback entries dropped because of redis_dead_letter_max and redis_feedback_max."
         }
     }
 }

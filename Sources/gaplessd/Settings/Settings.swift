@@ -67,6 +67,7 @@ struct Settings: Sendable, Equatable {
         var resultsKey: String?
         var resultsMax = standard.resultsMax
         var deadLetterMax = standard.deadLetterMax
+        var feedbackMax = standard.feedbackMax
     }
 
     /// 0 is no limit.
@@ -104,7 +105,7 @@ struct Settings: Sendable, Equatable {
         QueueSettings(
             list: list, server: redis.server, database: redis.database, username: redis.username,
             password: redis.password?.text, mode: redis.delivery, lease: redis.lease, resultsKey: redis.resultsKey,
-            resultsMax: redis.resultsMax, deadLetterMax: redis.deadLetterMax)
+            resultsMax: redis.resultsMax, deadLetterMax: redis.deadLetterMax, feedbackMax: redis.feedbackMax)
     }
 
     /// The parts of all lists, in order of priority.

@@ -29,7 +29,8 @@ struct SettingsReadingTests {
                     lists: ["q"],
                     redis: Settings.Redis(
                         server: .tcp(host: "127.0.0.1", port: 6379), database: 0, username: nil, password: nil,
-                        delivery: .atLeastOnce, lease: .seconds(15), resultsKey: nil, resultsMax: 1_000_000, deadLetterMax: 0),
+                        delivery: .atLeastOnce, lease: .seconds(15), resultsKey: nil, resultsMax: 1_000_000, deadLetterMax: 0,
+                        feedbackMax: 0),
                     retryLimit: 3, retryDelays: [.seconds(1), .seconds(60), .seconds(900)],
                     log: Settings.Logging(successes: 0, format: .text, level: .info, redacts: false),
                     drainTimeout: .seconds(20)))
@@ -45,6 +46,7 @@ struct SettingsReadingTests {
             "max_bandwidth": 80000, "retry_limit": 0, "retry_delays": [0.5], "redis_lease": 30, \
             "redis_host": "redis", "redis_port": 7000, "redis_db": 3, "redis_username": "u", "redis_password": "p", \
             "redis_delivery": "at_most_once", "redis_results_key": "r", "redis_results_max": 10, "redis_dead_letter_max": 11, \
+            "redis_feedback_max": 12, \
             "log_successes": true, "log_format": "journal", "log_level": "error", "log_redact": true, "drain_timeout": 0, \
             "metrics_listen": "[::1]:0"
             """)
@@ -65,7 +67,8 @@ struct SettingsReadingTests {
             read.queues == [
                 QueueSettings(
                     list: "q", server: .tcp(host: "redis", port: 7000), database: 3, username: "u", password: "p",
-                    mode: .atMostOnce, lease: .seconds(30), resultsKey: "r", resultsMax: 10, deadLetterMax: 11)
+                    mode: .atMostOnce, lease: .seconds(30), resultsKey: "r", resultsMax: 10, deadLetterMax: 11,
+                    feedbackMax: 12)
             ])
         #expect(read.log == Settings.Logging(successes: 1, format: .journal, level: .error, redacts: true))
         #expect(read.drainTimeout == .zero)

@@ -47,10 +47,13 @@ struct MachineFixture {
     }
 
     /// Connects and registers.
-    mutating func register(settled: String = "-1", counter: Int64 = 1, isExpected: Bool = false) {
+    mutating func register(
+        settled: String = "-1", counter: Int64 = 1, isExpected: Bool = false, deadLetters: Int64 = 0, feedback: Int64 = 0
+    ) {
         connected()
         let items: [RedisReply] = [
-            .integer(0), .string(bytes(settled)), .string(bytes("epoch")), .integer(0), .integer(-1), .integer(0),
+            .integer(0), .string(bytes(settled)), .string(bytes("epoch")), .integer(0), .integer(-1),
+            .integer(deadLetters), .integer(feedback),
         ]
         reply(items, to: .register(.init(counter: counter, confirmed: 0, isExpected: isExpected)))
     }

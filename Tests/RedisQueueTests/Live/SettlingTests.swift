@@ -91,16 +91,24 @@ struct SettlingTests {
         #expect(status.unexplained == 0)
     }
 
-    @Test func `the oldest dead letters beyond the maximum are dropped and counted`() throws {
+    @Test(arguments: RecordList.allCases)
+    func `the oldest records beyond the maximum of their list are dropped and counted`(records: RecordList) throws {
         try server.push((0..<10).map(String.init))
         var settings = server.settings()
-        settings.deadLetterMax = 4
+        switch records {
+        case .deadLetters: settings.deadLetterMax = 4
+        case .feedback: settings.feedbackMax = 4
+        }
         let worker = Worker(settings)
-        worker.onJob = { Settlement(id: $0.id, effect: .deadLetter(record: $0.bytes, isExpired: false)) }
+        worker.onJob = { Settlement(id: $0.id, effect: .deadLetter(record: $0.bytes, isExpired: false), feedback: $0.bytes) }
         try worker.run("all dead") { try server.status().counters[.dead] == 10 }
         worker.stop()
-        #expect(try server.list("{jobs}:gapless:dead") == ["6", "7", "8", "9"])
-        let trimmed = worker.events.reduce(0) { if case .deadLettersTrimmed(let count) = $1 { $0 + count } else { $0 } }
+        let (all, newest) = ((0..<10).map(String.init), ["6", "7", "8", "9"])
+        #expect(try server.list("{jobs}:gapless:dead") == (records == .deadLetters ? newest : all))
+        #expect(try server.list("{jobs}:gapless:feedback") == (records == .feedback ? newest : all))
+        let trimmed = worker.events.reduce(0) {
+            if case .recordsTrimmed(records, let count) = $1 { $0 + count } else { $0 }
+        }
         #expect(trimmed == 6)
         #expect(try server.status().counters[.trimmed] == 6)
     }

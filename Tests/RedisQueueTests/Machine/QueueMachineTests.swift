@@ -13,7 +13,7 @@ struct QueueMachineTests {
         machine.connected()
         #expect(machine.effects() == [.call(.register(.init(counter: 1, confirmed: 0, isExpected: false)))])
         machine.reply(
-            [.integer(0), .string(bytes("-1")), .string(bytes("epoch")), .integer(0), .integer(-1), .integer(0)],
+            [.integer(0), .string(bytes("-1")), .string(bytes("epoch")), .integer(0), .integer(-1), .integer(0), .integer(0)],
             to: .register(.init(counter: 1, confirmed: 0, isExpected: false)))
         #expect(machine.effects() == [.call(.info), .call(.fields)])
         machine.reply(.error(ErrorReply("NOPERM no")), to: .info)
@@ -43,6 +43,23 @@ struct QueueMachineTests {
         machine.reply([.integer(1), .integer(0), .integer(-2), .integer(0)], to: .settle(batch))
         machine.advance(to: start + .milliseconds(10))
         #expect(machine.effects() == [.call(.claim(first: 3, count: 250, fromSecond: 32))])
+    }
+
+    @Test mutating func `the number of records is reported at each multiple of the step of its list`() {
+        machine.advance()
+        machine.register(deadLetters: 9999, feedback: 123_456)
+        machine.reply(.string(bytes("aof_enabled:1\r\n")), to: .info)
+        machine.reply([], to: .fields)
+        #expect(machine.effects().suffix(2) == [.report(.connected(warnings: [])), .report(.recordsMany(.feedback, 123_456))])
+        #expect(settle(deadLetters: 0, feedback: 199_999) == [])
+        #expect(settle(deadLetters: 10_000, feedback: 0) == [.report(.recordsMany(.deadLetters, 10_000))])
+        #expect(settle(deadLetters: 19_999, feedback: 200_000) == [.report(.recordsMany(.feedback, 200_000))])
+    }
+
+    private mutating func settle(deadLetters: Int64, feedback: Int64) -> [QueueMachine.Effect] {
+        let counts: [RedisReply] = [.integer(deadLetters), .integer(0), .integer(feedback)]
+        machine.reply([.integer(1), .integer(0), .integer(-2)] + counts, to: .settle(SettleBatch()))
+        return machine.effects()
     }
 
     @Test mutating func `a replaced job does not stop the claims`() {

@@ -111,6 +111,8 @@ enum SettingsTable {
             "redis_results_max", \.settings.redis.resultsMax, .integer(1...count), help: "Entries kept in that stream."),
         Setting(
             "redis_dead_letter_max", \.settings.redis.deadLetterMax, .integer(0...count), help: "Dead letters kept; 0 is all."),
+        Setting(
+            "redis_feedback_max", \.settings.redis.feedbackMax, .integer(0...count), help: "Feedback entries kept; 0 is all."),
     ]
 
     private static let monitoring: [Setting] = [

@@ -113,6 +113,31 @@ struct DaemonVerdictTests {
         #expect(warnings(of: bounded).isEmpty)
     }
 
+    @Test func `redis_feedback_max drops the oldest feedback entries, counted and logged`() throws {
+        let stage = try Stage()
+        let daemon = try stage.start(["redis_feedback_max": "5"])
+        for number in 1...12 {
+            stage.simulator.plan(token: deviceToken(number), answers: [.usual(410)])
+            try stage.push(pushJob(deviceToken(number)))
+            #expect(try waitUntil { try stage.counter(.dead) == number })
+        }
+        #expect(try stage.feedback().map { $0.text("token") } == (8...12).map(deviceToken))
+        #expect(try stage.status().dead == 12)
+        #expect(try stage.counter(.trimmed) == 7)
+        #expect(daemon.says("feedback entries beyond redis_feedback_max were dropped from beta_apns_queue."))
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `without a maximum, 100,000 feedback entries cause a warning`() throws {
+        let stage = try Stage()
+        let daemon = try stage.start()
+        try stage.command("EVAL", "for i = 1, 99999 do redis.call('RPUSH', KEYS[1], '{}') end", "1", stage.keys.feedback)
+        stage.simulator.plan(token: deviceToken(1), answers: [.usual(410)])
+        try stage.push(pushJob(deviceToken(1)))
+        #expect(daemon.says("beta_apns_queue has 100000 feedback entries: look at them, or set redis_feedback_max."))
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `the results stream gets one entry for every final outcome`() throws {
         let stage = try Stage()
         stage.simulator.plan(token: deviceToken(1), answers: [.usual(503)])
