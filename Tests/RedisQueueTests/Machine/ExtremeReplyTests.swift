@@ -65,7 +65,10 @@ struct ExtremeReplyTests {
         for number in Self.numbers {
             let worker = RedisReply.array([.string(bytes("w")), .integer(number), .array([])])
             let counters = Counter.allCases.map { _ in RedisReply.string(bytes(String(number))) }
-            let status = QueueStatus(Array(repeating: .integer(number), count: 5) + [.array(counters), .integer(number), .integer(number), worker, worker])
+            let status = QueueStatus(
+                Array(repeating: .integer(number), count: 5) + [
+                    .array(counters), .integer(number), .integer(number), worker, worker,
+                ])
             #expect(status.workers.count == 2)
             _ = status.unexplained
         }
