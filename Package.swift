@@ -37,7 +37,7 @@ let package = Package(
         // Modules that know neither APNs nor Redis.
         .target(name: "Clocks", dependencies: ["CLinux"], swiftSettings: memorySafe),
         .target(name: "Threads", dependencies: ["CLinux", "Clocks"], swiftSettings: memorySafe),
-        .target(name: "Sockets", dependencies: ["CLinux", "COpenSSL"], swiftSettings: memorySafe),
+        .target(name: "Sockets", dependencies: ["CLinux", "COpenSSL", "Threads"], swiftSettings: memorySafe),
         .target(name: "JSONBytes", swiftSettings: memorySafe),
 
         // The two sides, which do not know each other, and the daemon that knows both.

@@ -35,12 +35,14 @@ public final class SessionPool: Sendable {
         _ setup: Setup, deliveries: Mailbox<Delivery>, events: Mailbox<PoolEvent>,
         rateLimits: SharedRateLimits = SharedRateLimits()
     ) throws(ThreadError) {
-        try self.init(setup.configuration, deliveries: deliveries, events: events, rateLimits: rateLimits, resolver: Resolver())
+        try self.init(
+            setup.configuration, deliveries: deliveries, events: events, rateLimits: rateLimits,
+            resolver: NameResolver(thread: "apns names"))
     }
 
     init(
         _ configuration: PoolConfiguration, deliveries: Mailbox<Delivery>, events: Mailbox<PoolEvent>,
-        rateLimits: SharedRateLimits = SharedRateLimits(), resolver: Resolver
+        rateLimits: SharedRateLimits = SharedRateLimits(), resolver: NameResolver
     ) throws(ThreadError) {
         let shared = PoolShared(deliveries: deliveries, rateLimits: rateLimits, resolver: resolver)
         self.shared = shared

@@ -31,17 +31,24 @@ public struct JobQueue: ~Copyable {
     /// - Parameters:
     ///   - version: of the program, for `status`.
     ///   - tls: the TLS settings; `nil` for a plain connection.
-    public init(settings: QueueSettings, version: String, tls: TLSContext? = nil) {
+    ///   - resolver: looks up the names of Redis and of the Sentinels. Several queues may share it.
+    public init(
+        settings: QueueSettings, version: String, tls: TLSContext? = nil,
+        resolver: NameResolver = NameResolver(thread: "redis names")
+    ) {
         let instance = JobQueue.instances.withLock { count in
             count += 1
             return count
         }
-        self.init(settings: settings, version: version, tls: tls, worker: .make(instance: instance))
+        self.init(settings: settings, version: version, tls: tls, resolver: resolver, worker: .make(instance: instance))
     }
 
-    init(settings: QueueSettings, version: String, tls: TLSContext? = nil, worker: WorkerName) {
+    init(
+        settings: QueueSettings, version: String, tls: TLSContext? = nil,
+        resolver: NameResolver = NameResolver(thread: "redis names"), worker: WorkerName
+    ) {
         self.settings = settings
-        search = ServerSearch(settings, tls: tls)
+        search = ServerSearch(settings, tls: tls, resolver: resolver)
         self.worker = worker.text
         machine = QueueMachine(settings: settings, worker: worker.text, seed: .random(in: .min ... .max), now: .now)
         let information = [
@@ -235,12 +242,13 @@ public struct JobQueue: ~Copyable {
         do throws(RedisError) {
             switch result {
             case .failed(let error): throw error
-            case .found(let endpoint, let attempt):
+            case .found(let endpoint, let addresses, let attempt):
+                let address = addresses[attempt % addresses.count]
                 encoder.forgetScripts()
                 let greeting = encoder.greeting()
                 greetingsMissing = 2 * greeting.count
-                control = try connection(endpoint, attempt: attempt, greeting)
-                waiter = try connection(endpoint, attempt: attempt, greeting)
+                control = try connection(endpoint, address, greeting)
+                waiter = try connection(endpoint, address, greeting)
             }
         } catch {
             failed(error)
@@ -248,10 +256,10 @@ public struct JobQueue: ~Copyable {
     }
 
     private func connection(
-        _ endpoint: Endpoint, attempt: Int, _ greeting: [(Call.Greeting, Arguments)]
+        _ endpoint: Endpoint, _ address: SocketAddress, _ greeting: [(Call.Greeting, Arguments)]
     ) throws(RedisError) -> RedisConnection<Call> {
         var connection = try RedisConnection<Call>(
-            to: endpoint, attempt: attempt, tls: search.tls, timeout: settings.timeout, now: now)
+            to: address, of: endpoint, tls: search.tls, timeout: settings.timeout, now: now)
         for (greeting, command) in greeting { connection.send(.greeting(greeting), now: now) { $0.appendCommand(command) } }
         return connection
     }

@@ -40,10 +40,19 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
 
     /// Returns every address of a host, in both families, in the order of the resolver. Blocks: call it on an owned thread.
     public static func resolve(host: String, port: Int) throws(SocketError) -> [SocketAddress] {
+        try resolve(host, port, flags: AI_NUMERICSERV)
+    }
+
+    /// Returns the address that `host` is, without a look-up. `nil` if it is a name.
+    public static func numeric(host: String, port: Int) -> SocketAddress? {
+        try? resolve(host, port, flags: AI_NUMERICSERV | AI_NUMERICHOST).first
+    }
+
+    private static func resolve(_ host: String, _ port: Int, flags: CInt) throws(SocketError) -> [SocketAddress] {
         var hints = unsafe addrinfo()
         unsafe hints.ai_family = AF_UNSPEC
         unsafe hints.ai_socktype = CInt(SOCK_STREAM.rawValue)
-        unsafe hints.ai_flags = AI_NUMERICSERV
+        unsafe hints.ai_flags = flags
         var list: UnsafeMutablePointer<addrinfo>?
         let status = unsafe getaddrinfo(host, String(port), &hints, &list)
         guard status == 0 else {

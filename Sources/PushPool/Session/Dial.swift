@@ -62,10 +62,10 @@ struct Dial {
     /// Looks up the addresses of the dialled host. Returns `nil` if the pool has abandoned this dial.
     private func resolve() throws(SocketError) -> [SocketAddress]? {
         guard let wakeUp = WakeUp.ifAvailable(sparing: 0) else { throw .system("eventfd", errno: EMFILE) }
-        let answers = Mailbox<Resolver.Answer>(wakeUp: wakeUp)
+        let answers = Mailbox<NameResolver.Answer>(wakeUp: wakeUp)
         let resolver = context.shared.resolver
-        resolver.ask(dialled.host, port: dialled.port, for: context.id, answers: answers)
-        defer { resolver.forget(context.id) }
+        resolver.ask(dialled.host, port: dialled.port, answers: answers)
+        defer { resolver.forget(answers) }
         guard try wait(answers.wakeDescriptor, for: .read, until: deadline, "looking up \(dialled.host)") else { return nil }
         return try answers.drain().first?.get()
     }

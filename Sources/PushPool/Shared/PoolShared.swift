@@ -1,3 +1,4 @@
+internal import Sockets
 internal import Synchronization
 internal import Threads
 
@@ -8,7 +9,7 @@ final class PoolShared: Sendable {
     /// The limit in pushes per second that ENHANCE_YOUR_CALM caused; 0 for none.
     let calmLimit = Atomic<Int>(0)
     let addresses = Locked(AddressBook())
-    let resolver: Resolver
+    let resolver: NameResolver
     /// The generation of the provider token that the newest session opened with.
     let tokenGeneration = Atomic<UInt64>(0)
     /// The generation of each open session's provider token: a refused old token needs no new one if a newer one exists.
@@ -19,7 +20,7 @@ final class PoolShared: Sendable {
     /// Messages to the pool's own thread, which the queue also wakes when every session is full.
     let messages: Mailbox<PoolMessage>
 
-    init(deliveries: Mailbox<Delivery>, rateLimits: SharedRateLimits, resolver: Resolver) {
+    init(deliveries: Mailbox<Delivery>, rateLimits: SharedRateLimits, resolver: NameResolver) {
         self.resolver = resolver
         self.deliveries = deliveries
         let wakeUp = WakeUp()

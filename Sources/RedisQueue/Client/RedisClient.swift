@@ -14,6 +14,8 @@ public struct RedisClient: ~Copyable {
 
     /// The number of redirections that one command may follow.
     private static let mostRedirects = 5
+    /// The most addresses of a host that are tried.
+    private static let mostAddresses = 4
 
     /// Connects, authenticates and selects the database. Blocks up to the settings' timeout for each step. The addresses of a
     /// host are tried in turn, and so are Sentinels.
@@ -34,7 +36,7 @@ public struct RedisClient: ~Copyable {
 
     /// After a Sentinel that names no master the next one is asked; each is asked once.
     private static func find(_ settings: QueueSettings, _ tls: TLSContext?) throws(RedisError) -> Found {
-        var search = ServerSearch(settings, tls: tls)
+        var search = ServerSearch(settings, tls: tls, resolver: nil)
         var left = if case .sentinels(let sentinels, _) = settings.server { sentinels.count } else { 1 }
         while true {
             let endpoint = try ask(&search)
@@ -52,7 +54,7 @@ public struct RedisClient: ~Copyable {
         var poller = Poller()
         while true {
             switch result {
-            case .found(let endpoint, _): return endpoint
+            case .found(let endpoint, _, _): return endpoint
             case .failed(let error): throw error
             case nil:
                 poller.reset()
@@ -66,28 +68,22 @@ public struct RedisClient: ~Copyable {
     private static func logIn(
         _ settings: QueueSettings, _ tls: TLSContext?, at endpoint: Endpoint, _ locator: inout ServerLocator
     ) throws(RedisError) -> RedisConnection<Void> {
-        let attempts = addressCount(of: endpoint)
-        for attempt in 0..<attempts - 1 {
+        let addresses = try AddressLookup.inPlace(endpoint).get().prefix(mostAddresses)
+        for address in addresses.dropLast() {
             do throws(RedisError) {
-                return try logIn(settings, tls, at: endpoint, attempt: attempt, &locator)
+                return try logIn(settings, tls, at: address, of: endpoint, &locator)
             } catch {
                 if error.isFromServer { throw error }
             }
         }
-        return try logIn(settings, tls, at: endpoint, attempt: attempts - 1, &locator)
-    }
-
-    /// At least 1 and at most 4. The dial reports a host that cannot be resolved.
-    private static func addressCount(of endpoint: Endpoint) -> Int {
-        guard case .tcp(let host, let port) = endpoint else { return 1 }
-        return min(4, max(1, (try? SocketAddress.resolve(host: host, port: port).count) ?? 1))
+        return try logIn(settings, tls, at: addresses[addresses.endIndex - 1], of: endpoint, &locator)
     }
 
     private static func logIn(
-        _ settings: QueueSettings, _ tls: TLSContext?, at endpoint: Endpoint, attempt: Int, _ locator: inout ServerLocator
+        _ settings: QueueSettings, _ tls: TLSContext?, at address: SocketAddress, of endpoint: Endpoint,
+        _ locator: inout ServerLocator
     ) throws(RedisError) -> RedisConnection<Void> {
-        var connection = try RedisConnection<Void>(
-            to: endpoint, attempt: attempt, tls: tls, timeout: settings.timeout, now: .now)
+        var connection = try RedisConnection<Void>(to: address, of: endpoint, tls: tls, timeout: settings.timeout, now: .now)
         let encoder = CallEncoder(settings: settings, worker: .make(instance: 0), information: [], epochSeed: 0)
         for (greeting, command) in encoder.greeting() {
             let reply = try exchange([command], on: &connection)[0]

@@ -8,7 +8,8 @@ internal import Threads
 /// and then that of Redis.
 struct ServerSearch: ~Copyable {
     enum Result {
-        case found(Endpoint, attempt: Int)
+        /// At least one address.
+        case found(Endpoint, [SocketAddress], attempt: Int)
         case failed(RedisError)
     }
 
@@ -17,22 +18,30 @@ struct ServerSearch: ~Copyable {
     private let settings: QueueSettings
     var tls: TLSContext?
     var locator: ServerLocator
+    private var lookup: AddressLookup
+    /// The step that waits for the addresses of its server.
+    private var lookingUp: ServerLocator.Step?
     private var sentinel: RedisConnection<Question>?
     private var hasSentPassword = false
     private var incoming: [RedisConnection<Question>.Incoming] = []
 
-    init(_ settings: QueueSettings, tls: TLSContext?) {
+    /// - Parameter resolver: `nil` to look names up in place, which blocks.
+    init(_ settings: QueueSettings, tls: TLSContext?, resolver: NameResolver?) {
         self.settings = settings
         self.tls = tls
         locator = ServerLocator(settings.server)
+        lookup = AddressLookup(resolver)
     }
 
-    /// Begins a search. `nil` while Sentinels are being asked: then turns are needed.
+    /// Begins a search. `nil` while names are looked up or Sentinels are asked: then turns are needed.
     mutating func begin(now: Instant) -> Result? {
         follow(locator.begin(), now: now)
     }
 
-    mutating func cancel() { sentinel = nil }
+    mutating func cancel() {
+        sentinel = nil
+        lookingUp = nil
+    }
 
     private var isAsking: Bool {
         switch sentinel {
@@ -41,17 +50,22 @@ struct ServerSearch: ~Copyable {
         }
     }
 
-    mutating func addInterest(to poller: inout Poller) { sentinel?.addInterest(to: &poller) }
+    mutating func addInterest(to poller: inout Poller) {
+        if lookingUp != nil { lookup.addInterest(to: &poller) }
+        sentinel?.addInterest(to: &poller)
+    }
 
     var deadline: Instant? {
+        if lookingUp != nil { return lookup.deadline }
         switch sentinel {
-        case .some(let sentinel): sentinel.deadline
-        case .none: nil
+        case .some(let sentinel): return sentinel.deadline
+        case .none: return nil
         }
     }
 
     /// - Parameter poller: the one that `addInterest` was last called with.
     mutating func turn(_ poller: borrowing Poller, now: Instant) -> Result? {
+        if lookingUp != nil { return lookup.answer(now: now).flatMap { proceed(with: $0, now: now) } }
         if !isAsking { return nil }
         do throws(RedisError) {
             try sentinel?.receive(poller, now: now, into: &incoming)
@@ -71,25 +85,40 @@ struct ServerSearch: ~Copyable {
         }
     }
 
-    private mutating func follow(_ first: ServerLocator.Step, now: Instant) -> Result? {
-        var step = first
-        while true {
-            sentinel = nil
+    private mutating func follow(_ step: ServerLocator.Step, now: Instant) -> Result? {
+        sentinel = nil
+        switch step {
+        case .fail(let error): return .failed(error)
+        case .dial(let endpoint, _), .ask(let endpoint, _):
+            lookingUp = step
+            let answer = lookup.begin(endpoint, atMost: timeout(of: step), now: now)
+            return answer.flatMap { proceed(with: $0, now: now) }
+        }
+    }
+
+    /// Half of the timeout for a Sentinel: if several are silent, the last master is still reached within a lease.
+    private func timeout(of step: ServerLocator.Step) -> Duration {
+        if case .ask = step { settings.timeout / 2 } else { settings.timeout }
+    }
+
+    /// Continues the step whose addresses were looked up.
+    private mutating func proceed(with answer: AddressLookup.Answer, now: Instant) -> Result? {
+        guard let step = lookingUp.take() else { return nil }
+        do throws(RedisError) {
+            let addresses = try answer.get()
             switch step {
-            case .dial(let endpoint, let attempt): return .found(endpoint, attempt: attempt)
-            case .fail(let error): return .failed(error)
+            case .fail(let error): throw error
+            case .dial(let endpoint, let attempt): return .found(endpoint, addresses, attempt: attempt)
             case .ask(let endpoint, let attempt):
-                do throws(RedisError) {
-                    // Half of the timeout: if several are silent, the last master is still reached within a lease.
-                    sentinel = try RedisConnection(
-                        to: endpoint, attempt: attempt, tls: tls, timeout: settings.timeout / 2, now: now)
-                    hasSentPassword = false
-                    ask(now: now)
-                    return nil
-                } catch {
-                    step = locator.sentinelFailed(error)
-                }
+                sentinel = try RedisConnection(
+                    to: addresses[attempt % addresses.count], of: endpoint, tls: tls, timeout: timeout(of: step), now: now)
+                hasSentPassword = false
+                ask(now: now)
+                return nil
             }
+        } catch {
+            if case .ask = step { return follow(locator.sentinelFailed(error), now: now) }
+            return .failed(error)
         }
     }
 

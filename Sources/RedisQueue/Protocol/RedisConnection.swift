@@ -3,7 +3,7 @@ internal import DequeModule
 internal import Sockets
 internal import Threads
 
-/// One connection to Redis: commands out, replies in, in the same order. It blocks for nothing but the resolver.
+/// One connection to Redis: commands out, replies in, in the same order. It never blocks.
 ///
 /// Only the parser is hiredis': version 0.14 has no TLS, and cannot be interrupted while it waits.
 ///
@@ -43,12 +43,12 @@ struct RedisConnection<Tag>: ~Copyable {
     /// Begins to connect.
     ///
     /// - Parameters:
-    ///   - attempt: selects one of the host's addresses; it rises from dial to dial.
+    ///   - endpoint: with that address. TLS verifies its name.
     ///   - timeout: for the dial and for each reply.
     init(
-        to endpoint: Endpoint, attempt: Int, tls: TLSContext?, timeout: Duration, now: Instant
+        to address: SocketAddress, of endpoint: Endpoint, tls: TLSContext?, timeout: Duration, now: Instant
     ) throws(RedisError) {
-        let socket = try Self.dial(endpoint, attempt: attempt)
+        let socket = try Self.dial(address)
         socket.setUserTimeout(timeout)
         let host = if case .tcp(let host, _) = endpoint { host } else { "localhost" }
         self.init(socket, tls: tls.map { ($0, host) }, timeout: timeout, dialDue: now + timeout)
@@ -63,18 +63,8 @@ struct RedisConnection<Tag>: ~Copyable {
         self.dialDue = dialDue
     }
 
-    private static func dial(_ endpoint: Endpoint, attempt: Int) throws(RedisError) -> Socket {
-        do throws(SocketError) {
-            switch endpoint {
-            case .unix(let path): return try Socket(connectingTo: SocketAddress(unixPath: path))
-            case .tcp(let host, let port):
-                let addresses = try SocketAddress.resolve(host: host, port: port)
-                guard !addresses.isEmpty else { throw .unresolvable(host: host, reason: "no address") }
-                return try Socket(connectingTo: addresses[attempt % addresses.count])
-            }
-        } catch {
-            throw .socket(error)
-        }
+    private static func dial(_ address: SocketAddress) throws(RedisError) -> Socket {
+        do throws(SocketError) { return try Socket(connectingTo: address) } catch { throw .socket(error) }
     }
 
     /// Appends a command, which `write` puts into the outbox, and expects its reply.

@@ -2,6 +2,7 @@ import Clocks
 import Glibc
 import PushPool
 import RedisQueue
+import Sockets
 import Threads
 
 /// Runs the daemon's main loop on one thread: sleeps, reads signals, outcomes and lists, and performs what `DispatchMachine`
@@ -67,7 +68,10 @@ struct Dispatcher: ~Copyable {
         self.limits = limits
         self.fleet = fleet
         self.signals = signals
-        lists = settings.queues.map { List(JobQueue(settings: $0, version: gaplessdVersion, tls: configuration.redisTLS)) }
+        let resolver = NameResolver(thread: "redis names")
+        lists = settings.queues.map {
+            List(JobQueue(settings: $0, version: gaplessdVersion, tls: configuration.redisTLS, resolver: resolver))
+        }
         if settings.watchesFiles {
             watch = FileWatch(configuration.files, FileStamp.stamps(of: configuration.files), now: now)
         }

@@ -1,4 +1,5 @@
 import Harness
+import Sockets
 import Testing
 import Threads
 
@@ -18,7 +19,7 @@ final class PoolFixture {
     }
 
     init(
-        port: Int, sessions: Int = 1, credential: Credential? = nil, resolver: Resolver = Resolver(),
+        port: Int, sessions: Int = 1, credential: Credential? = nil, resolver: NameResolver = NameResolver(thread: "apns names"),
         _ change: (inout PoolSettings) -> Void = { _ in }
     ) throws {
         directory.write(Certificates.shared.rootPEM, to: "root.pem")

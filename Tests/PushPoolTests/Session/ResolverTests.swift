@@ -1,35 +1,12 @@
 import Clocks
 import Glibc
+import Harness
 import Sockets
 import Synchronization
 import Testing
 import Threads
 
 @testable import PushPool
-
-/// A name server that answers on demand.
-private final class SlowNames: Sendable {
-    let lookups = Atomic<Int>(0)
-    private let isOpen = Atomic<Bool>(false)
-    private let gate = WakeUp()
-
-    func lookUp(_ host: String, _ port: Int) -> Resolver.Answer {
-        lookups.add(1, ordering: .relaxed)
-        var poller = Poller()
-        while !isOpen.load(ordering: .acquiring) {
-            poller.reset()
-            poller.add(gate.descriptor, for: .read)
-            poller.wait(until: nil)
-        }
-        return Result { () throws(SocketError) in try SocketAddress.resolve(host: "127.0.0.1", port: port) }
-    }
-
-    /// From now on it answers at once.
-    func open() {
-        isOpen.store(true, ordering: .releasing)
-        gate.ring()
-    }
-}
 
 /// Threads of this process by name.
 private func threads(named name: String) -> Int {
@@ -54,7 +31,9 @@ struct ResolverTests {
         defer { names.open() }
         let server = try FakeServer()
         let before = threads(named: "apns names")
-        let fixture = try PoolFixture(port: server.port, sessions: 4, resolver: Resolver { names.lookUp($0, $1) }) {
+        let fixture = try PoolFixture(
+            port: server.port, sessions: 4, resolver: NameResolver(thread: "apns names") { names.lookUp($0, $1) }
+        ) {
             $0.host = "localhost"
             $0.dialTimeout = .milliseconds(100)
             $0.dialBackoff = Backoff(first: .milliseconds(1), most: .milliseconds(1))
@@ -65,7 +44,7 @@ struct ResolverTests {
             #expect(fault == .dial("looking up localhost: timed out", isCredential: false))
         }
         #expect(threads(named: "apns names") <= before + 1)
-        #expect(names.lookups.load(ordering: .relaxed) == 1)
+        #expect(names.lookups == 1)
         // The name server still hangs: a close that waited for it would never return.
         _ = fixture.pool.close()
     }
@@ -73,7 +52,9 @@ struct ResolverTests {
     @Test func `once it answers, sessions come up`() throws {
         let names = SlowNames()
         let server = try FakeServer()
-        let fixture = try PoolFixture(port: server.port, sessions: 2, resolver: Resolver { names.lookUp($0, $1) }) {
+        let fixture = try PoolFixture(
+            port: server.port, sessions: 2, resolver: NameResolver(thread: "apns names") { names.lookUp($0, $1) }
+        ) {
             $0.host = "localhost"
             $0.dialTimeout = .milliseconds(200)
         }
@@ -86,24 +67,26 @@ struct ResolverTests {
 
     @Test func `simultaneous questions share an answer`() throws {
         let names = SlowNames()
-        let resolver = Resolver { names.lookUp($0, $1) }
-        let answers = Collector<Resolver.Answer>()
-        for session in 1...5 { resolver.ask("somewhere", port: 443, for: SessionID(UInt64(session)), answers: answers.mailbox) }
-        resolver.forget(SessionID(5))
+        let resolver = NameResolver(thread: "apns names") { names.lookUp($0, $1) }
+        let answers = Collector<NameResolver.Answer>()
+        for _ in 1...4 { resolver.ask("somewhere", port: 443, answers: answers.mailbox) }
+        let forgotten = Collector<NameResolver.Answer>()
+        resolver.ask("elsewhere", port: 443, answers: forgotten.mailbox)
+        resolver.forget(forgotten.mailbox)
         names.open()
         answers.wait { $0.count == 4 }
-        #expect(names.lookups.load(ordering: .relaxed) == 1)
+        #expect(names.lookups == 1)
     }
 
     @Test func `every dial looks up the name`() throws {
         let asked = Atomic<Int>(0)
-        let resolver = Resolver { _, port in
+        let resolver = NameResolver(thread: "apns names") { _, port in
             asked.add(1, ordering: .relaxed)
             return Result { () throws(SocketError) in try SocketAddress.resolve(host: "127.0.0.1", port: port) }
         }
         for round in 1...5 {
-            let answers = Collector<Resolver.Answer>()
-            resolver.ask("somewhere", port: 443, for: SessionID(UInt64(round)), answers: answers.mailbox)
+            let answers = Collector<NameResolver.Answer>()
+            resolver.ask("somewhere", port: 443, answers: answers.mailbox)
             answers.wait { $0.count == 1 }
             #expect(asked.load(ordering: .relaxed) == round)
         }
@@ -113,7 +96,7 @@ struct ResolverTests {
         let server = try FakeServer()
         let (dead, alive) = (try Listener(port: 0).port, server.port)
         // The addresses of a name with a dead IPv6 record.
-        let resolver = Resolver { _, _ in
+        let resolver = NameResolver(thread: "apns names") { _, _ in
             Result { () throws(SocketError) in
                 try SocketAddress.resolve(host: "::1", port: dead) + SocketAddress.resolve(host: "127.0.0.1", port: alive)
             }

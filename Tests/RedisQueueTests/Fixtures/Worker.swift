@@ -1,4 +1,5 @@
 import Clocks
+import Sockets
 import Testing
 import Threads
 
@@ -17,11 +18,13 @@ final class Worker {
     var onJob: ((ClaimedJob) -> Settlement?)?
     private var poller = Poller()
 
-    init(_ settings: QueueSettings, worker: WorkerName? = nil) {
+    init(
+        _ settings: QueueSettings, worker: WorkerName? = nil, resolver: NameResolver = NameResolver(thread: "redis names")
+    ) {
         if let worker {
-            queue = JobQueue(settings: settings, version: "test", worker: worker)
+            queue = JobQueue(settings: settings, version: "test", resolver: resolver, worker: worker)
         } else {
-            queue = JobQueue(settings: settings, version: "test")
+            queue = JobQueue(settings: settings, version: "test", resolver: resolver)
         }
     }
 

@@ -1,16 +1,14 @@
-internal import Sockets
-internal import Threads
+public import Threads
 
-/// Looks up names for the dials of one pool on a thread of its own, because getaddrinfo(3) may block for any time.
+/// Looks up names on a thread of its own, because getaddrinfo(3) may block for any time.
 ///
 /// A name server that hangs costs this one thread and no deadline. The thread exists only while there are questions, and no
 /// one joins it.
-final class Resolver: Sendable {
-    typealias Answer = Result<[SocketAddress], SocketError>
-    typealias Lookup = @Sendable (_ host: String, _ port: Int) -> Answer
+public final class NameResolver: Sendable {
+    public typealias Answer = Result<[SocketAddress], SocketError>
+    public typealias Lookup = @Sendable (_ host: String, _ port: Int) -> Answer
 
     private struct Question {
-        let session: SessionID
         let host: String
         let port: Int
         let answers: Mailbox<Answer>
@@ -23,20 +21,24 @@ final class Resolver: Sendable {
     }
 
     private let state = Locked(State())
+    private let thread: String
     private let lookup: Lookup
 
-    init(
+    /// - Parameter thread: the name of the thread.
+    public init(
+        thread: String,
         lookup: @escaping Lookup = { host, port in
             Result { () throws(SocketError) in try SocketAddress.resolve(host: host, port: port) }
         }
     ) {
+        self.thread = thread
         self.lookup = lookup
     }
 
-    /// Asks for all addresses of a host, in both families. Each session has at most one question at a time.
-    func ask(_ host: String, port: Int, for session: SessionID, answers: Mailbox<Answer>) {
+    /// Asks for all addresses of a host, in both families. The sender has one mailbox for each question.
+    public func ask(_ host: String, port: Int, answers: Mailbox<Answer>) {
         let mustStart = state.withLock { state in
-            state.waiting.append(Question(session: session, host: host, port: port, answers: answers))
+            state.waiting.append(Question(host: host, port: port, answers: answers))
             defer { state.isRunning = true }
             return !state.isRunning
         }
@@ -45,7 +47,7 @@ final class Resolver: Sendable {
 
     private func start() {
         do throws(ThreadError) {
-            try OwnedThread(name: "apns names") { [self] in run() }.leave()
+            try OwnedThread(name: thread) { [self] in run() }.leave()
         } catch {
             // Without a thread, all questions fail; the next question tries again.
             let questions = state.withLock { state in
@@ -58,9 +60,9 @@ final class Resolver: Sendable {
         }
     }
 
-    /// Removes the question of a session that no longer waits: questions must not pile up while a name server hangs.
-    func forget(_ session: SessionID) {
-        state.withLock { $0.waiting.removeAll { $0.session == session } }
+    /// Removes a question that no one waits for any more: questions must not pile up while a name server hangs.
+    public func forget(_ answers: Mailbox<Answer>) {
+        state.withLock { $0.waiting.removeAll { $0.answers === answers } }
     }
 
     private func run() {
