@@ -38,7 +38,7 @@ enum Daemon {
         }
         let service = try ServiceReport(configuration, log: log, now: .now)
         defer { service?.close() }
-        log.info("gaplessd \(gaplessdVersion) started, list \(settings.lists.joined(separator: ", ")).")
+        log.info("gaplessd \(gaplessdVersion) started, list \(settings.lists.joined(separator: ", ")).", .started)
         var dispatcher = Dispatcher(
             configuration, readConfiguration: readConfiguration, log: log, metrics: metrics, service: service,
             pools: pools, poolEvents: events, deliveries: deliveries, limits: limits, fleet: fleet,

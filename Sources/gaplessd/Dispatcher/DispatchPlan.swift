@@ -67,6 +67,7 @@ extension DispatchPlan {
         policy = RetryPolicy(limit: settings.retryLimit, delays: settings.retryDelays)
         settling = JobSettler.Options(
             loggedSuccesses: settings.log.successes, redacts: settings.log.redacts,
+            taggedApps: settings.log.format != .json ? nil : apps.map { $0.name ?? "" },
             apps: settings.redis.resultsKey == nil
                 ? nil : apps.map { JobSettler.Options.App(name: $0.name ?? "", topic: $0.topic) })
         delivery = settings.redis.delivery

@@ -136,7 +136,7 @@ struct Dispatcher: ~Copyable {
             switch signal {
             case .stop: machine.stopSignalReceived(&effects)
             case .reload: machine.reloadSignalReceived(&effects)
-            case .report: log.answer("Counters: \(machine.counters), in flight \(machine.inFlight).")
+            case .report: log.answer("Counters: \(machine.counters), in flight \(machine.inFlight).", .counters)
             }
             performEffects()
         }
@@ -240,7 +240,7 @@ struct Dispatcher: ~Copyable {
         }
         let remedies = [RedisRefusal.fault(why, settings).remedy, RedisRefusal.checkHint(why)].filter { !$0.isEmpty }
         let hint = remedies.isEmpty ? "" : " (\(remedies.joined(separator: "; ")))"
-        log.error("Redis refuses: \(why)\(hint). Jobs stay in the queue; trying again every 5 s.")
+        log.error("Redis refuses: \(why)\(hint). Jobs stay in the queue; trying again every 5 s.", .redisRefused)
     }
 
     /// Gives the pools the earliest end of a lease. After a stop of the whole process (SIGSTOP, suspend) sessions may run before
@@ -320,12 +320,14 @@ struct Dispatcher: ~Copyable {
 
     private func log(_ entry: LogEntry) {
         switch entry {
-        case .sentence(.debug, let text): log.debug(text)
-        case .sentence(.info, let text): log.info(text)
-        case .sentence(.warning, let text): log.warning(text)
-        case .sentence(.error, let text): log.error(text)
-        case .retrying(let identifier, let reason, let count): log.retrying(identifier: identifier, reason, count: count)
-        case .final(let identifier, let reason, let job): log.final(identifier: identifier, reason, job: job)
+        case .sentence(.debug, let text, _): log.debug(text)
+        case .sentence(.info, let text, let event): log.info(text, event)
+        case .sentence(.warning, let text, let event): log.warning(text, event)
+        case .sentence(.error, let text, let event): log.error(text, event)
+        case .sent(let job, let push): log.sent(job, push)
+        case .retrying(let identifier, let reason, let count, let push):
+            log.retrying(identifier: identifier, reason, count: count, push)
+        case .final(let identifier, let reason, let job, let push): log.final(identifier: identifier, reason, job: job, push)
         case .badJob(let job, let error, let redacts): log.badJob(job, error, redacts: redacts)
         }
     }
@@ -394,8 +396,8 @@ struct Dispatcher: ~Copyable {
     }
 
     private func rejectReload(_ lines: [String]) -> Configuration? {
-        for line in lines { log.error("Reload: \(line)") }
-        log.error("Reload failed: keeping the previous settings and credentials.")
+        for line in lines { log.error("Reload: \(line)", .reloadFailed) }
+        log.error("Reload failed: keeping the previous settings and credentials.", .reloadFailed)
         return nil
     }
 
@@ -403,7 +405,7 @@ struct Dispatcher: ~Copyable {
     private mutating func adopt(_ new: Configuration) {
         settings = new.settings
         log.change(format: settings.log.format, level: settings.log.level)
-        for warning in new.warnings { log.warning(warning) }
+        for warning in new.warnings { log.warning(warning, .settingsWarning) }
         limits.change(pushesPerSecond: settings.limits.pushesPerSecond, bitsPerSecond: settings.limits.bitsPerSecond)
         for list in lists.indices { lists[list].queue.adopt(settings.queues[list], tls: new.redisTLS) }
         for app in pools.indices {

@@ -3,34 +3,42 @@ import RedisQueue
 
 /// A line for the log. The wording of the dispatcher's own lines is in this file.
 enum LogEntry: Equatable {
-    case sentence(LogLevel, String)
-    case retrying(identifier: String, reason: String, count: Int)
+    case sentence(LogLevel, String, LogEvent? = nil)
+    /// A delivered job for the format `json`, redacted as the settings say. The other formats use `DispatchEffect.logSent`.
+    case sent([UInt8], LoggedPush)
+    case retrying(identifier: String, reason: String, count: Int, push: LoggedPush? = nil)
     /// `job` is valid JSON on one line, redacted as the settings say.
-    case final(identifier: String, reason: String, job: [UInt8])
+    case final(identifier: String, reason: String, job: [UInt8], push: LoggedPush? = nil)
     /// Bytes that cannot be pushed.
     case badJob([UInt8], JobError, redacts: Bool)
 
-    private static func info(_ text: String) -> LogEntry { .sentence(.info, text) }
-    private static func warning(_ text: String) -> LogEntry { .sentence(.warning, text) }
+    private static func info(_ event: LogEvent, _ text: String) -> LogEntry { .sentence(.info, text, event) }
+    private static func warning(_ event: LogEvent, _ text: String) -> LogEntry { .sentence(.warning, text, event) }
 
     // MARK: Redis
 
     static func connected(at server: String?, list: String) -> LogEntry {
-        .info("Connected to Redis\(server.map { " at \($0)" } ?? ""), list \(list).")
+        .info(.redisConnected, "Connected to Redis\(server.map { " at \($0)" } ?? ""), list \(list).")
     }
 
-    static func redisWarning(_ text: String) -> LogEntry { .warning("Redis: \(text)") }
+    static func redisWarning(_ text: String) -> LogEntry { .warning(.redisWarning, "Redis: \(text)") }
 
-    static func disconnected(_ why: String) -> LogEntry { .warning("Redis: \(why). Jobs stay in the queue; trying again.") }
+    static func disconnected(_ why: String) -> LogEntry {
+        .warning(.redisLost, "Redis: \(why). Jobs stay in the queue; trying again.")
+    }
 
     static func recordsTrimmed(_ records: RecordList, _ count: Int, list: String) -> LogEntry {
         let (name, setting) = words(for: records)
-        return .warning("\(count) \(name) beyond \(setting) were dropped from \(list).")
+        return .warning(
+            records == .feedback ? .feedbackTrimmed : .deadLettersTrimmed,
+            "\(count) \(name) beyond \(setting) were dropped from \(list).")
     }
 
     static func recordsMany(_ records: RecordList, _ count: Int, list: String) -> LogEntry {
         let (name, setting) = words(for: records)
-        return .warning("\(list) has \(count) \(name): look at them, or set \(setting).")
+        return .warning(
+            records == .feedback ? .feedbackMany : .deadLettersMany,
+            "\(list) has \(count) \(name): look at them, or set \(setting).")
     }
 
     private static func words(for records: RecordList) -> (name: String, setting: String) {
@@ -41,21 +49,22 @@ enum LogEntry: Equatable {
     }
 
     static func recovered(_ jobs: Int, worker: String) -> LogEntry {
-        .warning("Took over \(jobs.counted("job")) of the dead worker \(worker).")
+        .warning(.jobsRecovered, "Took over \(jobs.counted("job")) of the dead worker \(worker).")
     }
 
     /// - Parameter list: `nil` if there is only one.
     static func leaseInDoubt(list: String?) -> LogEntry {
-        .warning("Redis has not responded for 60 % of the lease: sending is paused\(list.map { " for \($0)" } ?? "").")
+        .warning(
+            .leaseInDoubt, "Redis has not responded for 60 % of the lease: sending is paused\(list.map { " for \($0)" } ?? "").")
     }
 
     /// - Parameter list: `nil` if there is only one.
     static func paused(_ note: PauseNote, list: String?) -> LogEntry {
-        .warning("\(scope(note, list)) is \(note.sentence). Its jobs stay in the queue.")
+        .warning(.listPaused, "\(scope(note, list)) is \(note.sentence). Its jobs stay in the queue.")
     }
 
     static func unpaused(_ note: PauseNote, list: String?) -> LogEntry {
-        .info("\(scope(note, list)) is resumed: claiming again.")
+        .info(.listResumed, "\(scope(note, list)) is resumed: claiming again.")
     }
 
     private static func scope(_ note: PauseNote, _ list: String?) -> String {
@@ -64,29 +73,31 @@ enum LogEntry: Equatable {
         return "The app \"\(app)\"" + (place.map { " of \($0)" } ?? "")
     }
 
-    static func disowned(_ count: Int) -> LogEntry { .warning("\(count) jobs were taken over by another worker.") }
+    static func disowned(_ count: Int) -> LogEntry { .warning(.jobsDisowned, "\(count) jobs were taken over by another worker.") }
 
     static func crashSuspect(identifier: [UInt8]?) -> LogEntry {
         let name = identifier.map { " (ID \(String(decoding: $0, as: UTF8.self)))" } ?? ""
         return .sentence(
             .error,
-            "A job\(name) was in flight at four crashes, the last time alone: it is now a dead letter (crash_suspect).")
+            "A job\(name) was in flight at four crashes, the last time alone: it is now a dead letter (crash_suspect).",
+            .crashSuspect)
     }
 
     static func unusualNotBefore(_ job: borrowing Job, hint: String) -> LogEntry {
-        .warning("A job (ID \(String(decoding: job.identifierJSON, as: UTF8.self))) is held: \(hint).")
+        .warning(.jobUnusual, "A job (ID \(String(decoding: job.identifierJSON, as: UTF8.self))) is held: \(hint).")
     }
 
     // MARK: Apps. `app` is `DispatchPlan.App.label`.
 
     static func held(app: String, _ reason: HoldReason) -> LogEntry {
-        .sentence(.error, "\(app)\(reason.wholeSentence) Its jobs stay in the queue until APNs accepts one.")
+        .sentence(.error, "\(app)\(reason.wholeSentence) Its jobs stay in the queue until APNs accepts one.", .appHeld)
     }
 
-    static func resumed(app: String) -> LogEntry { .info("\(app)APNs accepts pushes again: sending.") }
+    static func resumed(app: String) -> LogEntry { .info(.appResumed, "\(app)APNs accepts pushes again: sending.") }
 
     static func firstSuspect(app: String, _ outcome: Outcome) -> LogEntry {
         .warning(
+            .firstSuspect,
             "\(app)APNs has rejected a job (\(outcome.logText)) and has not accepted any yet. "
                 + "The job waits for the first acceptance, because a wrong environment or topic causes the same response.")
     }
@@ -95,40 +106,51 @@ enum LogEntry: Equatable {
     static func pool(_ event: PoolEvent, app: String) -> LogEntry? {
         switch event {
         case .opened(let session, let address, let streams):
-            .info("\(app)Session \(session.number) to \(address) is open, \(streams.counted("stream")).")
+            .info(.sessionOpened, "\(app)Session \(session.number) to \(address) is open, \(streams.counted("stream")).")
         case .closed(let session, let address, .closedByUs):
-            .info("\(app)Session \(session.number) to \(address) is closed.")
+            .info(.sessionClosed, "\(app)Session \(session.number) to \(address) is closed.")
         case .closed(let session, let address, let error):
-            .warning("\(app)Session \(session.number) to \(address) is closed: \(error.logText).")
+            .warning(.sessionClosed, "\(app)Session \(session.number) to \(address) is closed: \(error.logText).")
         case .dialFailed(_, let address, let error, let wait):
-            .warning("\(app)No session to \(address): \(error.logText). Next attempt in \(wait.roundedSeconds) s.")
+            .warning(
+                .sessionFailed, "\(app)No session to \(address): \(error.logText). Next attempt in \(wait.roundedSeconds) s.")
         case .capacityChanged: nil
         case .resized(let before, let count):
-            .info("\(app)\(count) sessions instead of \(before): \(count > before ? "all were full" : "fewer are enough").")
+            .info(
+                .poolResized,
+                "\(app)\(count) sessions instead of \(before): \(count > before ? "all were full" : "fewer are enough").")
         case .slowed(let limit):
             .warning(
+                .apnsSlowed,
                 "\(app)APNs sent ENHANCE_YOUR_CALM: at most \(limit == 1 ? "1 push" : "\(limit) pushes") a second from now on.")
         case .slowdownEnded:
-            .info("\(app)APNs has not sent ENHANCE_YOUR_CALM again: its limit of pushes per second is lifted.")
+            .info(
+                .apnsSlowdownEnded, "\(app)APNs has not sent ENHANCE_YOUR_CALM again: its limit of pushes per second is lifted.")
         case .tokens(let news):
-            if case .notKept = news { .warning(app + news.logText) } else { .info(app + news.logText) }
+            if case .notKept = news {
+                .warning(.tokenNotKept, app + news.logText)
+            } else {
+                .info(.tokenInUse, app + news.logText)
+            }
         }
     }
 
-    static func certificate(_ text: String) -> LogEntry { .warning(text) }
+    static func certificate(_ text: String) -> LogEntry { .warning(.certificateExpires, text) }
 
     // MARK: Signals
 
     static func draining(_ jobs: Int, timeout: Duration) -> LogEntry {
-        .info("Draining: \(jobs.counted("job")) in flight, at most \(timeout.roundedSeconds) s.")
+        .info(.draining, "Draining: \(jobs.counted("job")) in flight, at most \(timeout.roundedSeconds) s.")
     }
 
     /// - Parameter delivery: with `at_most_once`, Redis has no copy of the jobs in flight.
     static func leaving(_ jobs: Int, _ delivery: QueueSettings.DeliveryMode) -> LogEntry {
         switch delivery {
         case .atLeastOnce:
-            .warning("Exiting at once: Redis keeps \(jobs.counted("job")) in flight, and the next gaplessd takes over.")
-        case .atMostOnce: .warning("Exiting at once: returning \(jobs.counted("job")) in flight to the list.")
+            .warning(
+                .exitingAtOnce, "Exiting at once: Redis keeps \(jobs.counted("job")) in flight, and the next gaplessd takes over."
+            )
+        case .atMostOnce: .warning(.exitingAtOnce, "Exiting at once: returning \(jobs.counted("job")) in flight to the list.")
         }
     }
 
@@ -138,13 +160,14 @@ enum LogEntry: Equatable {
             case .atLeastOnce: "the next gaplessd takes over what is in flight"
             case .atMostOnce: "with at_most_once, jobs that were to go back may be lost"
             }
-        return .warning("Redis did not confirm the last settlements; \(rest).")
+        return .warning(.settlementsUnconfirmed, "Redis did not confirm the last settlements; \(rest).")
     }
 
-    static func stopped(_ counters: Counters) -> LogEntry { .info("Stopped: \(counters).") }
+    static func stopped(_ counters: Counters) -> LogEntry { .info(.stopped, "Stopped: \(counters).") }
 
-    static let filesChanged = LogEntry.info("A file of the settings has changed: reading the settings and credentials again.")
-    static let reloadIgnored = LogEntry.warning("Reload ignored: gaplessd is stopping.")
+    static let filesChanged = LogEntry.info(
+        .filesChanged, "A file of the settings has changed: reading the settings and credentials again.")
+    static let reloadIgnored = LogEntry.warning(.reloadIgnored, "Reload ignored: gaplessd is stopping.")
     static let reloaded = LogEntry.info(
-        "Reloaded: opening sessions with the new settings; existing sessions continue until then.")
+        .reloaded, "Reloaded: opening sessions with the new settings; existing sessions continue until then.")
 }

@@ -40,19 +40,32 @@ final class Log: Sendable {
         writer.append(sent: jobs)
     }
 
+    /// APNs accepted this job. For the format `json`, which names the push.
+    func sent(_ job: [UInt8], _ push: LoggedPush) {
+        if level > .info { return }
+        writer.append(.info) { line in
+            line.message("Sent")
+            line.text(": ")
+            line.validJob(Job.onOneLine(job))
+            line.text(".")
+            line.jobEvent(.pushSent, push)
+        }
+    }
+
     /// The job is resent later; `count` includes that resend.
-    func retrying(identifier: String, _ reason: String, count: Int) {
+    func retrying(identifier: String, _ reason: String, count: Int, _ push: LoggedPush? = nil) {
         if level > .warning { return }
         writer.append(.warning) { line in
             line.message("SendPayload Error")
             line.identifier(identifier)
             line.field("reason", reason, after: ": ")
             line.number("retry", count, after: ". Retrying count (", before: ").")
+            line.jobEvent(.pushRetrying, push)
         }
     }
 
     /// The job becomes a dead letter. `job` is valid JSON without line breaks, redacted if `log_redact` is set.
-    func final(identifier: String, _ reason: String, job: [UInt8]) {
+    func final(identifier: String, _ reason: String, job: [UInt8], _ push: LoggedPush? = nil) {
         writer.append(.error) { line in
             line.message("Final SendPayload Error")
             line.identifier(identifier)
@@ -60,6 +73,7 @@ final class Log: Sendable {
             line.text(" | ")
             line.validJob(job)
             line.text(".")
+            line.jobEvent(.pushFailed, push)
         }
     }
 
@@ -75,6 +89,7 @@ final class Log: Sendable {
             line.text(" (")
             line.badJob(job, redacts: redacts)
             line.field("reason", error.description, after: "): ", before: ".")
+            line.jobEvent(.jobBad)
         }
     }
 
@@ -84,20 +99,23 @@ final class Log: Sendable {
         if level == .debug { sentence(.debug, message()) }
     }
 
-    func info(_ message: @autoclosure () -> String) {
-        if level <= .info { sentence(.info, message()) }
+    func info(_ message: @autoclosure () -> String, _ event: LogEvent? = nil) {
+        if level <= .info { sentence(.info, message(), event) }
     }
 
-    func warning(_ message: @autoclosure () -> String) {
-        if level <= .warning { sentence(.warning, message()) }
+    func warning(_ message: @autoclosure () -> String, _ event: LogEvent? = nil) {
+        if level <= .warning { sentence(.warning, message(), event) }
     }
 
-    func error(_ message: String) { sentence(.error, message) }
+    func error(_ message: String, _ event: LogEvent? = nil) { sentence(.error, message, event) }
 
     /// Logs the result of an operator's request, at any level.
-    func answer(_ message: String) { sentence(.info, message) }
+    func answer(_ message: String, _ event: LogEvent? = nil) { sentence(.info, message, event) }
 
-    private func sentence(_ level: LogLevel, _ message: String) {
-        writer.append(level) { $0.sentence(message) }
+    private func sentence(_ level: LogLevel, _ message: String, _ event: LogEvent? = nil) {
+        writer.append(level) { line in
+            line.sentence(message)
+            if let event { line.event(event) }
+        }
     }
 }

@@ -153,6 +153,30 @@ struct LogLines: Sendable {
         }
     }
 
+    /// The event of a sentence, the last word of a line in the journal. The format `text` has none.
+    mutating func event(_ event: LogEvent) {
+        switch format {
+        case .text: return
+        case .journal:
+            add(" event=")
+            bytes += event.rawValue.utf8
+        case .json:
+            addName("event")
+            addQuoted(event.rawValue)
+        }
+    }
+
+    /// The event of a line about a job, and the facts about its push. Only for JSON: the text of these lines is fixed.
+    mutating func jobEvent(_ event: LogEvent, _ push: LoggedPush? = nil) {
+        guard format == .json else { return }
+        self.event(event)
+        guard let push else { return }
+        if !push.app.isEmpty { field("app", push.app, after: "") }
+        if let id = push.apnsID { field("apns_id", id, after: "") }
+        number("attempt", push.attempt, after: "", before: "")
+        if let trace = push.trace { field("trace", trace, after: "") }
+    }
+
     /// Punctuation between the parts, for people.
     mutating func text(_ text: StaticString) {
         if format != .json { add(text) }

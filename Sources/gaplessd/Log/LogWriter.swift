@@ -152,7 +152,10 @@ final class LogWriter: Sendable {
         }
         if unreported > 0 {
             let lines = "\(unreported.counted("line")) \(unreported == 1 ? "was" : "were")"
-            append(.warning) { $0.sentence("The log could not be written: \(lines) dropped.") }
+            append(.warning) { line in
+                line.sentence("The log could not be written: \(lines) dropped.")
+                line.event(.logDropped)
+            }
         }
     }
 

@@ -46,7 +46,7 @@ final class MetricsEndpoint {
             old?.readings.stop()
             if !isInTheWay { old?.server.close() }
             service = Service(address: address, server: server, readings: readings, hosts: settings.metricsHosts)
-            log.info("Metrics are at http://\(HostAndPort(address.host, server.port).text)/metrics.")
+            log.info("Metrics are at http://\(HostAndPort(address.host, server.port).text)/metrics.", .metricsListening)
         } catch {
             readings.stop()
             if isInTheWay { restore() }
@@ -74,7 +74,7 @@ final class MetricsEndpoint {
         do throws(ListenError) {
             service?.server = try listen(at: HostAndPort(old.address.host, old.server.port), old.readings, old.hosts)
         } catch {
-            log.error("Metrics endpoint lost: cannot re-bind \(old.address.text) (\(error)).")
+            log.error("Metrics endpoint lost: cannot re-bind \(old.address.text) (\(error)).", .metricsLost)
             service = nil
             old.readings.stop()
         }

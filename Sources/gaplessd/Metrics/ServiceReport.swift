@@ -23,7 +23,8 @@ final class ServiceReport {
     init?(_ configuration: Configuration, log: Log, now: Instant) throws(ThreadError) {
         guard let name = Self.variable("NOTIFY_SOCKET"), !name.isEmpty else { return nil }
         guard let socket = NotifySocket(name) else {
-            log.warning("NOTIFY_SOCKET \(name.printable) cannot be used: the service manager receives no messages.")
+            log.warning(
+                "NOTIFY_SOCKET \(name.printable) cannot be used: the service manager receives no messages.", .serviceManagerLost)
             return nil
         }
         self.socket = socket
@@ -83,7 +84,7 @@ final class ServiceReport {
     private func send(_ message: String) {
         guard let error = socket.send(message), !hasWarned else { return }
         hasWarned = true
-        log.warning("The service manager does not receive messages: \(FileBytes.Fault.system(error)).")
+        log.warning("The service manager does not receive messages: \(FileBytes.Fault.system(error)).", .serviceManagerLost)
     }
 
     private func status(_ snapshot: ProcessSnapshot, now: Instant) -> String {

@@ -69,7 +69,9 @@ final class FleetLimits: Sendable {
                 try serve(current, &poller, &hasFailed)
             } catch {
                 if !hasFailed {
-                    log.warning("max_rate_fleet: no share of the limits from Redis (\(error)); sending waits for it.")
+                    log.warning(
+                        "max_rate_fleet: no share of the limits from Redis (\(error)); sending waits for it.",
+                        .fleetLimitLost)
                 }
                 hasFailed = true
                 sleep(&poller, atMost: FleetLimits.pause.failure)
@@ -90,7 +92,7 @@ final class FleetLimits: Sendable {
             case .window(let start): limits.leased(from: start, length: length)
             case .later: sleep(&poller, atMost: FleetLimits.pause.later)
             }
-            if hasFailed { log.info("max_rate_fleet: Redis gives shares of the limits again.") }
+            if hasFailed { log.info("max_rate_fleet: Redis gives shares of the limits again.", .fleetLimitRestored) }
             hasFailed = false
         }
     }

@@ -207,7 +207,8 @@ extension SettingsReader {
         var pool = draft.pool
         if let address = draft.server?.address { (pool.host, pool.port) = (address.host, address.port) }
         pool.mostSessions = draft.mostSessions ?? pool.sessions
-        pool.collectsAPNSIDs = draft.settings.redis.resultsKey != nil
+        let log = draft.settings.log
+        pool.collectsAPNSIDs = draft.settings.redis.resultsKey != nil || log.successes > 0 && log.format == .json
         pool.recordsTimes = draft.settings.redis.resultsKey != nil
         apps.append(
             AppFiles(

@@ -29,6 +29,19 @@ struct DispatchClaimTests {
         #expect(effects.settlements.first?.result != nil && effects.settlements.first?.effect == .ack)
     }
 
+    @Test func `the lines about pushes name app, apns-id, attempt and trace if the settings say so`() {
+        let job = Fixture.job("ab", #""trace":"order-7","apns_id":"0a1b2c3d-0000-4000-8000-000000000001""#)
+        var fixture = MachineFixture(MachineFixture.plan(options: .init(loggedSuccesses: 1, taggedApps: ["beta"])))
+        _ = fixture.claim(job, job)
+        let ids = fixture.sent()
+        let push = LoggedPush(app: "beta", apnsID: "0a1b2c3d-0000-4000-8000-000000000001", attempt: 1, trace: "order-7")
+        #expect(fixture.accept(ids[0]).first == .log(.sent(Array(job.utf8), push)))
+        let effects = fixture.reject(ids[1], 410, "Unregistered")
+        #expect(
+            effects.contains(.log(.final(identifier: "0", reason: "410 Unregistered", job: Array(job.utf8), push: push))),
+            "\(effects)")
+    }
+
     @Test(arguments: ["no JSON", "[]", "{}", #"{"token":"ab"}"#, #"{"token":"ab","data":{},"app":"unknown"}"#])
     mutating func `a bad job becomes a dead letter and does not stop the others`(job: String) {
         let effects = fixture.claim(job, Fixture.job())

@@ -44,8 +44,8 @@ struct Relay: ParsableCommand {
         } catch {
             throw ProbeError.failed("\(error)").told("relay")
         }
-        log.info("gaplessd \(gaplessdVersion) relay started: \(stream) to \(url.shown).")
+        log.info("gaplessd \(gaplessdVersion) relay started: \(stream) to \(url.shown).", .relayStarted)
         try RelayLoop(settings, stream: stream, client, signals, log).run()
-        log.info("Relay stopped.")
+        log.info("Relay stopped.", .relayStopped)
     }
 }

@@ -48,7 +48,7 @@ struct RelayLoop: ~Copyable {
             }
             if !hasConnected && fault.isOurs { throw fault.told("redis") }
             failures += 1
-            if failures == 1 { log.warning("Redis: \(fault). Results stay in the stream; trying again.") }
+            if failures == 1 { log.warning("Redis: \(fault). Results stay in the stream; trying again.", .redisLost) }
             pause(backoff.wait(afterFailures: failures, random: .random(in: 0..<1)))
         }
     }
@@ -62,7 +62,9 @@ struct RelayLoop: ~Copyable {
             if isStopped { return }
             let (entries, trimmed) = try group.next()
             if trimmed > 0 {
-                log.warning("\(trimmed.counted("result")) left the stream before a receiver had them: raise redis_results_max.")
+                log.warning(
+                    "\(trimmed.counted("result")) left the stream before a receiver had them: raise redis_results_max.",
+                    .resultsTrimmed)
             }
             if !entries.isEmpty, try post(entries, &group) { try group.acknowledge(entries) }
         }
@@ -77,7 +79,7 @@ struct RelayLoop: ~Copyable {
             do throws(SocketError) {
                 let status = try client.post(body)
                 if 200..<300 ~= status {
-                    if failures > 0 { log.info("relay_url accepts results again.") }
+                    if failures > 0 { log.info("relay_url accepts results again.", .relayRecovered) }
                     return true
                 }
                 problem = "response \(status)"
@@ -87,7 +89,9 @@ struct RelayLoop: ~Copyable {
             failures += 1
             let wait = backoff.wait(afterFailures: failures, random: .random(in: 0..<1))
             if failures == 1 {
-                log.warning("relay_url: \(problem). \(entries.count.counted("result")) not delivered; trying again with backoff.")
+                log.warning(
+                    "relay_url: \(problem). \(entries.count.counted("result")) not delivered; trying again with backoff.",
+                    .relayFailing)
             }
             pause(wait)
             if isStopped { return false }

@@ -3,7 +3,7 @@ import PushPool
 
 extension HeldJob {
     /// Sends so far: the first one, the counted resends and the uncounted resends.
-    private var sends: Int { job.attempts + 1 + job.doubtful + resends }
+    var sends: Int { job.attempts + 1 + job.doubtful + resends }
 
     /// Seconds from the first send to the deadline, if the next send is the first; 0 without a deadline, or with a fixed one.
     var lifetime: Int64 {

@@ -10,6 +10,8 @@ struct JobSettler {
         var loggedSuccesses = 0.0
         /// Whether log lines cut device tokens and omit `data`.
         var redacts = false
+        /// The names of the apps, for lines that name the push; `nil` unless `log_format` is `json`.
+        var taggedApps: [String]?
         /// The names and topics of the apps, for the results stream; `nil` without one.
         var apps: [App]?
 
@@ -44,7 +46,8 @@ struct JobSettler {
     mutating func delivered(_ job: HeldJob, apnsID: String?, _ effects: inout [DispatchEffect]) {
         counters.sent += 1
         if options.loggedSuccesses > 0, sampler.takesNext(share: options.loggedSuccesses) {
-            effects.append(.logSent(logged(job)))
+            let push = tags(job, apnsID: apnsID)
+            effects.append(push.map { .log(.sent(logged(job), $0)) } ?? .logSent(logged(job)))
         }
         if options.apps == nil && job.resends == 0 && job.maybeDuplicates == 0 {
             return effects.append(.acknowledge(job.claim, list: job.list))
@@ -78,7 +81,11 @@ struct JobSettler {
         // This send counts as an attempt: only those before it are uncounted.
         let doubtful = job.doubtful
         if outcome.isInDoubt { job.maybeDuplicates += 1 }
-        effects.append(.log(.retrying(identifier: job.identifier, reason: outcome.logText, count: attempts)))
+        effects.append(
+            .log(
+                .retrying(
+                    identifier: job.identifier, reason: outcome.logText, count: attempts,
+                    push: tags(job, apnsID: JobEnd(outcome).apnsID))))
         let marked = job.job.markedForRetry(
             attempts: attempts, deadline: job.deadlineToKeep, doubtful: doubtful, apnsID: JobEnd(outcome).apnsID)
         settle(job, .delay(job: marked, .after(delay), isRetry: true), &effects)
@@ -111,7 +118,11 @@ struct JobSettler {
         _ job: HeldJob, _ end: JobEnd, _ reason: String, feedback: [UInt8]? = nil, isExpired: Bool = false, wasSent: Bool,
         _ effects: inout [DispatchEffect]
     ) {
-        effects.append(.log(.final(identifier: job.identifier, reason: reason, job: Job.onOneLine(logged(job)))))
+        effects.append(
+            .log(
+                .final(
+                    identifier: job.identifier, reason: reason, job: Job.onOneLine(logged(job)),
+                    push: tags(job, apnsID: end.apnsID))))
         let record = job.deadLetter(end, at: wallClock, worker: workers[job.list], wasSent: wasSent)
         settle(
             job, .deadLetter(record: record, isExpired: isExpired), feedback: feedback,
@@ -131,6 +142,12 @@ struct JobSettler {
     /// Unix milliseconds of an instant of this process.
     private func milliseconds(_ instant: Instant?) -> Int64? {
         instant.flatMap { Int64(exactly: ((wallClock.seconds - (now - $0) / .seconds(1)) * 1000).rounded()) }
+    }
+
+    private func tags(_ job: HeldJob, apnsID: String?) -> LoggedPush? {
+        options.taggedApps.map { names in
+            LoggedPush(app: names[job.app], apnsID: apnsID ?? job.job.apnsID, attempt: job.sends, trace: job.job.trace)
+        }
     }
 
     private func logged(_ job: HeldJob) -> [UInt8] { options.redacts ? Job.redacted(job.job.bytes) : job.job.bytes }

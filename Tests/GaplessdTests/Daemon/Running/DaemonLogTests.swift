@@ -85,14 +85,19 @@ struct DaemonLogTests {
 
     @Test func `log_format json writes one object per line`() throws {
         let daemon = try run(Stage(), ["log_successes": "true", "log_format": "\"json\""])
+        var pushes: Set<String> = []
         for (text, levels) in [(daemon.standardOutput, ["info"]), (daemon.standardError, ["warning", "error"])] {
             for line in text.split(separator: "\n") {
                 let object = try JSONValue.parse(Array(line.utf8))
                 #expect(levels.contains(object.text("level") ?? ""), "\(line)")
                 #expect(object.text("message") != nil)
                 #expect(object.text("time") != nil)
+                guard let event = object.text("event"), event.hasPrefix("push_") else { continue }
+                pushes.insert(event)
+                #expect(object.text("apns_id")?.count == 36 && object["attempt"]?.integerValue != nil, "\(line)")
             }
         }
+        #expect(pushes == ["push_sent", "push_retrying", "push_failed"])
         #expect(daemon.standardOutput.contains(#""message": "Sent""#))
         #expect(daemon.standardError.contains(#""retry": 1"#))
     }

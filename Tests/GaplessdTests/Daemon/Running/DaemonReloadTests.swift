@@ -145,7 +145,7 @@ struct DaemonReloadTests {
         #expect(daemon.says("\"message\": \"Reloaded: "))
         stage.simulator.plan(token: "0b", answers: [.usual(503)])
         try stage.push([pushJob("0a"), pushJob("0b")])
-        #expect(daemon.says("\"message\": \"Sent\", \"job\": \(pushJob("0a"))}"))
+        #expect(daemon.says("\"message\": \"Sent\", \"job\": \(pushJob("0a")), \"event\": \"push_sent\""))
         #expect(try waitUntil { try stage.status().dead == 1 })
         #expect(stage.simulator.ledger.requests(for: "0a").first?.topic == "com.example.second")
         #expect(stage.simulator.ledger.requests(for: "0b").count == 1)
