@@ -7,6 +7,7 @@ import Glibc
 struct PreloadedLibrary {
     static let clockShift = PreloadedLibrary(name: "ClockShift")
     static let threadLimit = PreloadedLibrary(name: "ThreadLimit")
+    static let hangingNames = PreloadedLibrary(name: "HangingNames")
 
     private let name: String
 
