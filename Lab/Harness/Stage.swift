@@ -220,13 +220,14 @@ public final class Stage {
     public func deadLetterJobs() throws -> [[UInt8]] {
         try deadLetters().map { letter in
             if let text = letter["job"]?.stringValue { return Array(text.utf8) }
+            if let field = letter["job_field"]?.stringValue { return try command("HGET", keys.large, field).bytes ?? [] }
             return letter["job_base64"]?.stringValue.flatMap { Base64.decode(Array($0.utf8)) } ?? []
         }
     }
 
     /// Returns the keys of the list that must be gone when all jobs are settled and every daemon has stopped.
     public func leftoverKeys() throws -> [String] {
-        let kept = [keys.workers, keys.stats, keys.dead, keys.feedback]
+        let kept = [keys.workers, keys.stats, keys.dead, keys.large, keys.feedback]
         return try command("KEYS", "*").items?.compactMap(\.text).filter { !kept.contains($0) } ?? []
     }
 }

@@ -266,8 +266,8 @@ public struct JobQueue: ~Copyable {
 
     private mutating func flushConnections() {
         do throws(RedisError) {
-            try control?.flush()
-            try waiter?.flush()
+            try control?.flush(now: now)
+            try waiter?.flush(now: now)
         } catch {
             machine.lost(error.description, now: now, into: &effects)
         }

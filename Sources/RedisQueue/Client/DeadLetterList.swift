@@ -16,6 +16,8 @@ public struct DeadLetterList: Sendable {
     public enum Change: Sendable, Equatable {
         /// `job` goes to the tail of the list.
         case requeue(job: [UInt8])
+        /// The job in the hash of large jobs goes to the tail of the list unchanged.
+        case requeueStored
         case drop
     }
 
@@ -25,11 +27,14 @@ public struct DeadLetterList: Sendable {
         public var index: Int
         public var record: [UInt8]
         public var change: Change
+        /// The field of the hash of large jobs that has the job. It is removed with the letter.
+        public var field: String?
 
-        public init(index: Int, record: [UInt8], change: Change) {
+        public init(index: Int, record: [UInt8], change: Change, field: String? = nil) {
             self.index = index
             self.record = record
             self.change = change
+            self.field = field
         }
     }
 
@@ -49,6 +54,11 @@ public struct DeadLetterList: Sendable {
         return (reply.items ?? []).compactMap(\.bytes)
     }
 
+    /// Returns a job of the hash of large jobs; `nil` if it is not there.
+    public func storedJob(_ field: String, _ client: inout RedisClient) throws(RedisError) -> [UInt8]? {
+        try client.command(["HGET", keys.large, field]).bytes
+    }
+
     /// Makes all changes in one step.
     ///
     /// - Returns: `false` when a record is not where it was seen, because others removed letters. Then nothing was changed.
@@ -56,14 +66,17 @@ public struct DeadLetterList: Sendable {
         if steps.isEmpty { return true }
         // A random text, which no letter equals, marks the letters to remove.
         let marker = (0..<2).map { _ in String(UInt64.random(in: .min ... .max), radix: 16) }.joined(separator: "-")
-        var command = ["EVAL", DeadLetterList.stepScript, "3", keys.nothing, keys.dead, keys.list, marker].map { Array($0.utf8) }
+        var command = ["EVAL", DeadLetterList.stepScript, "4", keys.nothing, keys.dead, keys.list, keys.large, marker]
+            .map { Array($0.utf8) }
         for step in steps {
             command.append(Array(String(step.index).utf8))
             command.append(step.record)
             switch step.change {
             case .requeue(let job): command += [Array("requeue".utf8), job]
+            case .requeueStored: command += [Array("stored".utf8), []]
             case .drop: command += [Array("drop".utf8), []]
             }
+            command.append(Array((step.field ?? "").utf8))
         }
         guard let done = try client.command(command).integer else { throw .notRedis("a step without a result") }
         return done >= 0
@@ -89,17 +102,21 @@ public struct DeadLetterList: Sendable {
         return out
         """
 
-    /// KEYS: nothing, dead, Q. ARGV: a text that is no letter, then index, record, change and job of each step. As in `Scripts`,
-    /// the checks come first, then a DEL that lets the rest run without memory, and jobs are added before letters are removed.
+    /// KEYS: nothing, dead, Q, large. ARGV: a text that is no letter, then index, record, change, job and field of a large job
+    /// of each step. As in `Scripts`, the checks come first, then a DEL that lets the rest run without memory, and jobs are added
+    /// before letters are removed.
     private static let stepScript = """
-        for i = 2, #ARGV, 4 do
+        for i = 2, #ARGV, 5 do
           if redis.call('LINDEX', KEYS[2], ARGV[i]) ~= ARGV[i + 1] then return -1 end
         end
-        redis.call('LLEN', KEYS[3])
+        redis.call('LLEN', KEYS[3]) redis.call('HLEN', KEYS[4])
         redis.call('DEL', KEYS[1])
         local count = 0
-        for i = 2, #ARGV, 4 do
-          if ARGV[i + 2] == 'requeue' then redis.call('RPUSH', KEYS[3], ARGV[i + 3]) end
+        for i = 2, #ARGV, 5 do
+          local job = ARGV[i + 2] == 'requeue' and ARGV[i + 3]
+          if ARGV[i + 2] == 'stored' then job = redis.call('HGET', KEYS[4], ARGV[i + 4]) end
+          if job then redis.call('RPUSH', KEYS[3], job) end
+          if ARGV[i + 4] ~= '' then redis.call('HDEL', KEYS[4], ARGV[i + 4]) end
           redis.call('LSET', KEYS[2], ARGV[i], ARGV[1])
           count = count + 1
         end

@@ -159,7 +159,7 @@ public struct RedisClient: ~Copyable {
         var poller = Poller()
         var incoming: [RedisConnection<Void>.Incoming] = []
         while replies.count < commands.count {
-            try connection.flush()
+            try connection.flush(now: .now)
             poller.reset()
             connection.addInterest(to: &poller)
             poller.wait(until: connection.deadline)

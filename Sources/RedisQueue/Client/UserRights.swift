@@ -124,7 +124,8 @@ public struct UserRights: Sendable, Equatable {
     }
 
     private static func allKeys(_ keys: Keys, _ settings: QueueSettings) -> [String] {
-        [keys.list, keys.workers, keys.delayed, keys.dead, keys.feedback, keys.stats, keys.paused, keys.nothing] + keys.recovered
+        let own = [keys.dead, keys.large, keys.feedback, keys.stats, keys.paused, keys.nothing]
+        return [keys.list, keys.workers, keys.delayed] + own + keys.recovered
             + [keys.inflight("x"), keys.worker("x")] + [settings.resultsKey].compactMap(\.self)
     }
 

@@ -77,7 +77,7 @@ struct ServerSearch: ~Copyable {
                     return follow(locator.named(master), now: now)
                 }
             }
-            try sentinel?.flush()
+            try sentinel?.flush(now: now)
             return nil
         } catch {
             incoming = []

@@ -3,10 +3,10 @@ enum Call: Equatable {
     /// The reply is a status, or that of ROLE with `master`. Otherwise the connection cannot be used.
     case greeting(Greeting)
     case register(Registration)
-    case claim(first: ClaimID, count: Int, fromSecond: Int)
+    case claim(first: ClaimID, count: Int, fromSecond: Int, mostBytes: Int = ClaimSize.mostBytes)
     /// A claim on the second connection, to be run when the wait before it ends. It claims nothing if this worker has given jobs
     /// back in a settlement later than `after`.
-    case piggybackedClaim(first: ClaimID, count: Int, fromSecond: Int, after: UInt64)
+    case piggybackedClaim(first: ClaimID, count: Int, fromSecond: Int, mostBytes: Int = ClaimSize.mostBytes, after: UInt64)
     /// `at_most_once`: the jobs leave Redis.
     case pop(count: Int)
     case settle(SettleBatch)

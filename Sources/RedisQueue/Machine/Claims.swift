@@ -8,6 +8,7 @@ struct Claims {
     /// The facts outside this value on which a claim depends.
     struct Situation {
         var heldCount: Int
+        var heldBytes: Int
         /// A job is held that must be alone.
         var holdsIsolated: Bool
         /// Held jobs that were in flight at two crashes.
@@ -41,6 +42,8 @@ struct Claims {
     /// Most jobs of one claim, and most of those that were in flight at two crashes.
     static let mostJobs = 250
     private static let mostTwiceCrashed = 32
+    /// Nothing is claimed while the held jobs have more bytes together.
+    static let mostHeldBytes = 64 << 20
     /// Most jobs of a piggybacked claim. The next claim knows the places of its own time.
     private static let mostPiggybacked = 32
     /// Ids reserved for the suspects of one dead worker: it holds at most one, and those that it had taken over.
@@ -63,6 +66,7 @@ struct Claims {
     private var waiting = Waiting()
     private var recovered = RecoveredJobs()
     private var piggyback = PiggybackedClaim()
+    private var size = ClaimSize()
 
     init(mode: QueueSettings.DeliveryMode) { self.mode = mode }
 
@@ -85,6 +89,7 @@ struct Claims {
     mutating func restartOffer(now: Instant) { if places > 0 { offeredAt = now } }
 
     mutating func connectionLost() {
+        if outstanding > 0 { size.claimLost() }
         outstanding = 0
         piggyback.reset()
         waiting.reset()
@@ -137,6 +142,13 @@ struct Claims {
         return Waiting.missingFeature(error)
     }
 
+    /// A claim on the first connection was answered.
+    mutating func measured(_ bytes: @autoclosure () -> Int, within time: Duration) { size.claimed(bytes(), within: time) }
+
+    /// The most fields of one fetch.
+    var jobsOfFetch: Int { size.jobsOfFetch }
+    mutating func fetchEnded(isComplete: Bool) { if isComplete { size.fetched() } else { size.fetchLost() } }
+
     // MARK: Inspections
 
     mutating func inspection(_ situation: Situation) -> Call {
@@ -169,6 +181,7 @@ struct Claims {
 
     private func mayFindJobs(at now: Instant, _ situation: Situation) -> Bool {
         if situation.isInDoubt || situation.holdsIsolated || situation.isPiggybackArriving { return false }
+        if situation.heldBytes > Claims.mostHeldBytes { return false }
         if mode == .atLeastOnce && recovered.stopsClaims(isHoldingJobs: situation.heldCount > 0, at: now) { return false }
         return recovered.isClaimable(isHoldingJobs: situation.heldCount > 0) || waiting.isWorthClaiming(at: now)
     }
@@ -191,7 +204,7 @@ struct Claims {
         switch mode {
         case .atLeastOnce:
             outstanding = count
-            return .claim(first: ids.reserve(count), count: count, fromSecond: twiceCrashedRoom(situation))
+            return .claim(first: ids.reserve(count), count: count, fromSecond: twiceCrashedRoom(situation), mostBytes: size.bytes)
         case .atMostOnce where recovered.kind != .none:
             recovered.kind = .none
             offeredAt = now
@@ -209,7 +222,7 @@ struct Claims {
     /// Whether to begin a wait now, and the claim to send behind it. No claim is sent while claims have a reason to wait.
     mutating func nextWait(_ situation: Situation) -> (begins: Bool, behindIt: Call?) {
         guard waiting.state == .empty, !isClaiming(situation), !situation.outstanding.contains(.wait), places > 0,
-            !situation.isInDoubt
+            !situation.isInDoubt, situation.heldBytes <= Claims.mostHeldBytes
         else { return (false, nil) }
         waiting.arm()
         guard mode == .atLeastOnce, recovered.kind == .none, !situation.isSplitting, !situation.holdsIsolated else {
@@ -220,7 +233,8 @@ struct Claims {
         return (
             true,
             .piggybackedClaim(
-                first: ids.reserve(count), count: count, fromSecond: twiceCrashedRoom(situation), after: situation.confirmed)
+                first: ids.reserve(count), count: count, fromSecond: twiceCrashedRoom(situation), mostBytes: size.bytes,
+                after: situation.confirmed)
         )
     }
 

@@ -16,7 +16,11 @@ struct JobWindow {
     private var firstPage: UInt64 = 0
     /// The number of crashes at which a job was in flight, where it is not 0.
     private var levels: [ClaimID: UInt8] = [:]
+    /// Jobs that are too large: their bytes here are only the beginning.
+    private var abridged: Set<ClaimID> = []
     private(set) var count = 0
+    /// Bytes of all jobs.
+    private(set) var byteCount = 0
 
     var isEmpty: Bool { count == 0 }
     /// Whether there is a job that must be alone in its worker, because it may crash workers.
@@ -26,6 +30,11 @@ struct JobWindow {
         levels.isEmpty ? 0 : levels.values.count { $0 == level }
     }
 
+    mutating func insert(_ job: ClaimedJob, level: UInt8 = 0) {
+        if job.fullSize != nil { abridged.insert(job.id) }
+        insert(job.id, bytes: job.bytes, level: level)
+    }
+
     mutating func insert(_ id: ClaimID, bytes: [UInt8], level: UInt8 = 0) {
         let place = makePage(of: id)
         let slot = Int(id.number % JobWindow.pageSize)
@@ -33,16 +42,20 @@ struct JobWindow {
         if pages[place].slots[slot] == nil {
             count += 1
             pages[place].count += 1
+        } else {
+            byteCount -= pages[place].slots[slot]?.count ?? 0
         }
         pages[place].slots[slot] = .some(bytes)
+        byteCount += bytes.count
         if level > 0 { levels[id] = level }
     }
 
     /// Removes a job; `false` when it was not held.
     @discardableResult
     mutating func remove(_ id: ClaimID) -> Bool {
-        guard let (place, slot) = position(of: id), pages[place].slots[slot] != nil else { return false }
-        pages[place].slots[slot] = nil
+        guard let (place, slot) = position(of: id), let bytes = pages[place].slots[slot].take() else { return false }
+        byteCount -= bytes.count
+        if !abridged.isEmpty { abridged.remove(id) }
         pages[place].count -= 1
         count -= 1
         if !levels.isEmpty { levels[id] = nil }
@@ -60,6 +73,8 @@ struct JobWindow {
     }
 
     func contains(_ id: ClaimID) -> Bool { bytes(of: id) != nil }
+
+    func isAbridged(_ id: ClaimID) -> Bool { !abridged.isEmpty && abridged.contains(id) }
 
     func level(of id: ClaimID) -> UInt8 { levels.isEmpty ? 0 : levels[id] ?? 0 }
 

@@ -82,10 +82,8 @@ struct Liveness {
     /// The next beat or inspection.
     func deadline(_ outstanding: OutstandingCalls) -> Instant? {
         var next = Earliest()
-        if !outstanding.contains(.beat) {
-            next.consider(nextBeat)
-            if !outstanding.contains(.inspection) { next.consider(nextInspection) }
-        }
+        next.consider(nextBeat)
+        if outstanding.isDisjoint(with: [.beat, .inspection]) { next.consider(nextInspection) }
         return next.instant
     }
 }

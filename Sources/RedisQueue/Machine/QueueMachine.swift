@@ -57,6 +57,8 @@ struct QueueMachine {
     /// The pauses that Redis replied last.
     private var pauses: [QueuePause] = []
     private var isStopping = false
+    /// Jobs are fetched that only Redis knows.
+    private var isFetching = false
 
     init(settings: QueueSettings, worker: String, seed: UInt64, now: Instant) {
         mode = settings.mode
@@ -118,6 +120,8 @@ struct QueueMachine {
         outstanding = []
         settlements.connectionLost()
         claims.connectionLost()
+        if isFetching { claims.fetchEnded(isComplete: false) }
+        isFetching = false
         liveness.connectionLost()
         reconciliation.connectionLost()
         guard let event, event != lastReport else { return }
@@ -127,6 +131,8 @@ struct QueueMachine {
 
     private mutating func startServing(now: Instant, into effects: inout [Effect]) {
         phase = .serving
+        if isFetching { claims.fetchEnded(isComplete: true) }
+        isFetching = false
         liveness.beginServing(now: now)
         if !pauses.isEmpty { liveness.beat(by: now + QueueMachine.pauseInterval) }
         reconnection.succeeded()
@@ -174,7 +180,8 @@ struct QueueMachine {
 
     private var situation: Claims.Situation {
         Claims.Situation(
-            heldCount: held.count, holdsIsolated: held.holdsIsolated, heldTwiceCrashed: held.countOfLevel(2),
+            heldCount: held.count, heldBytes: held.byteCount, holdsIsolated: held.holdsIsolated,
+            heldTwiceCrashed: held.countOfLevel(2),
             isSplitting: settlements.isSplitting, isInDoubt: liveness.isInDoubt, confirmed: settlements.confirmed,
             outstanding: outstanding)
     }
@@ -216,7 +223,8 @@ struct QueueMachine {
     }
 
     private mutating func serve(now: Instant, into effects: inout [Effect]) {
-        if !outstanding.contains(.beat), let counter = liveness.nextBeat(now: now) {
+        // Also while the reply to an earlier beat waits behind a large reply: the beat itself arrives in time.
+        if let counter = liveness.nextBeat(now: now) {
             call(.beat(counter: counter), .beat, into: &effects)
         }
         if outstanding.isDisjoint(with: [.beat, .inspection]), liveness.isInspectionDue(now: now) {
@@ -313,9 +321,10 @@ struct QueueMachine {
         let items = reply.items ?? []
         switch call {
         case .register: return registered(items, sentAt: sentAt, now: now, isGone: isGone, into: &effects)
-        case .claim(let first, let count, _): return claimed(items, first, asked: count, now: now, into: &effects)
-        case .piggybackedClaim(let first, let count, _, _):
-            return claimed(items, first, asked: count, isPiggybacked: true, now: now, into: &effects)
+        case .claim(let first, let count, _, _):
+            return claimed(items, first, asked: count, within: now - sentAt, now: now, into: &effects)
+        case .piggybackedClaim(let first, let count, _, _, _):
+            return claimed(items, first, asked: count, within: nil, now: now, into: &effects)
         case .pop(let count): return popped(reply, asked: count, now: now, into: &effects)
         case .settle(let batch): return settled(batch, items, now: now, into: &effects)
         case .beat: return beatConfirmed(items, sentAt: sentAt, now: now, isGone: isGone, into: &effects)
@@ -372,40 +381,44 @@ struct QueueMachine {
 
     // MARK: Jobs
 
+    /// - Parameter time: since the claim was sent; `nil` for a piggybacked claim, which waits for a job.
     private mutating func claimed(
-        _ items: [RedisReply], _ first: ClaimID, asked: Int, isPiggybacked: Bool = false, now: Instant,
-        into effects: inout [Effect]
+        _ items: [RedisReply], _ first: ClaimID, asked: Int, within time: Duration?, now: Instant, into effects: inout [Effect]
     ) -> Bool {
+        let isPiggybacked = time == nil
         guard let reply = ScriptReply.Claim(items) else { return false }
         if isPiggybacked { outstanding.remove(.piggybackedClaim) }
-        let jobs = hold(reply.jobs.map(\.bytes), from: first) { reply.jobs[$0].level }
+        let jobs = hold(reply.jobs.lazy.map(\.job), from: first) { reply.jobs[$0].level }
         claims.ids.free(from: first, reserved: asked, used: jobs.count)
         claims.claimed(
             jobs.count, reply.recovered, isDrained: reply.isDrained, isPiggybacked: isPiggybacked, now: now)
+        if let time { claims.measured(jobs.reduce(0) { $0 + $1.bytes.count }, within: time) }
         learned(reply.pauses, now: now, into: &effects)
         report(claimed: jobs, into: &effects)
         return true
     }
 
     private mutating func popped(_ reply: RedisReply, asked: Int, now: Instant, into effects: inout [Effect]) -> Bool {
-        let bytes: [[UInt8]]
+        let bytes: [RedisReply]
         switch reply {
         case .null: bytes = []
-        case .string(let job): bytes = [job]
-        case .array(let items): bytes = items.compactMap(\.bytes)
+        case .string: bytes = [reply]
+        case .array(let items): bytes = items
         default: return false
         }
-        let jobs = hold(bytes, from: claims.ids.reserve(bytes.count)) { _ in 0 }
+        let jobs = hold(bytes.compactMap(ScriptReply.JobBytes.init), from: claims.ids.reserve(bytes.count)) { _ in 0 }
         claims.popped(jobs.count, isDrained: jobs.count < asked, now: now)
         report(claimed: jobs, into: &effects)
         return true
     }
 
-    private mutating func hold(_ bytes: [[UInt8]], from first: ClaimID, level: (Int) -> UInt8) -> [ClaimedJob] {
-        bytes.enumerated().map { index, bytes in
-            let id = first.advanced(by: index)
-            held.insert(id, bytes: bytes, level: level(index))
-            return ClaimedJob(id: id, bytes: bytes)
+    private mutating func hold(
+        _ jobs: some Sequence<ScriptReply.JobBytes>, from first: ClaimID, level: (Int) -> UInt8
+    ) -> [ClaimedJob] {
+        jobs.enumerated().map { index, job in
+            let claim = ClaimedJob(id: first.advanced(by: index), bytes: job.bytes, fullSize: job.fullSize)
+            held.insert(claim, level: level(index))
+            return claim
         }
     }
 
@@ -436,7 +449,7 @@ struct QueueMachine {
     private mutating func waited(_ reply: RedisReply, now: Instant, into effects: inout [Effect]) {
         outstanding.remove(.wait)
         var jobs: [ClaimedJob] = []
-        if mode == .atMostOnce, let job = reply.items?.last?.bytes {
+        if mode == .atMostOnce, let job = reply.items?.last.flatMap(ScriptReply.JobBytes.init) {
             jobs = hold([job], from: claims.ids.reserve(1)) { _ in 0 }
         }
         claims.waited(didFindJob: reply != .null, takenJobs: jobs.count, now: now)
@@ -549,7 +562,8 @@ struct QueueMachine {
         reconciliation.warn("Redis was emptied: \(held.count) jobs that this worker holds were put back")
         var chunk: [Call.Adopted] = []
         var bytes = 0
-        for id in held.ids {
+        // Of a job that is too large there is only the beginning. It is disowned when the fields are compared.
+        for id in held.ids where !held.isAbridged(id) {
             let job = held.bytes(of: id) ?? []
             chunk.append(.init(field: held.field(of: id), job: job))
             bytes += job.count
@@ -588,9 +602,11 @@ struct QueueMachine {
         claims.foundForeignFields(items.count - known.count - unknown.count)
         disown(allBut: known, into: &effects)
         let fields = unknown.sorted { $0.id < $1.id }.map(\.field)
-        for start in stride(from: 0, to: fields.count, by: Claims.mostJobs) {
-            expect(.fetch(Array(fields[start..<min(start + Claims.mostJobs, fields.count)])), into: &effects)
+        let most = claims.jobsOfFetch
+        for start in stride(from: 0, to: fields.count, by: most) {
+            expect(.fetch(Array(fields[start..<min(start + most, fields.count)])), into: &effects)
         }
+        isFetching = !fields.isEmpty
         reconciled(now: now, into: &effects)
     }
 
@@ -607,13 +623,10 @@ struct QueueMachine {
         var jobs: [ClaimedJob] = []
         var suspects: [ClaimedJob] = []
         for (field, item) in zip(fields, items) {
-            guard let bytes = item.bytes, let (id, level) = JobWindow.parse(field: field) else { continue }
-            held.insert(id, bytes: bytes, level: level)
-            if level >= JobWindow.suspect {
-                suspects.append(.init(id: id, bytes: bytes))
-            } else {
-                jobs.append(.init(id: id, bytes: bytes))
-            }
+            guard let job = ScriptReply.JobBytes(item), let (id, level) = JobWindow.parse(field: field) else { continue }
+            let claim = ClaimedJob(id: id, bytes: job.bytes, fullSize: job.fullSize)
+            held.insert(claim, level: level)
+            if level >= JobWindow.suspect { suspects.append(claim) } else { jobs.append(claim) }
         }
         claims.fill(jobs.count)
         report(claimed: jobs, into: &effects)

@@ -28,6 +28,23 @@ enum ScriptReply {
         return counters
     }
 
+    /// A job, or the size and the beginning of a job that is too large.
+    struct JobBytes {
+        var bytes: [UInt8]
+        var fullSize: Int?
+
+        init?(_ item: RedisReply) {
+            if let bytes = item.bytes {
+                self.bytes = bytes
+                return
+            }
+            guard let items = item.items, items.count == 2, let size = items[0].count, let head = items[1].bytes else {
+                return nil
+            }
+            (bytes, fullSize) = (head, size)
+        }
+    }
+
     enum Registration {
         /// A higher connection number is in use.
         case numberTaken(Int64)
@@ -85,7 +102,7 @@ enum ScriptReply {
         var recovered: RecoveredJobs.Kind
         var pauses: [QueuePause]
         /// The jobs in the order of their ids, with the number of crashes that each was in flight at.
-        var jobs: [(bytes: [UInt8], level: UInt8)] = []
+        var jobs: [(job: JobBytes, level: UInt8)] = []
 
         init?(_ items: [RedisReply]) {
             guard items.count >= 5, let (drained, pauses) = QueuePause.split(items[0]), let once = items[1].count,
@@ -95,10 +112,10 @@ enum ScriptReply {
             (isDrained, self.recovered, self.pauses) = (drained == 1, recovered, pauses)
             jobs.reserveCapacity(items.count - 5)
             for (index, item) in items.dropFirst(5).enumerated() {
-                guard let bytes = item.bytes else { return nil }
+                guard let job = JobBytes(item) else { return nil }
                 let level: UInt8 =
                     index < once ? 1 : index < once + twice ? 2 : index < once + twice + thrice ? 3 : 0
-                jobs.append((bytes, level))
+                jobs.append((job, level))
             }
         }
     }
@@ -138,13 +155,13 @@ enum ScriptReply {
         /// `nil`: the worker was seen alive, and nothing was done.
         var moved: Int?
         var recovered: RecoveredJobs.Kind
-        var suspects: [[UInt8]]
+        var suspects: [JobBytes]
 
         init?(_ items: [RedisReply]) {
             guard items.count >= 2, let moved = items[0].integer,
                 let recovered = items[1].integer.flatMap(RecoveredJobs.Kind.init)
             else { return nil }
-            suspects = items.dropFirst(2).compactMap(\.bytes)
+            suspects = items.dropFirst(2).compactMap(JobBytes.init)
             if suspects.count != items.count - 2 { return nil }
             (self.moved, self.recovered) = (moved < 0 ? nil : items[0].count, recovered)
         }

@@ -2,11 +2,19 @@
 public struct ClaimedJob: Sendable, Equatable {
     /// Its field in the hash.
     public var id: ClaimID
-    /// The list element, byte for byte.
+    /// The list element, byte for byte, or the beginning of a job that is too large.
     public var bytes: [UInt8]
+    /// The number of bytes of a job of more than `mostBytes`, of which Redis sends only the beginning.
+    public var fullSize: Int?
 
-    public init(id: ClaimID, bytes: [UInt8]) {
+    /// A larger job is not transmitted.
+    public static let mostBytes = 24 << 20
+    /// Bytes that Redis sends of a larger job.
+    static let headBytes = 1024
+
+    public init(id: ClaimID, bytes: [UInt8], fullSize: Int? = nil) {
         self.id = id
         self.bytes = bytes
+        self.fullSize = fullSize
     }
 }

@@ -8,6 +8,8 @@ public struct Keys: Sendable, Equatable {
     /// Sorted set: `<worker>:<id>|<job>` -> due time in milliseconds.
     public let delayed: String
     public let dead: String
+    /// Hash: `<worker>:<id>` -> job, for each dead letter whose job is too large for a record.
+    public let large: String
     public let feedback: String
     /// Hash: counters that survive restarts. See `Counter`.
     public let stats: String
@@ -29,6 +31,7 @@ public struct Keys: Sendable, Equatable {
         recovered = (1...3).map { [prefix] in "\(prefix)recovered:\($0)" }
         delayed = prefix + "delayed"
         dead = prefix + "dead"
+        large = prefix + "large"
         feedback = prefix + "feedback"
         stats = prefix + "stats"
         pace = prefix + "pace"

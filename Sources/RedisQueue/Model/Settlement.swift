@@ -14,15 +14,16 @@ public struct Settlement: Sendable, Equatable {
         /// It waits in `delayed`, as `job`. Counts as `retried` or, for `not_before`, as `postponed`.
         case delay(job: [UInt8], Due, isRetry: Bool)
         /// It becomes the dead letter `record`. Counts as `expired` or else as `dead`.
-        case deadLetter(record: [UInt8], isExpired: Bool)
+        ///
+        /// With `storingJobUnder`, Redis moves the bytes of the job into the hash of large jobs, under this field.
+        case deadLetter(record: [UInt8], isExpired: Bool, storingJobUnder: String? = nil)
         /// It returns to its list unchanged: to the head (in claim order), or to the tail where others should pass it.
         /// Counts as `released`.
         case release(toTail: Bool)
         /// It is replaced by this job, at the head or at the tail of the list, as `release` does it. Counts as `released`.
         case replace(with: [UInt8], toTail: Bool)
-        /// It is replaced by these jobs, at the head of the list in this order. Counts as `released`: its parts are claimed
-        /// again.
-        case split(into: [[UInt8]])
+        /// It is replaced by its parts, at the head of the list in their order. Counts as `released`: the parts are claimed.
+        case split(into: JobParts)
     }
 
     public var id: ClaimID

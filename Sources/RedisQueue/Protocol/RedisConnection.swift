@@ -39,6 +39,10 @@ struct RedisConnection<Tag>: ~Copyable {
     private var written = 0
     private var expected = Deque<Expected>()
     private var place: Int?
+    /// When bytes of a reply arrived last, or the peer last took bytes of a backlog.
+    private var movedAt: Instant?
+    /// The socket has accepted no more bytes of the outbox. Until it is empty, a write shows that the peer reads.
+    private var isBacklogged = false
 
     /// Begins to connect.
     ///
@@ -89,8 +93,13 @@ struct RedisConnection<Tag>: ~Copyable {
         place = poller.add(transport.descriptor, for: wantsWrite ? [.read, .write] : .read)
     }
 
-    /// The time at which the dial or the oldest reply is overdue.
-    var deadline: Instant? { stage != .open ? dialDue : expected.isEmpty ? nil : expected[0].due }
+    /// The time at which the dial or the oldest reply is overdue. A reply is not overdue while bytes move: a large one takes long
+    /// on a slow link.
+    var deadline: Instant? {
+        if stage != .open { return dialDue }
+        if expected.isEmpty { return nil }
+        return movedAt.map { max(expected[0].due, $0 + timeout) } ?? expected[0].due
+    }
 
     /// Reads all bytes that have arrived. Throws when the connection cannot be used any more.
     mutating func receive(
@@ -102,7 +111,7 @@ struct RedisConnection<Tag>: ~Copyable {
         let isReady = !poller.readiness(at: place).isEmpty
         if isReady || isOverdue || transport.hasPending {
             if stage != .open { try advanceDial() }
-            if stage == .open { try read(into: &replies) }
+            if stage == .open { try read(now: now, into: &replies) }
         }
         // Checked only after the read: while the process was stopped, the reply may have arrived.
         if isOverdue, let deadline, now >= deadline {
@@ -115,16 +124,21 @@ struct RedisConnection<Tag>: ~Copyable {
     }
 
     /// Writes the outbox, as far as the socket accepts it.
-    mutating func flush() throws(RedisError) {
+    mutating func flush(now: Instant) throws(RedisError) {
         guard stage == .open else { return }
         while written < outbox.count {
             switch transport.write(outbox, from: written) {
-            case .done(let count): written += count
-            case .needsRead, .needsWrite: return
+            case .done(let count):
+                written += count
+                if isBacklogged { movedAt = now }
+            case .needsRead, .needsWrite:
+                isBacklogged = true
+                return
             case .closed: throw reasonToClose() ?? .closed
             case .failed(let error): throw reasonToClose() ?? .socket(error)
             }
         }
+        isBacklogged = false
         if written == 0 { return }
         written = 0
         outbox.removeAll(keepingCapacity: outbox.capacity <= 1 << 20)
@@ -166,11 +180,12 @@ struct RedisConnection<Tag>: ~Copyable {
         return nil
     }
 
-    private mutating func read(into replies: inout [Incoming]) throws(RedisError) {
+    private mutating func read(now: Instant, into replies: inout [Incoming]) throws(RedisError) {
         while true {
             switch transport.read(into: &inbox) {
             case .done(let count):
                 hasReceived = true
+                movedAt = now
                 reader.feed(inbox, count: count)
                 while let reply = try reader.next() {
                     guard let command = expected.popFirst() else { throw .notRedis("a reply without a command") }

@@ -10,9 +10,6 @@ struct CallEncoder {
     private let wait: Arguments
     private var scripts: WorkerScripts
 
-    /// Most bytes of one claim's jobs. A single job may be larger.
-    private static let mostClaimedBytes = 512 << 10
-
     /// - Parameter information: names and values for `worker:W`.
     init(settings: QueueSettings, worker: WorkerName, information: [String], epochSeed: Int64) {
         keys = Keys(list: settings.list)
@@ -58,12 +55,12 @@ struct CallEncoder {
         switch call {
         case .greeting: preconditionFailure("greetings are written when a connection is made")
         case .register(let registration): scripts.register.write(facts(of: registration, number), to: &out)
-        case .claim(let first, let count, let fromSecond):
+        case .claim(let first, let count, let fromSecond, let mostBytes):
             scripts.claim.begin(with: 5, to: &out)
-            claim(first, count, fromSecond, number, to: &out)
-        case .piggybackedClaim(let first, let count, let fromSecond, let after):
+            claim(first, count, fromSecond, mostBytes, number, to: &out)
+        case .piggybackedClaim(let first, let count, let fromSecond, let mostBytes, let after):
             scripts.claim.begin(with: 6, to: &out)
-            claim(first, count, fromSecond, number, to: &out)
+            claim(first, count, fromSecond, mostBytes, number, to: &out)
             out.appendArgument(after)
         case .settle(let batch): settle(batch, number, to: &out)
         case .beat(let counter): scripts.beat.write(Arguments([String(number), String(counter)]), to: &out)
@@ -83,7 +80,7 @@ struct CallEncoder {
         case .info: out.appendCommand(Arguments(["INFO"]))
         case .nodes: out.appendCommand(Arguments(["CLUSTER", "SLOTS"]))
         case .fields: out.appendCommand(Arguments(["HKEYS", inflight]))
-        case .fetch(let fields): out.appendCommand(Arguments(["HMGET", inflight] + fields))
+        case .fetch(let fields): scripts.fetch.write(Arguments(fields), to: &out)
         case .pop(let count):
             out.appendCommand(Arguments(count == 1 ? ["LPOP", keys.list] : ["LPOP", keys.list, String(count)]))
         case .inspect: out.appendCommand(Arguments(["LLEN", keys.list]))
@@ -118,11 +115,13 @@ struct CallEncoder {
             ] + information)
     }
 
-    private func claim(_ first: ClaimID, _ count: Int, _ fromSecond: Int, _ number: Int64, to out: inout [UInt8]) {
+    private func claim(
+        _ first: ClaimID, _ count: Int, _ fromSecond: Int, _ mostBytes: Int, _ number: Int64, to out: inout [UInt8]
+    ) {
         out.appendArgument(Int(number))
         out.appendArgument(first.number)
         out.appendArgument(count)
-        out.appendArgument(CallEncoder.mostClaimedBytes)
+        out.appendArgument(mostBytes)
         out.appendArgument(fromSecond)
     }
 

@@ -10,12 +10,12 @@ extension Scripts {
     /// It reads a list in pieces, so that a few jobs of megabytes do not become gigabytes. The code that runs for each job is
     /// short: 250 jobs cost Redis 1.3 us each instead of 1.5, most of it Lua's hashing of every byte.
     ///
-    /// It takes nothing while the whole list is paused.
+    /// It takes nothing while the whole list is paused. Of a job of more than 24 MiB it replies only the size and the beginning.
     ///
     /// Replies drained (1: Q has no more; with the pauses, if any), the numbers of jobs from recovered:1, :2, :3, the kind of the
     /// recovered jobs, and the jobs, whose ids follow each other.
     package static let claim = Script(
-        clock + pauses + waiting + fence + """
+        clock + pauses + waiting + abridged + fence + """
             local paused, whole = pauses(KEYS[10])
             if whole then return {paused, 0, 0, 0, 0} end
             if state[3] and redis.call('HEXISTS', KEYS[4], state[3]) == 1 then return {with(paused, 0), 0, 0, 0, 0} end
@@ -39,7 +39,7 @@ extension Scripts {
                   set[2 * i - 1] = format('%d', first + taken) .. suffix
                   set[2 * i] = job
                   taken = taken + 1
-                  out[5 + taken] = job
+                  out[5 + taken] = room < 0 and abridged(job) or job
                 end
                 if count > 0 then redis.call('HSET', KEYS[4], unpack(set, 1, 2 * count)) end
                 at = at + count
@@ -93,21 +93,24 @@ extension Scripts {
     /// Batches are numbered one by one. A batch that was applied before is skipped, so that counters count it once. A batch that
     /// is too early (its predecessor met NOSCRIPT) gets the reply `GAP` and is sent again.
     ///
-    /// KEYS: nothing, workers, worker:W, inflight:W, stats, delayed, dead, feedback, Q, results or nothing. ARGV: W, number,
-    /// sequence, guard (1, or 0 for `at_most_once`, which keeps no hash), most dead letters (0: any), most feedback entries (0:
-    /// any), most results, resent, maybe_duplicate, n, n fields of plain acknowledgements, then steps, each of: kind, field,
-    /// feedback record or '', count of results, results, and by kind
+    /// KEYS: nothing, workers, worker:W, inflight:W, stats, delayed, dead, feedback, Q, results or nothing, large. ARGV: W,
+    /// number, sequence, guard (1, or 0 for `at_most_once`, which keeps no hash), most dead letters (0: any), most feedback
+    /// entries (0: any), most results, resent, maybe_duplicate, n, n fields of plain acknowledgements, then steps, each of: kind,
+    /// field, feedback record or '', count of results, results, and by kind
     ///
     ///     a  nothing                acknowledged
     ///     r  due, job               retry; due is a time in ms, or +ms from now
     ///     p  due, job               not_before
     ///     d  record                 dead letter
     ///     e  record                 dead letter of an expired job
+    ///     D  record, field, job     dead letter, with the job (given in at_most_once) in the hash of large jobs; E as e
     ///     h  job (at_most_once)     back to the head of Q; steps of this kind have the last claimed first
     ///     t  job (at_most_once)     to the tail of Q
     ///     u  job                    replaced by this job at the head of Q; ordered as h
     ///     v  job                    replaced by this job at the tail of Q
-    ///     s  k, k jobs              replaced by its parts at the head of Q
+    ///     s  k, k jobs              replaced by its parts at the head of Q (at_most_once)
+    ///     c  k, text, text, k times first and last byte
+    ///                               replaced by k parts of it at the head of Q, each between the two texts
     ///
     /// Replies 1 (0: skipped), the number of trimmed dead letters, when `delayed` is due (-2: not read), the number of dead
     /// letters (0: none was added, or there is a maximum), and the same two numbers for feedback.
@@ -121,6 +124,7 @@ extension Scripts {
             local at = 11 + n
             if ARGV[at] then
               redis.call('ZCARD', KEYS[6]) redis.call('LLEN', KEYS[7]) redis.call('LLEN', KEYS[8]) redis.call('LLEN', KEYS[9])
+              redis.call('HLEN', KEYS[11])
               if KEYS[10] ~= KEYS[1] then redis.call('XLEN', KEYS[10]) end
             end
             redis.call('HLEN', KEYS[5])
@@ -162,6 +166,12 @@ extension Scripts {
               elseif kind == 'd' or kind == 'e' then
                 if ours then redis.call('RPUSH', KEYS[7], ARGV[at]) end
                 at = at + 1
+              elseif kind == 'D' or kind == 'E' then
+                if ours then
+                  redis.call('HSET', KEYS[11], ARGV[at + 1], guard and redis.call('HGET', KEYS[4], field) or ARGV[at + 2])
+                  redis.call('RPUSH', KEYS[7], ARGV[at])
+                end
+                at, term = at + 3, string.lower(kind)
               elseif kind == 'h' or kind == 't' then
                 if ours then redis.call(kind == 'h' and 'LPUSH' or 'RPUSH', KEYS[9], job or ARGV[at]) end
                 at, term = at + 1, 'h'
@@ -174,6 +184,15 @@ extension Scripts {
                   for i = at + parts, at + 1, -1 do redis.call('LPUSH', KEYS[9], ARGV[i]) end
                 end
                 at, term = at + parts + 1, 'h'
+              elseif kind == 'c' then
+                local last = at + 2 + 2 * tonumber(ARGV[at])
+                if ours then
+                  local whole = redis.call('HGET', KEYS[4], field)
+                  for i = last, at + 4, -2 do
+                    redis.call('LPUSH', KEYS[9], ARGV[at + 1] .. string.sub(whole, ARGV[i - 1], ARGV[i]) .. ARGV[at + 2])
+                  end
+                end
+                at, term = last + 1, 'h'
               end
               if ours then
                 if note ~= '' then
@@ -185,7 +204,7 @@ extension Scripts {
                 end
                 if guard then redis.call('HDEL', KEYS[4], field) end
                 count[term] = count[term] + 1
-              elseif kind == 'a' or kind == 'r' or kind == 'd' or kind == 'e' then
+              elseif term == 'a' or term == 'r' or term == 'd' or term == 'e' then
                 maybe = maybe + 1
               end
             end
@@ -196,6 +215,11 @@ extension Scripts {
               local length = redis.call('LLEN', list)
               if most == 0 then return 0, length end
               if length <= most then return 0, 0 end
+              local hasLarge = list == KEYS[7] and redis.call('EXISTS', KEYS[11]) == 1
+              for i = 0, hasLarge and length - most - 1 or -1 do
+                local stored = string.match(redis.call('LRANGE', list, i, i)[1], ', "job_field": "([^"\\\\]+)"')
+                if stored then redis.call('HDEL', KEYS[11], stored) end
+              end
               redis.call('LTRIM', list, -most, -1)
               return length - most, 0
             end

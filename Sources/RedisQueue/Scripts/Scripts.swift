@@ -163,7 +163,7 @@ package enum Scripts {
     /// counter seen, first id for suspects. Replies -1 when D is alive, else the number of jobs moved to the lists, the kind of
     /// the recovered jobs, and the suspects.
     static let reap = Script(
-        waiting + fence + """
+        waiting + abridged + fence + """
             local seen = redis.call('ZSCORE', KEYS[2], ARGV[3])
             if not seen or tonumber(seen) ~= tonumber(ARGV[4]) then return {-1, 0} end
             for i = 8, 10 do redis.call('LLEN', KEYS[i]) end
@@ -179,7 +179,7 @@ package enum Scripts {
               local job = redis.call('HGET', KEYS[6], entry[1])
               if entry[3] >= 3 then
                 redis.call('HSET', KEYS[4], string.format('%d', tonumber(ARGV[5]) + #out - 2) .. ':4', job)
-                out[#out + 1] = job
+                out[#out + 1] = abridged(job)
               else
                 redis.call('RPUSH', KEYS[8 + entry[3]], job)
                 moved = moved + 1
@@ -202,6 +202,25 @@ package enum Scripts {
             if #fields > 0 then redis.pcall('HINCRBY', KEYS[7], 'maybe_duplicate', #fields) end
             out[1], out[2] = moved, waiting(KEYS[8], KEYS[9], KEYS[10])
             return out
+            """)
+
+    /// Of a job that is too large, only its size and its beginning are sent.
+    static let abridged = """
+        local function abridged(job)
+          if not job or #job <= \(ClaimedJob.mostBytes) then return job end
+          return {#job, string.sub(job, 1, \(ClaimedJob.headBytes))}
+        end
+
+        """
+
+    /// Replies the jobs under these fields.
+    ///
+    /// KEYS: inflight:W. ARGV: fields.
+    static let fetch = Script(
+        abridged + """
+            local jobs = {}
+            for i = 1, #ARGV do jobs[i] = abridged(redis.call('HGET', KEYS[1], ARGV[i])) end
+            return jobs
             """)
 
     /// Puts jobs that a worker holds in memory back into its hash, after Redis was emptied.

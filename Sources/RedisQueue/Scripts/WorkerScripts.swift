@@ -10,6 +10,7 @@ struct WorkerScripts {
     var beat: PreparedScript
     var promote: PreparedScript
     var adopt: PreparedScript
+    var fetch: PreparedScript
     var merge: PreparedScript
     var unregister: PreparedScript
 
@@ -25,10 +26,11 @@ struct WorkerScripts {
         (self.keys, self.mine, self.worker) = (keys, mine, worker.text)
         register = guarded(Scripts.register, [keys.stats] + queue + [keys.delayed] + ends + results + [keys.paused])
         claim = guarded(Scripts.claim, [keys.stats] + queue + [keys.paused])
-        settle = guarded(Scripts.settle, [keys.stats, keys.delayed] + ends + [keys.list] + results)
+        settle = guarded(Scripts.settle, [keys.stats, keys.delayed] + ends + [keys.list] + results + [keys.large])
         beat = PreparedScript(Scripts.beat, keys: fence + keys.recovered + [keys.delayed, keys.paused], arguments: [worker.text])
         promote = PreparedScript(Scripts.promote, keys: [keys.nothing, keys.delayed, keys.list])
         adopt = guarded(Scripts.adopt, [keys.stats])
+        fetch = PreparedScript(Scripts.fetch, keys: [keys.inflight(worker.text)])
         merge = PreparedScript(Scripts.merge, keys: [keys.nothing, keys.list] + keys.recovered)
         unregister = guarded(Scripts.unregister, [])
     }

@@ -143,6 +143,10 @@ struct DispatchMachine {
     /// Sends or settles a claimed job. Returns false if it was given back.
     private mutating func place(_ claim: ClaimedJob, list: Int, _ effects: inout [DispatchEffect]) -> Bool {
         guard shutdown.isRunning, !lists[list].isPaused else { return giveBack(claim, list: list, toTail: false, &effects) }
+        if let size = claim.fullSize {
+            settler.rejectLargeJob(claim, size: size, list: list, &effects)
+            return true
+        }
         do {
             return try place(try plan.reader.read(claim.bytes), of: claim, list: list, &effects)
         } catch {

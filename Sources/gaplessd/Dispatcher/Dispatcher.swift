@@ -227,6 +227,7 @@ struct Dispatcher: ~Copyable {
         case .limited(let why): log(.redisWarning("\(why)."))
         case .recordsTrimmed(let records, let count): log(.recordsTrimmed(records, count, list: settings.lists[list]))
         case .recordsMany(let records, let count): log(.recordsMany(records, count, list: settings.lists[list]))
+        case .recovered(_, 0): break  // It died idle.
         case .recovered(let worker, let jobs): log(.recovered(jobs, worker: worker))
         case .paused(let pauses): machine.paused(pauses, list: list, &effects)
         case .stopped: machine.stopped(list, &effects)

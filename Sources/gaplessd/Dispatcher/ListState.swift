@@ -47,7 +47,7 @@ struct ListState {
 
     /// Whether another job of this claim may be split.
     var splitsMore: Bool { splitBytes < Self.mostSplitBytes }
-    mutating func split(_ parts: [[UInt8]]) { splitBytes += parts.reduce(0) { $0 + $1.count } }
+    mutating func split(_ parts: JobParts) { splitBytes += parts.byteCount }
 
     /// - Parameters:
     ///   - placed: jobs of the claim that were not given back.

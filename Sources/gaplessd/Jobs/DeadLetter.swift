@@ -1,4 +1,5 @@
 internal import JSONBytes
+import RedisQueue
 
 /// The record of a job that will not be sent: one element of the list `dead`.
 struct DeadLetter: Sendable, Equatable {
@@ -17,10 +18,32 @@ struct DeadLetter: Sendable, Equatable {
     /// Unix seconds.
     var at: Int64
     var worker: String?
-    /// The last state of the job.
+    /// The last state of the job, or the beginning of a job that is stored in the hash of large jobs.
     var job: [UInt8]
+    /// The number of bytes of a job of which `job` is only the beginning.
+    var fullSize: Int?
+    /// The field of the hash of large jobs that has the job.
+    var field: String?
 
-    /// Returns the bytes of the record. A job that is not UTF-8 is stored in `job_base64`.
+    /// A record contains a job of at most this size.
+    static let mostJobBytes = ClaimedJob.mostBytes
+    /// As `mostJobBytes`, for a job that may be suspect because its record took longer than a lease to reach Redis.
+    static let mostSuspectBytes = 1 << 20
+    /// Bytes of the beginning that the record of a larger job contains.
+    static let headBytes = 1024
+
+    /// Returns the end of a claimed job. Redis moves a job that is too large for a record into the hash of large jobs.
+    func effect(of claim: ClaimID, isExpired: Bool, most: Int = mostJobBytes) -> Settlement.Effect {
+        guard fullSize != nil || job.count > most else { return .deadLetter(record: record(), isExpired: isExpired) }
+        var short = self
+        let field = "\(worker ?? ""):\(claim)"
+        (short.fullSize, short.field) = (fullSize ?? job.count, field)
+        short.job = Array(job.prefix(Self.headBytes))
+        return .deadLetter(record: short.record(), isExpired: isExpired, storingJobUnder: field)
+    }
+
+    /// Returns the bytes of the record. A job that is not UTF-8, or whose escaped text is longer than base64, is stored in
+    /// `job_base64`.
     func record() -> [UInt8] {
         var object = RecordWriter(capacity: job.count + job.count / 8 + 256)
         object.add("reason", text: reason)
@@ -32,18 +55,27 @@ struct DeadLetter: Sendable, Equatable {
         object.add("attempts", number: Int64(attempts))
         object.add("at", number: at)
         object.add("worker", text: worker)
-        if isValidUTF8(job) {
+        if let fullSize, let field {
+            object.add("job_head", text: String(decoding: job, as: UTF8.self))
+            object.add("job_bytes", number: Int64(fullSize))
+            object.add("job_field", text: field)
+        } else if isValidUTF8(job), !isLongerEscaped {
             object.add("job", utf8: job)
         } else {
             object.add("job_base64", utf8: Base64.encode(job))
         }
         return object.finish()
     }
+
+    /// Whether control characters, of which each takes six bytes of JSON, make the text longer than base64.
+    private var isLongerEscaped: Bool {
+        job.count { $0 < 0x20 } > job.count / 12 && job.reduce(0) { $0 + ($1 < 0x20 ? 6 : 1) } > job.count / 3 * 4
+    }
 }
 
 extension DeadLetter {
-    /// Parses a record. An absent member counts as `null`. Returns `nil` for bytes that are not a JSON object, or have neither
-    /// `job` nor `job_base64`.
+    /// Parses a record. An absent member counts as `null`. Returns `nil` for bytes that are not a JSON object, or have none of
+    /// `job`, `job_base64` and `job_field`.
     init?(record: [UInt8]) {
         let span = record.span
         var fields: [String: JSONSlice] = [:]
@@ -66,12 +98,14 @@ extension DeadLetter {
         func bytes(_ name: String) -> [UInt8]? {
             fields[name].flatMap { $0.kind == .string ? $0.utf8(in: record.span) : nil }
         }
-        guard let job = bytes("job") ?? bytes("job_base64").flatMap(Base64.decode) else { return nil }
+        let field = text("job_field")
+        let head = field == nil ? nil : bytes("job_head")
+        guard let job = bytes("job") ?? bytes("job_base64").flatMap(Base64.decode) ?? head else { return nil }
         self.init(
             reason: text("reason") ?? "", status: number("status").flatMap(Int.init(exactly:)), apnsID: text("apns_id"),
             identifier: fields["identifier"].flatMap { $0.kind == .null ? nil : Array(record[$0.range]) },
             token: text("token"), trace: text("trace"), attempts: number("attempts").flatMap(Int.init(exactly:)) ?? 0,
-            at: number("at") ?? 0,
-            worker: text("worker"), job: job)
+            at: number("at") ?? 0, worker: text("worker"), job: job,
+            fullSize: field == nil ? nil : number("job_bytes").flatMap(Int.init(exactly:)), field: field)
     }
 }

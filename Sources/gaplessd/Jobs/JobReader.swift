@@ -71,6 +71,9 @@ struct JobReader: Sendable {
         let notBefore = try members.notBefore()
         let doubtful = members.doubtful()
         let frame = Job.Frame(of: members)
+        if let frame, frame.byteCount > Job.Frame.mostBytes {
+            throw .structure("a job with tokens has \(frame.byteCount) bytes besides them, more than \(Job.Frame.mostBytes)")
+        }
         if app == nil, topic == nil, topicSuffix == nil, collapseID == nil, apnsID == nil, trace == nil, notBefore == nil,
             doubtful == 0, frame == nil
         {

@@ -1,4 +1,5 @@
 internal import JSONBytes
+import RedisQueue
 
 // New jobs from old bytes: marks are set or removed, `tokens` is reduced, and every other byte stays unchanged.
 extension Job {
@@ -39,15 +40,25 @@ extension Job {
     /// Returns the single-token form of the job: a member `token` with the bytes of the element replaces `tokens`. A job with
     /// `token` is returned unchanged.
     func single(tokenAt index: Int) -> [UInt8] {
-        guard case .tokens(let tokens) = target, let frame else { return bytes }
-        return frame.head + Array("\"token\":".utf8) + bytes[tokens[index].value] + frame.tail
+        guard case .tokens(let tokens) = target else { return bytes }
+        return singleParts([tokens[index].value])?.parts(of: bytes).first ?? bytes
     }
 
     /// Returns the same job for a part of its tokens, with the bytes between them.
-    func chunk(_ range: Range<Int>) -> [UInt8] {
-        guard case .tokens(let tokens) = target, let frame, !range.isEmpty else { return bytes }
-        let elements = tokens[range.lowerBound].value.lowerBound..<tokens[range.upperBound - 1].value.upperBound
-        return frame.head + Array("\"tokens\":[".utf8) + bytes[elements] + [UInt8(ascii: "]")] + frame.tail
+    func chunk(_ range: Range<Int>) -> [UInt8] { chunkParts([range])?.parts(of: bytes).first ?? bytes }
+
+    /// Returns the single-token forms with these elements.
+    func singleParts(_ elements: [Range<Int>]) -> JobParts? {
+        guard let frame else { return nil }
+        return JobParts(prefix: frame.head + Array("\"token\":".utf8), ranges: elements, suffix: frame.tail)
+    }
+
+    /// Returns the same job for each of these parts of its tokens. No part is empty.
+    func chunkParts(_ ranges: [Range<Int>]) -> JobParts? {
+        guard case .tokens(let tokens) = target, let frame else { return nil }
+        let elements = ranges.map { tokens[$0.lowerBound].value.lowerBound..<tokens[$0.upperBound - 1].value.upperBound }
+        return JobParts(
+            prefix: frame.head + Array("\"tokens\":[".utf8), ranges: elements, suffix: [UInt8(ascii: "]")] + frame.tail)
     }
 
     /// Returns the same JSON for people: on one line, with unprintable characters escaped. Line breaks occur only between JSON
@@ -112,17 +123,23 @@ extension Job {
 }
 
 extension Job.Frame {
-    /// Returns `nil` for a job without `tokens`.
+    /// Most bytes around `tokens`. Every part has them again.
+    static let mostBytes = 64 << 10
+
+    var byteCount: Int { head.count + tail.count }
+
+    /// Returns `nil` for a job without `tokens`. From `mostBytes` on, the unknown members are left out.
     init?(of members: borrowing JobMembers) {
         let bytes = members.bytes
         guard members[.tokens] != nil, let place = members.tokensMember else { return nil }
         head = Array(bytes[..<place.lowerBound])
         tail = Array(bytes[place.upperBound...])
         // Another `token` or `tokens`, also `null`, would duplicate the token that is inserted.
-        guard members.tokenMembers > 1, let object = JobObject(bytes) else { return }
+        let isBulky = byteCount > Self.mostBytes
+        guard members.tokenMembers > 1 || isBulky, let object = JobObject(bytes) else { return }
         let kept = object.members.lastIndex { $0.key == .tokens }
         let edits = object.removals { index, member in
-            index != kept && (member.key == .token || member.key == .tokens)
+            index != kept && (member.key == .token || member.key == .tokens || isBulky && member.key == nil)
         }
         head = JobObject.replacing(edits.filter { $0.0.upperBound <= place.lowerBound }, in: bytes, within: 0..<place.lowerBound)
         tail = JobObject.replacing(

@@ -17,7 +17,7 @@ struct KeyTypes {
         for list in settings.lists {
             let keys = Keys(list: list)
             let beside = [
-                (keys.delayed, "zset"), (keys.dead, "list"), (keys.feedback, "list"), (keys.stats, "hash"),
+                (keys.delayed, "zset"), (keys.dead, "list"), (keys.large, "hash"), (keys.feedback, "list"), (keys.stats, "hash"),
                 (keys.workers, "zset"), (keys.paused, "hash"), (keys.cancelled, "list"),
             ]
             kinds += (beside + keys.recovered.map { ($0, "list") }).map { ($0, $1, "redis_queue_key") }

@@ -41,6 +41,25 @@ struct DeadCallTests {
         #expect(try stage.call("dead", "list", "--reason", "Expired").output.contains("  token 01234567  "))
     }
 
+    @Test func `requeue returns a large job whole, without the marks of the daemon, and purge removes it`() throws {
+        let stage = try CallStage()
+        let job = CallStage.job("aa", marks: #","_gapless_RETRYING":3"#)
+        for (field, size) in [("w:1", job.utf8.count), ("w:2", ClaimedJob.mostBytes + 1), ("w:3", job.utf8.count)] {
+            let letter = DeadLetter(
+                reason: field, attempts: 1, at: 5, worker: "w", job: Array("{".utf8), fullSize: size, field: field)
+            _ = try stage.redis("RPUSH", stage.keys.dead, String(decoding: letter.record(), as: UTF8.self))
+            _ = try stage.redis("HSET", stage.keys.large, field, job)
+        }
+        let line = try #require(try stage.call("dead", "list", "--reason", "w:2").lines.first)
+        #expect(line.hasSuffix("job of \((ClaimedJob.mostBytes + 1).counted("byte"))"))
+        #expect(try stage.call("dead", "requeue", "--reason", "w:1").status == 0)
+        #expect(try stage.call("dead", "requeue", "--reason", "w:2").status == 0)
+        #expect(try stage.call("dead", "purge", "--yes", "--reason", "w:3").status == 0)
+        #expect(try stage.elements("calls") == [CallStage.job("aa"), job])
+        #expect(try stage.elements(stage.keys.dead).isEmpty)
+        #expect(try stage.redis("EXISTS", stage.keys.large).integer == 0)
+    }
+
     @Test func `list uses the singular for one byte`() throws {
         let stage = try CallStage()
         let letter = DeadLetter(

@@ -125,7 +125,7 @@ extension [DispatchEffect] {
 
     /// The reason of the only dead letter.
     var deadLetter: String? {
-        guard settlements.count == 1, case .deadLetter(let record, _) = settlements[0].effect else { return nil }
+        guard settlements.count == 1, case .deadLetter(let record, _, _) = settlements[0].effect else { return nil }
         let text = String(decoding: record, as: UTF8.self)
         return text.split(separator: #""reason": ""#).dropFirst().first.map { String($0.prefix { $0 != "\"" }) }
     }

@@ -1,4 +1,5 @@
 import JSONBytes
+import RedisQueue
 import Testing
 
 @testable import gaplessd
@@ -54,6 +55,28 @@ struct JobRecordsTests {
                 {"reason": "expected valid UTF-8 at byte 2", "status": null, "apns_id": null, "identifier": null, \#
                 "token": null, "attempts": 0, "at": 5, "worker": "w", "job_base64": "eyL/"}
                 """#)
+    }
+
+    @Test func `a text that Base64 makes shorter is stored in Base64`() {
+        var letter = letter
+        letter.job = [UInt8](repeating: 0x01, count: 100_000)
+        #expect(letter.record().count < 140_000)
+        #expect(DeadLetter(record: letter.record()) == letter)
+    }
+
+    @Test func `the record of a large job contains its beginning, and its place`() throws {
+        var letter = letter
+        letter.job = [UInt8](repeating: UInt8(ascii: "x"), count: DeadLetter.mostJobBytes)
+        #expect(letter.effect(of: ClaimID(17), isExpired: false) == .deadLetter(record: letter.record(), isExpired: false))
+        letter.job.append(UInt8(ascii: "x"))
+        guard case .deadLetter(let record, true, "host:1:17") = letter.effect(of: ClaimID(17), isExpired: true) else {
+            Issue.record("not stored apart")
+            return
+        }
+        let read = try #require(DeadLetter(record: record))
+        #expect(read.job == Array(letter.job[..<DeadLetter.headBytes]))
+        #expect(read.fullSize == letter.job.count)
+        #expect(read.field == "host:1:17")
     }
 
     @Test func `a dead letter reads back as it was, whatever the bytes of its job`() throws {

@@ -156,6 +156,21 @@ struct JobSplitTests {
         #expect(string(try read(before).single(tokenAt: 1)) == after)
     }
 
+    @Test func `has unknown members only if the members besides tokens are not too large`() throws {
+        func job(_ count: Int) -> String {
+            #"{"x":"\#(String(repeating: "x", count: count))","tokens":["aa","bb"],"y":1,"data":{}}"#
+        }
+        let most = Job.Frame.mostBytes - #"{"x":"","y":1,"data":{}},,"#.utf8.count
+        #expect(string(try read(job(most)).single(tokenAt: 1)).utf8.count > most)
+        #expect(string(try read(job(most + 100)).single(tokenAt: 1)) == #"{"token":"bb","data":{}}"#)
+    }
+
+    @Test func `is a bad job if the known members besides tokens are too large`() throws {
+        let identifier = String(repeating: "x", count: Job.Frame.mostBytes)
+        let job = #"{"identifier":"\#(identifier)","tokens":["aa","bb"],"data":{}}"#
+        #expect(throws: JobError.self) { try read(job) }
+    }
+
     @Test func `is itself where it has one token only`() throws {
         let one = #"{"token":"ab","tokens":null,"data":{}}"#
         #expect(string(try read(one).single(tokenAt: 0)) == one)

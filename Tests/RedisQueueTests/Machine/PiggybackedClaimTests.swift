@@ -23,7 +23,7 @@ struct PiggybackedClaimTests {
         machine.advance()
         machine.effects()
         machine.claim(["many"], asked: 100, drained: 1)
-        machine.settle(1, .split(into: [bytes("a"), bytes("b")]))
+        machine.settle(1, .split(into: JobParts(prefix: [], ranges: [0..<1, 1..<2], suffix: [])))
         machine.advance()
         #expect(machine.effects().contains(.wait(nil)))
     }

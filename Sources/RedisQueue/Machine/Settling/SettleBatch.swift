@@ -43,30 +43,50 @@ struct SettleBatch: Equatable {
         case .split: splits += 1
         case .delay, .release, .replace: break
         }
-        writeHead(of: settlement, field: field)
+        writeHead(of: settlement, field: field, isJobGiven: job != nil)
         switch settlement.effect {
         case .ack: break
         case .delay(let job, let due, _):
             steps.append(SettleBatch.text(of: due))
             steps.append(job)
-        case .deadLetter(let record, _): steps.append(record)
+        case .deadLetter(let record, _, let field):
+            steps.append(record)
+            if let field {
+                steps.append(field)
+                steps.append(job ?? [])
+            }
         case .release: steps.append(job ?? [])
         case .replace(let replacement, _): steps.append(replacement)
-        case .split(let parts):
-            steps.append(parts.count)
-            for part in parts { steps.append(part) }
+        case .split(let parts): write(parts, of: job)
         }
     }
 
-    private mutating func writeHead(of settlement: Settlement, field: String) {
+    /// - Parameter job: its bytes, if Redis does not keep them.
+    private mutating func write(_ parts: JobParts, of job: [UInt8]?) {
+        steps.append(parts.ranges.count)
+        if let job {
+            for part in parts.parts(of: job) { steps.append(part) }
+            return
+        }
+        steps.append(parts.prefix)
+        steps.append(parts.suffix)
+        for range in parts.ranges {
+            // Lua counts from 1, and the last byte is included.
+            steps.append(range.lowerBound + 1)
+            steps.append(range.upperBound)
+        }
+    }
+
+    private mutating func writeHead(of settlement: Settlement, field: String, isJobGiven: Bool) {
         let kind =
             switch settlement.effect {
             case .ack: "a"
             case .delay(_, _, let isRetry): isRetry ? "r" : "p"
-            case .deadLetter(_, let isExpired): isExpired ? "e" : "d"
+            case .deadLetter(_, let isExpired, nil): isExpired ? "e" : "d"
+            case .deadLetter(_, let isExpired, _): isExpired ? "E" : "D"
             case .release(let toTail): toTail ? "t" : "h"
             case .replace(_, let toTail): toTail ? "v" : "u"
-            case .split: "s"
+            case .split: isJobGiven ? "s" : "c"
             }
         steps.append(kind)
         steps.append(field)

@@ -13,7 +13,7 @@ enum DeadLetterLine {
             LocalTime.text(of: letter.at),
             letter.reason.isEmpty ? letter.statusAndReason + "no reason" : letter.statusAndReason,
             identifier.map { "ID \($0)" }, token.map { "token \($0)" },
-            letter.attempts.counted("attempt"), "job of \(letter.job.count.counted("byte"))",
+            letter.attempts.counted("attempt"), "job of \((letter.fullSize ?? letter.job.count).counted("byte"))",
         ]
         return parts.compactMap { $0 }.joined(separator: "  ").printable
     }

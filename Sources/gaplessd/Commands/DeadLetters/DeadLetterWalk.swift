@@ -63,7 +63,7 @@ struct DeadLetterWalk {
             let page = try page(from: index, &client)
             if page.isEmpty { return }
             let most = min(left, mostPerStep)
-            let steps = steps(page, at: index, action, most: most)
+            let (steps, walked) = try steps(page, at: index, action, most: most, &client)
             guard try letters.apply(steps, &client) else {
                 restarts += 1
                 // Reached only if other clients empty the list continuously.
@@ -74,7 +74,7 @@ struct DeadLetterWalk {
             left -= steps.count
             // After a full step, the rest of the page is read again.
             let end = steps.count == most ? steps.last.map { $0.index + 1 } : nil
-            index = (end ?? index + page.count) - steps.count
+            index = (end ?? index + walked) - steps.count
             if !steps.isEmpty {
                 restarts = 0
                 progress(steps.count)
@@ -82,17 +82,30 @@ struct DeadLetterWalk {
         }
     }
 
-    private func steps(_ page: [Entry], at start: Int, _ action: Action, most: Int) -> [DeadLetterList.Step] {
+    /// Returns the steps for the page, or for its beginning up to a letter whose job is large, and the number of these letters.
+    private func steps(
+        _ page: [Entry], at start: Int, _ action: Action, most: Int, _ client: inout RedisClient
+    ) throws(RedisError) -> (steps: [DeadLetterList.Step], walked: Int) {
         var steps: [DeadLetterList.Step] = []
         for (offset, entry) in page.enumerated() where steps.count < most {
             guard let letter = entry.letter, matches(letter) else { continue }
             let change: DeadLetterList.Change =
                 switch action {
-                case .requeue: .requeue(job: Job.unmarked(letter.job))
+                case .requeue: try requeue(letter, &client)
                 case .delete: .drop
                 }
-            steps.append(DeadLetterList.Step(index: start + offset, record: entry.record, change: change))
+            steps.append(DeadLetterList.Step(index: start + offset, record: entry.record, change: change, field: letter.field))
+            if letter.field != nil { return (steps, offset + 1) }
         }
-        return steps
+        return (steps, page.count)
+    }
+
+    /// A job that is too large to be claimed has no marks.
+    private func requeue(_ letter: DeadLetter, _ client: inout RedisClient) throws(RedisError) -> DeadLetterList.Change {
+        guard let field = letter.field else { return .requeue(job: Job.unmarked(letter.job)) }
+        guard let size = letter.fullSize, size <= ClaimedJob.mostBytes, let job = try letters.storedJob(field, &client) else {
+            return .requeueStored
+        }
+        return .requeue(job: Job.unmarked(job))
     }
 }

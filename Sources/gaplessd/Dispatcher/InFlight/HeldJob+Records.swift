@@ -1,5 +1,6 @@
 import Clocks
 import PushPool
+import RedisQueue
 
 extension HeldJob {
     /// Sends so far: the first one, the counted resends and the uncounted resends.
@@ -32,12 +33,11 @@ extension HeldJob {
 
     var token: String { job.text(of: job.tokens[0]) }
 
-    func deadLetter(_ end: JobEnd, at time: WallClock, worker: String, wasSent: Bool) -> [UInt8] {
+    func deadLetter(_ end: JobEnd, at time: WallClock, worker: String, wasSent: Bool) -> DeadLetter {
         DeadLetter(
             reason: end.reason, status: end.status, apnsID: end.apnsID ?? job.apnsID, identifier: job.identifierJSON,
             token: token, trace: job.trace, attempts: wasSent ? sends : sends - 1, at: time.unixSeconds, worker: worker,
-            job: job.bytes
-        ).record()
+            job: job.bytes)
     }
 
     func feedback(_ end: JobEnd, topic: String?, verdict: FeedbackRecord.Verdict) -> [UInt8] {
@@ -68,11 +68,12 @@ extension Job {
 
     /// Splits a job with `tokens` into a job per token, or into smaller jobs if there are more than `tokensTogether`; `nil` for
     /// a job with one token. Each part is claimed, pushed, evaluated and retried separately, and survives a crash separately.
-    func parts() -> [[UInt8]]? {
+    func parts() -> JobParts? {
         guard case .tokens(let tokens) = target else { return nil }
-        if tokens.count <= Self.tokensTogether { return tokens.indices.map { single(tokenAt: $0) } }
-        return stride(from: 0, to: tokens.count, by: Self.tokensTogether).map { start in
-            chunk(start..<min(start + Self.tokensTogether, tokens.count))
-        }
+        if tokens.count <= Self.tokensTogether { return singleParts(tokens.map(\.value)) }
+        return chunkParts(
+            stride(from: 0, to: tokens.count, by: Self.tokensTogether).map { start in
+                start..<min(start + Self.tokensTogether, tokens.count)
+            })
     }
 }

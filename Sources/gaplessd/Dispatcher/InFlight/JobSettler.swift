@@ -123,9 +123,9 @@ struct JobSettler {
                 .final(
                     identifier: job.identifier, reason: reason, job: Job.onOneLine(logged(job)),
                     push: tags(job, apnsID: end.apnsID))))
-        let record = job.deadLetter(end, at: wallClock, worker: workers[job.list], wasSent: wasSent)
+        let letter = job.deadLetter(end, at: wallClock, worker: workers[job.list], wasSent: wasSent)
         settle(
-            job, .deadLetter(record: record, isExpired: isExpired), feedback: feedback,
+            job, letter.effect(of: job.claim, isExpired: isExpired), feedback: feedback,
             result: result(job, end, wasSent: wasSent), &effects)
     }
 
@@ -169,7 +169,7 @@ struct JobSettler {
         effects.append(.settle(Settlement(id: claim.id, effect: .release(toTail: toTail)), list: list))
     }
 
-    mutating func split(_ claim: ClaimedJob, list: Int, into parts: [[UInt8]], _ effects: inout [DispatchEffect]) {
+    mutating func split(_ claim: ClaimedJob, list: Int, into parts: JobParts, _ effects: inout [DispatchEffect]) {
         counters.released += 1
         effects.append(.settle(Settlement(id: claim.id, effect: .split(into: parts)), list: list))
     }
@@ -185,28 +185,35 @@ struct JobSettler {
         deadLetter(claim, list: list, reason: error.reason, JobReader.identity(of: claim.bytes), &effects)
     }
 
+    /// Only the beginning of the job is here.
+    mutating func rejectLargeJob(_ claim: ClaimedJob, size: Int, list: Int, _ effects: inout [DispatchEffect]) {
+        let error = JobError.structure("a job of \(size) bytes, more than \(ClaimedJob.mostBytes)")
+        effects.append(.log(.badJob(claim.bytes, error, redacts: options.redacts)))
+        deadLetter(claim, list: list, reason: "JobTooLarge", (nil, nil, nil), &effects)
+    }
+
     mutating func rejectCrashSuspect(_ claim: ClaimedJob, list: Int, _ effects: inout [DispatchEffect]) {
         let identity = JobReader.identity(of: claim.bytes)
         effects.append(.log(.crashSuspect(identifier: identity.identifier)))
-        deadLetter(claim, list: list, reason: "crash_suspect", identity, &effects)
+        deadLetter(claim, list: list, reason: "crash_suspect", identity, most: DeadLetter.mostSuspectBytes, &effects)
     }
 
     /// Dead-letters the bytes exactly as claimed.
     private mutating func deadLetter(
         _ claim: ClaimedJob, list: Int, reason: String, _ identity: (identifier: [UInt8]?, token: String?, trace: String?),
-        _ effects: inout [DispatchEffect]
+        most: Int = DeadLetter.mostJobBytes, _ effects: inout [DispatchEffect]
     ) {
         counters.dead += 1
         let time = wallClock.unixSeconds
         let letter = DeadLetter(
             reason: reason, status: nil, apnsID: nil, identifier: identity.identifier, token: identity.token,
             trace: identity.trace,
-            attempts: 0, at: time, worker: workers[list], job: claim.bytes)
+            attempts: 0, at: time, worker: workers[list], job: claim.bytes, fullSize: claim.fullSize)
         let entry = ResultEntry(
             identifier: identity.identifier, token: identity.token, status: nil, reason: reason, apnsID: nil, attempts: 0,
             at: time, trace: identity.trace, worker: workers[list], claimedAt: milliseconds(now))
         let settlement = Settlement(
-            id: claim.id, effect: .deadLetter(record: letter.record(), isExpired: false),
+            id: claim.id, effect: letter.effect(of: claim.id, isExpired: false, most: most),
             result: options.apps == nil ? nil : entry.fields())
         effects.append(.settle(settlement, list: list))
     }
