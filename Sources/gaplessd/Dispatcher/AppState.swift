@@ -5,7 +5,7 @@ import PushPool
 /// the pool.
 ///
 /// A job of an app is *outgoing* until the end of the turn, then *waiting* in the pool until a session takes it, then on a
-/// stream. If the lease of its list is in doubt it is *suspended* here; if it waits for the app's first acceptance it is a
+/// stream. If the lease of its list is in doubt it is *suspended* here; if it waits for an acceptance of the app it is a
 /// *suspect*.
 struct AppState {
     /// A reading of the pool, taken once per turn.
@@ -18,6 +18,8 @@ struct AppState {
         var waiting = 0
     }
 
+    /// How long a suspect waits for an acceptance: then it is settled, because fewer than `CircuitBreaker.caution` came in a row.
+    static let suspectPatience = Duration.seconds(60)
     /// How long an app without a session keeps its claimed jobs before they go back to the list, where LLEN counts them.
     static let unreachablePatience = Duration.seconds(1)
     /// Jobs claimed beyond the streams keep the sessions busy between claims: one batch at most.
@@ -31,6 +33,8 @@ struct AppState {
     /// Jobs of this app in flight, suspects included.
     private(set) var held = 0
     private(set) var suspects = 0
+    /// In order of their responses. A suspect that another worker took over is no longer held.
+    private var pendingSuspects: [(id: JobID, since: Instant)] = []
     private var outgoing: [Notification] = []
     private var suspended: [Notification] = []
     private(set) var sessions: Set<SessionID> = []
@@ -64,7 +68,23 @@ struct AppState {
     /// A held job goes out, for the first time or again.
     mutating func send(_ id: JobID, _ job: HeldJob, topic: String?) { outgoing.append(notification(id, job, topic: topic)) }
 
-    mutating func becameSuspect() { suspects += 1 }
+    mutating func becameSuspect(_ id: JobID, now: Instant) {
+        suspects += 1
+        pendingSuspects.append((id, now))
+    }
+
+    /// Removes the suspects, all or those that have waited long enough, and returns their numbers.
+    mutating func takeSuspects() -> [JobID] {
+        defer { pendingSuspects.removeAll(keepingCapacity: true) }
+        return pendingSuspects.map(\.id)
+    }
+
+    mutating func takeOldSuspects(now: Instant) -> [JobID] {
+        guard let first = pendingSuspects.first, first.since + Self.suspectPatience <= now else { return [] }
+        let old = pendingSuspects.prefix { $0.since + Self.suspectPatience <= now }.map(\.id)
+        pendingSuspects.removeFirst(old.count)
+        return old
+    }
 
     /// The job is no longer held.
     mutating func ended(_ job: HeldJob) {
@@ -150,6 +170,8 @@ struct AppState {
     func deadline(now: Instant) -> Instant? {
         var next = Earliest(nextTakeBack)
         if let probe = breaker.nextProbe, probe > now { next.consider(probe) }
+        next.consider(breaker.deadline)
+        if let first = pendingSuspects.first { next.consider(first.since + Self.suspectPatience) }
         return next.instant
     }
 

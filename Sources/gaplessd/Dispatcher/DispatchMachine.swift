@@ -22,8 +22,8 @@ import RedisQueue
 ///     in the pool  app held, unreachable or limited; stop signal    released
 ///     in the pool  200                                              acknowledged
 ///     in the pool  another outcome                                  as `RetryPolicy` decides
-///     in the pool  suspect response before the first acceptance     suspect
-///     suspect      first acceptance                                 dead letter
+///     in the pool  suspect response                                 suspect
+///     suspect      acceptance of the app, or 60 s                   dead letter
 ///     suspect      app held, reload, stop signal                    released
 ///     any          another worker took it over                      forgotten, after its outcome if it is on a stream
 ///
@@ -77,6 +77,8 @@ struct DispatchMachine {
                 apps[app].tookBack(now: now)
                 takeBack(app: app, &effects)
             }
+            perform(apps[app].breaker.tick(now: now), app: app, &effects)
+            settle(apps[app].takeOldSuspects(now: now), &effects)
             if apps[app].hasLostProbe { perform(apps[app].breaker.probeWasInconclusive(now: now), app: app, &effects) }
         }
         for list in lists.indices { lists[list].tick(now: now) }
@@ -263,11 +265,11 @@ struct DispatchMachine {
     ) {
         guard let job = remove(id) else { return }
         if let times { job.times = times }
-        if !apps[job.app].breaker.isClosed { accepted(job, &effects) }
+        if !apps[job.app].breaker.isAtRest { accepted(job, &effects) }
         settler.delivered(job, apnsID: apnsID, &effects)
     }
 
-    /// A job was accepted while its app's breaker was not closed.
+    /// A job was accepted while its app's breaker was not at rest.
     private mutating func accepted(_ job: HeldJob, _ effects: inout [DispatchEffect]) {
         let wasHeld = apps[job.app].breaker.isHeld
         let changes = apps[job.app].breaker.accepted()
@@ -372,8 +374,8 @@ struct DispatchMachine {
         apps[job.app].send(id, job, topic: plan.apps[job.app].topic)
     }
 
-    /// Dead-letters the job if its app has had an acceptance. Before, the job waits for one. The response of a session with a
-    /// replaced credential is no reason for a dead letter while a current session can be asked.
+    /// The job waits for an acceptance of its app. The response of a session with a replaced credential is no reason for a dead
+    /// letter while a current session can be asked.
     private mutating func suspected(
         _ id: JobID, _ outcome: Outcome, on session: SessionID, isCurrent: Bool, _ effects: inout [DispatchEffect]
     ) {
@@ -383,15 +385,14 @@ struct DispatchMachine {
             return resend(id, avoiding: session, &effects)
         }
         let isProbe = apps[app].breaker.isHeld
-        let (isFinal, changes) = apps[app].breaker.suspected(now: now)
-        if isFinal {
-            deadLetter(id, outcome, .suspect, &effects)
-        } else if isProbe || !shutdown.isRunning {
+        let wasClosed = apps[app].breaker.isClosed
+        let changes = apps[app].breaker.suspected(now: now)
+        if isProbe || !shutdown.isRunning {
             release(id, toTail: isProbe, &effects)
         } else {
             job.suspectResponse = HeldJob.SuspectResponse(rejection: rejection, isStale: !isCurrent)
-            apps[app].becameSuspect()
-            if apps[app].suspects == 1 { effects.append(.log(.firstSuspect(app: plan.apps[app].label, outcome))) }
+            apps[app].becameSuspect(id, now: now)
+            if apps[app].suspects == 1 && !wasClosed { effects.append(.log(.firstSuspect(app: plan.apps[app].label, outcome))) }
         }
         perform(changes, app: app, &effects)
     }
@@ -432,7 +433,7 @@ struct DispatchMachine {
                 for other in plan.apps[app].sharers where other != app {
                     perform(apps[other].breaker.throttleEnded(), app: other, &effects)
                 }
-            case .settleSuspects: settleSuspects(of: app, &effects)
+            case .settleSuspects: settle(apps[app].takeSuspects(), &effects)
             }
         }
     }
@@ -448,15 +449,13 @@ struct DispatchMachine {
         }
     }
 
-    private func suspects(of app: Int) -> [JobID] { held.ids { $0.app == app && $0.suspectResponse != nil } }
-
     private mutating func releaseSuspects(of app: Int, _ effects: inout [DispatchEffect]) {
-        for id in suspects(of: app) { release(id, toTail: true, &effects) }
+        for id in apps[app].takeSuspects() { release(id, toTail: true, &effects) }
     }
 
     /// The environment is right, so the tokens are wrong.
-    private mutating func settleSuspects(of app: Int, _ effects: inout [DispatchEffect]) {
-        for id in suspects(of: app) {
+    private mutating func settle(_ suspects: [JobID], _ effects: inout [DispatchEffect]) {
+        for id in suspects {
             guard let response = held[id]?.suspectResponse else { continue }
             if response.isStale {
                 release(id, toTail: true, &effects)
@@ -601,7 +600,7 @@ struct DispatchMachine {
             effects.append(.log(.draining(held.count, timeout: plan.drainTimeout)))
             for app in apps.indices {
                 takeBack(app: app, &effects)
-                for id in suspects(of: app) { release(id, &effects) }
+                for id in apps[app].takeSuspects() { release(id, &effects) }
             }
         case .leave: effects.append(.log(.leaving(held.count, plan.delivery)))
         case .closePools(let isForced):

@@ -99,7 +99,8 @@ enum LogEntry: Equatable {
         .warning(
             .firstSuspect,
             "\(app)APNs has rejected a job (\(outcome.logText)) and has not accepted any yet. "
-                + "The job waits for the first acceptance, because a wrong environment or topic causes the same response.")
+                + "The job waits for the first acceptance, at most 60 s: "
+                + "a wrong environment or topic causes the same response.")
     }
 
     /// - Returns: `nil` for an event that is not logged.

@@ -3,13 +3,16 @@ import Clocks
 /// Decides whether one app's jobs may go out: all of them (closed), at most 20 until the first acceptance (proving), or one
 /// probe at a time (open; half-open while a probe is out). Users call an app with an open breaker *held*.
 ///
-/// Until APNs has accepted a job of the app, a response that a wrong environment would explain (a suspect response) does not
-/// make a dead letter. A credential fault, or 20 suspect responses, open the breaker: the jobs stay in the queue, and single
-/// jobs probe whether the fault is gone.
+/// A response that a wrong environment would explain (a suspect response) does not make a dead letter before a later acceptance.
+/// A credential fault, or 20 suspect responses in a row, open the breaker: the jobs stay in the queue, and single jobs probe
+/// whether the fault is gone. A closed breaker waits a second for acceptances that are on the wire: in a list with many dead
+/// tokens, 20 in a row occur by chance.
 ///
 ///     phase                 fact                                            next
 ///     proving               acceptance                                      closed, settles suspects
 ///     proving               20 suspect responses in a row                   open (suspect tokens)
+///     closed                acceptance                                      closed, settles suspects
+///     closed                20 in a row, then a second without acceptance   open (suspect tokens)
 ///     proving, closed       credential fault, throttle                      open
 ///     open                  another fault                                   open with that reason
 ///     open                  probe sent                                      half-open
@@ -40,6 +43,8 @@ struct CircuitBreaker {
 
     /// How many jobs may be out before the first acceptance, and how many suspect responses in a row open the breaker.
     static let caution = 20
+    /// After 20 suspect responses in a row, until a closed breaker opens. Nothing is claimed meanwhile.
+    static let suspectGrace = Duration.seconds(1)
     /// Between probes after suspect tokens.
     static let suspectProbeInterval = Duration.seconds(5)
     /// Before the first probe after a credential fault. The wait doubles up to the longest.
@@ -48,19 +53,24 @@ struct CircuitBreaker {
 
     private(set) var phase = Phase.proving
     private var suspectsInARow = 0
+    private var graceEnd: Instant?
     private var probeWait = CircuitBreaker.firstProbeWait
     private(set) var nextProbe: Instant?
     /// Whether the breaker is half-open: a probe is out and has no response yet.
     private(set) var isProbing = false
 
     var isClosed: Bool { phase == .closed }
+    /// Whether an acceptance changes nothing.
+    var isAtRest: Bool { suspectsInARow == 0 && isClosed }
+    /// When `tick` has an effect.
+    var deadline: Instant? { graceEnd }
     var isHeld: Bool { holdReason != nil }
     var holdReason: HoldReason? { if case .open(let reason) = phase { reason } else { nil } }
 
     /// How many jobs of this app may be out at once.
     func allowance(now: Instant) -> Int {
         switch phase {
-        case .closed: Int.max
+        case .closed: graceEnd == nil ? Int.max : 0
         case .proving: Self.caution
         case .open: if let nextProbe, nextProbe <= now { 1 } else { 0 }
         }
@@ -68,9 +78,10 @@ struct CircuitBreaker {
 
     /// APNs accepted a job. Under a throttle only the probe counts: the others were sent before it.
     mutating func accepted() -> [Effect] {
-        suspectsInARow = 0
+        let hadSuspects = suspectsInARow > 0
+        forgetSuspects()
         switch phase {
-        case .closed: return []
+        case .closed: return hadSuspects ? [.settleSuspects] : []
         case .proving:
             phase = .closed
             return [.settleSuspects]
@@ -84,20 +95,29 @@ struct CircuitBreaker {
         }
     }
 
-    /// APNs gave a suspect response. It is final for the job only while the breaker is closed.
-    mutating func suspected(now: Instant) -> (isFinal: Bool, effects: [Effect]) {
+    /// Opens the breaker when no acceptance came after 20 suspect responses in a row.
+    mutating func tick(now: Instant) -> [Effect] {
+        guard let graceEnd, graceEnd <= now else { return [] }
+        return open(.suspectTokens, now: now)
+    }
+
+    /// APNs gave a suspect response.
+    mutating func suspected(now: Instant) -> [Effect] {
         switch phase {
-        case .closed: return (true, [])
+        case .closed:
+            suspectsInARow = min(suspectsInARow + 1, Self.caution)
+            if suspectsInARow == Self.caution, graceEnd == nil { graceEnd = now + Self.suspectGrace }
+            return []
         case .open(.credential), .open(.untrusted), .open(.tokenUpdates),
             .open(.throttled) where isProbing:
             let effects = answered()
             suspectsInARow = 1
-            return (false, effects)
+            return effects
         case .open:
-            return (false, isProbing ? postponeProbe(now: now) : [])
+            return isProbing ? postponeProbe(now: now) : []
         case .proving:
             suspectsInARow += 1
-            return (false, suspectsInARow < Self.caution ? [] : open(.suspectTokens, now: now))
+            return suspectsInARow < Self.caution ? [] : open(.suspectTokens, now: now)
         }
     }
 
@@ -173,9 +193,11 @@ struct CircuitBreaker {
         return wasHeld ? [.resume] : []
     }
 
+    private mutating func forgetSuspects() { (suspectsInARow, graceEnd) = (0, nil) }
+
     private mutating func open(_ reason: HoldReason, now: Instant) -> [Effect] {
         phase = .open(reason)
-        suspectsInARow = 0
+        forgetSuspects()
         isProbing = false
         probeWait = Self.firstProbeWait
         nextProbe = now + probeWait

@@ -8,7 +8,7 @@ enum HoldReason: Equatable, Sendable {
     case untrusted(String)
     /// APNs refuses a topic from the settings or the certificate.
     case topic(String)
-    /// Only suspect tokens so far.
+    /// Only suspect tokens, 20 in a row.
     case suspectTokens
     /// 429 TooManyProviderTokenUpdates: the token is kept, and none is minted for 20 minutes.
     case tokenUpdates
@@ -69,7 +69,7 @@ enum HoldReason: Equatable, Sendable {
         case .topic(let why):
             "APNs does not accept the topic from the settings or the certificate (\(why)): check apns_topic"
         case .suspectTokens:
-            "APNs has rejected every device token so far: wrong environment or topic?"
+            "APNs has rejected 20 device tokens in a row: wrong environment or topic?"
         case .tokenUpdates:
             "APNs reports that the provider token changed too often: it is kept, and none is minted for 20 minutes"
         case .throttled(let why):

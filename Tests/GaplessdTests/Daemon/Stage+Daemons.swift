@@ -45,7 +45,19 @@ extension Stage {
         waitUntil(atMost: limit) { simulator.totals.accepted >= count }
     }
 
-    /// Delivers a first push, so that suspect tokens are settled at once from then on.
+    /// Delivers pushes until a condition holds: each acceptance settles the suspect tokens before it. Returns false at the limit.
+    @discardableResult
+    func accept(until condition: () throws -> Bool) throws -> Bool {
+        var number = 900_000
+        return try waitUntil {
+            if try condition() { return true }
+            if try status().backlog == 0 { try push(pushJob(deviceToken(number))) }
+            number += 1
+            return false
+        }
+    }
+
+    /// Delivers a first push: before it, at most 20 jobs are in flight.
     func open(_ daemon: DaemonProcess) throws {
         try push(pushJob(deviceToken(999_999)))
         _ = try waitUntil(atMost: .seconds(30)) { try counter(.sent) == 1 }

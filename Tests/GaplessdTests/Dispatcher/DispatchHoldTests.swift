@@ -10,7 +10,7 @@ struct DispatchHoldTests {
     private typealias Fixture = MachineFixture
     private var fixture = MachineFixture()
 
-    @Test mutating func `a suspect response waits for the first acceptance and then is final`() {
+    @Test mutating func `a suspect response waits for an acceptance, before and after the first one`() {
         let (suspect, good) = (fixture.send(), fixture.send(Fixture.job("cd")))
         #expect(
             fixture.reject(suspect, 400, "BadDeviceToken")
@@ -19,8 +19,40 @@ struct DispatchHoldTests {
         let settlements = fixture.accept(good).settlements
         #expect(settlements.count == 2 && settlements.allSatisfy { $0.id.number <= 2 })
         #expect(fixture.machine.counters.dead == 1 && fixture.machine.counters.sent == 1)
-        let next = fixture.send()
-        #expect(fixture.reject(next, 400, "BadDeviceToken").deadLetter == "BadDeviceToken")
+        let (next, last) = (fixture.send(), fixture.send())
+        #expect(fixture.reject(next, 400, "BadDeviceToken") == [])
+        #expect(fixture.machine.inFlight == 2 && fixture.machine.deadline == fixture.now + .seconds(60))
+        #expect(fixture.accept(last).settlements.count == 2)
+        #expect(fixture.machine.counters.dead == 2 && fixture.machine.inFlight == 0 && fixture.machine.deadline == nil)
+    }
+
+    @Test(arguments: [true, false])
+    func `a suspect response is final after a minute`(isProven: Bool) {
+        var fixture = MachineFixture()
+        if isProven { fixture.close() }
+        let first = fixture.send()
+        _ = fixture.reject(first, 400, "DeviceTokenNotForTopic")
+        fixture.pass(.seconds(59))
+        let second = fixture.send()
+        _ = fixture.reject(second, 400, "BadDeviceToken")
+        #expect(fixture.tick() == [])
+        fixture.pass(.seconds(1))
+        #expect(fixture.tick().deadLetter == "DeviceTokenNotForTopic")
+        #expect(fixture.machine.inFlight == 1 && fixture.machine.deadline == fixture.now + .seconds(59))
+    }
+
+    @Test mutating func `twenty suspect responses hold a proven app after a second, and every job goes back`() {
+        fixture.close()
+        let ids = (0..<30).map { _ in fixture.send() }
+        for id in ids.dropLast() { #expect(fixture.reject(id, 400, "BadDeviceToken") == []) }
+        #expect(fixture.offers() == [0] && fixture.machine.inFlight == 30)
+        fixture.pass(.seconds(1))
+        let effects = fixture.tick()
+        #expect(effects.contains(.log(.held(app: "", .suspectTokens))))
+        #expect(effects.settlements.count == 29)
+        #expect(effects.settlements.allSatisfy { $0.effect == .release(toTail: true) })
+        #expect(fixture.reject(ids[29], 400, "BadDeviceToken").releases(31, toTail: true))
+        #expect(fixture.machine.inFlight == 0 && fixture.machine.counters.dead == 0)
     }
 
     @Test mutating func `twenty suspect responses hold the app, and every job goes back`() {

@@ -34,6 +34,8 @@ struct AnswerTableTests {
                 let topic = rows[number].namesTopic == "yes" ? #","topic":"\#(Stage.topic)""# : ""
                 return pushJob(deviceToken(number), #""identifier":\#(number)\#(topic)"#)
             })
+        let dead = rows.count { $0.end.hasPrefix("dead letter") }
+        #expect(try stage.accept(until: { try stage.status().dead == dead }))
         #expect(try stage.drains())
         let letters = try stage.deadLetters()
         let feedback = try stage.feedback()

@@ -20,16 +20,41 @@ struct CircuitBreakerTests {
         #expect(breaker.accepted() == [])
     }
 
-    @Test mutating func `suspect responses are final only after an acceptance`() {
-        #expect(breaker.suspected(now: start).isFinal == false)
+    @Test mutating func `each acceptance settles the suspects before it`() {
         _ = breaker.accepted()
-        for _ in 0..<100 { #expect(breaker.suspected(now: start).isFinal) }
-        #expect(breaker.phase == .closed)
+        #expect(breaker.isAtRest)
+        for _ in 0..<5 {
+            for _ in 0..<19 { #expect(breaker.suspected(now: start) == []) }
+            #expect(!breaker.isAtRest && breaker.deadline == nil && breaker.allowance(now: start) == .max)
+            #expect(breaker.accepted() == [.settleSuspects])
+            #expect(breaker.isAtRest && breaker.phase == .closed)
+        }
+    }
+
+    @Test mutating func `twenty in a row open a closed one after a second without an acceptance`() {
+        _ = breaker.accepted()
+        for _ in 0..<19 { _ = breaker.suspected(now: start) }
+        for _ in 0..<100 { #expect(breaker.suspected(now: later(1)) == []) }
+        #expect(breaker.deadline == later(2) && breaker.allowance(now: later(1)) == 0)
+        #expect(breaker.tick(now: later(2) - .milliseconds(1)) == [])
+        #expect(breaker.tick(now: later(2)) == [.hold(.suspectTokens)])
+        #expect(breaker.deadline == nil && breaker.nextProbe == later(7))
+        #expect(breaker.accepted() == [.resume, .settleSuspects])
+        #expect(breaker.allowance(now: later(2)) == .max)
+    }
+
+    @Test mutating func `an acceptance within that second keeps it closed`() {
+        _ = breaker.accepted()
+        for _ in 0..<50 { _ = breaker.suspected(now: start) }
+        #expect(breaker.accepted() == [.settleSuspects])
+        #expect(breaker.tick(now: later(9)) == [])
+        #expect(breaker.deadline == nil && breaker.phase == .closed)
+        #expect(breaker.allowance(now: start) == .max)
     }
 
     @Test mutating func `twenty suspect responses in a row open it`() {
-        for _ in 0..<19 { #expect(breaker.suspected(now: start).effects == []) }
-        #expect(breaker.suspected(now: start).effects == [.hold(.suspectTokens)])
+        for _ in 0..<19 { #expect(breaker.suspected(now: start) == []) }
+        #expect(breaker.suspected(now: start) == [.hold(.suspectTokens)])
         #expect(breaker.phase == .open(.suspectTokens))
         #expect(breaker.allowance(now: start) == 0)
     }
@@ -41,7 +66,7 @@ struct CircuitBreakerTests {
             #expect(breaker.allowance(now: later(5 * turn)) == 1)
             breaker.sent()
             #expect(breaker.allowance(now: later(5 * turn)) == 0)
-            #expect(breaker.suspected(now: later(5 * turn)).isFinal == false)
+            #expect(breaker.suspected(now: later(5 * turn)) == [])
         }
         #expect(breaker.accepted() == [.resume, .settleSuspects])
         #expect(breaker.phase == .closed)
@@ -122,7 +147,9 @@ struct CircuitBreakerTests {
         _ = breaker.accepted()
         #expect(breaker.throttled(fewer, for: nil, now: start) == [.hold(fewer)])
         #expect(breaker.nextProbe == later(5))
-        #expect(breaker.accepted() == [] && breaker.answered() == [] && breaker.suspected(now: start).effects == [])
+        #expect(breaker.accepted() == [])
+        #expect(breaker.answered() == [])
+        #expect(breaker.suspected(now: start) == [])
         #expect(breaker.throttled(fewer, for: nil, now: later(1)) == [])
         #expect(breaker.nextProbe == later(5))
         breaker.sent()

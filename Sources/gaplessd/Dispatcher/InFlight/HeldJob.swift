@@ -7,7 +7,7 @@ import RedisQueue
 /// A class: as a value it would be a third of a kilobyte, copied at each step (measured: a fifth of the dispatcher's time). Only
 /// the dispatcher's thread uses it.
 final class HeldJob {
-    /// A response that a wrong environment would explain. It waits for the app's first acceptance.
+    /// A response that a wrong environment would explain. It waits for an acceptance of the app.
     struct SuspectResponse {
         var rejection: Rejection
         /// It came from a session with a credential that has been replaced, whose environment may have differed.

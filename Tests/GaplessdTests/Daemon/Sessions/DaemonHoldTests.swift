@@ -16,7 +16,7 @@ struct DaemonHoldTests {
         try stage.push(jobs)
         let daemon = try stage.start()
         #expect(
-            daemon.says("APNs has rejected every device token so far: wrong environment or topic? Its jobs stay in the queue"))
+            daemon.says("APNs has rejected 20 device tokens in a row: wrong environment or topic? Its jobs stay in the queue"))
         #expect(try waitUntil { try stage.status().backlog == 60 && stage.status().inFlight == 0 })
         #expect(stage.simulator.totals.requests <= 20)
         #expect(try stage.status().dead == 0)
@@ -33,17 +33,57 @@ struct DaemonHoldTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    @Test func `after acceptances, jobs for the wrong environment stay in the list until a reload`() throws {
+        let stage = try Stage()
+        let daemon = try stage.start()
+        try stage.push((0..<1000).map { pushJob(deviceToken($0)) })
+        #expect(stage.accepts(1000))
+        #expect(try stage.drains())
+        stage.simulator.behave { $0.script.failures = [.init(.usual(400), 1)] }
+        try stage.push((1000..<6000).map { pushJob(deviceToken($0)) })
+        #expect(daemon.says("APNs has rejected 20 device tokens in a row: wrong environment or topic?"))
+        #expect(try waitUntil { try stage.status().backlog == 5000 && stage.status().inFlight == 0 })
+        #expect(try stage.status().dead == 0)
+        #expect(try stage.status().feedback == 0)
+        stage.simulator.behave { $0.script.failures = [] }
+        daemon.signal(SIGHUP)
+        #expect(stage.accepts(6000))
+        #expect(try stage.drains())
+        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
+        #expect(try stage.status().dead == 0)
+        #expect(try stage.counter(.retried) == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test(arguments: [30, 90])
+    func `a list with many dead tokens drains`(percent: Int) throws {
+        let stage = try Stage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        let isDead = { (number: Int) in number % 10 < percent / 10 }
+        for number in 0..<3000 where isDead(number) { stage.simulator.plan(token: deviceToken(number), answers: [.usual(400)]) }
+        try stage.push((0..<3000).map { pushJob(deviceToken($0)) })
+        let dead = 30 * percent
+        #expect(try stage.accept(until: { try stage.status().dead == dead }))
+        #expect(try stage.drains())
+        #expect(try stage.status().feedback == dead)
+        #expect(Set(try stage.deadLetters().compactMap { $0.text("token") }).count == dead)
+        #expect(!daemon.standardError.contains("jobs stay in the queue"))
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `the first acceptance settles the suspect tokens before it`() throws {
         let stage = try Stage()
         for bad in 0..<15 { stage.simulator.plan(token: deviceToken(bad), answers: Array(repeating: .usual(400), count: 9)) }
         try stage.push((0..<40).map { pushJob(deviceToken($0)) })
         let daemon = try stage.start()
         #expect(stage.accepts(25))
+        #expect(try stage.accept(until: { try stage.status().dead == 15 }))
         #expect(try stage.drains())
         #expect(Set(try stage.deadLetters().compactMap { $0.text("token") }) == Set((0..<15).map(deviceToken)))
         #expect(Set(try stage.feedback().map { $0.text("verdict") }) == ["suspect"])
         #expect(try stage.feedback().count == 15)
-        #expect(stage.simulator.totals.requests == 40)
+        #expect((0..<40).allSatisfy { stage.simulator.ledger.requests(for: deviceToken($0)).count == 1 })
         #expect(daemon.stop()?.status == 0)
     }
 
