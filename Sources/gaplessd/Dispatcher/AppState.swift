@@ -137,7 +137,7 @@ struct AppState {
     /// How many more jobs of this app may be claimed.
     func places(now: Instant) -> Int {
         guard reading.capacity > 0, !isPaused else { return 0 }
-        return max(0, min(breaker.allowance(now: now) - held, mostPlaced - placed))
+        return max(0, min(breaker.allowance(now: now, suspects: suspects) - held, mostPlaced - placed))
     }
 
     /// How many more of its jobs may be claimed for places of other apps, because a claim cannot choose: it holds at most twice
@@ -149,7 +149,7 @@ struct AppState {
 
     /// Whether a claimed job may go out.
     func takesOne(now: Instant) -> Bool {
-        reading.capacity > 0 && (breaker.isClosed || held < breaker.allowance(now: now))
+        reading.capacity > 0 && (breaker.isClosed || held < breaker.allowance(now: now, suspects: suspects))
     }
 
     /// Whether it holds jobs and has been without a session for too long.

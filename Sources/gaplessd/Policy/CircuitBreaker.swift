@@ -43,8 +43,11 @@ struct CircuitBreaker {
 
     /// How many jobs may be out before the first acceptance, and how many suspect responses in a row open the breaker.
     static let caution = 20
-    /// After 20 suspect responses in a row, until a closed breaker opens. Nothing is claimed meanwhile.
+    /// After 20 suspect responses in a row, until a closed breaker opens.
     static let suspectGrace = Duration.seconds(1)
+    /// How many jobs may be out meanwhile, beside the suspects: of so many, one is accepted if the credential is right and only most
+    /// of the tokens are dead.
+    static let graceAllowance = 200
     /// Between probes after suspect tokens.
     static let suspectProbeInterval = Duration.seconds(5)
     /// Before the first probe after a credential fault. The wait doubles up to the longest.
@@ -68,9 +71,11 @@ struct CircuitBreaker {
     var holdReason: HoldReason? { if case .open(let reason) = phase { reason } else { nil } }
 
     /// How many jobs of this app may be out at once.
-    func allowance(now: Instant) -> Int {
+    ///
+    /// - Parameter suspects: how many of them wait for an acceptance.
+    func allowance(now: Instant, suspects: Int = 0) -> Int {
         switch phase {
-        case .closed: graceEnd == nil ? Int.max : 0
+        case .closed: graceEnd == nil ? Int.max : suspects + Self.graceAllowance
         case .proving: Self.caution
         case .open: if let nextProbe, nextProbe <= now { 1 } else { 0 }
         }

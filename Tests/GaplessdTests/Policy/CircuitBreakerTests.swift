@@ -35,7 +35,7 @@ struct CircuitBreakerTests {
         _ = breaker.accepted()
         for _ in 0..<19 { _ = breaker.suspected(now: start) }
         for _ in 0..<100 { #expect(breaker.suspected(now: later(1)) == []) }
-        #expect(breaker.deadline == later(2) && breaker.allowance(now: later(1)) == 0)
+        #expect(breaker.deadline == later(2) && breaker.allowance(now: later(1), suspects: 30) == 230)
         #expect(breaker.tick(now: later(2) - .milliseconds(1)) == [])
         #expect(breaker.tick(now: later(2)) == [.hold(.suspectTokens)])
         #expect(breaker.deadline == nil && breaker.nextProbe == later(7))
