@@ -68,6 +68,9 @@ public final class SessionPool: Sendable {
     /// The number of notifications that no session has taken. Any thread.
     public var waiting: Int { shared.queue.count }
 
+    /// The measurements of the open sessions. Any thread.
+    public var figures: PoolFigures { shared.queue.figures() }
+
     /// The age of the current provider token; `nil` with a certificate and before the first token. Any thread.
     public func providerTokenAge(now: Instant) -> Duration? { tokens.withLock { $0.source?.age(now: now) } }
 

@@ -6,12 +6,18 @@ struct FlowWindow: Equatable {
     static let initial = 65_535
 
     private(set) var left = FlowWindow.initial
+    /// The most bytes that were ever left: the size to which the peer opens the window.
+    private(set) var size = FlowWindow.initial
+
+    /// Bytes that the peer has not confirmed.
+    var inFlight: Int { size - left }
 
     mutating func spend(_ count: Int) { left -= count }
 
     /// Applies WINDOW_UPDATE. Returns `false` if the window is then too large.
     mutating func grow(by count: Int) -> Bool {
         left += count
+        size = max(size, left)
         return left <= Self.most
     }
 }

@@ -16,4 +16,6 @@ public enum PoolEvent: Sendable, Equatable {
     /// The limit, which has grown since the last ENHANCE_YOUR_CALM, has ended.
     case slowdownEnded
     case tokens(TokenNews)
+    /// Windows or streams have limited the pool for some seconds.
+    case limited(PoolAdvice)
 }

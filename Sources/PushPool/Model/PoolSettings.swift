@@ -10,6 +10,10 @@ public struct PoolSettings: Sendable, Equatable {
     /// governor.
     public var sessions: Int
     public var mostSessions: Int
+    /// Whether the pool chooses its size itself, up to `mostSessions` (`AutoSize`).
+    public var isAutomatic = false
+    /// The usual `mostSessions` of such a pool.
+    public static let mostAutomaticSessions = 32
     /// The step of the governor.
     public var scale = PoolScale.incremental(1)
     /// The interval of looks at the load, the time for which they must agree, and the pause after each change.

@@ -24,6 +24,9 @@ struct PoolLoop: ~Copyable {
     private var configuration: PoolConfiguration
     private var machine: PoolMachine
     private var governor: Governor
+    /// Replaces the governor if the settings ask for it.
+    private var autoSize: AutoSize?
+    private var advice = AdviceSchedule()
     private var calmLimiter: CalmLimiter
     private var handles: [SessionID: Handle] = [:]
     private var poller = Poller()
@@ -35,20 +38,84 @@ struct PoolLoop: ~Copyable {
         let settings = configuration.settings
         machine = PoolMachine(target: settings.sessions, backoff: settings.dialBackoff, now: .now)
         governor = Governor(settings)
+        autoSize = settings.isAutomatic ? AutoSize(most: settings.mostSessions) : nil
         calmLimiter = CalmLimiter(quietTime: settings.quietTime)
     }
 
     /// Returns when the pool is closed and every thread is joined.
     mutating func run() {
         while !machine.isDone {
-            govern()
+            resize()
+            advise()
             if calmLimiter.tick(now: .now) { applyCalmLimit() }
             perform(machine.plan(now: .now, newID: SessionNumbers.next))
             poller.reset()
             poller.add(shared.messages.wakeDescriptor, for: .read)
-            poller.wait(until: [machine.deadline, governor.deadline, calmLimiter.deadline].compactMap { $0 }.min())
+            poller.wait(until: nextDeadline)
             for message in shared.messages.drain() { perform(handle(message)) }
         }
+    }
+
+    private var nextDeadline: Instant? {
+        let sizing = autoSize == nil ? governor.deadline : autoSize?.deadline
+        return [machine.deadline, sizing, advice.deadline, calmLimiter.deadline].compactMap { $0 }.min()
+    }
+
+    private mutating func resize() {
+        if autoSize == nil { govern() } else { chooseSize() }
+    }
+
+    private mutating func chooseSize() {
+        guard var size = autoSize else { return }
+        defer { autoSize = size }
+        let now = Instant.now
+        if let deadline = size.deadline, deadline <= now {
+            let load = shared.queue.look()
+            let seen = AutoSize.Load(
+                wasBlocked: load.wasBlocked, isComplete: machine.isComplete, rate: Double(shared.queue.rate(now: now)),
+                waiting: load.waiting, reach: reach(shared.queue.figures()))
+            let before = size.target
+            if size.look(seen, now: now) {
+                events.send(.resized(from: before, to: size.target))
+                perform(machine.resize(to: size.target))
+            }
+        }
+        if size.deadline == nil && shared.queue.wasBlocked { size.woke(now: now) }
+    }
+
+    private func reach(_ figures: PoolFigures) -> Reach? {
+        figures.reach(streams: shared.capacity.value / max(1, figures.sessions))
+    }
+
+    /// Round trips below this are no distance: a server that is slow for another reason would not profit from more sessions.
+    private static let shortestDistance = Duration.milliseconds(5)
+    private static let mostSuggested = 100
+
+    private mutating func advise() {
+        let now = Instant.now
+        let isDue = advice.deadline.map { $0 <= now } ?? shared.queue.wasBlocked
+        if !isDue { return }
+        let figures = shared.queue.figures()
+        let blocked = figures.blocked(by: .window) + figures.blocked(by: .streams)
+        guard advice.deadline != nil else { return advice.woke(blocked: blocked, now: now) }
+        let isLimited = advice.look(blocked: blocked, now: now)
+        // Without a governor nothing else resets it, and the queue rings only when it becomes true again.
+        if advice.deadline == nil && autoSize == nil && governor.deadline == nil { _ = shared.queue.look() }
+        // The queue does not ring for what has stayed blocked.
+        if advice.deadline == nil && shared.queue.wasBlocked { advice.woke(blocked: blocked, now: now) }
+        let settings = configuration.settings
+        let most = settings.isAutomatic || governor.plan.isGoverning ? settings.mostSessions : settings.sessions
+        guard isLimited, let distance = figures.shortestRoundTrip, distance >= PoolLoop.shortestDistance,
+            figures.sessions >= most, most < PoolLoop.mostSuggested
+        else { return }
+        let suggestion = min(PoolLoop.mostSuggested, 4 * figures.sessions)
+        let rate = shared.queue.rate(now: now)
+        events.send(
+            .limited(
+                PoolAdvice(
+                    sessions: figures.sessions, roundTrip: distance, payload: figures.payload, pushesPerSecond: rate,
+                    suggestion: suggestion, suggestedPushesPerSecond: rate * suggestion / figures.sessions,
+                    isMaximum: most > settings.sessions)))
     }
 
     private mutating func govern() {
@@ -114,7 +181,12 @@ struct PoolLoop: ~Copyable {
             shared.replacement.withLock { $0 = ($0.pending - 1, SessionNumbers.latest) }
             let settings = configuration.settings
             governor.change(Governor.Plan(settings), now: .now)
-            return machine.replace(target: governor.target, backoff: settings.dialBackoff, now: .now)
+            if settings.isAutomatic, autoSize != nil {
+                autoSize?.change(most: settings.mostSessions)
+            } else {
+                autoSize = settings.isAutomatic ? AutoSize(most: settings.mostSessions) : nil
+            }
+            return machine.replace(target: autoSize?.target ?? governor.target, backoff: settings.dialBackoff, now: .now)
         case .close:
             return machine.close()
         }

@@ -28,6 +28,7 @@ struct SessionLoop: ~Copyable {
     private var wire: Wire
     private var machine: SessionMachine
     private var now = Instant.now
+    private var roundTrip = RoundTrip(now: .now)
     private var poller = Poller()
 
     private var effects: [SessionMachine.Effect] = []
@@ -67,6 +68,7 @@ struct SessionLoop: ~Copyable {
         context.shared.messages.send(.opened(context.id, address: context.name(of: address), streams: machine.capacity))
         takeWork()
         while ending == nil {
+            measure()
             write()
             handleEvents()
             deliver()
@@ -96,6 +98,11 @@ struct SessionLoop: ~Copyable {
         poller.wait(until: isReady ? now : asksAgain.map { min($0, machine.deadline ?? $0) } ?? machine.deadline)
         if !poller.readiness(at: 0).isEmpty { wire.becameReady() }
         return poller.readiness(at: 1).contains(.read)
+    }
+
+    /// Sends a PING if the next measurement of the round trip is due. An idle session sleeps on and is not measured.
+    private mutating func measure() {
+        if let number = roundTrip.due(now: now) { codec.ping(number) }
     }
 
     private mutating func takeOrders() {
@@ -159,6 +166,7 @@ struct SessionLoop: ~Copyable {
             if code == SessionMachine.enhanceYourCalm { mustSlowDown() }
             machine.receivedGoAway(last: last, code: code, reason: ResponseBody(debugData).reason, &effects)
         case .pingAnswered(let number):
+            if roundTrip.answered(number, now: .now) { context.shared.queue.measured(roundTrip, of: context.id) }
             machine.pingAnswered(number, now: now, &effects)
         }
     }
@@ -199,7 +207,9 @@ struct SessionLoop: ~Copyable {
         while machine.phase == .open && ending == nil && !codec.isOver {
             isHeldBack = hasUnwritten || wire.isBlocked
             let bytes = isHeldBack ? 0 : min(codec.windowRoom, SessionLoop.mostBytes)
-            let room = Room(streams: machine.free, bytes: bytes)
+            let room = Room(
+                streams: machine.free, bytes: bytes, limit: isHeldBack ? .socket : .streams, window: codec.sendWindow.size,
+                bytesInFlight: codec.sendWindow.inFlight)
             asksAgain = context.shared.queue.take(into: batch, room: room, for: context.id, now: now)
             // The windows may admit more than one portion.
             if batch.isEmpty || submitBatch() < SessionLoop.mostBytes { return }

@@ -10,6 +10,12 @@ final class WorkQueue: Sendable {
         let wakeUp: WakeUp
         /// Streams that it could open at its last call of `take`; 0 if its windows or TLS admitted no more.
         var free = 0
+        /// What keeps the next push from it while `free` is 0.
+        var limit = Limitation.streams
+        var window = 0
+        var bytesInFlight = 0
+        /// `nil` before the first PING was answered.
+        var roundTrip: (smoothed: Duration, shortest: Duration)?
         /// Whether it found nothing to take and may sleep until it is woken.
         var isAsleep = true
         /// The round of pushing in which it got its share.
@@ -33,6 +39,7 @@ final class WorkQueue: Sendable {
         /// This pool's own limit after ENHANCE_YOUR_CALM.
         var calmLimiter: RateLimiter?
         var tally = PushTally(now: .now)
+        var meter = QueueMeter()
 
         var isSendingOver: Bool { sendingDeadline.map { $0 <= .now } ?? false }
     }
@@ -84,6 +91,7 @@ final class WorkQueue: Sendable {
             ids.reserveCapacity(state.waiting.count)
             while let notification = state.waiting.popFirst() { ids.append(notification.id) }
             state.avoiders = 0
+            state.meter.became(nil, now: .now)
             return ids
         }
     }
@@ -129,6 +137,23 @@ final class WorkQueue: Sendable {
         }
     }
 
+    /// The measurements of the sessions that take work.
+    func figures() -> PoolFigures {
+        state.withLock { state in
+            var figures = PoolFigures()
+            let seats = state.seats
+            figures.sessions = seats.count
+            figures.bytesInFlight = seats.reduce(0) { $0 + max(0, $1.bytesInFlight) }
+            figures.window = seats.map(\.window).max() ?? 0
+            figures.payload = Int(state.meter.payload.rounded())
+            figures.blocked = state.meter.blocked
+            let trips = seats.compactMap(\.roundTrip)
+            if !trips.isEmpty { figures.roundTrip = trips.reduce(.zero) { $0 + $1.smoothed } / trips.count }
+            figures.shortestRoundTrip = trips.map(\.shortest).min()
+            return figures
+        }
+    }
+
     private static func isBlocked(_ state: State) -> Bool {
         !state.waiting.isEmpty && !state.seats.isEmpty && !state.seats.contains { $0.isHungry }
     }
@@ -144,6 +169,15 @@ final class WorkQueue: Sendable {
     /// Adds an open session, which takes work and is woken through `wakeUp`.
     func join(_ session: SessionID, wakeUp: WakeUp) {
         state.withLock { $0.seats.append(Seat(session: session, wakeUp: wakeUp)) }
+    }
+
+    /// Stores the round trip of a session.
+    func measured(_ roundTrip: RoundTrip, of session: SessionID) {
+        guard let smoothed = roundTrip.smoothed, let shortest = roundTrip.shortest else { return }
+        state.withLock { state in
+            guard let seat = state.seats.firstIndex(where: { $0.session == session }) else { return }
+            state.seats[seat].roundTrip = (smoothed, shortest)
+        }
     }
 
     /// Removes a session and wakes others for the work it would have taken.
@@ -171,6 +205,8 @@ final class WorkQueue: Sendable {
             if state.timekeeper == session { state.timekeeper = nil }
             let free = room.isEmpty ? 0 : room.streams
             state.seats[seat].free = free
+            state.seats[seat].limit = room.presentLimit
+            (state.seats[seat].window, state.seats[seat].bytesInFlight) = (room.window, room.bytesInFlight)
             if state.isSendingOver {
                 state.seats[seat].isAsleep = true
                 return ([], nil)
@@ -188,10 +224,19 @@ final class WorkQueue: Sendable {
                 }
                 let taken = most - share.streams
                 state.seats[seat].free = share.bytes > 0 ? free - taken : 0
-                if taken > 0 { state.tally.count(taken, now: now) }
+                if share.bytes <= 0 { state.seats[seat].limit = share.limit == .streams ? .window : share.limit }
+                if taken > 0 {
+                    state.tally.count(taken, now: now)
+                    state.meter.took(taken, bytes: room.bytes - share.bytes)
+                }
             }
             state.seats[seat].isAsleep = true
-            if state.waiting.isEmpty { return ([], nil) }
+            if state.waiting.isEmpty {
+                state.meter.became(nil, now: now)
+                return ([], nil)
+            }
+            let limit = opening != nil ? .rateLimit : WorkQueue.isBlocked(state) ? state.seats[seat].limit : nil
+            state.meter.became(limit, now: now)
             if let opening { return WorkQueue.wait(until: opening, seat, hasTaken: state.seats[seat].free < free, &state) }
             noteBlocked(&state)
             return (WorkQueue.nextSleeper(after: seat, &state), nil)

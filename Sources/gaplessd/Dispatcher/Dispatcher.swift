@@ -25,6 +25,7 @@ struct Dispatcher: ~Copyable {
     /// `nil` without a service manager that waits for messages.
     private let service: ServiceReport?
     private var notices = NoticeSchedule()
+    private var bottlenecks = BottleneckMeter()
     private let pools: [SessionPool]
     private let poolEvents: [Mailbox<PoolEvent>]
     private let deliveries: Mailbox<Delivery>
@@ -427,6 +428,7 @@ struct Dispatcher: ~Copyable {
             snapshot.apps[app].tokenAge = pools[app].providerTokenAge(now: now)
         }
         for list in lists.indices { snapshot.lists[list].sinceContact = lists[list].queue.lastContact.map { now - $0 } }
+        bottlenecks.add(pools.map(\.figures), to: &snapshot, now: now)
         metrics.board.publish(snapshot, at: now)
     }
 

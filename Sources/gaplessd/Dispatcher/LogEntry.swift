@@ -120,6 +120,7 @@ enum LogEntry: Equatable {
             .info(
                 .poolResized,
                 "\(app)\(count) sessions instead of \(before): \(count > before ? "all were full" : "fewer are enough").")
+        case .limited(let advice): .warning(.poolLimited, app + advice.logText)
         case .slowed(let limit):
             .warning(
                 .apnsSlowed,

@@ -28,6 +28,7 @@ enum LogEvent: String, Sendable, CaseIterable {
     case sessionClosed = "session_closed"
     case sessionFailed = "session_failed"
     case poolResized = "pool_resized"
+    case poolLimited = "pool_limited"
     case apnsSlowed = "apns_slowed"
     case apnsSlowdownEnded = "apns_slowdown_ended"
     case tokenInUse = "token_in_use"

@@ -1,4 +1,5 @@
 import Clocks
+import PushPool
 import RedisQueue
 
 /// The text of `/metrics`, in the order of docs/metrics.md: the figures of each list from Redis, then those of this process.
@@ -106,6 +107,7 @@ struct MetricsReport {
         add("gapless_app_paused", "Whether an operator has paused the app or its list.") {
             .init($0.isPaused ? 1 : 0, ("app", $0.label))
         }
+        addPools(apps)
         add("gapless_certificate_expiry_timestamp_seconds", "When the app's certificate expires, in Unix seconds.") { app in
             app.certificateExpires.map { .init($0, ("app", app.label)) }
         }
@@ -115,6 +117,33 @@ struct MetricsReport {
         ) { app in
             app.tokenAge.map { .init(seconds: $0 / .seconds(1), ("app", app.label)) }
         }
+    }
+
+    private mutating func addPools(_ apps: [ProcessSnapshot.App]) {
+        func add(_ name: String, _ help: String, _ value: (PoolFigures) -> Duration?) {
+            metrics.add(
+                name, .gauge, help,
+                apps.compactMap { app in value(app.figures).map { .init(seconds: $0 / .seconds(1), ("app", app.label)) } })
+        }
+        add("gapless_round_trip_seconds", "Smoothed round trip to APNs, from PINGs.") { $0.roundTrip }
+        add("gapless_round_trip_min_seconds", "Shortest round trip to APNs of the open sessions.") { $0.shortestRoundTrip }
+        metrics.add(
+            "gapless_bytes_in_flight", .gauge, "Bytes of payload that APNs has not confirmed by WINDOW_UPDATE.",
+            apps.map { .init($0.figures.bytesInFlight, ("app", $0.label)) })
+        metrics.add(
+            "gapless_blocked_seconds_total", .counter, "Seconds for which pushes waited although sessions were open, by cause.",
+            apps.flatMap { app in
+                Limitation.allCases.map {
+                    .init(seconds: app.figures.blocked(by: $0) / .seconds(1), ("app", app.label), ("by", $0.label))
+                }
+            })
+        metrics.add(
+            "gapless_app_bottleneck", .gauge, "What keeps the app from sending more: 1 for one cause, otherwise 0.",
+            apps.flatMap { app in
+                Bottleneck.allCases.map {
+                    .init(app.bottleneck == $0 ? 1 : 0, ("app", app.label), ("bottleneck", $0.rawValue))
+                }
+            })
     }
 
     private mutating func addProcess(_ system: SystemFacts, _ droppedLines: Int) {
@@ -145,6 +174,17 @@ extension Counter {
         case .fenced: "Workers that were declared dead and came back."
         case .maybeDuplicate: "Pushes that APNs may have received twice."
         case .trimmed: "Dead letters and feedback entries dropped because of redis_dead_letter_max and redis_feedback_max."
+        }
+    }
+}
+
+extension Limitation {
+    fileprivate var label: String {
+        switch self {
+        case .streams: "streams"
+        case .window: "window"
+        case .socket: "socket"
+        case .rateLimit: "rate_limit"
         }
     }
 }

@@ -1,4 +1,5 @@
 import Clocks
+import PushPool
 
 /// The state of the daemon at one moment.
 struct ProcessSnapshot: Sendable, Equatable {
@@ -15,6 +16,8 @@ struct ProcessSnapshot: Sendable, Equatable {
         var hold: HoldReason?
         /// Whether an operator has paused the app, or a whole list.
         var isPaused = false
+        var figures = PoolFigures()
+        var bottleneck = Bottleneck.none
         /// Unix seconds.
         var certificateExpires: Int64?
         var tokenAge: Duration?

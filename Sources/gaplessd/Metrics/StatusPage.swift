@@ -1,4 +1,5 @@
 import Clocks
+import PushPool
 import RedisQueue
 
 /// The HTML page at `/`: the same figures as `/metrics`, for people.
@@ -99,10 +100,11 @@ struct StatusPage {
                 <tr><td>\(app.label.forHTML)</td>\(state)<td class="n">\(app.sessions)</td>\
                 <td class="n">\(app.streams.grouped) of \
                 \(app.capacity.grouped) <meter min="0" max="100" value="\(Int(share.rounded()))"></meter></td>\
-                \(credential(app))</tr>
+                <td class="n">\(app.figures.roundTrip.map { Self.milliseconds($0) } ?? "")</td>\
+                <td>\(app.bottleneck.rawValue.replacing("_", with: " ").forHTML)</td>\(credential(app))</tr>
                 """
         }
-        return table("APNs", ["app", "state", "sessions", "streams in use", "credential"], rows)
+        return table("APNs", ["app", "state", "sessions", "streams in use", "round trip", "bottleneck", "credential"], rows)
     }
 
     private func credential(_ app: ProcessSnapshot.App) -> String {
@@ -146,6 +148,10 @@ struct StatusPage {
     }
 
     // MARK: Figures
+
+    private static func milliseconds(_ duration: Duration) -> String {
+        "\((duration / .milliseconds(1) * 10).rounded() / 10) ms"
+    }
 
     /// Without decimals from 10 on.
     private static func rate(_ value: Double) -> String {

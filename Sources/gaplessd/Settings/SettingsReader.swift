@@ -206,9 +206,14 @@ extension SettingsReader {
         // Without a server there are no settings, but the files are checked.
         var pool = draft.pool
         if let address = draft.server?.address { (pool.host, pool.port) = (address.host, address.port) }
-        pool.mostSessions = draft.mostSessions ?? pool.sessions
         let log = draft.settings.log
         pool.collectsAPNSIDs = draft.settings.redis.resultsKey != nil || log.successes > 0 && log.format == .json
+        switch draft.poolSize {
+        case .fixed(let count): (pool.sessions, pool.mostSessions) = (count, draft.mostSessions ?? count)
+        case .automatic:
+            (pool.sessions, pool.mostSessions) = (1, draft.mostSessions ?? PoolSettings.mostAutomaticSessions)
+            pool.isAutomatic = true
+        }
         pool.recordsTimes = draft.settings.redis.resultsKey != nil
         apps.append(
             AppFiles(
@@ -218,8 +223,7 @@ extension SettingsReader {
     }
 
     private mutating func checkGovernor(_ top: SettingsDraft) {
-        guard let most = top.mostSessions else { return }
-        let least = top.pool.sessions
+        guard let most = top.mostSessions, case .fixed(let least) = top.poolSize else { return }
         if most < least {
             findings.fault("pool_max_size", "\(most) is below pool_size, which is \(least)", expected: "\(least) or more")
         }

@@ -8,6 +8,7 @@ struct SettingsErrorTests {
 
     @Test(arguments: [
         (#""pool_size": 0"#, "pool_size: 0 is out of range", "an integer from 1 to 100"),
+        (#""pool_size": "atuo""#, "pool_size: invalid value \"atuo\"", "an integer from 1 to 100, or \"auto\""),
         (#""pool_size": 101"#, "pool_size: 101 is out of range", "an integer from 1 to 100"),
         (#""pool_size": 2.0"#, "pool_size: invalid value 2.0", "an integer from 1 to 100"),
         (#""pool_size": "2""#, "pool_size: invalid value \"2\"", "an integer from 1 to 100"),

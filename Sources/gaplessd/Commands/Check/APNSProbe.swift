@@ -17,7 +17,36 @@ enum APNSProbe {
             throw .refused("\(error)")
         }
         defer { _ = pool.close() }
-        return try result(events, settings, known: known)
+        let result = try result(events, settings, known: known)
+        return result + estimate(pool, app.pool)
+    }
+
+    /// The longest wait for the response to a PING.
+    private static let patience = Duration.seconds(2)
+
+    /// Returns the pushes per second that the windows admit at the measured distance, or nothing without a response to a PING.
+    private static func estimate(_ pool: SessionPool, _ settings: PoolSettings) -> String {
+        let deadline = Instant.now + patience
+        var poller = Poller()
+        while .now < deadline {
+            let figures = pool.figures
+            guard let roundTrip = figures.shortestRoundTrip else {
+                poller.reset()
+                poller.wait(until: .now + .milliseconds(10))
+                continue
+            }
+            let milliseconds = (roundTrip / .milliseconds(1) * 10).rounded() / 10
+            let sessions = settings.isAutomatic ? settings.mostSessions : settings.sessions
+            let sizes = [("200 B", 200), ("1 KiB", 1024), ("4 KiB", 4096)]
+            let rates = sizes.map { name, payload in
+                let reach = Reach(
+                    roundTrip: roundTrip, window: figures.window, streams: max(1, pool.capacity), payload: payload)
+                let rate = Int(min(reach.pushesPerSecond * Double(sessions), 1e9))
+                return "\(rate.rounded.commas) pushes/s of \(name)"
+            }
+            return ", round trip \(milliseconds) ms: \(sessions.counted("session")) can carry \(rates.joined(separator: ", "))"
+        }
+        return ""
     }
 
     private static func result(
@@ -33,7 +62,7 @@ enum APNSProbe {
                 case .dialFailed(_, let address, let fault, _), .closed(_, let address, let fault):
                     throw ProbeError(fault, at: address)
                 case .tokens(let news): if !known.contains(news) { news.warn() }
-                case .capacityChanged, .resized, .slowed, .slowdownEnded: continue
+                case .capacityChanged, .resized, .slowed, .slowdownEnded, .limited: continue
                 }
             }
             poller.reset()

@@ -92,6 +92,7 @@ extension Duration {
 
 extension PoolSettings {
     fileprivate var sessionsText: String {
-        mostSessions > sessions && scale != .constant ? "\(sessions) to \(mostSessions) sessions" : sessions.counted("session")
+        isAutomatic || mostSessions > sessions && scale != .constant
+            ? "\(sessions) to \(mostSessions) sessions" : sessions.counted("session")
     }
 }

@@ -153,6 +153,25 @@ extension SettingType where Value == Int {
     }
 }
 
+extension SettingType where Value == PoolSize {
+    static func poolSize(_ range: ClosedRange<Int>) -> SettingType {
+        let number = SettingType<Int>.integer(range)
+        return SettingType(
+            number.traits,
+            text: {
+                if case .fixed(let count) = $0 { "\(count)" } else { "auto" }
+            },
+            read: { (value, file) throws(SettingError) in
+                if value.stringValue == "auto" { return .automatic }
+                if let text = value.stringValue, Int(text) == nil {
+                    throw SettingError(
+                        text: SettingError.invalid(value).text, expected: "\(number.traits.expected), or \"auto\"")
+                }
+                return .fixed(try number.read(value, file))
+            })
+    }
+}
+
 extension SettingType where Value == Double {
     /// `false` is 0 and `true` is 1.
     static let share = SettingType(

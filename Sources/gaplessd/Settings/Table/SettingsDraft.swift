@@ -43,6 +43,7 @@ struct SettingsDraft: Sendable {
     // The daemon. A value that needs no further check has its field in `settings`.
     var settings = Settings()
     var apps: [JSONMember]?
+    var poolSize = PoolSize.fixed(2)
     var mostSessions: Int?
     var redis = RedisLocation()
     var filter = FilterKeys()

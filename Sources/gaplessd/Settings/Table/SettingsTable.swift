@@ -60,7 +60,7 @@ enum SettingsTable {
     ]
 
     private static let pool: [Setting] = [
-        Setting("pool_size", \.pool.sessions, .integer(1...100), help: "Sessions kept open per app."),
+        Setting("pool_size", \.poolSize, .poolSize(1...100), help: "Sessions kept open per app, or \"auto\"."),
         Setting("pool_max_size", optional: \.mostSessions, .integer(1...100), help: "Most sessions per app under load."),
         Setting("pool_scale", \.pool.scale, .poolScale, help: "How the number of sessions changes."),
         Setting("pool_poll_interval", \.pool.pollInterval, .seconds(wait), help: "Interval of load checks."),

@@ -41,4 +41,38 @@ struct DaemonDistanceTests {
         #expect(stage.simulator.totals.connections == 2, "no session was replaced")
         #expect(daemon.stop()?.status == 0)
     }
+
+    @Test func `an automatic pool grows with a backlog at a distance, and the bottleneck is named`() throws {
+        let stage = try Stage()
+        let relay = try FaultProxy(toPort: stage.service.port, seed: 1)
+        relay.behaviour.delay = .milliseconds(50)
+        let daemon = try stage.start([
+            "apns_server": "\"localhost:\(relay.port)\"", "pool_size": "\"auto\"", "pool_max_size": "6",
+        ])
+        try stage.open(daemon)
+        #expect(stage.simulator.totals.connections == 1)
+        try stage.push((0..<1500).map { pushJob(deviceToken($0), data: Self.data) })
+        #expect(daemon.says("6 sessions instead of 1"), "\(daemon.standardOutput)")
+        #expect(waitUntil { stage.simulator.totals.connections == 6 })
+        #expect(try stage.drains(atMost: .seconds(60)))
+        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
+        #expect(try stage.counter(.retried) == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a fixed pool that windows limit advises a larger one, and metrics name the window`() throws {
+        let stage = try Stage()
+        let relay = try FaultProxy(toPort: stage.service.port, seed: 1)
+        relay.behaviour.delay = .milliseconds(50)
+        let daemon = try stage.start([
+            "apns_server": "\"localhost:\(relay.port)\"", "pool_size": "1", "metrics_listen": "\"127.0.0.1:0\"",
+        ])
+        let port = try #require(daemon.metricsPort())
+        try stage.open(daemon)
+        try stage.push((0..<2000).map { pushJob(deviceToken($0), data: Self.data) })
+        let window = #"gapless_app_bottleneck{app="(top level)",bottleneck="window"} 1"#
+        #expect(waitUntil { HTTPTalk.get("/metrics", port: port)?.body.contains(window) ?? false })
+        #expect(daemon.says("; pool_size 4 would carry "), "\(daemon.standardOutput)")
+        daemon.crash()
+    }
 }

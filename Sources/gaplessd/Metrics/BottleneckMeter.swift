@@ -1,0 +1,24 @@
+import Clocks
+import PushPool
+
+/// Finds the bottleneck of each app from the figures of the last one to two seconds: at a distance a session is blocked and
+/// released with every round trip.
+struct BottleneckMeter {
+    private static let interval = Duration.seconds(1)
+
+    private typealias Reading = (figures: [PoolFigures], at: Instant)
+
+    private var older: Reading?
+    private var newer: Reading?
+
+    /// Adds figures and bottlenecks to a snapshot.
+    mutating func add(_ figures: [PoolFigures], to snapshot: inout ProcessSnapshot, now: Instant) {
+        if newer.map({ now - $0.at >= Self.interval }) ?? true { (older, newer) = (newer ?? (figures, now), (figures, now)) }
+        guard let older else { return }
+        for app in snapshot.apps.indices {
+            snapshot.apps[app].figures = figures[app]
+            snapshot.apps[app].bottleneck = Bottleneck(
+                snapshot.apps[app], snapshot.lists, before: older.figures[app], now: figures[app], elapsed: now - older.at)
+        }
+    }
+}

@@ -1,0 +1,5 @@
+/// The value of `pool_size`.
+enum PoolSize: Sendable, Equatable {
+    case fixed(Int)
+    case automatic
+}
