@@ -92,14 +92,17 @@ struct ReachTests {
     @Test func `round trips are smoothed, and only the response to the latest PING counts`() throws {
         let start = Instant.now
         var trip = RoundTrip(now: start)
-        let first = try #require(trip.due(now: start))
-        #expect(trip.due(now: start + .seconds(9)) == nil)
-        #expect(trip.answered(first, now: start + .milliseconds(100)))
-        #expect(!trip.answered(first, now: start + .milliseconds(200)))
+        let due = trip.due(now: start)
+        let first = try #require(due)
+        let early = trip.due(now: start + .seconds(9))
+        #expect(early == nil)
+        let answers = [100, 200].map { trip.answered(first, now: start + .milliseconds($0)) }
+        #expect(answers == [true, false])
         #expect(trip.smoothed == .milliseconds(100))
-        let second = try #require(trip.due(now: start + .seconds(10)))
-        #expect(!trip.answered(first, now: start + .seconds(11)))
-        #expect(trip.answered(second, now: start + .milliseconds(10_500)))
+        let later = trip.due(now: start + .seconds(10))
+        let second = try #require(later)
+        let late = [trip.answered(first, now: start + .seconds(11)), trip.answered(second, now: start + .milliseconds(10_500))]
+        #expect(late == [false, true])
         #expect(trip.smoothed == .milliseconds(200))
         #expect(trip.shortest == .milliseconds(100))
     }
@@ -112,18 +115,21 @@ struct AdviceScheduleTests {
         var schedule = AdviceSchedule()
         schedule.woke(blocked: .seconds(7), now: start)
         #expect(schedule.deadline == start + .seconds(5))
-        #expect(schedule.look(blocked: .seconds(10), now: start + .seconds(5)))
+        let first = schedule.look(blocked: .seconds(10), now: start + .seconds(5))
+        #expect(first)
         #expect(schedule.deadline == start + .seconds(605))
         schedule.woke(blocked: .seconds(20), now: start + .seconds(20))
-        #expect(!schedule.look(blocked: .seconds(600), now: start + .seconds(605)))
-        #expect(schedule.look(blocked: .seconds(604), now: start + .seconds(610)))
+        let afterPause = schedule.look(blocked: .seconds(600), now: start + .seconds(605))
+        let second = schedule.look(blocked: .seconds(604), now: start + .seconds(610))
+        #expect(!afterPause && second)
     }
 
     @Test func `it does not come for less, and sleeps until something is blocked again`() {
         let start = Instant.now
         var schedule = AdviceSchedule()
         schedule.woke(blocked: .zero, now: start)
-        #expect(!schedule.look(blocked: .seconds(2), now: start + .seconds(5)))
+        let isAdvised = schedule.look(blocked: .seconds(2), now: start + .seconds(5))
+        #expect(!isAdvised)
         #expect(schedule.deadline == nil)
     }
 }
