@@ -72,7 +72,11 @@ struct EffectiveSettings {
 
     private static func derived(_ setting: Setting, _ draft: SettingsDraft, topic: String?) -> String? {
         switch setting.name {
-        case "pool_max_size": "\(draft.pool.sessions)"
+        case "pool_max_size":
+            switch draft.poolSize {
+            case .fixed(let count): "\(count)"
+            case .automatic: "\(PoolSettings.mostAutomaticSessions)"
+            }
         case "apns_topic": topic
         default: nil
         }

@@ -156,8 +156,10 @@ extension SettingType where Value == Int {
 extension SettingType where Value == PoolSize {
     static func poolSize(_ range: ClosedRange<Int>) -> SettingType {
         let number = SettingType<Int>.integer(range)
+        var traits = number.traits
+        traits.schema = .any([.integer(range), .choice(["auto"])])
         return SettingType(
-            number.traits,
+            traits,
             text: {
                 if case .fixed(let count) = $0 { "\(count)" } else { "auto" }
             },
