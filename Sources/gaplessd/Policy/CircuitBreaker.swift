@@ -45,8 +45,7 @@ struct CircuitBreaker {
     static let caution = 20
     /// After 20 suspect responses in a row, until a closed breaker opens.
     static let suspectGrace = Duration.seconds(1)
-    /// How many jobs may be out meanwhile, beside the suspects: of so many, one is accepted if the credential is right and only most
-    /// of the tokens are dead.
+    /// How many jobs may be out meanwhile, beside the suspects: one of them is accepted if only most of the tokens are dead.
     static let graceAllowance = 200
     /// Between probes after suspect tokens.
     static let suspectProbeInterval = Duration.seconds(5)
