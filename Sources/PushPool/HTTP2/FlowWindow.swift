@@ -3,7 +3,7 @@ struct FlowWindow: Equatable {
     /// The largest window that is allowed (RFC 9113, 6.9.1).
     static let most = 0x7FFF_FFFF
     /// The initial window of the connection, and of each stream until SETTINGS change it (RFC 9113, 6.9.2).
-    static let initial = 65_535
+    static let initial = Reach.usualWindow
 
     private(set) var left = FlowWindow.initial
     /// The most bytes that were ever left: the size to which the peer opens the window.

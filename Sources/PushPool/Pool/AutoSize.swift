@@ -62,7 +62,7 @@ struct AutoSize: Sendable {
 
     private mutating func decide(_ load: Load, _ reach: Reach, now: Instant) {
         if blockedLooks >= Self.sustainedLooks && load.isComplete && settlesUntil.map({ $0 <= now }) ?? true {
-            // What waits is to leave before the next look.
+            // The waiting pushes are to leave before the next look.
             let demand = load.rate + Double(load.waiting) / (Self.interval / .seconds(1))
             let needed = reach.sessions(for: demand, atMost: most)
             if needed > target { (target, settlesUntil, surplus) = (needed, now + Self.settlePeriod, nil) }

@@ -6,13 +6,13 @@ struct Room: Equatable {
     /// session, so that the window is used up.
     var bytes = Int.max
 
-    /// What limits the bytes, or the streams while it is `streams`.
+    /// The limit of the bytes, or of the streams while it is `streams`.
     var limit = Limitation.streams
     /// The send window of the session, and the part of it that the peer has not confirmed.
     var window = 0
     var bytesInFlight = 0
 
-    /// What keeps the next push from this session once it is empty.
+    /// The limit of this session once it is empty.
     var presentLimit: Limitation { streams <= 0 ? .streams : bytes <= 0 && limit == .streams ? .window : limit }
 
     var isEmpty: Bool { streams <= 0 || bytes <= 0 }

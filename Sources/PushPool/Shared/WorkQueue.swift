@@ -10,7 +10,7 @@ final class WorkQueue: Sendable {
         let wakeUp: WakeUp
         /// Streams that it could open at its last call of `take`; 0 if its windows or TLS admitted no more.
         var free = 0
-        /// What keeps the next push from it while `free` is 0.
+        /// The reason why `free` is 0.
         var limit = Limitation.streams
         var window = 0
         var bytesInFlight = 0

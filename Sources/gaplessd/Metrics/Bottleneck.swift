@@ -1,6 +1,6 @@
 import PushPool
 
-/// What keeps an app from sending more.
+/// The reason why an app does not send more.
 enum Bottleneck: String, Sendable, CaseIterable {
     case none, streams, window
     case rateLimit = "rate_limit"

@@ -138,7 +138,7 @@ struct MetricsReport {
                 }
             })
         metrics.add(
-            "gapless_app_bottleneck", .gauge, "What keeps the app from sending more: 1 for one cause, otherwise 0.",
+            "gapless_app_bottleneck", .gauge, "Reason why the app does not send more: 1 for one cause, otherwise 0.",
             apps.flatMap { app in
                 Bottleneck.allCases.map {
                     .init(app.bottleneck == $0 ? 1 : 0, ("app", app.label), ("bottleneck", $0.rawValue))

@@ -45,7 +45,7 @@ struct DispatchHoldTests {
         fixture.close()
         let ids = (0..<30).map { _ in fixture.send() }
         for id in ids.dropLast() { #expect(fixture.reject(id, 400, "BadDeviceToken") == []) }
-        #expect(fixture.offers() == [0] && fixture.machine.inFlight == 30)
+        #expect(fixture.machine.inFlight == 30)
         fixture.pass(.seconds(1))
         let effects = fixture.tick()
         #expect(effects.contains(.log(.held(app: "", .suspectTokens))))

@@ -8,10 +8,12 @@ import Testing
 
 /// A daemon of two apps and one list, in good health.
 private func healthy() -> ProcessSnapshot {
-    ProcessSnapshot(
+    var figures = PoolFigures()
+    (figures.roundTrip, figures.shortestRoundTrip) = (.milliseconds(90), .milliseconds(80))
+    return ProcessSnapshot(
         inFlight: 7,
         apps: [
-            .init(name: nil, sessions: 2, capacity: 2000, held: 7, streams: 5, tokenAge: .seconds(90)),
+            .init(name: nil, sessions: 2, capacity: 2000, held: 7, streams: 5, tokenAge: .seconds(90), figures: figures),
             .init(name: "be\"ta\\\n<b>", sessions: 1, capacity: 1000, certificateExpires: 1_800_000_000),
         ],
         lists: [.init(name: "q", isConnected: true, sinceContact: .seconds(2))])
@@ -157,7 +159,7 @@ struct ReadinessTests {
         #expect(faults { $0.lists[0].isInDoubt = true } == ["list q: Redis has not responded for most of the lease"])
         #expect(faults { $0.apps[0].capacity = 0 } == ["app (top level): no open session to APNs"])
         #expect(
-            faults { $0.apps[1].hold = .suspectTokens }.first?.hasPrefix(#"app be"ta\\x0a<b> is held: APNs has rejected every"#)
+            faults { $0.apps[1].hold = .suspectTokens }.first?.hasPrefix(#"app be"ta\\x0a<b> is held: APNs has rejected 20"#)
                 == true)
         #expect(faults { $0.isLeaving = true } == ["stopping: no new jobs are claimed"])
         #expect(faults(after: .seconds(11)) == ["dispatcher loop stalled for 11 s"])

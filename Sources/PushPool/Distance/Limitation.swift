@@ -1,4 +1,4 @@
-/// What keeps waiting pushes from the wire.
+/// The limit that keeps waiting pushes in the queue.
 public enum Limitation: Int, Sendable, CaseIterable {
     /// The peer's or our own limit on open streams.
     case streams

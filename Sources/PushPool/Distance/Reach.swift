@@ -3,8 +3,8 @@
 /// A server opens a window again when half of it is used up, so that half of the window is sent in each round trip; a stream
 /// is open for at least one round trip.
 public struct Reach: Sendable, Equatable {
-    /// The window of a connection until the server enlarges it.
-    public static let usualWindow = FlowWindow.initial
+    /// The window of a connection in bytes until the server enlarges it (RFC 9113, 6.9.2).
+    public static let usualWindow = 65_535
 
     public let pushesPerSecond: Double
 
