@@ -13,7 +13,7 @@ private func healthy() -> ProcessSnapshot {
     return ProcessSnapshot(
         inFlight: 7,
         apps: [
-            .init(name: nil, sessions: 2, capacity: 2000, held: 7, streams: 5, tokenAge: .seconds(90), figures: figures),
+            .init(name: nil, sessions: 2, capacity: 2000, held: 7, streams: 5, figures: figures, tokenAge: .seconds(90)),
             .init(name: "be\"ta\\\n<b>", sessions: 1, capacity: 1000, certificateExpires: 1_800_000_000),
         ],
         lists: [.init(name: "q", isConnected: true, sinceContact: .seconds(2))])
