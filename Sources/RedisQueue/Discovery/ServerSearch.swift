@@ -56,11 +56,7 @@ struct ServerSearch: ~Copyable {
     }
 
     var deadline: Instant? {
-        if lookingUp != nil { return lookup.deadline }
-        switch sentinel {
-        case .some(let sentinel): return sentinel.deadline
-        case .none: return nil
-        }
+        mutating get { lookingUp != nil ? lookup.deadline : sentinel?.deadline ?? nil }
     }
 
     /// - Parameter poller: the one that `addInterest` was last called with.

@@ -71,7 +71,7 @@ struct QueueMachine {
     var lastContact: Instant? { liveness.lastContact }
 
     /// The time from which no held job may be sent unless a later beat is confirmed.
-    var sendingDeadline: Instant? { phase == .stopped ? nil : liveness.doubtDeadline }
+    var sendingDeadline: Instant? { mutating get { phase == .stopped ? nil : liveness.doubtDeadline } }
 
     // MARK: Connection
 
@@ -170,7 +170,7 @@ struct QueueMachine {
     mutating func stop() { isStopping = true }
 
     /// Whether this list may hold jobs that could be claimed if there were places; a list of lower priority waits for it.
-    func wantsPlaces(at now: Instant) -> Bool {
+    mutating func wantsPlaces(at now: Instant) -> Bool {
         switch phase {
         case .dialing, .registering, .reconciling: true
         case .serving: claims.wantsPlaces(at: now, situation)
@@ -178,12 +178,14 @@ struct QueueMachine {
         }
     }
 
+    /// `mutating`, because Swift 6.3 copies the whole machine for a getter that is not.
     private var situation: Claims.Situation {
-        Claims.Situation(
-            heldCount: held.count, heldBytes: held.byteCount, holdsIsolated: held.holdsIsolated,
-            heldTwiceCrashed: held.countOfLevel(2),
-            isSplitting: settlements.isSplitting, isInDoubt: liveness.isInDoubt, confirmed: settlements.confirmed,
-            outstanding: outstanding)
+        mutating get {
+            Claims.Situation(
+                heldCount: held.count, heldBytes: held.byteCount, holdsIsolated: held.holdsIsolated,
+                heldTwiceCrashed: held.countOfLevel(2), isSplitting: settlements.isSplitting, isInDoubt: liveness.isInDoubt,
+                confirmed: settlements.confirmed, outstanding: outstanding)
+        }
     }
 
     // MARK: Time
@@ -207,19 +209,21 @@ struct QueueMachine {
 
     /// The time at which `advance` has something to do.
     var deadline: Instant? {
-        var next = Earliest()
-        if phase != .stopped { next.consider(liveness.doubtDeadline) }
-        switch phase {
-        case .disconnected: next.consider(reconnection.dialsAt)
-        case .serving:
-            let situation = situation
-            next.consider(liveness.deadline(outstanding))
-            if !outstanding.contains(.promotion) { next.consider(delayed.dueAt) }
-            next.consider(settlements.sealsAt(includingHeads: !claims.isClaiming(situation), heldCount: held.count))
-            next.consider(claims.deadline(situation))
-        case .dialing, .registering, .reconciling, .unregistering, .stopped: break
+        mutating get {
+            var next = Earliest()
+            if phase != .stopped { next.consider(liveness.doubtDeadline) }
+            switch phase {
+            case .disconnected: next.consider(reconnection.dialsAt)
+            case .serving:
+                let situation = situation
+                next.consider(liveness.deadline(outstanding))
+                if !outstanding.contains(.promotion) { next.consider(delayed.dueAt) }
+                next.consider(settlements.sealsAt(includingHeads: !claims.isClaiming(situation), heldCount: held.count))
+                next.consider(claims.deadline(situation))
+            case .dialing, .registering, .reconciling, .unregistering, .stopped: break
+            }
+            return next.instant
         }
-        return next.instant
     }
 
     private mutating func serve(now: Instant, into effects: inout [Effect]) {

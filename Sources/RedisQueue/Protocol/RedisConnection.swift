@@ -96,9 +96,11 @@ struct RedisConnection<Tag>: ~Copyable {
     /// The time at which the dial or the oldest reply is overdue. A reply is not overdue while bytes move: a large one takes long
     /// on a slow link.
     var deadline: Instant? {
-        if stage != .open { return dialDue }
-        if expected.isEmpty { return nil }
-        return movedAt.map { max(expected[0].due, $0 + timeout) } ?? expected[0].due
+        mutating get {
+            if stage != .open { return dialDue }
+            if expected.isEmpty { return nil }
+            return movedAt.map { max(expected[0].due, $0 + timeout) } ?? expected[0].due
+        }
     }
 
     /// Reads all bytes that have arrived. Throws when the connection cannot be used any more.

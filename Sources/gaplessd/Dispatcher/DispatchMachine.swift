@@ -95,8 +95,9 @@ struct DispatchMachine {
     /// The earliest pending timer.
     var deadline: Instant? {
         var next = Earliest(budget.nextRefill)
-        for list in lists { next.consider(list.pausedUntil) }
-        for app in apps { next.consider(app.deadline(now: now)) }
+        // By index: a copy of a list or an app costs more than the question.
+        for list in lists.indices { next.consider(lists[list].pausedUntil) }
+        for app in apps.indices { next.consider(apps[app].deadline(now: now)) }
         if certificates.wait(now: wallClock.unixSeconds) != nil { next.consider(nextCertificateCheck) }
         next.consider(shutdown.deadline)
         return next.instant
@@ -110,11 +111,12 @@ struct DispatchMachine {
     mutating func countPlaces(limit: ClaimBudget.Rate?) {
         budget.reset()
         (freePlaces, mostPerList) = (0, .max)
-        for app in apps {
-            mostPerList = min(mostPerList, app.room)
+        for app in apps.indices {
+            mostPerList = min(mostPerList, apps[app].room)
             guard shutdown.isRunning else { continue }
             freePlaces += budget.places(
-                app.places(now: now), under: app.reading.limit.map(ClaimBudget.Rate.init), waiting: app.waiting, now: now)
+                apps[app].places(now: now), under: apps[app].reading.limit.map(ClaimBudget.Rate.init),
+                waiting: apps[app].waiting, now: now)
         }
         let waiting = limit == nil ? 0 : apps.reduce(0) { $0 + $1.waiting }
         freePlaces = budget.places(freePlaces, under: limit, waiting: waiting, now: now)
