@@ -17,8 +17,8 @@ struct MachineFixture {
     }
 
     var phase: QueueMachine.Phase { machine.phase }
-    var deadline: Instant? { machine.deadline }
-    var sendingDeadline: Instant? { machine.sendingDeadline }
+    var deadline: Instant? { mutating get { machine.deadline } }
+    var sendingDeadline: Instant? { mutating get { machine.sendingDeadline } }
     var held: [ClaimID] { machine.held.ids }
 
     /// Returns the effects since the last call.
