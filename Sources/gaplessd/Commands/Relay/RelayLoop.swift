@@ -94,7 +94,10 @@ struct RelayLoop: ~Copyable {
                     .relayFailing)
             }
             pause(wait)
-            if isStopped { return false }
+            if isStopped {
+                try group.release(entries)
+                return false
+            }
             try group.keep(entries)
         }
     }

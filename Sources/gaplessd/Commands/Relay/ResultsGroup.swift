@@ -54,6 +54,15 @@ struct ResultsGroup: ~Copyable {
         _ = try client.command(["XACK", stream, Self.name] + entries.map(\.id))
     }
 
-    /// Removes this consumer, which has no pending entry.
-    mutating func leave() throws(RedisError) { _ = try client.command(["XGROUP", "DELCONSUMER", stream, Self.name, consumer]) }
+    /// Gives entries up: the next relay that asks takes them over.
+    mutating func release(_ entries: [RelayEntry]) throws(RedisError) {
+        _ = try client.command(
+            ["XCLAIM", stream, Self.name, consumer, "0"] + entries.map(\.id) + ["IDLE", "\(patience)", "JUSTID"])
+    }
+
+    /// Removes this consumer, unless it has pending entries: Redis would forget them with it.
+    mutating func leave() throws(RedisError) {
+        let pending = try client.command(["XPENDING", stream, Self.name, "-", "+", "1", consumer]).items ?? []
+        if pending.isEmpty { _ = try client.command(["XGROUP", "DELCONSUMER", stream, Self.name, consumer]) }
+    }
 }

@@ -97,6 +97,22 @@ struct RelayCallTests {
         #expect(second.wait(atMost: .seconds(60))?.status == 0)
     }
 
+    @Test func `another relay takes over at once after SIGTERM during an outage of the receiver`() throws {
+        let receiver = try HTTPReceiver(plan: Array(repeating: 503, count: 1000))
+        let file = try settings(receiver, ["redis_lease": "600"])
+        try add(0..<5)
+        let (first, _, _) = try stage.start("relay", [], settings: file)
+        #expect(waitUntil { receiver.requests.count >= 2 })
+        first.kill(SIGTERM)
+        #expect(first.wait(atMost: .seconds(60))?.status == 0)
+        #expect(try pending() == 5)
+        receiver.plan([])
+        let (second, _, _) = try stage.start("relay", [], settings: file)
+        #expect(waitUntil { identifiers(receiver) == [0, 1, 2, 3, 4] })
+        second.kill(SIGTERM)
+        #expect(second.wait(atMost: .seconds(60))?.status == 0)
+    }
+
     @Test func `two relays share the work`() throws {
         let receiver = try HTTPReceiver()
         let file = try settings(receiver, ["redis_lease": "60"])
