@@ -48,6 +48,13 @@ public struct Poller {
         }
     }
 
+    /// Waits for a time. A signal does not end it.
+    public static func sleep(_ time: Duration) {
+        let end = Instant.now + time
+        var poller = Poller()
+        while .now < end { poller.wait(until: end) }
+    }
+
     public func readiness(at place: Int) -> Readiness {
         Readiness(rawValue: descriptors[place].revents)
     }

@@ -156,13 +156,15 @@ struct Dead: ParsableCommand {
         if !json {
             StandardStreams.print(["\(matched.letters) to \(verb)" + (reason.map { ", reason \($0.printable)" } ?? "")])
         }
-        if action == .purge, matched > 0 { try confirm(matched) }
+        if action == .purge, matched > 0, !yes {
+            try Confirmation.ask("Delete \(matched.letters) permanently?", refusal: "Nothing was deleted.")
+        }
         var changed = 0
         do throws(RedisError) {
             for (walk, count) in plan {
                 try walk.change(action == .purge ? .delete : .requeue, limit: count, &client) { count in
                     changed += count
-                    if let rate, changed < matched { sleep(.seconds(Double(count) / Double(rate))) }
+                    if let rate, changed < matched { Poller.sleep(.seconds(Double(count) / Double(rate))) }
                 }
             }
         } catch {
@@ -170,12 +172,6 @@ struct Dead: ParsableCommand {
             throw ProbeError(error, of: settings).told("redis", adding: doubt)
         }
         report(changed, done, of: matched, unreadable: unreadable)
-    }
-
-    private func sleep(_ pause: Duration) {
-        let end = Instant.now + pause
-        var poller = Poller()
-        while .now < end { poller.wait(until: end) }
     }
 
     private func report(_ changed: Int, _ done: String, of matched: Int, unreadable: Int) {
@@ -187,16 +183,6 @@ struct Dead: ParsableCommand {
         } else {
             let rest = unreadable > 0 ? ", \(unreadable) unreadable skipped" : ""
             StandardStreams.print(["\(changed) \(done)\(rest)"])
-        }
-    }
-
-    /// Asks for confirmation on a terminal. A script is not asked.
-    private func confirm(_ count: Int) throws {
-        guard !yes, StandardStreams.isTerminal(STDIN_FILENO), StandardStreams.isTerminal(STDERR_FILENO) else { return }
-        StandardStreams.write(Array("Delete \(count.letters) permanently? [y/N] ".utf8), to: STDERR_FILENO)
-        guard let answer = readLine(), ["y", "yes"].contains(answer.lowercased()) else {
-            StandardStreams.print(["Nothing was deleted."], to: STDERR_FILENO)
-            throw ExitCode.failure
         }
     }
 }

@@ -1,6 +1,5 @@
 import ArgumentParser
 import Clocks
-import Glibc
 import JSONBytes
 import RedisQueue
 
@@ -78,7 +77,10 @@ struct Cancel: ParsableCommand {
                 let rest = inFlight > 0 ? "; in flight and left alone: \(inFlight)" : ""
                 StandardStreams.print(["\(matched.counted("job")) to \(undo ? "restore" : "cancel")\(rest)"])
             }
-            if matched > 0 { try confirm(matched) }
+            if matched > 0, !yes {
+                let question = "\(undo ? "Restore" : "Cancel") \(matched.counted("job"))?"
+                try Confirmation.ask(question, refusal: "Nothing was changed.")
+            }
             for walk in walks where matched > 0 {
                 if undo {
                     try walk.restore(&client) { changed += $0 }
@@ -94,17 +96,6 @@ struct Cancel: ParsableCommand {
             } else {
                 StandardStreams.print(["\(changed) \(undo ? "restored" : "cancelled")"])
             }
-        }
-    }
-
-    /// Asks for confirmation on a terminal. A script is not asked.
-    private func confirm(_ count: Int) throws {
-        guard !yes, StandardStreams.isTerminal(STDIN_FILENO), StandardStreams.isTerminal(STDERR_FILENO) else { return }
-        let question = "\(undo ? "Restore" : "Cancel") \(count.counted("job"))? [y/N] "
-        StandardStreams.write(Array(question.utf8), to: STDERR_FILENO)
-        guard let answer = readLine(), ["y", "yes"].contains(answer.lowercased()) else {
-            StandardStreams.print(["Nothing was changed."], to: STDERR_FILENO)
-            throw ExitCode.failure
         }
     }
 }

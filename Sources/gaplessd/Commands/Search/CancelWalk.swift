@@ -53,7 +53,7 @@ struct CancelWalk {
                 retries += 1
                 guard retries < Self.mostRetries else { throw .timedOut(.jobs) }
             }
-            if !moves.isEmpty { Self.sleep((Instant.now - begun) * Self.rest) }
+            if !moves.isEmpty { Poller.sleep((Instant.now - begun) * Self.rest) }
         }
     }
 
@@ -89,11 +89,5 @@ struct CancelWalk {
                 guard retries < Self.mostRetries else { throw .timedOut(.jobs) }
             }
         }
-    }
-
-    private static func sleep(_ pause: Duration) {
-        let end = Instant.now + pause
-        var poller = Poller()
-        while .now < end { poller.wait(until: end) }
     }
 }
