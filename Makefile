@@ -5,7 +5,7 @@ PACKAGES_RUN = redis-server redis-tools openssl curl
 PACKAGES_BENCH = nghttp2-client nghttp2-server
 PACKAGES_GATE = valgrind
 PACKAGES_DIST = dpkg-dev binutils
-PACKAGES_CHECK = lintian mmdebstrap groff prometheus zsh fish
+PACKAGES_CHECK = lintian mmdebstrap systemd-container groff prometheus zsh fish
 PACKAGES_PRODUCERS = python3-redis ruby-redis node-redis php-redis php-cli
 RELEASE = .build/release
 # SwiftPM leaves empty folders in the folder of temporary files; keep them in the checkout.
@@ -63,10 +63,11 @@ dist: build ## Build Debian packages, a tarball and an OCI image in .build/dist
 	@scripts/install-packages $(PACKAGES_DIST)
 	@scripts/dist
 
-check-dist: dist ## Check the packages: lintian, alert rules, and install to purge in a bare Debian
+check-dist: dist ## Check the packages: lintian, alert rules, and install to purge in a bare Debian and under systemd (OLDER=….deb)
 	@scripts/install-packages $(PACKAGES_CHECK)
 	@scripts/check-monitoring
 	@scripts/check-packages
+	@scripts/check-systemd $(OLDER)
 
 clean: ## Remove all build output
 	@rm -rf .build .build-tsan
