@@ -122,8 +122,8 @@ extension Trial {
         let snapshot = try RedisSnapshot.take(stage)
         other.cutAll()
         try queue(200)
-        // The daemon of the loser may hold any job of the winner. It also takes over what the other daemon had sent before it left:
-        // such a job goes out three times.
+        // The daemon of the loser may hold any job of the winner. It also takes over what the other daemon had sent before it
+        // left: such a job goes out three times.
         try allowTwice(snapshot.open.count + jobsHeld(by: daemons[1], at: loser))
         excuse(lost.subtracting(snapshot.all))
         pause(200...4000)
