@@ -17,4 +17,11 @@ enum LogTarget: Sendable {
         default: self = isatty(descriptor) == 1 ? .terminal : .other
         }
     }
+
+    /// Whether both descriptors lead to the same file, pipe or socket.
+    static func isSameFile(_ first: CInt, _ second: CInt) -> Bool {
+        var (one, other) = (stat(), stat())
+        guard unsafe fstat(first, &one) == 0, unsafe fstat(second, &other) == 0 else { return false }
+        return one.st_dev == other.st_dev && one.st_ino == other.st_ino
+    }
 }

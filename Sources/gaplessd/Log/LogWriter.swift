@@ -6,7 +6,8 @@ import Threads
 ///
 /// Each stream has a bounded buffer. Lines that find it full are dropped and counted, and the count is logged once the stream
 /// works again. Information waits up to 10 ms so that one write takes many lines; a warning or an error is written at once, after
-/// the information before it.
+/// the information before it. If both descriptors lead to the same file, as under systemd, a line that was written in part is
+/// completed before the lines of the other stream.
 final class LogWriter: Sendable {
     /// Bytes at which a stream takes no more lines. Its writer holds at most this and one line in addition.
     static let mostBytes = 4 << 20
@@ -69,9 +70,11 @@ final class LogWriter: Sendable {
     private let state: Locked<State>
     private let wakeUp = WakeUp()
     private let thread = Locked<JoinOnce?>(nil)
+    private let sharesFile: Bool
 
     init(format: LogFormat, output: CInt, errors: CInt) throws(ThreadError) {
         state = Locked(State(format, output: output, errors: errors))
+        sharesFile = LogTarget.isSameFile(output, errors)
         let thread = try JoinOnce(name: "log") { [self] in run(output: output, errors: errors) }
         self.thread.withLock { $0 = thread }
     }
@@ -127,8 +130,8 @@ final class LogWriter: Sendable {
         var poller = Poller()
         var closing: Instant?
         while true {
-            pump(&output, \.output)
-            pump(&errors, \.errors)
+            if canBegin(besides: errors) { pump(&output, \.output) }
+            if canBegin(besides: output) { pump(&errors, \.errors) }
             let work = work(output, errors)
             if work.isClosed {
                 closing = closing ?? .now + Self.closingTimeout
@@ -138,6 +141,9 @@ final class LogWriter: Sendable {
             sleep(&poller, output, errors, work, until: closing)
         }
     }
+
+    /// Whether a stream may write, given the sink of the other one.
+    private func canBegin(besides other: borrowing LogSink) -> Bool { !sharesFile || other.isEmpty }
 
     /// Writes as many lines of a stream as its descriptor takes now.
     private func pump(_ sink: inout LogSink, _ stream: any WritableKeyPath<State, Stream> & Sendable) {
@@ -167,7 +173,9 @@ final class LogWriter: Sendable {
     }
 
     private func work(_ output: borrowing LogSink, _ errors: borrowing LogSink) -> Work {
-        let isFree = (output: output.isEmpty, errors: errors.isEmpty)
+        let isFree = (
+            output: output.isEmpty && canBegin(besides: errors), errors: errors.isEmpty && canBegin(besides: output)
+        )
         return state.withLock { state in
             Work(
                 output: isFree.output && !state.output.lines.isEmpty, errors: isFree.errors && !state.errors.lines.isEmpty,

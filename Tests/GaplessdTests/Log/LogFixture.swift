@@ -64,12 +64,18 @@ final class TestPipe {
         reader = -1
     }
 
-    /// Reads this many lines, for ten seconds at most. Returns the lines without their ends.
+    /// Whether a read would return bytes now.
+    var hasBytes: Bool {
+        var one = pollfd(fd: reader, events: Int16(POLLIN), revents: 0)
+        return poll(&one, 1, 0) > 0
+    }
+
+    /// Reads this many lines, for a minute at most. Returns the lines without their ends.
     func read(lines wanted: Int) -> [Substring] {
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 64 << 10)
         var seen = 0
-        let deadline = Instant.now + .seconds(10)
+        let deadline = Instant.now + .seconds(60)
         while seen < wanted, .now < deadline {
             var one = pollfd(fd: reader, events: Int16(POLLIN), revents: 0)
             guard poll(&one, 1, 100) > 0 else { continue }

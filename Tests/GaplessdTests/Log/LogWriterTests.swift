@@ -142,6 +142,20 @@ struct LogWriterTests {
         #expect(log.droppedLines == 0)
     }
 
+    @Test func `Two streams on one socket keep each line whole`() {
+        let journal = TestPipe(socket: true)
+        var size: CInt = 4096
+        setsockopt(journal.writer, SOL_SOCKET, SO_SNDBUF, &size, socklen_t(MemoryLayout<CInt>.size))
+        let log = try! Log(format: .text, output: journal.writer, errors: dup(journal.writer))
+        log.error("\(String(repeating: "e", count: 30_000)) end")
+        // The socket is full, and most of the line waits.
+        #expect(waitUntil { journal.hasBytes })
+        log.info("information")
+        let lines = journal.read(lines: 2)
+        log.close()
+        #expect(lines.map { $0.split(separator: " ").last } == ["end", "information"])
+    }
+
     @Test func `A line after the close is dropped and counted`() {
         let fixture = LogFixture()
         fixture.log.close()
