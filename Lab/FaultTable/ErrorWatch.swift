@@ -5,8 +5,8 @@ internal import RedisQueue
 
 /// Observes a run until all jobs are settled: the errors, the memory, and that the daemon never stops sending.
 struct ErrorWatch {
-    /// The longest time without a response: the last retries wait at most a third of a second.
-    private static let mostStill = Duration.seconds(10)
+    /// The longest time without a response. The last suspect responses are settled after 60 s unless another push is accepted.
+    private static let mostStill = Duration.seconds(90)
     /// KB that the memory may grow from the first tenth of the errors to the last. The daemon remembers the last 10,000 device
     /// tokens that had to wait, which takes 6 MB (measured).
     private static let mostGrowth = 8 << 10

@@ -179,9 +179,10 @@ public final class ChildProcess: Sendable {
     }
 }
 
-/// Waits for a condition, up to a limit. Returns whether the condition became true.
+/// Waits for a condition, up to a limit. Returns whether the condition became true. The usual limit is generous, because the
+/// processes of a test share the processors with other tests.
 public func waitUntil(
-    atMost limit: Duration = .seconds(10), every interval: Duration = .milliseconds(2), _ condition: () throws -> Bool
+    atMost limit: Duration = .seconds(60), every interval: Duration = .milliseconds(2), _ condition: () throws -> Bool
 ) rethrows -> Bool {
     let deadline = Instant.now + limit
     while true {
