@@ -146,7 +146,9 @@ struct LogWriterTests {
         let journal = TestPipe(socket: true)
         var size: CInt = 4096
         setsockopt(journal.writer, SOL_SOCKET, SO_SNDBUF, &size, socklen_t(MemoryLayout<CInt>.size))
-        let log = try! Log(format: .text, output: journal.writer, errors: dup(journal.writer))
+        let second = dup(journal.writer)
+        defer { close(second) }
+        let log = try! Log(format: .text, output: journal.writer, errors: second)
         log.error("\(String(repeating: "e", count: 30_000)) end")
         // The socket is full, and most of the line waits.
         #expect(waitUntil { journal.hasBytes })
