@@ -35,8 +35,8 @@ let package = Package(
         .systemLibrary(name: "CLinux"),
 
         // Modules that know neither APNs nor Redis.
-        .target(name: "Clocks", dependencies: ["CLinux"], swiftSettings: memorySafe),
-        .target(name: "Threads", dependencies: ["CLinux", "Clocks"], swiftSettings: memorySafe),
+        .target(name: "SystemTime", dependencies: ["CLinux"], swiftSettings: memorySafe),
+        .target(name: "Threads", dependencies: ["CLinux", "SystemTime"], swiftSettings: memorySafe),
         .target(name: "Sockets", dependencies: ["CLinux", "COpenSSL", "Threads"], swiftSettings: memorySafe),
         .target(name: "JSONBytes", swiftSettings: memorySafe),
 
@@ -44,22 +44,23 @@ let package = Package(
         .target(
             name: "PushPool",
             dependencies: [
-                "Clocks", "Threads", "Sockets", "JSONBytes", "CNghttp2", "COpenSSL",
+                "SystemTime", "Threads", "Sockets", "JSONBytes", "CNghttp2", "COpenSSL",
                 .product(name: "DequeModule", package: "swift-collections"),
             ],
             swiftSettings: memorySafe),
         .target(
             name: "RedisQueue",
             dependencies: [
-                "Clocks", "Threads", "Sockets", "CHiredis", .product(name: "DequeModule", package: "swift-collections"),
+                "SystemTime", "Threads", "Sockets", "CHiredis", .product(name: "DequeModule", package: "swift-collections"),
             ],
             swiftSettings: memorySafe),
         // A small HTTP server on its own thread. It does not know the content.
-        .target(name: "StatusServer", dependencies: ["Clocks", "Threads", "Sockets"], swiftSettings: memorySafe),
+        .target(name: "StatusServer", dependencies: ["SystemTime", "Threads", "Sockets"], swiftSettings: memorySafe),
         .executableTarget(
             name: "gaplessd",
             dependencies: [
-                "PushPool", "RedisQueue", "StatusServer", "Clocks", "Threads", "Sockets", "JSONBytes", "CLinux", argumentParser,
+                "PushPool", "RedisQueue", "StatusServer", "SystemTime", "Threads", "Sockets", "JSONBytes", "CLinux",
+                argumentParser,
                 .product(name: "DequeModule", package: "swift-collections"),
             ],
             swiftSettings: memorySafe),
@@ -68,7 +69,7 @@ let package = Package(
         .target(
             name: "APNSSimulator",
             dependencies: [
-                "Clocks", "Threads", "Sockets", "JSONBytes", "CLinux", "CNghttp2", "COpenSSL",
+                "SystemTime", "Threads", "Sockets", "JSONBytes", "CLinux", "CNghttp2", "COpenSSL",
                 .product(name: "HeapModule", package: "swift-collections"),
             ],
             path: "Lab/APNSSimulator", swiftSettings: memorySafe),
@@ -79,47 +80,47 @@ let package = Package(
         // Processes, Redis servers, simulators and ledgers for demo, bench, chaos and the tests of the daemon.
         .target(
             name: "Harness",
-            dependencies: ["APNSSimulator", "CLinux", "Clocks", "RedisQueue", "Sockets", "Threads", "JSONBytes"],
+            dependencies: ["APNSSimulator", "CLinux", "SystemTime", "RedisQueue", "Sockets", "Threads", "JSONBytes"],
             path: "Lab/Harness", swiftSettings: memorySafe),
         // The rows of the fault table.
         .target(
-            name: "FaultTable", dependencies: ["APNSSimulator", "Clocks", "Harness", "RedisQueue", "Threads"],
+            name: "FaultTable", dependencies: ["APNSSimulator", "SystemTime", "Harness", "RedisQueue", "Threads"],
             path: "Lab/FaultTable", swiftSettings: memorySafe),
         .executableTarget(
             name: "gapless-lab",
             dependencies: [
-                "Clocks", "Harness", "FaultTable", "RedisQueue", "PushPool", "Threads", "JSONBytes", "APNSSimulator",
+                "SystemTime", "Harness", "FaultTable", "RedisQueue", "PushPool", "Threads", "JSONBytes", "APNSSimulator",
                 argumentParser,
             ],
             path: "Lab/gapless-lab", swiftSettings: memorySafe),
 
         // Reads the checkout: folders, files, lines and English.
         .testTarget(name: "TidyTests", dependencies: ["Harness"], swiftSettings: strict),
-        .testTarget(name: "ClocksTests", dependencies: ["Clocks"], swiftSettings: strict),
-        .testTarget(name: "ThreadsTests", dependencies: ["Clocks", "Threads"], swiftSettings: strict),
+        .testTarget(name: "SystemTimeTests", dependencies: ["SystemTime"], swiftSettings: strict),
+        .testTarget(name: "ThreadsTests", dependencies: ["SystemTime", "Threads"], swiftSettings: strict),
         .testTarget(
-            name: "SocketsTests", dependencies: ["Clocks", "Sockets", "Threads", "APNSSimulator"], swiftSettings: strict),
+            name: "SocketsTests", dependencies: ["SystemTime", "Sockets", "Threads", "APNSSimulator"], swiftSettings: strict),
         .testTarget(
-            name: "StatusServerTests", dependencies: ["Clocks", "StatusServer", "Sockets", "Harness", "Threads"],
+            name: "StatusServerTests", dependencies: ["SystemTime", "StatusServer", "Sockets", "Harness", "Threads"],
             swiftSettings: strict),
         .testTarget(name: "JSONBytesTests", dependencies: ["JSONBytes"], swiftSettings: strict),
         .testTarget(
-            name: "PushPoolTests", dependencies: ["Clocks", "Threads", "Sockets", "PushPool", "APNSSimulator", "Harness"],
+            name: "PushPoolTests", dependencies: ["SystemTime", "Threads", "Sockets", "PushPool", "APNSSimulator", "Harness"],
             swiftSettings: strict),
         .testTarget(
-            name: "RedisQueueTests", dependencies: ["Clocks", "Harness", "RedisQueue", "Sockets", "Threads"],
+            name: "RedisQueueTests", dependencies: ["SystemTime", "Harness", "RedisQueue", "Sockets", "Threads"],
             swiftSettings: strict),
         .testTarget(
             name: "APNSSimulatorTests",
-            dependencies: ["APNSSimulator", "Clocks", "Harness", "Sockets", "Threads", "apns-simulator"],
+            dependencies: ["APNSSimulator", "SystemTime", "Harness", "Sockets", "Threads", "apns-simulator"],
             swiftSettings: strict),
         .testTarget(
             name: "FaultTableTests",
-            dependencies: ["Clocks", "FaultTable", "Harness", "Threads", "gaplessd", "apns-simulator"], swiftSettings: strict),
+            dependencies: ["SystemTime", "FaultTable", "Harness", "Threads", "gaplessd", "apns-simulator"], swiftSettings: strict),
         .testTarget(
             name: "GaplessdTests",
             dependencies: [
-                "gaplessd", "APNSSimulator", "Clocks", "Harness", "PushPool", "RedisQueue", "JSONBytes", "Sockets",
+                "gaplessd", "APNSSimulator", "SystemTime", "Harness", "PushPool", "RedisQueue", "JSONBytes", "Sockets",
             ],
             swiftSettings: strict),
     ]

@@ -1,5 +1,5 @@
-import Clocks
 import Glibc
+import SystemTime
 import Threads
 
 /// A simulated APNs: real TLS and HTTP/2, Apple's rules and reasons, scripted answers, and a ledger of the pushes.

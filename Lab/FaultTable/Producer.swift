@@ -1,6 +1,6 @@
-import Clocks
 import Harness
 internal import RedisQueue
+import SystemTime
 internal import Threads
 
 /// Pushes jobs at a steady rate on its own thread, past any proxy, and records the reply of Redis to each.

@@ -1,6 +1,6 @@
 import CLinux
-import Clocks
 import Glibc
+import SystemTime
 
 /// A connection to an HTTP server on this machine; the test writes the bytes of the request.
 public final class HTTPTalk {

@@ -1,4 +1,4 @@
-import Clocks
+import SystemTime
 
 /// Reads a growing ledger file, each line once.
 public struct LedgerTail {

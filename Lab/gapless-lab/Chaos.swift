@@ -1,8 +1,8 @@
 import ArgumentParser
-import Clocks
 import FaultTable
 import Glibc
 import Harness
+import SystemTime
 
 /// Runs the fault table and prints its figures.
 struct Chaos: ParsableCommand {

@@ -1,6 +1,6 @@
-public import Clocks
 import Glibc
 public import Sockets
+public import SystemTime
 public import Threads
 
 /// One list, its jobs in flight, and the two connections to its server. One thread owns it, sleeps on its descriptors and gives

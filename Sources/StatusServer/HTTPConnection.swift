@@ -1,5 +1,5 @@
-internal import Clocks
 internal import Sockets
+internal import SystemTime
 internal import Threads
 
 /// One connection: reads one request, writes one response, and waits for the client to close. Used on the server's thread only.

@@ -1,5 +1,5 @@
-internal import Clocks
 internal import Sockets
+internal import SystemTime
 internal import Threads
 
 /// Accepts and serves the connections of one listener. The server's thread owns everything in it.

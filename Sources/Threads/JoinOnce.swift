@@ -1,4 +1,4 @@
-import Clocks
+import SystemTime
 
 /// A thread that several callers may join: the first caller joins it, the others wait until it has ended.
 public final class JoinOnce: @unchecked Sendable {  // `thread` is accessed only under `lock`.

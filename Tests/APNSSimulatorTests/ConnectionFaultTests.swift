@@ -1,7 +1,7 @@
-import Clocks
 import Glibc
 import Harness
 import Sockets
+import SystemTime
 import Testing
 import Threads
 

@@ -1,7 +1,7 @@
 import APNSSimulator
-import Clocks
 import Harness
 import Sockets
+import SystemTime
 import Threads
 
 /// A client that writes HTTP/2 frames itself, including invalid ones.

@@ -1,6 +1,6 @@
 import APNSSimulator
-import Clocks
 import Glibc
+import SystemTime
 import Testing
 import Threads
 

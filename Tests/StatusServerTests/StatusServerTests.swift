@@ -1,7 +1,7 @@
-import Clocks
 import Glibc
 import Harness
 import StatusServer
+import SystemTime
 import Testing
 import Threads
 

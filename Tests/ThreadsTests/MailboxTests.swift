@@ -1,5 +1,5 @@
-import Clocks
 import Glibc
+import SystemTime
 import Testing
 
 @testable import Threads

@@ -60,6 +60,19 @@ struct LayoutTests {
         Rule.lineLength.expectNone(violations)
     }
 
+    /// SwiftPM refuses a graph of packages in which two targets have the same name.
+    @Test func `no target has the name of a module that other packages are known to have`() {
+        let taken: Set<String> = [
+            "Algorithms", "AsyncAlgorithms", "AsyncHTTPClient", "Atomics", "BasicContainers", "BitCollections", "Clocks",
+            "Collections", "Crypto", "DequeModule", "Foundation", "GRDB", "HashTreeCollections", "HeapModule", "HTTPTypes",
+            "Hummingbird", "Logging", "Metrics", "NIOCore", "Numerics", "OrderedCollections", "ServiceLifecycle", "SystemPackage",
+            "Tracing", "APNS", "APNSCore",
+        ]
+        let targets = Checkout.read("Package.swift").matches(of: /(?:arget|Library)\(\s*name: "([^"]+)"/).map { String($0.1) }
+        #expect(targets.count > 15)
+        #expect(targets.filter(taken.contains) == [])
+    }
+
     @Test func `the size of the tree is known`() {
         for (name, files) in [("Sources", SourceFile.product), ("Lab", SourceFile.lab), ("Tests", SourceFile.tests)] {
             let lines = files.reduce(0) { $0 + $1.lines.count - 1 }

@@ -1,4 +1,4 @@
-public import Clocks
+public import SystemTime
 
 /// One request in the ledger.
 public struct LedgerEntry: Sendable, Equatable {

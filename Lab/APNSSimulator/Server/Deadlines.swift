@@ -1,5 +1,5 @@
-import Clocks
 import HeapModule
+import SystemTime
 
 /// Elements with due times. Elements with equal times come out in the order of insertion.
 struct Deadlines<Element> {

@@ -1,4 +1,4 @@
-import Clocks
+import SystemTime
 
 /// Answers to requests, and timed actions.
 extension ServerConnection {

@@ -1,5 +1,5 @@
-import Clocks
 import Sockets
+import SystemTime
 
 /// A client: its TLS stream, HTTP/2 session and credentials. Owned by the loop.
 final class ServerConnection {

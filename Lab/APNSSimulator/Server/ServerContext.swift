@@ -1,5 +1,5 @@
-import Clocks
 import Glibc
+import SystemTime
 
 /// The shared state of all connections: rules, script, ledger and clock. Owned by the loop.
 final class ServerContext {

@@ -1,5 +1,5 @@
-import Clocks
 import Sockets
+import SystemTime
 import Threads
 
 /// The loop of the simulator's thread: sleep, execute orders, read and answer, publish, write.

@@ -1,4 +1,4 @@
-import Clocks
+import SystemTime
 
 /// Applies device rules: stores the times of the pushes under a `limited` rule.
 struct DeviceRulePlayer {

@@ -1,7 +1,7 @@
 import APNSSimulator
-import Clocks
 import Harness
 internal import RedisQueue
+import SystemTime
 
 /// Faults of the connections to APNs.
 extension Fault {

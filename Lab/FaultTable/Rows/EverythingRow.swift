@@ -1,8 +1,8 @@
 import APNSSimulator
-import Clocks
 import Glibc
 import Harness
 internal import RedisQueue
+import SystemTime
 
 extension Fault {
     /// Overlapping faults, for a given time. The daemons count the possible duplicates.

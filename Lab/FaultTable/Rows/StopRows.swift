@@ -1,8 +1,8 @@
 import APNSSimulator
-import Clocks
 import Glibc
 import Harness
 internal import RedisQueue
+import SystemTime
 
 /// Stops of the daemon at a bad moment.
 extension Fault {

@@ -1,6 +1,6 @@
 internal import CLinux
-import Clocks
 import Glibc
+import SystemTime
 internal import Threads
 
 /// A program that the harness starts and ends.

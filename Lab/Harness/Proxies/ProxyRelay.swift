@@ -1,6 +1,6 @@
-import Clocks
 import Glibc
 internal import Sockets
+import SystemTime
 internal import Threads
 
 /// The work of a `FaultProxy` thread: its listener and its pairs of connections.

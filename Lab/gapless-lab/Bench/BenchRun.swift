@@ -1,7 +1,7 @@
-import Clocks
 import Glibc
 import Harness
 import RedisQueue
+import SystemTime
 
 /// One run of one row.
 struct BenchRun {

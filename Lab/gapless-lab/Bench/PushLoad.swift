@@ -1,8 +1,8 @@
 import ArgumentParser
-import Clocks
 import Glibc
 import Harness
 import PushPool
+import SystemTime
 import Threads
 
 /// Measures the session pool alone, as h2load does for nghttp2: one notification repeatedly, without Redis and JSON.

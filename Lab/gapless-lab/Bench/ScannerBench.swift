@@ -1,6 +1,6 @@
-import Clocks
 import Harness
 import JSONBytes
+import SystemTime
 
 /// Measures the validation of jobs against the complete JSON grammar, on one processor.
 struct ScannerBench {

@@ -1,5 +1,5 @@
-import Clocks
 internal import Sockets
+import SystemTime
 
 /// Chooses the address of the next dial. All sessions of a pool share it.
 ///

@@ -1,4 +1,4 @@
-internal import Clocks
+internal import SystemTime
 
 /// The content of an APNs client certificate.
 public struct CertificateFacts: Sendable, Equatable {

@@ -1,5 +1,5 @@
-import Clocks
 internal import Glibc
+import SystemTime
 
 /// The present time by the monotonic clock and by the clock that APNs reads.
 struct Moment {

@@ -1,5 +1,5 @@
-import Clocks
 internal import JSONBytes
+import SystemTime
 
 /// A provider token: a JWT that identifies the team ("Establishing a token-based connection to APNs").
 struct ProviderToken: Sendable, Equatable {

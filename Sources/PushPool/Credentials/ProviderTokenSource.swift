@@ -1,6 +1,6 @@
-import Clocks
 internal import Glibc
 internal import JSONBytes
+import SystemTime
 internal import Threads
 
 /// The provider token of one key, for all sessions of all pools and, through a file, for all processes. Any thread.

@@ -1,5 +1,5 @@
-import Clocks
 internal import Glibc
+import SystemTime
 
 /// Decides when a provider token is minted. It measures ages by the monotonic clock.
 ///

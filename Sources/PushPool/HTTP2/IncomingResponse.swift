@@ -1,5 +1,5 @@
-internal import Clocks
 import Glibc
+internal import SystemTime
 
 /// The response on one stream as far as it has arrived.
 struct IncomingResponse {

@@ -1,4 +1,4 @@
-public import Clocks
+public import SystemTime
 
 /// When a request left for the wire, and when its outcome was known.
 public struct AttemptTimes: Sendable, Equatable {

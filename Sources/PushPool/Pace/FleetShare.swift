@@ -1,5 +1,5 @@
-import Clocks
 internal import DequeModule
+import SystemTime
 
 /// This process' share of the rate limits of all daemons of a list: leased windows of time, in which it alone may send.
 ///

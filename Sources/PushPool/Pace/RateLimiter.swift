@@ -1,5 +1,5 @@
-import Clocks
 internal import DequeModule
+import SystemTime
 
 /// Limits the units within any second and spreads them evenly over it.
 ///

@@ -1,5 +1,5 @@
-import Clocks
 internal import Synchronization
+import SystemTime
 internal import Threads
 
 /// The body of a pool's own thread: starts and joins the sessions' threads as the machine decides, and reports to the owner.

@@ -1,5 +1,5 @@
-import Clocks
 internal import Sockets
+import SystemTime
 internal import Threads
 
 /// The way through a proxy: a plain HTTP request, after whose response every byte comes from the server.

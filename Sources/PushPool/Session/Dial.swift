@@ -1,7 +1,7 @@
-import Clocks
 import Glibc
 internal import Sockets
 internal import Synchronization
+import SystemTime
 internal import Threads
 
 /// Opens a session from a host name: DNS, TCP, TLS, ALPN, and the peer's first SETTINGS, within one deadline.

@@ -1,6 +1,6 @@
-import Clocks
 import Glibc
 internal import Sockets
+import SystemTime
 internal import Threads
 
 /// The body of a session's thread: dials, then sleeps, reads, decides and writes until the session is closed.

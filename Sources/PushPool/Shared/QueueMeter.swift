@@ -1,4 +1,4 @@
-import Clocks
+import SystemTime
 
 /// Measures the usual payload of a queue, and the time for which its pushes waited.
 struct QueueMeter {

@@ -1,4 +1,4 @@
-import Clocks
+import SystemTime
 internal import Threads
 
 /// Applies rate limits: those of all pools together, and the pool's own after ENHANCE_YOUR_CALM.

@@ -1,4 +1,4 @@
-import Clocks
+import SystemTime
 internal import Threads
 
 /// The notifications that no session has taken yet, and the sessions that could take them.

@@ -1,6 +1,6 @@
-import Clocks
 import Glibc
 public import Sockets
+import SystemTime
 internal import Threads
 
 /// A client for one-shot calls: each command waits for its reply. Not for the dispatcher's thread.

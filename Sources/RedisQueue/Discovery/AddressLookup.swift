@@ -1,6 +1,6 @@
-import Clocks
 import Glibc
 internal import Sockets
+import SystemTime
 internal import Threads
 
 /// Looks up the addresses of servers, one server at a time, without blocking its thread.

@@ -1,5 +1,5 @@
-import Clocks
 internal import Sockets
+import SystemTime
 internal import Threads
 
 /// Finds the server to dial: at once, or by asking Sentinels over connections of its own.

@@ -1,4 +1,4 @@
-import Clocks
+import SystemTime
 
 /// Decides when jobs are claimed, how many, and when to wait for some.
 ///

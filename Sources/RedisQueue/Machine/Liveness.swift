@@ -1,4 +1,4 @@
-import Clocks
+import SystemTime
 
 /// The heartbeat of this worker, the watch over the others, and the test whether Redis responds.
 struct Liveness {

@@ -1,4 +1,4 @@
-import Clocks
+import SystemTime
 
 /// Decides what the queue sends next, and reads the replies. Knows no socket, no clock and no C.
 ///

@@ -1,4 +1,4 @@
-import Clocks
+import SystemTime
 
 /// The pauses between dials: 50 ms, doubling to 2 s, each between half of it and the whole, so that the workers of a Redis that
 /// returns do not all dial at once.

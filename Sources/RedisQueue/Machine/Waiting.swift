@@ -1,4 +1,4 @@
-import Clocks
+import SystemTime
 
 /// When to look for jobs, and how to sleep until there are some.
 ///

@@ -1,6 +1,6 @@
-import Clocks
 internal import DequeModule
 internal import Sockets
+import SystemTime
 internal import Threads
 
 /// One connection to Redis: commands out, replies in, in the same order. It never blocks.

@@ -1,5 +1,5 @@
-import Clocks
 import Glibc
+import SystemTime
 import Threads
 
 /// Reads the lines of a file or a pipe. Memory use: one line and one read buffer.

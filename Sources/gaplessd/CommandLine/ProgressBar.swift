@@ -1,5 +1,5 @@
-import Clocks
 import Glibc
+import SystemTime
 
 /// A progress line on stderr, redrawn in place. Silent if stderr is not a terminal.
 struct ProgressBar {

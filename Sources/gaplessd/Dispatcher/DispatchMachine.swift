@@ -1,6 +1,6 @@
-import Clocks
 import PushPool
 import RedisQueue
+import SystemTime
 
 /// Decides what the dispatcher does next: takes facts about lists, pools, signals and time, and returns effects. It knows no
 /// socket and no clock.

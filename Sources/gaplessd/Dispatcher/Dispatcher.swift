@@ -1,8 +1,8 @@
-import Clocks
 import Glibc
 import PushPool
 import RedisQueue
 import Sockets
+import SystemTime
 import Threads
 
 /// Runs the daemon's main loop on one thread: sleeps, reads signals, outcomes and lists, and performs what `DispatchMachine`

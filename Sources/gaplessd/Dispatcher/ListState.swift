@@ -1,5 +1,5 @@
-import Clocks
 import RedisQueue
+import SystemTime
 
 /// One list: whether Redis serves it, and when it may be claimed from.
 struct ListState {

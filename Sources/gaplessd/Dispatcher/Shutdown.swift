@@ -1,5 +1,5 @@
-import Clocks
 import RedisQueue
+import SystemTime
 
 /// When the daemon stops.
 ///

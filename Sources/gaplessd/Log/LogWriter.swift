@@ -1,5 +1,5 @@
-import Clocks
 import Glibc
+import SystemTime
 import Threads
 
 /// Writes lines to two descriptors on a thread of its own, so that logging never waits.

@@ -1,5 +1,5 @@
-import Clocks
 import StatusServer
+import SystemTime
 import Threads
 
 /// The endpoint of `metrics_listen`: its server and its connection to Redis. Used on the dispatcher's thread only.

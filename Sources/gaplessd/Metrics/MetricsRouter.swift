@@ -1,5 +1,5 @@
-import Clocks
 import StatusServer
+import SystemTime
 
 /// Maps each path to its response. Used by any thread.
 struct MetricsRouter: Sendable {

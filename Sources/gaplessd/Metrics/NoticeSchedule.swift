@@ -1,4 +1,4 @@
-import Clocks
+import SystemTime
 
 /// When the dispatcher publishes its snapshot: at once, but at most ten times a second and at least once a second.
 struct NoticeSchedule: Equatable {

@@ -1,4 +1,4 @@
-import Clocks
+import SystemTime
 import Threads
 
 /// The last snapshot of the dispatcher, for the threads of the metrics endpoint.

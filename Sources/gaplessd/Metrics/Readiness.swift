@@ -1,4 +1,4 @@
-import Clocks
+import SystemTime
 import Threads
 
 /// The rules of `/healthz` and `/readyz`.

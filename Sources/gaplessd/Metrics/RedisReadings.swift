@@ -1,6 +1,6 @@
-import Clocks
 import RedisQueue
 import Sockets
+import SystemTime
 import Threads
 
 /// Reads the state of the lists on request, at most once a second, on a thread of its own: a Redis that hangs blocks only this

@@ -1,7 +1,7 @@
-import Clocks
 import Glibc
 import RedisQueue
 import Sockets
+import SystemTime
 import Threads
 
 /// Reports the state of the daemon to the service manager. Used on the dispatcher's thread only.

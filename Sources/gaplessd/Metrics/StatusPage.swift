@@ -1,6 +1,6 @@
-import Clocks
 import PushPool
 import RedisQueue
+import SystemTime
 
 /// The HTML page at `/`: the same figures as `/metrics`, for people.
 struct StatusPage {

@@ -1,5 +1,5 @@
-import Clocks
 import Glibc
+import SystemTime
 
 /// The kernel's figures of this process.
 struct SystemFacts: Sendable, Equatable {

@@ -1,4 +1,4 @@
-import Clocks
+import SystemTime
 
 /// Decides whether one app's jobs may go out: all of them (closed), at most 20 until the first acceptance (proving), or one
 /// probe at a time (open; half-open while a probe is out). Users call an app with an open breaker *held*.

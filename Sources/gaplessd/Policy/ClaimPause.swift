@@ -1,5 +1,5 @@
-import Clocks
 import RedisQueue
+import SystemTime
 
 /// How long a list rests between claims while jobs of held apps rotate in it from head to tail.
 ///

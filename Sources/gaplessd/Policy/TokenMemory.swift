@@ -1,6 +1,6 @@
-import Clocks
 import DequeModule
 import PushPool
+import SystemTime
 
 /// The recent failures of single device tokens: which tokens to leave alone for a while, and which session failed them.
 ///

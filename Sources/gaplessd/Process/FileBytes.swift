@@ -1,6 +1,6 @@
-import Clocks
 import Glibc
 import JSONBytes
+import SystemTime
 import Threads
 
 /// Reads a small file completely.

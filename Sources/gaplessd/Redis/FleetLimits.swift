@@ -1,7 +1,7 @@
-import Clocks
 import PushPool
 import RedisQueue
 import Sockets
+import SystemTime
 import Threads
 
 /// Leases this daemon's share of `max_rate_fleet` and `max_bandwidth_fleet` from Redis, on a thread and a connection of its own.

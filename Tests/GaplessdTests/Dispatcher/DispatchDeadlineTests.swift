@@ -1,7 +1,7 @@
-import Clocks
 import Harness
 import PushPool
 import RedisQueue
+import SystemTime
 import Testing
 
 @testable import gaplessd

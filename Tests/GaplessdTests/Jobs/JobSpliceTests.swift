@@ -1,5 +1,5 @@
-import Clocks
 import JSONBytes
+import SystemTime
 import Testing
 
 @testable import gaplessd

@@ -1,7 +1,7 @@
 import CLinux
-import Clocks
 import Glibc
 import JSONBytes
+import SystemTime
 
 @testable import gaplessd
 

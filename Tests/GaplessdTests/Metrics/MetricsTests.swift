@@ -1,6 +1,6 @@
-import Clocks
 import Harness
 import PushPool
+import SystemTime
 import Testing
 
 @testable import RedisQueue

@@ -1,5 +1,5 @@
 import COpenSSL
-import Clocks
+import SystemTime
 import Testing
 
 @testable import PushPool

@@ -1,6 +1,6 @@
-import Clocks
 import Sockets
 import Synchronization
+import SystemTime
 import Testing
 
 @testable import PushPool

@@ -1,8 +1,8 @@
-import Clocks
 import Glibc
 import Harness
 import Sockets
 import Synchronization
+import SystemTime
 import Testing
 import Threads
 

@@ -1,7 +1,7 @@
-import Clocks
 import Glibc
 import Harness
 import Synchronization
+import SystemTime
 import Testing
 
 @testable import PushPool

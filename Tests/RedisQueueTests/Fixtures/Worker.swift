@@ -1,5 +1,5 @@
-import Clocks
 import Sockets
+import SystemTime
 import Testing
 import Threads
 

@@ -1,5 +1,5 @@
-import Clocks
 import Harness
+import SystemTime
 import Testing
 
 @testable import RedisQueue

@@ -1,6 +1,6 @@
-import Clocks
 import Glibc
 import Harness
+import SystemTime
 import Testing
 
 @testable import RedisQueue

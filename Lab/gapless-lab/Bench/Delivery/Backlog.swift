@@ -1,5 +1,5 @@
-import Clocks
 import Harness
+import SystemTime
 
 /// Measures the resident memory of the daemon while a million jobs wait: the queue is in Redis, not in the daemon.
 struct Backlog {

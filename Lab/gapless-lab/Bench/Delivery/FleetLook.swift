@@ -1,7 +1,7 @@
-import Clocks
 import Glibc
 import Harness
 import RedisQueue
+import SystemTime
 
 /// The work of all processes up to one moment.
 struct FleetLook {

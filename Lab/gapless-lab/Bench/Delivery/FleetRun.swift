@@ -1,6 +1,6 @@
-import Clocks
 import Glibc
 import Harness
+import SystemTime
 
 /// One window of one run. Shares refer to one processor.
 struct FleetRun {

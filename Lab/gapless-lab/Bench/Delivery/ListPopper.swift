@@ -1,6 +1,6 @@
-import Clocks
 import Harness
 import RedisQueue
+import SystemTime
 import Threads
 
 /// A client on its own thread that only calls BLPOP: the reference for the idle latency.

@@ -1,6 +1,6 @@
-import Clocks
 import Glibc
 import PushPool
+import SystemTime
 import Threads
 
 /// Opens one session to APNs, waits for the server's SETTINGS and closes it. Sends no push.

@@ -1,8 +1,8 @@
 import ArgumentParser
-import Clocks
 import Glibc
 import JSONBytes
 import RedisQueue
+import SystemTime
 import Threads
 
 /// `gaplessd dead`: lists, requeues or deletes dead letters.

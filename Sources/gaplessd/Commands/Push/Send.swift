@@ -1,7 +1,7 @@
 import ArgumentParser
-import Clocks
 import Glibc
 import JSONBytes
+import SystemTime
 
 /// `gaplessd send`: sends one push, to test a credential, topic and token.
 struct Send: ParsableCommand {

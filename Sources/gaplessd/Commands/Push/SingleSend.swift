@@ -1,6 +1,6 @@
-import Clocks
 import JSONBytes
 import PushPool
+import SystemTime
 import Threads
 
 /// Opens one session, sends one push and waits for the response.

@@ -1,6 +1,6 @@
-import Clocks
 import JSONBytes
 import Sockets
+import SystemTime
 
 /// POSTs batches of results to `relay_url`, over one connection as long as it lasts.
 struct RelayClient: ~Copyable {

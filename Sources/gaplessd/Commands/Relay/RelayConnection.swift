@@ -1,6 +1,6 @@
-import Clocks
 import Glibc
 import Sockets
+import SystemTime
 import Threads
 
 /// One connection to the receiver of results: sends a request and waits for its response. Blocks, within its deadlines.

@@ -1,8 +1,8 @@
-import Clocks
 import Glibc
 import PushPool
 import RedisQueue
 import Sockets
+import SystemTime
 import Threads
 
 /// Reads results from the consumer group, posts them, and acknowledges what the receiver has accepted, until a signal.

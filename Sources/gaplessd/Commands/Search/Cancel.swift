@@ -1,7 +1,7 @@
 import ArgumentParser
-import Clocks
 import JSONBytes
 import RedisQueue
+import SystemTime
 
 /// `gaplessd cancel`: removes waiting and delayed jobs, and puts them back.
 struct Cancel: ParsableCommand {

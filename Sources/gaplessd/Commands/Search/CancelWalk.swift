@@ -1,5 +1,5 @@
-import Clocks
 import RedisQueue
+import SystemTime
 import Threads
 
 /// Cancels the selected jobs of one list, or puts them back, from the tail to the head: a place that is counted from the tail

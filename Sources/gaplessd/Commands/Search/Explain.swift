@@ -1,7 +1,7 @@
 import ArgumentParser
-import Clocks
 import Glibc
 import JSONBytes
+import SystemTime
 
 /// `gaplessd explain`: prints the request that a job produces, without sending it.
 struct Explain: ParsableCommand {

@@ -1,6 +1,6 @@
-import Clocks
 import Sockets
 import StatusServer
+import SystemTime
 import Threads
 
 /// `GET /healthz` to the daemon that serves `metrics_listen`.

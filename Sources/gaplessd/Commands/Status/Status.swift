@@ -1,6 +1,6 @@
 import ArgumentParser
-import Clocks
 import RedisQueue
+import SystemTime
 import Threads
 
 /// `gaplessd status`: prints the state of the lists and workers.

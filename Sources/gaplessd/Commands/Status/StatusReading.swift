@@ -1,6 +1,6 @@
-import Clocks
 import JSONBytes
 import RedisQueue
+import SystemTime
 
 /// One reading of all lists from Redis. Each list is read atomically.
 struct StatusReading {

@@ -1,6 +1,6 @@
-import Clocks
 import Glibc
 import RedisQueue
+import SystemTime
 import Threads
 
 /// `gaplessd status --watch`: prints a reading every second, until a signal or until standard output is closed.

@@ -1,8 +1,8 @@
 import APNSSimulator
-import Clocks
 import Glibc
 import Harness
 import RedisQueue
+import SystemTime
 import Testing
 
 @testable import PushPool

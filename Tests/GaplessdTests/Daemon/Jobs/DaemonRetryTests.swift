@@ -1,8 +1,8 @@
 import APNSSimulator
-import Clocks
 import Harness
 import JSONBytes
 import RedisQueue
+import SystemTime
 import Testing
 
 @Suite("Retries", .blocking)

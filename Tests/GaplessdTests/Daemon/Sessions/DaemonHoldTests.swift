@@ -1,9 +1,9 @@
 import APNSSimulator
-import Clocks
 import Glibc
 import Harness
 import JSONBytes
 import RedisQueue
+import SystemTime
 import Testing
 
 /// CircuitBreakerTests and the tests of the dispatcher test the intervals of the probes.

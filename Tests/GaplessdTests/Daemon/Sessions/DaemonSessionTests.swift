@@ -1,7 +1,7 @@
 import APNSSimulator
-import Clocks
 import Harness
 import RedisQueue
+import SystemTime
 import Testing
 
 @Suite("The end of a session costs no retry", .blocking)

@@ -1,4 +1,4 @@
-import Clocks
+import SystemTime
 import Testing
 
 @Suite("Moments of the clock that no one sets")
