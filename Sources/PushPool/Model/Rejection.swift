@@ -20,4 +20,7 @@ public struct Rejection: Sendable, Equatable {
         self.timestamp = timestamp
         self.retryAfter = retryAfter
     }
+
+    /// Status and reason in one line: `503 ServiceUnavailable`.
+    package var text: String { reason.isEmpty ? "\(status)" : "\(status) \(reason)" }
 }

@@ -16,4 +16,21 @@ public indirect enum SessionError: Sendable, Equatable {
     case closedByUs
     /// The pool closed the session because it was no longer useful.
     case retired(Retirement)
+
+    /// The reason in words.
+    package var text: String {
+        switch self {
+        case .dial(let text, _), .untrusted(let text): text
+        case .goAway(let code, let reason):
+            reason.isEmpty ? "GOAWAY, code \(code)" : "GOAWAY, code \(code): \(reason)"
+        case .streamReset(let code): "stream reset, code \(code)"
+        case .connectionLost(let text): text
+        case .pingUnanswered: "PING unanswered"
+        case .closedByUs: "closed by this process"
+        case .retired(.requestIgnored): "a request got no response; replacing the session"
+        case .retired(.serverErrors): "three responses of 500 in a row; replacing the session"
+        case .retired(.shutdownAnnounced): "the server announced its shutdown in a response; replacing the session"
+        case .retired(.usedUp): "its stream identifiers are used up; replacing the session"
+        }
+    }
 }

@@ -400,7 +400,7 @@ struct DispatchMachine {
     }
 
     private mutating func deadLetter(
-        _ id: JobID, _ outcome: Outcome, _ verdict: RetryPolicy.Verdict?, _ effects: inout [DispatchEffect]
+        _ id: JobID, _ outcome: Outcome, _ verdict: TokenVerdict?, _ effects: inout [DispatchEffect]
     ) {
         guard let job = remove(id) else { return }
         settler.deadLetter(job, outcome, verdict, topic: job.job.topic(ofApp: plan.apps[job.app].topic), &effects)

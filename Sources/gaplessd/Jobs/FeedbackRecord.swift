@@ -1,14 +1,8 @@
 internal import JSONBytes
+import PushPool
 
 /// A response of APNs that rejects a token: one element of the list `feedback`.
 struct FeedbackRecord: Sendable, Equatable {
-    enum Verdict: String, Sendable {
-        /// 410: the token is no longer valid.
-        case dead
-        /// Either the token or the environment is wrong.
-        case suspect
-    }
-
     var token: String
     var topic: String?
     var reason: String
@@ -17,7 +11,7 @@ struct FeedbackRecord: Sendable, Equatable {
     var timestamp: Int64?
     /// The JSON of an integer or a string.
     var identifier: [UInt8]?
-    var verdict: Verdict
+    var verdict: TokenVerdict
 
     func record() -> [UInt8] {
         var object = RecordWriter(capacity: 512)

@@ -1,4 +1,5 @@
 internal import JSONBytes
+import PushPool
 
 /// One JSON element of the queue as ranges of its own bytes: nothing is copied or encoded again.
 ///
@@ -124,7 +125,7 @@ struct Job: Sendable {
     }
 
     /// The largest value of `_gapless_doubtful`: a request that APNs may have had is resent uncounted this many times.
-    static let maxDoubtfulResends = 10
+    static let maxDoubtfulResends = RetryPolicy.uncountedResends
     /// Seconds for which APNs stores a push without `expiry`.
     static let defaultExpiry: Int64 = 7200
     /// The default of a broadcast, `voip` and `pushtotalk`. Every channel accepts 0, and a channel that stores nothing accepts

@@ -1,4 +1,5 @@
 internal import JSONBytes
+import PushPool
 
 // The rules of each member of a job (README.md, "Jobs"). The bytes are known to be JSON.
 extension JobMembers {

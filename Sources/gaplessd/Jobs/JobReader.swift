@@ -1,4 +1,5 @@
 internal import JSONBytes
+import PushPool
 
 /// Parses an element of the queue. Any bytes give a job within its bounds or a `JobError`.
 struct JobReader: Sendable {

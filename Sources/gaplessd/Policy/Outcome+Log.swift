@@ -5,27 +5,12 @@ extension Outcome {
     var logText: String {
         switch self {
         case .delivered: "200"
-        case .rejected(let rejection):
-            rejection.reason.isEmpty ? "\(rejection.status)" : "\(rejection.status) \(rejection.reason)"
+        case .rejected(let rejection): rejection.text
         case .timedOut: "request timeout"
         case .outdated: "Expired"
         case .begun: "sent"
         case .notProcessed(let error), .maybeProcessed(let error): error.logText
         }
-    }
-
-    /// Whether APNs may have accepted the request without a response.
-    var isInDoubt: Bool {
-        switch self {
-        case .timedOut, .maybeProcessed: true
-        case .delivered, .rejected, .notProcessed, .outdated, .begun: false
-        }
-    }
-
-    /// Whether APNs evaluated the job and rejected it, which means that it accepted the credential.
-    var isAnswerAboutTheJob: Bool {
-        guard case .rejected(let rejection) = self else { return false }
-        return (400..<500).contains(rejection.status) && RetryPolicy.throttle(self) == nil
     }
 }
 
@@ -33,17 +18,8 @@ extension SessionError {
     /// Why a session ended.
     var logText: String {
         switch self {
-        case .dial(let text, _), .untrusted(let text): text
-        case .goAway(let code, let reason):
-            reason.isEmpty ? "GOAWAY, code \(code)" : "GOAWAY, code \(code): \(reason)"
-        case .streamReset(let code): "stream reset, code \(code)"
-        case .connectionLost(let text): text
-        case .pingUnanswered: "PING unanswered"
         case .closedByUs: "closed by gaplessd"
-        case .retired(.requestIgnored): "a request got no response; replacing the session"
-        case .retired(.serverErrors): "three responses of 500 in a row; replacing the session"
-        case .retired(.shutdownAnnounced): "the server announced its shutdown in a response; replacing the session"
-        case .retired(.usedUp): "its stream identifiers are used up; replacing the session"
+        default: text
         }
     }
 }

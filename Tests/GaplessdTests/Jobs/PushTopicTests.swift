@@ -1,3 +1,4 @@
+import PushPool
 import Testing
 
 @testable import gaplessd

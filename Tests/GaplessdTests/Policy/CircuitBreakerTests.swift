@@ -1,3 +1,4 @@
+import PushPool
 import SystemTime
 import Testing
 

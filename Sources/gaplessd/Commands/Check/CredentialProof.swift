@@ -1,4 +1,5 @@
 import JSONBytes
+import PushPool
 
 /// The conclusion from APNs' response to a push with an invented token about the settings of an app.
 struct CredentialProof {

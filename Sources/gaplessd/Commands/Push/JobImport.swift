@@ -1,5 +1,6 @@
 import ArgumentParser
 import Glibc
+import PushPool
 import RedisQueue
 
 /// Checks the lines of files and pushes the valid ones.

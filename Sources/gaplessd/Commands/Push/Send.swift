@@ -1,6 +1,7 @@
 import ArgumentParser
 import Glibc
 import JSONBytes
+import PushPool
 import SystemTime
 
 /// `gaplessd send`: sends one push, to test a credential, topic and token.

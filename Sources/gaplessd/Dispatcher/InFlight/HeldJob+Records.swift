@@ -40,7 +40,7 @@ extension HeldJob {
             job: job.bytes)
     }
 
-    func feedback(_ end: JobEnd, topic: String?, verdict: FeedbackRecord.Verdict) -> [UInt8] {
+    func feedback(_ end: JobEnd, topic: String?, verdict: TokenVerdict) -> [UInt8] {
         FeedbackRecord(
             token: token, topic: topic, reason: end.reason, status: end.status ?? 0, timestamp: end.timestamp,
             identifier: job.identifierJSON, verdict: verdict

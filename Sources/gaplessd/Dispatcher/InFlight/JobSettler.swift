@@ -95,7 +95,7 @@ struct JobSettler {
     ///   - verdict: for the feedback list; `nil` if the token is not the cause.
     ///   - topic: with which the job was sent.
     mutating func deadLetter(
-        _ job: HeldJob, _ outcome: Outcome, _ verdict: FeedbackRecord.Verdict?, topic: String?, _ effects: inout [DispatchEffect]
+        _ job: HeldJob, _ outcome: Outcome, _ verdict: TokenVerdict?, topic: String?, _ effects: inout [DispatchEffect]
     ) {
         counters.dead += 1
         let end = JobEnd(outcome)

@@ -1,7 +1,5 @@
-import PushPool
-
 /// The reason for which an app is held. Its jobs stay in the queue, uncounted, until the operator has corrected the fault.
-enum HoldReason: Equatable, Sendable {
+package enum HoldReason: Equatable, Sendable {
     /// 403, with APNs' reason; or the TLS error with which the server refused our certificate.
     case credential(String)
     /// The certificate chain of the server is not trusted: the TLS error.
@@ -16,7 +14,7 @@ enum HoldReason: Equatable, Sendable {
     case throttled(String)
 
     /// The reason for which a session ended, if the credential is the cause.
-    init?(_ error: SessionError) {
+    package init?(_ error: SessionError) {
         switch error {
         case .dial(let text, isCredential: true): self = .credential(text)
         case .untrusted(let text): self = .untrusted(text)
@@ -32,7 +30,7 @@ enum HoldReason: Equatable, Sendable {
     ]
 
     /// Whether both ask the operator to check the same things, whatever their texts are.
-    func isLike(_ other: HoldReason) -> Bool {
+    package func isLike(_ other: HoldReason) -> Bool {
         switch (self, other) {
         case (.credential, .credential), (.untrusted, .untrusted), (.topic, .topic): true
         default: self == other
@@ -40,7 +38,7 @@ enum HoldReason: Equatable, Sendable {
     }
 
     /// Whether APNs may go on refusing on the present sessions, so that a probe needs new ones.
-    var isOfSessions: Bool {
+    package var isOfSessions: Bool {
         switch self {
         case .credential, .untrusted, .topic, .tokenUpdates: true
         case .suspectTokens, .throttled: false
@@ -48,32 +46,10 @@ enum HoldReason: Equatable, Sendable {
     }
 
     /// Whether APNs may give this response for a fault of one job.
-    var mayBeOfOneJob: Bool {
+    package var mayBeOfOneJob: Bool {
         switch self {
         case .credential, .topic: true
         case .untrusted, .suspectTokens, .tokenUpdates, .throttled: false
-        }
-    }
-
-    /// The sentence with its final punctuation.
-    var wholeSentence: String { sentence.hasSuffix("?") ? sentence : "\(sentence)." }
-
-    /// The cause of the hold and what the operator should check.
-    var sentence: String {
-        switch self {
-        case .credential(let why):
-            "APNs does not accept the credential (\(why)): check the key or certificate, its team, its environment and the clock"
-        case .untrusted(let why):
-            "No connection to APNs can be trusted (\(why)): "
-                + "check apns_ca_path, apns_server, the system's root certificates and the clock"
-        case .topic(let why):
-            "APNs does not accept the topic from the settings or the certificate (\(why)): check apns_topic"
-        case .suspectTokens:
-            "APNs has rejected 20 device tokens in a row: wrong environment or topic?"
-        case .tokenUpdates:
-            "APNs reports that the provider token changed too often: it is kept, and none is minted for 20 minutes"
-        case .throttled(let why):
-            "APNs asks for fewer pushes (\(why)): one job at a time probes until APNs accepts it"
         }
     }
 }

@@ -1,7 +1,5 @@
-import PushPool
-
 /// Shares one `SharedHeaders` object among jobs with the same topic, push type, priority and channel.
-struct SharedHeadersCache {
+package struct SharedHeadersCache {
     private struct Key: Hashable {
         var topic: String?
         var pushType: String
@@ -14,7 +12,9 @@ struct SharedHeadersCache {
     private var known: [Key: SharedHeaders] = [:]
     private var last: SharedHeaders?
 
-    mutating func shared(topic: String?, pushType: String, priority: Int, channel: String?) -> SharedHeaders {
+    package init() {}
+
+    package mutating func shared(topic: String?, pushType: String, priority: Int, channel: String?) -> SharedHeaders {
         if let last, last.priority == priority, last.pushType == pushType, last.topic == topic, last.channel == channel {
             return last
         }

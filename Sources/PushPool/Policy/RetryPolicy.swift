@@ -1,43 +1,56 @@
-import PushPool
-
 /// Decides what a failed attempt means for its job. `RetryTable` has the meaning of APNs' responses.
-struct RetryPolicy: Sendable, Equatable {
+package struct RetryPolicy: Sendable, Equatable {
     /// Resends after the first send.
-    var limit: Int
+    package var limit: Int
     /// Before the first, second, third … resend; the last one repeats.
-    var delays: [Duration]
+    package var delays: [Duration]
     /// Each delay is spread by this fraction both ways, so that failures at one moment are not retried at one moment.
-    static let jitter = 0.2
+    package static let jitter = 0.2
     /// A Retry-After of the server takes precedence over `delays`, up to this.
-    static let longestRetryAfter = Duration.seconds(900)
+    package static let longestRetryAfter = Duration.seconds(900)
     /// How often a request that may have been processed is resent without being counted.
-    static let uncountedResends = Job.maxDoubtfulResends
+    package static let uncountedResends = 10
     /// How often in a row a request that was certainly not processed is resent at once, and the pause that follows.
-    static let resendsAtOnce = 10
-    static let pauseBetweenRefusals = Duration.seconds(1)
+    package static let resendsAtOnce = 10
+    package static let pauseBetweenRefusals = Duration.seconds(1)
 
-    /// The state of the job, as far as the decision depends on it.
-    struct Standing: Equatable {
-        /// Counted resends so far (`_gapless_RETRYING`).
-        var attempts: Int
-        /// Uncounted resends since its claim.
-        var resends: Int
-        /// Uncounted resends so far that may have caused a duplicate.
-        var doubtful = 0
-        /// Whether the topic came from the settings or the certificate: then a refused topic is not the job's fault.
-        var isTopicFromSettings: Bool
-        /// Whether the job names a channel.
-        var namesChannel = false
+    package init(limit: Int, delays: [Duration]) {
+        self.limit = limit
+        self.delays = delays
     }
 
-    enum Decision: Equatable {
+    /// The state of the job, as far as the decision depends on it.
+    package struct Standing: Equatable {
+        /// Counted resends so far (`_gapless_RETRYING`).
+        package var attempts: Int
+        /// Uncounted resends since its claim.
+        package var resends: Int
+        /// Uncounted resends so far that may have caused a duplicate.
+        package var doubtful: Int
+        /// Whether the topic came from the settings or the certificate: then a refused topic is not the job's fault.
+        package var isTopicFromSettings: Bool
+        /// Whether the job names a channel.
+        package var namesChannel: Bool
+
+        package init(
+            attempts: Int, resends: Int, doubtful: Int = 0, isTopicFromSettings: Bool, namesChannel: Bool = false
+        ) {
+            self.attempts = attempts
+            self.resends = resends
+            self.doubtful = doubtful
+            self.isTopicFromSettings = isTopicFromSettings
+            self.namesChannel = namesChannel
+        }
+    }
+
+    package enum Decision: Equatable {
         /// Send again at once on another session, uncounted.
         case resend(mayDuplicate: Bool)
         /// Send again after this time, uncounted: many sessions have refused it in a row.
         case postpone(Duration)
         /// Send again after this time and raise the retry marker. `pausesToken`: newer jobs of the device token wait behind it.
         case retryLater(Duration, pausesToken: Bool = false)
-        case deadLetter(Verdict?)
+        case deadLetter(TokenVerdict?)
         /// Dead letter after an acceptance of the app: a wrong environment causes the same response.
         case suspect
         /// The credential is at fault: the job goes back to the list, and the app is held.
@@ -48,20 +61,17 @@ struct RetryPolicy: Sendable, Equatable {
         case renewToken
     }
 
-    /// The verdict on the token for the feedback list.
-    typealias Verdict = FeedbackRecord.Verdict
-
     /// Returns why APNs throttles the whole credential, and for how long if it specifies that; `nil` if it does not.
-    static func throttle(_ outcome: Outcome) -> (hold: HoldReason, pause: Duration?)? {
+    package static func throttle(_ outcome: Outcome) -> (hold: HoldReason, pause: Duration?)? {
         guard case .rejected(let rejection) = outcome else { return nil }
         guard RetryTable.meaning(of: rejection.status, rejection.reason) == .tooManyToAll else { return nil }
-        return (.throttled(outcome.logText), rejection.retryAfter.map { min($0, longestRetryAfter) })
+        return (.throttled(rejection.text), rejection.retryAfter.map { min($0, longestRetryAfter) })
     }
 
     /// - Parameters:
     ///   - outcome: of an attempt that ended without an acceptance.
     ///   - random: from 0 to 1, for jitter.
-    func decide(_ outcome: Outcome, _ job: Standing, random: Double) -> Decision {
+    package func decide(_ outcome: Outcome, _ job: Standing, random: Double) -> Decision {
         switch outcome {
         case .notProcessed(let error):
             if let reason = HoldReason(error) { return .hold(reason) }

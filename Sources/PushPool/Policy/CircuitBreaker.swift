@@ -1,4 +1,4 @@
-import SystemTime
+package import SystemTime
 
 /// Decides whether one app's jobs may go out: all of them (closed), at most 20 until the first acceptance (proving), or one
 /// probe at a time (open; half-open while a probe is out). Users call an app with an open breaker *held*.
@@ -23,14 +23,14 @@ import SystemTime
 ///     any                   reload                                          proving
 ///
 /// "Sessions" are the reasons for which APNs refuses sessions: see `HoldReason.isOfSessions`.
-struct CircuitBreaker {
-    enum Phase: Equatable {
+package struct CircuitBreaker {
+    package enum Phase: Equatable {
         case proving
         case closed
         case open(HoldReason)
     }
 
-    enum Effect: Equatable {
+    package enum Effect: Equatable {
         /// Log the reason, take back the jobs that are not on streams, and release suspects.
         case hold(HoldReason)
         /// Close the sessions and dial again before the next probe: APNs may go on refusing on the old ones.
@@ -42,37 +42,39 @@ struct CircuitBreaker {
     }
 
     /// How many jobs may be out before the first acceptance, and how many suspect responses in a row open the breaker.
-    static let caution = 20
+    package static let caution = 20
     /// After 20 suspect responses in a row, until a closed breaker opens.
-    static let suspectGrace = Duration.seconds(1)
+    package static let suspectGrace = Duration.seconds(1)
     /// How many jobs may be out meanwhile, beside the suspects: one of them is accepted if only most of the tokens are dead.
-    static let graceAllowance = 200
+    package static let graceAllowance = 200
     /// Between probes after suspect tokens.
-    static let suspectProbeInterval = Duration.seconds(5)
+    package static let suspectProbeInterval = Duration.seconds(5)
     /// Before the first probe after a credential fault. The wait doubles up to the longest.
-    static let firstProbeWait = Duration.seconds(5)
-    static let longestProbeWait = Duration.seconds(60)
+    package static let firstProbeWait = Duration.seconds(5)
+    package static let longestProbeWait = Duration.seconds(60)
 
-    private(set) var phase = Phase.proving
+    package private(set) var phase = Phase.proving
     private var suspectsInARow = 0
     private var graceEnd: Instant?
     private var probeWait = CircuitBreaker.firstProbeWait
-    private(set) var nextProbe: Instant?
+    package private(set) var nextProbe: Instant?
     /// Whether the breaker is half-open: a probe is out and has no response yet.
-    private(set) var isProbing = false
+    package private(set) var isProbing = false
 
-    var isClosed: Bool { phase == .closed }
+    package init() {}
+
+    package var isClosed: Bool { phase == .closed }
     /// Whether an acceptance changes nothing.
-    var isAtRest: Bool { suspectsInARow == 0 && isClosed }
+    package var isAtRest: Bool { suspectsInARow == 0 && isClosed }
     /// When `tick` has an effect.
-    var deadline: Instant? { graceEnd }
-    var isHeld: Bool { holdReason != nil }
-    var holdReason: HoldReason? { if case .open(let reason) = phase { reason } else { nil } }
+    package var deadline: Instant? { graceEnd }
+    package var isHeld: Bool { holdReason != nil }
+    package var holdReason: HoldReason? { if case .open(let reason) = phase { reason } else { nil } }
 
     /// How many jobs of this app may be out at once.
     ///
     /// - Parameter suspects: how many of them wait for an acceptance.
-    func allowance(now: Instant, suspects: Int = 0) -> Int {
+    package func allowance(now: Instant, suspects: Int = 0) -> Int {
         switch phase {
         case .closed: graceEnd == nil ? Int.max : suspects + Self.graceAllowance
         case .proving: Self.caution
@@ -81,7 +83,7 @@ struct CircuitBreaker {
     }
 
     /// APNs accepted a job. Under a throttle only the probe counts: the others were sent before it.
-    mutating func accepted() -> [Effect] {
+    package mutating func accepted() -> [Effect] {
         let hadSuspects = suspectsInARow > 0
         forgetSuspects()
         switch phase {
@@ -100,13 +102,13 @@ struct CircuitBreaker {
     }
 
     /// Opens the breaker when no acceptance came after 20 suspect responses in a row.
-    mutating func tick(now: Instant) -> [Effect] {
+    package mutating func tick(now: Instant) -> [Effect] {
         guard let graceEnd, graceEnd <= now else { return [] }
         return open(.suspectTokens, now: now)
     }
 
     /// APNs gave a suspect response.
-    mutating func suspected(now: Instant) -> [Effect] {
+    package mutating func suspected(now: Instant) -> [Effect] {
         switch phase {
         case .closed:
             suspectsInARow = min(suspectsInARow + 1, Self.caution)
@@ -126,7 +128,7 @@ struct CircuitBreaker {
     }
 
     /// APNs rejected a job for its own faults: it accepts the credential.
-    mutating func answered() -> [Effect] {
+    package mutating func answered() -> [Effect] {
         switch phase {
         case .open(.credential), .open(.untrusted), .open(.tokenUpdates),
             .open(.throttled) where isProbing:
@@ -137,7 +139,7 @@ struct CircuitBreaker {
     }
 
     /// The credential, a topic of the settings or the provider token is at fault.
-    mutating func faulted(_ reason: HoldReason, now: Instant) -> [Effect] {
+    package mutating func faulted(_ reason: HoldReason, now: Instant) -> [Effect] {
         guard case .open(let known) = phase else { return open(reason, now: now) }
         phase = .open(reason)
         if isProbing {
@@ -154,7 +156,7 @@ struct CircuitBreaker {
     /// - Parameters:
     ///   - pause: as APNs specified it, if it did.
     ///   - isOwnResponse: false if another app with the same credential got the response.
-    mutating func throttled(
+    package mutating func throttled(
         _ reason: HoldReason, for pause: Duration?, now: Instant, isOwnResponse: Bool = true
     ) -> [Effect] {
         let isResponseOfProbe = isProbing && isOwnResponse
@@ -171,27 +173,27 @@ struct CircuitBreaker {
     }
 
     /// Another app with the same credential may send again.
-    mutating func throttleEnded() -> [Effect] {
+    package mutating func throttleEnded() -> [Effect] {
         guard case .open(.throttled) = phase else { return [] }
         self = CircuitBreaker()
         return [.resume]
     }
 
     /// A job goes out. While the breaker is open it is the probe, and no other job goes out until it ends.
-    mutating func sent() {
+    package mutating func sent() {
         guard case .open = phase else { return }
         isProbing = true
         nextProbe = nil
     }
 
     /// A probe ended without a response about the credential (a timeout, a 503, a lost session).
-    mutating func probeWasInconclusive(now: Instant) -> [Effect] {
+    package mutating func probeWasInconclusive(now: Instant) -> [Effect] {
         guard case .open = phase, isProbing else { return [] }
         return postponeProbe(now: now)
     }
 
     /// The settings and credentials were reloaded: the app starts again without an acceptance.
-    mutating func reloaded() -> [Effect] {
+    package mutating func reloaded() -> [Effect] {
         let wasHeld = isHeld
         self = CircuitBreaker()
         return wasHeld ? [.resume] : []

@@ -1,6 +1,6 @@
 /// The meaning of APNs' responses other than 200: the first row that fits applies. docs/answers.md lists them one by one.
-enum RetryTable {
-    enum Meaning: Sendable, Equatable {
+package enum RetryTable {
+    package enum Meaning: Sendable, Equatable {
         /// The job is at fault: dead letter.
         case final
         /// The token is no longer valid: dead letter, and an entry in the feedback list.
@@ -26,11 +26,11 @@ enum RetryTable {
         case tooManyToAll
     }
 
-    struct Row: Sendable {
-        let statuses: ClosedRange<Int>
+    package struct Row: Sendable {
+        package let statuses: ClosedRange<Int>
         /// `nil` is any.
-        let reason: String?
-        let meaning: Meaning
+        package let reason: String?
+        package let meaning: Meaning
 
         init(_ statuses: ClosedRange<Int>, _ reason: String?, _ meaning: Meaning) {
             self.statuses = statuses
@@ -41,7 +41,7 @@ enum RetryTable {
         init(_ status: Int, _ reason: String?, _ meaning: Meaning) { self.init(status...status, reason, meaning) }
     }
 
-    static let rows = [
+    package static let rows = [
         Row(400, "BadDeviceToken", .suspectToken),
         Row(400, "DeviceTokenNotForTopic", .suspectToken),
         Row(400, "BadTopic", .topic),
@@ -68,7 +68,7 @@ enum RetryTable {
         Row(Int.min...Int.max, nil, .final),
     ]
 
-    static func meaning(of status: Int, _ reason: String) -> Meaning {
+    package static func meaning(of status: Int, _ reason: String) -> Meaning {
         let row = rows.first { $0.statuses.contains(status) && ($0.reason == nil || $0.reason == reason) }
         return row?.meaning ?? .final
     }
