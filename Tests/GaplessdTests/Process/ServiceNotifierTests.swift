@@ -1,3 +1,4 @@
+import PushPool
 import RedisQueue
 import SystemTime
 import Testing
