@@ -90,6 +90,16 @@ public final class SessionPool: Sendable {
     /// Withdraws those of `ids` that no session has taken.
     public func withdraw(_ ids: Set<UInt64>) -> [UInt64] { shared.queue.withdraw(ids) }
 
+    /// Withdraws those of `ids` that no session has taken, and returns them: they are never reported. Resets the streams of the
+    /// others, which are reported as usual.
+    public func cancel(_ ids: Set<UInt64>) -> [UInt64] {
+        let withdrawn = shared.queue.withdraw(ids)
+        if withdrawn.count < ids.count {
+            shared.orders.withLock { for orders in $0.values { orders.send(.cancel(ids)) } }
+        }
+        return withdrawn
+    }
+
     /// Replaces every session: after a credential fault was fixed, or to probe whether it was.
     ///
     /// Old sessions wait for their open streams; the new dials wait neither for them nor for any backoff.

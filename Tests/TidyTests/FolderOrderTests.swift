@@ -9,7 +9,8 @@ struct FolderOrderTests {
             ["Redis", "Metrics"], ["Dispatcher"], ["Commands"], [""],
         ],
         "Sources/PushPool": [
-            ["Credentials", "Distance", "Pace", "Headers"], ["Model"], ["Addresses", "HTTP2", "Policy"], ["Shared"], ["Session"], ["Pool"], [""],
+            ["Credentials", "Distance", "Pace", "Headers"], ["Model"], ["Addresses", "HTTP2", "Policy"], ["Shared"], ["Session"],
+            ["Pool"], [""],
         ],
         "Sources/RedisQueue": [["Model"], ["Protocol"], ["Machine"], ["Scripts"], ["Discovery"], ["Client", ""]],
     ]

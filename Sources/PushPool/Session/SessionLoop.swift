@@ -64,6 +64,7 @@ struct SessionLoop: ~Copyable {
 
     mutating func run() {
         announceCapacity()
+        context.shared.orders.withLock { $0[context.id] = context.orders }
         context.shared.queue.join(context.id, wakeUp: context.wakeUp)
         context.shared.messages.send(.opened(context.id, address: context.name(of: address), streams: machine.capacity))
         takeWork()
@@ -110,6 +111,7 @@ struct SessionLoop: ~Copyable {
             switch order {
             case .drain: machine.retire(because: .closedByUs, &effects)
             case .end: machine.endedByOwner(&effects)
+            case .cancel(let ids): machine.cancelled(ids, &effects)
             }
         }
     }
@@ -291,6 +293,7 @@ struct SessionLoop: ~Copyable {
             if wire.write(from: &codec) == .open { wire.shutdown() }
         }
         context.shared.queue.leave(context.id)
+        context.shared.orders.withLock { $0[context.id] = nil }
         machine.closed(because: fault, isWritten: { codec.isWritten(slot: $0) }, &effects)
         perform()
         announceCapacity()

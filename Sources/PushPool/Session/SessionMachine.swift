@@ -11,6 +11,7 @@ import SystemTime
 /// | `accepted` | takes a slot, starts the timer | traps | traps |
 /// | `wrote` | starts the timers of the requests that have left | the same | ignored |
 /// | `answered`, `streamReset` | reports, frees the slot; may drain | the same; disconnects after the last | ignored |
+/// | `cancelled` | resets the streams | the same | ignored |
 /// | `receivedGoAway` | reports streams above the last id as not processed; drains | the same | ignored |
 /// | `retire` | drains | ignored | ignored |
 /// | `tick`, a request or silence past its limit | sends PING | sends PING | ignored |
@@ -220,6 +221,13 @@ struct SessionMachine {
         if pausedUntil != nil { return }
         pausedUntil = now + min(Self.mostPause, Self.firstPause * (1 << min(refusals, 10)))
         refusals += 1
+    }
+
+    /// The owner no longer wants these notifications: their streams are reset and end with `streamReset`.
+    func cancelled(_ ids: Set<UInt64>, _ effects: inout [Effect]) {
+        for slot in attempts.unreportedSlots where ids.contains(attempts[slot].id) {
+            effects.append(.cancel(attempts[slot].stream))
+        }
     }
 
     private mutating func release(_ slot: Int, _ effects: inout [Effect]) {

@@ -16,6 +16,8 @@ final class PoolShared: Sendable {
     let sessionTokens = Locked<[SessionID: UInt64]>([:])
     /// The number of new credentials that the pool's thread has not applied yet, and the newest session with an older one.
     let replacement = Locked((pending: 0, lastOld: SessionID(0)))
+    /// The orders of the open sessions.
+    let orders = Locked<[SessionID: Mailbox<SessionOrder>]>([:])
     let deliveries: Mailbox<Delivery>
     /// Messages to the pool's own thread, which the queue also wakes when every session is full.
     let messages: Mailbox<PoolMessage>

@@ -6,4 +6,6 @@ enum SessionOrder: Sendable {
     case drain
     /// Close immediately.
     case end
+    /// Reset the streams of these notifications. Only for open sessions: a dial ends at any order.
+    case cancel(Set<UInt64>)
 }

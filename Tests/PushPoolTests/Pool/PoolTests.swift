@@ -148,6 +148,19 @@ struct PoolTests {
         #expect(fixture.pool.capacity == 200)
     }
 
+    @Test func `a cancelled notification is withdrawn, or its stream is reset`() throws {
+        let server = try FakeServer([.init(maxConcurrentStreams: 1, answers: [.silence, .status(200)])])
+        let fixture = try PoolFixture(port: server.port)
+        let ids = fixture.push(3)
+        #expect(waitUntil { server.record.requests.load(ordering: .relaxed) == 1 })
+        #expect(fixture.pool.cancel([ids[0], ids[1]]) == [ids[1]])
+        let deliveries = fixture.waitForDeliveries(2)
+        #expect(deliveries.map(\.id) == [ids[0], ids[2]])
+        #expect(deliveries.map(\.outcome) == [.maybeProcessed(.streamReset(code: 8)), .delivered(apnsID: nil)])
+        #expect(server.record.resets.load(ordering: .relaxed) == 1)
+        #expect(fixture.pool.cancel([ids[0], ids[2]]) == [])
+    }
+
     @Test func `closing leaves a session that is stuck`() throws {
         let server = try FakeServer([.init(answers: [.silence])])
         let fixture = try PoolFixture(port: server.port)

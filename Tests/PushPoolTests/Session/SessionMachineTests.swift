@@ -147,6 +147,13 @@ struct OpenSessionTests {
         #expect(session.reset(2, code: 2, wasSent: false) == [.report(3, .notProcessed(.streamReset(code: 2)))])
     }
 
+    @Test func `a cancelled attempt is reset, and reported when its stream has ended`() {
+        var session = Session(inFlight: [1, 2, 3])
+        #expect(session.tell { $0.cancelled([2, 9], &$1) } == [.cancel(3)])
+        #expect(session.reset(1, code: 8) == [.report(2, .maybeProcessed(.streamReset(code: 8)))])
+        #expect(session.tell { $0.cancelled([2], &$1) } == [])
+    }
+
     @Test func `a limit below what is open frees nothing until enough is answered`() {
         var session = Session(inFlight: [1, 2, 3])
         #expect(session.tell { $0.limitChanged(to: 1, &$1) } == [.capacityChanged])
