@@ -19,6 +19,9 @@ package struct PushTopic: Sendable, Equatable {
         pushType = match?.pushType
     }
 
+    /// The topic with its suffix.
+    package var text: String { bundleID + (pushType.flatMap(Self.suffix) ?? "") }
+
     /// The suffix that the push type requires; `nil` for an unknown push type.
     package static func suffix(of pushType: String) -> String? { suffixes.first { $0.pushType == pushType }?.suffix }
 

@@ -1,5 +1,5 @@
 /// Shares one `SharedHeaders` object among jobs with the same topic, push type, priority and channel.
-package struct SharedHeadersCache {
+package struct SharedHeadersCache: Sendable {
     private struct Key: Hashable {
         var topic: String?
         var pushType: String

@@ -23,8 +23,8 @@ package import SystemTime
 ///     any                   reload                                          proving
 ///
 /// "Sessions" are the reasons for which APNs refuses sessions: see `HoldReason.isOfSessions`.
-package struct CircuitBreaker {
-    package enum Phase: Equatable {
+package struct CircuitBreaker: Sendable {
+    package enum Phase: Equatable, Sendable {
         case proving
         case closed
         case open(HoldReason)

@@ -20,7 +20,7 @@ package struct RetryPolicy: Sendable, Equatable {
     }
 
     /// The state of the job, as far as the decision depends on it.
-    package struct Standing: Equatable {
+    package struct Standing: Equatable, Sendable {
         /// Counted resends so far (`_gapless_RETRYING`).
         package var attempts: Int
         /// Uncounted resends since its claim.
