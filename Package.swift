@@ -20,12 +20,20 @@ let package = Package(
     products: [
         .executable(name: "gaplessd", targets: ["gaplessd"]),
         .executable(name: "apns-simulator", targets: ["apns-simulator"]),
+        .library(name: "APNSClient", targets: ["APNSClient"]),
+        .library(name: "APNSSimulator", targets: ["APNSSimulator"]),
         .library(name: "PushPool", targets: ["PushPool"]),
         .library(name: "RedisQueue", targets: ["RedisQueue"]),
+    ],
+    traits: [
+        .default(enabledTraits: []),
+        .trait(name: "ServiceLifecycle", description: "Makes APNSClient a Service of swift-service-lifecycle."),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
+        // Only with the trait ServiceLifecycle.
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     ],
     targets: [
         // C libraries of Debian, and headers that Swift's Glibc module omits.
@@ -46,6 +54,16 @@ let package = Package(
             dependencies: [
                 "SystemTime", "Threads", "Sockets", "JSONBytes", "CNghttp2", "COpenSSL",
                 .product(name: "DequeModule", package: "swift-collections"),
+            ],
+            swiftSettings: memorySafe),
+        // The client library for other programs.
+        .target(
+            name: "APNSClient",
+            dependencies: [
+                "JSONBytes", "PushPool", "SystemTime", "Threads", .product(name: "DequeModule", package: "swift-collections"),
+                .product(name: "HeapModule", package: "swift-collections"),
+                .product(
+                    name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: .when(traits: ["ServiceLifecycle"])),
             ],
             swiftSettings: memorySafe),
         .target(
@@ -106,6 +124,10 @@ let package = Package(
         .testTarget(name: "JSONBytesTests", dependencies: ["JSONBytes"], swiftSettings: strict),
         .testTarget(
             name: "PushPoolTests", dependencies: ["SystemTime", "Threads", "Sockets", "PushPool", "APNSSimulator", "Harness"],
+            swiftSettings: strict),
+        .testTarget(
+            name: "APNSClientTests",
+            dependencies: ["APNSClient", "APNSSimulator", "Harness", "PushPool", "SystemTime", "Threads"],
             swiftSettings: strict),
         .testTarget(
             name: "RedisQueueTests", dependencies: ["SystemTime", "Harness", "RedisQueue", "Sockets", "Threads"],

@@ -1,0 +1,93 @@
+internal import PushPool
+
+/// The configuration of a client.
+public struct APNSConfiguration: Sendable {
+    /// The server to dial.
+    public enum Server: Sendable, Equatable {
+        /// `api.push.apple.com`, for apps from the App Store and TestFlight.
+        case production
+        /// `api.sandbox.push.apple.com`, for apps that Xcode installed.
+        case sandbox
+        /// Another server, for example a simulator.
+        case host(String, port: Int = 443)
+
+        var address: (host: String, port: Int) {
+            switch self {
+            case .production: ("api.push.apple.com", 443)
+            case .sandbox: ("api.sandbox.push.apple.com", 443)
+            case .host(let host, let port): (host, port)
+            }
+        }
+    }
+
+    /// The number of sessions, which are HTTP/2 connections to APNs.
+    public enum PoolSize: Sendable, Equatable {
+        /// From 1 to 1000.
+        case fixed(Int)
+        /// As many as demand and distance require.
+        case automatic(most: Int = 32)
+    }
+
+    /// The environment of the device tokens.
+    public var server: Server
+    /// The signing key or certificate.
+    public var authentication: APNSAuthentication
+    /// The topic of pushes that name none: the bundle id of the app. `nil` with a certificate is its own topic.
+    public var topic: String?
+    /// Two sessions suffice for some thousand pushes per second.
+    public var poolSize = PoolSize.fixed(2)
+    /// The rule for failed requests.
+    public var retries = RetryRule()
+    /// The longest time from ``APNSClient/send(_:)`` to its result; `nil` sets no limit.
+    public var deadline: Duration? = .seconds(60)
+    /// The time limit of one request.
+    public var requestTimeout = Duration.seconds(15)
+    /// The most pushes in any second; `nil` for no limit.
+    public var pushesPerSecond: Double?
+    /// Whether receipts carry the id that APNs assigned.
+    public var collectsAPNSIDs = true
+    /// Whether 20 rejections of device tokens in a row hold the client: usually the environment or the topic is wrong.
+    public var holdsAfterSuspectTokens = true
+    /// A PEM bundle of roots to trust in addition to those of the system.
+    public var extraRootsPath: String?
+    /// A folder that shares provider tokens with other processes and the next start. APNs accepts a new token every 20 minutes.
+    public var tokenFolder: String?
+
+    /// A configuration with the defaults.
+    public init(server: Server, authentication: APNSAuthentication, topic: String? = nil) {
+        self.server = server
+        self.authentication = authentication
+        self.topic = topic
+    }
+
+    private static let longestTime = Duration.seconds(30 * 86_400)
+
+    /// The settings of the pool.
+    func settings() throws(APNSError) -> PoolSettings {
+        let (host, port) = server.address
+        guard !host.isEmpty, host.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7F }) else { throw .invalid("the host is not a name") }
+        guard (1...65_535).contains(port) else { throw .invalid("the port \(port) is out of range; expected 1 to 65535") }
+        guard requestTimeout > .zero, requestTimeout <= Self.longestTime else {
+            throw .invalid("the request timeout is out of range; expected more than 0 and at most 30 days")
+        }
+        if let deadline, deadline <= .zero { throw .invalid("the deadline is not above zero") }
+        if let rate = pushesPerSecond, !(0.01...1e9).contains(rate) {
+            throw .invalid("pushesPerSecond is out of range; expected 0.01 to 1000000000")
+        }
+        guard retries.limit >= 0 else { throw .invalid("the limit of retries is negative") }
+        guard !retries.delays.isEmpty, retries.delays.allSatisfy({ (.zero...Self.longestTime).contains($0) }) else {
+            throw .invalid("the delays of retries are empty, or one is out of range; expected 0 to 30 days")
+        }
+        var settings = PoolSettings(
+            host: host, port: port, extraRootsPath: extraRootsPath, requestTimeout: requestTimeout,
+            collectsAPNSIDs: collectsAPNSIDs)
+        let most: Int
+        switch poolSize {
+        case .fixed(let count): (settings.sessions, settings.mostSessions, most) = (count, count, count)
+        case .automatic(let count):
+            (settings.sessions, settings.mostSessions, settings.isAutomatic, most) = (1, count, true, count)
+        }
+        guard (1...1000).contains(most) else { throw .invalid("the pool size \(most) is out of range; expected 1 to 1000") }
+        return settings
+    }
+}

@@ -1,0 +1,90 @@
+/// The reason why a push was not accepted.
+public struct APNSError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// The kind of failure.
+    public enum Cause: Sendable, Equatable {
+        /// The push or the configuration is invalid.
+        case invalid
+        /// APNs responded with an error: see ``APNSError/response``.
+        case rejected
+        /// APNs does not accept the credential, the topic of the configuration, or more pushes for a while. The client sends
+        /// single pushes until APNs accepts one again, and fails all others.
+        case held
+        /// No session to APNs was open until the deadline.
+        case unreachable
+        /// The session ended, or APNs reset the stream.
+        case connectionLost
+        /// APNs did not respond within the request timeout.
+        case noResponse
+        /// The deadline of the push has passed.
+        case deadlineExceeded
+        /// ``Push/expiration`` had passed before the push could be sent.
+        case expired
+        /// The task was cancelled.
+        case cancelled
+        /// The client is shutting down.
+        case shutDown
+    }
+
+    /// The knowledge about whether APNs has processed the push.
+    public enum Fate: Sendable, Equatable {
+        /// APNs has certainly not processed it: sending it again cannot cause a duplicate.
+        case notSent
+        /// APNs has refused it.
+        case rejected
+        /// It was or may have been sent, and no response will arrive: sending it again may cause a duplicate.
+        case maybeSent
+    }
+
+    /// The meaning of the response for the device token.
+    public enum Consequence: Sendable, Equatable {
+        /// The response says nothing about the token, or there was none.
+        case none
+        /// Either the token or the environment is wrong.
+        case suspect
+        /// The token is no longer valid: delete it, unless the device registered it after ``Response/timestamp``.
+        case dead
+    }
+
+    /// A response of APNs with a status other than 200.
+    public struct Response: Sendable, Equatable {
+        /// The HTTP status.
+        public let status: Int
+        /// The reason of APNs, for example `BadDeviceToken`; empty if there is none.
+        public let reason: String
+        /// The id of the push at APNs.
+        public let apnsID: String?
+        /// Milliseconds since 1970: with a 410, the last time at which APNs knew the token to be invalid.
+        public let timestamp: Int64?
+    }
+
+    /// The kind of failure.
+    public let cause: Cause
+    /// Whether APNs may have processed the push. Earlier requests for the same push count too.
+    public let fate: Fate
+    /// The cause in words. It contains no device token and no secret.
+    public let message: String
+    /// The last response; `nil` if there was none.
+    public internal(set) var response: Response?
+    /// The time after which another try makes sense, as APNs or the circuit breaker states it.
+    public internal(set) var retryAfter: Duration?
+    /// What the response means for the device token.
+    public internal(set) var token = Consequence.none
+    /// The number of requests that were made.
+    public internal(set) var attempts = 0
+
+    init(_ cause: Cause, _ fate: Fate, _ message: String) {
+        self.cause = cause
+        self.fate = fate
+        self.message = message
+    }
+
+    static func invalid(_ message: String) -> APNSError { APNSError(.invalid, .notSent, message) }
+
+    public var description: String {
+        switch fate {
+        case .notSent: "not sent: \(message)"
+        case .rejected: "rejected: \(message)"
+        case .maybeSent: "maybe sent: \(message)"
+        }
+    }
+}
