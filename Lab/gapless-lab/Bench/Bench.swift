@@ -37,11 +37,17 @@ struct Bench: ParsableCommand {
     @Flag(help: "Also compare at least once with at most once, with one processor for Redis alone.")
     var delivery = false
 
+    @Option(help: "The program client-load of Examples/client, for the rows of the client library.")
+    var client: String?
+
     @Option(help: "Write all figures to this file as JSON.")
     var json: String?
 
     func validate() throws {
         guard jobs >= 1000, runs >= 1 else { throw ValidationError("--jobs must be at least 1000, and --runs at least 1") }
+        for row in BenchRow.all where row.isOfClient && self.row.contains(row.name) && client == nil {
+            throw ValidationError("--row \(row.name) needs --client")
+        }
         for name in row where !BenchRow.all.contains(where: { $0.name == name }) {
             throw ValidationError("--row must be one of \(BenchRow.all.map(\.name).joined(separator: ", "))")
         }
@@ -74,13 +80,14 @@ struct Bench: ParsableCommand {
     }
 
     private func measureRows() throws -> [BenchResult] {
-        let wanted = row.isEmpty ? Set(BenchRow.all.map(\.name)) : Set(row)
+        let all = BenchRow.all.filter { !$0.isOfClient || client != nil }
+        let wanted = row.isEmpty ? Set(all.map(\.name)) : Set(row)
         let needed = wanted.union(BenchRow.all.filter { wanted.contains($0.name) }.compactMap(\.reference))
         var results = BenchRow.all.filter { needed.contains($0.name) }.map(BenchResult.init)
         for round in 1...runs {
             for index in results.indices {
                 progress("run \(round) of \(runs): \(results[index].row.title)")
-                let run = try BenchRun(jobs: jobs).measure(results[index].row.load)
+                let run = try BenchRun(jobs: jobs, client: client ?? "").measure(results[index].row.load)
                 results[index].add(run, pushes: jobs)
             }
         }

@@ -10,6 +10,8 @@ struct BenchRow {
         /// The session pool alone against the simulator, without Redis and JSON.
         case pool
         case poolToNghttpd
+        /// The client library in a program of Examples/client, which `--client` names.
+        case client([String])
         /// The daemon.
         case daemon(settings: [String: String] = [:], simulator: [String] = [], bodyBytes: Int = 200)
     }
@@ -24,9 +26,14 @@ struct BenchRow {
         (self.name, self.title, self.load, self.reference) = (name, title, load, reference)
     }
 
+    /// Whether the row measures a program of another package.
+    var isOfClient: Bool { if case .client = load { true } else { false } }
+
     static let all = [
         BenchRow("h2load", "h2load, bare requests", .h2load(bodyBytes: 200), against: nil),
         BenchRow("pool", "session pool alone", .pool),
+        BenchRow("client", "APNSClient, await in 1,000 tasks", .client([])),
+        BenchRow("client-sequence", "APNSClient, results of a sequence", .client(["--sequence"])),
         BenchRow("whole", "gaplessd, at least once", .daemon()),
         BenchRow("at-most-once", "gaplessd, at most once", .daemon(settings: ["redis_delivery": "\"at_most_once\""])),
         BenchRow("log", "gaplessd, log_successes", .daemon(settings: ["log_successes": "true"])),

@@ -14,6 +14,8 @@ struct BenchRun {
 
     let jobs: Int
     var layout = Layout.serverBesideRedis
+    /// The program of the rows of the client library.
+    var client = ""
     private static let server = ["--token-streams", "1000"]
 
     func measure(_ load: BenchRow.Load) throws -> Measurement {
@@ -28,6 +30,9 @@ struct BenchRun {
         case .pool:
             let stage = try Stage(simulator: BenchRun.server, ledger: false, pinned: 1)
             return try pool(stage, port: stage.service.port)
+        case .client(let options):
+            let stage = try Stage(simulator: BenchRun.server, ledger: false, pinned: 1)
+            return try pushLoad(stage, port: stage.service.port, [client] + options)
         case .poolToNghttpd:
             let stage = try Stage(simulator: BenchRun.server, ledger: false, pinned: 1)
             let nghttpd = try Nghttpd(stage)
@@ -56,15 +61,19 @@ struct BenchRun {
     }
 
     private func pool(_ stage: Stage, port: Int) throws -> Measurement {
+        try pushLoad(stage, port: port, [BuiltProducts.path("gapless-lab"), "push-load"])
+    }
+
+    /// Measures a program that sends pushes.
+    private func pushLoad(_ stage: Stage, port: Int, _ command: [String]) throws -> Measurement {
         let output = stage.folder.file("push-load")
         let process = try ChildProcess(
             "taskset",
-            [
-                "-c", "0", BuiltProducts.path("gapless-lab"), "push-load", "--port", String(port), "--credentials",
-                stage.folder.file("credentials"), "--count", String(jobs),
-            ], standardOutput: .file(output), standardError: .file(output))
+            ["-c", "0"] + command
+                + ["--port", String(port), "--credentials", stage.folder.file("credentials"), "--count", String(jobs)],
+            standardOutput: .file(output), standardError: .file(output))
         let run = measure(process)
-        guard process.wait().status == 0 else { throw LabError(description: "push-load failed:\n" + File.read(output)) }
+        guard process.wait().status == 0 else { throw LabError(description: "\(command) failed:\n" + File.read(output)) }
         return run
     }
 
