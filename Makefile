@@ -12,10 +12,10 @@ RELEASE = .build/release
 export TMPDIR = $(CURDIR)/.build/tmp
 
 .DEFAULT_GOAL := help
-.PHONY: help temporary packages build demo test producers lint test-tsan bench bench-gate fuzz chaos mutants dist check-dist clean
+.PHONY: help temporary packages build demo test producers lint test-tsan bench bench-client bench-gate client docs api-check fuzz chaos mutants dist check-dist clean
 
 help: ## List the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 temporary:
 	@mkdir -p $(TMPDIR)
@@ -37,7 +37,7 @@ producers: packages ## Run the producers of Examples/producers against the daemo
 	@$(SWIFT) test --filter ProducerTests
 
 lint: ## Check the format of the code
-	@$(SWIFT) format lint --strict --parallel --recursive Sources Lab Tests Package.swift
+	@$(SWIFT) format lint --strict --parallel --recursive Sources Lab Tests Examples/client Package.swift
 
 test-tsan: packages ## Run all tests with Thread Sanitizer
 	@SWIFT_BACKTRACE=enable=no $(SWIFT) build --sanitize=thread --scratch-path .build-tsan
@@ -45,6 +45,20 @@ test-tsan: packages ## Run all tests with Thread Sanitizer
 
 bench: build ## Measure CPU per push, pushes per second and latencies, next to h2load
 	@$(RELEASE)/gapless-lab bench --delivery --fleet --million --latency --json .build/bench.json
+
+bench-client: build client ## Measure the client library next to the daemon and h2load (100,000 pushes)
+	@$(RELEASE)/gapless-lab bench --jobs 100000 --runs 3 --client Examples/client/.build/release/client-load \
+		--row client --row client-sequence --row pool --row whole
+
+client: packages ## Build Examples/client, a package that uses the client library, and run it against the simulator
+	@$(SWIFT) build -c release --package-path Examples/client
+	@Examples/client/.build/release/quick-start
+
+docs: packages ## Build the documentation of the client library (.build/docs)
+	@SWIFT="$(SWIFT)" scripts/docs
+
+api-check: packages ## Compare the public API of the client library with the last release (BASE=…)
+	@SWIFT="$(SWIFT)" scripts/api-check $(BASE)
 
 bench-gate: build ## Compare the instructions per push (callgrind) with the stored figure
 	@scripts/install-packages $(PACKAGES_GATE)
