@@ -38,7 +38,7 @@ struct Dead: ParsableCommand {
 
     @OptionGroup var file: SettingsArgument
 
-    @Argument(help: ArgumentHelp("The action: list, show, requeue or purge.", valueName: "list|show|requeue|purge"))
+    @Argument(help: ArgumentHelp("The action: list, show, requeue or purge.", valueName: "ACTION"))
     var action: Action
 
     @Argument(help: ArgumentHelp("With 'show', the number of the dead letter.", valueName: "N"))

@@ -24,7 +24,7 @@ struct Feedback: ParsableCommand {
 
     @OptionGroup var file: SettingsArgument
 
-    @Argument(help: ArgumentHelp("The action: list or take.", valueName: "list|take"))
+    @Argument(help: ArgumentHelp("The action: list or take.", valueName: "ACTION"))
     var action: Action
 
     @Option(parsing: .unconditional, help: ArgumentHelp("At most N entries, oldest first.", valueName: "N"))
