@@ -5,17 +5,19 @@ PACKAGES_RUN = redis-server redis-tools openssl curl
 PACKAGES_BENCH = nghttp2-client nghttp2-server
 PACKAGES_GATE = valgrind
 PACKAGES_DIST = dpkg-dev binutils
-PACKAGES_CHECK = lintian mmdebstrap systemd-container groff prometheus zsh fish
+PACKAGES_CHECK = lintian mmdebstrap groff zsh fish
+PACKAGES_SYSTEMD = systemd-container prometheus
 PACKAGES_PRODUCERS = python3-redis ruby-redis node-redis php-redis php-cli
 RELEASE = .build/release
+SWIFT_RELEASE = $(SWIFT) build -c release --static-swift-stdlib -Xswiftc -debug-prefix-map -Xswiftc $(CURDIR)=.
 # SwiftPM leaves empty folders in the folder of temporary files; keep them in the checkout.
 export TMPDIR = $(CURDIR)/.build/tmp
 
 .DEFAULT_GOAL := help
-.PHONY: help temporary packages build demo test producers lint test-tsan bench bench-client bench-gate client docs api-check fuzz chaos mutants dist check-dist clean
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' $(MAKEFILE_LIST))
 
 help: ## List the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 temporary:
 	@mkdir -p $(TMPDIR)
@@ -24,7 +26,7 @@ packages: temporary ## Install missing Debian packages for builds and tests (apt
 	@scripts/install-packages $(PACKAGES_BUILD) $(PACKAGES_RUN) $(PACKAGES_BENCH)
 
 build: packages ## Build the daemon and its tools (.build/release), with the Swift runtime linked in
-	@$(SWIFT) build -c release --static-swift-stdlib -Xswiftc -debug-prefix-map -Xswiftc $(CURDIR)=.
+	@$(SWIFT_RELEASE)
 
 demo: build ## Send 10,000 jobs through Redis and the daemon to the APNs simulator
 	@$(RELEASE)/gapless-lab demo
@@ -73,15 +75,24 @@ chaos: build ## Run the fault table (SEED=… FAULT=… replays a row; FAULT=eve
 mutants: packages ## Break copies of the daemon, and show which row of the fault table detects it
 	@scripts/broken-builds $(MUTANT)
 
-dist: build ## Build Debian packages, a tarball and an OCI image in .build/dist
+dist: packages ## Build Debian packages, a tarball and an OCI image in .build/dist
 	@scripts/install-packages $(PACKAGES_DIST)
+	@$(SWIFT_RELEASE) --product gaplessd
+	@$(SWIFT_RELEASE) --product apns-simulator
 	@scripts/dist
 
-check-dist: dist ## Check the packages: lintian, alert rules, and install to purge in a bare Debian and under systemd (OLDER=….deb)
+check-packages: dist ## Check the packages, and install, run and purge them in a bare Debian 12
 	@scripts/install-packages $(PACKAGES_CHECK)
-	@scripts/check-monitoring
 	@scripts/check-packages
+	@scripts/check-install
+
+check-dist: check-packages ## The same, the alert rules, and the package under systemd with an upgrade under load (OLDER=….deb)
+	@scripts/install-packages $(PACKAGES_SYSTEMD)
+	@scripts/check-monitoring
 	@scripts/check-systemd $(OLDER)
+
+check-reproducible: dist ## Build the packages again in a clone in another folder, and compare the bytes
+	@scripts/check-reproducible
 
 clean: ## Remove all build output
 	@rm -rf .build .build-tsan
