@@ -221,7 +221,7 @@ struct Dispatcher: ~Copyable {
             machine.connected(list, server: server, warnings: warnings, &effects)
         case .disconnected(let why):
             machine.disconnected(list)
-            log(.disconnected(why))
+            log(.disconnected(why, from: settings.redis.server.text))
         case .refused(let why):
             machine.disconnected(list)
             refused(why)

@@ -23,8 +23,8 @@ enum LogEntry: Equatable {
 
     static func redisWarning(_ text: String) -> LogEntry { .warning(.redisWarning, "Redis: \(text)") }
 
-    static func disconnected(_ why: String) -> LogEntry {
-        .warning(.redisLost, "Redis: \(why). Jobs stay in the queue; trying again.")
+    static func disconnected(_ why: String, from server: String) -> LogEntry {
+        .warning(.redisLost, "Redis: \(why) (\(server)). Jobs stay in the queue; trying again.")
     }
 
     static func recordsTrimmed(_ records: RecordList, _ count: Int, list: String) -> LogEntry {
