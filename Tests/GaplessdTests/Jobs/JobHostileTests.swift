@@ -16,17 +16,14 @@ struct JobHostileTests {
         #""tokens":["ab"],"#, #""_gapless_RETRYING":-5,"#, #""_gapless_deadline":9223372036854775807,"#, "\"\"", "é", "../",
     ]
 
-    @Test func `are jobs within their bounds or errors, and can be spliced and logged`() {
-        let seed = UInt64.random(in: 0...UInt64.max)
-        print("JobHostileTests seed \(seed)")
+    /// Returns jobs with random changes of their bytes.
+    static func mutants(_ count: Int, seed: UInt64) -> [[UInt8]] {
         var state = seed
         func below(_ bound: Int) -> Int {
             state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
             return Int(state >> 33) % bound
         }
-        var reader = JobReader(retryLimit: 3, appNames: ["a"])
-        var taken = 0
-        for _ in 0..<10_000 {
+        return (0..<count).map { _ in
             var bytes = Array(Self.jobs[below(Self.jobs.count)].utf8)
             for _ in 0...below(3) {
                 let start = below(bytes.count)
@@ -39,6 +36,16 @@ struct JobHostileTests {
                 }
                 if bytes.isEmpty { bytes = [0] }
             }
+            return bytes
+        }
+    }
+
+    @Test func `are jobs within their bounds or errors, and can be spliced and logged`() {
+        let seed = UInt64.random(in: 0...UInt64.max)
+        print("JobHostileTests seed \(seed)")
+        var reader = JobReader(retryLimit: 3, appNames: ["a"])
+        var taken = 0
+        for bytes in Self.mutants(10_000, seed: seed) {
             _ = JobReader.identity(of: bytes)
             _ = Job.redacted(bytes)
             let unmarked = Job.unmarked(bytes)

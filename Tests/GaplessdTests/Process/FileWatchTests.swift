@@ -33,6 +33,16 @@ struct FileWatchTests {
         #expect(answers == [false, true, false])
     }
 
+    @Test func `a change at any moment is taken up within two seconds`() {
+        for delay in stride(from: 0, through: 750, by: 50) {
+            let change = start + .milliseconds(delay)
+            var watch = watch
+            var now = start
+            repeat { now = watch.nextLook } while !watch.looked(now < change ? ["a": file, "b": file] : changed(bytes: 9), now: now)
+            #expect(now - change < .seconds(2))
+        }
+    }
+
     @Test mutating func `a file that still grows is left alone`() {
         let answers = looks(changed(bytes: 9), changed(bytes: 10), changed(bytes: 11), changed(bytes: 11))
         #expect(answers == [false, false, false, true])

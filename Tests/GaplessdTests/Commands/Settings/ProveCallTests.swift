@@ -63,4 +63,15 @@ struct ProveCallTests {
         let proof = CredentialProof(status: status, reason: reason)
         #expect(proof.judgement == judgement && !proof.sentence.isEmpty)
     }
+
+    @Test func `each response of docs/answers.md has one sentence, and a response that holds the app refuses the settings`() {
+        #expect(AnswerTable.rows.count > 40)
+        for row in AnswerTable.rows {
+            let proof = CredentialProof(status: row.status, reason: row.reason)
+            #expect(!proof.sentence.isEmpty && !proof.sentence.contains("."), "\(row)")
+            #expect((proof.judgement == .proven) == (row.reason == "BadDeviceToken"), "\(row)")
+            let isRefused = row.status == 403 || row.end == "held" && row.status != 429
+            #expect(!isRefused || proof.judgement == .refused, "\(row)")
+        }
+    }
 }

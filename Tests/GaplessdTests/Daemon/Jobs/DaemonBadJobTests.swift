@@ -9,7 +9,7 @@ struct DaemonBadJobTests {
     private static let token = deviceToken(7)
 
     /// Jobs and their faults.
-    private static let structures: [(String, String)] = [
+    static let structures: [(String, String)] = [
         (#"{"data":{}}"#, "token is missing"),
         (#"{"token":"ab"}"#, "data is missing"),
         (#"{"token":12345,"data":{}}"#, "token is not a string at byte 9"),
