@@ -13,7 +13,8 @@ struct DaemonMonitoringTests {
         let daemon = try stage.start(["metrics_listen": "\"127.0.0.1:0\"", "apps": certificate])
         let port = try #require(daemon.metricsPort())
         try stage.open(daemon)
-        let files = ["deploy/monitoring/alerts.yml", "deploy/monitoring/dashboard.json", "docs/metrics.md", "README.md"]
+        let pages = folderEntries("\(Checkout.path)/docs").filter { $0.hasSuffix(".md") }.map { "docs/\($0)" }
+        let files = ["deploy/monitoring/alerts.yml", "deploy/monitoring/dashboard.json", "docs/metrics.md", "README.md"] + pages
         let named = files.map { Self.metrics(in: Checkout.read($0)) }
         #expect(named.prefix(3).allSatisfy { $0.count >= 8 })
         var exported: Set<Substring> = []
