@@ -26,7 +26,8 @@ for layer in manifest["layers"]:
         archive.extractall(folder)
 assert config["Healthcheck"]["Test"][0] == "CMD"
 for name, words in [
-    ("environment", config["Env"]), ("command", config["Entrypoint"] + config["Cmd"]), ("healthcheck", config["Healthcheck"]["Test"][1:]),
+    ("environment", config["Env"]), ("command", config["Entrypoint"] + config["Cmd"]),
+    ("healthcheck", config["Healthcheck"]["Test"][1:]),
 ]:
     print(f"{name}=({shlex.join(words)})")
 print(f"owner={config['User']}")

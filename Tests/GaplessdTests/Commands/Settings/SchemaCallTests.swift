@@ -31,7 +31,8 @@ struct SchemaCallTests {
 
     private func valid(_ subject: String, _ samples: [[UInt8]]) throws -> [Bool] {
         let schema = folder.write(try Call(["schema", subject]).output, to: "schema.json")
-        let lines = folder.write(samples.map { String(decoding: Base64.encode($0), as: UTF8.self) + "\n" }.joined(), to: "samples")
+        let lines = samples.map { String(decoding: Base64.encode($0), as: UTF8.self) + "\n" }
+        let file = folder.write(lines.joined(), to: "samples")
         // Python accepts NaN and Infinity, which are not JSON.
         let script = """
             import base64, json, sys, jsonschema
@@ -44,7 +45,7 @@ struct SchemaCallTests {
             for line in open(sys.argv[2]): print(is_valid(base64.b64decode(line)))
             """
         let call = try ChildProcess(
-            "python3", ["-W", "ignore", "-c", script, schema, lines], standardOutput: .file(folder.file("out")),
+            "python3", ["-W", "ignore", "-c", script, schema, file], standardOutput: .file(folder.file("out")),
             standardError: .file(folder.file("err")))
         #expect(call.wait(atMost: .seconds(60))?.status == 0, "\(File.read(folder.file("err")))")
         return File.read(folder.file("out")).split(separator: "\n").map { $0 == "True" }
@@ -136,7 +137,8 @@ struct SchemaCallTests {
             var fault: String?
             do { fault = try reader.read(sample).tokens.compactMap(\.fault).first.map { "\($0)" } } catch { fault = "\(error)" }
             let isExempt = isValid && Self.rules.contains { fault?.contains($0) == true }
-            #expect((fault == nil) == isValid || isExempt, "seed \(seed): \(String(decoding: sample, as: UTF8.self)): \(fault ?? "")")
+            let text = String(decoding: sample, as: UTF8.self)
+            #expect((fault == nil) == isValid || isExempt, "seed \(seed): \(text): \(fault ?? "")")
         }
     }
 

@@ -32,10 +32,8 @@ struct DaemonWatchTests {
         try File.write("giraffe\n", to: stage.folder.file("words"))
         let settings: [String: String?] = [
             "watch_files": "true", "filter_words_path": "\"words\"",
-            "apps": """
-                {"one": {"apns_cert_path": "one/client.pem", "apns_key_path": "one/client-key.pem"},
-                 "two": {"apns_p12_path": "two/client.p12", "apns_p12_password": "simulator"}}
-                """,
+            "apps": #"{"one": {"apns_cert_path": "one/client.pem", "apns_key_path": "one/client-key.pem"}, "#
+                + #""two": {"apns_p12_path": "two/client.p12", "apns_p12_password": "simulator"}}"#,
         ]
         let daemon = try stage.start(settings)
         try stage.open(daemon)
@@ -44,7 +42,9 @@ struct DaemonWatchTests {
             reloads += 1
             return waitUntil(atMost: .seconds(30)) { daemon.reports.count { $0.contains("Reloaded: ") } >= reloads }
         }
-        func replace(_ path: String, with other: String) { #expect(rename(stage.folder.file(other), stage.folder.file(path)) == 0) }
+        func replace(_ path: String, with other: String) {
+            #expect(rename(stage.folder.file(other), stage.folder.file(path)) == 0)
+        }
 
         replace("one/client.pem", with: "one-new/client.pem")
         #expect(daemon.says("Reload failed: "))
@@ -79,9 +79,7 @@ struct DaemonWatchTests {
                 [
                     "watch_files": "true", "apns_ca_path": path("credentials/ca.pem").quoted, "apns_auth_key_path": "\"key.p8\"",
                     "apns_auth_key_id": "\"SIMKEY000\(number)\"",
-                    "apps": """
-                        {"one": {"apns_cert_path": \(path("live/cert.pem").quoted), "apns_key_path": \(path("live/key.pem").quoted)}}
-                        """,
+                    "apps": #"{"one": {"apns_cert_path": "../live/cert.pem", "apns_key_path": "../live/key.pem"}}"#,
                 ], name: "mount/..\(number)/settings.json")
         }
         func link(_ name: String, to target: String) {
