@@ -29,13 +29,17 @@ public enum Endpoint: Sendable, Hashable, CustomStringConvertible {
         self.init(host: node.host, port: node.port, besides: other)
     }
 
-    /// Returns every node that the reply to CLUSTER SLOTS names. Replicas are included: one of them may be the next master.
+    /// The most nodes of a cluster that are kept. Redis recommends no larger cluster (cluster specification).
+    static let mostNodes = 1000
+
+    /// Returns the nodes that the reply to CLUSTER SLOTS names. Replicas are included: one of them may be the next master.
     static func nodes(_ slots: [RedisReply], besides other: Endpoint?) -> [Endpoint] {
         var nodes: [Endpoint] = []
         for node in slots.flatMap({ $0.items?.dropFirst(2) ?? [] }) {
             guard let parts = node.items, parts.count >= 2, let port = parts[1].integer,
                 let endpoint = Endpoint(host: parts[0].text ?? "", port: Int(clamping: port), besides: other)
             else { continue }
+            if nodes.count >= mostNodes { break }
             if !nodes.contains(endpoint) { nodes.append(endpoint) }
         }
         return nodes

@@ -73,4 +73,12 @@ struct ExtremeReplyTests {
             _ = status.unexplained
         }
     }
+
+    @Test func `the nodes of a cluster are bounded`() {
+        let nodes = (1...60_000).map { RedisReply.array([.string(bytes("10.0.0.1")), .integer($0)]) }
+        let slots = [RedisReply.array([.integer(0), .integer(16_383)] + nodes)]
+        #expect(Endpoint.nodes(slots, besides: nil).count == Endpoint.mostNodes)
+        let far = RedisReply.array([.integer(0), .integer(1), .array([.string(bytes("h")), .integer(.max)])])
+        #expect(Endpoint.nodes([far], besides: nil) == [])
+    }
 }
