@@ -39,7 +39,7 @@ public struct DeadLetterList: Sendable {
     }
 
     public func count(_ client: inout RedisClient) throws(RedisError) -> Int {
-        try Int(client.command(["LLEN", keys.dead]).integer ?? 0)
+        try client.command(["LLEN", keys.dead]).count ?? 0
     }
 
     /// Returns letters from an index on, oldest first; none behind the end.

@@ -26,8 +26,8 @@ public struct QueueAudit: Sendable, Equatable {
         for key in try allKeys(of: keys, &client).subtracting(known).sorted() {
             if key.hasPrefix(inflight) {
                 let name = String(key.dropFirst(inflight.count))
-                let jobs = try client.command(["EVAL", strandedScript, "2", keys.workers, key, name]).integer ?? 0
-                if jobs > 0 { audit.stranded.append(Stranded(worker: name, jobs: Int(jobs))) }
+                let jobs = try client.command(["EVAL", strandedScript, "2", keys.workers, key, name]).count ?? 0
+                if jobs > 0 { audit.stranded.append(Stranded(worker: name, jobs: jobs)) }
             } else if !key.hasPrefix(worker) {
                 audit.foreignKeys.append(key)
             }
@@ -62,7 +62,7 @@ public struct QueueAudit: Sendable, Equatable {
             guard let parts = reply.items, parts.count == 2, let next = parts[0].text else {
                 throw .notRedis("a scan without a cursor")
             }
-            count += parts[1].count ?? 0
+            count &+= parts[1].count ?? 0
             cursor = next
         } while cursor != "0"
         return count

@@ -26,7 +26,9 @@ struct StatusReading {
 
     var taken: Instant
     var lists: [List]
+}
 
+extension StatusReading {
     /// - Parameter before: an earlier reading, from which the rates are measured.
     init(_ client: inout RedisClient, _ names: [String], after before: StatusReading? = nil) throws(RedisError) {
         lists = []

@@ -72,7 +72,8 @@ struct StatusReport {
     }
 
     private static func sums(_ all: [QueueStatus]) -> JSONValue {
-        func sum(_ value: (QueueStatus) -> Int) -> JSONValue { .integer(all.reduce(0) { $0 + value($1) }) }
+        // Wrapping, because a server may reply with any number.
+        func sum(_ value: (QueueStatus) -> Int) -> JSONValue { .integer(all.reduce(0) { $0 &+ value($1) }) }
         let counters = Counter.allCases.map { counter in
             let sum = all.reduce(Int64(0)) { $0 &+ $1.counters[counter, default: 0] }
             return JSONMember(key: counter.rawValue, value: .integer(sum), offset: 0)
