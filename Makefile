@@ -41,6 +41,11 @@ producers: packages ## Run the producers of Examples/producers against the daemo
 lint: ## Check the format of the code
 	@$(SWIFT) format lint --strict --parallel --recursive Sources Lab Tests Examples/client Package.swift
 
+test-asan: packages ## Run the tests with Address Sanitizer (SUITES=… selects suites)
+	@SWIFT_BACKTRACE=enable=no $(SWIFT) build --build-tests --sanitize=address --scratch-path .build-asan
+	@SWIFT_BACKTRACE=enable=no ASAN_OPTIONS=detect_leaks=0 $(SWIFT) test --skip-build --sanitize=address \
+		--scratch-path .build-asan $(if $(SUITES),--filter "$(SUITES)")
+
 test-tsan: packages ## Run all tests with Thread Sanitizer
 	@SWIFT_BACKTRACE=enable=no $(SWIFT) build --sanitize=thread --scratch-path .build-tsan
 	@SWIFT_BACKTRACE=enable=no TSAN_OPTIONS=halt_on_error=0 $(SWIFT) test --sanitize=thread --scratch-path .build-tsan
@@ -66,8 +71,9 @@ bench-gate: build ## Compare the instructions per push (callgrind) with the stor
 	@scripts/install-packages $(PACKAGES_GATE)
 	@$(RELEASE)/gapless-lab bench-gate
 
-fuzz: packages ## Compare the JSON scanner with Python's parser on random texts (MINUTES=10)
-	@scripts/fuzz $(or $(MINUTES),10)
+fuzz: packages ## Fuzz every target, then compare the JSON scanner with Python's parser (MINUTES=10 each; TARGET=… one target only)
+	@SWIFT="$(SWIFT)" scripts/fuzz-targets $(or $(MINUTES),10) $(TARGET)
+	@$(if $(TARGET),:,scripts/fuzz $(or $(MINUTES),10))
 
 chaos: build ## Run the fault table (SEED=… FAULT=… replays a row; FAULT=everything or fleet MINUTES=60 runs for an hour)
 	@$(RELEASE)/gapless-lab chaos --markdown .build/chaos.md $(if $(SEED),--seed $(SEED)) $(if $(FAULT),--fault $(FAULT)) $(if $(MINUTES),--minutes $(MINUTES))
@@ -95,4 +101,4 @@ check-reproducible: dist ## Build the packages again in a clone in another folde
 	@scripts/check-reproducible
 
 clean: ## Remove all build output
-	@rm -rf .build .build-tsan
+	@rm -rf .build .build-asan .build-fuzz .build-tsan

@@ -145,5 +145,26 @@ let package = Package(
                 "gaplessd", "APNSSimulator", "SystemTime", "Harness", "PushPool", "RedisQueue", "JSONBytes", "Sockets",
             ],
             swiftSettings: strict),
+        // Replays the corpus of the fuzz targets. The folder Program is only for the fuzzer itself.
+        .testTarget(
+            name: "FuzzTests",
+            dependencies: ["gaplessd", "Clocks", "Harness", "JSONBytes", "PushPool", "RedisQueue", "Sockets", "StatusServer"],
+            exclude: ["Corpus", "Program"], swiftSettings: strict),
     ]
 )
+
+// `make fuzz` sets this variable. A program cannot be linked into another one: the daemon becomes a library without its entry
+// point, and the fuzz targets become a program for libFuzzer.
+if Context.environment["GAPLESS_FUZZ"] != nil, let daemon = package.targets.first(where: { $0.name == "gaplessd" }) {
+    package.products = []
+    package.targets.removeAll { $0.isTest || ["gaplessd", "FaultTable", "gapless-lab", "apns-simulator"].contains($0.name) }
+    package.targets += [
+        .target(
+            name: daemon.name, dependencies: daemon.dependencies, exclude: ["Gaplessd.swift"], swiftSettings: memorySafe),
+        .systemLibrary(name: "CFuzzer", path: "Lab/CFuzzer"),
+        .executableTarget(
+            name: "gapless-fuzz",
+            dependencies: ["CFuzzer", "gaplessd", "Clocks", "JSONBytes", "PushPool", "RedisQueue", "Sockets", "StatusServer"],
+            path: "Tests/FuzzTests", exclude: ["Corpus", "CorpusTests.swift"], swiftSettings: memorySafe),
+    ]
+}

@@ -1,0 +1,77 @@
+import JSONBytes
+import RedisQueue
+
+@testable import gaplessd
+
+/// An element of the queue: read, cut, marked, redacted and recorded.
+enum JobFuzz {
+    static func run(_ bytes: [UInt8]) throws {
+        let suffixed: [String?: PushTopic] = [nil: PushTopic("com.example.app.voip")]
+        var reader = JobReader(retryLimit: 3, appNames: ["a"], suffixedTopics: bytes.count % 2 == 0 ? [:] : suffixed)
+        _ = JobReader.identity(of: bytes)
+        _ = Job.redacted(bytes)
+        let unmarked = Job.unmarked(bytes)
+        try checkLetter(of: bytes)
+        guard let job = try? reader.read(bytes) else { return }
+        try checkBounds(job)
+        try checkTimes(job)
+        let clean = try? reader.read(unmarked)
+        try BrokenPromise.unless(clean?.attempts == 0 && clean?.doubtful == 0, "the marks are not removed")
+        try BrokenPromise.unless((try? reader.read(Job.onOneLine(bytes))) != nil, "the job on one line is no job")
+        let marked = job.markedForRetry(attempts: 3, deadline: .min, doubtful: 4, apnsID: job.apnsID)
+        let retried = try? reader.read(marked)
+        try BrokenPromise.unless(retried?.attempts == 3 && retried?.isExpired(now: 0) == true, "the marks are not read again")
+        try checkParts(job, &reader)
+    }
+
+    private static func checkBounds(_ job: Job) throws {
+        try BrokenPromise.unless((0...3).contains(job.attempts) && (0...10).contains(job.doubtful), "a mark is out of range")
+        try BrokenPromise.unless(job.bytes[job.data].first == UInt8(ascii: "{"), "data is not an object")
+        try BrokenPromise.unless([1, 5, 10].contains(job.priority), "priority \(job.priority)")
+        for header in [job.topic, job.pushType, job.collapseID, job.apnsID].compactMap(\.self) {
+            try BrokenPromise.unless(
+                !header.isEmpty && header.utf8.count <= 1100 && !header.unicodeScalars.contains(where: \.isControl),
+                "a bad header")
+        }
+        _ = job.identifierJSON
+        _ = job.notBeforeHint
+        _ = job.rewritten(maskedPayload: nil)
+    }
+
+    private static func checkTimes(_ job: Job) throws {
+        for now in [Int64(-1), 0, 1_700_000_000, 253_402_300_799] {
+            _ = job.expiration(now: now)
+            _ = job.deadlineToMark(now: now)
+            _ = job.isExpired(now: now)
+        }
+        if let notBefore = job.notBefore { _ = Int64(notBefore * 1000) }
+    }
+
+    /// Every valid token can be cut out, alone or with its neighbours, and every part is a job for it.
+    private static func checkParts(_ job: Job, _ reader: inout JobReader) throws {
+        let tokens = job.tokens
+        for (index, token) in tokens.enumerated().prefix(20) {
+            _ = job.text(of: token)
+            let isJob = (try? reader.read(job.single(tokenAt: index))) != nil
+            try BrokenPromise.unless(isJob == (token.fault == nil), "the single-token form of token \(index)")
+        }
+        guard case .tokens = job.target else { return }
+        let halves = [0..<(tokens.count + 1) / 2, (tokens.count + 1) / 2..<tokens.count].filter { !$0.isEmpty }
+        let parts = job.chunkParts(halves)?.parts(of: job.bytes) ?? []
+        let texts = tokens.map { job.text(of: $0) }
+        var read: [String] = []
+        for part in parts {
+            guard let half = try? reader.read(part) else { throw BrokenPromise(description: "a part is no job") }
+            read += half.tokens.map { half.text(of: $0) }
+        }
+        try BrokenPromise.unless(read == texts, "the parts have other tokens")
+    }
+
+    private static func checkLetter(of bytes: [UInt8]) throws {
+        let identity = JobReader.identity(of: bytes)
+        let letter = DeadLetter(
+            reason: "r", identifier: identity.identifier, token: identity.token, trace: identity.trace, attempts: 1, at: 7,
+            worker: "w", job: bytes)
+        try BrokenPromise.unless(DeadLetter(record: letter.record()) == letter, "the dead letter changes the job")
+    }
+}
