@@ -148,7 +148,9 @@ let package = Package(
         // Replays the corpus of the fuzz targets. The folder Program is only for the fuzzer itself.
         .testTarget(
             name: "FuzzTests",
-            dependencies: ["gaplessd", "Clocks", "Harness", "JSONBytes", "PushPool", "RedisQueue", "Sockets", "StatusServer"],
+            dependencies: [
+                "gaplessd", "SystemTime", "Harness", "JSONBytes", "PushPool", "RedisQueue", "Sockets", "StatusServer",
+            ],
             exclude: ["Corpus", "Program"], swiftSettings: strict),
     ]
 )
@@ -164,7 +166,9 @@ if Context.environment["GAPLESS_FUZZ"] != nil, let daemon = package.targets.firs
         .systemLibrary(name: "CFuzzer", path: "Lab/CFuzzer"),
         .executableTarget(
             name: "gapless-fuzz",
-            dependencies: ["CFuzzer", "gaplessd", "Clocks", "JSONBytes", "PushPool", "RedisQueue", "Sockets", "StatusServer"],
+            dependencies: [
+                "CFuzzer", "gaplessd", "SystemTime", "JSONBytes", "PushPool", "RedisQueue", "Sockets", "StatusServer",
+            ],
             path: "Tests/FuzzTests", exclude: ["Corpus", "CorpusTests.swift"], swiftSettings: memorySafe),
     ]
 }

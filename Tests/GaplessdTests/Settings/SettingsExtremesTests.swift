@@ -1,5 +1,5 @@
-import Clocks
 import PushPool
+import SystemTime
 import Testing
 
 @testable import gaplessd
