@@ -1,4 +1,5 @@
 import JSONBytes
+import PushPool
 import RedisQueue
 
 @testable import gaplessd
