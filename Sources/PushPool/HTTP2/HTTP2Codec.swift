@@ -101,9 +101,16 @@ struct HTTP2Codec: ~Copyable {
     }
 
     private mutating func send(_ bytes: [UInt8], _ range: Range<Int>, _ slot: Int, _ stream: StreamID, isLast: Bool) {
-        out.data(stream, bytes.span.extracting(range), isLast: isLast)
-        sendWindow.spend(range.count)
         streams[slot].credit -= range.count
+        var start = range.lowerBound
+        while range.upperBound - start > sendWindow.frameRoom {
+            let end = start + sendWindow.frameRoom
+            out.data(stream, bytes.span.extracting(start..<end), isLast: false)
+            sendWindow.spend(end - start)
+            start = end
+        }
+        out.data(stream, bytes.span.extracting(start..<range.upperBound), isLast: isLast)
+        sendWindow.spend(range.upperBound - start)
     }
 
     /// The bytes of payload that the windows admit in new requests.

@@ -53,6 +53,44 @@ struct FlowControlTests {
         #expect(pair.peer.requests.values.allSatisfy { $0.isComplete && $0.body == Array(body.utf8) })
     }
 
+    /// nghttp2 confirms DATA at half of its window. Without a frame that ends there, the rest of the window waits for more DATA.
+    @Test(arguments: [7, 200, 210, 1000, 1024, 4000, 4096, 5000, 20_000])
+    func `a round trip carries a whole window, whatever the size of the bodies`(size: Int) throws {
+        let pair = try CodecPair(settings: [(3, 100_000)], slots: 100_000)
+        let text = String(repeating: "x", count: size)
+        for slot in 0..<(6 * 65_535 / size + 2) { _ = pair.submit(notification(UInt64(slot), payload: text), slot: slot) }
+        var before = 0
+        for trip in 1...5 {
+            var replies: [UInt8] = []
+            // The server confirms what it has read before it reads more.
+            var rest = pair.output()[...]
+            while !rest.isEmpty {
+                pair.peer.receive(Array(rest.prefix(1000)))
+                rest = rest.dropFirst(1000)
+                replies += pair.peer.takeOutput()
+            }
+            let carried = pair.peer.requests.values.reduce(0) { $0 + $1.body.count }
+            #expect(carried - before >= 65_534, "round trip \(trip)")
+            before = carried
+            pair.feed(replies)
+        }
+    }
+
+    @Test func `frames end at each half of the window in flight, and WINDOW_UPDATEs move these places`() {
+        var window = FlowWindow()
+        var rooms: [Int] = []
+        for count in [1000, 31_767, 32_767, 1] {
+            rooms.append(window.frameRoom)
+            window.spend(count)
+        }
+        #expect(rooms == [32_767, 31_767, 32_767, 32_767])
+        #expect((window.left, window.inFlight) == (0, 65_535))
+        let isSmall = window.grow(by: 32_767)
+        #expect(isSmall && window.frameRoom == 32_766, "with 32,766 more, 65,534 are in flight")
+        let isLarge = window.grow(by: 1_000_000)
+        #expect(isLarge && window.size == 1_032_767 && window.frameRoom == 516_383)
+    }
+
     @Test func `a stream's window beyond 2^31, or moved by 0, ends that stream alone`() throws {
         let codec = try CodecBox(slots: 9)
         codec.receive(settings([(3, 10)]))
