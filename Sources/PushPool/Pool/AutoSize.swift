@@ -3,8 +3,9 @@ import SystemTime
 /// Chooses the number of sessions of a pool from demand and distance, from 1 to `most`. Knows no thread and no clock.
 ///
 /// It grows in one step to the size that is needed: when three looks in a row found pushes waiting while every session was
-/// full, and a session's `Reach` is below the demand. It shrinks when a smaller pool would have been enough for a minute, to the
-/// largest size that this minute needed. A slow Redis leaves nothing waiting, so the pool does not grow.
+/// full, and a session's `Reach` is below the demand. If they still wait afterwards, the list has more than the pool may hold:
+/// the next step is larger, unless the last one has not raised the rate. It shrinks when a smaller pool would have been enough
+/// for a minute, to the largest size that this minute needed. A slow Redis leaves nothing waiting, so the pool does not grow.
 struct AutoSize: Sendable {
     /// The load of a pool in one look.
     struct Load: Equatable {
@@ -35,6 +36,10 @@ struct AutoSize: Sendable {
     private(set) var deadline: Instant?
     private var blockedLooks = 0
     private var settlesUntil: Instant?
+    /// The steps since a look last found no push waiting, and the rate and the size before the last of them.
+    private var steps = (count: 0, rate: 0.0, size: 1)
+    /// The part of the added sessions' share by which a step must have raised the rate.
+    private static let effect = 0.25
     /// Since when fewer sessions would be enough, and the most that were needed since.
     private var surplus: (since: Instant, needed: Int)?
 
@@ -55,17 +60,22 @@ struct AutoSize: Sendable {
     mutating func look(_ load: Load, now: Instant) -> Bool {
         let before = target
         blockedLooks = load.wasBlocked ? blockedLooks + 1 : 0
+        if !load.wasBlocked { steps.count = 0 }
         if let reach = load.reach { decide(load, reach, now: now) }
         deadline = target == 1 && blockedLooks == 0 ? nil : now + Self.interval
         return target != before
     }
 
     private mutating func decide(_ load: Load, _ reach: Reach, now: Instant) {
-        if blockedLooks >= Self.sustainedLooks && load.isComplete && settlesUntil.map({ $0 <= now }) ?? true {
+        let isSettled = load.isComplete && settlesUntil.map { $0 <= now } ?? true
+        if blockedLooks >= Self.sustainedLooks && isSettled && lastStepHelped(load.rate) {
             // The waiting pushes are to leave before the next look.
             let demand = load.rate + Double(load.waiting) / (Self.interval / .seconds(1))
-            let needed = reach.sessions(for: demand, atMost: most)
-            if needed > target { (target, settlesUntil, surplus) = (needed, now + Self.settlePeriod, nil) }
+            let needed = reach.sessions(for: demand * Double(steps.count + 1), atMost: most)
+            if needed > target {
+                steps = (steps.count + 1, load.rate, target)
+                (target, settlesUntil, surplus) = (needed, now + Self.settlePeriod, nil)
+            }
         }
         let needed = reach.sessions(for: load.rate / Self.comfortable, atMost: most)
         if load.wasBlocked || needed >= target {
@@ -75,5 +85,11 @@ struct AutoSize: Sendable {
             surplus = (present.since, max(present.needed, needed))
         }
         if let surplus, now - surplus.since >= Self.patience { (target, self.surplus) = (surplus.needed, nil) }
+    }
+
+    /// Whether the last step has raised the rate. Otherwise more sessions would not help either: a processor or APNs is slow.
+    private func lastStepHelped(_ rate: Double) -> Bool {
+        let growth = Double(target) / Double(steps.size) - 1
+        return steps.count == 0 || rate >= steps.rate * (1 + growth * Self.effect)
     }
 }

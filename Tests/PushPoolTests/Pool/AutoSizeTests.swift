@@ -72,6 +72,56 @@ struct AutoSizeTests {
     }
 }
 
+@Suite("An automatic pool under a square wave")
+struct SquareWaveTests {
+    /// Returns the sizes after each change, by burst, in an hour of 30 s without jobs and 30 s of jobs.
+    ///
+    /// - Parameters:
+    ///   - arriving: jobs per second in a burst.
+    ///   - carried: pushes per second of one session.
+    private func sizes(arriving: Double, carried: Double, reach: Reach) -> [[Int]] {
+        var size = AutoSize(most: 32)
+        var tally = PushTally(now: .now)
+        let start = Instant.now
+        var (backlog, changes) = (0.0, [[Int]]())
+        for tick in 0..<3600 * 5 {
+            let now = start + AutoSize.interval * tick
+            let second = tick / 5 % 60
+            if tick % 300 == 0 { changes.append([]) }
+            if second >= 30 { backlog += arriving / 5 }
+            let capacity = carried * Double(size.target) / 5
+            let sent = min(backlog, capacity)
+            tally.count(Int(sent), now: now)
+            backlog -= sent
+            // A pool holds at most a claim more than its sessions can send.
+            let waiting = min(backlog, 250 + 1000 * Double(size.target))
+            if waiting > 0 { size.woke(now: now) }
+            guard let deadline = size.deadline, deadline <= now else { continue }
+            let load = AutoSize.Load(
+                wasBlocked: waiting > 0, isComplete: true, rate: Double(tally.rate(now: now)), waiting: Int(waiting), reach: reach
+            )
+            if size.look(load, now: now) { changes[changes.count - 1].append(size.target) }
+        }
+        return changes
+    }
+
+    @Test(arguments: [(100.0, 160.0), (500, 160), (5000, 160), (1_000_000, 160), (3000, 1600), (40_000, 1600)])
+    func `an hour has at most two changes in a burst, and few dials`(arriving: Double, reach: Double) {
+        let distance = Reach(
+            roundTrip: .milliseconds(100), window: 65_535, streams: 1000, payload: Int(65_535 / 2 / reach / 0.1))
+        // The server confirms half of a window at a time, or all at once.
+        for carried in [reach, 2 * reach] {
+            let changes = sizes(arriving: arriving, carried: carried, reach: distance)
+            #expect(changes.count == 60)
+            #expect(changes.allSatisfy { $0.count <= 2 }, "\(changes)")
+            let dials = changes.joined().reduce((last: 1, sum: 0)) { ($1, $0.sum + max(0, $1 - $0.last)) }.sum
+            #expect(dials <= 31, "\(changes)")
+            let capacity = Double(changes.joined().last ?? 1) * carried
+            #expect(capacity >= min(arriving, 32 * carried) * 0.99, "\(changes)")
+        }
+    }
+}
+
 @Suite("The reach of a session")
 struct ReachTests {
     @Test func `windows limit it at a distance, and streams if payloads are small`() {
