@@ -4,6 +4,11 @@ internal import COpenSSL
 public enum HMACSHA256 {
     /// Returns the code of a message in lowercase hexadecimal.
     public static func hexadecimal(of message: [UInt8], key: [UInt8]) -> String {
+        code(of: message, key: key).reduce(into: "") { $0 += ($1 < 16 ? "0" : "") + String($1, radix: 16) }
+    }
+
+    /// Returns the code of a message, 32 bytes.
+    public static func code(of message: [UInt8], key: [UInt8]) -> [UInt8] {
         var code = [UInt8](repeating: 0, count: 32)
         var length: UInt32 = 0
         // A pointer without a key would mean: the key of the last call.
@@ -14,6 +19,6 @@ public enum HMACSHA256 {
                 &length) != nil
         }
         precondition(isDone && length == 32, "OpenSSL has no SHA-256")
-        return code.reduce(into: "") { $0 += ($1 < 16 ? "0" : "") + String($1, radix: 16) }
+        return code
     }
 }

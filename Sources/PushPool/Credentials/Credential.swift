@@ -29,6 +29,9 @@ public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringCo
     /// Mints no token.
     public func newsOfKeepingTokens() -> TokenNews? { tokens?.newsOfKeeping() }
 
+    /// Shares provider tokens with other machines from now on. A certificate needs none.
+    public func shareTokens(through exchange: ProviderTokenExchange) { tokens?.share(through: exchange) }
+
     /// Loads a client certificate with its key, both in PEM; the two may be the same text.
     ///
     /// - Parameters:

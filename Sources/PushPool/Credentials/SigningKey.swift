@@ -62,6 +62,18 @@ struct SigningKey: Sendable {
         String(decoding: name.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
+    /// Seals tokens for other processes with this key. `nil` if OpenSSL does not give out the private part.
+    func seal() -> TokenSeal? {
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        var number: OpaquePointer?
+        guard unsafe EVP_PKEY_get_bn_param(key.handle, "priv", &number) == 1 else { return nil }
+        defer { unsafe BN_clear_free(number) }
+        var secret = [UInt8](repeating: 0, count: 32)
+        guard unsafe BN_bn2binpad(number, &secret, 32) == 32 else { return nil }
+        return TokenSeal(secret: secret, name: fileName)
+    }
+
     /// Signs with ES256 in JOSE's form: r and s, 32 bytes each, left-padded (RFC 7518, 3.4). Returns `nil` if OpenSSL fails.
     func sign(_ message: [UInt8]) -> [UInt8]? {
         ERR_clear_error()

@@ -21,7 +21,7 @@ public struct QueueAudit: Sendable, Equatable {
         var audit = QueueAudit(status: try QueueStatus.read(&client, keys))
         audit.recordless = audit.status.workers.filter { $0.details.isEmpty }.map(\.name)
         let own = [keys.workers, keys.delayed, keys.dead, keys.large, keys.feedback, keys.stats, keys.paused, keys.pace]
-        let known = Set(own + [keys.cancelled] + keys.recovered)
+        let known = Set(own + [keys.cancelled, keys.providerTokens] + keys.recovered)
         let (inflight, worker) = (keys.inflight(""), keys.worker(""))
         for key in try allKeys(of: keys, &client).subtracting(known).sorted() {
             if key.hasPrefix(inflight) {

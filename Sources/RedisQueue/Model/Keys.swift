@@ -15,6 +15,8 @@ public struct Keys: Sendable, Equatable {
     public let stats: String
     /// Hash: `next`, the end of the last window that a daemon leased for the fleet's rate limits.
     public let pace: String
+    /// Hash: encrypted provider tokens. See `SharedTokens`.
+    public let providerTokens: String
     /// Hash: app, or nothing for the whole list -> record of a pause. See `QueuePause`.
     public let paused: String
     /// List: jobs that `cancel` removed. See `CancelledJobs`.
@@ -35,6 +37,7 @@ public struct Keys: Sendable, Equatable {
         feedback = prefix + "feedback"
         stats = prefix + "stats"
         pace = prefix + "pace"
+        providerTokens = prefix + "provider-tokens"
         paused = prefix + "paused"
         cancelled = prefix + "cancelled"
         nothing = prefix + "nothing"

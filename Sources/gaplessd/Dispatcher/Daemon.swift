@@ -27,7 +27,7 @@ enum Daemon {
         let deliveries = Mailbox<Delivery>()
         let limits = SharedRateLimits(
             pushesPerSecond: settings.limits.pushesPerSecond, bitsPerSecond: settings.limits.bitsPerSecond)
-        let fleet = try FleetLimits(limits, configuration, log: log)
+        let fleet = try Fleet(limits, configuration, log: log)
         defer { fleet.stop() }
         var pools: [SessionPool] = []
         var events: [Mailbox<PoolEvent>] = []

@@ -30,7 +30,7 @@ struct Dispatcher: ~Copyable {
     private let poolEvents: [Mailbox<PoolEvent>]
     private let deliveries: Mailbox<Delivery>
     private let limits: SharedRateLimits
-    private let fleet: FleetLimits
+    private let fleet: Fleet
     private let lists: [List]
     private var signals: SignalInbox
     /// `nil` without `watch_files`.
@@ -56,7 +56,7 @@ struct Dispatcher: ~Copyable {
     init(
         _ configuration: Configuration, readConfiguration: @escaping ReadConfiguration, log: Log, metrics: MetricsEndpoint,
         service: ServiceReport?, pools: [SessionPool], poolEvents: [Mailbox<PoolEvent>], deliveries: Mailbox<Delivery>,
-        limits: SharedRateLimits, fleet: FleetLimits, signals: consuming SignalInbox
+        limits: SharedRateLimits, fleet: Fleet, signals: consuming SignalInbox
     ) {
         settings = configuration.settings
         self.readConfiguration = readConfiguration

@@ -33,6 +33,7 @@ enum LogEvent: String, Sendable, CaseIterable {
     case apnsSlowdownEnded = "apns_slowdown_ended"
     case tokenInUse = "token_in_use"
     case tokenNotKept = "token_not_kept"
+    case tokenNotShared = "token_not_shared"
     case certificateExpires = "certificate_expires"
     case filesChanged = "files_changed"
     case reloaded = "reloaded"

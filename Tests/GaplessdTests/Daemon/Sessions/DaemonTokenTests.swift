@@ -28,6 +28,38 @@ struct DaemonTokenTests {
         #expect(stage.simulator.totals.answers.filter { $0.key != "200" }.isEmpty)
     }
 
+    @Test func `processes without a common folder share one token through Redis, which cannot use it`() throws {
+        let stage = try Stage()
+        let fleet = try Fleet(Self.fleet) {
+            try stage.start(["pool_size": "1"], name: "\($0).json", stateFolder: stage.folder.file("state\($0)"))
+        }
+        #expect(fleet.isOpen(within: .seconds(60)))
+        try stage.push((0..<1000).map { pushJob(deviceToken($0)) })
+        #expect(stage.accepts(1000))
+        let stored = try stage.command("HGETALL", stage.keys.providerTokens).items?.compactMap(\.bytes) ?? []
+        #expect(stored.contains { $0.count > 100 })
+        #expect(stored.allSatisfy { !String(decoding: $0, as: UTF8.self).contains("eyJ") }, "the start of a JWT")
+        for daemon in fleet.daemons { #expect(daemon.stop()?.status == 0) }
+        #expect(fleet.minted == 1)
+        #expect(stage.simulator.totals.providerTokens.values.reduce(0, +) == 1)
+    }
+
+    @Test func `a user of Redis without the right to share tokens causes one warning`() throws {
+        let stage = try Stage()
+        let keys =
+            "~\(Stage.list) "
+            + ["workers", "worker:*", "inflight:*", "recovered:*", "delayed", "dead", "large", "feedback"]
+            .map { "~{\(Stage.list)}:gapless:\($0)" }.joined(separator: " ")
+        let others = ["stats", "nothing", "paused", "pace"].map { " ~{\(Stage.list)}:gapless:\($0)" }.joined()
+        let words = "ACL SETUSER narrow reset on >secret +@all \(keys)\(others)"
+        try stage.command(words.split(separator: " ").map(String.init))
+        let daemon = try stage.start(["redis_username": "\"narrow\"", "redis_password": "\"secret\""])
+        try stage.push((0..<10).map { pushJob(deviceToken($0)) })
+        #expect(stage.accepts(10), "\(daemon.standardError)")
+        #expect(daemon.says("Provider tokens are not shared with other machines: "))
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `commands share it`() throws {
         let stage = try Stage()
         let state = stage.folder.file("state")

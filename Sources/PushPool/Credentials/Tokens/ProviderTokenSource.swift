@@ -3,7 +3,8 @@ internal import JSONBytes
 import SystemTime
 internal import Threads
 
-/// The provider token of one key, for all sessions of all pools and, through a file, for all processes. Any thread.
+/// The provider token of one key, for all sessions of all pools. A file shares it with all processes of the machine, and a
+/// `ProviderTokenExchange` with other machines. Any thread.
 final class ProviderTokenSource: Sendable {
     private struct State {
         var schedule: TokenSchedule
@@ -11,6 +12,16 @@ final class ProviderTokenSource: Sendable {
         var news: [TokenNews] = []
         /// Whether an error of the file has been reported.
         var hasComplained = false
+        /// `nil` without other machines.
+        var exchange: (with: ProviderTokenExchange, seal: TokenSeal)?
+        var sharing: TokenSharing
+
+        /// Whether APNs has called the token expired.
+        var isRefused: Bool { token.map { $0.generation <= sharing.refused } ?? false }
+
+        func isDue(forNewSession: Bool, now: Instant) -> Bool {
+            token == nil || isRefused || schedule.isDue(forNewSession: forNewSession, now: now)
+        }
     }
 
     private struct Name: Hashable {
@@ -42,29 +53,61 @@ final class ProviderTokenSource: Sendable {
     private let file: ProviderTokenFile?
     private let state: Locked<State>
 
-    /// - Parameter file: `nil` keeps the token in this process alone.
-    init(_ key: SigningKey, file: ProviderTokenFile?) {
+    /// - Parameters:
+    ///   - file: `nil` keeps the token in this process alone.
+    ///   - patience: the longest wait for a reply of other machines.
+    init(_ key: SigningKey, file: ProviderTokenFile?, patience: Duration = .seconds(2)) {
         self.key = key
         self.file = file
-        state = Locked(State(schedule: TokenSchedule()))
+        state = Locked(State(schedule: TokenSchedule(), sharing: TokenSharing(patience: patience)))
+    }
+
+    /// Shares the token with other machines from now on.
+    func share(through exchange: ProviderTokenExchange) {
+        guard let seal = key.seal() else { return }
+        state.withLock { $0.exchange = (exchange, seal) }
+        exchange.add(self, name: key.fileName)
     }
 
     /// Returns the token to send now, minted if it is due. Returns `nil` only if there is none and OpenSSL cannot sign.
     ///
-    /// May wait for other processes, for two seconds at most.
+    /// May wait for other processes, for two seconds at most. It waits for other machines only without a usable token.
     func token(forNewSession: Bool, at moment: Moment = Moment()) -> ProviderToken? {
-        state.withLock { state in
-            replace(&state, moment) { $0.token == nil || $0.schedule.isDue(forNewSession: forNewSession, now: moment.now) }
-            return state.token
+        while true {
+            let (token, waits) = state.withLock { find(forNewSession: forNewSession, &$0, moment) }
+            if !waits { return token }
+            ProviderTokenSource.pause(milliseconds: 1)
         }
     }
 
+    private func find(forNewSession: Bool, _ state: inout State, _ moment: Moment) -> (ProviderToken?, waits: Bool) {
+        guard state.isDue(forNewSession: forNewSession, now: moment.now) else { return (state.token, false) }
+        if ask(&state) {
+            let mustWait = state.token == nil || state.isRefused
+            return (mustWait ? nil : state.token, mustWait)
+        }
+        replace(&state, moment) { $0.isDue(forNewSession: forNewSession, now: moment.now) }
+        return (state.token, false)
+    }
+
+    /// Asks other machines for a token. Returns whether a reply is expected.
+    private func ask(_ state: inout State) -> Bool {
+        guard let exchange = state.exchange?.with else { return false }
+        let answer = state.sharing.ask(now: .now)
+        if answer == .asked { exchange.wanted.ring() }
+        return answer != .alone
+    }
+
     /// Returns the generation of a token newer than `generation`, which APNs called expired, or `nil` if it is too soon for
-    /// another.
+    /// another. The newer token may still be on its way from another machine: then `token` waits for it.
     func renew(after generation: UInt64, at moment: Moment = Moment()) -> UInt64? {
         state.withLock { state in
             // Another pool, another process or the schedule may already have renewed it.
             let isStale = { (state: State) in (state.token?.generation ?? 0) <= generation }
+            if isStale(state), let token = state.token, state.schedule.mayRenew(now: moment.now) {
+                state.sharing.refused = token.generation
+                if ask(&state) { return generation + 1 }
+            }
             replace(&state, moment) { isStale($0) && $0.schedule.mayRenew(now: moment.now) }
             return isStale(state) ? nil : state.token?.generation
         }
@@ -102,6 +145,79 @@ final class ProviderTokenSource: Sendable {
         }
     }
 
+    // MARK: Other machines
+
+    /// The request to send to other machines now, if any.
+    func request(at moment: Moment = Moment()) -> ProviderTokenExchange.Request? {
+        state.withLock { state in
+            guard let seal = state.exchange?.seal else { return nil }
+            // Asking before the token is due keeps sessions from waiting.
+            let isDue = state.token != nil && state.isDue(forNewSession: true, now: moment.now)
+            let isWanted = state.sharing.isAsking || isDue
+            guard isWanted || state.token != nil && !state.sharing.isShared else { return nil }
+            var request = ProviderTokenExchange.Request(name: key.fileName)
+            if isWanted { request.oldest = TokenSchedule.oldestForNewSession }
+            guard let token = state.token, let mintedAt = state.schedule.mintedAt else { return request }
+            let id = seal.id(of: token.bytes)
+            if state.isRefused { request.refused = id }
+            if !state.sharing.isShared && !state.isRefused, let sealed = seal.seal(state.schedule.saved(token, at: moment).text) {
+                request.offer = .init(sealed: sealed, id: id, age: max(.zero, moment.now - mintedAt))
+            }
+            return request
+        }
+    }
+
+    /// The reply to a request that was sent at this time.
+    func received(_ reply: ProviderTokenExchange.Reply, sentAt: Instant, at moment: Moment = Moment()) {
+        state.withLock { state in
+            switch reply {
+            case .wait: return
+            case .none: state.sharing.replied()
+            case .mint:
+                guard Instant.now - sentAt < TokenSharing.permission else { return }
+                replace(&state, moment) { $0.isDue(forNewSession: true, now: moment.now) }
+                state.sharing.replied()
+            case .token(let sealed, let age):
+                guard let seal = state.exchange?.seal else { return }
+                guard let saved = seal.open(sealed).flatMap({ SavedToken(text: $0) }), key.hasSigned(saved) else {
+                    complain(&state, "the token of other machines in Redis is damaged")
+                    return state.sharing.failed(now: .now)
+                }
+                state.sharing.replied()
+                adopt(saved, age: max(.zero, age), &state, moment)
+            }
+        }
+    }
+
+    func exchangeFailed() { state.withLock { $0.sharing.failed(now: .now) } }
+
+    /// Uses the token of another machine, unless it is older than the current one, or APNs asked to keep the current one.
+    private func adopt(_ saved: SavedToken, age: Duration, _ state: inout State, _ moment: Moment) {
+        let mintedAt = moment.now - age
+        guard let own = state.token, let since = state.schedule.mintedAt else { return use(saved, mintedAt, &state, moment) }
+        if saved.bytes == own.bytes {
+            state.sharing.isShared = true
+            // The other machines renewed their token less than 20 minutes ago: there is no newer one.
+            if state.isRefused { state.schedule.renewed(now: moment.now) }
+            state.sharing.refused = 0
+        } else if state.isRefused || mintedAt > since && !state.schedule.isKept(now: moment.now) {
+            let isEarly = state.isRefused && moment.now - since < TokenSchedule.between
+            use(saved, mintedAt, &state, moment)
+            if isEarly { state.schedule.renewed(now: moment.now) }
+        }
+    }
+
+    private func use(_ saved: SavedToken, _ mintedAt: Instant, _ state: inout State, _ moment: Moment) {
+        state.schedule = TokenSchedule(mintedAt: mintedAt)
+        state.token = ProviderToken(
+            bytes: saved.bytes, issuedAt: saved.issuedAt, generation: (state.token?.generation ?? 0) + 1, mintedAt: mintedAt)
+        state.sharing.isShared = true
+        state.news.append(.found(key: key.keyID, age: moment.now - mintedAt))
+        // Another process of this machine, or the next start, may not reach the exchange.
+        guard let file, let lock = try? file.tryLock() else { return }
+        try? save(state, moment, file, lock)
+    }
+
     // MARK: Under the lock
 
     /// Replaces the token while `isWanted`: by one from another process, otherwise by a new one, which is stored for the
@@ -127,13 +243,17 @@ final class ProviderTokenSource: Sendable {
                     return
                 }
                 guard .now < deadline else { throw file.isHeld }
-                var pause = timespec(tv_sec: 0, tv_nsec: 5_000_000)
-                unsafe nanosleep(&pause, nil)
+                ProviderTokenSource.pause(milliseconds: 5)
             }
         } catch {
             complain(&state, error.description)
             if isWanted(state) { mint(&state, moment) }
         }
+    }
+
+    private static func pause(milliseconds: Int) {
+        var pause = timespec(tv_sec: 0, tv_nsec: milliseconds * 1_000_000)
+        unsafe nanosleep(&pause, nil)
     }
 
     private func save(
@@ -156,6 +276,7 @@ final class ProviderTokenSource: Sendable {
             }
         }
         state.schedule = schedule
+        state.sharing.isShared = false
         let mintedAt = schedule.mintedAt ?? moment.now
         state.token = ProviderToken(
             bytes: saved.bytes, issuedAt: saved.issuedAt, generation: (state.token?.generation ?? 0) + 1, mintedAt: mintedAt)
@@ -168,6 +289,8 @@ final class ProviderTokenSource: Sendable {
             mintedAt: moment.now, sign: key.sign)
         guard let token else { return }
         state.token = token
+        state.sharing.isShared = false
+        state.exchange?.with.wanted.ring()
         state.schedule.minted(now: moment.now)
         state.news.append(.minted(key: key.keyID))
     }

@@ -83,6 +83,9 @@ struct TokenSchedule: Sendable, Equatable {
         mintedAt = now
     }
 
+    /// The token has replaced one that APNs called expired, or cannot be replaced: no other replacement for 20 minutes.
+    mutating func renewed(now: Instant) { hurriedAt = now }
+
     /// Keeps the current token for 20 minutes, whatever its age, because APNs has seen too many.
     mutating func updatesRefused(now: Instant) {
         if !isKept(now: now) { keptUntil = now + TokenSchedule.between }
