@@ -50,8 +50,8 @@ test-tsan: packages ## Run all tests with Thread Sanitizer
 	@SWIFT_BACKTRACE=enable=no $(SWIFT) build --sanitize=thread --scratch-path .build-tsan
 	@SWIFT_BACKTRACE=enable=no TSAN_OPTIONS=halt_on_error=0 $(SWIFT) test --sanitize=thread --scratch-path .build-tsan
 
-bench: build ## Measure CPU per push, pushes per second and latencies, next to h2load
-	@$(RELEASE)/gapless-lab bench --delivery --fleet --million --latency --json .build/bench.json
+bench: build ## Measure CPU per push, pushes per second and latencies, next to h2load (DISTANCE=1: pools far from the server)
+	@$(RELEASE)/gapless-lab bench $(if $(DISTANCE),--distance,--delivery --fleet --million --latency) --json .build/bench.json
 
 bench-client: build client ## Measure the client library next to the daemon and h2load (100,000 pushes)
 	@$(RELEASE)/gapless-lab bench --jobs 100000 --runs 3 --client Examples/client/.build/release/client-load \

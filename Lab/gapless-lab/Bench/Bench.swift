@@ -40,6 +40,15 @@ struct Bench: ParsableCommand {
     @Option(help: "The program client-load of Examples/client, for the rows of the client library.")
     var client: String?
 
+    @Flag(help: "Measure only pools at 20, 100 and 300 ms from the server, next to h2load through the same relay.")
+    var distance = false
+
+    @Option(
+        help: ArgumentHelp(
+            "With --distance: only this round trip in ms and payload in bytes, such as 100x1024; repeatable.", valueName: "point")
+    )
+    var point: [String] = []
+
     @Option(help: "Write all figures to this file as JSON.")
     var json: String?
 
@@ -51,10 +60,15 @@ struct Bench: ParsableCommand {
         for name in row where !BenchRow.all.contains(where: { $0.name == name }) {
             throw ValidationError("--row must be one of \(BenchRow.all.map(\.name).joined(separator: ", "))")
         }
+        for name in point where !DistancePoint.all.contains(where: { $0.name == name }) {
+            throw ValidationError("--point must be one of \(DistancePoint.all.map(\.name).joined(separator: ", "))")
+        }
+        if !point.isEmpty && !distance { throw ValidationError("--point needs --distance") }
     }
 
     func run() throws {
         say("gaplessd bench: \(Machine.description)")
+        if distance { return try measureDistance() }
         say("\(jobs) pushes per run, 2 sessions x 500 streams, 200-byte body, provider token; medians of \(runs) (min - max)\n")
         let results = try measureRows()
         say(BenchResult.header)
@@ -72,9 +86,17 @@ struct Bench: ParsableCommand {
         if delivery { sections.append(("delivery", try DeliveryBench().measure())) }
         if million { sections.append(("backlog", try Backlog().measure())) }
         if latency { sections += try LatencyBench().measure() }
+        try write([("pushes_per_run", .integer(jobs))] + sections)
+    }
+
+    private func measureDistance() throws {
+        let points = DistancePoint.all.filter { point.isEmpty || point.contains($0.name) }
+        try write([("distance", try DistanceBench(points: points).measure())])
+    }
+
+    private func write(_ sections: [(String, JSON)]) throws {
         guard let json else { return }
-        let head: [(String, JSON)] = [("machine", .text(Machine.description)), ("pushes_per_run", .integer(jobs))]
-        let bytes = JSON.object(head + sections).bytes()
+        let bytes = JSON.object([("machine", .text(Machine.description))] + sections).bytes()
         try File.write(String(decoding: bytes, as: UTF8.self) + "\n", to: json)
         say("\nAll figures are in \(json).")
     }
