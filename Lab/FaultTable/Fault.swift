@@ -64,7 +64,8 @@ public struct Fault: Sendable {
 
     /// All rows, in the order of the table.
     public static let all =
-        (daemonRows + redisRows + apnsRows + jobRows + fleetRows + sessionRows + streamRows + credentialRows).sorted {
+        (daemonRows + redisRows + apnsRows + jobRows + fleetRows + sessionRows + streamRows + credentialRows
+        + distanceRows).sorted {
             $0.number < $1.number
         }
 }

@@ -6,7 +6,7 @@ import SystemTime
 
 /// Faults with many daemons of one key, and with many device tokens in one job.
 extension Fault {
-    static let fleetRows = [fleet, manyDevices]
+    static let fleetRows = [fleet, apart, manyDevices]
 
     /// APNs accepts no second provider token within 20 minutes. The row kills some daemons at their start: they may have just
     /// signed the token, or hold the lock that the others wait for.
@@ -41,6 +41,25 @@ extension Fault {
             if !seen.answers.isEmpty { trial.fail("APNs refused pushes: \(seen.answers)") }
             if fleet.unshared > 0 { trial.fail("\(fleet.unshared) daemons could not share the provider token") }
             if status.dead > 0 { trial.fail("\(status.dead) dead letters") }
+        }
+    }
+
+    /// Each daemon has a machine and a state folder of its own, so that only Redis can share the provider token.
+    private static let apart = Fault(
+        number: 55, name: "fleet-apart", title: "a fleet on many machines, without a common folder", rule: .nothingTwice
+    ) { trial in
+        try trial.open(hosting: Trial.accepting(after: 5...15), settings: ["pool_size": "1"])
+        try trial.produce(perSecond: 500)
+        let fleet = try Fleet(trial.scale == .full ? 50 : 6) { number in
+            let folder = ["env", "STATE_DIRECTORY=\(trial.stage.folder.file("state\(number)"))"]
+            return try trial.start("daemon\(number)", under: trial.elsewhere(number) + folder)
+        }
+        trial.count(fleet.daemons.count)
+        if !fleet.isOpen(within: .seconds(60)) { trial.fail("some daemons never had a session") }
+        try trial.awaitSent(try trial.stage.sent() + 100 * fleet.daemons.count, atMost: .seconds(120))
+        trial.afterwards = { _ in
+            let tokens = trial.stage.simulator.totals.providerTokens.values.reduce(0, +)
+            if tokens != 1 || fleet.minted != 1 { trial.fail("APNs saw \(tokens) provider tokens, \(fleet.minted) were signed") }
         }
     }
 

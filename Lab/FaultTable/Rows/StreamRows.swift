@@ -49,21 +49,7 @@ extension Fault {
         try trial.open(hosting: Trial.accepting(after: 5...30))
         let daemon = try trial.start()
         try trial.produce()
-        let doubtless = GoAwayKind.doubtless.shuffled(using: &trial.random)
-        let turns = trial.scale == .full ? 80 : 8
-        for turn in 0..<turns { try trial.send(doubtless[turn % doubtless.count], to: daemon) }
-        // By then all requests from before the last GOAWAY are settled.
-        try trial.awaitSent(try trial.stage.sent() + Trial.rate)
-        trial.expectCompliance(try trial.status())
-        trial.tail.read()
-        let twice = trial.tail.accepted.values.count { $0 > 1 }
-        if twice > 0 { trial.fail("\(twice) were delivered twice after GOAWAYs that leave no doubt") }
-        for turn in 0..<turns / 4 { try trial.send(GoAwayKind.doubtful[turn % GoAwayKind.doubtful.count], to: daemon) }
-        try trial.sendCalmDown()
-        trial.afterwards = { status in
-            let spent = status.counter(.retried) + status.dead
-            if spent > 0 { trial.fail("\(spent) attempts were counted, although APNs responded to none") }
-        }
+        try trial.sendGoAways(trial.scale == .full ? 80 : 8, to: daemon)
     }
 }
 
@@ -107,6 +93,25 @@ extension Fault {
 }
 
 extension Trial {
+    /// Sends GOAWAYs under load: those that leave no doubt, a quarter as many that do, and ENHANCE_YOUR_CALM.
+    func sendGoAways(_ turns: Int, to daemon: DaemonProcess) throws {
+        let doubtless = Fault.GoAwayKind.doubtless.shuffled(using: &random)
+        for turn in 0..<turns { try send(doubtless[turn % doubtless.count], to: daemon) }
+        // By then all requests from before the last GOAWAY are settled.
+        try awaitSent(try stage.sent() + Trial.rate)
+        expectCompliance(try status())
+        tail.read()
+        let twice = tail.accepted.values.count { $0 > 1 }
+        if twice > 0 { fail("\(twice) were delivered twice after GOAWAYs that leave no doubt") }
+        let doubtful = Fault.GoAwayKind.doubtful
+        for turn in 0..<turns / 4 { try send(doubtful[turn % doubtful.count], to: daemon) }
+        try sendCalmDown()
+        afterwards = { [unowned self] status in
+            let spent = status.counter(.retried) + status.dead
+            if spent > 0 { fail("\(spent) attempts were counted, although APNs responded to none") }
+        }
+    }
+
     /// Sends one GOAWAY, and waits for the recovery.
     fileprivate func send(_ kind: Fault.GoAwayKind, to daemon: DaemonProcess) throws {
         let (frame, next) = try GoAway.kind(kind.text)
