@@ -12,6 +12,7 @@ struct DaemonDistanceTests {
         var delay: Duration
         var jitter = Duration.zero
         var bytesPerSecond: Int?
+        var jobs = 800
         var settings: [String: String]
     }
 
@@ -19,6 +20,7 @@ struct DaemonDistanceTests {
     @Test(arguments: [
         Case(delay: .milliseconds(75), settings: ["apns_request_timeout": "2"]),
         Case(delay: .milliseconds(100), settings: ["apns_request_timeout": "1", "retry_delays": "[1,1,1]"]),
+        Case(delay: .milliseconds(100), jobs: 2400, settings: ["apns_request_timeout": "5", "retry_delays": "[1,1,1]"]),
         Case(
             delay: .milliseconds(20), jitter: .milliseconds(20), bytesPerSecond: 400_000,
             settings: ["apns_request_timeout": "1.5"]),
@@ -31,9 +33,9 @@ struct DaemonDistanceTests {
         let settings = distance.settings.merging(["apns_server": "\"localhost:\(relay.port)\""]) { $1 }
         let daemon = try stage.start(settings.mapValues { $0 })
         try stage.open(daemon)
-        try stage.push((0..<800).map { pushJob(deviceToken($0), data: Self.data) })
+        try stage.push((0..<distance.jobs).map { pushJob(deviceToken($0), data: Self.data) })
         #expect(try stage.drains(atMost: .seconds(60)), "\(daemon.standardError.suffix(2000))")
-        #expect(stage.simulator.ledger.acceptedCounts.count == 801)
+        #expect(stage.simulator.ledger.acceptedCounts.count == distance.jobs + 1)
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
         #expect(try stage.counter(.retried) == 0)
         #expect(try stage.counter(.maybeDuplicate) == 0)
