@@ -1,7 +1,7 @@
-import Clocks
 import PushPool
 import RedisQueue
 import Sockets
+import SystemTime
 import Threads
 
 /// Shares provider tokens with other machines through Redis, on a thread and short connections of its own.

@@ -1,7 +1,7 @@
 import APNSSimulator
-import Clocks
 import Harness
 import RedisQueue
+import SystemTime
 import Testing
 import Threads
 

@@ -1,6 +1,6 @@
-import Clocks
 import Harness
 import RedisQueue
+import SystemTime
 
 /// One run of the daemon at a distance.
 struct DistanceRun {

@@ -1,4 +1,4 @@
-public import Clocks
+public import SystemTime
 public import Threads
 
 /// Shares the provider tokens of this process with processes on other machines, through a store that they have in common.

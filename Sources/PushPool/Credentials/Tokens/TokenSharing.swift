@@ -1,4 +1,4 @@
-import Clocks
+import SystemTime
 
 /// Decides when a source waits for a reply of the exchange, and when it goes on alone. Knows no thread and no clock.
 ///
