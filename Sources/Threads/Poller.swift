@@ -32,11 +32,13 @@ public struct Poller {
     }
 
     /// Returns when a descriptor is ready, at `deadline`, or after a signal. `nil` waits forever.
-    public mutating func wait(until deadline: Instant?) {
+    ///
+    /// - Parameter now: the present, if the caller knows it.
+    public mutating func wait(until deadline: Instant?, now: @autoclosure () -> Instant = .now) {
         var timeout = timespec()
         let status: CInt
         if let deadline {
-            let left = max(.zero, deadline - .now).components
+            let left = max(.zero, deadline - now()).components
             timeout.tv_sec = Int(left.seconds)
             timeout.tv_nsec = Int(left.attoseconds / 1_000_000_000)
             status = unsafe ppoll(&descriptors, nfds_t(descriptors.count), &timeout, nil)

@@ -42,7 +42,9 @@ struct Dispatcher: ~Copyable {
     private var sendingDeadline: Instant?
 
     private var poller = Poller()
+    /// The start of this turn.
     private var now = Instant.now
+    private var longestTurn = Duration.zero
     // Kept for their memory.
     private var effects: [DispatchEffect] = []
     private var performing: [DispatchEffect] = []
@@ -84,6 +86,7 @@ struct Dispatcher: ~Copyable {
 
     /// Runs until a signal ends it. Returns Redis' error if it refused before the first connection.
     mutating func run() -> RedisError? {
+        now = .now
         while !machine.isStopped && startFault == nil {
             sleep()
             turn()
@@ -103,7 +106,10 @@ struct Dispatcher: ~Copyable {
         if metrics.isOpen { next.consider(notices.deadline) }
         if let service { next.consider(service.deadline) }
         next.consider(watch?.nextLook)
-        poller.wait(until: next.instant)
+        // The poller needs the time anyway.
+        let end = Instant.now
+        longestTurn = max(longestTurn, end - now)
+        poller.wait(until: next.instant, now: end)
     }
 
     /// Outcomes come first, so that a claim counts the places that they free. Claimed jobs go to the pools before anything is
@@ -137,7 +143,9 @@ struct Dispatcher: ~Copyable {
             switch signal {
             case .stop: machine.stopSignalReceived(&effects)
             case .reload: machine.reloadSignalReceived(&effects)
-            case .report: log.answer("Counters: \(machine.counters), in flight \(machine.inFlight).", .counters)
+            case .report:
+                let turn = Int(longestTurn / .milliseconds(1))
+                log.answer("Counters: \(machine.counters), in flight \(machine.inFlight), longest turn \(turn) ms.", .counters)
             }
             performEffects()
         }
@@ -429,6 +437,7 @@ struct Dispatcher: ~Copyable {
         }
         for list in lists.indices { snapshot.lists[list].sinceContact = lists[list].queue.lastContact.map { now - $0 } }
         bottlenecks.add(pools.map(\.figures), to: &snapshot, now: now)
+        snapshot.longestTurn = longestTurn
         metrics.board.publish(snapshot, at: now)
     }
 

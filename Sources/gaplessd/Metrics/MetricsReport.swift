@@ -25,6 +25,9 @@ struct MetricsReport {
                 "gapless_dispatcher_idle_seconds", .gauge,
                 "Seconds since the main loop last reported; above 10 means stalled.",
                 [.init(seconds: (now - notice.at) / .seconds(1))])
+            metrics.add(
+                "gapless_dispatcher_turn_max_seconds", .gauge, "Longest turn of the main loop since the start of this process.",
+                [.init(seconds: notice.snapshot.longestTurn / .seconds(1))])
         }
         addProcess(system, droppedLines)
     }

@@ -42,6 +42,8 @@ struct ProcessSnapshot: Sendable, Equatable {
     var inFlight = 0
     /// Since this process started.
     var counters = Counters()
+    /// The longest turn of the dispatcher since this process started.
+    var longestTurn = Duration.zero
     var apps: [App]
     var lists: [List]
 }

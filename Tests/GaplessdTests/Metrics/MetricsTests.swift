@@ -11,7 +11,7 @@ private func healthy() -> ProcessSnapshot {
     var figures = PoolFigures()
     (figures.roundTrip, figures.shortestRoundTrip) = (.milliseconds(90), .milliseconds(80))
     return ProcessSnapshot(
-        inFlight: 7,
+        inFlight: 7, longestTurn: .milliseconds(125),
         apps: [
             .init(name: nil, sessions: 2, capacity: 2000, held: 7, streams: 5, figures: figures, tokenAge: .seconds(90)),
             .init(name: "be\"ta\\\n<b>", sessions: 1, capacity: 1000, certificateExpires: 1_800_000_000),
@@ -49,6 +49,7 @@ struct MetricsTests {
             #"gapless_provider_token_age_seconds{app="(top level)"} 90.0"#,
             #"gapless_certificate_expiry_timestamp_seconds{app="be\"ta\\\n<b>"} 1800000000"#,
             #"gapless_app_held{app="(top level)",reason="credential"} 0"#, "gapless_dispatcher_idle_seconds 0.5",
+            "gapless_dispatcher_turn_max_seconds 0.125",
             "gapless_log_lines_dropped_total 9", #"gapless_build_info{version="\#(gaplessdVersion)"} 1"#,
             "process_start_time_seconds 1.5", "process_resident_memory_bytes 4096", "process_cpu_seconds_total 0.25",
             "# TYPE gapless_backlog gauge", "# TYPE gapless_sent_total counter",

@@ -125,6 +125,7 @@ struct DaemonLogTests {
         #expect(daemon.says("Counters: "))
         let line = try #require(daemon.reports.first { $0.contains("Counters: ") })
         #expect(line.hasPrefix("[Gapless I] STAMP Counters: claimed 1, sent 1, retried 0, "), "\(line)")
+        #expect(line.contains(#/in flight 0, longest turn \d+ ms\.$/#), "\(line)")
         #expect(daemon.stop()?.status == 0)
     }
 

@@ -204,6 +204,7 @@ struct DaemonMetricsTests {
         #expect(value("gapless_dispatcher_idle_seconds", at: port).map { $0 >= 10 } == true)
         #expect(waitUntil(atMost: .seconds(60)) { HTTPTalk.get("/healthz", port: port)?.status == 200 })
         #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.status == 200 })
+        #expect(value("gapless_dispatcher_turn_max_seconds", at: port).map { $0 >= 10 } == true)
         #expect(daemon.stop()?.status == 0)
     }
 
