@@ -27,8 +27,9 @@ struct Shutdown {
         case giveUp
     }
 
-    /// How long the lists may take to confirm the last settlements.
-    static let confirmationTimeout = Duration.seconds(5)
+    /// How long the pools may take to close, and the lists to confirm the last settlements. With `LogWriter.closingTimeout` the
+    /// exit takes less than five seconds after `drain_timeout`.
+    static let confirmationTimeout = Duration.seconds(3)
 
     private(set) var phase = Phase.running
     private(set) var deadline: Instant?

@@ -16,7 +16,7 @@ final class LogWriter: Sendable {
     /// Bytes that are written without this wait: they are still in the processor's cache, and the cost of the call is negligible.
     static let plenty = 256 << 10
     /// The time that `close` waits for a stream that takes no bytes.
-    static let closingTimeout = Duration.seconds(2)
+    static let closingTimeout = Duration.seconds(1)
 
     /// The lines of one stream that the writer's thread has not taken yet.
     private struct Stream {
