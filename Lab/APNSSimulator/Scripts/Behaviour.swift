@@ -95,6 +95,9 @@ public struct Behaviour: Sendable, Equatable {
     public var tokenStreamLimit: UInt32 = 1
     /// Replaces `streamLimit` by random limits.
     public var limitWalk: LimitWalk?
+    /// Random values of INITIAL_WINDOW_SIZE, also below the bytes that a stream has already sent. Once it is `nil`, streams get
+    /// the value of a connection without it.
+    public var windowWalk: LimitWalk?
     public var overLimit = OverLimit.refuse
     /// The limit falls to 1 after a 4xx other than 410, until the next 200 (observed at APNs until 2020).
     public var dropsLimitAfterRejection = false

@@ -116,6 +116,12 @@ internal import CNghttp2
         unsafe nghttp2_submit_settings(session, 0, entries, entries.count)
     }
 
+    /// Sends SETTINGS with another INITIAL_WINDOW_SIZE, which also changes the windows of open streams (RFC 9113, 6.9.2).
+    func submitWindow(_ size: UInt32) {
+        let entry = nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE.rawValue), value: size)
+        unsafe nghttp2_submit_settings(session, 0, [entry], 1)
+    }
+
     /// Answers 200; the HEADERS end the stream.
     func accept(slot: Int, uniqueID: [UInt8]?) {
         unsafe HTTP2Server.withBytes("200") { unsafe submit(slot, status: $0, uniqueID, hasBody: false) }

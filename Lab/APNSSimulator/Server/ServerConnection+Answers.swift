@@ -26,6 +26,7 @@ extension ServerConnection {
         case .endOfLinger: phase = .over
         case .idleCheck: checkIdleness(context)
         case .newLimit: changeLimit(context)
+        case .newWindow: changeWindow(context)
         }
     }
 
@@ -91,6 +92,10 @@ extension ServerConnection {
             hasLimitCheck = true
             context.due.add((number, .newLimit), at: context.now + walk.interval)
         }
+        if let walk = behaviour.windowWalk, !hasWindowCheck {
+            hasWindowCheck = true
+            context.due.add((number, .newWindow), at: context.now + walk.interval)
+        }
     }
 
     private func changeLimit(_ context: ServerContext) {
@@ -98,6 +103,15 @@ extension ServerConnection {
         guard let walk = context.behaviour.limitWalk, http != nil, !isDeaf, phase == .open else { return }
         walkingLimit = context.limit(of: walk)
         adopt(context.behaviour, context)
+    }
+
+    private func changeWindow(_ context: ServerContext) {
+        hasWindowCheck = false
+        guard let http, !isDeaf, phase == .open else { return }
+        let behaviour = context.behaviour
+        // RFC 9113, 6.5.2: the initial value is 65,535.
+        http.submitWindow(behaviour.windowWalk.map { context.limit(of: $0) } ?? behaviour.initialWindow ?? 65535)
+        if behaviour.windowWalk != nil { scheduleChecks(behaviour, context) }
     }
 
     // MARK: Idleness

@@ -44,6 +44,8 @@ final class ServerConnection {
     /// The current limit of a limit walk.
     var walkingLimit: UInt32?
     var hasLimitCheck = false
+    /// The next window of a window walk is scheduled.
+    var hasWindowCheck = false
     private var isMute = false
     /// Open requests stay unanswered after a GOAWAY.
     var endsAbruptly = false

@@ -10,6 +10,7 @@ final class ServerContext {
         case endOfLinger
         case idleCheck
         case newLimit
+        case newWindow
     }
 
     let environment: PushEnvironment
