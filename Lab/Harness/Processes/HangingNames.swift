@@ -13,4 +13,7 @@ public final class HangingNames {
 
     /// From now on no lookup of a name returns.
     public func hang() { hangs.set(1) }
+
+    /// From now on lookups return, also those that hang.
+    public func release() { hangs.set(0) }
 }

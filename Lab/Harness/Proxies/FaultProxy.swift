@@ -17,6 +17,16 @@ public final class FaultProxy {
         public var queueBytes = 1 << 20
         /// Writes one byte at a time.
         public var isBytewise = false
+        /// Stops the replies before the last byte of a chunk: the daemon waits inside a TLS record.
+        public var stopsInsideReply = false
+        /// Writes one byte of the replies in each such time.
+        public var replyByteInterval: Duration?
+        /// Reads no request of the daemon.
+        public var isDeaf = false
+        /// Replies to this share of the requests with the next of `refusals`, in place of Redis. Affects new connections, and
+        /// those that were made with `refusals`.
+        public var refusedShare = 0.0
+        public var refusals: [String] = []
         /// Reads the requests of the daemon and drops them.
         public var swallowsRequests = false
         /// Reads the replies of the server and drops them.
@@ -71,6 +81,7 @@ public final class FaultProxy {
         var isOver = false
         var cuts = 0
         var connections = 0
+        var refused = 0
     }
 
     /// On 127.0.0.1.
@@ -135,6 +146,9 @@ public final class FaultProxy {
 
     /// The number of connections so far.
     public var connections: Int { control.withLock { $0.connections } }
+
+    /// The number of requests with one of `refusals` as the reply.
+    public var refused: Int { control.withLock { $0.refused } }
 
     private func change(_ body: (inout Control) -> Void) {
         control.withLock { body(&$0) }

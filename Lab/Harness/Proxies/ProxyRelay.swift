@@ -17,7 +17,7 @@ struct ProxyRelay {
 
     /// Runs one round. Returns `false` when the proxy stops.
     mutating func turn(_ bell: WakeUp, _ control: Locked<FaultProxy.Control>) -> Bool {
-        sleep(bell, queueBytes: control.withLock { $0.behaviour.queueBytes })
+        sleep(bell, control.withLock { $0.behaviour })
         if poller.readiness(at: 0) != [] { bell.listen() }
         let now = control.withLock { control in
             defer { (control.cutsNow, control.deadensNow) = (false, false) }
@@ -27,6 +27,7 @@ struct ProxyRelay {
         if now.deadensNow { for pair in pairs { pair.isDead = true } }
         // Places 0 and 1 are the wake-up and the listener; each pair has two.
         for (index, pair) in pairs.enumerated() {
+            if now.behaviour.isDeaf && poller.readiness(at: 2 + 2 * index).contains(.broken) { pair.end() }
             if poller.readiness(at: 2 + 2 * index) != [] { read(pair, isReply: false, now, control) }
             if poller.readiness(at: 3 + 2 * index) != [] { read(pair, isReply: true, now, control) }
             pair.flush(now.behaviour)
@@ -37,15 +38,15 @@ struct ProxyRelay {
         return true
     }
 
-    private mutating func sleep(_ bell: WakeUp, queueBytes: Int) {
+    private mutating func sleep(_ bell: WakeUp, _ behaviour: FaultProxy.Behaviour) {
         poller.reset()
         poller.add(bell.descriptor, for: .read)
         poller.add(door.listener.descriptor, for: .read)
         var deadline: Instant?
         for pair in pairs {
-            poller.add(pair.daemon.descriptor, for: pair.interest(isReply: false, mostWaiting: queueBytes))
-            poller.add(pair.server.descriptor, for: pair.interest(isReply: true, mostWaiting: queueBytes))
-            if let due = pair.due { deadline = deadline.map { min($0, due) } ?? due }
+            poller.add(pair.daemon.descriptor, for: pair.interest(isReply: false, behaviour))
+            poller.add(pair.server.descriptor, for: pair.interest(isReply: true, behaviour))
+            if let due = pair.due(behaviour) { deadline = deadline.map { min($0, due) } ?? due }
         }
         poller.wait(until: deadline)
     }
@@ -56,7 +57,8 @@ struct ProxyRelay {
             // Without a server the connection closes, as at a port without a listener.
             guard let server = try? Socket(connectingTo: now.target) else { continue }
             let allowance = now.behaviour.cutAfter.map { Int.random(in: $0, using: &random) }
-            pairs.append(Pair(daemon: daemon, server: server, allowance: allowance))
+            let refusals = now.behaviour.refusals.isEmpty ? nil : RedisRefusals()
+            pairs.append(Pair(daemon: daemon, server: server, allowance: allowance, refusals: refusals))
             control.withLock { $0.connections += 1 }
         }
     }
@@ -64,6 +66,7 @@ struct ProxyRelay {
     private mutating func read(
         _ pair: Pair, isReply: Bool, _ now: FaultProxy.Control, _ control: Locked<FaultProxy.Control>
     ) {
+        if !isReply && now.behaviour.isDeaf { return }
         let count = pair.receive(isReply: isReply, into: &buffer)
         guard count > 0 else { return }
         let behaviour = now.behaviour
@@ -73,6 +76,7 @@ struct ProxyRelay {
             pair.stop(isReply: true)
         }
         if pair.isStopped(isReply: isReply) { return }
+        if pair.refuses { return refuse(pair, buffer[..<count], isReply: isReply, behaviour, control) }
         let springs = isReply ? nil : spring(count, control)
         if let springs, springs.moment != .afterForwarding { springs.action() }
         var passes = springs?.moment == .insteadOfForwarding ? 0 : count
@@ -94,6 +98,21 @@ struct ProxyRelay {
         if let springs, springs.moment == .afterForwarding {
             pair.flush(behaviour)
             springs.action()
+        }
+    }
+
+    private mutating func refuse(
+        _ pair: Pair, _ bytes: ArraySlice<UInt8>, isReply: Bool, _ behaviour: FaultProxy.Behaviour,
+        _ control: Locked<FaultProxy.Control>
+    ) {
+        pair.refuse(bytes, isReply: isReply, behaviour) {
+            guard !behaviour.refusals.isEmpty, Double.random(in: 0..<1, using: &random) < behaviour.refusedShare else {
+                return nil
+            }
+            return control.withLock { control in
+                control.refused += 1
+                return behaviour.refusals[control.refused % behaviour.refusals.count]
+            }
         }
     }
 
@@ -127,29 +146,53 @@ struct ProxyRelay {
         /// received the rest would mistake one reply for another.
         private var stopped = (requests: false, replies: false)
         private var waiting: (requests: [Chunk], replies: [Chunk]) = ([], [])
+        private var refusals: RedisRefusals?
+        /// Whether the replies have stopped inside a chunk.
+        private var isInsideReply = false
+        /// The earliest time of the next byte of a reply, with `replyByteInterval`.
+        private var nextReplyByte = Instant.now
         /// The time at which the last chunk has left the proxy, without its delay, and the time at which it is due.
         private var last: (requests: (left: Instant, due: Instant), replies: (left: Instant, due: Instant))
 
-        init(daemon: consuming Socket, server: consuming Socket, allowance: Int?) {
+        init(daemon: consuming Socket, server: consuming Socket, allowance: Int?, refusals: RedisRefusals?) {
             self.daemon = daemon
             self.server = server
             self.allowance = allowance
+            self.refusals = refusals
             let now = Instant.now
             last = ((now, now), (now, now))
         }
 
         /// The events to wait for at the source of these bytes; the proxy writes the other direction to it.
-        func interest(isReply: Bool, mostWaiting: Int) -> Poller.Readiness {
+        func interest(isReply: Bool, _ behaviour: FaultProxy.Behaviour) -> Poller.Readiness {
             let (incoming, outgoing) = isReply ? (waiting.replies, waiting.requests) : (waiting.requests, waiting.replies)
             var interest: Poller.Readiness = []
-            if incoming.reduce(0, { $0 + $1.bytes.count }) < mostWaiting && !endsAfterFlush { interest.insert(.read) }
-            if let first = outgoing.first, first.due <= .now { interest.insert(.write) }
+            let isFull = incoming.reduce(0, { $0 + $1.bytes.count }) >= behaviour.queueBytes
+            if !isFull && !endsAfterFlush && (isReply || !behaviour.isDeaf) { interest.insert(.read) }
+            if piece(of: outgoing, isReply: !isReply, behaviour) != nil { interest.insert(.write) }
             return interest
         }
 
-        /// The time of the next delayed chunk.
-        var due: Instant? {
-            [waiting.requests.first?.due, waiting.replies.first?.due].compactMap { $0 }.filter { $0 > .now }.min()
+        /// The time of the next delayed chunk or byte.
+        func due(_ behaviour: FaultProxy.Behaviour) -> Instant? {
+            let nextByte = behaviour.replyByteInterval != nil && !waiting.replies.isEmpty ? nextReplyByte : nil
+            return [waiting.requests.first?.due, waiting.replies.first?.due, nextByte].compactMap { $0 }.filter { $0 > .now }
+                .min()
+        }
+
+        /// The bytes that may be written now.
+        private func piece(of chunks: [Chunk], isReply: Bool, _ behaviour: FaultProxy.Behaviour) -> ArraySlice<UInt8>? {
+            guard let first = chunks.first, first.due <= .now else { return nil }
+            var piece = behaviour.isBytewise ? first.bytes.prefix(1) : first.bytes
+            if isReply, behaviour.replyByteInterval != nil {
+                if nextReplyByte > .now { return nil }
+                piece = piece.prefix(1)
+            }
+            if isReply, behaviour.stopsInsideReply {
+                if isInsideReply { return nil }
+                piece = piece.prefix(first.bytes.count - 1)
+            }
+            return piece.isEmpty ? nil : piece
         }
 
         func receive(isReply: Bool, into buffer: inout [UInt8]) -> Int {
@@ -159,10 +202,15 @@ struct ProxyRelay {
             case .needsRead, .needsWrite: return 0
             case .closed, .failed:
                 endsAfterFlush = true
+                // Nothing reads the withheld bytes.
+                if !isReply { waiting.replies = [] }
                 if waiting.requests.isEmpty && waiting.replies.isEmpty { isOver = true }
                 return 0
             }
         }
+
+        /// Closes both ends.
+        func end() { isOver = true }
 
         func stop(isReply: Bool) {
             if isReply { stopped.replies = true } else { stopped.requests = true }
@@ -179,6 +227,19 @@ struct ProxyRelay {
             }
         }
 
+        var refuses: Bool { refusals != nil }
+
+        /// Forwards bytes of a connection with `RedisRefusals`.
+        func refuse(_ bytes: ArraySlice<UInt8>, isReply: Bool, _ behaviour: FaultProxy.Behaviour, _ error: () -> String?) {
+            if isReply {
+                let toDaemon = refusals?.add(replies: bytes) ?? []
+                append(toDaemon[...], isReply: true, after: behaviour.delay, bytesPerSecond: behaviour.bytesPerSecond)
+            } else if let (toServer, toDaemon) = refusals?.add(requests: bytes, refuse: error) {
+                append(toServer[...], isReply: false, after: behaviour.delay, bytesPerSecond: behaviour.bytesPerSecond)
+                append(toDaemon[...], isReply: true, after: .zero, bytesPerSecond: nil)
+            }
+        }
+
         private static func chunk(
             _ bytes: ArraySlice<UInt8>, after delay: Duration, _ bytesPerSecond: Int?, _ last: inout (left: Instant, due: Instant)
         ) -> Chunk {
@@ -189,17 +250,20 @@ struct ProxyRelay {
         }
 
         func flush(_ behaviour: FaultProxy.Behaviour) {
-            write(&waiting.requests, to: server, behaviour)
-            write(&waiting.replies, to: daemon, behaviour)
+            write(&waiting.requests, to: server, isReply: false, behaviour)
+            write(&waiting.replies, to: daemon, isReply: true, behaviour)
             if endsAfterFlush && waiting.requests.isEmpty && waiting.replies.isEmpty { isOver = true }
         }
 
-        private func write(_ chunks: inout [Chunk], to socket: borrowing Socket, _ behaviour: FaultProxy.Behaviour) {
-            while let first = chunks.first, first.due <= .now {
-                let piece = behaviour.isBytewise ? first.bytes.prefix(1) : first.bytes
+        private func write(
+            _ chunks: inout [Chunk], to socket: borrowing Socket, isReply: Bool, _ behaviour: FaultProxy.Behaviour
+        ) {
+            while let piece = piece(of: chunks, isReply: isReply, behaviour) {
                 switch unsafe piece.withUnsafeBytes({ unsafe socket.write($0) }) {
                 case .done(let count):
-                    chunks[0].bytes = first.bytes.dropFirst(count)
+                    if isReply, let interval = behaviour.replyByteInterval { nextReplyByte = .now + interval }
+                    if isReply { isInsideReply = behaviour.stopsInsideReply }
+                    chunks[0].bytes = chunks[0].bytes.dropFirst(count)
                     if chunks[0].bytes.isEmpty { chunks.removeFirst() }
                 case .needsRead, .needsWrite: return
                 case .closed, .failed:
