@@ -12,6 +12,7 @@ extension Trial {
         }
         // A new daemon may not handle signals yet.
         _ = waitUntil(atMost: .seconds(30)) { (try? daemons.allSatisfy { try isRegistered($0) }) ?? false }
+        if !daemons.isEmpty { measureIdleness(of: daemons, for: .seconds(1)) }
         endDaemons()
         let status = try stage.status()
         _ = stage.service.stop()
@@ -30,16 +31,14 @@ extension Trial {
         if diesOnlyByAnswers { judgeDeaths(dead, ledger) }
         return Result(
             times: times, accounting: accounting, bound: bound, counted: status.counter(.maybeDuplicate), recovery: recovery,
-            gone: Set(excused.map(deviceToken)).subtracting(ledger.accepted.keys).subtracting(dead).count, failures: failures)
+            gone: Set(excused.map(deviceToken)).subtracting(ledger.accepted.keys).subtracting(dead).count, figures: figures,
+            failures: failures)
     }
 
     private func endDaemons() {
         for daemon in daemons {
             if let exit = daemon.process.poll() { fail("gaplessd exited by itself: \(exit)") }
-            let peak = daemon.peakBytes
-            if peak > memoryCap { fail("gaplessd had \(peak >> 20) MB resident, at most \(memoryCap >> 20) MB are allowed") }
-            let exit = daemon.stop()
-            if exit?.status != 0 { fail("gaplessd exited with \(String(describing: exit))") }
+            stop(daemon)
         }
     }
 

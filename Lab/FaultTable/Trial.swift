@@ -26,6 +26,7 @@ public final class Trial {
         public var recovery: Duration?
         /// Jobs that Redis forgot, or that its operator removed, before they were sent.
         public var gone: Int
+        public var figures = DaemonFigures()
         /// The violated conditions.
         public var failures: [String]
 
@@ -38,6 +39,7 @@ public final class Trial {
             sum.counted += other.counted
             sum.recovery = [one.recovery, other.recovery].compactMap(\.self).max()
             sum.gone += other.gone
+            sum.figures.add(other.figures)
             sum.failures += other.failures
             return sum
         }
@@ -74,11 +76,12 @@ public final class Trial {
     private(set) var bound = 0
     private(set) var recovery: Duration?
     private(set) var failures: [String] = []
+    private(set) var figures = DaemonFigures()
     private var wantedRate = Trial.rate
     private(set) var excused: Set<Int> = []
     /// The accepted pushes, as far as the row has read the ledger.
     var tail = LedgerTail("")
-    private var settings: [String: String?] = [
+    private(set) var settings: [String: String?] = [
         "retry_delays": "[0.1, 0.2, 0.3]", "apns_dial_backoff_min": "0.01", "apns_dial_backoff_max": "1",
     ]
     private var settingsPath = ""
@@ -141,6 +144,41 @@ public final class Trial {
         forget(daemon)
     }
 
+    /// Sends SIGTERM, and waits for the exit. The daemon must exit with 0 within `drain_timeout` and five seconds, and must not
+    /// have exceeded its memory.
+    func stop(_ daemon: DaemonProcess) {
+        forget(daemon)
+        let peak = daemon.peakBytes
+        if peak > memoryCap { fail("gaplessd had \(peak >> 20) MB resident, at most \(memoryCap >> 20) MB are allowed") }
+        if let turn = daemon.longestTurn() { figures.add(turn: turn) }
+        let drain = Duration.seconds((settings["drain_timeout"] ?? nil).flatMap { Double($0) } ?? 20)
+        let start = Instant.now
+        let exit = daemon.stop(atMost: drain + .seconds(60))
+        let took = Instant.now - start
+        figures.add(exitTime: took)
+        if exit?.status != 0 { fail("gaplessd exited with \(String(describing: exit))") }
+        if took > drain + DaemonFigures.mostBeyondDrain { fail("the exit took \(took), with a drain_timeout of \(drain)") }
+    }
+
+    func add(turn: Duration) { figures.add(turn: turn) }
+
+    /// Measures the processor time of daemons that have nothing to do, for a second or longer. Other work of the daemons may end
+    /// in the first seconds; a loop without a sleep does not.
+    func measureIdleness(_ daemons: DaemonProcess..., for length: Duration = .seconds(2)) {
+        measureIdleness(of: daemons, for: length)
+    }
+
+    func measureIdleness(of daemons: [DaemonProcess], for length: Duration) {
+        var least = Double.infinity
+        for _ in 1...3 where least > DaemonFigures.mostIdleShare {
+            let (start, before) = (Instant.now, daemons.map(\.processorTime))
+            pause(length)
+            let shares = daemons.indices.map { (daemons[$0].processorTime - before[$0]) / (Instant.now - start) }
+            least = min(least, shares.max() ?? 0)
+        }
+        figures.add(idleShare: least)
+    }
+
     /// Excludes a daemon from the checks at the end.
     func forget(_ daemon: DaemonProcess) { daemons.removeAll { $0 === daemon } }
 
@@ -159,10 +197,12 @@ public final class Trial {
     }
 
     /// Queues one job for several devices.
-    func queueTogether(_ count: Int) throws {
+    ///
+    /// - Parameter extra: the value of an unknown key.
+    func queueTogether(_ count: Int, extra: String = "") throws {
         precondition(producer == nil, "queue before a producer starts")
         let tokens = (queued..<queued + count).map { #""\#(deviceToken($0))""# }.joined(separator: ",")
-        try stage.push([#"{"tokens":[\#(tokens)],"data":{"aps":{"alert":"Hello"}}}"#])
+        try stage.push([#"{"tokens":[\#(tokens)],"data":{"aps":{"alert":"Hello"}},"x":"\#(extra)"}"#])
         queued += count
     }
 

@@ -45,10 +45,8 @@ extension Trial {
     }
 
     /// Sends SIGTERM; the daemon must exit with 0 and hold no job.
-    func terminate(_ daemon: DaemonProcess, atMost limit: Duration = .seconds(30)) throws {
-        forget(daemon)
-        let exit = daemon.stop(atMost: limit)
-        if exit?.status != 0 { fail("gaplessd exited with \(String(describing: exit))") }
+    func terminate(_ daemon: DaemonProcess) throws {
+        stop(daemon)
         if try held(by: daemon) > 0 { fail("jobs left by a daemon that exited with 0: \(try status())") }
     }
 
@@ -85,6 +83,13 @@ extension Trial {
         let status = try status()
         let sends = status.counter(.sent) + status.counter(.retried) + status.counter(.dead)
         try self.await("the ledger has \(sends) lines") { stage.service.ledger.entries.count >= sends }
+    }
+
+    /// Reads the longest turn of a daemon from `/metrics`: its log may not be readable.
+    func noteTurn(port: Int) {
+        let text = HTTPTalk.get("/metrics", port: port)?.body ?? ""
+        let value = text.firstMatch(of: #/gapless_dispatcher_turn_max_seconds ([0-9.e-]+)\n/#).flatMap { Double($0.1) }
+        if let value { add(turn: .seconds(value)) } else { fail("/metrics has no longest turn") }
     }
 
     /// Changes a limit of a running daemon with `prlimit`, for example `--nofile=24`.

@@ -14,7 +14,10 @@ struct TogetherTests {
             times: 1 + place, accounting: Accounting(queued: Set(lost + ["good", "dead"]), ledger: ledger, dead: ["dead"]),
             bound: 10,
             counted: 20,
-            recovery: place == 0 ? nil : .seconds(place), gone: 3, failures: place == 1 ? ["of one"] : [])
+            recovery: place == 0 ? nil : .seconds(place), gone: 3,
+            figures: DaemonFigures(
+                idleShare: 0.01 * Double(place), longestTurn: .milliseconds(place), exitTime: .seconds(3 - place)),
+            failures: place == 1 ? ["of one"] : [])
     }
 
     @Test func `their results are added`() throws {
@@ -28,6 +31,7 @@ struct TogetherTests {
         #expect(sum.accounting.lost == 3)
         #expect((sum.bound, sum.counted, sum.gone) == (30, 60, 9))
         #expect(sum.recovery == .seconds(2))
+        #expect(sum.figures == DaemonFigures(idleShare: 0.02, longestTurn: .milliseconds(2), exitTime: .seconds(3)))
         #expect(sum.failures == ["of one"])
     }
 

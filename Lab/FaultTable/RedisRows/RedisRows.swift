@@ -143,10 +143,7 @@ extension Trial {
         proxy.behaviour = FaultProxy.Behaviour()
         proxy.cutAll()
         try self.await("all are settled", atMost: .seconds(60)) { try stage.status().isDrained }
-        for daemon in [lonely, heir] {
-            forget(daemon)
-            if daemon.stop()?.status != 0 { fail("gaplessd did not exit with 0") }
-        }
+        for daemon in [lonely, heir] { stop(daemon) }
     }
 
     /// Verifies that no daemon took over the jobs of another one.

@@ -43,10 +43,7 @@ extension Fault {
         for _ in 1...trial.times(10) {
             try silence(trial) {
                 let released = try trial.status().counter(.released)
-                let start = Instant.now
                 try trial.terminate(daemon)
-                let took = .now - start
-                if took > .seconds(8) { trial.fail("it took \(took) to stop, with a drain_timeout of 1 s") }
                 // The simulator accepts the requests in its sockets when it continues.
                 trial.allowTwice(try trial.status().counter(.released) - released)
                 daemon = try trial.start()

@@ -44,6 +44,19 @@ public final class DaemonProcess {
         return process.wait(atMost: limit)
     }
 
+    /// The longest turn of its main loop, which it logs after SIGUSR1; `nil` if it has not started, or if its log is not readable.
+    public func longestTurn() -> Duration? {
+        guard hasStarted else { return nil }
+        let reports = { self.standardOutput.matches(of: #/Counters: .* longest turn (\d+) ms/#) }
+        let before = reports().count
+        process.kill(SIGUSR1)
+        guard waitUntil(atMost: .seconds(2), every: .milliseconds(5), { reports().count > before }) else { return nil }
+        return reports().last.flatMap { Int($0.1) }.map { .milliseconds($0) }
+    }
+
+    /// User and system time so far.
+    public var processorTime: Duration { Harness.processorTime(process.pid) }
+
     /// The resident memory, in bytes.
     public var residentBytes: Int { processMemory(process.pid) }
 
