@@ -18,7 +18,7 @@ extension Fault {
         _ name: String, _ title: String, _ rule: Rule, isQuick: Bool = false, rate: Int = 800,
         settings: [String: String?] = [:], run: @escaping @Sendable (Trial, DaemonProcess) throws -> Void
     ) -> Fault {
-        Fault(number: 70, name: "distance-\(name)", title: "100 ms away: \(title)", rule: rule, isQuick: isQuick) { trial in
+        Fault(number: 72, name: "distance-\(name)", title: "100 ms away: \(title)", rule: rule, isQuick: isQuick) { trial in
             let all = settings.merging(["pool_size": String(sessions)]) { ours, _ in ours }
             try trial.open(hosting: Trial.accepting(after: 0...5), proxies: true, settings: all)
             trial.stage.serviceProxy?.behaviour.delay = .milliseconds(50)
