@@ -1,7 +1,7 @@
-import Clocks
 import Glibc
 import Harness
 internal import RedisQueue
+import SystemTime
 
 /// A place to run that hangs: its resolver, the reader of its log.
 extension Fault {

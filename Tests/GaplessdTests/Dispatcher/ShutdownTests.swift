@@ -1,4 +1,4 @@
-import Clocks
+import SystemTime
 import Testing
 
 @testable import gaplessd
