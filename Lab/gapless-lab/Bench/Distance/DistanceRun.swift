@@ -33,14 +33,17 @@ struct DistanceRun {
         }
         let start = Instant.now
         try stage.push((1...jobs).lazy.map { BenchJob.text($0, bodyBytes: point.payload) })
-        let looks = try watch(stage, daemon, from: start)
+        // Pushing many jobs takes seconds, in which the daemon already sends.
+        let begin = max(start + warmUp, .now)
+        let looks = try watch(stage, daemon, until: begin + DistanceRun.window)
         let status = try stage.status()
         guard daemon.stop()?.status == 0 else {
             throw LabError(description: "gaplessd failed:\n" + stage.standardErrors.suffix(3000))
         }
         let after = try stage.status()
         let totals = try JSONTotals(stage.service.stop())
-        return try result(looks, start, status, twice: totals.accepted - after.counter(.sent), connections: totals.connections)
+        return try result(
+            looks, start, from: begin, status, twice: totals.accepted - after.counter(.sent), connections: totals.connections)
     }
 
     private var warmUp: Duration { sessions == nil ? DistanceRun.warmUp.auto : DistanceRun.warmUp.fixed }
@@ -53,9 +56,8 @@ struct DistanceRun {
     }
 
     /// Looks until the window or the backlog ends.
-    private func watch(_ stage: Stage, _ daemon: DaemonProcess, from start: Instant) throws -> [Look] {
+    private func watch(_ stage: Stage, _ daemon: DaemonProcess, until end: Instant) throws -> [Look] {
         var looks: [Look] = []
-        let end = start + warmUp + DistanceRun.window
         _ = try waitUntil(atMost: .seconds(60), every: .milliseconds(200)) {
             looks.append(Look(time: .now, sent: try stage.sent(), cpu: daemon.preciseProcessorTime))
             return try .now >= end || stage.status().backlog == 0
@@ -64,9 +66,9 @@ struct DistanceRun {
     }
 
     private func result(
-        _ looks: [Look], _ start: Instant, _ status: QueueStatus, twice: Int, connections: Int
+        _ looks: [Look], _ start: Instant, from begin: Instant, _ status: QueueStatus, twice: Int, connections: Int
     ) throws -> DistanceResult {
-        guard let last = looks.last, let first = looks.first(where: { $0.time >= start + warmUp }),
+        guard let last = looks.last, let first = looks.first(where: { $0.time >= begin }),
             last.time - first.time >= DistanceRun.leastWindow
         else { throw LabError(description: "\(point.name), pool \(sessions ?? 0): the list was empty too early") }
         let (seconds, pushes) = ((last.time - first.time) / .seconds(1), last.sent - first.sent)
