@@ -138,7 +138,8 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "FaultTableTests",
-            dependencies: ["SystemTime", "FaultTable", "Harness", "Threads", "gaplessd", "apns-simulator"], swiftSettings: strict),
+            dependencies: ["SystemTime", "FaultTable", "Harness", "Threads", "gaplessd", "apns-simulator"],
+            swiftSettings: strict),
         .testTarget(
             name: "GaplessdTests",
             dependencies: [

@@ -24,7 +24,8 @@ enum RedisErrorTexts {
         ERR invalid DB index
         ERR SELECT is not allowed in cluster mode
         ERR This instance has cluster support disabled
-        ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?
+        ERR AUTH <password> called without any password configured for the default user. \
+        Are you sure your configuration is correct?
         ERR Client sent AUTH, but no password is set
         ERR Error running script (call to f_1): @user_script:1: -OOM command not allowed when used memory > 'maxmemory'.
         ERR Error running script (call to f_1): @user_script: 1: Script killed by user with SCRIPT KILL...
@@ -62,7 +63,8 @@ enum RedisErrorTexts {
         UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)
         UNBLOCKED the stream key no longer exists
         NOAUTH Authentication required.
-        NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used
+        NOAUTH HELLO must be called with the client already authenticated, otherwise \
+        the HELLO AUTH <user> <pass> option can be used
         WRONGPASS invalid username-password pair or user is disabled.
         NOPROTO unsupported protocol version
         NOPERM this user has no permissions to run the 'evalsha' command

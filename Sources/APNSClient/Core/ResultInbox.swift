@@ -1,7 +1,7 @@
 internal import DequeModule
 internal import Threads
 
-/// Receives the results of a sequence of pushes, for its one reader.
+/// Receives the results of a sequence of pushes. It has one reader.
 final class ResultInbox: Sendable {
     private struct State {
         var results: [PushResult] = []

@@ -1,6 +1,6 @@
 internal import PushPool
 
-/// What the shell does for the machine. Notifications go to the pool after all effects.
+/// The actions that the shell performs for the machine. Notifications go to the pool after all effects.
 enum SendEffect: Equatable {
     /// The only result of this send.
     case settle(SendID, Result<Receipt, APNSError>)

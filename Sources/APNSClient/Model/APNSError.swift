@@ -67,7 +67,7 @@ public struct APNSError: Error, Sendable, Equatable, CustomStringConvertible {
     public internal(set) var response: Response?
     /// The time after which another try makes sense, as APNs or the circuit breaker states it.
     public internal(set) var retryAfter: Duration?
-    /// What the response means for the device token.
+    /// The consequence of the response for the device token.
     public internal(set) var token = Consequence.none
     /// The number of requests that were made.
     public internal(set) var attempts = 0

@@ -1,6 +1,6 @@
 /// Decides whether a failed push is sent again before its caller gets the error.
 public struct RetryRule: Sendable {
-    /// What happens to a push whose request failed.
+    /// The next step for a push whose request failed.
     public enum Decision: Sendable, Equatable {
         /// The caller gets the error.
         case giveUp

@@ -88,7 +88,7 @@ public struct SharedTokens: Sendable {
         end
         if offer ~= '' then
           local offered = now - math.max(0, tonumber(ARGV[9]))
-          if not token or (offerId ~= id and offered > minted) then
+          if not token or (offerId ~= id and (offered > minted or (offered == minted and offerId > id))) then
             if token and offered - minted < between then
               early = now
               redis.call('HSET', key, name .. ':early', text(now))

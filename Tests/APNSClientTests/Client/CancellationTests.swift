@@ -11,7 +11,7 @@ struct CancellationTests {
         _ = try await client.send(ClientFixture.push(0))
         fixture.answer(1, .silent)
         let first = Task { () throws(APNSError) -> Receipt in try await client.send(ClientFixture.push(1)) }
-        #expect(waitUntil { fixture.simulator.totals.requests == 2 })
+        #expect(await eventually { fixture.simulator.totals.requests == 2 })
         let second = Task { () throws(APNSError) -> Receipt in try await client.send(ClientFixture.push(2)) }
         second.cancel()
         let withdrawn = await second.result
@@ -72,7 +72,7 @@ struct CancellationTests {
         // The streams are free again, and no send is left.
         _ = try await client.send(ClientFixture.push(100_001))
         await client.shutdown()
-        // What was withdrawn stays unsent.
+        // A withdrawn push stays unsent.
         #expect(fixture.simulator.totals.accepted <= accepted + maybeSent + 2)
     }
 }

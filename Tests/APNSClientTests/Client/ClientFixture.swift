@@ -41,6 +41,12 @@ final class ClientFixture: Sendable {
     func answer(_ number: Int, _ answers: Answer...) { simulator.plan(token: deviceToken(number), answers: answers) }
 }
 
+/// Waits for a condition as `waitUntil` does, but on a thread for tests that block: the client's tasks need the threads of Swift
+/// concurrency.
+func eventually(_ condition: @Sendable () -> Bool) async -> Bool {
+    await withTaskExecutorPreference(ThreadPool.shared) { waitUntil(condition) }
+}
+
 /// Returns the error of a call.
 func failure(_ body: () async throws(APNSError) -> Receipt) async -> APNSError? {
     do throws(APNSError) {

@@ -54,7 +54,7 @@ struct ResultsTests {
             #expect(counter.taken <= read + 10)
             if read == 100 { break }
         }
-        #expect(waitUntil { fixture.simulator.totals.openConnections == 2 })
+        #expect(await eventually { fixture.simulator.totals.openConnections == 2 })
         await client.shutdown()
     }
 
@@ -71,7 +71,7 @@ struct ResultsTests {
             }
             return causes
         }
-        #expect(waitUntil { fixture.simulator.totals.requests == 10 })
+        #expect(await eventually { fixture.simulator.totals.requests == 10 })
         reader.cancel()
         #expect(await reader.value == Array(repeating: .cancelled, count: 10))
         await client.shutdown()

@@ -13,7 +13,7 @@ struct ShutdownTests {
         let sends = (0..<3000).map { number in
             Task { () throws(APNSError) -> Receipt in try await client.send(ClientFixture.push(number)) }
         }
-        #expect(waitUntil { fixture.simulator.totals.requests > 100 })
+        #expect(await eventually { fixture.simulator.totals.requests > 100 })
         await client.shutdown(within: limit)
         let accepted = fixture.simulator.ledger.acceptedCounts
         var errors: [APNSError] = []
@@ -56,6 +56,6 @@ struct ShutdownTests {
             let client = try fixture.client()
             _ = try await client.send(ClientFixture.push())
         }
-        #expect(waitUntil { fixture.simulator.totals.openConnections == 0 })
+        #expect(await eventually { fixture.simulator.totals.openConnections == 0 })
     }
 }

@@ -21,7 +21,8 @@ struct Load {
         await client.shutdown()
         guard accepted == options.count else { fatalError("\(accepted) of \(options.count) pushes were accepted") }
         print(
-            "\(options.count) pushes, \(Int(Double(options.count) / seconds)) per second, \(processorTime(options.count)) us CPU each"
+            "\(options.count) pushes, \(Int(Double(options.count) / seconds)) per second,",
+            "\(processorTime(options.count)) us CPU each"
         )
         print("peak memory \(peakKilobytes() / 1024) MiB")
     }

@@ -122,8 +122,8 @@ struct SchemaCallTests {
         }
     }
 
-    /// Parts of faults that a schema does not express: lengths in bytes, names of the settings, pairs of push type and topic. To a
-    /// schema, 15E4 is an integer.
+    /// Parts of faults that a schema does not express: lengths in bytes, names of the settings, pairs of push type and topic.
+    /// To a schema, 15E4 is an integer.
     private static let rules = ["bytes long", "is unknown", "push type", "push_type", "an integer"]
 
     @Test(.enabled(if: hasJSONSchema, "python3-jsonschema is not installed"))
