@@ -144,9 +144,13 @@ struct SchemaCallTests {
     }
 
     @Test(.enabled(if: hasJSONSchema, "python3-jsonschema is not installed"))
-    func `accepts the sample settings and the job of the README`() throws {
-        let settings = ["beta", "demo", "production"].map { Checkout.read("config/\($0).json") }
-        #expect(try valid("settings", settings) == [true, true, true])
+    func `accepts the sample settings`() throws {
+        let samples = ["beta", "demo", "production"].map { Checkout.read("config/\($0).json") }
+        #expect(try valid("settings", samples) == [true, true, true])
+    }
+
+    @Test(.enabled(if: hasJSONSchema, "python3-jsonschema is not installed"))
+    func `accepts the job of the README`() throws {
         let job = try #require(Checkout.read("README.md").firstMatch(of: /RPUSH apns_queue '(.*)'/)).output.1
         #expect(try valid("job", [String(job)]) == [true])
     }
