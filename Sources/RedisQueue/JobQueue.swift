@@ -18,6 +18,7 @@ public struct JobQueue: ~Copyable {
     private var waiter: RedisConnection<Call>?
     private var greetingsMissing = 0
     private var incoming: [RedisConnection<Call>.Incoming] = []
+    private var smoothedLatency = Duration.zero
     /// The effects of the machine that are not performed, and those that are being performed.
     private var effects: [QueueMachine.Effect] = []
     private var performing: [QueueMachine.Effect] = []
@@ -153,6 +154,12 @@ public struct JobQueue: ~Copyable {
     /// `nil` without a lease: before the first contact, in `at_most_once`, and after the event `.leaseInDoubt`.
     public var sendingDeadline: Instant? { mutating get { machine.sendingDeadline } }
 
+    /// The time to the reply of a call that does not wait for jobs: smoothed, and at least the age of the oldest call.
+    public mutating func latency(now: Instant) -> Duration {
+        let oldest = control?.oldest ?? nil
+        return max(smoothedLatency, oldest.map { now - $0 } ?? .zero)
+    }
+
     /// Whether Redis has confirmed every settlement.
     public var isSettled: Bool { machine.settlements.isEmpty }
 
@@ -181,6 +188,7 @@ public struct JobQueue: ~Copyable {
                 let (call, number) = (incoming.tag, machine.number)
                 control?.send(call, now: now) { encoder.writeInFull(call, number: number, to: &$0) }
             } else {
+                if !incoming.tag.isOnSecond { smoothedLatency += (now - incoming.sentAt - smoothedLatency) / 4 }
                 machine.received(
                     incoming.reply, to: incoming.tag, sentAt: incoming.sentAt, now: now, isGone: WorkerName.isGone,
                     into: &effects)

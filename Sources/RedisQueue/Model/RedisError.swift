@@ -79,7 +79,7 @@ public enum RedisError: Error, Sendable, Equatable, CustomStringConvertible {
     }
 
     /// Whether a server has replied, so that no other address of its host need be tried.
-    var isFromServer: Bool {
+    public var isFromServer: Bool {
         switch self {
         case .reply, .authenticationRefused, .notMaster: true
         default: false

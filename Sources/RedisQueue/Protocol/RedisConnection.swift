@@ -83,6 +83,9 @@ struct RedisConnection<Tag>: ~Copyable {
 
     var isIdle: Bool { expected.isEmpty }
 
+    /// When the oldest command without a reply was sent.
+    var oldest: Instant? { expected.first?.sentAt }
+
     mutating func addInterest(to poller: inout Poller) {
         let wantsWrite =
             switch stage {

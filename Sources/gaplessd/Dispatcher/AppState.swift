@@ -29,6 +29,8 @@ struct AppState {
     /// Whether operators have paused the app in every list.
     var isPaused = false
     var culprits = HoldCulprits()
+    /// The outcomes of its attempts.
+    var responses = ResponseFigures()
     private(set) var reading = PoolReading()
     /// Jobs of this app in flight, suspects included.
     private(set) var held = 0

@@ -261,14 +261,21 @@ struct DispatchMachine {
 
     // MARK: Outcomes
 
-    /// - Parameter times: for results; `nil` without them.
+    /// - Parameter times: for results and metrics; `nil` without them.
     mutating func delivered(
         _ id: JobID, apnsID: String?, times: AttemptTimes? = nil, _ effects: inout [DispatchEffect]
     ) {
         guard let job = remove(id) else { return }
-        if let times { job.times = times }
+        apps[job.app].responses.countAcceptance()
+        if let times { answered(job, times) }
         if !apps[job.app].breaker.isAtRest { accepted(job, &effects) }
         settler.delivered(job, apnsID: apnsID, &effects)
+    }
+
+    /// APNs has responded to the last attempt.
+    private mutating func answered(_ job: HeldJob, _ times: AttemptTimes) {
+        job.times = times
+        apps[job.app].responses.record(claimed: job.claimed, times)
     }
 
     /// A job was accepted while its app's breaker was not at rest.
@@ -297,8 +304,9 @@ struct DispatchMachine {
             _ = remove(id)
             return
         }
-        if let times { job.times = times }
         let app = job.app
+        let isResponse = apps[app].responses.count(outcome)
+        if let times { if isResponse { answered(job, times) } else { job.times = times } }
         if isCurrent, let throttle = RetryPolicy.throttle(outcome) {
             throttled(throttle.hold, pause: throttle.pause, app: app, &effects)
         }
@@ -638,7 +646,7 @@ struct DispatchMachine {
                     name: plan.name, sessions: app.sessions.count, capacity: app.reading.capacity, held: app.held,
                     streams: app.handedOver, hold: app.breaker.holdReason,
                     isPaused: lists.contains { $0.pauses.contains { $0.note.stops(app: plan.name) } },
-                    certificateExpires: plan.certificateExpires)
+                    responses: app.responses, certificateExpires: plan.certificateExpires)
             },
             lists: lists.map {
                 ProcessSnapshot.List(

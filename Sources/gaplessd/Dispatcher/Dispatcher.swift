@@ -26,6 +26,9 @@ struct Dispatcher: ~Copyable {
     private let service: ServiceReport?
     private var notices = NoticeSchedule()
     private var bottlenecks = BottleneckMeter()
+    private var state = WorkerState()
+    private var nextState = Instant.now
+    private let publisher: StatePublisher
     private let pools: [SessionPool]
     private let poolEvents: [Mailbox<PoolEvent>]
     private let deliveries: Mailbox<Delivery>
@@ -75,6 +78,8 @@ struct Dispatcher: ~Copyable {
         lists = settings.queues.map {
             List(JobQueue(settings: $0, version: gaplessdVersion, tls: configuration.redisTLS, resolver: resolver))
         }
+        publisher = StatePublisher(
+            configuration, workers: zip(settings.lists, lists).map { (list: $0, worker: $1.queue.worker) })
         if settings.watchesFiles {
             watch = FileWatch(configuration.files, FileStamp.stamps(of: configuration.files), now: now)
         }
@@ -91,6 +96,7 @@ struct Dispatcher: ~Copyable {
             sleep()
             turn()
         }
+        publisher.stop()
         return startFault
     }
 
@@ -103,7 +109,7 @@ struct Dispatcher: ~Copyable {
         for list in lists { list.queue.addInterests(to: &poller) }
         var next = Earliest(machine.deadline)
         for list in lists { next.consider(list.queue.deadline) }
-        if metrics.isOpen { next.consider(notices.deadline) }
+        next.consider(notices.deadline(isWatched: metrics.isOpen))
         if let service { next.consider(service.deadline) }
         next.consider(watch?.nextLook)
         // The poller needs the time anyway.
@@ -130,7 +136,7 @@ struct Dispatcher: ~Copyable {
         limitSending()
         push()
         for list in lists.indices { writeQueue(list) }
-        publishMetrics()
+        publish()
         if let service { report(to: service) }
         watchFiles()
     }
@@ -418,6 +424,7 @@ struct Dispatcher: ~Copyable {
         for warning in new.warnings { log.warning(warning, .settingsWarning) }
         limits.change(pushesPerSecond: settings.limits.pushesPerSecond, bitsPerSecond: settings.limits.bitsPerSecond)
         for list in lists.indices { lists[list].queue.adopt(settings.queues[list], tls: new.redisTLS) }
+        publisher.adopt(new)
         for app in pools.indices {
             pools[app].limitsChanged()
             pools[app].replace(with: new.credentials[app].setup)
@@ -425,20 +432,27 @@ struct Dispatcher: ~Copyable {
         machine.adopted(DispatchPlan(new, now: WallClock.now().unixSeconds), &effects)
     }
 
-    // MARK: Metrics
+    // MARK: Metrics and the worker's record
 
-    /// Costs one comparison per turn without `metrics_listen`.
-    private mutating func publishMetrics() {
-        guard metrics.isOpen, notices.turned(now: now) else { return }
+    /// Costs one comparison per turn.
+    private mutating func publish() {
+        guard notices.turned(now: now, isWatched: metrics.isOpen) else { return }
         var snapshot = machine.snapshot
         for app in pools.indices {
             snapshot.apps[app].streams = max(0, snapshot.apps[app].streams - pools[app].waiting)
             snapshot.apps[app].tokenAge = pools[app].providerTokenAge(now: now)
         }
-        for list in lists.indices { snapshot.lists[list].sinceContact = lists[list].queue.lastContact.map { now - $0 } }
+        for list in lists.indices {
+            snapshot.lists[list].sinceContact = lists[list].queue.lastContact.map { now - $0 }
+            snapshot.lists[list].latency = lists[list].queue.latency(now: now)
+            snapshot.lists[list].hasBacklog = lists[list].queue.wantsPlaces(now: now)
+        }
         bottlenecks.add(pools.map(\.figures), to: &snapshot, now: now)
         snapshot.longestTurn = longestTurn
         metrics.board.publish(snapshot, at: now)
+        guard nextState <= now else { return }
+        nextState = now + NoticeSchedule.most
+        if let record = state.record(of: snapshot.apps, now: now) { publisher.publish(record) }
     }
 
     // MARK: Service manager

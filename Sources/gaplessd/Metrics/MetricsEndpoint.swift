@@ -17,6 +17,8 @@ final class MetricsEndpoint {
     private let log: Log
     private let started = WallClock.now()
     private var service: Service?
+    /// Set with the first endpoint: the lists of a daemon never change.
+    private var page: Page?
 
     init(log: Log) { self.log = log }
 
@@ -26,15 +28,21 @@ final class MetricsEndpoint {
     /// If both have the same port, the old one may be in the way: it closes first, and listens again after an error.
     func follow(_ configuration: Configuration) throws(SettingsError) {
         let settings = configuration.settings
+        let options = PageFacts.Options(file: configuration.file, redacts: settings.log.redacts)
+        let page = self.page ?? (Locked(History(lists: settings.lists)), Locked(options))
+        self.page = page
         if let service, service.address == settings.metricsListen {
             self.service?.hosts = settings.metricsHosts
+            page.options.withLock { $0 = options }
             service.server.allow(hosts: settings.metricsHosts)
             return service.readings.adopt(settings, tls: configuration.redisTLS)
         }
         guard let address = settings.metricsListen else { return close() }
         let readings: RedisReadings
         do throws(ThreadError) {
-            readings = try RedisReadings(settings, tls: configuration.redisTLS)
+            readings = try RedisReadings(settings, tls: configuration.redisTLS) { [board] reading in
+                page.history.withLock { $0.observe(reading, board.latest?.snapshot, now: .now) }
+            }
         } catch {
             throw Self.cannotServe(error)
         }
@@ -42,14 +50,15 @@ final class MetricsEndpoint {
         let isInTheWay = old?.server.port == address.port
         if isInTheWay { old?.server.close() }
         do {
-            let server = try listen(at: address, readings, settings.metricsHosts)
+            let server = try listen(at: address, readings, settings.metricsHosts, page)
+            page.options.withLock { $0 = options }
             old?.readings.stop()
             if !isInTheWay { old?.server.close() }
             service = Service(address: address, server: server, readings: readings, hosts: settings.metricsHosts)
             log.info("Metrics are at http://\(HostAndPort(address.host, server.port).text)/metrics.", .metricsListening)
         } catch {
             readings.stop()
-            if isInTheWay { restore() }
+            if isInTheWay { restore(page) }
             switch error {
             case .thread(let error): throw Self.cannotServe(error)
             case .socket: throw SettingsError(cannotListenAt: address, error.description)
@@ -61,18 +70,21 @@ final class MetricsEndpoint {
         SettingsError(key: "metrics_listen", problem: "cannot be served: \(error)", remedy: "")
     }
 
+    private typealias Page = (history: Locked<History>, options: Locked<PageFacts.Options>)
+
     private func listen(
-        at address: HostAndPort, _ readings: RedisReadings, _ hosts: [String]
+        at address: HostAndPort, _ readings: RedisReadings, _ hosts: [String], _ page: Page
     ) throws(ListenError) -> StatusServer {
-        let router = MetricsRouter(board: board, readings: readings, log: log, started: started)
+        let router = MetricsRouter(
+            board: board, readings: readings, log: log, started: started, history: page.history, options: page.options)
         return try StatusServer(host: address.host, port: address.port, hosts: hosts) { router.reply(to: $0) }
     }
 
     /// Listens at the old address again.
-    private func restore() {
+    private func restore(_ page: Page) {
         guard let old = service else { return }
         do throws(ListenError) {
-            service?.server = try listen(at: HostAndPort(old.address.host, old.server.port), old.readings, old.hosts)
+            service?.server = try listen(at: HostAndPort(old.address.host, old.server.port), old.readings, old.hosts, page)
         } catch {
             log.error("Metrics endpoint lost: cannot re-bind \(old.address.text) (\(error)).", .metricsLost)
             service = nil

@@ -21,6 +21,7 @@ struct MetricsReport {
             addConnections(notice, now, wallClock)
             addWorker(notice.snapshot)
             addApps(notice.snapshot.apps)
+            addResponses(notice.snapshot.apps)
             metrics.add(
                 "gapless_dispatcher_idle_seconds", .gauge,
                 "Seconds since the main loop last reported; above 10 means stalled.",
@@ -49,6 +50,14 @@ struct MetricsReport {
         for (name, help, value) in gauges {
             metrics.add("gapless_\(name)", .gauge, help, reading.lists.map { .init(value($0.status), ("queue", $0.name)) })
         }
+        metrics.add(
+            "gapless_queue_age_seconds", .gauge,
+            "Time since the push of the job that is claimed next; absent while it is unknown.",
+            reading.lists.compactMap { list in list.age.map { .init(seconds: $0 / .seconds(1), ("queue", list.name)) } })
+        metrics.add(
+            "gapless_drain_seconds", .gauge,
+            "Time until the list is empty at the rate of the last seconds; absent while nothing leaves it.",
+            reading.lists.compactMap { list in list.drain.map { .init(seconds: $0, ("queue", list.name)) } })
         metrics.add(
             "gapless_paused", .gauge, "Whether an operator has paused the whole list.",
             reading.lists.map { .init($0.status.pauses.contains { $0.app == nil } ? 1 : 0, ("queue", $0.name)) })
@@ -147,6 +156,27 @@ struct MetricsReport {
                     .init(app.bottleneck == $0 ? 1 : 0, ("app", app.label), ("bottleneck", $0.rawValue))
                 }
             })
+    }
+
+    private mutating func addResponses(_ apps: [ProcessSnapshot.App]) {
+        metrics.add(
+            "gapless_responses_total", .counter,
+            "Outcomes of requests to APNs by status and reason; status none means no response.",
+            apps.flatMap { app in
+                app.responses.kinds.map {
+                    .init($0.count, ("app", app.label), ("status", $0.kind.status), ("reason", $0.kind.reason))
+                }
+            })
+        let latencies: [(String, String, (ResponseFigures) -> LatencyHistogram)] = [
+            ("claim_to_wire", "Time from the claim of a job to the moment when its request left for the wire.", \.toWire),
+            ("wire_to_response", "Time from the moment when a request left for the wire to the response of APNs.", \.toResponse),
+            ("claim_to_response", "Time from the claim of a job to the response of APNs.", \.total),
+        ]
+        for (name, help, histogram) in latencies {
+            metrics.add(
+                "gapless_\(name)_seconds", .histogram, help,
+                apps.flatMap { PrometheusText.Sample.histogram(histogram($0.responses), ("app", $0.label)) })
+        }
     }
 
     private mutating func addProcess(_ system: SystemFacts, _ droppedLines: Int) {

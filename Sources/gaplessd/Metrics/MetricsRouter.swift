@@ -1,5 +1,6 @@
 import StatusServer
 import SystemTime
+import Threads
 
 /// Maps each path to its response. Used by any thread.
 struct MetricsRouter: Sendable {
@@ -10,25 +11,33 @@ struct MetricsRouter: Sendable {
     private let readings: RedisReadings
     private let log: Log
     private let started: WallClock
+    private let history: Locked<History>
+    private let options: Locked<PageFacts.Options>
     private let opened = Instant.now
 
-    init(board: ProcessBoard, readings: RedisReadings, log: Log, started: WallClock) {
+    init(
+        board: ProcessBoard, readings: RedisReadings, log: Log, started: WallClock, history: Locked<History>,
+        options: Locked<PageFacts.Options>
+    ) {
         (self.board, self.readings, self.log, self.started) = (board, readings, log, started)
+        (self.history, self.options) = (history, options)
     }
 
     func reply(to path: String) -> StatusReply? {
         switch path {
         case "/metrics": later(metrics)
-        case "/": later(page)
+        case "/": later(withLetters: true, page)
         case "/healthz": .now(health)
         case "/readyz": .now(readiness)
         default: nil
         }
     }
 
-    private func later(_ response: @escaping @Sendable (RedisReading) -> StatusResponse) -> StatusReply {
+    private func later(
+        withLetters: Bool = false, _ response: @escaping @Sendable (RedisReading) -> StatusResponse
+    ) -> StatusReply {
         .later(
-            patience: Self.patience, begin: { done in readings.read { done(response($0)) } },
+            patience: Self.patience, begin: { done in readings.read(withLetters: withLetters) { done(response($0)) } },
             otherwise: { response(RedisReading(taken: .now, fault: "no response within \(Self.patience.roundedSeconds) s")) })
     }
 
@@ -53,7 +62,9 @@ struct MetricsRouter: Sendable {
 
     private func page(_ reading: RedisReading) -> StatusResponse {
         let page = StatusPage(
-            reading, board.latest, .now(started: started), droppedLines: log.droppedLines, now: .now, wallClock: .now())
+            PageFacts(
+                reading: reading, notice: board.latest, history: history.withLock { $0 }, system: .now(started: started),
+                droppedLines: log.droppedLines, now: .now, wallClock: .now(), options: options.withLock { $0 }))
         return StatusResponse(contentType: "text/html; charset=utf-8", text: page.html)
     }
 }

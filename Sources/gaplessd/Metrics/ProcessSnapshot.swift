@@ -18,6 +18,7 @@ struct ProcessSnapshot: Sendable, Equatable {
         var isPaused = false
         var figures = PoolFigures()
         var bottleneck = Bottleneck.none
+        var responses = ResponseFigures()
         /// Unix seconds.
         var certificateExpires: Int64?
         var tokenAge: Duration?
@@ -33,6 +34,10 @@ struct ProcessSnapshot: Sendable, Equatable {
         var isInDoubt = false
         /// Time since Redis last confirmed this worker's lease; `nil` before the first time.
         var sinceContact: Duration?
+        /// The time to a reply of Redis.
+        var latency = Duration.zero
+        /// Whether the list may have jobs that wait for a claim.
+        var hasBacklog = false
         /// The pauses in force.
         var pauses: [PauseNote] = []
     }

@@ -2,9 +2,11 @@
 struct PrometheusText {
     static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
-    enum Kind: String { case gauge, counter }
+    enum Kind: String { case gauge, counter, histogram }
 
     struct Sample {
+        /// The end of the name: `_bucket` and others of a histogram.
+        var suffix = ""
         var labels: [(name: String, value: String)]
         var value: String
 
@@ -18,6 +20,24 @@ struct PrometheusText {
             value = "\((seconds * 1000).rounded() / 1000)"
             self.labels = labels
         }
+
+        /// The samples of a histogram, whose buckets include those below them.
+        static func histogram(_ histogram: LatencyHistogram, _ labels: (String, String)...) -> [Sample] {
+            func sample(_ suffix: String, _ value: String, _ bound: String? = nil) -> Sample {
+                var sample = Sample(0)
+                sample.suffix = suffix
+                sample.labels = labels.map { (name: $0.0, value: $0.1) } + (bound.map { [(name: "le", value: $0)] } ?? [])
+                sample.value = value
+                return sample
+            }
+            var count = 0
+            var samples: [Sample] = []
+            for (index, bound) in (LatencyHistogram.bounds.map { "\($0)" } + ["+Inf"]).enumerated() {
+                count += histogram.counts[index]
+                samples.append(sample("_bucket", "\(count)", bound))
+            }
+            return samples + [sample("_sum", "\(histogram.sum)"), sample("_count", "\(count)")]
+        }
     }
 
     private(set) var text = ""
@@ -28,7 +48,7 @@ struct PrometheusText {
         text += "# HELP \(name) \(Self.escape(help, quotes: false))\n# TYPE \(name) \(kind.rawValue)\n"
         for sample in samples {
             let labels = sample.labels.map { "\($0.name)=\"\(Self.escape($0.value, quotes: true))\"" }.joined(separator: ",")
-            text += labels.isEmpty ? "\(name) \(sample.value)\n" : "\(name){\(labels)} \(sample.value)\n"
+            text += name + sample.suffix + (labels.isEmpty ? " \(sample.value)\n" : "{\(labels)} \(sample.value)\n")
         }
     }
 

@@ -8,12 +8,20 @@ struct RedisReading: Sendable {
         var status: QueueStatus
         /// Pushes per second of all workers together since the previous reading.
         var sentPerSecond: Double?
+        /// The age of the job that is claimed next; `nil` if it is unknown.
+        var age: Duration?
+        /// Seconds until the list is empty at the present rate; `nil` if it is unknown.
+        var drain: Double?
+        /// Read for the page only.
+        var letters: DeadLetterSummary?
     }
 
     var taken: Instant
     var lists: [List] = []
     /// The reason why there are no lists.
     var fault: String?
+
+    var hasLetters: Bool { fault != nil || lists.allSatisfy { $0.letters != nil } }
 
     /// Sets the rates, which need two readings.
     mutating func measure(since before: RedisReading?) {

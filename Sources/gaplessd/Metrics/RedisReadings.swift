@@ -3,8 +3,8 @@ import Sockets
 import SystemTime
 import Threads
 
-/// Reads the state of the lists on request, at most once a second, on a thread of its own: a Redis that hangs blocks only this
-/// thread.
+/// Reads the state of the lists on a thread of its own: every second for an observer, otherwise on request and at most once a
+/// second. A Redis that hangs blocks only this thread.
 final class RedisReadings: Sendable {
     /// A reading serves all requests for this long.
     static let lifetime = Duration.seconds(1)
@@ -12,6 +12,8 @@ final class RedisReadings: Sendable {
     private static let timeout = Duration.seconds(1)
     /// How long `stop` waits for a thread that is waiting for Redis.
     private static let closingTimeout = Duration.milliseconds(100)
+    /// After a request for dead letters, readings contain them for this long.
+    private static let interest = Duration.seconds(10)
 
     typealias Receiver = @Sendable (RedisReading) -> Void
 
@@ -21,16 +23,21 @@ final class RedisReadings: Sendable {
         var settings: QueueSettings
         var tls: TLSContext?
         var isStopped = false
+        /// When dead letters were last asked for.
+        var lettersWanted: Instant?
+
+        var wantsLetters: Bool { lettersWanted.map { .now - $0 < interest } ?? false }
     }
 
     private let state: Locked<State>
     private let wakeUp: WakeUp
     private let thread: JoinOnce
 
-    init(_ settings: Settings, tls: TLSContext?) throws(ThreadError) {
+    /// - Parameter observer: receives every reading, on the thread of the readings.
+    init(_ settings: Settings, tls: TLSContext?, observer: Receiver? = nil) throws(ThreadError) {
         let (state, wakeUp) = (Locked(State(settings: Self.queue(settings), tls: tls)), WakeUp())
         let lists = settings.lists
-        thread = try JoinOnce(name: "metrics redis") { Self.run(lists, state, wakeUp) }
+        thread = try JoinOnce(name: "metrics redis") { Self.run(lists, state, wakeUp, observer) }
         (self.state, self.wakeUp) = (state, wakeUp)
     }
 
@@ -47,9 +54,10 @@ final class RedisReadings: Sendable {
     }
 
     /// Hands a reading that is at most one second old to `receiver`, at once or later, from any thread.
-    func read(_ receiver: @escaping Receiver) {
+    func read(withLetters: Bool = false, _ receiver: @escaping Receiver) {
         let known: RedisReading? = state.withLock { state in
-            if let last = state.last, .now - last.taken < Self.lifetime { return last }
+            if withLetters { state.lettersWanted = .now }
+            if let last = state.last, .now - last.taken < Self.lifetime, !withLetters || last.hasLetters { return last }
             state.waiting.append(receiver)
             return nil
         }
@@ -65,16 +73,20 @@ final class RedisReadings: Sendable {
 
     // MARK: The thread
 
-    private static func run(_ lists: [String], _ state: Locked<State>, _ wakeUp: WakeUp) {
-        var source = Source(lists)
+    private static func run(_ lists: [String], _ state: Locked<State>, _ wakeUp: WakeUp, _ observer: Receiver?) {
+        var source = Source(lists, looksAtTails: observer != nil)
         var poller = Poller()
         poller.add(wakeUp.descriptor, for: .read)
+        var next: Instant? = observer == nil ? nil : .now
         while true {
-            poller.wait(until: nil)
+            poller.wait(until: next)
             wakeUp.listen()
             let (isStopped, isWanted, settings, tls) = state.withLock { ($0.isStopped, !$0.waiting.isEmpty, $0.settings, $0.tls) }
             if isStopped { return }
-            if !isWanted { continue }
+            source.readsLetters = state.withLock { $0.wantsLetters }
+            let isDue = next.map { $0 <= .now } ?? false
+            if !isWanted && !isDue { continue }
+            if observer != nil { next = .now + lifetime }
             var reading = source.read(settings, tls)
             let receivers = state.withLock { state in
                 reading.measure(since: state.last)
@@ -83,6 +95,7 @@ final class RedisReadings: Sendable {
                 // After `stop` the connections of the receivers are closed.
                 return state.isStopped ? [] : state.waiting
             }
+            observer?(reading)
             for receiver in receivers { receiver(reading) }
         }
     }
@@ -91,8 +104,18 @@ final class RedisReadings: Sendable {
     private struct Source: ~Copyable {
         private let lists: [String]
         private var client: RedisClient?
+        /// For each list; empty if nothing asks for its age.
+        private var flows: [ListFlow]
+        /// Whether the readings contain dead letters.
+        var readsLetters = false
+        private var letters: [String: (total: Int, summary: DeadLetterSummary, at: Instant)] = [:]
+        /// Dead letters whose reasons are counted, those that are shown, and the least time between two looks at them.
+        private static let lettersRead = (counted: 2000, shown: 8, pause: Duration.seconds(3))
 
-        init(_ lists: [String]) { self.lists = lists }
+        init(_ lists: [String], looksAtTails: Bool) {
+            self.lists = lists
+            flows = looksAtTails ? lists.map { _ in ListFlow() } : []
+        }
 
         mutating func read(_ settings: QueueSettings, _ tls: TLSContext?) -> RedisReading {
             // Redis may have closed an idle connection: that alone is no error.
@@ -107,12 +130,42 @@ final class RedisReadings: Sendable {
         private mutating func read(_ given: consuming RedisClient) throws(RedisError) -> RedisReading {
             var client = given
             var reading = RedisReading(taken: .now)
-            for list in lists {
-                reading.lists.append(RedisReading.List(name: list, status: try QueueStatus.read(&client, Keys(list: list))))
+            for (index, name) in lists.enumerated() {
+                var list = RedisReading.List(name: name, status: try QueueStatus.read(&client, Keys(list: name)))
+                if flows.indices.contains(index) { try look(at: index, of: &list, &client) }
+                if readsLetters { list.letters = try summary(of: list, &client) }
+                reading.lists.append(list)
             }
             reading.taken = .now
             self.client = .some(consume client)
             return reading
+        }
+
+        private mutating func summary(
+            of list: RedisReading.List, _ client: inout RedisClient
+        ) throws(RedisError) -> DeadLetterSummary {
+            let total = list.status.dead
+            if let known = letters[list.name], known.total == total || .now - known.at < Self.lettersRead.pause {
+                return known.summary
+            }
+            let summary = try DeadLetterSummary(
+                total, counted: Self.lettersRead.counted, shown: Self.lettersRead.shown, Keys(list: list.name), &client)
+            letters[list.name] = (total, summary, .now)
+            return summary
+        }
+
+        private mutating func look(
+            at index: Int, of list: inout RedisReading.List, _ client: inout RedisClient
+        ) throws(RedisError) {
+            var answer: TailProbe.Answer?
+            do throws(RedisError) {
+                answer = try TailProbe(Keys(list: list.name)).ask(flows[index].question, &client)
+            } catch {
+                // Without the right to LPOS the age is unknown.
+                guard error.isFromServer else { throw error }
+            }
+            flows[index].looked(list.status, answer, at: .now)
+            (list.age, list.drain) = (flows[index].age, flows[index].drain(of: list.status.backlog))
         }
     }
 }

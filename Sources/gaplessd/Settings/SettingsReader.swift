@@ -214,7 +214,7 @@ extension SettingsReader {
             (pool.sessions, pool.mostSessions) = (1, draft.mostSessions ?? PoolSettings.mostAutomaticSessions)
             pool.isAutomatic = true
         }
-        pool.recordsTimes = draft.settings.redis.resultsKey != nil
+        pool.recordsTimes = draft.settings.redis.resultsKey != nil || draft.settings.metricsListen != nil
         apps.append(
             AppFiles(
                 name: name, prefix: draft.prefix, credential: draft.credential, rootsPath: pool.extraRootsPath,

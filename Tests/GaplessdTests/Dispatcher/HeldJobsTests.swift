@@ -10,7 +10,7 @@ struct HeldJobsTests {
     private func job(claim: UInt64) throws -> HeldJob {
         var reader = JobReader(retryLimit: 3, appNames: [])
         let bytes = Array(#"{"token":"ab","data":{"aps":{}}}"#.utf8)
-        return HeldJob(try reader.read(bytes), list: 0, claim: ClaimID(claim), app: 0, expiration: 0)
+        return HeldJob(try reader.read(bytes), list: 0, claim: ClaimID(claim), app: 0, expiration: 0, claimed: .now)
     }
 
     @Test mutating func `a job is found by its number until it is removed`() throws {

@@ -25,7 +25,8 @@ private func reading(_ name: String = "q") -> RedisReading {
     var status = QueueStatus()
     status.backlog = 41
     status.counters = [.sent: 1234, .maybeDuplicate: 3]
-    return RedisReading(taken: now, lists: [.init(name: name, status: status, sentPerSecond: 12.34)])
+    return RedisReading(
+        taken: now, lists: [.init(name: name, status: status, sentPerSecond: 12.34, age: .milliseconds(1500), drain: 3.25)])
 }
 
 private func metrics(_ reading: RedisReading, _ snapshot: ProcessSnapshot?) -> String {
@@ -43,7 +44,8 @@ struct MetricsTests {
         for line in [
             #"gapless_backlog{queue="q"} 41"#, #"gapless_sent_total{queue="q"} 1234"#,
             #"gapless_maybe_duplicate_total{queue="q"} 3"#,
-            #"gapless_claimed_total{queue="q"} 0"#, "gapless_redis_up 1", #"gapless_redis_connected{queue="q"} 1"#,
+            #"gapless_claimed_total{queue="q"} 0"#, #"gapless_queue_age_seconds{queue="q"} 1.5"#,
+            #"gapless_drain_seconds{queue="q"} 3.25"#, "gapless_redis_up 1", #"gapless_redis_connected{queue="q"} 1"#,
             #"gapless_redis_last_contact_timestamp_seconds{queue="q"} 997.5"#, "gapless_worker_in_flight 7",
             #"gapless_sessions_open{app="(top level)"} 2"#, #"gapless_streams_in_use{app="(top level)"} 5"#,
             #"gapless_provider_token_age_seconds{app="(top level)"} 90.0"#,
@@ -53,6 +55,34 @@ struct MetricsTests {
             "gapless_log_lines_dropped_total 9", #"gapless_build_info{version="\#(gaplessdVersion)"} 1"#,
             "process_start_time_seconds 1.5", "process_resident_memory_bytes 4096", "process_cpu_seconds_total 0.25",
             "# TYPE gapless_backlog gauge", "# TYPE gapless_sent_total counter",
+        ] {
+            #expect(lines.contains(line), "\(line)")
+        }
+    }
+
+    @Test func `counts the responses of each app by status and reason, and their latencies`() {
+        var snapshot = healthy()
+        snapshot.apps[0].responses.countAcceptance()
+        snapshot.apps[0].responses.record(claimed: now, .init(sent: now + .milliseconds(3), ended: now + .milliseconds(153)))
+        let outcomes: [Outcome] = [
+            .rejected(Rejection(status: 410, reason: "Unregistered")), .rejected(Rejection(status: 599, reason: "<odd>")),
+            .timedOut, .maybeProcessed(.closedByUs), .notProcessed(.closedByUs),
+        ]
+        for outcome in outcomes { _ = snapshot.apps[0].responses.count(outcome) }
+        let lines = Set(metrics(reading(), snapshot).split(separator: "\n").map(String.init))
+        for line in [
+            #"gapless_responses_total{app="(top level)",status="200",reason="Accepted"} 1"#,
+            #"gapless_responses_total{app="(top level)",status="410",reason="Unregistered"} 1"#,
+            #"gapless_responses_total{app="(top level)",status="other",reason="other"} 1"#,
+            #"gapless_responses_total{app="(top level)",status="none",reason="Timeout"} 1"#,
+            #"gapless_responses_total{app="(top level)",status="none",reason="ConnectionLost"} 1"#,
+            #"gapless_claim_to_wire_seconds_bucket{app="(top level)",le="0.002"} 0"#,
+            #"gapless_claim_to_wire_seconds_bucket{app="(top level)",le="0.005"} 1"#,
+            #"gapless_wire_to_response_seconds_bucket{app="(top level)",le="0.1"} 0"#,
+            #"gapless_wire_to_response_seconds_bucket{app="(top level)",le="0.2"} 1"#,
+            #"gapless_claim_to_response_seconds_bucket{app="(top level)",le="+Inf"} 1"#,
+            #"gapless_claim_to_response_seconds_count{app="(top level)"} 1"#,
+            "# TYPE gapless_claim_to_wire_seconds histogram",
         ] {
             #expect(lines.contains(line), "\(line)")
         }
@@ -92,7 +122,9 @@ struct MetricsTests {
                 #expect(words[2].hasSuffix("_total") == (words[3] == "counter"), "\(line)")
                 #expect(words[2].allSatisfy { $0 == "_" || ("a"..."z").contains($0) }, "\(line)")
             } else {
-                #expect(open.map { $0.name == line.prefix { $0 != "{" && $0 != " " } } == true, "\(line)")
+                let name = String(line.prefix { $0 != "{" && $0 != " " })
+                let suffixes = open?.kind == "histogram" ? ["_bucket", "_sum", "_count"] : [""]
+                #expect(open.map { open in suffixes.contains { name == open.name + $0 } } == true, "\(line)")
                 #expect(Double(words.last ?? "") != nil, "\(line)")
             }
         }
@@ -100,8 +132,10 @@ struct MetricsTests {
     }
 
     @Test func `matches docs/metrics.md, metric by metric`() {
+        var snapshot = healthy()
+        snapshot.apps[0].responses.countAcceptance()
         let known = Set(
-            metrics(reading(), healthy()).split(separator: "\n").filter { $0.hasPrefix("# TYPE ") }.map {
+            metrics(reading(), snapshot).split(separator: "\n").filter { $0.hasPrefix("# TYPE ") }.map {
                 $0.split(separator: " ")[2]
             })
         let words = Checkout.read("docs/metrics.md").split { !($0 == "_" || $0.isLetter) }
@@ -133,9 +167,7 @@ struct HostileReadingTests {
             #expect(reading.lists[0].sentPerSecond.map { $0 >= 0 } != false, "seed \(seed)")
             _ = status.unexplained
             #expect(metrics(reading, healthy()).contains("gapless_sent_total{queue=\"q\"} \(status.counters[.sent] ?? 0)\n"))
-            let page = StatusPage(
-                reading, nil, SystemFacts(started: 0, residentBytes: 1, processorSeconds: 0), droppedLines: 0, now: now,
-                wallClock: WallClock(seconds: 1_799_000_000))
+            let page = StatusPage(.sample(reading, nil, now: now))
             #expect(page.html.contains("sent per second"))
         }
     }
@@ -181,50 +213,21 @@ struct ReadinessTests {
 
     @Test func `The loop publishes at once, at most ten times a second, and at least once a second`() {
         var schedule = NoticeSchedule()
-        #expect(schedule.deadline == nil)
-        let told = [0, 50, 99, 100, 150, 1100].map { schedule.turned(now: now + .milliseconds($0)) }
+        #expect(schedule.deadline(isWatched: true) == nil)
+        let told = [0, 50, 99, 100, 150, 1100].map { schedule.turned(now: now + .milliseconds($0), isWatched: true) }
         #expect(told == [true, false, false, true, false, true])
-        #expect(schedule.deadline == now + .milliseconds(2100))
-        let again = schedule.turned(now: now + .milliseconds(1110))
+        #expect(schedule.deadline(isWatched: true) == now + .milliseconds(2100))
+        let again = schedule.turned(now: now + .milliseconds(1110), isWatched: true)
         #expect(!again)
-        #expect(schedule.deadline == now + .milliseconds(1200))
-    }
-}
-
-@Suite("The status page")
-struct StatusPageTests {
-    private func page(_ reading: RedisReading, _ snapshot: ProcessSnapshot?) -> String {
-        StatusPage(
-            reading, snapshot.map { .init(snapshot: $0, at: now) },
-            SystemFacts(started: 0, residentBytes: 1, processorSeconds: 0),
-            droppedLines: 0, now: now, wallClock: WallClock(seconds: 1_799_000_000)
-        ).html
+        #expect(schedule.deadline(isWatched: true) == now + .milliseconds(1200))
     }
 
-    @Test func `shows figures, and escapes every name`() {
-        let html = page(reading("<script>alert('x')</script>\" onload=\""), healthy())
-        #expect(html.contains("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&quot; onload=&quot;"))
-        #expect(!html.contains("<script>"))
-        #expect(html.contains("<b>41</b>"))
-        #expect(html.contains("<dt>sent</dt><dd>1\u{202F}234</dd>"))
-        #expect(html.contains("certificate, 11 days left"))
-        #expect(html.contains(">ready<"))
-    }
-
-    @Test func `loads nothing from other places`() {
-        let html = page(reading(), healthy())
-        #expect(!html.contains("http://") && !html.contains("https://") && !html.contains("src="))
-        #expect(html.contains("default-src 'none'"))
-    }
-
-    @Test func `lists the faults`() {
-        let html = page(RedisReading(taken: now, fault: "no <answer>"), nil)
-        #expect(html.contains(">not ready<"))
-        #expect(html.contains("<li>starting</li><li>the figures of the lists are unknown: no &lt;answer&gt;</li>"))
-    }
-
-    @Test(arguments: [(5.9, "5 s"), (125, "2 min"), (12_000, "3 h 20 min"), (1_050_000, "12 d 3 h")])
-    func `shows a duration in two units at most`(seconds: Double, text: String) {
-        #expect(StatusPage.span(seconds) == text)
+    @Test func `Without an endpoint the loop publishes at most once a second, and wakes for it only after a turn`() {
+        var schedule = NoticeSchedule()
+        let told = [0, 100, 999, 1000].map { schedule.turned(now: now + .milliseconds($0), isWatched: false) }
+        #expect(told == [true, false, false, true])
+        #expect(schedule.deadline(isWatched: false) == nil)
+        _ = schedule.turned(now: now + .milliseconds(1010), isWatched: false)
+        #expect(schedule.deadline(isWatched: false) == now + .milliseconds(2000))
     }
 }

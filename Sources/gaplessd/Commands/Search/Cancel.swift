@@ -12,12 +12,14 @@ struct Cancel: ParsableCommand {
             Selects jobs by --token, --identifier, --app and --topic; all given conditions must hold. Prints the number of jobs \
             first, and asks for confirmation on a terminal, unless --yes is given. The jobs move to a list of cancelled jobs in \
             small atomic steps: an interruption at any moment loses no job and doubles none. Jobs in flight are counted and left \
-            alone. Jobs that return to the list during the call may be missed: pause the list first, or repeat the call.
+            alone. Jobs that return to the list during the call are cancelled too: the call ends with a pass that finds none. \
+            After three passes it ends in any case, and says so: pause the app or the list, and repeat the call.
 
             --undo puts cancelled jobs back, byte for byte: waiting jobs to the tail of the list in their former order, delayed \
             jobs to their due time. Without a condition it puts all of them back.
 
-            --json prints one object at the end: "matched", "changed" and "in_flight".
+            --json prints one object at the end: "matched", "changed", "in_flight" and "complete" (whether the last \
+            pass found none).
 
             Exit status: 0 success, 64 wrong usage, 69 Redis did not respond, 78 a fault in the settings, or Redis refused \
             access; 1 the call was not confirmed.
@@ -61,7 +63,7 @@ struct Cancel: ParsableCommand {
         let now = WallClock.now().unixSeconds
         try RedisAccess.run(settings) { client in
             let walks = lists.map { CancelWalk(Keys(list: $0), selection, now: now) }
-            var (matched, inFlight, changed) = (0, 0, 0)
+            var (matched, inFlight, changed, isComplete) = (0, 0, 0, true)
             for (list, walk) in zip(lists, walks) {
                 if undo {
                     matched += try walk.countCancelled(&client)
@@ -84,17 +86,21 @@ struct Cancel: ParsableCommand {
             for walk in walks where matched > 0 {
                 if undo {
                     try walk.restore(&client) { changed += $0 }
-                } else {
-                    for source in CancelledJobs.Source.allCases { try walk.cancel(source, &client) { changed += $0 } }
+                } else if try !walk.cancel(&client, progress: { changed += $0 }) {
+                    isComplete = false
                 }
             }
             if json {
                 let counts: JSONValue = .members([
                     "matched": .integer(matched), "changed": .integer(changed), "in_flight": .integer(inFlight),
+                    "complete": .bool(isComplete),
                 ])
                 StandardStreams.print([counts.line])
             } else {
                 StandardStreams.print(["\(changed) \(undo ? "restored" : "cancelled")"])
+                if !isComplete {
+                    StandardStreams.print(["More such jobs arrive: pause the app or the list, and repeat the call."])
+                }
             }
         }
     }

@@ -11,6 +11,8 @@ struct CancelWalk {
     private let now: Int64
     /// After each step the walk rests for this many times its duration, so that Redis can serve the daemons.
     private static let rest = 3
+    /// Passes over all jobs: each finds the jobs that returned to the list during the pass before it.
+    private static let mostPasses = 3
     /// Steps in a row that may find that others have changed the list.
     private static let mostRetries = 1000
 
@@ -29,8 +31,25 @@ struct CancelWalk {
         }
     }
 
+    /// Cancels the selected jobs of all sources. Passes the number of each step to `progress`.
+    ///
+    /// - Returns: whether the last pass found none.
+    func cancel(_ client: inout RedisClient, progress: (Int) -> Void) throws(RedisError) -> Bool {
+        for _ in 0..<Self.mostPasses {
+            var found = 0
+            for source in CancelledJobs.Source.allCases {
+                try cancel(source, &client) { count in
+                    found += count
+                    progress(count)
+                }
+            }
+            if found == 0 { return true }
+        }
+        return false
+    }
+
     /// Cancels the selected jobs of a source. Passes the number of each step to `progress`.
-    func cancel(
+    private func cancel(
         _ source: CancelledJobs.Source, _ client: inout RedisClient, progress: (Int) -> Void
     ) throws(RedisError) {
         var (read, retries) = (0, 0)

@@ -15,7 +15,9 @@ struct Status: ParsableCommand {
             (their number) and "counters" are sums over all lists. "lists" has an object for each list with the same members, \
             "list" (its name), "dead_reasons" (of the newest \(StatusReading.lettersRead) dead letters) and "live_workers": \
             name, host, pid, version, started, in_flight, claimed, sent, claimed_per_second, sent_per_second and interval \
-            (the seconds between the readings; null if not yet measured). A daemon is one worker for each of its lists.
+            (the seconds between the readings; null if not yet measured), and "apps": app, bottleneck, held, reason, paused, \
+            sessions, streams, capacity, and with metrics_listen p50 and p99 (seconds from claim to response over the last ten \
+            seconds). A daemon is one worker for each of its lists, and reports its apps within two seconds of a change.
 
             Exit status: 0 success, 64 wrong usage, 69 Redis did not respond, 78 a fault in the settings, or Redis refused access.
             """)

@@ -6,8 +6,6 @@ import SystemTime
 struct StatusReading {
     /// Number of newest dead letters that `dead_reasons` counts.
     static let lettersRead = 10_000
-    /// Bytes that are read of a dead letter; its reason is at the beginning.
-    private static let beginning = 512
 
     struct List {
         var name: String
@@ -39,7 +37,9 @@ extension StatusReading {
             let known = before?.lists[index]
             // The reasons are the largest cost: they are counted again only if the number of dead letters has changed.
             var list = List(name: name, status: status, reasons: known?.reasons ?? [])
-            if known?.status.dead != status.dead { list.reasons = try Self.reasons(status.dead, keys, &client) }
+            if known?.status.dead != status.dead {
+                list.reasons = try DeadLetterSummary(status.dead, counted: Self.lettersRead, shown: 0, keys, &client).reasons
+            }
             lists.append(list)
         }
         if let before { measure(since: before) }
@@ -59,37 +59,6 @@ extension StatusReading {
                 lists[index].rates[worker.name] = Rate(claimed: rate("claimed"), sent: rate("sent"), interval: interval)
             }
         }
-    }
-
-    private static func reasons(
-        _ count: Int, _ keys: Keys, _ client: inout RedisClient
-    ) throws(RedisError) -> [(reason: String, count: Int)] {
-        let letters = DeadLetterList(keys)
-        var counts: [String: Int] = [:]
-        var index = max(0, count - lettersRead)
-        while index < count {
-            let page = try letters.page(from: index, beginnings: beginning, most: 1000, &client)
-            if page.isEmpty { break }
-            for record in page { counts[reason(of: record) ?? "(unreadable)", default: 0] += 1 }
-            index += page.count
-        }
-        return counts.map { (reason: $0.key, count: $0.value) }.sorted { ($1.count, $0.reason) < ($0.count, $1.reason) }
-    }
-
-    /// Returns the member `reason` of a record whose end may be missing.
-    private static func reason(of record: [UInt8]) -> String? {
-        let span = record.span
-        var cursor = JSONCursor()
-        do {
-            try cursor.enterObject(in: span)
-            while let key = try cursor.nextKey(in: span) {
-                let value = try cursor.value(in: span)
-                if key.equals("reason", in: span), value.kind == .string { return value.text(in: span) }
-            }
-        } catch {
-            // The record was cut off before its reason.
-        }
-        return nil
     }
 }
 

@@ -58,7 +58,7 @@ struct StatusReport {
             "            \(detail("host")), pid \(detail("pid")), gaplessd \(detail("version")), since \(started)",
             "              \(worker.inFlight) in flight, claimed \(worker.count("claimed")), sent \(worker.count("sent"))",
             "              \(speed ?? "no rates yet")",
-        ]
+        ] + ReportedApp.all(of: worker).compactMap { $0.remark.map { "              \($0.printable)" } }
     }
 
     // MARK: JSON
@@ -108,6 +108,7 @@ struct StatusReport {
             "claimed_per_second": rate.map { .rounded($0.claimed) } ?? .null,
             "sent_per_second": rate.map { .rounded($0.sent) } ?? .null,
             "interval": rate.map { .rounded($0.interval / .seconds(1)) } ?? .null,
+            "apps": ReportedApp.record(of: worker) ?? .null,
         ])
     }
 }

@@ -3,17 +3,20 @@ import RedisQueue
 import SystemTime
 import Threads
 
-/// `gaplessd status --watch`: prints a reading every second, until a signal or until standard output is closed.
+/// `status --watch` and `top`: shows a reading every second, until a signal or until standard output is closed.
 struct StatusWatch: ~Copyable {
     private let settings: Settings
     private let json: Bool
+    /// With `top` only.
+    private var screen: TopScreen?
     private var signals = SignalInbox()
     private let redraws: Bool
     private var last: StatusReading?
 
-    init(_ settings: Settings, json: Bool) {
+    init(_ settings: Settings, json: Bool = false, isTop: Bool = false) {
         self.settings = settings
         self.json = json
+        screen = isTop ? TopScreen() : nil
         redraws = !json && StandardStreams.isTerminal(STDOUT_FILENO)
     }
 
@@ -37,16 +40,37 @@ struct StatusWatch: ~Copyable {
     private mutating func watch(_ client: inout RedisClient) throws {
         while true {
             let reading = try StatusReading(&client, settings.lists, after: last)
-            guard show(StatusReport(reading, settings)) else { return }
+            if screen != nil {
+                let tails = try tails(&client)
+                screen?.add(reading, tails)
+            }
+            guard show(reading) else { return }
             last = reading
             if isStopped(before: reading.taken + .seconds(1)) { return }
         }
     }
 
+    /// Looks at the tails of the lists; `nil` where the user has no right to it.
+    private func tails(_ client: inout RedisClient) throws(RedisError) -> [TailProbe.Answer?] {
+        var answers: [TailProbe.Answer?] = []
+        for list in settings.lists {
+            do throws(RedisError) {
+                answers.append(try TailProbe(Keys(list: list)).ask(screen?.question(of: list) ?? .init(), &client))
+            } catch {
+                guard error.isFromServer else { throw error }
+                answers.append(nil)
+            }
+        }
+        return answers
+    }
+
     /// Returns `false` if standard output is closed.
-    private func show(_ report: StatusReport) -> Bool {
+    private func show(_ reading: StatusReading) -> Bool {
+        let report = StatusReport(reading, settings)
         if json { return StandardStreams.print(report.lines(json: true)) }
-        let lines = [LocalTime.text(of: WallClock.now().unixSeconds)] + report.lines(json: false)
+        let time = LocalTime.text(of: WallClock.now().unixSeconds)
+        let lines =
+            screen.map { ["gaplessd \(gaplessdVersion)   \(time)", ""] + $0.lines(reading) } ?? [time] + report.lines(json: false)
         if !redraws { return StandardStreams.print(lines + [""]) }
         // Overwrites the previous page and erases only its remains, to avoid flicker.
         let page = "\u{1B}[H" + lines.map { $0 + "\u{1B}[K\n" }.joined() + "\u{1B}[J"

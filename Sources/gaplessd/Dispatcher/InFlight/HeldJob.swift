@@ -33,10 +33,10 @@ final class HeldJob {
     var isDisowned = false
     var suspectResponse: SuspectResponse?
     /// Of its claim, and of its last attempt.
-    let claimed: Instant?
+    let claimed: Instant
     var times: AttemptTimes?
 
-    init(_ job: consuming Job, list: Int, claim: ClaimID, app: Int, expiration: Int64, claimed: Instant? = nil) {
+    init(_ job: consuming Job, list: Int, claim: ClaimID, app: Int, expiration: Int64, claimed: Instant) {
         self.job = job
         self.list = list
         self.claim = claim

@@ -31,7 +31,7 @@ struct CancelCallTests {
         #expect(status["cancelled"]?.integerValue == 669)
         #expect(try stage.call("audit").output.contains("669"))
         let undo = try stage.call("cancel", "--undo", "--json")
-        #expect(undo.lines == [#"{"matched": 669, "changed": 669, "in_flight": 0}"#])
+        #expect(undo.lines == [#"{"matched": 669, "changed": 669, "in_flight": 0, "complete": true}"#])
         let kept = jobs.filter { !$0.contains("identifier") }
         let restored = try stage.elements("calls")
         #expect(Array(restored[..<kept.count]) == kept)
@@ -84,6 +84,27 @@ struct CancelCallTests {
         let all = claimed + left + gone.map { String(decoding: $0.job, as: UTF8.self) }
         #expect(all.sorted() == (jobs + (0..<pushed).map { CallStage.job("b\($0)") }).sorted())
         #expect(!left.contains { $0.contains("identifier") } && gone.count > 500)
+    }
+
+    @Test func `jobs that return to the tail during the call are cancelled too, unless they never end`() throws {
+        let stage = try CallStage()
+        let jobs = mixed(300)
+        _ = try stage.redis(["RPUSH", "calls"] + jobs)
+        var client = try RedisClient(settings: QueueSettings(list: "calls", server: .unix(path: stage.redis.socketPath)))
+        let settings = try Settings.read(SettingsFile(path: stage.settings)).settings
+        let selection = JobSelection(token: nil, identifier: "7", app: nil, topic: nil, settings)
+        let walk = CancelWalk(stage.keys, selection, now: 1)
+        var (changed, returning) = (0, 2)
+        func returnOne() { _ = try? stage.redis("RPUSH", "calls", CallStage.job("back", marks: #","identifier":7"#)) }
+        let isComplete = try walk.cancel(&client) { count in
+            changed += count
+            if returning > 0 { returnOne() }
+            returning -= 1
+        }
+        #expect(isComplete && changed == 102)
+        #expect(try stage.elements("calls") == jobs.filter { !$0.contains("identifier") })
+        returnOne()
+        #expect(try !walk.cancel(&client) { _ in returnOne() })
     }
 
     @Test func `a job that is not at its place is not cancelled`() throws {

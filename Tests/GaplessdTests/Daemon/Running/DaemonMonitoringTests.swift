@@ -21,8 +21,9 @@ struct DaemonMonitoringTests {
         // Some metrics follow the first beat to Redis or the first provider token.
         _ = waitUntil(atMost: .seconds(30)) {
             let lines = HTTPTalk.get("/metrics", port: port)?.body.split(separator: "\n") ?? []
-            // Only a metric with a sample counts.
-            exported = Set(lines.filter { !$0.hasPrefix("#") }.map { $0.prefix { $0 != "{" && $0 != " " } })
+            // Only a metric with a sample counts. The samples of a histogram have other names.
+            let samples = Set(lines.filter { !$0.hasPrefix("#") }.map { $0.prefix { $0 != "{" && $0 != " " } })
+            exported = samples.union(samples.filter { $0.hasSuffix("_bucket") }.map { $0.dropLast("_bucket".count) })
             return named.allSatisfy { $0.isSubset(of: exported) }
         }
         for (file, names) in zip(files, named) { #expect(names.subtracting(exported).sorted() == [], "\(file)") }
@@ -43,6 +44,27 @@ struct DaemonMonitoringTests {
             "\(Checkout.path)/scripts/check-monitoring", [], standardOutput: .file(folder.file("out")),
             standardError: .file(folder.file("out")))
         #expect(check.wait(atMost: .seconds(120))?.status == 0, "\(File.read(folder.file("out")))")
+    }
+
+    @Test(.enabled(if: !File.read(promtool).isEmpty, "promtool is not installed (Debian's package prometheus)"))
+    func `Prometheus' own parser accepts the metrics, and has no advice`() throws {
+        let stage = try Stage()
+        let daemon = try stage.start(["metrics_listen": "\"127.0.0.1:0\""])
+        let port = try #require(daemon.metricsPort())
+        try stage.open(daemon)
+        stage.simulator.plan(token: "0b", answers: [.usual(410)])
+        try stage.push([pushJob("0b"), "no JSON"])
+        let isComplete = waitUntil {
+            HTTPTalk.get("/metrics", port: port)?.body.contains("reason=\"Unregistered\"} 1") ?? false
+        }
+        #expect(isComplete)
+        let folder = TemporaryFolder()
+        try File.write(HTTPTalk.get("/metrics", port: port)?.body ?? "", to: folder.file("metrics"))
+        let check = try ChildProcess(
+            "/bin/sh", ["-c", "\(Self.promtool) check metrics < \(folder.file("metrics"))"],
+            standardOutput: .file(folder.file("out")), standardError: .file(folder.file("out")))
+        #expect(check.wait(atMost: .seconds(60))?.status == 0, "\(File.read(folder.file("out")))")
+        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `each alert has a test in which it fires`() {

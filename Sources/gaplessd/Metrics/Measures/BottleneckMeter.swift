@@ -6,19 +6,23 @@ import SystemTime
 struct BottleneckMeter {
     private static let interval = Duration.seconds(1)
 
-    private typealias Reading = (figures: [PoolFigures], at: Instant)
+    private typealias Reading = (figures: [PoolFigures], responses: [Int], at: Instant)
 
     private var older: Reading?
     private var newer: Reading?
 
     /// Adds figures and bottlenecks to a snapshot.
     mutating func add(_ figures: [PoolFigures], to snapshot: inout ProcessSnapshot, now: Instant) {
-        if newer.map({ now - $0.at >= Self.interval }) ?? true { (older, newer) = (newer ?? (figures, now), (figures, now)) }
+        let responses = snapshot.apps.map(\.responses.count)
+        if newer.map({ now - $0.at >= Self.interval }) ?? true {
+            (older, newer) = (newer ?? (figures, responses, now), (figures, responses, now))
+        }
         guard let older else { return }
         for app in snapshot.apps.indices {
             snapshot.apps[app].figures = figures[app]
             snapshot.apps[app].bottleneck = Bottleneck(
-                snapshot.apps[app], snapshot.lists, before: older.figures[app], now: figures[app], elapsed: now - older.at)
+                snapshot.apps[app], snapshot.lists, before: older.figures[app], now: figures[app],
+                responses: responses[app] - older.responses[app], elapsed: now - older.at)
         }
     }
 }

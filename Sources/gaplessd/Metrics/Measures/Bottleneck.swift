@@ -5,14 +5,25 @@ enum Bottleneck: String, Sendable, CaseIterable {
     case none, streams, window
     case rateLimit = "rate_limit"
     case hold, connection, redis
+    /// All streams wait for responses, and not because of the distance.
+    case apns
     case noJobs = "no_jobs"
+
+    /// Whether it asks for no action.
+    var isQuiet: Bool { self == .none || self == .noJobs }
+
+    /// A Redis that takes longer for a reply limits a queue that has jobs.
+    private static let slowReply = Duration.milliseconds(20)
+    /// Beyond some round trips, a response takes longer than this only because APNs is slow.
+    private static let slowResponse = Duration.milliseconds(100)
 
     /// - Parameters:
     ///   - before: the figures of the previous call.
+    ///   - responses: the number of responses since then.
     ///   - elapsed: the time since then.
     init(
         _ app: ProcessSnapshot.App, _ lists: [ProcessSnapshot.List], before: PoolFigures, now figures: PoolFigures,
-        elapsed: Duration
+        responses: Int, elapsed: Duration
     ) {
         let limit = Limitation.allCases.max {
             figures.blocked(by: $0) - before.blocked(by: $0) < figures.blocked(by: $1) - before.blocked(by: $1)
@@ -24,10 +35,20 @@ enum Bottleneck: String, Sendable, CaseIterable {
         } else if lists.contains(where: { !$0.isConnected || $0.isInDoubt }) {
             self = .redis
         } else if let limit, figures.blocked(by: limit) - before.blocked(by: limit) > elapsed / 2 {
-            self = Bottleneck(limit)
+            let isSlow = limit == .streams && Self.isSlow(app, figures.roundTrip ?? .zero, responses, elapsed)
+            self = isSlow ? .apns : Bottleneck(limit)
+        } else if lists.contains(where: { $0.latency >= Self.slowReply && $0.hasBacklog }) {
+            self = .redis
         } else {
             self = app.held == 0 ? .noJobs : .none
         }
+    }
+
+    /// The time to a response is the number of streams divided by the rate of the responses (Little's law).
+    private static func isSlow(
+        _ app: ProcessSnapshot.App, _ roundTrip: Duration, _ responses: Int, _ elapsed: Duration
+    ) -> Bool {
+        elapsed * app.streams / max(1, responses) > roundTrip * 3 + slowResponse
     }
 
     private init(_ limit: Limitation) {

@@ -1,0 +1,96 @@
+import Clocks
+import RedisQueue
+
+/// The screen of `top`: the figures of the status page as text.
+struct TopScreen {
+    /// Seconds of the small charts.
+    private static let width = 60
+    private static let bars = Array("▁▂▃▄▅▆▇█")
+
+    /// One list over the last readings.
+    private struct Past {
+        var flow = ListFlow()
+        var sent: [Double] = []
+        var backlog: [Double] = []
+        var lastSent: (count: Double, at: Instant)?
+    }
+
+    private var pasts: [String: Past] = [:]
+
+    func question(of list: String) -> TailProbe.Question { pasts[list]?.flow.question ?? TailProbe.Question() }
+
+    /// - Parameter answers: in the order of the lists; `nil` where Redis refused.
+    mutating func add(_ reading: StatusReading, _ answers: [TailProbe.Answer?]) {
+        for (list, answer) in zip(reading.lists, answers) {
+            var past = pasts[list.name] ?? Past()
+            past.flow.looked(list.status, answer, at: reading.taken)
+            let sent = Double(list.status.counters[.sent, default: 0])
+            if let last = past.lastSent, reading.taken > last.at {
+                past.sent.append(max(0, sent - last.count) / ((reading.taken - last.at) / .seconds(1)))
+            }
+            past.lastSent = (sent, reading.taken)
+            past.backlog.append(Double(list.status.backlog))
+            past.sent = past.sent.suffix(Self.width)
+            past.backlog = past.backlog.suffix(Self.width)
+            pasts[list.name] = past
+        }
+    }
+
+    func lines(_ reading: StatusReading) -> [String] { reading.lists.flatMap { lines($0) + [""] } }
+
+    private func lines(_ list: StatusReading.List) -> [String] {
+        let status = list.status
+        let past = pasts[list.name] ?? Past()
+        var lines = ["list \(list.name.printable)"]
+        lines += status.pauses.map { "  \(PauseNote($0).scopedSentence.printable)" }
+        let rate = past.sent.last.map { PageText.rate($0) } ?? "–"
+        let age = past.flow.age.map { PageText.seconds($0 / .seconds(1)) } ?? "unknown"
+        let drain = past.flow.drain(of: status.backlog).map { PageText.seconds($0) } ?? "unknown"
+        lines.append("  \(Self.padded("sent/s", 10))\(Self.padded(rate, 12))\(Self.chart(past.sent))")
+        lines.append("  \(Self.padded("backlog", 10))\(Self.padded(status.backlog.grouped, 12))\(Self.chart(past.backlog))")
+        lines.append("  \(Self.padded("age", 10))\(Self.padded(age, 12))drains in \(drain)")
+        let counts = [
+            ("in flight", status.inFlight), ("delayed", status.delayed), ("recovered", status.recovered),
+            ("feedback", status.feedback), ("cancelled", status.cancelled),
+        ]
+        lines.append("  " + counts.map { "\($0) \($1.grouped)" }.joined(separator: "   "))
+        let reasons = list.reasons.prefix(4).map {
+            "\($0.count.grouped) \($0.reason.isEmpty ? "no reason" : $0.reason.printable)"
+        }
+        lines.append("  dead \(status.dead.grouped)" + (reasons.isEmpty ? "" : ": " + reasons.joined(separator: ", ")))
+        for worker in status.workers { lines += [""] + self.lines(worker, list.rates[worker.name]) }
+        return lines
+    }
+
+    private func lines(_ worker: QueueStatus.Worker, _ rate: StatusReading.Rate?) -> [String] {
+        let detail = { (name: String) in (worker.details[name] ?? "unknown").printable }
+        let speed = rate.map { ", \(PageText.rate($0.sent)) sent/s" } ?? ""
+        let head = "  \(detail("host")), pid \(detail("pid")), \(worker.inFlight.grouped) in flight\(speed)"
+        let apps = ReportedApp.all(of: worker)
+        if apps.isEmpty { return [head] }
+        let columns = [("app", 20), ("state", 22), ("bottleneck", 12), ("sessions", 9), ("streams", 14), ("p50", 9), ("p99", 9)]
+        let rows = apps.map { app in
+            [
+                app.label.printable, app.state.printable, app.bottleneck.replacing("_", with: " ").printable, "\(app.sessions)",
+                "\(app.streams) of \(app.capacity)", app.median.map { PageText.seconds($0) } ?? "–",
+                app.slowest.map { PageText.seconds($0) } ?? "–",
+            ]
+        }
+        return [head]
+            + ([columns.map(\.0)] + rows).map { row in
+                "    " + zip(row, columns).map { Self.padded($0, $1.1) }.joined()
+            }
+    }
+
+    /// One character per value, the highest of them full.
+    static func chart(_ values: [Double]) -> String {
+        let most = values.max() ?? 0
+        if most <= 0 { return String(repeating: bars[0], count: values.count) }
+        return String(values.map { bars[min(bars.count - 1, Int($0 / most * Double(bars.count - 1) + 0.5))] })
+    }
+
+    /// The text in a column, cut if it is longer.
+    private static func padded(_ text: String, _ width: Int) -> String {
+        text.count < width ? text + String(repeating: " ", count: width - text.count) : text.prefix(width - 2) + "… "
+    }
+}

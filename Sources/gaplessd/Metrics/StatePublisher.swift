@@ -1,0 +1,100 @@
+import Clocks
+import RedisQueue
+import Sockets
+import Threads
+
+/// Writes the state of the apps to this worker's records in Redis, on a thread and a connection of its own: a Redis that hangs
+/// blocks only this thread.
+final class StatePublisher: Sendable {
+    private static let timeout = Duration.seconds(1)
+    /// The wait after a failure.
+    private static let pause = Duration.seconds(2)
+    /// The longest time between two writes of the same record: Redis may have been emptied.
+    private static let refresh = Duration.seconds(30)
+    private static let closingTimeout = Duration.milliseconds(100)
+
+    private struct State {
+        var record: [UInt8]?
+        var settings: QueueSettings
+        var tls: TLSContext?
+        var isStopped = false
+    }
+
+    private let state: Locked<State>
+    private let wakeUp = WakeUp()
+    private let workers: [(list: String, worker: String)]
+    private let thread = Locked<JoinOnce?>(nil)
+
+    /// - Parameter workers: the name of this worker at each list.
+    init(_ configuration: Configuration, workers: [(list: String, worker: String)]) {
+        self.workers = workers
+        state = Locked(State(settings: Self.queue(configuration.settings), tls: configuration.redisTLS))
+    }
+
+    private static func queue(_ settings: Settings) -> QueueSettings {
+        var queue = settings.queues[0]
+        queue.timeout = timeout
+        return queue
+    }
+
+    /// Uses other credentials and addresses from the next connection on.
+    func adopt(_ configuration: Configuration) {
+        let queue = Self.queue(configuration.settings)
+        state.withLock { ($0.settings, $0.tls) = (queue, configuration.redisTLS) }
+    }
+
+    func publish(_ record: [UInt8]) {
+        state.withLock { $0.record = record }
+        // Without a free thread the next record tries again: delivery comes first.
+        thread.withLock { thread in
+            if thread == nil {
+                thread = try? JoinOnce(name: "state") { [workers, state, wakeUp] in Self.run(workers, state, wakeUp) }
+            }
+        }
+        wakeUp.ring()
+    }
+
+    /// Ends the thread. If it is waiting for Redis, it ends with the process.
+    func stop() {
+        state.withLock { $0.isStopped = true }
+        wakeUp.ring()
+        thread.withLock { $0 }?.join(atMost: Self.closingTimeout)
+    }
+
+    private static func run(_ workers: [(list: String, worker: String)], _ state: Locked<State>, _ wakeUp: WakeUp) {
+        var writer = Writer(workers)
+        var poller = Poller()
+        poller.add(wakeUp.descriptor, for: .read)
+        var next: Instant?
+        while true {
+            poller.wait(until: next)
+            wakeUp.listen()
+            let current = state.withLock { $0 }
+            if current.isStopped { return }
+            guard let record = current.record else { continue }
+            next = .now + (writer.write(record, current.settings, current.tls) ? refresh : pause)
+        }
+    }
+
+    /// A connection that is kept between writes until Redis closes it.
+    private struct Writer: ~Copyable {
+        private let workers: [(list: String, worker: String)]
+        private var client: RedisClient?
+
+        init(_ workers: [(list: String, worker: String)]) { self.workers = workers }
+
+        /// Returns whether Redis has the record.
+        mutating func write(_ record: [UInt8], _ settings: QueueSettings, _ tls: TLSContext?) -> Bool {
+            // Redis may have closed an idle connection: that alone is no failure.
+            if let old = client.take(), (try? write(record, old)) != nil { return true }
+            guard let new = try? RedisClient(settings: settings, tls: tls) else { return false }
+            return (try? write(record, new)) != nil
+        }
+
+        private mutating func write(_ record: [UInt8], _ given: consuming RedisClient) throws(RedisError) {
+            var client = given
+            for (list, worker) in workers { try WorkerRecord.write(apps: record, of: worker, Keys(list: list), &client) }
+            self.client = .some(consume client)
+        }
+    }
+}

@@ -1,0 +1,108 @@
+import Clocks
+import JSONBytes
+import PushPool
+import RedisQueue
+import Testing
+
+@testable import gaplessd
+
+@Suite("The state of the apps in the worker's record")
+struct WorkerStateTests {
+    private let start = Instant.now
+
+    private func app(_ change: (inout ProcessSnapshot.App) -> Void = { _ in }) -> ProcessSnapshot.App {
+        var app = ProcessSnapshot.App(name: "beta", sessions: 2, capacity: 100, streams: 3)
+        change(&app)
+        return app
+    }
+
+    @Test func `a change of the bottleneck, the hold, a pause or the sessions is written at once`() throws {
+        var state = WorkerState()
+        let first = try #require(state.record(of: [app()], now: start))
+        let members = try JSONValue.parse(first)
+        var apps: [JSONValue] = []
+        if case .array(let elements) = members { apps = elements }
+        try #require(apps.count == 1)
+        #expect(apps.map { $0["app"] } == [.string("beta")])
+        #expect(apps[0]["bottleneck"]?.stringValue == "none")
+        let changes: [(inout ProcessSnapshot.App) -> Void] = [
+            { $0.bottleneck = .window }, { $0.hold = .suspectTokens }, { $0.isPaused = true }, { $0.sessions = 3 },
+        ]
+        for (step, change) in changes.enumerated() {
+            #expect(state.record(of: [app(change)], now: start + .milliseconds(100 * (step + 1))) != nil, "\(step)")
+        }
+    }
+
+    @Test func `figures alone are written every ten seconds, and nothing that is the same`() {
+        var state = WorkerState()
+        _ = state.record(of: [app()], now: start)
+        #expect(state.record(of: [app { $0.streams = 9 }], now: start + .seconds(9)) == nil)
+        #expect(state.record(of: [app { $0.streams = 9 }], now: start + .seconds(10)) != nil)
+        #expect(state.record(of: [app { $0.streams = 9 }], now: start + .seconds(30)) == nil)
+        #expect(state.record(of: [app { $0.bottleneck = .noJobs }], now: start + .seconds(31)) == nil, "an idle app")
+    }
+
+    @Test func `status reads what the worker has written`() throws {
+        var state = WorkerState()
+        let held = app { $0.hold = .suspectTokens }
+        let limited = app { $0.bottleneck = .rateLimit }
+        let record = try #require(state.record(of: [held, limited, app()], now: start))
+        let worker = QueueStatus.Worker(
+            name: "w", inFlight: 0, details: [WorkerRecord.apps: String(decoding: record, as: UTF8.self)])
+        let apps = ReportedApp.all(of: worker)
+        #expect(apps.map(\.state) == ["held: suspect tokens", "open", "open"])
+        #expect(
+            apps.map(\.remark) == [
+                "app beta is held: APNs has rejected 20 device tokens in a row: wrong environment or topic?",
+                "app beta is limited by: rate limit", nil,
+            ])
+        #expect(ReportedApp.all(of: .init(name: "w", inFlight: 0, details: [WorkerRecord.apps: "{nonsense"])).isEmpty)
+        #expect(ReportedApp.all(of: .init(name: "w", inFlight: 0, details: [:])).isEmpty)
+    }
+
+}
+
+@Suite("The bottleneck of an app")
+struct BottleneckTests {
+    private func figures(_ limit: Limitation? = nil, roundTrip: Duration = .zero) -> PoolFigures {
+        var figures = PoolFigures()
+        figures.roundTrip = roundTrip
+        if let limit { figures.blocked[limit.rawValue] = .seconds(1) }
+        return figures
+    }
+
+    private func bottleneck(
+        _ figures: PoolFigures, responses: Int = 1000, app: ProcessSnapshot.App? = nil, list: ProcessSnapshot.List? = nil
+    ) -> Bottleneck {
+        Bottleneck(
+            app ?? .init(capacity: 100, held: 100, streams: 100), [list ?? .init(name: "q", isConnected: true)],
+            before: PoolFigures(), now: figures, responses: responses, elapsed: .seconds(1))
+    }
+
+    @Test func `full streams are the distance, or slow responses`() {
+        // 100 streams and 500 responses a second: 200 ms each.
+        #expect(bottleneck(figures(.streams, roundTrip: .milliseconds(150)), responses: 500) == .streams)
+        #expect(bottleneck(figures(.streams, roundTrip: .milliseconds(20)), responses: 500) == .apns)
+        #expect(bottleneck(figures(.streams), responses: 0) == .apns)
+        #expect(bottleneck(figures(.window)) == .window)
+        #expect(bottleneck(figures(.rateLimit)) == .rateLimit)
+        #expect(bottleneck(figures(.socket)) == .connection)
+    }
+
+    @Test func `a slow Redis limits only while jobs wait`() {
+        let slow = ProcessSnapshot.List(name: "q", isConnected: true, latency: .milliseconds(80), hasBacklog: true)
+        #expect(bottleneck(figures(), list: slow) == .redis)
+        #expect(bottleneck(figures(.streams), responses: 0, list: slow) == .apns, "the limit that pushes wait for comes first")
+        let idle = ProcessSnapshot.List(name: "q", isConnected: true, latency: .milliseconds(80))
+        #expect(bottleneck(figures(), list: idle) == .none)
+        #expect(bottleneck(figures(), list: .init(name: "q")) == .redis)
+    }
+
+    @Test func `a hold and a pause come first`() {
+        var app = ProcessSnapshot.App(capacity: 100, held: 100, streams: 100)
+        app.isPaused = true
+        #expect(bottleneck(figures(.streams), app: app) == .hold)
+        #expect(bottleneck(figures(), app: .init(capacity: 0)) == .connection)
+        #expect(bottleneck(figures(), app: .init(capacity: 100)) == .noJobs)
+    }
+}
