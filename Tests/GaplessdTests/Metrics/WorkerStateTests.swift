@@ -18,8 +18,8 @@ struct WorkerStateTests {
 
     @Test func `a change of the bottleneck, the hold, a pause or the sessions is written at once`() throws {
         var state = WorkerState()
-        let first = try #require(state.record(of: [app()], now: start))
-        let members = try JSONValue.parse(first)
+        let first = state.record(of: [app()], now: start)
+        let members = try JSONValue.parse(try #require(first))
         var apps: [JSONValue] = []
         if case .array(let elements) = members { apps = elements }
         try #require(apps.count == 1)
@@ -29,24 +29,28 @@ struct WorkerStateTests {
             { $0.bottleneck = .window }, { $0.hold = .suspectTokens }, { $0.isPaused = true }, { $0.sessions = 3 },
         ]
         for (step, change) in changes.enumerated() {
-            #expect(state.record(of: [app(change)], now: start + .milliseconds(100 * (step + 1))) != nil, "\(step)")
+            let record = state.record(of: [app(change)], now: start + .milliseconds(100 * (step + 1)))
+            #expect(record != nil, "\(step)")
         }
     }
 
     @Test func `figures alone are written every ten seconds, and nothing that is the same`() {
         var state = WorkerState()
         _ = state.record(of: [app()], now: start)
-        #expect(state.record(of: [app { $0.streams = 9 }], now: start + .seconds(9)) == nil)
-        #expect(state.record(of: [app { $0.streams = 9 }], now: start + .seconds(10)) != nil)
-        #expect(state.record(of: [app { $0.streams = 9 }], now: start + .seconds(30)) == nil)
-        #expect(state.record(of: [app { $0.bottleneck = .noJobs }], now: start + .seconds(31)) == nil, "an idle app")
+        let busy = app { $0.streams = 9 }
+        let idle = app { ($0.streams, $0.bottleneck) = (9, .noJobs) }
+        let written = [(busy, 9), (busy, 10), (busy, 30), (idle, 31)].map {
+            state.record(of: [$0], now: start + .seconds($1)) != nil
+        }
+        #expect(written == [false, true, false, false])
     }
 
     @Test func `status reads what the worker has written`() throws {
         var state = WorkerState()
         let held = app { $0.hold = .suspectTokens }
         let limited = app { $0.bottleneck = .rateLimit }
-        let record = try #require(state.record(of: [held, limited, app()], now: start))
+        let written = state.record(of: [held, limited, app()], now: start)
+        let record = try #require(written)
         let worker = QueueStatus.Worker(
             name: "w", inFlight: 0, details: [WorkerRecord.apps: String(decoding: record, as: UTF8.self)])
         let apps = ReportedApp.all(of: worker)
@@ -59,7 +63,6 @@ struct WorkerStateTests {
         #expect(ReportedApp.all(of: .init(name: "w", inFlight: 0, details: [WorkerRecord.apps: "{nonsense"])).isEmpty)
         #expect(ReportedApp.all(of: .init(name: "w", inFlight: 0, details: [:])).isEmpty)
     }
-
 }
 
 @Suite("The bottleneck of an app")
@@ -72,11 +75,12 @@ struct BottleneckTests {
     }
 
     private func bottleneck(
-        _ figures: PoolFigures, responses: Int = 1000, app: ProcessSnapshot.App? = nil, list: ProcessSnapshot.List? = nil
+        _ figures: PoolFigures, responses: Int = 1000, app: ProcessSnapshot.App? = nil, list: ProcessSnapshot.List? = nil,
+        sharesRateLimit: Bool = false
     ) -> Bottleneck {
         Bottleneck(
             app ?? .init(capacity: 100, held: 100, streams: 100), [list ?? .init(name: "q", isConnected: true)],
-            before: PoolFigures(), now: figures, responses: responses, elapsed: .seconds(1))
+            before: PoolFigures(), now: figures, responses: responses, sharesRateLimit: sharesRateLimit, elapsed: .seconds(1))
     }
 
     @Test func `full streams are the distance, or slow responses`() {
@@ -96,6 +100,7 @@ struct BottleneckTests {
         let idle = ProcessSnapshot.List(name: "q", isConnected: true, latency: .milliseconds(80))
         #expect(bottleneck(figures(), list: idle) == .none)
         #expect(bottleneck(figures(), list: .init(name: "q")) == .redis)
+        #expect(bottleneck(figures(), list: slow, sharesRateLimit: true) == .rateLimit, "max_rate is one for all apps")
     }
 
     @Test func `a hold and a pause come first`() {

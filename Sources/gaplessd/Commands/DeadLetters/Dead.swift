@@ -12,7 +12,7 @@ struct Dead: ParsableCommand {
         abstract: "Lists, shows, requeues or deletes dead letters.",
         discussion: """
             list     prints one line for each dead letter, oldest first; with --json, the records
-            show     prints one dead letter with its job; N counts as 'list' does, 1 is the oldest
+            show     prints one dead letter with its job; N counts as 'list' does, from 1, the oldest; 1 is the default
             requeue  appends the jobs to their list, without the marks of the daemon
             purge    deletes the dead letters; asks for confirmation on a terminal, unless --yes is given
 

@@ -33,6 +33,12 @@ struct Peek: ParsableCommand {
     @Flag(help: "Print JSON.")
     var json = false
 
+    /// The name of the list if there are several, and that it has no jobs.
+    private static func heading(_ list: String, _ count: Int, isDelayed: Bool, isOne: Bool) -> [String] {
+        if count == 0 { return ["\(list.printable): no \(isDelayed ? "delayed" : "waiting") jobs"] }
+        return isOne ? [] : ["\(list.printable):"]
+    }
+
     func validate() throws {
         if limit < 1 { throw ValidationError("--limit must be at least 1.") }
     }
@@ -42,9 +48,9 @@ struct Peek: ParsableCommand {
         let lists = try place.lists(of: settings, call: "peek")
         try RedisAccess.run(settings) { client in
             for list in lists {
-                if lists.count > 1, !json { StandardStreams.print(["\(list.printable):"]) }
                 let jobs = WaitingJobs(Keys(list: list))
                 let count = delayed ? try jobs.delayedCount(&client) : try jobs.count(&client)
+                if !json { StandardStreams.print(Self.heading(list, count, isDelayed: delayed, isOne: lists.count == 1)) }
                 let end = last ? count : min(count, limit)
                 var index = last ? max(0, count - limit) : 0
                 while index < end {

@@ -13,17 +13,18 @@ enum Bottleneck: String, Sendable, CaseIterable {
     var isQuiet: Bool { self == .none || self == .noJobs }
 
     /// A Redis that takes longer for a reply limits a queue that has jobs.
-    private static let slowReply = Duration.milliseconds(20)
+    private static let slowReply = Duration.milliseconds(50)
     /// Beyond some round trips, a response takes longer than this only because APNs is slow.
     private static let slowResponse = Duration.milliseconds(100)
 
     /// - Parameters:
     ///   - before: the figures of the previous call.
     ///   - responses: the number of responses since then.
+    ///   - sharesRateLimit: whether the rate limit, which all apps share, holds back another app.
     ///   - elapsed: the time since then.
     init(
         _ app: ProcessSnapshot.App, _ lists: [ProcessSnapshot.List], before: PoolFigures, now figures: PoolFigures,
-        responses: Int, elapsed: Duration
+        responses: Int, sharesRateLimit: Bool, elapsed: Duration
     ) {
         let limit = Limitation.allCases.max {
             figures.blocked(by: $0) - before.blocked(by: $0) < figures.blocked(by: $1) - before.blocked(by: $1)
@@ -37,6 +38,8 @@ enum Bottleneck: String, Sendable, CaseIterable {
         } else if let limit, figures.blocked(by: limit) - before.blocked(by: limit) > elapsed / 2 {
             let isSlow = limit == .streams && Self.isSlow(app, figures.roundTrip ?? .zero, responses, elapsed)
             self = isSlow ? .apns : Bottleneck(limit)
+        } else if sharesRateLimit && app.held > 0 {
+            self = .rateLimit
         } else if lists.contains(where: { $0.latency >= Self.slowReply && $0.hasBacklog }) {
             self = .redis
         } else {

@@ -18,11 +18,15 @@ struct BottleneckMeter {
             (older, newer) = (newer ?? (figures, responses, now), (figures, responses, now))
         }
         guard let older else { return }
+        let elapsed = now - older.at
+        let sharesRateLimit = figures.indices.contains { app in
+            figures[app].blocked(by: .rateLimit) - older.figures[app].blocked(by: .rateLimit) > elapsed / 2
+        }
         for app in snapshot.apps.indices {
             snapshot.apps[app].figures = figures[app]
             snapshot.apps[app].bottleneck = Bottleneck(
                 snapshot.apps[app], snapshot.lists, before: older.figures[app], now: figures[app],
-                responses: responses[app] - older.responses[app], elapsed: now - older.at)
+                responses: responses[app] - older.responses[app], sharesRateLimit: sharesRateLimit, elapsed: elapsed)
         }
     }
 }

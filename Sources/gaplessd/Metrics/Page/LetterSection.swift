@@ -39,7 +39,7 @@ struct LetterSection {
             let token = letter.token.map { facts.options.redacts ? String($0.prefix(8)) : $0 } ?? "–"
             let reason = [letter.status.map { "\($0)" }, letter.reason].compactMap { $0 }.joined(separator: " ")
             return """
-                <tr><td data-label="at">\((letter.at.map { LocalTime.text(of: $0) } ?? "–").forHTML)</td>\
+                <tr><td data-label="at" class="at">\((letter.at.map { LocalTime.text(of: $0) } ?? "–").forHTML)</td>\
                 <td data-label="reason">\((reason.isEmpty ? "no reason" : reason).forHTML)</td>\
                 <td data-label="ID" class="cut">\((letter.identifier ?? "–").forHTML)</td>\
                 <td data-label="token" class="cut"><code>\(token.forHTML)</code></td></tr>

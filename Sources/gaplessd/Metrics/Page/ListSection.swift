@@ -23,7 +23,7 @@ struct ListSection {
             Self.tile("backlog", status.backlog.grouped, "waiting in the list"),
             Self.tile("age", age ?? "–", age == nil ? "unknown" : "of the next job"),
             Self.tile("drains in", drain ?? "–", drain == nil ? "nothing leaves" : "at this rate"),
-            Self.tile("in flight", status.inFlight.grouped, "claimed, not settled"),
+            Self.tile("in flight", status.inFlight.grouped, "not settled yet"),
             Self.tile("delayed", status.delayed.grouped, "not due yet"),
             Self.tile("dead", status.dead.grouped, "dead letters", kind: status.dead > 0 ? "bad" : ""),
             Self.tile("feedback", status.feedback.grouped, "entries"),

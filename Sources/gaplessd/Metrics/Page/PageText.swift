@@ -11,8 +11,9 @@ enum PageText {
     /// `35 ms`, `1.2 s`, and from a minute on as `span`.
     static func seconds(_ value: Double) -> String {
         if value >= 60 { return span(value) }
+        if value >= 10 || value == 0 { return "\(Int(value.rounded())) s" }
         if value >= 1 { return "\((value * 10).rounded() / 10) s" }
-        return value >= 0.01 || value == 0 ? "\(Int((value * 1000).rounded())) ms" : "\((value * 10_000).rounded() / 10) ms"
+        return value >= 0.01 ? "\(Int((value * 1000).rounded())) ms" : "\((value * 10_000).rounded() / 10) ms"
     }
 
     static func milliseconds(_ duration: Duration) -> String { seconds(duration / .seconds(1)) }

@@ -60,7 +60,7 @@ extension StatusPage {
         meter{width:56px;height:8px;vertical-align:middle}
         .letters{display:grid;grid-template-columns:minmax(0,1fr) minmax(0,1.6fr);gap:8px 32px;align-items:start}
         .reasons td{overflow-wrap:anywhere}.reasons caption{caption-side:bottom;text-align:left;color:var(--soft);font-size:12px}\
-        .reasons .n{text-align:right;width:1%}.bar{width:34%}.bar svg{width:100%;height:8px;display:block;margin-top:6px}\
+        .reasons .n{text-align:right;width:1%;white-space:nowrap;padding-left:8px}.at{white-space:nowrap}.bar{width:34%}.bar svg{width:100%;height:8px;display:block;margin-top:6px}\
         .bar rect{fill:var(--bad)}
         code{font:12px/1.5 ui-monospace,SFMono-Regular,"DejaVu Sans Mono",Menlo,monospace}
         .command{display:inline-block;max-width:100%;padding:1px 7px;border-radius:5px;background:var(--track);cursor:copy;\
