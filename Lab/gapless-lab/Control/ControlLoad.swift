@@ -1,7 +1,7 @@
-import Clocks
 import Glibc
 import Harness
 import RedisQueue
+import SystemTime
 
 /// A long list with two apps, and three daemons that deliver it.
 struct ControlLoad {

@@ -1,6 +1,6 @@
-import Clocks
 import RedisQueue
 import Sockets
+import SystemTime
 import Threads
 
 /// Writes the state of the apps to this worker's records in Redis, on a thread and a connection of its own: a Redis that hangs

@@ -1,5 +1,5 @@
-import Clocks
 import RedisQueue
+import SystemTime
 import Testing
 
 @testable import gaplessd

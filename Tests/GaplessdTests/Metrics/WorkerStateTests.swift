@@ -1,7 +1,7 @@
-import Clocks
 import JSONBytes
 import PushPool
 import RedisQueue
+import SystemTime
 import Testing
 
 @testable import gaplessd

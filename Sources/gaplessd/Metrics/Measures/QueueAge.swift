@@ -1,5 +1,5 @@
-import Clocks
 import RedisQueue
+import SystemTime
 
 /// Tells when the job at the head of a list was pushed, from one look per second at the list. Jobs carry no time.
 ///

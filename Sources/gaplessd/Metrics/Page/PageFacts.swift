@@ -1,4 +1,4 @@
-import Clocks
+import SystemTime
 
 /// Everything that the status page shows.
 struct PageFacts {

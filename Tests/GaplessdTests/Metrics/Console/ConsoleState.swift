@@ -1,7 +1,7 @@
-import Clocks
 import Foundation
 import Harness
 import PushPool
+import SystemTime
 
 @testable import RedisQueue
 @testable import gaplessd
