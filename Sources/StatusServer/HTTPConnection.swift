@@ -23,6 +23,7 @@ final class HTTPConnection {
     let local: IPAddress?
     private(set) var phase = Phase.reading
     private let socket: Socket
+    private let profile: ServerProfile
     private var end: Instant
     private var parser: HTTPRequestParser
     private var omitsBody = false
@@ -30,10 +31,11 @@ final class HTTPConnection {
     private var output: [UInt8] = []
     private var written = 0
 
-    init(id: Int, _ socket: consuming Socket, _ limits: ServerLimits, now: Instant) {
+    init(id: Int, _ socket: consuming Socket, _ limits: ServerLimits, _ profile: ServerProfile, now: Instant) {
         self.id = id
         (local, client) = socket.addresses
         self.socket = socket
+        self.profile = profile
         end = now + limits.patience
         parser = HTTPRequestParser(limit: limits.requestBytes)
     }
@@ -87,7 +89,7 @@ final class HTTPConnection {
     func send(_ response: StatusResponse) {
         guard phase == .reading || phase == .waiting else { return }
         fallback = nil
-        output = response.encoded(withBody: !omitsBody)
+        output = response.encoded(for: profile, withBody: !omitsBody)
         phase = .writing
         flush()
     }

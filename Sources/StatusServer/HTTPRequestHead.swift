@@ -3,6 +3,8 @@ struct HTTPRequestHead: Sendable, Equatable {
     var method = ""
     /// Without the query. Percent escapes are not decoded: no path of ours needs one.
     var path = ""
+    /// The text behind the question mark.
+    var query = ""
     /// The x of HTTP/1.x.
     var minorVersion = 1
     /// The values of all `Host` headers.
@@ -24,7 +26,9 @@ struct HTTPRequestHead: Sendable, Equatable {
             UInt8(ascii: "0")...UInt8(ascii: "9") ~= digit
         else { return false }
         method = Self.text(words[0])
-        path = Self.text(words[1].prefix { $0 != UInt8(ascii: "?") })
+        let target = words[1].split(separator: UInt8(ascii: "?"), maxSplits: 1, omittingEmptySubsequences: false)
+        path = Self.text(target[0])
+        query = target.count > 1 ? Self.text(target[1]) : ""
         minorVersion = Int(digit - UInt8(ascii: "0"))
         return true
     }

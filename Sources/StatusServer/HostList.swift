@@ -16,13 +16,13 @@ struct HostList: Sendable {
     /// Returns the refusal of a request, or `nil` for one that names an allowed host.
     ///
     /// - Parameter local: the address that the client connected to.
-    func refusal(of head: HTTPRequestHead, local: IPAddress?) -> StatusResponse? {
+    func refusal(of head: HTTPRequestHead, local: IPAddress?, _ profile: ServerProfile) -> StatusResponse? {
         // Browsers always send a Host header; HTTP/1.0 does not require it (RFC 9112, 3.2).
         if head.hosts.isEmpty && head.minorVersion == 0 { return nil }
         guard head.hosts.count == 1, let host = Self.host(of: head.hosts[0]) else {
             return StatusResponse(status: 400, text: "Exactly one valid Host header is required.\n")
         }
-        return isAllowed(host, local) ? nil : StatusResponse(status: 421, text: "This host is not in metrics_hosts.\n")
+        return isAllowed(host, local) ? nil : StatusResponse(status: 421, text: profile.hostRefusal)
     }
 
     private func isAllowed(_ host: String, _ local: IPAddress?) -> Bool {

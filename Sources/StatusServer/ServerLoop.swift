@@ -18,7 +18,8 @@ struct ServerLoop: ~Copyable {
     private let listener: Listener
     private let inbox: Mailbox<Message>
     private let limits: ServerLimits
-    private let reply: @Sendable (String) -> StatusReply?
+    private let profile: ServerProfile
+    private let reply: @Sendable (StatusRequest) -> StatusReply?
     private var hosts: HostList
     private var connections: [HTTPConnection] = []
     private var nextID = 0
@@ -27,12 +28,13 @@ struct ServerLoop: ~Copyable {
     private var buffer = [UInt8](repeating: 0, count: readBytes)
 
     init(
-        _ listener: consuming Listener, _ inbox: Mailbox<Message>, _ limits: ServerLimits, _ hosts: HostList,
-        _ reply: @escaping @Sendable (String) -> StatusReply?
+        _ listener: consuming Listener, _ inbox: Mailbox<Message>, _ limits: ServerLimits, _ profile: ServerProfile,
+        _ hosts: HostList, _ reply: @escaping @Sendable (StatusRequest) -> StatusReply?
     ) {
         self.listener = listener
         self.inbox = inbox
         self.limits = limits
+        self.profile = profile
         self.hosts = hosts
         self.reply = reply
     }
@@ -84,10 +86,10 @@ struct ServerLoop: ~Copyable {
     }
 
     private func respond(_ connection: HTTPConnection, to head: HTTPRequestHead) {
-        if let refusal = hosts.refusal(of: head, local: connection.local) ?? Self.refusal(of: head) {
+        if let refusal = hosts.refusal(of: head, local: connection.local, profile) ?? refusal(of: head) {
             return connection.send(refusal)
         }
-        switch reply(head.path) {
+        switch reply(StatusRequest(method: head.method, path: head.path, query: head.query)) {
         case nil: connection.send(StatusResponse(status: 404, text: "There is nothing at this path.\n"))
         case .now(let response): connection.send(response)
         case .later(let patience, let begin, let otherwise):
@@ -96,9 +98,10 @@ struct ServerLoop: ~Copyable {
         }
     }
 
-    private static func refusal(of head: HTTPRequestHead) -> StatusResponse? {
-        if head.method != "GET" && head.method != "HEAD" {
-            return StatusResponse(status: 405, text: "Only GET and HEAD are allowed.\n")
+    private func refusal(of head: HTTPRequestHead) -> StatusResponse? {
+        if !profile.methods.contains(head.method) {
+            let methods = profile.methods.joined(separator: ", ")
+            return StatusResponse(status: 405, text: "Only these methods are allowed: \(methods).\n")
         }
         return head.path.hasPrefix("/") ? nil : StatusResponse(status: 400, text: "The request has no path.\n")
     }
@@ -116,7 +119,7 @@ struct ServerLoop: ~Copyable {
                     connections.remove(at: victim).close()
                 }
                 nextID += 1
-                connections.append(HTTPConnection(id: nextID, socket, limits, now: now))
+                connections.append(HTTPConnection(id: nextID, socket, limits, profile, now: now))
             }
         } catch {
             acceptsAgain = now + Self.acceptPause

@@ -16,15 +16,15 @@ public struct StatusResponse: Sendable, Equatable {
 
     /// The bytes on the wire (RFC 9112, section 4). `nosniff` and `no-store` keep a browser from guessing a type and from
     /// caching.
-    func encoded(withBody: Bool) -> [UInt8] {
-        let allow = status == 405 ? "Allow: GET, HEAD\r\n" : ""
+    func encoded(for profile: ServerProfile, withBody: Bool) -> [UInt8] {
+        let allow = status == 405 ? "Allow: \(profile.methods.joined(separator: ", "))\r\n" : ""
         let head = """
             HTTP/1.1 \(status) \(reason)\r
             Content-Type: \(contentType)\r
             Content-Length: \(body.count)\r
             Cache-Control: no-store\r
             X-Content-Type-Options: nosniff\r
-            Server: \(StatusServer.name)\r
+            Server: \(profile.name)\r
             \(allow)Connection: close\r
             \r
 

@@ -1,11 +1,12 @@
 internal import Sockets
 internal import Threads
 
-/// A small HTTP/1.1 server on one thread of its own, for people and monitoring programs: GET and HEAD, one request a connection.
+/// A small HTTP/1.1 server on one thread of its own, for people and monitoring programs: one request a connection, without a
+/// body.
 ///
 /// It trusts no client: each one is limited in bytes, time and connections, and costs the rest of the process nothing.
 public final class StatusServer: Sendable {
-    /// The `Server` header of every response: `gaplessd check` recognises by it which program has a port.
+    /// The `Server` header of the daemon: `gaplessd check` recognises by it which program has a port.
     public static let name = "gaplessd"
     /// Connections that the kernel holds until they are accepted.
     private static let backlog: CInt = 64
@@ -27,10 +28,10 @@ public final class StatusServer: Sendable {
     ///
     /// - Parameters:
     ///   - hosts: names and addresses that a request may name, beside the loopback ones and `host`.
-    ///   - reply: returns the reply to a path, `nil` if there is nothing. Called on the server's thread.
+    ///   - reply: returns the reply to a request, `nil` if there is nothing. Called on the server's thread.
     public init(
         host: String, port: Int, hosts: [String] = [], limits: ServerLimits = ServerLimits(),
-        reply: @escaping @Sendable (_ path: String) -> StatusReply?
+        profile: ServerProfile = ServerProfile(), reply: @escaping @Sendable (StatusRequest) -> StatusReply?
     ) throws(ListenError) {
         let door: Door
         do throws(SocketError) {
@@ -43,9 +44,9 @@ public final class StatusServer: Sendable {
         self.host = host
         do throws(ThreadError) {
             thread = JoinOnce(
-                try OwnedThread(name: "metrics") { [inbox] in
+                try OwnedThread(name: profile.thread) { [inbox] in
                     guard let listener = door.open() else { return }
-                    ServerLoop(listener, inbox, limits, HostList(hosts + [host]), reply).run()
+                    ServerLoop(listener, inbox, limits, profile, HostList(hosts + [host]), reply).run()
                 })
         } catch {
             throw .thread(error)

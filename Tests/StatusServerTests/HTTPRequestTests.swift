@@ -77,7 +77,7 @@ struct HTTPRequestTests {
             var parser = HTTPRequestParser(limit: Int.random(in: 1...100, using: &random))
             guard parser.receive(bytes[..<cut]) == .incomplete else { continue }
             if case .request(let head) = parser.receive(bytes[cut...]) {
-                _ = HostList(["localhost"]).refusal(of: head, local: IPAddress("127.0.0.1"))
+                _ = HostList(["localhost"]).refusal(of: head, local: IPAddress("127.0.0.1"), ServerProfile())
                 #expect(!head.method.isEmpty, "seed \(seed)")
             }
         }
@@ -91,7 +91,7 @@ struct HostListTests {
     private func status(_ host: String..., version: Int = 1, local: String = "198.51.100.1") -> Int? {
         let lines = ["GET / HTTP/1.\(version)"] + host.map { "Host: \($0)" }
         return parsedHead(lines.joined(separator: "\r\n") + "\r\n\r\n").flatMap {
-            list.refusal(of: $0, local: IPAddress(local))?.status
+            list.refusal(of: $0, local: IPAddress(local), ServerProfile())?.status
         }
     }
 

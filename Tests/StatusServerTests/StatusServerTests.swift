@@ -12,8 +12,8 @@ struct StatusServerTests {
     ) throws -> StatusServer {
         var limits = ServerLimits()
         change(&limits)
-        return try StatusServer(host: host, port: port, hosts: hosts, limits: limits) { path in
-            path == "/here" ? .now(StatusResponse(contentType: "text/x", text: "It is here.")) : nil
+        return try StatusServer(host: host, port: port, hosts: hosts, limits: limits) { request in
+            request.path == "/here" ? .now(StatusResponse(contentType: "text/x", text: "It is here.")) : nil
         }
     }
 
@@ -50,6 +50,25 @@ struct StatusServerTests {
             #expect(answer?.status == 405)
             #expect(answer?.headers["allow"] == "GET, HEAD")
         }
+    }
+
+    @Test func `Another program has its own methods, name and text for foreign hosts`() throws {
+        var profile = ServerProfile()
+        (profile.name, profile.methods, profile.hostRefusal) = ("other", ["GET", "DELETE"], "Not here.\n")
+        let server = try StatusServer(host: "127.0.0.1", port: 0, profile: profile) { request in
+            .now(StatusResponse(text: "\(request.method) \(request.path) \(request.query)"))
+        }
+        defer { server.close() }
+        let answer = try #require(HTTPTalk.get("/a?b=%20?c", port: server.port, method: "DELETE"))
+        #expect(answer.body == "DELETE /a b=%20?c")
+        #expect(answer.headers["server"] == "other")
+        #expect(HTTPTalk.get("/a", port: server.port)?.body == "GET /a ")
+        let refused = HTTPTalk.get("/a", port: server.port, method: "POST")
+        #expect(refused?.status == 405)
+        #expect(refused?.headers["allow"] == "GET, DELETE")
+        let talk = try #require(HTTPTalk(port: server.port))
+        talk.send("GET / HTTP/1.1\r\nHost: rebound.example\r\n\r\n")
+        #expect(talk.readToEnd()?.hasSuffix("Not here.\n") == true)
     }
 
     @Test(arguments: ["rubbish\r\n\r\n", "GET /here HTTP/9.9\r\n\r\n", "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}"])
@@ -109,11 +128,11 @@ struct StatusServerTests {
 
     @Test func `A response from another thread is awaited within its time, and replaced after it`() throws {
         let held = Locked<[@Sendable (StatusResponse) -> Void]>([])
-        let server = try StatusServer(host: "127.0.0.1", port: 0) { path in
+        let server = try StatusServer(host: "127.0.0.1", port: 0) { request in
             .later(
-                patience: path == "/soon" ? .seconds(10) : .milliseconds(50),
+                patience: request.path == "/soon" ? .seconds(10) : .milliseconds(50),
                 begin: { done in
-                    if path == "/soon" { done(StatusResponse(text: "soon")) } else { held.withLock { $0.append(done) } }
+                    if request.path == "/soon" { done(StatusResponse(text: "soon")) } else { held.withLock { $0.append(done) } }
                 }, otherwise: { StatusResponse(status: 503, text: "otherwise") })
         }
         defer { server.close() }

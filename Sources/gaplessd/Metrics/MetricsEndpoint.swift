@@ -77,7 +77,7 @@ final class MetricsEndpoint {
     ) throws(ListenError) -> StatusServer {
         let router = MetricsRouter(
             board: board, readings: readings, log: log, started: started, history: page.history, options: page.options)
-        return try StatusServer(host: address.host, port: address.port, hosts: hosts) { router.reply(to: $0) }
+        return try StatusServer(host: address.host, port: address.port, hosts: hosts) { router.reply(to: $0.path) }
     }
 
     /// Listens at the old address again.
