@@ -69,7 +69,7 @@ public struct Fault: Sendable {
     /// All rows, in the order of the table.
     public static let all =
         (daemonRows + redisRows + apnsRows + jobRows + fleetRows + sessionRows + streamRows + credentialRows + hostileRows
-        + distanceRows)
+        + distanceRows + relayRows)
         .sorted { $0.number < $1.number }
 
     private static let hostileRows = hostileAPNsRows + hostileRedisRows + hostilePlaceRows + hugeJobRows

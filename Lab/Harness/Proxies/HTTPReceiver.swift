@@ -49,7 +49,10 @@ public final class HTTPReceiver {
         thread = Worker(try OwnedThread(name: "receiver") { HTTPReceiver.serve(door, stop, state) })
     }
 
-    deinit {
+    deinit { close() }
+
+    /// Ends every connection. The requests stay available.
+    public func close() {
         stop.ring()
         thread.join()
     }
