@@ -64,6 +64,7 @@ struct RelayConnection: ~Copyable {
             case .closed: throw .refused("the receiver closed the connection")
             case .failed(let error): throw error
             }
+            try check(deadline, "request")
         }
         var reader = HTTPResponseReader()
         while reader.status == nil {
@@ -74,9 +75,15 @@ struct RelayConnection: ~Copyable {
             case .closed: reader.ended()
             case .failed(let error): throw error
             }
+            if reader.status == nil { try check(deadline, "response") }
             if reader.isBroken { throw .refused(reader.isEmpty ? "closed without a response" : "the response is not HTTP/1.1") }
         }
         return reader
+    }
+
+    /// A peer that always has some more bytes does not extend the deadline.
+    private func check(_ deadline: Instant, _ what: String) throws(SocketError) {
+        if deadline <= .now { throw .timedOut(what) }
     }
 
     private mutating func wait(
