@@ -87,7 +87,7 @@ let package = Package(
         .target(
             name: "APNSSimulator",
             dependencies: [
-                "SystemTime", "Threads", "Sockets", "JSONBytes", "CLinux", "CNghttp2", "COpenSSL",
+                "SystemTime", "Threads", "Sockets", "JSONBytes", "StatusServer", "CLinux", "CNghttp2", "COpenSSL",
                 .product(name: "HeapModule", package: "swift-collections"),
             ],
             path: "Lab/APNSSimulator", swiftSettings: memorySafe),

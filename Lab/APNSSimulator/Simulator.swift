@@ -26,6 +26,8 @@ public final class Simulator: Sendable {
         public var ledgerDetail = LedgerDetail.requests(keepsBodies: false)
         /// A file that receives one line per request, in addition to the ledger in memory.
         public var ledgerPath: String?
+        /// The number of latest pushes that are kept for a `PushPage`; 0 keeps none.
+        public var recentPushes = 0
 
         public init(credentials: Credentials) {
             self.credentials = credentials
@@ -60,6 +62,8 @@ public final class Simulator: Sendable {
     }
 
     public let ledger = Ledger()
+    /// The latest pushes, for `PushPage`.
+    let recent: RecentPushes
     /// The bound port, also if the configuration asks for port 0.
     public let port: Int
     private let orders = Mailbox<Order>()
@@ -69,15 +73,17 @@ public final class Simulator: Sendable {
     /// Starts the simulator. It listens when this returns.
     public init(_ configuration: Configuration) throws(SimulatorError) {
         behaviour = Locked(configuration.behaviour)
+        recent = RecentPushes(limit: max(1, configuration.recentPushes))
         let started = Mailbox<Result<Int, SimulatorError>>()
         let orders = orders
         let ledger = ledger
+        let kept = configuration.recentPushes > 0 ? recent : nil
         do throws(ThreadError) {
             thread = JoinOnce(
                 try OwnedThread(name: "apns-simulator") {
                     Simulator.blockSignals()
                     do throws(SimulatorError) {
-                        let loop = try ServerLoop(configuration, orders, ledger)
+                        let loop = try ServerLoop(configuration, orders, ledger, kept)
                         started.send(.success(loop.port))
                         loop.run()
                     } catch {

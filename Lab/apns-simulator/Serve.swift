@@ -6,7 +6,8 @@ struct Serve: ParsableCommand {
         abstract: "Serves until SIGTERM or SIGINT (the default command).",
         discussion: """
             OUTPUT
-              The first line on stdout is "listening on ADDRESS:PORT", the second is the seed of the script. SIGUSR1 \
+              The first line on stdout is "listening on ADDRESS:PORT", the second is the seed of the script, and with --page \
+            the third is the address of the page. SIGUSR1 \
             prints one line of JSON with all counters. SIGTERM and SIGINT print the same line and exit with status 0. \
             Nothing else is printed on stdout.
 
@@ -65,6 +66,12 @@ struct Serve: ParsableCommand {
             blanks. Status 200 is an accepted push, also if the connection was cut before the answer; 000 is a push that \
             was neither accepted nor rejected. A line is in the file at most 100 ms after the answer.
 
+            THE PAGE
+              --page serves an HTML page with the latest 200 pushes as cards of a lock screen, with headers, the readable \
+            parts of the provider token (never its signature), payload and verdict. GET /api/pushes returns the same as \
+            JSON, DELETE /api/pushes clears them. Both GET requests take ?q=TEXT&kind=KIND; a KIND is alert, silent, \
+            "live activity", voip or other. A request may name a loopback address, localhost or the address of the page.
+
             EXAMPLES
               Every thousandth push is accepted and cuts its connection without an answer:
                 apns-simulator --every 1000=cut-after
@@ -81,6 +88,9 @@ struct Serve: ParsableCommand {
               0 after SIGTERM or SIGINT, 64 wrong usage, 1 if it cannot listen or write the ledger.
             """)
 
+    /// Pushes that the page shows.
+    private static let pushesOnPage = 200
+
     @OptionGroup(title: "Listening") var listening: ListeningOptions
     @OptionGroup(title: "Script") var script: ScriptOptions
     @OptionGroup(title: "Connections") var connections: ConnectionOptions
@@ -88,18 +98,45 @@ struct Serve: ParsableCommand {
     @Option(help: ArgumentHelp("Append a line per request to this file.", valueName: "file"))
     var ledger: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "Show the latest pushes as a phone does, on a page at this address, such as 127.0.0.1:8097.",
+            valueName: "host:port"))
+    var page: String?
+
+    func validate() throws {
+        guard page == nil || pageAddress != nil else { throw ValidationError("--page must be HOST:PORT") }
+    }
+
+    /// An IPv6 address is in brackets.
+    private var pageAddress: (host: String, port: Int)? {
+        guard let page, let colon = page.lastIndex(of: ":"), let port = Int(page[page.index(after: colon)...]),
+            0...65535 ~= port
+        else { return nil }
+        var host = String(page[..<colon])
+        if host.hasPrefix("["), host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
+        return host.isEmpty ? nil : (host, port)
+    }
+
+    /// The host as in a URL.
+    private var pageHost: String { pageAddress.map { $0.host.contains(":") ? "[\($0.host)]" : $0.host } ?? "" }
+
     func run() throws {
         let signals = Signals()
         var configuration = try listening.configuration()
+        configuration.recentPushes = page == nil ? 0 : Self.pushesOnPage
         configuration.behaviour.script = try script.script()
         try connections.apply(to: &configuration.behaviour)
         configuration.behaviour.devices = try script.devices()
         configuration.ledgerDetail = .counts
         configuration.ledgerPath = ledger
         let simulator = try Simulator(configuration)
+        let page = try pageAddress.map { try PushPage(of: simulator, host: $0.host, port: $0.port) }
         Output.line("listening on \(configuration.host):\(simulator.port)")
         Output.line("seed \(configuration.behaviour.script.seed)")
+        if let page { Output.line("page http://\(pageHost):\(page.port)/") }
         while signals.next() == .report { Output.line(simulator.totals.json) }
+        page?.close()
         simulator.stop()
         Output.line(simulator.totals.json)
         if let error = simulator.ledger.fileError { throw error }

@@ -6,17 +6,22 @@ final class LedgerWriter {
     private let detail: LedgerDetail
     private var file: LedgerFile?
     private var entries: [LedgerEntry] = []
+    /// `nil` if no recent pushes are kept.
+    private let recent: RecentPushes?
+    private var pushes: [RecentPush] = []
     var totals = Totals()
 
-    init(_ ledger: Ledger, _ detail: LedgerDetail, filePath: String?) throws(SimulatorError) {
+    init(_ ledger: Ledger, _ detail: LedgerDetail, filePath: String?, recent: RecentPushes?) throws(SimulatorError) {
         self.ledger = ledger
         self.detail = detail
+        self.recent = recent
         if let filePath { file = try LedgerFile(path: filePath) }
     }
 
     func record(_ verdict: Verdict, _ request: Request, connection: Int, time: Instant) {
         totals.requests += 1
         if case .accepted = verdict { totals.accepted += 1 } else { totals.answers[verdict.label, default: 0] += 1 }
+        if recent != nil { pushes.append(RecentPush(request, verdict, time: Int64(WallClock.now().seconds * 1000))) }
         if detail == .counts && file == nil { return }
         let hash = SHA256.hex(request.body)
         file?.add(verdict.status, request, hash)
@@ -35,6 +40,8 @@ final class LedgerWriter {
     func publish() {
         if totals == Totals() { return }
         ledger.add(totals, entries)
+        recent?.add(pushes)
+        pushes.removeAll(keepingCapacity: true)
         totals = Totals()
         entries.removeAll(keepingCapacity: true)
     }

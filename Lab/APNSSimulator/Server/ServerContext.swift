@@ -41,7 +41,9 @@ final class ServerContext {
         }
     }
 
-    init(_ configuration: Simulator.Configuration, _ ledger: Ledger) throws(SimulatorError) {
+    init(
+        _ configuration: Simulator.Configuration, _ ledger: Ledger, _ recent: RecentPushes?
+    ) throws(SimulatorError) {
         environment = configuration.environment
         validator = RequestValidator(
             authentication: configuration.authentication, topics: configuration.topics.map { Array($0.utf8) })
@@ -55,7 +57,7 @@ final class ServerContext {
         }
         random = SeededRandom(seed: configuration.behaviour.script.seed ^ UInt64.random(in: 0...UInt64.max))
         walkRandom = SeededRandom(seed: SeededRandom.mix(configuration.behaviour.script.seed))
-        writer = try LedgerWriter(ledger, configuration.ledgerDetail, filePath: configuration.ledgerPath)
+        writer = try LedgerWriter(ledger, configuration.ledgerDetail, filePath: configuration.ledgerPath, recent: recent)
         start = Int64(time(nil)) * 1000
         startTurn()
     }

@@ -34,7 +34,8 @@ import Threads
     private let buffer: UnsafeMutableRawBufferPointer
 
     init(
-        _ configuration: Simulator.Configuration, _ mailbox: Mailbox<Simulator.Order>, _ ledger: Ledger
+        _ configuration: Simulator.Configuration, _ mailbox: Mailbox<Simulator.Order>, _ ledger: Ledger,
+        _ recent: RecentPushes?
     ) throws(SimulatorError) {
         let credentials = configuration.credentials
         let identity = TLSContext.Identity(
@@ -50,7 +51,7 @@ import Threads
         }
         port = listener.port
         host = configuration.host
-        context = try ServerContext(configuration, ledger)
+        context = try ServerContext(configuration, ledger, recent)
         self.mailbox = mailbox
         queue = try EventQueue()
         unsafe buffer = .allocate(byteCount: 16384, alignment: 16)
