@@ -39,7 +39,7 @@ producers: packages ## Run the producers of Examples/producers against the daemo
 	@$(SWIFT) test --filter ProducerTests
 
 lint: ## Check the format of the code
-	@$(SWIFT) format lint --strict --parallel --recursive Sources Lab Tests Examples/client Package.swift
+	@$(SWIFT) format lint --strict --parallel --recursive Sources Lab Tests Examples Package.swift
 
 test-asan: packages ## Run the tests with Address Sanitizer (SUITES=… selects suites)
 	@SWIFT_BACKTRACE=enable=no $(SWIFT) build --build-tests --sanitize=address --scratch-path .build-asan

@@ -112,6 +112,11 @@ let package = Package(
             ],
             path: "Lab/gapless-lab", swiftSettings: memorySafe),
 
+        // The producer in Swift, which a test runs. Users build the package beside it.
+        .executableTarget(
+            name: "swift-producer", dependencies: ["RedisQueue"], path: "Examples/producers/swift/Sources/push",
+            swiftSettings: [.swiftLanguageMode(.v6)]),
+
         // Reads the checkout: folders, files, lines and English.
         .testTarget(name: "TidyTests", dependencies: ["Harness"], swiftSettings: strict),
         .testTarget(name: "SystemTimeTests", dependencies: ["SystemTime"], swiftSettings: strict),
@@ -143,7 +148,8 @@ let package = Package(
         .testTarget(
             name: "GaplessdTests",
             dependencies: [
-                "gaplessd", "APNSSimulator", "SystemTime", "Harness", "PushPool", "RedisQueue", "JSONBytes", "Sockets",
+                "gaplessd", "swift-producer", "APNSSimulator", "SystemTime", "Harness", "PushPool", "RedisQueue", "JSONBytes",
+                "Sockets", "Threads",
             ],
             swiftSettings: strict),
         // Replays the corpus of the fuzz targets. The folder Program is only for the fuzzer itself.

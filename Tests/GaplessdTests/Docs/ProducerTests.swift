@@ -28,6 +28,7 @@ struct ProducerTests {
         Producer(
             file: "go/push.go", command: ["go", "run"],
             probe: ["sh", "-c", "cd '\(scripts)/go' && go list github.com/redis/go-redis/v9"]),
+        Producer(file: "swift/Sources/push/Push.swift", command: [BuiltProducts.path("swift-producer")], probe: ["true"]),
     ]
 
     /// Debian's folder of Node modules, for a node that is not Debian's.
@@ -57,9 +58,17 @@ struct ProducerTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    @Test func `the documentation quotes the producer in Python`() throws {
+        let page = Checkout.read("docs/jobs.md")
+        let quote = try #require(page.split(separator: "<!-- push.py:").last?.split(separator: "<!-- end of push.py -->").first)
+        let lines = quote.split(separator: "\n").dropFirst().filter { !$0.hasPrefix("```") }
+        #expect(lines.count > 8)
+        let source = Set(Checkout.read("Examples/producers/push.py").split(separator: "\n"))
+        for line in lines { #expect(source.contains(line), "\(line)") }
+    }
+
     @Test func `every file shows the five uses`() {
-        let files = Self.producers.map(\.file) + ["swift/Sources/push/Push.swift"]
-        for file in files {
+        for file in Self.producers.map(\.file) {
             let source = Checkout.read("Examples/producers/\(file)")
             for use in ["content-available", "tokens", "liveactivity", "gapless:feedback", "alert"] {
                 #expect(source.contains(use), "\(file): \(use)")
