@@ -1,7 +1,7 @@
-import Clocks
 import Glibc
 import Harness
 internal import RedisQueue
+import SystemTime
 
 /// Faults of the delivery of results.
 extension Fault {

@@ -1,6 +1,6 @@
-import Clocks
 import Harness
 import Sockets
+import SystemTime
 import Testing
 import Threads
 
