@@ -1,7 +1,7 @@
 /// The load and the speed of the daemons in a fault: the highest figure of all daemons.
 public struct DaemonFigures: Sendable, Equatable {
-    /// The share of one processor while a daemon had nothing to do: in the fault if it allows no work, and in every row at
-    /// the end, when all jobs are settled.
+    /// The share of one processor while a daemon had nothing to do: in the fault if no work is possible in it, and in every row
+    /// at the end, when all jobs are settled.
     public var idleShare: Double?
     /// The longest turn of the dispatcher: for this long it handled no signal, response or reply.
     public var longestTurn: Duration?

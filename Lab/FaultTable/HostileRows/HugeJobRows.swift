@@ -7,8 +7,7 @@ extension Fault {
     static let hugeJobRows = [hugeJobs, ownRefusals, numbers]
 
     private static let hugeJobs = Fault(
-        number: 46, name: "huge-jobs", title: "jobs of 5 MB for 250 devices, of 30 MB, 100 MB of 0x01", rule: .nothingTwice,
-        longTurn: "the daemon reads, splits and dead-letters jobs of up to 100 MB"
+        number: 46, name: "huge-jobs", title: "jobs of 5 MB for 250 devices, of 30 MB, 100 MB of 0x01", rule: .nothingTwice
     ) { trial in
         try trial.open(settings: ["retry_delays": "[1]"])
         // A job of 100 MB exists twice while its bytes go back to Redis.

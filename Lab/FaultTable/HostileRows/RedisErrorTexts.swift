@@ -63,8 +63,8 @@ enum RedisErrorTexts {
         UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)
         UNBLOCKED the stream key no longer exists
         NOAUTH Authentication required.
-        NOAUTH HELLO must be called with the client already authenticated, otherwise \
-        the HELLO AUTH <user> <pass> option can be used
+        NOAUTH HELLO must be called with the client already authenticated, \
+        otherwise the HELLO AUTH <user> <pass> option can be used
         WRONGPASS invalid username-password pair or user is disabled.
         NOPROTO unsupported protocol version
         NOPERM this user has no permissions to run the 'evalsha' command

@@ -44,7 +44,8 @@ public final class DaemonProcess {
         return process.wait(atMost: limit)
     }
 
-    /// The longest turn of its main loop, which it logs after SIGUSR1; `nil` if it has not started or its log is not readable.
+    /// The longest turn of its main loop, which it logs after SIGUSR1; `nil` if it has not started, or if its log is not
+    /// readable.
     public func longestTurn() -> Duration? {
         guard hasStarted else { return nil }
         let reports = { self.standardOutput.matches(of: #/Counters: .* longest turn (\d+) ms/#) }
