@@ -69,10 +69,11 @@ enum PKCS12File {
         ERR_clear_error()
         defer { ERR_clear_error() }
         var file = unsafe PKCS12_init_ex(NID_pkcs7_data, context, nil)
+        // Before the read: a text that ends too early leaves the object in place.
+        defer { unsafe PKCS12_free(file) }
         guard unsafe file != nil, unsafe withMemoryBIO(bytes, { unsafe d2i_PKCS12_bio($0, &file) }) != nil else {
             return .notPKCS12
         }
-        defer { unsafe PKCS12_free(file) }
         // The MAC is checked first, so that its failure means the password and a later failure the ciphers.
         let hasNoPassword = unsafe password.isEmpty && PKCS12_verify_mac(file, nil, 0) == 1
         if unsafe !hasNoPassword && PKCS12_verify_mac(file, password, CInt(clamping: password.utf8.count)) != 1 {
