@@ -1,9 +1,9 @@
 import JSONBytes
 import PushPool
-import RedisQueue
 import SystemTime
 import Testing
 
+@testable import RedisQueue
 @testable import gaplessd
 
 @Suite("The state of the apps in the worker's record")
