@@ -17,7 +17,7 @@ enum RequestFuzz {
         try BrokenPromise.unless(result == partedResult, "the pieces change the request")
         guard case .request(let head) = result else { return }
         try BrokenPromise.unless(!head.method.isEmpty, "a request without a method")
-        let refusal = hosts.refusal(of: head, local: IPAddress("10.0.0.7"))
+        let refusal = hosts.refusal(of: head, local: IPAddress("10.0.0.7"), ServerProfile())
         try BrokenPromise.unless(refusal != nil || head.hosts.count == 1 || head.minorVersion == 0, "several hosts")
     }
 }
