@@ -1,3 +1,4 @@
+import RedisQueue
 import SystemTime
 import Testing
 
