@@ -6,7 +6,8 @@ public final class Mailbox<Element: Sendable>: Sendable {
     @usableFromInline let waiting = Locked<[Element]>([])
     @usableFromInline let wakeUp: WakeUp
 
-    /// - Parameter wakeUp: shared with other mailboxes of the same thread, if it has several.
+    /// - Parameter wakeUp: for this mailbox alone. `drain` resets it, and the next wake-up follows only when an element meets an
+    ///   empty queue: a second mailbox would lose it.
     public init(wakeUp: WakeUp = WakeUp()) {
         self.wakeUp = wakeUp
     }

@@ -37,8 +37,8 @@ final class ClientCore: Sendable {
     private let rateLimits: SharedRateLimits
     private let state: Locked<State>
     private let wakeUp = WakeUp()
-    private let deliveries: Mailbox<Delivery>
-    private let events: Mailbox<PoolEvent>
+    private let deliveries = Mailbox<Delivery>()
+    private let events = Mailbox<PoolEvent>()
 
     /// Outcomes under one lock: more would delay the callers that submit meanwhile.
     private static let mostOutcomes = 64
@@ -53,8 +53,6 @@ final class ClientCore: Sendable {
         let retries = configuration.retries
         judge = retries.judge
         rateLimits = SharedRateLimits(pushesPerSecond: configuration.pushesPerSecond ?? 0)
-        deliveries = Mailbox(wakeUp: wakeUp)
-        events = Mailbox(wakeUp: wakeUp)
         let options = SendMachine.Options(
             topic: topic.map(PushTopic.init), policy: RetryPolicy(limit: retries.limit, delays: retries.delays),
             resendsMaybeSent: retries.resendsMaybeSent, holdsAfterSuspectTokens: configuration.holdsAfterSuspectTokens,
@@ -164,8 +162,11 @@ final class ClientCore: Sendable {
         var poller = Poller()
         while true {
             poller.reset()
-            poller.add(wakeUp.descriptor, for: .read)
+            for descriptor in [wakeUp.descriptor, deliveries.wakeDescriptor, events.wakeDescriptor] {
+                poller.add(descriptor, for: .read)
+            }
             poller.wait(until: sleep())
+            wakeUp.listen()
             deliveries.drain(into: &outcomes)
             handle(outcomes)
             let news = events.drain()

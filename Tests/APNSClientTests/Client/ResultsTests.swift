@@ -60,6 +60,7 @@ struct ResultsTests {
 
     @Test func `ends after the cancellation of its task, with a result for each push that was taken`() async throws {
         let fixture = try ClientFixture {
+            $0.behaviour.tokenStreamLimit = 100
             $0.behaviour.script.tokenPlans = [.init(prefix: "", answers: [.silent], repeatsLast: true)]
         }
         let client = try fixture.client()

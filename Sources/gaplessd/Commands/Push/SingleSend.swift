@@ -49,9 +49,9 @@ struct SingleSend {
     }
 
     func run(_ job: Job) throws -> Response {
-        let wakeUp = WakeUp()
-        let deliveries = Mailbox<Delivery>(wakeUp: wakeUp)
-        let events = Mailbox<PoolEvent>(wakeUp: wakeUp)
+        let deliveries = Mailbox<Delivery>()
+        let events = Mailbox<PoolEvent>()
+        let descriptors = [deliveries.wakeDescriptor, events.wakeDescriptor]
         let begun = Instant.now
         let pool: SessionPool
         do {
@@ -61,14 +61,14 @@ struct SingleSend {
             throw SendError(description: "\(error)")
         }
         defer { _ = pool.close() }
-        try wait(wakeUp, until: begun + settings.dialTimeout + .seconds(1), for: "session") { try isOpen(events) }
+        try wait(descriptors, until: begun + settings.dialTimeout + .seconds(1), for: "session") { try isOpen(events) }
         let opened = Instant.now
         var batch = [try notification(job)]
         pool.push(&batch)
         var outcome: Outcome?
         // The session reports a request timeout after a PING has shown whether the connection is alive.
         let patience = settings.requestTimeout + settings.pingTimeout + .seconds(1)
-        try wait(wakeUp, until: opened + patience, for: "response") {
+        try wait(descriptors, until: opened + patience, for: "response") {
             // In this order: a session reports its attempts before it reports its end.
             let end = endOfSession(events)
             outcome = deliveries.drain().first?.outcome
@@ -96,13 +96,13 @@ struct SingleSend {
     }
 
     private func wait(
-        _ wakeUp: WakeUp, until deadline: Instant, for what: String, _ isDone: () throws -> Bool
+        _ descriptors: [CInt], until deadline: Instant, for what: String, _ isDone: () throws -> Bool
     ) throws {
         var poller = Poller()
         while try !isDone() {
             guard .now < deadline else { throw SendError(description: "\(settings.host):\(settings.port): no \(what) in time") }
             poller.reset()
-            poller.add(wakeUp.descriptor, for: .read)
+            for descriptor in descriptors { poller.add(descriptor, for: .read) }
             poller.wait(until: deadline)
         }
     }
