@@ -288,6 +288,8 @@ struct SessionLoop: ~Copyable {
     }
 
     private mutating func close(because fault: SessionError) {
+        // Streams that were reset in this turn: the codec has forgotten that their requests were written.
+        handleEvents()
         if machine.inFlight == 0 {
             codec.sendGoAway()
             if wire.write(from: &codec) == .open { wire.shutdown() }
