@@ -7,6 +7,7 @@ PACKAGES_GATE = valgrind
 PACKAGES_DIST = dpkg-dev binutils
 PACKAGES_CHECK = lintian mmdebstrap groff zsh fish
 PACKAGES_SYSTEMD = systemd-container prometheus
+PACKAGES_EXAMPLE = libsqlite3-dev sqlite3
 PACKAGES_PRODUCERS = python3-redis ruby-redis node-redis php-redis php-cli
 RELEASE = .build/release
 SWIFT_RELEASE = $(SWIFT) build -c release --static-swift-stdlib -Xswiftc -debug-prefix-map -Xswiftc $(CURDIR)=.
@@ -30,6 +31,12 @@ build: packages ## Build the daemon and its tools (.build/release), with the Swi
 
 demo: build ## Send 10,000 jobs through Redis and the daemon to the APNs simulator
 	@$(RELEASE)/gapless-lab demo
+
+example: packages ## Test Examples/frost-alert, and run it with 1,000 devices; the server is killed five times
+	@scripts/install-packages $(PACKAGES_EXAMPLE)
+	@$(SWIFT) build
+	@$(SWIFT) test --package-path Examples/frost-alert
+	@.build/debug/gapless-lab frost-example --server Examples/frost-alert/.build/debug/frost-alert
 
 test: packages ## Run all tests
 	@SWIFT="$(SWIFT)" scripts/test
@@ -101,4 +108,4 @@ check-reproducible: dist ## Build the packages again in a clone in another folde
 	@scripts/check-reproducible
 
 clean: ## Remove all build output
-	@rm -rf .build .build-asan .build-fuzz .build-tsan
+	@rm -rf .build .build-asan .build-fuzz .build-tsan Examples/frost-alert/.build

@@ -107,8 +107,8 @@ let package = Package(
         .executableTarget(
             name: "gapless-lab",
             dependencies: [
-                "SystemTime", "Harness", "FaultTable", "RedisQueue", "PushPool", "Threads", "JSONBytes", "APNSSimulator",
-                argumentParser,
+                "SystemTime", "Harness", "FaultTable", "RedisQueue", "PushPool", "StatusServer", "Threads", "JSONBytes",
+                "APNSSimulator", argumentParser,
             ],
             path: "Lab/gapless-lab", swiftSettings: memorySafe),
 

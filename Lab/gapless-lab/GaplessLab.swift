@@ -7,5 +7,5 @@ struct GaplessLab: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "gapless-lab",
         abstract: "Runs gaplessd with a temporary Redis and an APNs simulator.",
-        subcommands: [Demo.self, Bench.self, Gate.self, Chaos.self, Control.self, PushLoad.self])
+        subcommands: [Demo.self, Bench.self, Gate.self, Chaos.self, Control.self, PushLoad.self, FrostExample.self])
 }
