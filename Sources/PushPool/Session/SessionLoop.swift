@@ -80,6 +80,8 @@ struct SessionLoop: ~Copyable {
             read()
             machine.tick(now: now, &effects)
             perform()
+            // A stream that was cancelled is free for the work that waits.
+            handleEvents()
             // Outcomes are delivered before new requests start, because those reuse their slots.
             deliver()
             takeWork()
