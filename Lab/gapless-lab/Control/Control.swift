@@ -68,9 +68,8 @@ struct Control: ParsableCommand {
             let cancelled = try load.stage.command("LLEN", load.stage.keys.cancelled).integer ?? 0
             say("cancel, call \(attempt)    \(cancelled) cancelled so far, deliveries \(decimal(rate, 0))/s")
         }
-        say(
-            "cancel            \(decimal(seconds, 1)) s with two kill -9: \(output.split(separator: "\n").joined(separator: ", "))"
-        )
+        let lines = output.split(separator: "\n").joined(separator: ", ")
+        say("cancel            \(decimal(seconds, 1)) s with two kill -9: \(lines)")
         _ = try load.call("pause")
         _ = try load.lastChangeOfClaims(within: .seconds(3))
         let state = try load.state()

@@ -42,7 +42,7 @@ struct ReportedApp {
         return isPaused ? "paused" : capacity > 0 ? "open" : "no session"
     }
 
-    /// What an operator should know, for `status`; `nil` if nothing limits the app.
+    /// The limit of the app, for `status`; `nil` if nothing limits it.
     var remark: String? {
         if let hold { return "app \(label) is held: \(hold.reason)" }
         return bottleneck == Bottleneck.none.rawValue

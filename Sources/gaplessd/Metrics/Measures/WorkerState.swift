@@ -4,7 +4,7 @@ import SystemTime
 /// Decides when the state of the apps is written to the worker's record in Redis: within a second of a change of what an
 /// operator acts on, and every ten seconds while only figures change.
 struct WorkerState {
-    /// What an operator acts on.
+    /// The facts on which an operator acts.
     private struct Essence: Equatable {
         var bottleneck: Bottleneck
         var hold: String?

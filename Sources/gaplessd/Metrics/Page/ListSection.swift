@@ -9,7 +9,8 @@ struct ListSection {
         let status = list.status
         let pauses = status.pauses.map(PauseNote.init)
         return """
-            <section><h2>List <em>\(list.name.forHTML)</em>\(pauses.isEmpty ? "" : "<span class=\"chip warn\">paused</span>")</h2>\
+            <section><h2>List <em>\(list.name.forHTML)</em>\
+            \(pauses.isEmpty ? "" : "<span class=\"chip warn\">paused</span>")</h2>\
             <div class="tiles">\(tiles(status))</div><div class="charts">\(charts)</div>\
             <dl>\(counters(status))</dl>\(pauseList(pauses))\(commands(status, pauses))</section>
             """

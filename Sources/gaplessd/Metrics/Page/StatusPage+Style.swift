@@ -47,7 +47,8 @@ extension StatusPage {
         .line.c0{stroke:var(--c0)}.line.c1{stroke:var(--c1)}.line.c2{stroke:var(--c2)}.line.c3{stroke:var(--c3)}\
         .area.c0{fill:var(--c0)}.area.c1{fill:var(--c1)}.area.c2{fill:var(--c2)}.area.c3{fill:var(--c3)}\
         .stack.c2{fill:var(--c2)}.stack.c3{fill:var(--c3)}.stack.c4{fill:var(--c4)}.stack.c5{fill:var(--c5)}\
-        .stack.c6{fill:var(--c6)}.stack.c7{fill:var(--c7)}.legend .c0::before{color:var(--c0)}.legend .c2::before{color:var(--c2)}\
+        .stack.c6{fill:var(--c6)}.stack.c7{fill:var(--c7)}.legend .c0::before{color:var(--c0)}\
+        .legend .c2::before{color:var(--c2)}\
         .legend .c3::before{color:var(--c3)}.legend .c4::before{color:var(--c4)}.legend .c5::before{color:var(--c5)}\
         .legend .c6::before{color:var(--c6)}.legend .c7::before{color:var(--c7)}
         dl{display:flex;flex-wrap:wrap;gap:4px 20px;margin:14px 0 0;font-size:12px}dl div{display:flex;gap:6px;min-width:0}\
@@ -60,7 +61,8 @@ extension StatusPage {
         meter{width:56px;height:8px;vertical-align:middle}
         .letters{display:grid;grid-template-columns:minmax(0,1fr) minmax(0,1.6fr);gap:8px 32px;align-items:start}
         .reasons td{overflow-wrap:anywhere}.reasons caption{caption-side:bottom;text-align:left;color:var(--soft);font-size:12px}\
-        .reasons .n{text-align:right;width:1%;white-space:nowrap;padding-left:8px}.at{white-space:nowrap}.bar{width:34%}.bar svg{width:100%;height:8px;display:block;margin-top:6px}\
+        .reasons .n{text-align:right;width:1%;white-space:nowrap;padding-left:8px}.at{white-space:nowrap}\
+        .bar{width:34%}.bar svg{width:100%;height:8px;display:block;margin-top:6px}\
         .bar rect{fill:var(--bad)}
         code{font:12px/1.5 ui-monospace,SFMono-Regular,"DejaVu Sans Mono",Menlo,monospace}
         .command{display:inline-block;max-width:100%;padding:1px 7px;border-radius:5px;background:var(--track);cursor:copy;\
@@ -73,7 +75,8 @@ extension StatusPage {
         footer{color:var(--soft);font-size:12px;padding:2px}a{color:var(--accent);text-decoration:none}\
         a:hover{text-decoration:underline}
         @media(max-width:720px){body{padding:14px 10px 24px;font-size:14px}section{padding:14px;border-radius:10px}\
-        .when{margin-left:0;width:100%}.tiles{grid-template-columns:1fr 1fr}.letters,.commands div{grid-template-columns:minmax(0,1fr)}\
+        .when{margin-left:0;width:100%}.tiles{grid-template-columns:1fr 1fr}\
+        .letters,.commands div{grid-template-columns:minmax(0,1fr)}\
         .stacked thead{display:none}.stacked,.stacked tbody,.stacked tr,.stacked td{display:block;width:100%}\
         .stacked tr{border-top:1px solid var(--line);padding:8px 0}.stacked td{display:flex;flex-wrap:wrap;gap:2px 10px;border:0;\
         padding:2px 0;max-width:100%;overflow-wrap:anywhere;white-space:normal}.stacked td::before{content:attr(data-label);\

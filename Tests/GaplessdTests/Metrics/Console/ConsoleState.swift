@@ -141,7 +141,8 @@ enum ConsoleState: String, CaseIterable, Sendable {
             let record = """
                 {"reason": "\(number % 3 == 2 ? "BadDeviceToken" : "Unregistered")", "status": \(number % 3 == 2 ? 400 : 410), \
                 "apns_id": null, "identifier": \(number % 2 == 0 ? "\(90_211 + number)" : "\"order-\(8812 + number)\""), \
-                "token": "\(deviceToken(number * 7919))", "attempts": 1, "at": \(1_795_218_600 - number * 37), "worker": "w", "job": "{
+                "token": "\(deviceToken(number * 7919))", "attempts": 1, \
+                "at": \(1_795_218_600 - number * 37), "worker": "w", "job": "{
                 """
             return DeadLetterBrief(record: Array(record.utf8))
         }

@@ -29,7 +29,8 @@ struct ConsoleTests {
         try File.write(html.replacing("</body>", with: teller), to: folder.file("\(name).html"))
         let scale = max(1, 500.0 / Double(width))
         let frame = """
-            <!doctype html><title>frame</title><script>addEventListener('message',e=>{document.body.dataset.facts=e.data})</script>
+            <!doctype html><title>frame</title>\
+            <script>addEventListener('message',e=>{document.body.dataset.facts=e.data})</script>
             <body style="margin:0;overflow:hidden"><iframe src="\(name).html" style="border:0;width:\(width)px;height:3000px;\
             transform:scale(\(scale));transform-origin:0 0"></iframe></body>
             """
