@@ -48,6 +48,7 @@ struct TailProbeTests {
         try server.push(["a", "b"])
         let question = try look(.init(), &client).next
         try server.ask("LPOP", "jobs", "2")
+        try server.ask("HSET", keys.stats, "claimed", "2")
         try server.push(["c"])
         #expect(try look(question, &client).answer.anchor == .missing)
         try server.push(["b", "b", "d"])

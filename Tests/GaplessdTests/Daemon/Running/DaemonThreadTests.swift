@@ -6,8 +6,8 @@ import Testing
 
 @Suite("A system without free threads", .blocking)
 struct DaemonThreadTests {
-    /// The log and each pool have a thread from the start.
-    @Test(arguments: [0: "log", 1: "apns pool"])
+    /// The log, the shared provider tokens and each pool have a thread from the start.
+    @Test(arguments: [0: "log", 1: "provider tokens", 2: "apns pool"])
     func `a daemon that cannot start exits, and claims nothing`(left: Int, name: String) throws {
         let stage = try Stage()
         try stage.push(pushJob("0a"))
@@ -29,8 +29,9 @@ struct DaemonThreadTests {
         #expect(daemon.standardError.contains("metrics_listen: cannot be served: no thread for"), "\(daemon.standardError)")
     }
 
-    /// Two threads belong to the log and the pool; the third belongs to a session, which has none for the name lookup.
-    @Test(arguments: [2, 3])
+    /// Three threads belong to the log, the provider tokens and the pool; the fourth belongs to a session, which has none for the
+    /// name lookup.
+    @Test(arguments: [3, 4])
     func `sessions wait for free threads, and no job is lost`(left: Int) throws {
         let stage = try Stage()
         try stage.push((0..<100).map { pushJob(deviceToken($0)) })
