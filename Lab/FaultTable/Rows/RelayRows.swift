@@ -10,8 +10,7 @@ extension Fault {
     /// The daemon writes a result in the step that settles the job, and a relay acknowledges it after the response of the
     /// receiver. So each kill can repeat the batches in flight, and loses no result.
     private static let relay = Fault(
-        number: 73, name: "relay", title: "kill -9 of a daemon, a relay or the receiver of results", rule: .onlyWhatWasInFlight,
-        isQuick: true
+        number: 73, name: "relay", title: "kill -9 of a daemon, a relay or the receiver of results", rule: .onlyWhatWasInFlight
     ) { trial in
         let receiver = ResultReceiver()
         try trial.open(settings: [

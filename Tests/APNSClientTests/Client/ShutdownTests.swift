@@ -6,10 +6,11 @@ import Testing
 @Suite("The end of a client")
 struct ShutdownTests {
     /// Sends many pushes, and shuts down while they are in flight.
-    private func errors(within limit: Duration) async throws -> [APNSError] {
-        let fixture = try ClientFixture { $0.behaviour.script.latency = .milliseconds(20) ... .milliseconds(40) }
+    private func errors(within limit: Duration, latency: Duration) async throws -> [APNSError] {
+        let fixture = try ClientFixture()
         let client = try fixture.client()
         _ = try await client.send(ClientFixture.push(5000))
+        fixture.simulator.behave { $0.script.latency = latency...latency }
         let sends = (0..<3000).map { number in
             Task { () throws(APNSError) -> Receipt in try await client.send(ClientFixture.push(number)) }
         }
@@ -29,12 +30,12 @@ struct ShutdownTests {
     }
 
     @Test func `waits for the pushes in flight`() async throws {
-        let errors = try await errors(within: .seconds(60))
+        let errors = try await errors(within: .seconds(60), latency: .milliseconds(30))
         #expect(errors.allSatisfy { $0.cause == .shutDown && $0.fate == .notSent && $0.attempts == 0 })
     }
 
     @Test func `gives each push a result at the limit`() async throws {
-        let errors = try await errors(within: .zero)
+        let errors = try await errors(within: .zero, latency: .seconds(30))
         #expect(!errors.isEmpty)
         #expect(errors.allSatisfy { $0.cause == .shutDown })
     }

@@ -55,7 +55,7 @@ struct LatencyHistogram: Sendable, Equatable {
             let inside = counts[index]
             if inside > 0, Double(below + inside) >= rank {
                 let start = index == 0 ? 0 : Self.bounds[index - 1]
-                return start + (bound - start) * max(0, rank - Double(below)) / Double(inside)
+                return min(bound, start + (bound - start) * max(0, rank - Double(below)) / Double(inside))
             }
             below += inside
         }
