@@ -46,7 +46,7 @@ enum Grammar {
     /// The top bit of each byte of `word` is set if the byte is not ASCII, is below 0x20, or equals the quote or the
     /// backslash. A borrow can set further bits, but only above the first true one, and only the first is used.
     @inline(__always)
-    private static func afterPlain(_ bytes: Span<UInt8>, _ start: Int) -> Int {
+    static func afterPlain(_ bytes: Span<UInt8>, _ start: Int) -> Int {
         let ones: UInt64 = 0x0101_0101_0101_0101
         let tops: UInt64 = 0x8080_8080_8080_8080
         var at = start

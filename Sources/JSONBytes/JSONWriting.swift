@@ -8,12 +8,18 @@ extension [UInt8] {
     /// Appends bytes that are valid UTF-8 (see `isValidUTF8`) as a JSON string; they are not checked again.
     public mutating func appendJSONString(utf8 bytes: [UInt8]) {
         append(ASCII.quote)
-        var plainFrom = 0
-        for (at, byte) in bytes.enumerated() {
-            guard byte < 0x20 || byte == ASCII.quote || byte == ASCII.backslash else { continue }
-            append(contentsOf: bytes[plainFrom..<at])
-            appendEscape(of: byte)
-            plainFrom = at + 1
+        let span = bytes.span
+        var (plainFrom, at) = (0, 0)
+        while true {
+            at = Grammar.afterPlain(span, at)
+            if at >= bytes.count { break }
+            let byte = bytes[at]
+            if byte < 0x80 {
+                append(contentsOf: bytes[plainFrom..<at])
+                appendEscape(of: byte)
+                plainFrom = at + 1
+            }
+            at += 1
         }
         append(contentsOf: bytes[plainFrom...])
         append(ASCII.quote)
@@ -39,7 +45,9 @@ extension [UInt8] {
 public func isValidUTF8(_ bytes: [UInt8]) -> Bool {
     let span = bytes.span
     var at = 0
-    while at < bytes.count {
+    while true {
+        at = Grammar.afterPlain(span, at)
+        if at >= bytes.count { return true }
         if bytes[at] < 0x80 {
             at += 1
         } else {
@@ -48,5 +56,4 @@ public func isValidUTF8(_ bytes: [UInt8]) -> Bool {
             at += length
         }
     }
-    return true
 }

@@ -69,7 +69,9 @@ struct DeadLetter: Sendable, Equatable {
 
     /// Whether control characters, of which each takes six bytes of JSON, make the text longer than base64.
     private var isLongerEscaped: Bool {
-        job.count { $0 < 0x20 } > job.count / 12 && job.reduce(0) { $0 + ($1 < 0x20 ? 6 : 1) } > job.count / 3 * 4
+        var controls = 0
+        for byte in job where byte < 0x20 { controls += 1 }
+        return 5 * controls > job.count / 3
     }
 }
 
