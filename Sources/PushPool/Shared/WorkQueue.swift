@@ -146,7 +146,7 @@ final class WorkQueue: Sendable {
             figures.bytesInFlight = seats.reduce(0) { $0 + max(0, $1.bytesInFlight) }
             figures.window = seats.map(\.window).max() ?? 0
             figures.payload = Int(state.meter.payload.rounded())
-            figures.blocked = state.meter.blocked
+            figures.blocked = state.meter.blocked(now: .now)
             let trips = seats.compactMap(\.roundTrip)
             if !trips.isEmpty { figures.roundTrip = trips.reduce(.zero) { $0 + $1.smoothed } / trips.count }
             figures.shortestRoundTrip = trips.map(\.shortest).min()
@@ -159,7 +159,9 @@ final class WorkQueue: Sendable {
     }
 
     private func noteBlocked(_ state: inout State) {
-        if state.wasBlocked || !WorkQueue.isBlocked(state) { return }
+        if !WorkQueue.isBlocked(state) { return }
+        state.meter.began(state.seats[0].limit)
+        if state.wasBlocked { return }
         state.wasBlocked = true
         blocked.ring()
     }

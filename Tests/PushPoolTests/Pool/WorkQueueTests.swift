@@ -1,3 +1,4 @@
+import Harness
 import SystemTime
 import Testing
 import Threads
@@ -29,6 +30,19 @@ struct WorkQueueTests {
         _ = first.take(10, bytes: 0)
         push(21...21, to: queue, avoiding: second.id)
         #expect(second.take(10) == [21])
+    }
+
+    @Test func `a push that comes while every session is full waits because of the streams`() {
+        let taker = Taker(1, queue)
+        push(1...2, to: queue)
+        #expect(taker.take(2) == [1, 2])
+        push(3...3, to: queue)
+        let before = queue.figures().blocked(by: .streams)
+        #expect(waitUntil { queue.figures().blocked(by: .streams) > before })
+        #expect(taker.take(2) == [3])
+        let after = queue.figures()
+        #expect(after.blocked(by: .streams) > before)
+        #expect(queue.figures() == after)
     }
 
     @Test func `hungry sessions get equal shares of a large batch`() {
