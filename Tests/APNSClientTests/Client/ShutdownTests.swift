@@ -38,6 +38,28 @@ struct ShutdownTests {
         #expect(errors.allSatisfy { $0.cause == .shutDown })
     }
 
+    @Test func `does not wait for responses after the limit`() async throws {
+        let fixture = try ClientFixture()
+        let client = try fixture.client()
+        _ = try await client.send(ClientFixture.push(5000))
+        fixture.simulator.behave { $0.script.failures = [.init(.silent, 1)] }
+        let sends = (0..<3000).map { number in
+            Task { () throws(APNSError) -> Receipt in try await client.send(ClientFixture.push(number)) }
+        }
+        #expect(await eventually { fixture.simulator.totals.requests > 100 })
+        await client.shutdown(within: .zero)
+        var inDoubt = 0
+        for send in sends {
+            guard case .failure(let error as APNSError) = await send.result else {
+                Issue.record("a push without a response was accepted")
+                continue
+            }
+            #expect(error.cause == .shutDown)
+            if error.fate == .maybeSent { inDoubt += 1 }
+        }
+        #expect(inDoubt > 100)
+    }
+
     @Test func `refuses pushes afterwards, and may come twice or first`() async throws {
         let fixture = try ClientFixture()
         let client = try fixture.client()
