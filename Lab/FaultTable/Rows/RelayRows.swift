@@ -25,9 +25,10 @@ extension Fault {
                 switch trial.draw(0...2) {
                 case 0: daemon = try trial.killAndRestart(daemon)
                 case 1:
-                    relays[trial.draw(0...1)].kill(SIGKILL)
-                    relays.removeAll { $0.poll() != nil || $0.wait(atMost: .zero) != nil }
-                    while relays.count < 2 { relays.append(try trial.startRelay()) }
+                    let killed = relays.remove(at: trial.draw(0...1))
+                    killed.kill(SIGKILL)
+                    _ = killed.wait(atMost: .seconds(30))
+                    relays.append(try trial.startRelay())
                     receiver.allowRepeats(of: 1)
                 default:
                     receiver.kill()
