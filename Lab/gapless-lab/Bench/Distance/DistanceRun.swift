@@ -13,6 +13,7 @@ struct DistanceRun {
     private static let window = Duration.seconds(5)
     private static let leastWindow = Duration.seconds(1)
     private static let hiddenList = "backlog"
+    private static let streams = 1000.0
     /// The most bytes of the backlog in Redis, and its most jobs.
     private static let most = (bytes: 400 << 20, jobs: 1_000_000)
 
@@ -23,7 +24,7 @@ struct DistanceRun {
     }
 
     func measure() throws -> DistanceResult {
-        let stage = try Stage(simulator: ["--token-streams", "1000"], ledger: false)
+        let stage = try Stage(simulator: ["--token-streams", "\(Int(DistanceRun.streams))"], ledger: false)
         let relay = try point.relay(to: stage.service.port)
         let size = sessions.map(String.init) ?? "\"auto\""
         let daemon = try stage.start(try stage.write(["apns_server": "\"localhost:\(relay.port)\"", "pool_size": size]))
@@ -53,7 +54,8 @@ struct DistanceRun {
     /// Enough for the whole run, and no more than the memory of a small machine holds.
     private var jobs: Int {
         let seconds = (warmUp + DistanceRun.window) / .seconds(1) + 2
-        let wanted = point.mostPerSession * Double(sessions ?? 32) * seconds
+        // The daemon claims up to two jobs for each stream ahead.
+        let wanted = (point.mostPerSession * seconds + 2 * DistanceRun.streams) * Double(sessions ?? 32)
         return min(Int(wanted), DistanceRun.most.bytes / point.payload, DistanceRun.most.jobs)
     }
 
