@@ -28,6 +28,8 @@ struct Control: ParsableCommand {
         say("deliveries        \(decimal(normal, 0))/s")
         var missed = try find(load, normal)
         missed += try pause(load)
+        // The daemons claim again within a second after the end of the pause.
+        for _ in 0..<30 where try load.rate(over: .seconds(1)) < 0.9 * normal { continue }
         missed += try cancel(load, normal)
         missed += try undo(load)
         if !missed.isEmpty { throw LabError(description: missed.joined(separator: "; ")) }
