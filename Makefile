@@ -10,9 +10,9 @@ PACKAGES_SYSTEMD = systemd-container prometheus
 PACKAGES_EXAMPLE = libsqlite3-dev sqlite3
 PACKAGES_PRODUCERS = python3-redis ruby-redis node-redis php-redis php-cli
 RELEASE = .build/release
-# Debug information that names no module cache, and relative paths: equal builds in different folders.
+# Equal builds in different folders: relative paths, and neither a path of the module cache nor a hash of the compiler's input.
 SWIFT_RELEASE = $(SWIFT) build -c release --static-swift-stdlib -Xswiftc -debug-prefix-map -Xswiftc $(CURDIR)=. \
-	-Xswiftc -Xfrontend -Xswiftc -no-clang-module-breadcrumbs
+	-Xswiftc -Xfrontend -Xswiftc -no-clang-module-breadcrumbs -Xswiftc -Xfrontend -Xswiftc -disable-incremental-llvm-codegen
 # SwiftPM leaves empty folders in the folder of temporary files; keep them in the checkout.
 export TMPDIR = $(CURDIR)/.build/tmp
 
