@@ -203,12 +203,13 @@ struct PoolLoop: ~Copyable {
         }
     }
 
-    /// Descriptors that sessions leave free: the owner needs some to reconnect to Redis.
-    private static let spareDescriptors = 8
+    /// Descriptors that sessions leave free: the owner needs some to reconnect to Redis. The only session leaves fewer, because
+    /// without it nothing is sent.
+    private var spareDescriptors: Int { handles.isEmpty ? 4 : 8 }
 
     private mutating func start(_ id: SessionID, startsSlowly: Bool) {
         // Each running dial has yet to open its socket.
-        guard let wakeUp = WakeUp.ifAvailable(sparing: PoolLoop.spareDescriptors + machine.dials) else {
+        guard let wakeUp = WakeUp.ifAvailable(sparing: spareDescriptors + machine.dials) else {
             return cannotDial(id, "too many open files (ulimit -n)")
         }
         let orders = Mailbox<SessionOrder>(wakeUp: wakeUp)
