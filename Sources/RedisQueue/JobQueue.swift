@@ -161,7 +161,7 @@ public struct JobQueue: ~Copyable {
     }
 
     /// Whether Redis has confirmed every settlement.
-    public var isSettled: Bool { machine.settlements.isEmpty }
+    public var isSettled: Bool { machine.work.jobs.isSettled }
 
     // MARK: The turn
 
@@ -185,8 +185,8 @@ public struct JobQueue: ~Copyable {
             if case .greeting(let greeting) = incoming.tag {
                 greeted(incoming.reply, greeting)
             } else if case .error(let error) = incoming.reply, error.kind == .scriptMissing {
-                let (call, number) = (incoming.tag, machine.number)
-                control?.send(call, now: now) { encoder.writeInFull(call, number: number, to: &$0) }
+                encoder.forgetScripts()
+                send(incoming.tag)
             } else {
                 if !incoming.tag.isOnSecond { smoothedLatency += (now - incoming.sentAt - smoothedLatency) / 4 }
                 machine.received(
@@ -225,9 +225,7 @@ public struct JobQueue: ~Copyable {
                 waiter = nil
             case .follow(let node): search.locator.moved(to: node)
             case .learn(let nodes): search.locator.learned(Endpoint.nodes(nodes, besides: search.locator.current))
-            case .call(let call):
-                let number = machine.number
-                control?.send(call, now: now) { encoder.write(call, number: number, to: &$0) }
+            case .call(let call): send(call)
             case .wait(let claim):
                 wait(.wait)
                 if let claim { wait(claim) }
@@ -239,9 +237,16 @@ public struct JobQueue: ~Copyable {
         performing.removeAll(keepingCapacity: true)
     }
 
+    private mutating func send(_ call: Call) {
+        let number = machine.number
+        control?.send(call, now: now) { encoder.write(call, number: number, to: &$0) }
+        if case .claim(let claim) = call { send(.jobs(of: claim)) }
+    }
+
     private mutating func wait(_ call: Call) {
         let number = machine.number
         waiter?.send(call, patience: .seconds(CallEncoder.waitSeconds), now: now) { encoder.write(call, number: number, to: &$0) }
+        if case .claim(let claim) = call { wait(.jobs(of: claim)) }
     }
 
     private mutating func dial(_ result: ServerSearch.Result) {

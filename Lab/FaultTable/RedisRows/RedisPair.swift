@@ -140,8 +140,7 @@ extension Trial {
 extension Trial {
     /// Returns the number of jobs in flight at a server that stand under the name of a daemon.
     private func jobsHeld(by daemon: DaemonProcess, at server: RedisServer) throws -> Int {
-        let hashes = try server.command(["KEYS", "*gapless:inflight:*-\(daemon.process.pid)-*"]).items?.compactMap(\.text) ?? []
-        return try hashes.reduce(0) { try $0 + Int(server.command(["HLEN", $1]).integer ?? 0) }
+        try server.command(RedisSnapshot.heldJobs("*-\(daemon.process.pid)-*")).items?.count ?? 0
     }
 }
 

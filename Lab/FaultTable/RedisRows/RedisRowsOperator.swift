@@ -33,8 +33,8 @@ extension Fault {
         let keys = trial.stage.keys
         let worker = try trial.stage.status().workers[0].name
         var all = [
-            keys.list, keys.inflight(worker), keys.workers, keys.worker(worker), keys.delayed, keys.dead, keys.feedback,
-            keys.stats,
+            keys.list, keys.chunks(worker), keys.workers, keys.worker(worker), keys.delayed, keys.dead, keys.feedback,
+            keys.stats, keys.holders,
         ]
         all += keys.recovered
         for key in all.prefix(trial.times(all.count)) {

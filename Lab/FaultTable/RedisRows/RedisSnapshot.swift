@@ -5,7 +5,7 @@ internal import RedisQueue
 struct RedisSnapshot {
     /// In the list.
     var waiting: Set<Int> = []
-    /// In the in-flight hashes of the workers.
+    /// In flight at the workers.
     var held: Set<Int> = []
     /// Delayed, or recovered from dead workers.
     var later: Set<Int> = []
@@ -18,19 +18,40 @@ struct RedisSnapshot {
     /// Reads all jobs, and runs these commands in the same transaction.
     static func take(_ stage: Stage, andThen commands: [[String]] = []) throws -> RedisSnapshot {
         let keys = stage.keys
-        let hashes = try stage.command(["KEYS", "*"]).items?.compactMap(\.text).filter { $0.contains("gapless:inflight:") } ?? []
         let lists = [keys.list, keys.dead] + keys.recovered
         let replies = try stage.atOnce(
-            lists.map { ["LRANGE", $0, "0", "-1"] } + [["ZRANGE", keys.delayed, "0", "-1"]] + hashes.map { ["HVALS", $0] }
-                + commands)
+            lists.map { ["LRANGE", $0, "0", "-1"] } + [["ZRANGE", keys.delayed, "0", "-1"], heldJobs("*")] + commands)
         if let refusal = replies.suffix(commands.count).first(where: \.isError) {
             throw TrialError(description: "Redis refused \(commands): \(refusal)")
         }
         let numbers = replies.map(numbers)
         return RedisSnapshot(
             waiting: numbers[0],
-            held: numbers[lists.count + 1..<lists.count + 1 + hashes.count].reduce(into: []) { $0.formUnion($1) },
+            held: numbers[lists.count + 1],
             later: numbers[2...lists.count].reduce(into: []) { $0.formUnion($1) }, dead: numbers[1])
+    }
+
+    /// Returns the command for all jobs in flight of the workers whose names match a pattern, in chunks or in the hashes of older
+    /// versions.
+    static func heldJobs(_ workers: String) -> [String] {
+        let script = """
+            local out = {}
+            for _, key in ipairs(redis.call('KEYS', '*gapless:chunks:' .. ARGV[1])) do
+              local entries = redis.call('TYPE', key).ok == 'hash' and redis.call('HGETALL', key) or {}
+              for i = 1, #entries, 2 do
+                for place, job in ipairs(redis.call('LRANGE', key .. ':' .. entries[i], 0, -1)) do
+                  if string.sub(entries[i + 1], place + 2, place + 2) == '1' then out[#out + 1] = job end
+                end
+              end
+            end
+            for _, key in ipairs(redis.call('KEYS', '*gapless:inflight:' .. ARGV[1])) do
+              if redis.call('TYPE', key).ok == 'hash' then
+                for _, job in ipairs(redis.call('HVALS', key)) do out[#out + 1] = job end
+              end
+            end
+            return out
+            """
+        return ["EVAL", script, "0", workers]
     }
 
     static func numbers(in reply: RedisReply) -> Set<Int> {

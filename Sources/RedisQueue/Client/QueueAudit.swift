@@ -21,13 +21,17 @@ public struct QueueAudit: Sendable, Equatable {
         var audit = QueueAudit(status: try QueueStatus.read(&client, keys))
         audit.recordless = audit.status.workers.filter { $0.details.isEmpty }.map(\.name)
         let own = [keys.workers, keys.delayed, keys.dead, keys.large, keys.feedback, keys.stats, keys.paused, keys.pace]
-        let known = Set(own + [keys.cancelled, keys.providerTokens] + keys.recovered)
-        let (inflight, worker) = (keys.inflight(""), keys.worker(""))
+        let known = Set(own + [keys.cancelled, keys.providerTokens, keys.holders] + keys.recovered)
+        let (inflight, worker, chunks) = (keys.inflight(""), keys.worker(""), keys.chunks(""))
         for key in try allKeys(of: keys, &client).subtracting(known).sorted() {
             if key.hasPrefix(inflight) {
                 let name = String(key.dropFirst(inflight.count))
                 let jobs = try client.command(["EVAL", strandedScript, "2", keys.workers, key, name]).count ?? 0
                 if jobs > 0 { audit.stranded.append(Stranded(worker: name, jobs: jobs)) }
+            } else if key.hasPrefix(chunks) {
+                let parts = key.dropFirst(chunks.count).split(separator: ":").map(String.init)
+                let arguments = ["2", keys.holders, keys.chunks(parts.first ?? ""), key] + parts
+                if try client.command(["EVAL", ownerlessScript] + arguments).integer == 1 { audit.foreignKeys.append(key) }
             } else if !key.hasPrefix(worker) {
                 audit.foreignKeys.append(key)
             }
@@ -72,6 +76,14 @@ public struct QueueAudit: Sendable, Equatable {
     private static let strandedScript = """
         if redis.call('ZSCORE', KEYS[1], ARGV[1]) then return 0 end
         return redis.call('HLEN', KEYS[2])
+        """
+
+    /// Replies 1 for a key of chunks whose worker does not keep it. KEYS: holders, chunks:W. ARGV: the key, W, and the number of
+    /// the chunk if it is the list of one. One script, because the chunk may end after the scan.
+    private static let ownerlessScript = """
+        if redis.call('EXISTS', ARGV[1]) == 0 then return 0 end
+        if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 0 then return 1 end
+        return ARGV[3] and redis.call('HEXISTS', KEYS[2], ARGV[3]) == 0 and 1 or 0
         """
 
     /// Replies the next cursor and the number of elements without `<worker>:<id>|`.

@@ -84,11 +84,23 @@ public struct QueueScan {
     private func readInFlight(_ client: inout RedisClient, _ body: ([Entry]) -> Bool) throws(RedisError) -> Int {
         var count = 0
         for worker in try client.command(["ZRANGE", keys.workers, "0", "-1"]).items?.compactMap(\.text) ?? [] {
+            for (number, entry) in QueueScan.pairs(try client.command(["HGETALL", keys.chunks(worker)])) {
+                let list = keys.chunks(worker) + ":" + String(decoding: number, as: UTF8.self)
+                let jobs = try client.command(["LRANGE", list, "0", "-1"]).items?.compactMap(\.bytes) ?? []
+                let held = zip(jobs, entry.dropFirst(2)).filter { $0.1 == UInt8(ascii: "1") }.map(\.0)
+                count += held.count
+                if !body(held.map { Entry(place: .inFlight, worker: worker, content: [$0]) }) { return count }
+            }
             count += try scan(["HSCAN", keys.inflight(worker)], &client) { pairs in
                 body(pairs.map { _, job in Entry(place: .inFlight, worker: worker, content: [job]) })
             }
         }
         return count
+    }
+
+    private static func pairs(_ reply: RedisReply) -> [([UInt8], [UInt8])] {
+        let items = reply.items?.compactMap(\.bytes) ?? []
+        return stride(from: 0, to: items.count - 1, by: 2).map { (items[$0], items[$0 + 1]) }
     }
 
     private func scan(
@@ -100,8 +112,7 @@ public struct QueueScan {
             guard let parts = reply.items, parts.count == 2, let next = parts[0].text else {
                 throw .notRedis("a scan without a cursor")
             }
-            let items = parts[1].items?.compactMap(\.bytes) ?? []
-            let pairs = stride(from: 0, to: items.count - 1, by: 2).map { (items[$0], items[$0 + 1]) }
+            let pairs = QueueScan.pairs(parts[1])
             count += pairs.count
             if !pairs.isEmpty, !body(pairs) { return count }
             cursor = next

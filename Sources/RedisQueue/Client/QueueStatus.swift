@@ -38,26 +38,36 @@ public struct QueueStatus: Sendable, Equatable {
     public static func read(_ client: inout RedisClient, _ keys: Keys) throws(RedisError) -> QueueStatus {
         let names =
             [keys.list, keys.workers, keys.delayed, keys.dead, keys.feedback, keys.stats] + keys.recovered + [
-                keys.paused, keys.cancelled,
+                keys.paused, keys.cancelled, keys.holders,
             ]
-        let command = ["EVAL", script, String(names.count)] + names + [keys.inflight(""), keys.worker("")]
+        let command = ["EVAL", script, String(names.count)] + names + [keys.inflight(""), keys.worker(""), keys.chunks("")]
         let reply = try client.command(command + Counter.allCases.map(\.rawValue))
         guard let items = reply.items, items.count >= 8 else { throw .notRedis("a status of another form") }
         return QueueStatus(items)
     }
 
-    /// ARGV: the prefixes of a worker's two keys, then names of counters.
+    /// ARGV: the prefixes of a worker's keys, then names of counters. The jobs in flight include those of workers that are not
+    /// registered any more, and will be taken over.
     private static let script =
         Scripts.clock + Scripts.pauses + """
             local recovered = 0
             for i = 7, 9 do recovered = recovered + redis.call('LLEN', KEYS[i]) end
             local out = {
               redis.call('LLEN', KEYS[1]), redis.call('ZCARD', KEYS[3]), redis.call('LLEN', KEYS[4]), redis.call('LLEN', KEYS[5]),
-              recovered, redis.call('HMGET', KEYS[6], unpack(ARGV, 3)), pauses(KEYS[10]) or 0,
+              recovered, redis.call('HMGET', KEYS[6], unpack(ARGV, 4)), pauses(KEYS[10]) or 0,
               redis.call('LLEN', KEYS[11])
             }
+            local function held(name)
+              local count = redis.call('HLEN', ARGV[1] .. name)
+              local chunks = redis.call('HGETALL', ARGV[3] .. name)
+              for i = 2, #chunks, 2 do count = count + select(2, string.gsub(string.sub(chunks[i], 3), '1', '')) end
+              return count
+            end
             for _, name in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
-              out[#out + 1] = {name, redis.call('HLEN', ARGV[1] .. name), redis.call('HGETALL', ARGV[2] .. name)}
+              out[#out + 1] = {name, held(name), redis.call('HGETALL', ARGV[2] .. name)}
+            end
+            for _, name in ipairs(redis.call('HKEYS', KEYS[12])) do
+              if not redis.call('ZSCORE', KEYS[2], name) then out[#out + 1] = held(name) end
             end
             return out
             """
@@ -71,6 +81,7 @@ public struct QueueStatus: Sendable, Equatable {
         }
         cancelled = items[7].count ?? 0
         pauses = QueuePause.split(items[6])?.pauses ?? []
+        for case .integer(let held) in items.dropFirst(8) { inFlight &+= Int(held) }
         for case .array(let parts) in items.dropFirst(8) where parts.count == 3 {
             let texts = parts[2].items?.compactMap(\.text) ?? []
             var details: [String: String] = [:]

@@ -29,12 +29,13 @@ public struct UserRights: Sendable, Equatable {
     /// The commands of scripts and workers, in a form that a transaction accepts. `K` stands for a key, `Q` for the list.
     static func commands(_ mode: QueueSettings.DeliveryMode, hasResults: Bool) -> [String] {
         let all = [
-            "DEL K", "EVALSHA 0 1 K", "EXISTS K", "HDEL K x", "HEXISTS K x", "HGET K x", "HINCRBY K x 1", "HKEYS K", "HLEN K",
-            "HMGET K x", "HSET K x x", "LLEN K", "LPUSH K x", "LRANGE K 0 0", "LTRIM K 0 0", "RPUSH K x", "TIME", "ZADD K 1 x",
-            "ZCARD K", "ZRANGE K 0 0", "ZRANGEBYSCORE K 0 0", "ZREM K x", "ZSCORE K x",
+            "DEL K", "EVALSHA 0 1 K", "EXISTS K", "HDEL K x", "HEXISTS K x", "HGET K x", "HGETALL K", "HINCRBY K x 1", "HKEYS K",
+            "HLEN K", "HMGET K x", "HSET K x x", "LINDEX K 0", "LLEN K", "LPUSH K x", "LRANGE K 0 0", "LTRIM K 0 0",
+            "MEMORY USAGE K", "RPUSH K x", "SORT K BY nosort STORE K", "TIME", "UNLINK K", "ZADD K 1 x", "ZCARD K",
+            "ZRANGE K 0 0", "ZRANGEBYSCORE K 0 0", "ZREM K x", "ZSCORE K x",
         ]
         let results = hasResults ? ["XADD K * x x", "XLEN K"] : []
-        return all + results + (mode == .atMostOnce ? ["BLPOP Q 1", "LINDEX K 0", "LPOP Q 1", "RPOP K"] : [])
+        return all + results + (mode == .atMostOnce ? ["BLPOP Q 1", "LPOP Q 1", "RPOP K"] : [])
     }
 
     /// The commands that a worker, or `check`, can do without, and the consequence.
@@ -126,14 +127,18 @@ public struct UserRights: Sendable, Equatable {
     private static func allKeys(_ keys: Keys, _ settings: QueueSettings) -> [String] {
         let own = [keys.dead, keys.large, keys.feedback, keys.stats, keys.paused, keys.nothing]
         return [keys.list, keys.workers, keys.delayed] + own + keys.recovered
-            + [keys.inflight("x"), keys.worker("x")] + [settings.resultsKey].compactMap(\.self)
+            + [keys.inflight("x"), keys.worker("x"), keys.holders, keys.chunks("x"), keys.chunk("x", 1)]
+            + [settings.resultsKey].compactMap(\.self)
     }
 
     private static func words(_ command: String, _ keys: Keys) -> [String] {
         command.split(separator: " ").map { $0 == "K" ? keys.nothing : $0 == "Q" ? keys.list : String($0) }
     }
 
-    private static func name(_ command: String) -> String { String(command.prefix { $0 != " " }).lowercased() }
+    /// The name of the right, with the subcommand if there is one.
+    private static func name(_ command: String) -> String {
+        command.split(separator: " ").prefix { $0.count > 1 && $0.allSatisfy(\.isUppercase) }.joined(separator: "|").lowercased()
+    }
 
     private mutating func judge(_ verdicts: [Verdict], needed: [String], wanted: [(command: String, loss: String)]) {
         var rest = verdicts[...]

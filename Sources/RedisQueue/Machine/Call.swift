@@ -3,45 +3,44 @@ enum Call: Equatable {
     /// The reply is a status, or that of ROLE with `master`. Otherwise the connection cannot be used.
     case greeting(Greeting)
     case register(Registration)
-    case claim(first: ClaimID, count: Int, fromSecond: Int, mostBytes: Int = ClaimSize.mostBytes)
-    /// A claim on the second connection, to be run when the wait before it ends. It claims nothing if this worker has given jobs
-    /// back in a settlement later than `after`.
-    case piggybackedClaim(first: ClaimID, count: Int, fromSecond: Int, mostBytes: Int = ClaimSize.mostBytes, after: UInt64)
+    /// `jobs` follows it on the same connection, in the same write.
+    case claim(Claim)
+    /// The list of a chunk that was just claimed.
+    case jobs(of: Claim)
     /// `at_most_once`: the jobs leave Redis.
     case pop(count: Int)
     case settle(SettleBatch)
     case beat(counter: Int64)
     case promote
-    case reap(LeaseMachine.Dead, first: ClaimID)
-    case adopt([Adopted])
+    /// Suspects go to this chunk.
+    case reap(LeaseMachine.Dead, chunk: UInt64)
+    case adopt(Adopted)
     case merge
     case info
     /// The nodes of a Redis Cluster.
     case nodes
-    /// The fields of the in-flight hash.
-    case fields
-    /// The jobs under these fields.
-    case fetch([String])
+    /// The jobs at these positions of a chunk.
+    case fetch(chunk: UInt64, [Int])
     case unregister
-    /// The length of the list: shows whether Redis responds, and which jobs the second connection may have missed.
-    case inspect
-    /// The number of jobs in the in-flight hash: shows whether the second connection has claimed jobs that did not arrive.
-    case countHeld
+    /// The number of existing keys among the list and the chunk of the claim behind the wait. It shows whether Redis responds,
+    /// and which jobs the second connection may have missed.
+    case inspect(chunk: UInt64?)
     /// On the second connection: wait for a job.
     case wait
 
     /// Whether the reply may be a status of the worker instead of a result. A job with the text `FENCED` is only a job.
     var isFenced: Bool {
         switch self {
-        case .claim, .piggybackedClaim, .settle, .beat, .reap, .adopt, .unregister: true
-        case .greeting, .register, .pop, .promote, .merge, .info, .nodes, .fields, .fetch, .inspect, .countHeld, .wait: false
+        case .claim, .settle, .beat, .reap, .adopt, .unregister: true
+        case .greeting, .register, .jobs, .pop, .promote, .merge, .info, .nodes, .fetch, .inspect, .wait: false
         }
     }
 
     /// Whether the second connection carries it.
     var isOnSecond: Bool {
         switch self {
-        case .wait, .piggybackedClaim: true
+        case .wait: true
+        case .claim(let claim), .jobs(let claim): claim.isPiggybacked
         default: false
         }
     }
@@ -61,9 +60,25 @@ enum Call: Equatable {
         }
     }
 
+    struct Claim: Equatable {
+        /// The number of the new chunk. The next number is for a job that is too large.
+        var chunk: UInt64
+        var count: Int
+        /// Most jobs that were in flight at two crashes.
+        var fromSecond: Int
+        var mostBytes = ClaimSize.mostBytes
+        /// The claim is sent behind the wait on the second connection, and runs when the wait ends. It takes nothing if this
+        /// worker has given jobs back in a settlement later than this one.
+        var after: UInt64?
+
+        var isPiggybacked: Bool { after != nil }
+    }
+
     struct Adopted: Equatable {
-        var field: String
-        var job: [UInt8]
+        var chunk: UInt64
+        var entry: [UInt8]
+        /// A job that is not in flight is empty.
+        var jobs: [[UInt8]]
     }
 
     struct Registration: Equatable {

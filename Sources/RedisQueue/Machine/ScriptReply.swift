@@ -28,6 +28,16 @@ enum ScriptReply {
         return counters
     }
 
+    /// Fields that are not the number of a chunk are ignored.
+    private static func chunks(_ reply: RedisReply) -> [UInt64: [UInt8]]? {
+        guard var rest = reply.items?[...] else { return nil }
+        var chunks: [UInt64: [UInt8]] = [:]
+        while let field = rest.popFirst()?.text, let entry = rest.popFirst()?.bytes {
+            if let number = UInt64(field) { chunks[number] = entry }
+        }
+        return chunks
+    }
+
     /// A job, or the size and the beginning of a job that is too large.
     struct JobBytes {
         var bytes: [UInt8]
@@ -57,15 +67,15 @@ enum ScriptReply {
                 self = .numberTaken(taken)
                 return
             }
-            guard items.count >= 7, let settled = items[1].text.flatMap({ Int64($0) }), let epoch = items[2].text,
+            guard items.count >= 8, let settled = items[1].text.flatMap({ Int64($0) }), let epoch = items[2].text,
                 let recovered = items[3].integer.flatMap(RecoveredJobs.Kind.init), let (due, pauses) = QueuePause.split(items[4]),
-                let deadLetters = items[5].count, let feedback = items[6].count
+                let deadLetters = items[5].count, let feedback = items[6].count, let chunks = ScriptReply.chunks(items[7])
             else { return nil }
             self = .registered(
                 Registered(
                     settled: UInt64(exactly: settled), epoch: epoch, recovered: recovered, due: NextDue(due),
                     pauses: pauses, lengths: [.deadLetters: deadLetters, .feedback: feedback],
-                    counters: counters(items.dropFirst(7))))
+                    chunks: chunks, counters: counters(items.dropFirst(8))))
         }
     }
 
@@ -79,6 +89,8 @@ enum ScriptReply {
         var pauses: [QueuePause]
         /// The numbers of records; 0 where there is a maximum.
         var lengths: [RecordList: Int]
+        /// The entries of the worker's chunks, by their numbers.
+        var chunks: [UInt64: [UInt8]]
         var counters: Counters
     }
 
@@ -99,24 +111,22 @@ enum ScriptReply {
 
     struct Claim {
         var isDrained: Bool
-        var recovered: RecoveredJobs.Kind
         var pauses: [QueuePause]
-        /// The jobs in the order of their ids, with the number of crashes that each was in flight at.
-        var jobs: [(job: JobBytes, level: UInt8)] = []
+        /// The number of jobs in the new chunk.
+        var count: Int
+        /// The number of crashes at which they were in flight.
+        var level: UInt8
+        /// The job is too large, and its chunk has the next number.
+        var isLarge: Bool
+        var recovered: RecoveredJobs.Kind
 
         init?(_ items: [RedisReply]) {
-            guard items.count >= 5, let (drained, pauses) = QueuePause.split(items[0]), let once = items[1].count,
-                let twice = items[2].count,
-                let thrice = items[3].count, let recovered = items[4].integer.flatMap(RecoveredJobs.Kind.init)
+            guard items.count == 5, let (drained, pauses) = QueuePause.split(items[0]), let count = items[1].count,
+                count <= Chunk.mostJobs, let level = items[2].integer, (0..<4).contains(level),
+                let recovered = items[4].integer.flatMap(RecoveredJobs.Kind.init)
             else { return nil }
-            (isDrained, self.recovered, self.pauses) = (drained == 1, recovered, pauses)
-            jobs.reserveCapacity(items.count - 5)
-            for (index, item) in items.dropFirst(5).enumerated() {
-                guard let job = JobBytes(item) else { return nil }
-                let level: UInt8 =
-                    index < once ? 1 : index < once + twice ? 2 : index < once + twice + thrice ? 3 : 0
-                jobs.append((job, level))
-            }
+            (isDrained, self.pauses, self.count, self.level) = (drained == 1, pauses, count, UInt8(level))
+            (isLarge, self.recovered) = (items[3].integer == 1, recovered)
         }
     }
 
@@ -162,7 +172,7 @@ enum ScriptReply {
                 let recovered = items[1].integer.flatMap(RecoveredJobs.Kind.init)
             else { return nil }
             suspects = items.dropFirst(2).compactMap(JobBytes.init)
-            if suspects.count != items.count - 2 { return nil }
+            if suspects.count != items.count - 2 || suspects.count > Chunk.mostJobs { return nil }
             (self.moved, self.recovered) = (moved < 0 ? nil : items[0].count, recovered)
         }
     }

@@ -1,6 +1,5 @@
-/// A job that this worker holds. Redis keeps it in the worker's in-flight hash until it is settled.
+/// A job that this worker holds. Redis keeps it in a chunk of the worker until it is settled.
 public struct ClaimedJob: Sendable, Equatable {
-    /// Its field in the hash.
     public var id: ClaimID
     /// The list element, byte for byte, or the beginning of a job that is too large.
     public var bytes: [UInt8]

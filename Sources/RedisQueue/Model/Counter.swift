@@ -2,9 +2,9 @@
 ///
 ///     claimed = sent + retried + postponed + dead + expired + released + recovered + jobs in flight
 ///
-/// because each claimed job is counted once when it leaves its worker's in-flight hash, in the step that removes it.
+/// because each claimed job is counted once when it is no longer in flight, in the step that settles it.
 /// A job in `delayed` was counted as `retried` or `postponed`, a job in `recovered` as `recovered`; both are claimed again.
-/// `redis_delivery: at_most_once` keeps no hash and counts `claimed` when it settles.
+/// `redis_delivery: at_most_once` keeps no jobs in flight and counts `claimed` when it settles.
 public enum Counter: String, Sendable, CaseIterable {
     case claimed, sent, retried, postponed, dead, expired, released, recovered
     /// Resends that used up no retry.

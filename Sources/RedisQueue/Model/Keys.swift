@@ -19,6 +19,8 @@ public struct Keys: Sendable, Equatable {
     public let providerTokens: String
     /// Hash: app, or nothing for the whole list -> record of a pause. See `QueuePause`.
     public let paused: String
+    /// Hash: the workers that keep jobs in chunks. It also names those that are not registered any more.
+    public let holders: String
     /// List: jobs that `cancel` removed. See `CancelledJobs`.
     public let cancelled: String
     /// Never exists. A script that deletes it first counts as having written, and Redis then lets it finish when out of memory.
@@ -39,6 +41,7 @@ public struct Keys: Sendable, Equatable {
         pace = prefix + "pace"
         providerTokens = prefix + "provider-tokens"
         paused = prefix + "paused"
+        holders = prefix + "holders"
         cancelled = prefix + "cancelled"
         nothing = prefix + "nothing"
     }
@@ -49,8 +52,15 @@ public struct Keys: Sendable, Equatable {
     /// Whether another list has the same keys beside it, as `q` and `{q}` have.
     public func areBeside(_ other: Keys) -> Bool { prefix == other.prefix }
 
-    /// Hash: id -> job, for each job that a worker has claimed and not settled. The field of a job from `recovered:N` is
-    /// `<id>:N`, and that of a job that was alone at a fourth crash `<id>:4`.
+    /// Hash: number -> entry of each chunk of a worker. An entry is the number of crashes at which the jobs of the chunk were in
+    /// flight (4: the last time alone), a colon, and one character for each position: 1 for a job in flight, 0 for a settled one.
+    public func chunks(_ worker: String) -> String { "\(prefix)chunks:\(worker)" }
+
+    /// List: the jobs of one claim, also those that are settled. It is removed with its last job.
+    public func chunk(_ worker: String, _ number: UInt64) -> String { "\(chunks(worker)):\(number)" }
+
+    /// Hash: id -> job, for each job in flight of a worker of an older version. The field of a job from `recovered:N` is
+    /// `<id>:N`. Only such workers write it, and this version takes it over.
     public func inflight(_ worker: String) -> String { "\(prefix)inflight:\(worker)" }
 
     /// Hash: `host`, `pid`, `version`, `started` (Unix seconds), `claimed` and `sent` for `status`; `number`, `settled` and

@@ -6,7 +6,6 @@ struct CallEncoder {
     private let worker: WorkerName
     private let information: [String]
     private let epochSeed: Int64
-    private let inflight: String
     private let wait: Arguments
     private var scripts: WorkerScripts
 
@@ -17,7 +16,6 @@ struct CallEncoder {
         self.worker = worker
         self.information = information
         self.epochSeed = epochSeed
-        inflight = keys.inflight(worker.text)
         wait = CallEncoder.wait(on: keys.list, settings.mode)
         scripts = WorkerScripts(keys, worker, settings)
     }
@@ -55,44 +53,40 @@ struct CallEncoder {
         switch call {
         case .greeting: preconditionFailure("greetings are written when a connection is made")
         case .register(let registration): scripts.register.write(facts(of: registration, number), to: &out)
-        case .claim(let first, let count, let fromSecond, let mostBytes):
-            scripts.claim.begin(with: 5, to: &out)
-            claim(first, count, fromSecond, mostBytes, number, to: &out)
-        case .piggybackedClaim(let first, let count, let fromSecond, let mostBytes, let after):
-            scripts.claim.begin(with: 6, to: &out)
-            claim(first, count, fromSecond, mostBytes, number, to: &out)
-            out.appendArgument(after)
+        case .claim(let claim):
+            scripts.claim.begin(with: claim.after == nil ? 5 : 6, to: &out)
+            out.appendArgument(Int(number))
+            out.appendArgument(claim.chunk)
+            out.appendArgument(claim.count)
+            out.appendArgument(claim.mostBytes)
+            out.appendArgument(claim.fromSecond)
+            if let after = claim.after { out.appendArgument(after) }
+        case .jobs(let claim):
+            out.appendCommand(Arguments(["LRANGE", keys.chunk(worker.text, claim.chunk), "0", "-1"]))
         case .settle(let batch): settle(batch, number, to: &out)
         case .beat(let counter): scripts.beat.write(Arguments([String(number), String(counter)]), to: &out)
         case .promote: scripts.promote.begin(with: 0, to: &out)
-        case .reap(let dead, let first):
+        case .reap(let dead, let chunk):
             var reap = scripts.reap(dead.worker)
-            reap.write(Arguments([String(number), dead.worker, String(dead.counter), first.description]), to: &out)
-        case .adopt(let jobs):
-            var rest = Arguments([String(number)])
-            for job in jobs {
-                rest.append(job.field)
-                rest.append(job.job)
-            }
+            reap.write(Arguments([String(number), dead.worker, String(dead.counter), String(chunk)]), to: &out)
+        case .adopt(let adopted):
+            var rest = Arguments([String(number), String(adopted.chunk)])
+            rest.append(adopted.entry)
+            for job in adopted.jobs { rest.append(job) }
             scripts.adopt.write(rest, to: &out)
         case .merge: scripts.merge.begin(with: 0, to: &out)
         case .unregister: scripts.unregister.write(Arguments([String(number)]), to: &out)
         case .info: out.appendCommand(Arguments(["INFO"]))
         case .nodes: out.appendCommand(Arguments(["CLUSTER", "SLOTS"]))
-        case .fields: out.appendCommand(Arguments(["HKEYS", inflight]))
-        case .fetch(let fields): scripts.fetch.write(Arguments(fields), to: &out)
+        case .fetch(let chunk, let places):
+            var fetch = scripts.fetch(chunk)
+            fetch.write(Arguments(places.map(String.init)), to: &out)
         case .pop(let count):
             out.appendCommand(Arguments(count == 1 ? ["LPOP", keys.list] : ["LPOP", keys.list, String(count)]))
-        case .inspect: out.appendCommand(Arguments(["LLEN", keys.list]))
-        case .countHeld: out.appendCommand(Arguments(["HLEN", inflight]))
+        case .inspect(let chunk):
+            out.appendCommand(Arguments(["EXISTS", keys.list] + (chunk.map { [keys.chunk(worker.text, $0)] } ?? [])))
         case .wait: out.appendCommand(wait)
         }
-    }
-
-    /// Writes the call again, with the full script: the server has lost it.
-    mutating func writeInFull(_ call: Call, number: Int64, to out: inout [UInt8]) {
-        forgetScripts()
-        write(call, number: number, to: &out)
     }
 
     static let waitSeconds = 20
@@ -115,18 +109,8 @@ struct CallEncoder {
             ] + information)
     }
 
-    private func claim(
-        _ first: ClaimID, _ count: Int, _ fromSecond: Int, _ mostBytes: Int, _ number: Int64, to out: inout [UInt8]
-    ) {
-        out.appendArgument(Int(number))
-        out.appendArgument(first.number)
-        out.appendArgument(count)
-        out.appendArgument(mostBytes)
-        out.appendArgument(fromSecond)
-    }
-
     private mutating func settle(_ batch: SettleBatch, _ number: Int64, to out: inout [UInt8]) {
-        scripts.settle.begin(with: 9 + batch.acknowledged.count + batch.steps.count, to: &out)
+        scripts.settle.begin(with: 9 + batch.chunks.count + batch.steps.count, to: &out)
         out.appendArgument(Int(number))
         out.appendArgument(batch.sequence)
         out.appendArgument(settings.mode == .atLeastOnce ? 1 : 0)
@@ -135,8 +119,8 @@ struct CallEncoder {
         out.appendArgument(max(0, settings.resultsMax))
         out.appendArgument(batch.resent)
         out.appendArgument(batch.maybeDuplicates)
-        out.appendArgument(batch.acknowledged.count)
-        out.append(contentsOf: batch.acknowledged.bytes)
+        out.appendArgument(batch.chunkCount)
+        out.append(contentsOf: batch.chunks.bytes)
         out.append(contentsOf: batch.steps.bytes)
     }
 }

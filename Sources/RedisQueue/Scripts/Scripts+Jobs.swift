@@ -1,90 +1,75 @@
 /// The scripts that run for every job.
 extension Scripts {
-    /// Moves jobs to the worker's in-flight hash: from `recovered:1`, from `recovered:2`, then either one from `recovered:3` when
-    /// the worker holds nothing else, or from Q.
+    /// Moves jobs to a new chunk of the worker: from `recovered:1`, from `recovered:2`, one from `recovered:3` if the worker
+    /// holds nothing else, or from Q. The caller reads the list of the chunk with LRANGE, in the same write.
     ///
-    /// KEYS: nothing, workers, worker:W, inflight:W, stats, recovered:1, :2, :3, Q, paused. ARGV: W, number, first id, most jobs,
-    /// most bytes (one job may exceed them), most from recovered:2, and for a piggybacked claim the last settlement that was
-    /// confirmed when its wait began: W does not claim what it has given back since.
+    /// KEYS: nothing, workers, worker:W, chunks:W, stats, recovered:1, :2, :3, Q, paused. ARGV: W, number, number of the chunk,
+    /// most jobs, most bytes (one job may exceed them), most from recovered:2, and for a piggybacked claim the last settlement
+    /// that was confirmed when its wait began: W does not claim what it has given back since, because that would change the
+    /// order.
     ///
-    /// It reads a list in pieces, so that a few jobs of megabytes do not become gigabytes. The code that runs for each job is
-    /// short: 250 jobs cost Redis 1.3 us each instead of 1.5, most of it Lua's hashing of every byte.
+    /// SORT copies the jobs, and no job passes through Lua. Redis estimates the bytes of a list by its first nodes, and knows
+    /// those of the short list of a chunk. A job of more than 24 MiB goes to the chunk with the next number, which the caller
+    /// does not read.
     ///
-    /// It takes nothing while the whole list is paused. Of a job of more than 24 MiB it replies only the size and the beginning.
+    /// It takes nothing while the whole list is paused.
     ///
-    /// Replies drained (1: Q has no more; with the pauses, if any), the numbers of jobs from recovered:1, :2, :3, the kind of the
-    /// recovered jobs, and the jobs, whose ids follow each other.
+    /// Replies drained (1: Q has no more; with the pauses, if any), the number of jobs, the number of crashes at which they were
+    /// in flight, 1 for a job that is too large, and the kind of the recovered jobs.
     package static let claim = Script(
-        clock + pauses + waiting + abridged + fence + """
+        clock + pauses + waiting + fence + """
             local paused, whole = pauses(KEYS[10])
             if whole then return {paused, 0, 0, 0, 0} end
             if state[3] and redis.call('HEXISTS', KEYS[4], state[3]) == 1 then return {with(paused, 0), 0, 0, 0, 0} end
-            if ARGV[7] and state[4] and tonumber(state[4]) > tonumber(ARGV[7]) then return {with(paused, 0), 0, 0, 0, 0} end
-            redis.call('LLEN', KEYS[9])
-            local held = redis.call('HLEN', KEYS[4])
-            redis.call('DEL', KEYS[1])
-            local first, room, taken = tonumber(ARGV[3]), tonumber(ARGV[5]), 0
-            local out = {0, 0, 0, 0, 0}
-            local format = string.format
-            local function take(list, suffix, limit)
-              local at = 0
-              while at < limit do
-                local asked = math.min(at == 0 and 10 or 40, limit - at)
-                local part = redis.call('LRANGE', list, at, at + asked - 1)
-                local set, count = {}, #part
-                for i = 1, count do
-                  local job = part[i]
-                  room = room - #job
-                  if room < 0 and taken > 0 then count = i - 1 break end
-                  set[2 * i - 1] = format('%d', first + taken) .. suffix
-                  set[2 * i] = job
-                  taken = taken + 1
-                  out[5 + taken] = room < 0 and abridged(job) or job
-                end
-                if count > 0 then redis.call('HSET', KEYS[4], unpack(set, 1, 2 * count)) end
-                at = at + count
-                if count < #part then return at, 0 end
-                if count < asked then return at, 1 end
+            if ARGV[7] and tonumber(state[4] or 0) > tonumber(ARGV[7]) then return {with(paused, 0), 0, 0, 0, 0} end
+            local list, level, most, room = KEYS[9], 0, tonumber(ARGV[4]), tonumber(ARGV[5])
+            local held, second = redis.call('HLEN', KEYS[4]), tonumber(ARGV[6])
+            local hasRecovered = redis.call('EXISTS', KEYS[6], KEYS[7], KEYS[8]) > 0
+            if hasRecovered then
+              if redis.call('EXISTS', KEYS[6]) == 1 then
+                list, level = KEYS[6], 1
+              elseif second > 0 and redis.call('EXISTS', KEYS[7]) == 1 then
+                list, level, most = KEYS[7], 2, math.min(most, second)
+              elseif held == 0 and redis.call('EXISTS', KEYS[8]) == 1 then
+                list, level, most = KEYS[8], 3, 1
               end
-              return at, 0
             end
-            local function trim(list, suffix, from, count)
-              if count == 0 then return end
-              local done = redis.pcall('LTRIM', list, count, -1)
+            local length = redis.call('LLEN', list)
+            if length == 0 then return {with(paused, 1), 0, 0, 0, hasRecovered and waiting(KEYS[6], KEYS[7], KEYS[8]) or 0} end
+            local function bytes(key, samples) return redis.call('MEMORY', 'USAGE', key, 'SAMPLES', samples) end
+            most = math.max(1, math.min(most, length, math.floor(2 * room * length / bytes(list, 5))))
+            local number, isLarge = ARGV[3], 0
+            local chunk = KEYS[4] .. ':' .. number
+            local function copy() redis.call('SORT', list, 'BY', 'nosort', 'LIMIT', 0, most, 'STORE', chunk) end
+            redis.call('DEL', KEYS[1])
+            copy()
+            local size = bytes(chunk, 0)
+            while size > room and most > 1 do
+              most = math.max(1, math.min(most - 1, math.floor(most * room / size)))
+              redis.call('LTRIM', chunk, 0, most - 1)
+              size = bytes(chunk, 0)
+            end
+            if size > \(ClaimedJob.mostBytes) then
+              redis.call('UNLINK', chunk)
+              number, isLarge = string.format('%d', number + 1), 1
+              chunk = KEYS[4] .. ':' .. number
+              copy()
+            end
+            local function try(...)
+              local done = redis.pcall(...)
               if type(done) == 'table' and done.err then
-                for i = from, from + count - 1 do
-                  redis.call('HDEL', KEYS[4], string.format('%d', first + i) .. suffix)
-                end
+                redis.pcall('HDEL', KEYS[4], number)
+                redis.pcall('UNLINK', chunk)
                 error(done.err)
               end
             end
-            local limit = tonumber(ARGV[4])
-            if redis.call('EXISTS', KEYS[6], KEYS[7], KEYS[8]) > 0 then
-              out[2] = take(KEYS[6], ':1', limit)
-              trim(KEYS[6], ':1', 0, out[2])
-              out[3] = take(KEYS[7], ':2', math.min(limit - out[2], tonumber(ARGV[6])))
-              trim(KEYS[7], ':2', out[2], out[3])
-              if held == 0 and taken == 0 then
-                out[4] = take(KEYS[8], ':3', math.min(limit, 1))
-                if out[4] == 1 then
-                  redis.call('HSET', KEYS[3], 'alone', string.format('%d', first) .. ':3')
-                  trim(KEYS[8], ':3', 0, 1)
-                end
-              end
-              out[5] = waiting(KEYS[6], KEYS[7], KEYS[8])
-            end
-            if out[4] == 0 then
-              local before = taken
-              local count, drained = take(KEYS[9], '', limit - before)
-              trim(KEYS[9], '', before, count)
-              out[1] = drained
-            end
-            if taken > 0 then
-              redis.pcall('HINCRBY', KEYS[5], 'claimed', taken)
-              redis.pcall('HINCRBY', KEYS[3], 'claimed', taken)
-            end
-            out[1] = with(paused, out[1])
-            return out
+            try('HSET', KEYS[4], number, level .. ':' .. string.rep('1', most))
+            if level == 3 then try('HSET', KEYS[3], 'alone', number) end
+            try('LTRIM', list, most, -1)
+            redis.pcall('HINCRBY', KEYS[5], 'claimed', most)
+            redis.pcall('HINCRBY', KEYS[3], 'claimed', most)
+            local drained = level == 0 and most == length and 1 or 0
+            return {with(paused, drained), most, level, isLarge, hasRecovered and waiting(KEYS[6], KEYS[7], KEYS[8]) or 0}
             """)
 
     /// Applies a batch of settlements, each only if this worker still holds its job: nothing happens twice, or to a job that
@@ -93,10 +78,12 @@ extension Scripts {
     /// Batches are numbered one by one. A batch that was applied before is skipped, so that counters count it once. A batch that
     /// is too early (its predecessor met NOSCRIPT) gets the reply `GAP` and is sent again.
     ///
-    /// KEYS: nothing, workers, worker:W, inflight:W, stats, delayed, dead, feedback, Q, results or nothing, large. ARGV: W,
-    /// number, sequence, guard (1, or 0 for `at_most_once`, which keeps no hash), most dead letters (0: any), most feedback
-    /// entries (0: any), most results, resent, maybe_duplicate, n, n fields of plain acknowledgements, then steps, each of: kind,
-    /// field, feedback record or '', count of results, results, and by kind
+    /// KEYS: nothing, workers, worker:W, chunks:W, stats, delayed, dead, feedback, Q, results or nothing, large. ARGV: W,
+    /// number, sequence, guard (1, or 0 for `at_most_once`, which keeps no chunks), most dead letters (0: any), most feedback
+    /// entries (0: any), most results, resent, maybe_duplicate, n, then n times a chunk: its number, its entry after the batch
+    /// ('' when no job of it is left, '-' when the worker does not know the chunk), and the number of plain acknowledgements in
+    /// it. Then steps, each of: kind, number of the chunk, position, feedback record or '', count of results, results, and by
+    /// kind
     ///
     ///     a  nothing                acknowledged
     ///     r  due, job               retry; due is a time in ms, or +ms from now
@@ -121,7 +108,10 @@ extension Scripts {
             if sequence > settled + 1 then return 'GAP' end
             local guard = ARGV[4] == '1'
             local n = tonumber(ARGV[10])
-            local at = 11 + n
+            local at = 11 + 3 * n
+            local numbers, known = {}, {}
+            for i = 1, n do numbers[i] = ARGV[8 + 3 * i] end
+            if guard and n > 0 then known = redis.call('HMGET', KEYS[4], unpack(numbers)) end
             if ARGV[at] then
               redis.call('ZCARD', KEYS[6]) redis.call('LLEN', KEYS[7]) redis.call('LLEN', KEYS[8]) redis.call('LLEN', KEYS[9])
               redis.call('HLEN', KEYS[11])
@@ -131,44 +121,43 @@ extension Scripts {
             redis.call('DEL', KEYS[1])
 
             local count = {a = 0, r = 0, p = 0, d = 0, e = 0, h = 0}
-            local maybe, now = tonumber(ARGV[9]), nil
-            if n > 0 then
-              count.a = guard and redis.call('HDEL', KEYS[4], unpack(ARGV, 11, at - 1)) or n
-              maybe = maybe + n - count.a
+            local maybe, now, held = tonumber(ARGV[9]), nil, {}
+            for i = 1, n do
+              held[numbers[i]] = not guard or known[i] and ARGV[9 + 3 * i] ~= '-'
+              if held[numbers[i]] then
+                count.a = count.a + tonumber(ARGV[10 + 3 * i])
+              else
+                maybe = maybe + tonumber(ARGV[10 + 3 * i])
+              end
             end
-            local function delay(at, field, job)
+            local function delay(at, number, place, job)
               if string.sub(at, 1, 1) == '+' then
                 now = now or math.floor(clock())
                 at = string.format('%d', now + tonumber(at))
               end
-              redis.call('ZADD', KEYS[6], at, ARGV[1] .. ':' .. field .. '|' .. job)
+              redis.call('ZADD', KEYS[6], at, ARGV[1] .. ':' .. number .. ':' .. place .. '|' .. job)
             end
             local delays, notes = false, 0
             while ARGV[at] do
-              local kind, field, note = ARGV[at], ARGV[at + 1], ARGV[at + 2]
-              local extras = tonumber(ARGV[at + 3])
-              local first = at + 4
+              local kind, number, place, note = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
+              local extras = tonumber(ARGV[at + 4])
+              local first = at + 5
               at = first + extras
-              local ours = not guard
-              local job
-              if guard then
-                if kind == 'h' or kind == 't' then
-                  job = redis.call('HGET', KEYS[4], field)
-                  ours = job and true
-                else
-                  ours = redis.call('HEXISTS', KEYS[4], field) == 1
-                end
+              local ours, job = held[number], nil
+              if guard and ours and string.find('htDEc', kind) then
+                job = redis.call('LINDEX', KEYS[4] .. ':' .. number, place)
+                ours = job
               end
               local term = kind
               if kind == 'r' or kind == 'p' then
-                if ours then delay(ARGV[at], field, ARGV[at + 1]) delays = true end
+                if ours then delay(ARGV[at], number, place, ARGV[at + 1]) delays = true end
                 at = at + 2
               elseif kind == 'd' or kind == 'e' then
                 if ours then redis.call('RPUSH', KEYS[7], ARGV[at]) end
                 at = at + 1
               elseif kind == 'D' or kind == 'E' then
                 if ours then
-                  redis.call('HSET', KEYS[11], ARGV[at + 1], guard and redis.call('HGET', KEYS[4], field) or ARGV[at + 2])
+                  redis.call('HSET', KEYS[11], ARGV[at + 1], job or ARGV[at + 2])
                   redis.call('RPUSH', KEYS[7], ARGV[at])
                 end
                 at, term = at + 3, string.lower(kind)
@@ -187,9 +176,8 @@ extension Scripts {
               elseif kind == 'c' then
                 local last = at + 2 + 2 * tonumber(ARGV[at])
                 if ours then
-                  local whole = redis.call('HGET', KEYS[4], field)
                   for i = last, at + 4, -2 do
-                    redis.call('LPUSH', KEYS[9], ARGV[at + 1] .. string.sub(whole, ARGV[i - 1], ARGV[i]) .. ARGV[at + 2])
+                    redis.call('LPUSH', KEYS[9], ARGV[at + 1] .. string.sub(job, ARGV[i - 1], ARGV[i]) .. ARGV[at + 2])
                   end
                 end
                 at, term = last + 1, 'h'
@@ -202,10 +190,28 @@ extension Scripts {
                 if extras > 0 then
                   redis.call('XADD', KEYS[10], 'MAXLEN', ARGV[7], '*', unpack(ARGV, first, first + extras - 1))
                 end
-                if guard then redis.call('HDEL', KEYS[4], field) end
                 count[term] = count[term] + 1
               elseif term == 'a' or term == 'r' or term == 'd' or term == 'e' then
                 maybe = maybe + 1
+              end
+            end
+
+            if guard then
+              local left, gone, lists = {}, {}, {}
+              for i = 1, n do
+                local number, entry = numbers[i], ARGV[9 + 3 * i]
+                if held[number] and entry == '' then
+                  gone[#gone + 1] = number
+                  lists[#lists + 1] = KEYS[4] .. ':' .. number
+                elseif held[number] then
+                  left[#left + 1] = number
+                  left[#left + 1] = entry
+                end
+              end
+              if #left > 0 then redis.call('HSET', KEYS[4], unpack(left)) end
+              if #gone > 0 then
+                redis.call('HDEL', KEYS[4], unpack(gone))
+                redis.call('UNLINK', unpack(lists))
               end
             end
 

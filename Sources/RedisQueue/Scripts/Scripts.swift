@@ -1,6 +1,8 @@
 /// The scripts. All of them keep these rules:
 ///
-/// - They move bytes and never parse a job: cjson would turn 9007199254740993 into 9.007e15.
+/// - They move bytes and never parse a job: cjson would turn 9007199254740993 into 9.007e15. Lua hashes every byte of a job that
+///   it sees, so the path of nearly all jobs shows it none: Redis copies them from list to list.
+/// - The list of a chunk is at the key of the worker's chunks, followed by a colon and its number. See `Keys.chunks`.
 /// - A step that may fail (a wrong type at a key) is tried before the first write, and a job is added at its new place before it
 ///   is removed from the old one: Redis does not roll back, and half a script must never lose a job.
 /// - The first write is a DEL of a key that never exists, or a removal. After it Redis lets a script finish even when it is out
@@ -77,20 +79,35 @@ package enum Scripts {
 
         """
 
+    /// Appends all workers with their heartbeat counters; workers that keep chunks and are not registered have the counter -1.
+    static let counters = """
+        local function counters(workers, holders, out)
+          for _, item in ipairs(redis.call('ZRANGE', workers, 0, -1, 'WITHSCORES')) do out[#out + 1] = item end
+          for _, name in ipairs(redis.call('HKEYS', holders)) do
+            if not redis.call('ZSCORE', workers, name) then
+              out[#out + 1] = name
+              out[#out + 1] = '-1'
+            end
+          end
+          return out
+        end
+
+        """
+
     /// Registers a worker, also again after a lost connection, under a connection number higher than any before.
     ///
-    /// KEYS: nothing, workers, worker:W, inflight:W, stats, recovered:1, :2, :3, Q, delayed, dead, feedback, results or
-    /// nothing, paused.
+    /// KEYS: nothing, workers, worker:W, chunks:W, stats, recovered:1, :2, :3, Q, delayed, dead, feedback, results or
+    /// nothing, paused, holders.
     /// ARGV: W, number, heartbeat counter, the last settlement that this worker knows as applied, 1 when it was registered
     /// before, a random number, 0 where dead letters have no maximum, the same for feedback, then fields of worker:W.
     ///
     /// Replies `{'NUMBER', n}` when a higher number n is in use; else present (1 or 0), the last settlement that is stored, also
     /// when this worker was among the last to be reaped (-1: none), the epoch: the random number that was stored first in this
     /// data set (another one: Redis was emptied), the kind of the recovered jobs, when `delayed` is due (with the
-    /// pauses, if any), the number of dead letters where they have no maximum (else 0), the same for feedback, and all workers
-    /// with their counters.
+    /// pauses, if any), the number of dead letters where they have no maximum (else 0), the same for feedback, the chunks of this
+    /// worker with their entries, and all workers with their counters.
     static let register = Script(
-        clock + due + pauses + waiting + """
+        clock + due + pauses + waiting + counters + """
             redis.call('LLEN', KEYS[9]) redis.call('HLEN', KEYS[4]) redis.call('ZCARD', KEYS[10])
             for i = 6, 8 do redis.call('LLEN', KEYS[i]) end
             local letters = redis.call('LLEN', KEYS[11])
@@ -102,10 +119,12 @@ package enum Scripts {
             if state[1] and tonumber(state[1]) >= tonumber(ARGV[2]) then return {'NUMBER', state[1]} end
             local known = state[2]
             if not known then known = redis.call('HGET', KEYS[5], 'reaped:' .. ARGV[1]) end
+            redis.call('HLEN', KEYS[15])
             redis.call('DEL', KEYS[1])
             local settled = ARGV[4]
-            if state[2] and tonumber(state[2]) > tonumber(settled) then settled = state[2] end
+            if tonumber(known or -1) > tonumber(settled) then settled = known end
             redis.call('HSET', KEYS[3], 'number', ARGV[2], 'settled', settled, unpack(ARGV, 9))
+            redis.call('HSET', KEYS[15], ARGV[1], '1')
             redis.call('ZADD', KEYS[2], ARGV[3], ARGV[1])
             if not epoch then
               epoch = ARGV[6]
@@ -117,23 +136,22 @@ package enum Scripts {
             answer[5] = with(paused, due(KEYS[10]))
             answer[6] = ARGV[7] == '0' and letters or 0
             answer[7] = ARGV[8] == '0' and notes or 0
-            for _, item in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')) do answer[#answer + 1] = item end
-            return answer
+            answer[8] = redis.call('HGETALL', KEYS[4])
+            return counters(KEYS[2], KEYS[15], answer)
             """)
 
     /// The heartbeat: sets the counter to a value that it never had. The other workers compare only that.
     ///
-    /// KEYS: nothing, workers, worker:W, recovered:1, :2, :3, delayed, paused. ARGV: W, number, counter.
+    /// KEYS: nothing, workers, worker:W, recovered:1, :2, :3, delayed, paused, holders. ARGV: W, number, counter.
     /// Replies the kind of the recovered jobs, when `delayed` is due (with the pauses, if any), and all workers
     /// with their counters.
     static let beat = Script(
-        clock + due + pauses + waiting + fence + """
+        clock + due + pauses + waiting + counters + fence + """
             redis.call('DEL', KEYS[1])
             local paused = pauses(KEYS[8], true)
             redis.call('ZADD', KEYS[2], ARGV[3], ARGV[1])
             local answer = {waiting(KEYS[4], KEYS[5], KEYS[6]), with(paused, due(KEYS[7]))}
-            for _, item in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')) do answer[#answer + 1] = item end
-            return answer
+            return counters(KEYS[2], KEYS[9], answer)
             """)
 
     /// Moves up to 100 jobs that are due by Redis' own clock from `delayed` to the head of Q, the first due in front. It is not
@@ -154,53 +172,69 @@ package enum Scripts {
             return {#ripe, due(KEYS[2])}
             """)
 
-    /// Moves a dead worker's jobs, in the order of their ids, to the lists of recovered jobs, one crash further. A job that was
-    /// alone at a crash goes to the caller, under `<id>:4`. The last settlements of the last 64 dead workers are kept: a worker
+    /// Moves a dead worker's jobs, in the order of their claims, to the lists of recovered jobs, one crash further. A job that
+    /// was alone at a crash goes to a chunk of the caller. The last settlements of the last 64 dead workers are kept: a worker
     /// that returns and has settled more had another Redis. Nothing happens unless the heartbeat counter is the one that was
-    /// seen.
+    /// seen (-1: D is not registered).
     ///
-    /// KEYS: nothing, workers, worker:W, inflight:W, worker:D, inflight:D, stats, recovered:1, :2, :3. ARGV: W, number, D, the
-    /// counter seen, first id for suspects. Replies -1 when D is alive, else the number of jobs moved to the lists, the kind of
-    /// the recovered jobs, and the suspects.
+    /// KEYS: nothing, workers, worker:W, chunks:W, worker:D, inflight:D, chunks:D, stats, recovered:1, :2, :3, holders. ARGV: W,
+    /// number, D, the counter seen, number of a chunk for suspects. Replies -1 when D is alive, else the number of jobs moved to
+    /// the lists, the kind of the recovered jobs, and the suspects.
     static let reap = Script(
         waiting + abridged + fence + """
             local seen = redis.call('ZSCORE', KEYS[2], ARGV[3])
-            if not seen or tonumber(seen) ~= tonumber(ARGV[4]) then return {-1, 0} end
-            for i = 8, 10 do redis.call('LLEN', KEYS[i]) end
-            local fields = {}
-            for _, field in ipairs(redis.call('HKEYS', KEYS[6])) do
-              local id, level = string.match(field, '^(%d+):?(%d*)$')
-              fields[#fields + 1] = {field, tonumber(id) or 0, tonumber(level) or 0}
+            if tonumber(seen or -1) ~= tonumber(ARGV[4]) then return {-1, 0} end
+            for i = 9, 11 do redis.call('LLEN', KEYS[i]) end
+            redis.call('HLEN', KEYS[12])
+            local function sorted(key)
+              local fields = {}
+              for _, field in ipairs(redis.call('HKEYS', key)) do
+                local number, level = string.match(field, '^(%d+):?(%d*)$')
+                fields[#fields + 1] = {field, tonumber(number) or 0, tonumber(level) or 0}
+              end
+              table.sort(fields, function(a, b) return a[2] < b[2] end)
+              return fields
             end
-            table.sort(fields, function(a, b) return a[2] < b[2] end)
+            local older, chunks = sorted(KEYS[6]), sorted(KEYS[7])
             redis.call('DEL', KEYS[1])
-            local out, moved = {0, 0}, 0
-            for _, entry in ipairs(fields) do
-              local job = redis.call('HGET', KEYS[6], entry[1])
-              if entry[3] >= 3 then
-                redis.call('HSET', KEYS[4], string.format('%d', tonumber(ARGV[5]) + #out - 2) .. ':4', job)
+            local out, moved, most = {0, 0}, 0, \(Chunk.mostJobs)
+            local function move(job, level)
+              if level >= 3 and #out - 2 < most then
+                redis.call('RPUSH', KEYS[4] .. ':' .. ARGV[5], job)
                 out[#out + 1] = abridged(job)
               else
-                redis.call('RPUSH', KEYS[8 + entry[3]], job)
+                redis.call('RPUSH', KEYS[9 + math.min(level, 2)], job)
                 moved = moved + 1
               end
             end
+            for _, entry in ipairs(older) do move(redis.call('HGET', KEYS[6], entry[1]), entry[3]) end
+            for _, chunk in ipairs(chunks) do
+              local list, entry = KEYS[7] .. ':' .. chunk[1], redis.call('HGET', KEYS[7], chunk[1])
+              local level = tonumber(string.sub(entry, 1, 1)) or 0
+              for place = 3, #entry do
+                local job = string.sub(entry, place, place) == '1' and redis.call('LINDEX', list, place - 3)
+                if job then move(job, level) end
+              end
+            end
+            if #out > 2 then redis.call('HSET', KEYS[4], ARGV[5], '4:' .. string.rep('1', #out - 2)) end
             local settled = redis.pcall('HGET', KEYS[5], 'settled')
-            redis.call('DEL', KEYS[6])
-            redis.call('DEL', KEYS[5])
+            for _, chunk in ipairs(chunks) do redis.call('UNLINK', KEYS[7] .. ':' .. chunk[1]) end
+            redis.call('DEL', KEYS[5], KEYS[6], KEYS[7])
             redis.call('ZREM', KEYS[2], ARGV[3])
-            local stats = redis.pcall('HKEYS', KEYS[7])
+            redis.call('HDEL', KEYS[12], ARGV[3])
+            local stats = redis.pcall('HKEYS', KEYS[8])
             if type(settled) == 'string' and not stats.err then
               local known = {}
               for _, field in ipairs(stats) do
                 if string.sub(field, 1, 7) == 'reaped:' then known[#known + 1] = field end
               end
-              for place = 1, #known - 63 do redis.pcall('HDEL', KEYS[7], known[place]) end
-              redis.pcall('HSET', KEYS[7], 'reaped:' .. ARGV[3], settled)
+              for place = 1, #known - 63 do redis.pcall('HDEL', KEYS[8], known[place]) end
+              redis.pcall('HSET', KEYS[8], 'reaped:' .. ARGV[3], settled)
             end
-            if moved > 0 then redis.pcall('HINCRBY', KEYS[7], 'recovered', moved) end
-            if #fields > 0 then redis.pcall('HINCRBY', KEYS[7], 'maybe_duplicate', #fields) end
-            out[1], out[2] = moved, waiting(KEYS[8], KEYS[9], KEYS[10])
+            local all = moved + #out - 2
+            if moved > 0 then redis.pcall('HINCRBY', KEYS[8], 'recovered', moved) end
+            if all > 0 then redis.pcall('HINCRBY', KEYS[8], 'maybe_duplicate', all) end
+            out[1], out[2] = moved, waiting(KEYS[9], KEYS[10], KEYS[11])
             return out
             """)
 
@@ -213,25 +247,29 @@ package enum Scripts {
 
         """
 
-    /// Replies the jobs under these fields.
+    /// Replies the jobs at these positions of a chunk.
     ///
-    /// KEYS: inflight:W. ARGV: fields.
+    /// KEYS: the list of the chunk. ARGV: positions.
     static let fetch = Script(
         abridged + """
             local jobs = {}
-            for i = 1, #ARGV do jobs[i] = abridged(redis.call('HGET', KEYS[1], ARGV[i])) end
+            for i = 1, #ARGV do jobs[i] = abridged(redis.call('LINDEX', KEYS[1], ARGV[i])) end
             return jobs
             """)
 
-    /// Puts jobs that a worker holds in memory back into its hash, after Redis was emptied.
+    /// Puts a chunk that a worker holds in memory back into Redis, after Redis was emptied.
     ///
-    /// KEYS: nothing, workers, worker:W, inflight:W, stats. ARGV: W, number, then fields and jobs.
+    /// KEYS: nothing, workers, worker:W, chunks:W, stats. ARGV: W, number, number of the chunk, its entry, then its jobs; a job
+    /// that is not in flight is empty.
     static let adopt = Script(
         fence + """
-            redis.call('DEL', KEYS[1])
-            local added = 0
-            for i = 3, #ARGV, 2 do added = added + redis.call('HSET', KEYS[4], ARGV[i], ARGV[i + 1]) end
-            if added > 0 then redis.pcall('HINCRBY', KEYS[5], 'claimed', added) end
+            if redis.call('HEXISTS', KEYS[4], ARGV[3]) == 1 then return 0 end
+            local list = KEYS[4] .. ':' .. ARGV[3]
+            redis.call('UNLINK', list)
+            redis.call('RPUSH', list, unpack(ARGV, 5))
+            redis.call('HSET', KEYS[4], ARGV[3], ARGV[4])
+            local _, added = string.gsub(string.sub(ARGV[4], 3), '1', '')
+            redis.pcall('HINCRBY', KEYS[5], 'claimed', added)
             return added
             """)
 
@@ -255,15 +293,16 @@ package enum Scripts {
         return moved
         """)
 
-    /// Unregisters a worker that holds nothing. Replies the number of jobs that it still holds; if not 0, nothing was done.
+    /// Unregisters a worker that holds nothing. Replies the number of chunks that it still has; if not 0, nothing was done.
     ///
-    /// KEYS: nothing, workers, worker:W, inflight:W. ARGV: W, number.
+    /// KEYS: nothing, workers, worker:W, chunks:W, holders. ARGV: W, number.
     package static let unregister = Script(
         fence + """
             local held = redis.call('HLEN', KEYS[4])
             if held == 0 then
               redis.call('ZREM', KEYS[2], ARGV[1])
               redis.call('DEL', KEYS[3])
+              redis.call('HDEL', KEYS[5], ARGV[1])
             end
             return held
             """)

@@ -10,13 +10,12 @@ struct WorkerScripts {
     var beat: PreparedScript
     var promote: PreparedScript
     var adopt: PreparedScript
-    var fetch: PreparedScript
     var merge: PreparedScript
     var unregister: PreparedScript
 
     init(_ keys: Keys, _ worker: WorkerName, _ settings: QueueSettings) {
         let fence = [keys.nothing, keys.workers, keys.worker(worker.text)]
-        let mine = fence + [keys.inflight(worker.text)]
+        let mine = fence + [keys.chunks(worker.text)]
         let queue = keys.recovered + [keys.list]
         let ends = [keys.dead, keys.feedback]
         let results = [settings.resultsKey ?? keys.nothing]
@@ -24,20 +23,24 @@ struct WorkerScripts {
             PreparedScript(script, keys: mine + others, arguments: [worker.text])
         }
         (self.keys, self.mine, self.worker) = (keys, mine, worker.text)
-        register = guarded(Scripts.register, [keys.stats] + queue + [keys.delayed] + ends + results + [keys.paused])
+        let others = [keys.paused, keys.holders]
+        register = guarded(Scripts.register, [keys.stats] + queue + [keys.delayed] + ends + results + others)
         claim = guarded(Scripts.claim, [keys.stats] + queue + [keys.paused])
         settle = guarded(Scripts.settle, [keys.stats, keys.delayed] + ends + [keys.list] + results + [keys.large])
-        beat = PreparedScript(Scripts.beat, keys: fence + keys.recovered + [keys.delayed, keys.paused], arguments: [worker.text])
+        let watched = keys.recovered + [keys.delayed, keys.paused, keys.holders]
+        beat = PreparedScript(Scripts.beat, keys: fence + watched, arguments: [worker.text])
         promote = PreparedScript(Scripts.promote, keys: [keys.nothing, keys.delayed, keys.list])
         adopt = guarded(Scripts.adopt, [keys.stats])
-        fetch = PreparedScript(Scripts.fetch, keys: [keys.inflight(worker.text)])
         merge = PreparedScript(Scripts.merge, keys: [keys.nothing, keys.list] + keys.recovered)
-        unregister = guarded(Scripts.unregister, [])
+        unregister = guarded(Scripts.unregister, [keys.holders])
     }
 
     /// Sent in full: workers rarely die, and each has keys of its own.
     func reap(_ dead: String) -> PreparedScript {
-        let theirs = [keys.worker(dead), keys.inflight(dead), keys.stats]
-        return PreparedScript(Scripts.reap, keys: mine + theirs + keys.recovered, arguments: [worker])
+        let theirs = [keys.worker(dead), keys.inflight(dead), keys.chunks(dead), keys.stats]
+        return PreparedScript(Scripts.reap, keys: mine + theirs + keys.recovered + [keys.holders], arguments: [worker])
     }
+
+    /// Sent in full: it follows a lost connection, or claims a job that is too large.
+    func fetch(_ chunk: UInt64) -> PreparedScript { PreparedScript(Scripts.fetch, keys: [keys.chunk(worker, chunk)]) }
 }

@@ -50,8 +50,9 @@ enum QueueFuzz {
                 now = max(now, deadline)
                 turn()
             }
-            try BrokenPromise.unless(machine.held.count >= 0 && machine.held.byteCount >= 0, "a negative number of held jobs")
-            try BrokenPromise.unless(machine.held.ids.count == machine.held.count, "the window miscounts its jobs")
+            let jobs = machine.work.jobs.held
+            try BrokenPromise.unless(jobs.count >= 0 && jobs.byteCount >= 0, "a negative number of held jobs")
+            try BrokenPromise.unless(jobs.ids.count == jobs.count, "the window miscounts its jobs")
         }
 
         private mutating func pass(_ time: Duration) { now += time }
@@ -84,10 +85,8 @@ enum QueueFuzz {
                 switch effect {
                 case .dial: isConnected = true
                 case .hangUp: (first, second) = ([], [])
-                case .call(let call):
-                    encoder.write(call, number: machine.number, to: &out)
-                    if call.isOnSecond { second.append(call) } else { first.append(call) }
-                case .wait(let claim): second += [.wait] + (claim.map { [$0] } ?? [])
+                case .call(let call): first += sent(call, &out)
+                case .wait(let claim): second += [.wait] + (claim.map { sent($0, &out) } ?? [])
                 case .follow, .learn: break
                 case .report(.claimed(let jobs)), .report(.suspects(let jobs)): held += jobs.map(\.id)
                 case .report(.disowned(let ids)): held.removeAll { ids.contains($0) }
@@ -98,6 +97,13 @@ enum QueueFuzz {
             guard isConnected else { return }
             machine.connected(into: &effects)
             turn()
+        }
+
+        /// The call, and the read of the jobs that follows a claim.
+        private mutating func sent(_ call: Call, _ out: inout [UInt8]) -> [Call] {
+            encoder.write(call, number: machine.number, to: &out)
+            if case .claim(let claim) = call { return [call] + sent(.jobs(of: claim), &out) }
+            return [call]
         }
 
         mutating func stop() {

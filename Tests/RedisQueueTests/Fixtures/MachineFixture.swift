@@ -19,7 +19,7 @@ struct MachineFixture {
     var phase: QueueMachine.Phase { machine.phase }
     var deadline: Instant? { mutating get { machine.deadline } }
     var sendingDeadline: Instant? { mutating get { machine.sendingDeadline } }
-    var held: [ClaimID] { machine.held.ids }
+    var held: [ClaimID] { machine.work.jobs.held.ids }
 
     /// Returns the effects since the last call.
     @discardableResult
@@ -48,49 +48,60 @@ struct MachineFixture {
 
     /// Connects and registers.
     mutating func register(
-        settled: String = "-1", counter: Int64 = 1, isExpected: Bool = false, deadLetters: Int64 = 0, feedback: Int64 = 0
+        settled: String = "-1", counter: Int64 = 1, isExpected: Bool = false, deadLetters: Int64 = 0, feedback: Int64 = 0,
+        epoch: String = "epoch", chunks: KeyValuePairs<String, String> = [:]
     ) {
         connected()
         let items: [RedisReply] = [
-            .integer(0), .string(bytes(settled)), .string(bytes("epoch")), .integer(0), .integer(-1),
+            .integer(0), .string(bytes(settled)), .string(bytes(epoch)), .integer(0), .integer(-1),
             .integer(deadLetters), .integer(feedback),
+            .array(chunks.flatMap { [.string(bytes($0.key)), .string(bytes($0.value))] }),
         ]
         reply(items, to: .register(.init(counter: counter, confirmed: 0, isExpected: isExpected)))
     }
 
     /// Connects and reconciles.
-    mutating func serve(fields: [String] = []) {
+    mutating func serve() {
         advance()
         register()
         reply(.string(bytes("aof_enabled:1\r\n")), to: .info)
-        if mode == .atLeastOnce { reply(fields.map { .string(bytes($0)) }, to: .fields) }
         effects()
     }
 
-    static func claimReply(_ jobs: [String], drained: Int64, recovered: Int64 = 0) -> [RedisReply] {
-        [.integer(drained), .integer(0), .integer(0), .integer(0), .integer(recovered)] + jobs.map { .string(bytes($0)) }
+    static func claimReply(_ count: Int, drained: Int64, recovered: Int64 = 0, level: Int64 = 0) -> [RedisReply] {
+        [.integer(drained), .integer(Int64(count)), .integer(level), .integer(0), .integer(recovered)]
     }
 
-    /// The reply to a claim.
-    mutating func claim(_ jobs: [String], first: ClaimID = 1, asked: Int, drained: Int64, recovered: Int64 = 0) {
-        reply(
-            MachineFixture.claimReply(jobs, drained: drained, recovered: recovered),
-            to: .claim(first: first, count: asked, fromSecond: 32))
+    static func claim(_ chunk: UInt64, _ count: Int, after: UInt64? = nil) -> Call.Claim {
+        Call.Claim(chunk: chunk, count: count, fromSecond: 32, after: after)
     }
 
-    /// The reply to a claim behind a wait.
-    mutating func piggybackedClaim(_ jobs: [String], first: ClaimID, drained: Int64) {
+    /// The replies to a claim and to the read of its jobs.
+    mutating func claim(
+        _ jobs: [String], chunk: UInt64 = 1, asked: Int, drained: Int64, recovered: Int64 = 0, level: Int64 = 0
+    ) {
+        answer(MachineFixture.claim(chunk, asked), jobs, drained: drained, recovered: recovered, level: level)
+    }
+
+    /// The replies to a claim behind a wait.
+    mutating func piggybackedClaim(_ jobs: [String], chunk: UInt64, drained: Int64) {
+        answer(MachineFixture.claim(chunk, 32, after: 0), jobs, drained: drained)
+    }
+
+    private mutating func answer(
+        _ claim: Call.Claim, _ jobs: [String], drained: Int64, recovered: Int64 = 0, level: Int64 = 0
+    ) {
         reply(
-            MachineFixture.claimReply(jobs, drained: drained),
-            to: .piggybackedClaim(first: first, count: 32, fromSecond: 32, after: 0))
+            MachineFixture.claimReply(jobs.count, drained: drained, recovered: recovered, level: level), to: .claim(claim))
+        reply(jobs.map { .string(bytes($0)) }, to: .jobs(of: claim))
     }
 
     /// The end of the wait, with or without a job.
     mutating func wake(_ job: String?) { reply(job.map { .string(bytes($0)) } ?? .null, to: .wait) }
 
     /// Serves, and waits for an empty list.
-    mutating func waitForJobs(fields: [String] = []) {
-        serve(fields: fields)
+    mutating func waitForJobs() {
+        serve()
         offer(100)
         advance()
         claim([], asked: 100, drained: 1)
@@ -98,3 +109,6 @@ struct MachineFixture {
         effects()
     }
 }
+
+/// The id of a job by its chunk and position.
+func id(_ chunk: UInt64, _ place: Int) -> ClaimID { ClaimID(chunk: chunk, place: place) }

@@ -199,7 +199,7 @@ struct SettlingTests {
         settings.mode = .atMostOnce
         let worker = Worker(settings)
         worker.onJob = { job in
-            switch job.id.number % 3 {
+            switch (Int(String(decoding: job.bytes, as: UTF8.self)) ?? 0) % 3 {
             case 0: Settlement(id: job.id, effect: .ack)
             case 1: Settlement(id: job.id, effect: .deadLetter(record: job.bytes, isExpired: false))
             default: nil

@@ -42,7 +42,7 @@ struct TakeOverTests {
         heir.acknowledgeAll()
         heir.stop()
         #expect(try server.status().unexplained == 0)
-        #expect(try server.ask("EXISTS", keys.inflight("silent"), keys.worker("silent")) == .integer(0))
+        #expect(try server.ask("EXISTS", keys.chunks("silent"), keys.worker("silent"), keys.holders) == .integer(0))
     }
 
     @Test func `a worker that beats keeps its jobs`() throws {
@@ -88,7 +88,7 @@ struct TakeOverTests {
         next.stop()
         #expect(try server.status().workers.isEmpty)
         #expect(try server.list(keys.recovered[0]) == held)
-        #expect(try server.ask("EXISTS", keys.worker(ghost.text), keys.inflight(ghost.text)) == .integer(0))
+        #expect(try server.ask("EXISTS", keys.worker(ghost.text), keys.chunks(ghost.text), keys.holders) == .integer(0))
     }
 
     @Test func `a suspect that goes to a stopping worker is dead-lettered and not given back`() throws {

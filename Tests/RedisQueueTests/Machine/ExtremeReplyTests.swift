@@ -21,13 +21,14 @@ struct ExtremeReplyTests {
         }
     }
 
-    @Test(arguments: [Call.claim(first: 1, count: 9, fromSecond: 32), .reap(.init(worker: "w", counter: 1), first: 1)])
+    @Test(arguments: [Call.claim(MachineFixture.claim(1, 9)), .reap(.init(worker: "w", counter: 1), chunk: 1)])
     func `counts at the end of their range do not trap`(call: Call) {
         for number in Self.numbers {
             var machine = MachineFixture()
             machine.serve()
             let job = RedisReply.string(bytes("job"))
-            machine.reply([.integer(number), .integer(number), .integer(number), .integer(number), .integer(1), job], to: call)
+            machine.reply([.integer(number), .integer(number), .integer(number), .integer(number), .integer(1)], to: call)
+            machine.reply([.integer(1), .integer(1), .integer(number), .integer(number), .integer(number)], to: call)
             machine.reply([.integer(number), .integer(1), job], to: call)
             #expect(machine.phase == .serving || machine.phase == .disconnected)
         }
@@ -39,9 +40,10 @@ struct ExtremeReplyTests {
         var random = SeededGenerator(seed: seed)
         let batch = SettleBatch()
         let calls: [Call] = [
-            .register(.init(counter: 1, confirmed: 0, isExpected: true)), .beat(counter: 1), .promote, .settle(batch), .inspect,
-            .countHeld, .claim(first: 1, count: 9, fromSecond: 32), .reap(.init(worker: "w", counter: 1), first: 1), .unregister,
-            .fields, .nodes, .pop(count: 9), .piggybackedClaim(first: 1, count: 9, fromSecond: 32, after: 0),
+            .register(.init(counter: 1, confirmed: 0, isExpected: true)), .beat(counter: 1), .promote, .settle(batch),
+            .inspect(chunk: nil), .claim(MachineFixture.claim(1, 9)), .jobs(of: MachineFixture.claim(1, 9)), .nodes,
+            .reap(.init(worker: "w", counter: 1), chunk: 1), .unregister, .fetch(chunk: 1, [0]), .pop(count: 9),
+            .claim(MachineFixture.claim(1, 9, after: 0)),
         ]
         for _ in 0..<3000 {
             var machine = MachineFixture()

@@ -13,21 +13,34 @@ struct PartTests {
         var held = JobWindow()
         var model: [ClaimID: [UInt8]] = [:]
         var next: UInt64 = 1
-        for _ in 0..<20_000 {
+        for _ in 0..<4000 {
             if Bool.random(using: &random) || model.isEmpty {
-                next += UInt64.random(in: 1...(Int.random(in: 0..<50, using: &random) == 0 ? 2000 : 2), using: &random)
-                held.insert(ClaimID(next), bytes: [UInt8(truncatingIfNeeded: next)], level: next % 97 == 0 ? 2 : 0)
-                model[ClaimID(next)] = [UInt8(truncatingIfNeeded: next)]
-            } else if let id = model.keys.randomElement(using: &random) {
-                #expect(held.bytes(of: id) == model[id])
-                let (first, second) = (held.remove(id), held.remove(id))
-                #expect(first && !second)
-                model[id] = nil
+                next += UInt64.random(in: 1...3, using: &random)
+                let jobs = (0..<Int.random(in: 1...9, using: &random)).map { place in
+                    ClaimedJob(id: id(next, place), bytes: [UInt8(truncatingIfNeeded: next), UInt8(place)])
+                }
+                held.insert(jobs, chunk: next, level: next % 97 == 0 ? 2 : 0)
+                for job in jobs { model[job.id] = job.bytes }
+            } else {
+                for id in model.keys.shuffled(using: &random).prefix(5) {
+                    #expect(held.bytes(of: id) == model[id])
+                    held.settle(id)
+                    let (first, second) = (held.remove(id), held.remove(id))
+                    #expect(first && !second)
+                    model[id] = nil
+                }
             }
         }
         #expect(held.count == model.count)
+        #expect(held.byteCount == 2 * model.count)
         #expect(held.ids == model.keys.sorted())
-        #expect(held.countOfLevel(2) == model.keys.count { $0.number % 97 == 0 })
+        #expect(held.countOfLevel(2) == model.keys.count { $0.chunk % 97 == 0 })
+        // The entries are those of Redis: one that marks what is held changes nothing.
+        let numbers = Set(model.keys.map(\.chunk))
+        held.compare(with: numbers.reduce(into: [:]) { $0[$1] = held.entry(of: $1) })
+        #expect(held.unknown.isEmpty && held.missing.isEmpty)
+        held.compare(with: [:])
+        #expect(held.missing == held.ids)
     }
 
     @Test func `numbers are written in decimal`() {

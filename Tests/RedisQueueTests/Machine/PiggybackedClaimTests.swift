@@ -12,9 +12,9 @@ struct PiggybackedClaimTests {
         machine.wake(nil)
         machine.advance()
         #expect(machine.effects().isEmpty)
-        machine.piggybackedClaim([], first: 1, drained: 1)
+        machine.piggybackedClaim([], chunk: 3, drained: 1)
         machine.advance()
-        #expect(machine.effects() == [.wait(.piggybackedClaim(first: 1, count: 32, fromSecond: 32, after: 0))])
+        #expect(machine.effects() == [.wait(.claim(MachineFixture.claim(5, 32, after: 0)))])
     }
 
     @Test mutating func `a wait begins without a claim while a job is being split`() {
@@ -23,35 +23,39 @@ struct PiggybackedClaimTests {
         machine.advance()
         machine.effects()
         machine.claim(["many"], asked: 100, drained: 1)
-        machine.settle(1, .split(into: JobParts(prefix: [], ranges: [0..<1, 1..<2], suffix: [])))
+        machine.settle(id(1, 0), .split(into: JobParts(prefix: [], ranges: [0..<1, 1..<2], suffix: [])))
         machine.advance()
         #expect(machine.effects().contains(.wait(nil)))
     }
 
-    @Test mutating func `claimed jobs that do not arrive cause a reconnect, fields of others do not`() {
-        machine.waitForJobs(fields: ["not a field of this worker"])
+    @Test mutating func `jobs that do not arrive for some inspections cause a reconnect, a reply on its way does not`() {
+        machine.waitForJobs()
         var now = start
-        /// Replies to all inspections up to the next count.
-        func count(_ machine: inout MachineFixture, held: Int64) {
+        /// Replies to the next inspection, and returns the time it took.
+        func inspect(_ machine: inout MachineFixture, found: Int64) -> Duration {
+            let began = now
             while machine.phase == .serving {
-                now += .milliseconds(100)
+                now = max(now, machine.deadline ?? now)
                 machine.advance(to: now)
                 for case .call(let call) in machine.effects() {
                     if case .beat = call {
                         machine.reply([.integer(0), .integer(-1)], to: call, at: now)
                     } else {
-                        machine.reply(.integer(call == .countHeld ? held : 0), to: call, at: now)
+                        machine.reply(.integer(found), to: call, at: now)
+                        return now - began
                     }
-                    if call == .countHeld { return }
                 }
             }
+            return now - began
         }
-        for held: Int64 in [1, 2, 1] { count(&machine, held: held) }
+        _ = inspect(&machine, found: 0)
+        for _ in 1...4 { _ = inspect(&machine, found: 1) }
+        _ = inspect(&machine, found: 0)
         #expect(machine.phase == .serving)
-        count(&machine, held: 2)
-        #expect(machine.phase == .serving)
-        count(&machine, held: 2)
+        var lasted = Duration.zero
+        while machine.phase == .serving { lasted += inspect(&machine, found: 1) }
         #expect(machine.phase == .disconnected)
+        #expect(lasted < .seconds(3))
     }
 
     @Test mutating func `a piggybacked claim of an unregistered worker has no effect`() {
@@ -60,7 +64,7 @@ struct PiggybackedClaimTests {
         machine.advance()
         #expect(machine.effects() == [.call(.unregister)])
         machine.wake("a")
-        machine.reply(.string(bytes("FENCED")), to: .piggybackedClaim(first: 1, count: 32, fromSecond: 32, after: 0))
+        machine.reply(.string(bytes("FENCED")), to: .claim(MachineFixture.claim(3, 32, after: 0)))
         #expect(machine.effects().isEmpty)
         machine.reply(.integer(0), to: .unregister)
         #expect(machine.effects() == [.hangUp, .report(.stopped)])
@@ -72,19 +76,20 @@ struct PiggybackedClaimTests {
         machine.advance()
         #expect(machine.effects() == [.call(.unregister)])
         machine.wake("a")
-        machine.piggybackedClaim(["a"], first: 1, drained: 1)
+        machine.piggybackedClaim(["a"], chunk: 3, drained: 1)
         machine.reply(.integer(1), to: .unregister)
-        #expect(machine.effects() == [.call(.fields)])
-        machine.reply([.string(bytes("1"))], to: .fields)
-        machine.reply([.string(bytes("a"))], to: .fetch(["1"]))
+        machine.advance(to: start + .seconds(3))
         machine.effects()
-        machine.advance()
+        machine.register(settled: "0", counter: 2, isExpected: true, chunks: ["3": "0:1"])
+        machine.reply([.string(bytes("a"))], to: .fetch(chunk: 3, [0]))
+        machine.effects()
+        machine.advance(to: start + .seconds(3))
         guard case .call(.settle(let batch))? = machine.effects().last else {
             Issue.record("it was not given back")
             return
         }
         machine.reply([.integer(1), .integer(0), .integer(-2), .integer(0)], to: .settle(batch))
-        machine.advance()
+        machine.advance(to: start + .seconds(3))
         #expect(machine.effects() == [.call(.unregister)])
     }
 }

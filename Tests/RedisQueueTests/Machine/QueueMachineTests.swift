@@ -13,12 +13,12 @@ struct QueueMachineTests {
         machine.connected()
         #expect(machine.effects() == [.call(.register(.init(counter: 1, confirmed: 0, isExpected: false)))])
         machine.reply(
-            [.integer(0), .string(bytes("-1")), .string(bytes("epoch")), .integer(0), .integer(-1), .integer(0), .integer(0)],
-            to: .register(.init(counter: 1, confirmed: 0, isExpected: false)))
-        #expect(machine.effects() == [.call(.info), .call(.fields)])
+            [
+                .integer(0), .string(bytes("-1")), .string(bytes("epoch")), .integer(0), .integer(-1), .integer(0), .integer(0),
+                .array([]),
+            ], to: .register(.init(counter: 1, confirmed: 0, isExpected: false)))
+        #expect(machine.effects() == [.call(.info)])
         machine.reply(.error(ErrorReply("NOPERM no")), to: .info)
-        #expect(machine.effects().isEmpty)
-        machine.reply([], to: .fields)
         #expect(machine.effects() == [.report(.connected(warnings: []))])
         #expect(machine.phase == .serving)
     }
@@ -27,9 +27,9 @@ struct QueueMachineTests {
         machine.serve()
         machine.offer(1000)
         machine.advance()
-        #expect(machine.effects() == [.call(.claim(first: 1, count: 250, fromSecond: 32))])
+        #expect(machine.effects() == [.call(.claim(MachineFixture.claim(1, 250)))])
         machine.claim(["many", "one"], asked: 250, drained: 0)
-        machine.settle(1, .split(into: JobParts(prefix: [], ranges: [0..<1, 1..<2], suffix: [])))
+        machine.settle(id(1, 0), .split(into: JobParts(prefix: [], ranges: [0..<1, 1..<2], suffix: [])))
         machine.offer(1000)
         machine.advance()
         let later = machine.effects()
@@ -42,14 +42,13 @@ struct QueueMachineTests {
         #expect(machine.effects().isEmpty)
         machine.reply([.integer(1), .integer(0), .integer(-2), .integer(0)], to: .settle(batch))
         machine.advance(to: start + .milliseconds(10))
-        #expect(machine.effects() == [.call(.claim(first: 3, count: 250, fromSecond: 32))])
+        #expect(machine.effects() == [.call(.claim(MachineFixture.claim(3, 250)))])
     }
 
     @Test mutating func `the number of records is reported at each multiple of the step of its list`() {
         machine.advance()
         machine.register(deadLetters: 9999, feedback: 123_456)
         machine.reply(.string(bytes("aof_enabled:1\r\n")), to: .info)
-        machine.reply([], to: .fields)
         #expect(machine.effects().suffix(2) == [.report(.connected(warnings: [])), .report(.recordsMany(.feedback, 123_456))])
         #expect(settle(deadLetters: 0, feedback: 199_999) == [])
         #expect(settle(deadLetters: 10_000, feedback: 0) == [.report(.recordsMany(.deadLetters, 10_000))])
@@ -67,11 +66,11 @@ struct QueueMachineTests {
         machine.offer(1000)
         machine.advance()
         machine.claim(["marked", "next"], asked: 250, drained: 0)
-        machine.settle(1, .replace(with: bytes("m"), toTail: true))
+        machine.settle(id(1, 0), .replace(with: bytes("m"), toTail: true))
         machine.effects()
         machine.offer(1000)
         machine.advance(to: start + .milliseconds(10))
-        #expect(machine.effects().contains(.call(.claim(first: 3, count: 250, fromSecond: 32))))
+        #expect(machine.effects().contains(.call(.claim(MachineFixture.claim(3, 250)))))
     }
 
     @Test mutating func `few places wait two milliseconds, many are claimed at once`() {
@@ -81,56 +80,45 @@ struct QueueMachineTests {
         #expect(machine.effects().isEmpty)
         #expect(machine.deadline == start + .milliseconds(2))
         machine.advance(to: start + .milliseconds(2))
-        #expect(machine.effects() == [.call(.claim(first: 1, count: 3, fromSecond: 32))])
+        #expect(machine.effects() == [.call(.claim(MachineFixture.claim(1, 3)))])
         machine.claim([], asked: 3, drained: 0)
         machine.offer(5000)
         machine.advance()
-        #expect(machine.effects() == [.call(.claim(first: 1, count: 250, fromSecond: 32))])
+        #expect(machine.effects() == [.call(.claim(MachineFixture.claim(3, 250)))])
     }
 
     @Test mutating func `it waits with the second connection only after the list was seen empty`() {
         machine.serve()
         machine.offer(100)
         machine.advance()
-        #expect(machine.effects() == [.call(.claim(first: 1, count: 100, fromSecond: 32))])
+        #expect(machine.effects() == [.call(.claim(MachineFixture.claim(1, 100)))])
         machine.claim(["a"], asked: 100, drained: 1)
         machine.advance()
-        let behind = Call.piggybackedClaim(first: 2, count: 32, fromSecond: 32, after: 0)
-        #expect(machine.effects() == [.report(.claimed([ClaimedJob(id: 1, bytes: bytes("a"))])), .wait(behind)])
+        let behind = Call.claim(MachineFixture.claim(3, 32, after: 0))
+        #expect(machine.effects() == [.report(.claimed([ClaimedJob(id: id(1, 0), bytes: bytes("a"))])), .wait(behind)])
         machine.advance(to: start + .milliseconds(400))
         #expect(machine.effects().isEmpty)
         machine.wake("b")
         // The reply of the piggybacked claim comes next: another claim now would want the same places.
         machine.advance()
         #expect(machine.effects().isEmpty)
-        machine.piggybackedClaim(["b"], first: 2, drained: 0)
+        machine.piggybackedClaim(["b"], chunk: 3, drained: 0)
         machine.advance()
-        let more = Call.claim(first: 3, count: 98, fromSecond: 32)
-        #expect(machine.effects() == [.report(.claimed([ClaimedJob(id: 2, bytes: bytes("b"))])), .call(more)])
+        let more = Call.claim(MachineFixture.claim(5, 98))
+        #expect(machine.effects() == [.report(.claimed([ClaimedJob(id: id(3, 0), bytes: bytes("b"))])), .call(more)])
     }
 
-    @Test mutating func `after 0.9 s of silence it inspects the list, and claims if the list has jobs`() {
-        machine.serve()
-        machine.offer(100)
-        machine.advance()
-        machine.claim([], asked: 100, drained: 1)
-        machine.advance()
-        machine.effects()
-        var later = start
-        // Every second inspection counts the hash, because the reply of the piggybacked claim may be lost.
-        for (call, length): (Call, Int64) in [(.inspect, 0), (.countHeld, 0), (.inspect, 1)] {
-            later += .milliseconds(900)
+    @Test mutating func `after 0.9 s of silence it looks for jobs that the second connection has not reported`() {
+        machine.waitForJobs()
+        for second in 1...2 {
+            let later = start + .milliseconds(900 * second)
             #expect(machine.deadline == later)
             machine.advance(to: later)
-            #expect(machine.effects() == [.call(call)])
-            machine.reply(.integer(length), to: call, at: later)
-            if length == 0 {
-                machine.advance(to: later)
-                #expect(machine.effects().isEmpty)
-            }
+            #expect(machine.effects() == [.call(.inspect(chunk: 3))])
+            machine.reply(.integer(0), to: .inspect(chunk: 3), at: later)
+            machine.advance(to: later)
+            #expect(machine.effects().isEmpty)
         }
-        machine.advance(to: later)
-        #expect(machine.effects() == [.call(.claim(first: 33, count: 100, fromSecond: 32))])
     }
 
     @Test mutating func `a job with the text FENCED is only a job`() {
@@ -145,12 +133,12 @@ struct QueueMachineTests {
         #expect(machine.phase == .serving)
     }
 
-    @Test mutating func `unanswered settlements are sent again with their numbers, before the hash is compared`() {
+    @Test mutating func `unanswered settlements are sent again with their numbers, and those that Redis has applied are not`() {
         machine.serve()
         machine.offer(2)
         machine.advance(to: start + .milliseconds(2))
         machine.claim(["a", "b"], asked: 2, drained: 0)
-        machine.settle(1, .ack)
+        machine.settle(id(1, 0), .ack)
         machine.advance()
         guard case .call(.settle(let batch))? = machine.effects().last else {
             Issue.record("no settlement")
@@ -161,12 +149,16 @@ struct QueueMachineTests {
         #expect(machine.effects() == [.hangUp, .report(.disconnected("cut"))])
         machine.advance(to: start + .seconds(3))
         machine.effects()
-        machine.register(settled: "0", counter: 2, isExpected: true)
-        #expect(machine.effects().dropFirst() == [.call(.settle(batch)), .call(.fields)])
-        machine.reply([.integer(0), .integer(0), .integer(-2)], to: .settle(batch))
-        machine.reply([.string(bytes("2")), .string(bytes("9")), .string(bytes("rubbish"))], to: .fields)
-        // 2 is held, 1 is settled, and the other ids were never reserved.
-        #expect(machine.effects() == [.report(.connected(warnings: []))])
+        // No chunk 9 was ever reserved.
+        machine.register(settled: "0", counter: 2, isExpected: true, chunks: ["1": "0:11", "9": "0:1", "rubbish": "0:1"])
+        #expect(machine.effects().dropFirst() == [.call(.settle(batch)), .report(.connected(warnings: []))])
+        #expect(machine.held == [id(1, 0), id(1, 1)])
+        machine.lost("cut")
+        machine.advance(to: start + .seconds(6))
+        machine.effects()
+        machine.register(settled: "1", counter: 3, isExpected: true, chunks: ["1": "0:01"])
+        #expect(machine.effects().dropFirst() == [.report(.connected(warnings: []))])
+        #expect(machine.held == [id(1, 1)])
     }
 
     @Test mutating func `jobs that only Redis knows are fetched, and jobs that only the worker knows are disowned`() {
@@ -175,22 +167,85 @@ struct QueueMachineTests {
         machine.advance(to: start + .milliseconds(2))
         machine.lost("cut")
         machine.advance(to: start + .seconds(3))
-        machine.register(settled: "0", counter: 2, isExpected: true)
         machine.effects()
-        machine.reply([.string(bytes("3")), .string(bytes("1:2"))], to: .fields)
-        #expect(machine.effects() == [.call(.fetch(["1:2", "3"]))])
-        machine.reply([.string(bytes("a")), .string(bytes("c"))], to: .fetch(["1:2", "3"]))
-        #expect(
-            machine.effects() == [
-                .report(.claimed([ClaimedJob(id: 1, bytes: bytes("a")), ClaimedJob(id: 3, bytes: bytes("c"))])),
-                .report(.connected(warnings: [])),
-            ])
+        machine.register(settled: "0", counter: 2, isExpected: true, chunks: ["1": "2:101"])
+        #expect(machine.effects().dropFirst() == [.call(.fetch(chunk: 1, [0, 2]))])
+        machine.reply([.string(bytes("a")), .string(bytes("c"))], to: .fetch(chunk: 1, [0, 2]))
+        let jobs = [ClaimedJob(id: id(1, 0), bytes: bytes("a")), ClaimedJob(id: id(1, 2), bytes: bytes("c"))]
+        #expect(machine.effects() == [.report(.claimed(jobs)), .report(.connected(warnings: []))])
+        machine.lost("cut")
+        machine.advance(to: start + .seconds(6))
+        machine.effects()
+        machine.register(settled: "0", counter: 3, isExpected: true, chunks: ["1": "2:100"])
+        #expect(machine.effects().dropFirst() == [.report(.disowned([id(1, 2)])), .report(.connected(warnings: []))])
+    }
+
+    @Test mutating func `settlements that Redis has lost do not hide those of the next batch`() {
+        machine.serve()
+        machine.offer(3)
+        machine.advance(to: start + .milliseconds(2))
+        machine.claim(["a", "b", "c"], asked: 3, drained: 0)
+        machine.settle(id(1, 0), .delay(job: bytes("a"), .after(.seconds(1)), isRetry: true))
+        machine.advance()
+        guard case .call(.settle(let first))? = machine.effects().last else {
+            Issue.record("unexpected effects")
+            return
+        }
+        machine.reply([.integer(1), .integer(0), .integer(-2)], to: .settle(first))
+        machine.settle(id(1, 1), .ack)
+        machine.advance()
+        guard case .call(.settle(let second))? = machine.effects().last else {
+            Issue.record("unexpected effects")
+            return
+        }
+        #expect(String(decoding: second.chunks.bytes, as: UTF8.self).contains("0:001"))
+        // Redis is restored to a state before the first batch, and so lost the delayed job too.
         machine.lost("cut")
         machine.advance(to: start + .seconds(3))
-        machine.register(settled: "0", counter: 3, isExpected: true)
         machine.effects()
-        machine.reply([.string(bytes("1:2"))], to: .fields)
-        #expect(machine.effects() == [.report(.disowned([3])), .report(.connected(warnings: []))])
+        machine.register(settled: "0", counter: 2, isExpected: true, chunks: ["1": "0:111"])
+        let effects = machine.effects()
+        guard case .call(.settle(let again)) = effects[1] else {
+            Issue.record("unexpected effects")
+            return
+        }
+        #expect(again.sequence == 2)
+        #expect(String(decoding: again.chunks.bytes, as: UTF8.self).contains("0:101"))
+        #expect(effects.contains(.call(.fetch(chunk: 1, [0]))))
+    }
+
+    @Test mutating func `held jobs are put back into an emptied Redis, and a settled one is not`() {
+        machine.serve()
+        machine.offer(3)
+        machine.advance(to: start + .milliseconds(2))
+        machine.claim(["a", "b", "c"], asked: 3, drained: 0)
+        machine.settle(id(1, 1), .ack)
+        machine.advance()
+        guard case .call(.settle(let batch))? = machine.effects().last else {
+            Issue.record("unexpected effects")
+            return
+        }
+        machine.reply([.integer(1), .integer(0), .integer(-2)], to: .settle(batch))
+        machine.lost("cut")
+        machine.advance(to: start + .seconds(3))
+        machine.effects()
+        machine.register(settled: "-1", counter: 2, isExpected: true, epoch: "another")
+        let adopted = Call.Adopted(chunk: 1, entry: bytes("0:101"), jobs: [bytes("a"), [], bytes("c")])
+        #expect(machine.effects().contains(.call(.adopt(adopted))))
+        #expect(machine.held == [id(1, 0), id(1, 2)])
+    }
+
+    @Test mutating func `a job that is too large is fetched from the next chunk, and only its beginning`() {
+        machine.serve()
+        machine.offer(3)
+        machine.advance(to: start + .milliseconds(2))
+        machine.effects()
+        let claim = MachineFixture.claim(1, 3)
+        machine.reply([.integer(1), .integer(1), .integer(0), .integer(1), .integer(0)], to: .claim(claim))
+        #expect(machine.effects() == [.call(.fetch(chunk: 2, [0]))])
+        machine.reply([], to: .jobs(of: claim))
+        machine.reply([.array([.integer(99), .string(bytes("{"))])], to: .fetch(chunk: 2, [0]))
+        #expect(machine.effects() == [.report(.claimed([ClaimedJob(id: id(2, 0), bytes: bytes("{"), fullSize: 99)]))])
     }
 
     @Test mutating func `a job that must be alone stops the claims until no other job is held`() {
@@ -202,7 +257,7 @@ struct QueueMachineTests {
         machine.effects()
         machine.advance(to: start + .milliseconds(400))
         #expect(machine.effects().isEmpty)
-        machine.settle(1, .ack, at: start + .milliseconds(400))
+        machine.settle(id(1, 0), .ack, at: start + .milliseconds(400))
         machine.advance(to: start + .milliseconds(400))
         guard case .call(.settle(let batch))? = machine.effects().last else {
             Issue.record("no settlement")
@@ -210,7 +265,7 @@ struct QueueMachineTests {
         }
         machine.reply([.integer(1), .integer(0), .integer(-2)], to: .settle(batch), at: start + .milliseconds(401))
         machine.advance(to: start + .milliseconds(401))
-        #expect(machine.effects().contains(.call(.claim(first: 2, count: 99, fromSecond: 32))))
+        #expect(machine.effects().contains(.call(.claim(MachineFixture.claim(3, 99)))))
     }
 
     @Test mutating func `without a confirmed beat for 60 percent of the lease the lease is in doubt`() {
@@ -278,7 +333,7 @@ struct QueueMachineTests {
                 case .call(.beat(let counter)):
                     counts.beats += 1
                     machine.reply([.integer(0), .integer(-1)], to: .beat(counter: counter), at: now)
-                case .call(let call) where call == .inspect || call == .countHeld:
+                case .call(let call) where call == .inspect(chunk: 3):
                     counts.inspections += 1
                     machine.reply(.integer(0), to: call, at: now)
                 default: counts.others += 1

@@ -33,16 +33,16 @@ struct ServerRepliesTests {
         machine.offer(1000)
         machine.advance()
         machine.claim(["one", "two"], asked: 250, drained: 1)
-        machine.settle(1, .ack)
+        machine.settle(id(1, 0), .ack)
         machine.flush()
         machine.advance()
         machine.effects()
     }
 
     private static let calls: [Call] = [
-        .claim(first: 3, count: 9, fromSecond: 32), .beat(counter: 2), .promote,
-        .reap(.init(worker: "dead", counter: 1), first: 3), .unregister,
-        .fields, .adopt([]), .fetch([]),
+        .claim(MachineFixture.claim(3, 9)), .beat(counter: 2), .promote,
+        .reap(.init(worker: "dead", counter: 1), chunk: 3), .unregister,
+        .adopt(.init(chunk: 1, entry: [], jobs: [])), .fetch(chunk: 1, []), .jobs(of: MachineFixture.claim(3, 9)),
     ]
 
     @Test(arguments: passing, calls)
@@ -51,8 +51,8 @@ struct ServerRepliesTests {
         machine.reply(.error(ErrorReply(text)), to: call)
         #expect(machine.effects() == [.hangUp, .report(.disconnected(ErrorReply(text).description))])
         #expect(machine.phase == .disconnected)
-        #expect(machine.held == [1, 2])
-        #expect(machine.machine.settlements.unconfirmed.count == 1)
+        #expect(machine.held == [id(1, 0), id(1, 1)])
+        #expect(!machine.machine.work.jobs.isSettled)
         let pause = machine.deadline.map { $0 - start }
         #expect(pause.map { $0 >= .milliseconds(25) && $0 <= .milliseconds(50) } == true)
         machine.advance()
@@ -70,9 +70,9 @@ struct ServerRepliesTests {
         text: String
     ) {
         serve()
-        machine.reply(.error(ErrorReply(text)), to: .claim(first: 3, count: 9, fromSecond: 32))
+        machine.reply(.error(ErrorReply(text)), to: .claim(MachineFixture.claim(3, 9)))
         #expect(machine.effects() == [.hangUp, .report(.refused(.reply(ErrorReply(text))))])
-        #expect(machine.held == [1, 2])
+        #expect(machine.held == [id(1, 0), id(1, 1)])
         #expect(machine.deadline == start + .seconds(5))
         machine.reply(.error(ErrorReply(text)), to: .beat(counter: 2))
         #expect(!machine.effects().contains { if case .report = $0 { true } else { false } }, "reported once")
@@ -116,7 +116,7 @@ struct ServerRepliesTests {
         machine.advance()
         #expect(machine.effects() == [.call(.pop(count: 1))])
         machine.reply(.string(bytes("job")), to: .pop(count: 1))
-        #expect(machine.effects() == [.report(.claimed([ClaimedJob(id: 1, bytes: bytes("job"))]))])
+        #expect(machine.effects() == [.report(.claimed([ClaimedJob(id: id(1, 0), bytes: bytes("job"))]))])
         machine.offer(999)
         machine.advance()
         #expect(machine.effects() == [.call(.pop(count: 1))])
@@ -124,13 +124,13 @@ struct ServerRepliesTests {
 
     // MARK: Cluster
 
-    @Test(arguments: [Call.wait, .claim(first: 3, count: 9, fromSecond: 32), .beat(counter: 2)])
+    @Test(arguments: [Call.wait, .claim(MachineFixture.claim(3, 9)), .beat(counter: 2)])
     mutating func `MOVED is followed at once, with all held jobs, and not reported`(call: Call) {
         serve()
         machine.reply(.error(ErrorReply("MOVED 3999 127.0.0.1:6381")), to: call)
         machine.advance()
         #expect(machine.effects() == [.follow(.init(host: "127.0.0.1", port: 6381)), .hangUp, .dial])
-        #expect(machine.held == [1, 2])
+        #expect(machine.held == [id(1, 0), id(1, 1)])
     }
 
     @Test mutating func `nodes that keep pointing at each other are followed three times`() {
@@ -160,7 +160,6 @@ struct ServerRepliesTests {
         machine.effects()
         machine.reply(.string(bytes("aof_enabled:1\r\ncluster_enabled:1\r\n")), to: .info)
         #expect(machine.effects() == [.call(.nodes)])
-        machine.reply([], to: .fields)
         #expect(machine.phase == .reconciling)
         machine.reply([.integer(7)], to: .nodes)
         #expect(machine.effects() == [.learn([.integer(7)]), .report(.connected(warnings: []))])
@@ -169,7 +168,6 @@ struct ServerRepliesTests {
         machine.effects()
         machine.register(counter: 2, isExpected: true)
         #expect(machine.effects().contains(.call(.nodes)))
-        machine.reply([], to: .fields)
         machine.reply(
             .error(ErrorReply("NOPERM this user has no permissions to run the 'cluster|slots' command")), to: .nodes)
         #expect(machine.phase == .serving)
@@ -195,7 +193,9 @@ struct ServerRepliesTests {
 
     /// The quoted names in capitals: `redis.call(kind == 'h' and 'LPUSH' or 'RPUSH', …)`.
     private func commands(in script: String) -> Set<String> {
-        let options: Set<String> = ["WITHSCORES", "LIMIT", "MAXLEN", "FENCED", "STALE", "GAP", "NUMBER"]
+        let options: Set<String> = [
+            "WITHSCORES", "LIMIT", "MAXLEN", "FENCED", "STALE", "GAP", "NUMBER", "BY", "STORE", "USAGE", "SAMPLES",
+        ]
         let quoted = script.split(separator: "'", omittingEmptySubsequences: false).enumerated().filter {
             !$0.offset.isMultiple(of: 2)
         }

@@ -3,9 +3,11 @@ struct SettleBatch: Equatable {
     /// 0 until it is sealed.
     var sequence: UInt64 = 0
     private(set) var ids: [ClaimID] = []
-    /// The fields of plain acknowledgements, which only have to be removed.
-    private(set) var acknowledged = Arguments()
-    /// Everything else, as `Scripts.settle` reads it.
+    /// The chunks of the jobs.
+    private var tallies: [Tally] = []
+    /// The chunks with their entries, as `Scripts.settle` reads them.
+    private(set) var chunks = Arguments()
+    /// Everything else than plain acknowledgements, as `Scripts.settle` reads it.
     private(set) var steps = Arguments()
     private(set) var resent = 0
     var maybeDuplicates = 0
@@ -14,36 +16,49 @@ struct SettleBatch: Equatable {
     /// The number of jobs to which APNs has responded. They are pushed twice if Redis returns to a state before this batch.
     private(set) var responded = 0
 
-    /// A batch is full beyond either. 256 fields are far below the 8,000 values that Lua can unpack at once.
+    private struct Tally: Equatable {
+        var chunk: UInt64
+        /// The number of plain acknowledgements.
+        var acknowledged = 0
+    }
+
+    /// A batch is full beyond either. 256 chunks are far below the 8,000 values that Lua can unpack at once.
     static let mostJobs = 256
     static let mostBytes = 1 << 20
 
     var isEmpty: Bool { ids.isEmpty && maybeDuplicates == 0 }
     var isFull: Bool { ids.count >= SettleBatch.mostJobs || steps.bytes.count >= SettleBatch.mostBytes }
 
-    /// Adds an acknowledgement of a job that was in no crash, without feedback and result.
+    var chunkCount: Int { tallies.count }
+
+    /// Adds an acknowledgement without feedback and result.
     mutating func addAcknowledgement(_ id: ClaimID) {
-        ids.append(id)
         responded += 1
-        acknowledged.append(id.number)
+        tallies[addTally(of: id)].acknowledged += 1
     }
 
-    /// - Parameters:
-    ///   - field: the job's field in the in-flight hash.
-    ///   - job: its bytes, if Redis does not keep them (`at_most_once`).
-    mutating func add(_ settlement: Settlement, field: String, job: [UInt8]?) {
-        ids.append(settlement.id)
+    /// Adds a job, and returns the index of its chunk. The chunk is nearly always one of the last.
+    private mutating func addTally(of id: ClaimID) -> Int {
+        ids.append(id)
+        if let index = tallies.lastIndex(where: { $0.chunk == id.chunk }) { return index }
+        tallies.append(Tally(chunk: id.chunk))
+        return tallies.count - 1
+    }
+
+    /// - Parameter job: its bytes, if Redis does not keep them (`at_most_once`).
+    mutating func add(_ settlement: Settlement, job: [UInt8]?) {
         resent += max(0, settlement.resends)
         maybeDuplicates += max(0, settlement.maybeDuplicates)
+        if case .ack = settlement.effect, settlement.feedback == nil, settlement.result == nil {
+            return addAcknowledgement(settlement.id)
+        }
+        _ = addTally(of: settlement.id)
         switch settlement.effect {
-        case .ack:
-            responded += 1
-            if settlement.feedback == nil && settlement.result == nil { return acknowledged.append(field) }
-        case .delay(_, _, isRetry: true), .deadLetter: responded += 1
+        case .ack, .delay(_, _, isRetry: true), .deadLetter: responded += 1
         case .split: splits += 1
         case .delay, .release, .replace: break
         }
-        writeHead(of: settlement, field: field, isJobGiven: job != nil)
+        writeHead(of: settlement, isJobGiven: job != nil)
         switch settlement.effect {
         case .ack: break
         case .delay(let job, let due, _):
@@ -58,6 +73,17 @@ struct SettleBatch: Equatable {
         case .release: steps.append(job ?? [])
         case .replace(let replacement, _): steps.append(replacement)
         case .split(let parts): write(parts, of: job)
+        }
+    }
+
+    /// Settles the jobs in `held`, and writes the entries that follow. Batches are addressed in the order of their numbers.
+    mutating func address(_ held: inout JobWindow) {
+        for id in ids { held.settle(id) }
+        chunks = Arguments()
+        for tally in tallies {
+            chunks.append(tally.chunk)
+            if let entry = held.entry(of: tally.chunk) { chunks.append(entry) } else { chunks.append("-") }
+            chunks.append(tally.acknowledged)
         }
     }
 
@@ -77,7 +103,7 @@ struct SettleBatch: Equatable {
         }
     }
 
-    private mutating func writeHead(of settlement: Settlement, field: String, isJobGiven: Bool) {
+    private mutating func writeHead(of settlement: Settlement, isJobGiven: Bool) {
         let kind =
             switch settlement.effect {
             case .ack: "a"
@@ -89,7 +115,8 @@ struct SettleBatch: Equatable {
             case .split: isJobGiven ? "s" : "c"
             }
         steps.append(kind)
-        steps.append(field)
+        steps.append(settlement.id.chunk)
+        steps.append(settlement.id.place)
         steps.append(settlement.feedback ?? [])
         steps.append(settlement.result?.count ?? 0)
         for value in settlement.result ?? [] { steps.append(value) }

@@ -5,7 +5,6 @@ struct Settlements {
     /// A job that returns to the head of the list. These are written last and backwards, so that the first claimed ends in front.
     private struct HeadStep {
         var settlement: Settlement
-        var field: String
         var job: [UInt8]?
     }
 
@@ -43,15 +42,15 @@ struct Settlements {
         if pending.isFull { sealPending() }
     }
 
-    mutating func add(_ settlement: Settlement, field: String, job: [UInt8]?, now: Instant) {
+    mutating func add(_ settlement: Settlement, job: [UInt8]?, now: Instant) {
         switch settlement.effect {
         case .release(toTail: false), .replace(_, toTail: false), .split:
             if headsSince == nil { headsSince = now }
             if case .split = settlement.effect { headSplits += 1 }
-            heads.append(HeadStep(settlement: settlement, field: field, job: job))
+            heads.append(HeadStep(settlement: settlement, job: job))
         default:
             if pending.isEmpty { gatheringSince = now }
-            pending.add(settlement, field: field, job: job)
+            pending.add(settlement, job: job)
             if pending.isFull { sealPending() }
         }
     }
@@ -85,7 +84,7 @@ struct Settlements {
         guard includingHeads else { return }
         heads.sort { $0.settlement.id > $1.settlement.id }
         for head in heads {
-            pending.add(head.settlement, field: head.field, job: head.job)
+            pending.add(head.settlement, job: head.job)
             if pending.isFull { sealPending() }
         }
         sealPending()

@@ -141,7 +141,7 @@ struct DaemonRightsTests {
         }
         try run(stage, ["ACL", "SETUSER", "gaplessd", "resetkeys", "~\(Stage.list)", "~\(stage.keys.dead)"])
         let keys = try rights().missingKeys
-        #expect(keys.contains(stage.keys.stats) && keys.contains(stage.keys.delayed) && keys.contains(stage.keys.inflight("x")))
+        #expect(keys.contains(stage.keys.stats) && keys.contains(stage.keys.delayed) && keys.contains(stage.keys.chunks("x")))
         #expect(!keys.contains(stage.keys.dead) && !keys.contains(Stage.list))
         try run(stage, ["ACL", "SETUSER", "gaplessd", "-ltrim", "-zadd"])
         let check = try Call(["check", try stage.write(user)])

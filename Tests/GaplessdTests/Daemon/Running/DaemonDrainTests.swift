@@ -26,7 +26,7 @@ struct DaemonDrainTests {
         let unsent = jobs.enumerated().filter { accepted[deviceToken($0.offset)] == nil }.map(\.element)
         #expect(unsent.count + accepted.count == 2001)
         #expect(try stage.backlog() == unsent)
-        #expect(try stage.command("KEYS", "*inflight*").items?.isEmpty == true)
+        #expect(try stage.command("KEYS", "*chunks*").items?.isEmpty == true)
         #expect(try stage.command("KEYS", "*worker:*").items?.isEmpty == true)
         #expect(daemon.standardOutput.contains("Draining: "))
     }

@@ -12,8 +12,6 @@ struct Waiting {
         case empty
         /// The blocking command is outstanding.
         case armed
-        /// The blocking command is outstanding, and an inspection has found jobs in the list.
-        case passed
         /// The blocking command is refused: claim again at `next`, and block again at `retry` (`nil`: never).
         case polling(next: Instant, pause: Duration, retry: Instant?)
     }
@@ -24,7 +22,6 @@ struct Waiting {
     mutating func claimed(drained: Bool, count: Int, now: Instant) {
         switch state {
         case .armed: break
-        case .passed: if drained { state = .armed }
         case .polling(_, let pause, let retry):
             // An old Redis is polled every 5 ms while jobs arrive, and every 50 ms while none do.
             let next = count > 0 ? .milliseconds(5) : min(pause * 2, .milliseconds(50))
@@ -63,15 +60,6 @@ struct Waiting {
         }
     }
 
-    /// An inspection has found jobs in the list.
-    mutating func sawJobs() {
-        switch state {
-        case .armed: state = .passed
-        case .empty: state = .busy
-        case .busy, .passed, .polling: break
-        }
-    }
-
     mutating func reset() { state = .busy }
 
     var isPolling: Bool { nextPoll != nil }
@@ -83,7 +71,7 @@ struct Waiting {
     /// Whether a claim makes sense now.
     func isWorthClaiming(at now: Instant) -> Bool {
         switch state {
-        case .busy, .passed: true
+        case .busy: true
         case .empty, .armed: false
         case .polling(let next, _, _): now >= next
         }

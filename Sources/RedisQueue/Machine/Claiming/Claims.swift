@@ -24,34 +24,27 @@ struct Claims {
         var isPiggybackArriving: Bool { outstanding.contains(.piggybackedClaim) && !outstanding.contains(.wait) }
     }
 
-    /// Ids in rising order, reserved by the calls that may need them.
-    struct IDs {
-        private(set) var next = ClaimID(1)
-
-        mutating func reserve(_ count: Int) -> ClaimID {
-            defer { next = next.advanced(by: count) }
-            return next
-        }
-
-        /// Frees the reserved ids that were not used, unless later ids are reserved.
-        mutating func free(from first: ClaimID, reserved: Int, used: Int) {
-            if next == first.advanced(by: reserved) { next = first.advanced(by: used) }
-        }
+    /// A claim whose jobs are still to be read.
+    struct Arrival {
+        var claim: Call.Claim
+        /// The number of the chunk that has the jobs.
+        var chunk: UInt64
+        var reply: ScriptReply.Claim
+        var sentAt: Instant
     }
 
-    /// Most jobs of one claim, and most of those that were in flight at two crashes.
-    static let mostJobs = 250
+    /// Most held jobs that were in flight at two crashes.
     private static let mostTwiceCrashed = 32
     /// Nothing is claimed while the held jobs have more bytes together.
     static let mostHeldBytes = 64 << 20
     /// Most jobs of a piggybacked claim. The next claim knows the places of its own time.
     private static let mostPiggybacked = 32
-    /// Ids reserved for the suspects of one dead worker: it holds at most one, and those that it had taken over.
-    static let mostSuspects = 65_536
     private static let patience = Duration.milliseconds(2)
 
     private let mode: QueueSettings.DeliveryMode
-    var ids = IDs()
+    /// The number of the next chunk. Numbers rise, and none is used twice.
+    private(set) var nextChunk: UInt64 = 1
+    private var arrivals: [Arrival] = []
     private var places = 0
     /// The time since which there are places and no claim.
     private var offeredAt: Instant?
@@ -89,8 +82,9 @@ struct Claims {
     mutating func restartOffer(now: Instant) { if places > 0 { offeredAt = now } }
 
     mutating func connectionLost() {
-        if outstanding > 0 { size.claimLost() }
+        if outstanding > 0 || !arrivals.isEmpty { size.claimLost() }
         outstanding = 0
+        arrivals = []
         piggyback.reset()
         waiting.reset()
     }
@@ -100,11 +94,34 @@ struct Claims {
         if kind != .none && places > 0 && offeredAt == nil { offeredAt = now }
     }
 
-    /// Takes in the reply of a claim.
-    mutating func claimed(_ count: Int, _ kind: RecoveredJobs.Kind, isDrained: Bool, isPiggybacked: Bool, now: Instant) {
-        recovered.kind = kind
-        if isPiggybacked { isUrgent = false } else { outstanding = 0 }
-        received(count, isDrained: isDrained, now: now)
+    /// Reserves the numbers of one or more chunks, and returns the first.
+    mutating func reserve(_ count: UInt64 = 1) -> UInt64 {
+        defer { nextChunk += count }
+        return nextChunk
+    }
+
+    /// A claim has moved jobs to a chunk, and the jobs follow. Returns the number of the chunk if they are still to be fetched.
+    mutating func expect(_ claim: Call.Claim, _ reply: ScriptReply.Claim, sentAt: Instant) -> UInt64? {
+        let chunk = reply.isLarge ? claim.chunk + 1 : claim.chunk
+        arrivals.append(Arrival(claim: claim, chunk: chunk, reply: reply, sentAt: sentAt))
+        return reply.isLarge ? chunk : nil
+    }
+
+    /// The jobs of a chunk have arrived. Returns `nil` for a chunk that no claim has brought.
+    mutating func takeArrival(of chunk: UInt64) -> Arrival? {
+        arrivals.firstIndex { $0.chunk == chunk }.map { arrivals.remove(at: $0) }
+    }
+
+    /// A claim is complete.
+    mutating func claimed(_ claim: Call.Claim, _ reply: ScriptReply.Claim, now: Instant) {
+        recovered.kind = reply.recovered
+        if claim.isPiggybacked {
+            isUrgent = false
+            piggyback.reset()
+        } else {
+            outstanding = 0
+        }
+        received(reply.count, isDrained: reply.isDrained, now: now)
     }
 
     mutating func popped(_ count: Int, isDrained: Bool, now: Instant) {
@@ -151,19 +168,12 @@ struct Claims {
 
     // MARK: Inspections
 
-    mutating func inspection(_ situation: Situation) -> Call {
-        piggyback.inspection(isOutstanding: situation.outstanding.contains(.piggybackedClaim))
+    var inspection: Call { .inspect(chunk: piggyback.chunk) }
+
+    /// - Parameter found: the number of keys with jobs that the second connection has not reported.
+    mutating func inspected(found: Int64, isWaiting: Bool) -> PiggybackedClaim.Finding {
+        piggyback.inspected(found: isWaiting && outstanding == 0 ? found : 0)
     }
-
-    /// The list has jobs while the second connection waits for some: its reply is on the way, or the connection is dead.
-    mutating func inspected(length: Int64) { if length > 0 { waiting.sawJobs() } }
-
-    mutating func counted(_ count: Int64, _ situation: Situation) -> PiggybackedClaim.Finding {
-        let isExplained = !situation.outstanding.contains(.piggybackedClaim) || outstanding > 0
-        return piggyback.counted(count, held: isExplained ? nil : situation.heldCount)
-    }
-
-    mutating func foundForeignFields(_ count: Int) { piggyback.foreignFields = count }
 
     // MARK: Claiming
 
@@ -189,7 +199,7 @@ struct Claims {
     /// The first instant at which the places are worth a round trip.
     private func claimsAt(_ now: Instant, _ situation: Situation) -> Instant? {
         guard isWorthClaiming(at: now, situation), let offeredAt else { return nil }
-        let enough = min(Claims.mostJobs, max(25, (places + situation.heldCount) / 8))
+        let enough = min(Chunk.mostJobs, max(25, (places + situation.heldCount) / 8))
         let isDue = isUrgent || waiting.isPolling || recovered.kind != .none || places >= enough
         return isDue ? offeredAt : offeredAt + Claims.patience
     }
@@ -200,11 +210,11 @@ struct Claims {
         guard let claimsAt = claimsAt(now, situation), now >= claimsAt else { return nil }
         isUrgent = false
         offeredAt = nil
-        let count = min(places, Claims.mostJobs)
+        let count = min(places, Chunk.mostJobs)
         switch mode {
         case .atLeastOnce:
             outstanding = count
-            return .claim(first: ids.reserve(count), count: count, fromSecond: twiceCrashedRoom(situation), mostBytes: size.bytes)
+            return .claim(makeClaim(count, situation))
         case .atMostOnce where recovered.kind != .none:
             recovered.kind = .none
             offeredAt = now
@@ -215,8 +225,10 @@ struct Claims {
         }
     }
 
-    private func twiceCrashedRoom(_ situation: Situation) -> Int {
-        max(0, Claims.mostTwiceCrashed - situation.heldTwiceCrashed)
+    private mutating func makeClaim(_ count: Int, _ situation: Situation, after: UInt64? = nil) -> Call.Claim {
+        Call.Claim(
+            chunk: reserve(2), count: count, fromSecond: max(0, Claims.mostTwiceCrashed - situation.heldTwiceCrashed),
+            mostBytes: size.bytes, after: after)
     }
 
     /// Whether to begin a wait now, and the claim to send behind it. No claim is sent while claims have a reason to wait.
@@ -225,21 +237,14 @@ struct Claims {
             !situation.isInDoubt, situation.heldBytes <= Claims.mostHeldBytes
         else { return (false, nil) }
         waiting.arm()
+        piggyback.reset()
         guard mode == .atLeastOnce, recovered.kind == .none, !situation.isSplitting, !situation.holdsIsolated else {
             return (true, nil)
         }
-        let count = min(places, Claims.mostPiggybacked)
-        piggyback.reset()
-        return (
-            true,
-            .piggybackedClaim(
-                first: ids.reserve(count), count: count, fromSecond: twiceCrashedRoom(situation), mostBytes: size.bytes,
-                after: situation.confirmed)
-        )
+        let claim = makeClaim(min(places, Claims.mostPiggybacked), situation, after: situation.confirmed)
+        piggyback.chunk = claim.chunk
+        return (true, .claim(claim))
     }
-
-    /// A piggybacked claim has arrived that is not to be read.
-    mutating func piggybackDiscarded() { isUrgent = false }
 
     /// The time at which `nextClaim` has something to do.
     func deadline(_ situation: Situation) -> Instant? {

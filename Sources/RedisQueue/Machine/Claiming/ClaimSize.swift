@@ -10,7 +10,7 @@ struct ClaimSize {
 
     /// One job may be larger.
     private(set) var bytes = mostBytes
-    private(set) var jobsOfFetch = Claims.mostJobs
+    private(set) var jobsOfFetch = Chunk.mostJobs
 
     /// A claim was answered after this time with this many bytes of jobs.
     mutating func claimed(_ count: @autoclosure () -> Int, within time: Duration) {
@@ -26,5 +26,5 @@ struct ClaimSize {
     mutating func fetchLost() { jobsOfFetch = max(1, jobsOfFetch / 2) }
 
     /// Everything was fetched.
-    mutating func fetched() { jobsOfFetch = Claims.mostJobs }
+    mutating func fetched() { jobsOfFetch = Chunk.mostJobs }
 }

@@ -1,0 +1,28 @@
+/// The claim that is sent behind the blocking command, on the second connection.
+///
+/// Redis leaves what follows a blocking command in its buffer until the command ends, and then runs it before it writes a reply
+/// (`processUnblockedClients` in its source). The first job for an idle worker is therefore claimed when it is pushed, and
+/// wake-up and job arrive together, which saves a round trip. A wait that ends without a job is followed by a claim without jobs.
+///
+/// If the second connection is dead, Redis has jobs in the list, or in the chunk of this claim, and no reply arrives. Inspections
+/// look for them, and after some in a row the connection counts as lost. The next connection fetches the jobs.
+struct PiggybackedClaim {
+    /// The time between inspections while jobs are there. A reply may be on its way, and on a slow link for long.
+    static let patience = Duration.milliseconds(250)
+    private static let mostMisses = 4
+
+    /// The number of its chunk.
+    var chunk: UInt64?
+    /// Inspections in a row that found jobs.
+    private var misses = 0
+
+    mutating func reset() { (chunk, misses) = (nil, 0) }
+
+    enum Finding { case complete, missing, lost }
+
+    /// - Parameter found: the number of keys with jobs that should have arrived.
+    mutating func inspected(found: Int64) -> Finding {
+        misses = found > 0 ? misses + 1 : 0
+        return misses == 0 ? .complete : misses > PiggybackedClaim.mostMisses ? .lost : .missing
+    }
+}

@@ -1,0 +1,136 @@
+/// The jobs this worker holds, by id: from their claim until Redis has confirmed their settlement.
+///
+/// The chunks are in the order of their numbers. A chunk ends with its last job, and few are open at a time. It hashes nothing,
+/// and the bytes are shared with the owner of the job, not copied.
+struct JobWindow {
+    /// The level of a job that was alone in a worker that died: it is not pushed again.
+    static let suspect: UInt8 = 4
+
+    private var numbers: [UInt64] = []
+    private var chunks: [Chunk] = []
+    /// Jobs that are too large: their bytes here are only the beginning.
+    private var abridged: Set<ClaimID> = []
+    private var counts = InlineArray<5, Int>(repeating: 0)
+    private(set) var count = 0
+    /// Bytes of all jobs.
+    private(set) var byteCount = 0
+
+    var isEmpty: Bool { count == 0 }
+    /// Whether there is a job that must be alone in its worker, because it may crash workers.
+    var holdsIsolated: Bool { counts[3] + counts[4] > 0 }
+
+    /// The number of held jobs that were in flight at this number of crashes.
+    func countOfLevel(_ level: UInt8) -> Int { counts[Int(level)] }
+
+    /// Holds the jobs of a new chunk.
+    mutating func insert(_ jobs: [ClaimedJob], chunk number: UInt64, level: UInt8 = 0, isKept: Bool = true) {
+        if jobs.isEmpty { return }
+        add(Chunk(jobs.map(\.bytes), level: level, isKept: isKept), number)
+        for job in jobs { note(job, level: level) }
+    }
+
+    /// Holds a job that Redis has in flight; `nil` when it has no such chunk. Returns its level.
+    mutating func insert(_ job: ClaimedJob) -> UInt8? {
+        guard let index = index(of: job.id.chunk), chunks[index].job(at: job.id.place) == nil else { return nil }
+        chunks[index].insert(job.bytes, at: job.id.place)
+        note(job, level: chunks[index].level)
+        return chunks[index].level
+    }
+
+    private mutating func note(_ job: ClaimedJob, level: UInt8) {
+        if job.fullSize != nil { abridged.insert(job.id) }
+        count += 1
+        counts[Int(level)] += 1
+        byteCount += job.bytes.count
+    }
+
+    private mutating func add(_ chunk: Chunk, _ number: UInt64) {
+        let place = numbers.last.map { $0 < number } ?? true ? numbers.count : numbers.firstIndex { $0 > number } ?? 0
+        numbers.insert(number, at: place)
+        chunks.insert(chunk, at: place)
+    }
+
+    /// Removes a job; `false` when it was not held.
+    @discardableResult
+    mutating func remove(_ id: ClaimID) -> Bool {
+        guard let index = index(of: id.chunk), let job = chunks[index].remove(at: id.place) else { return false }
+        byteCount -= job.count
+        count -= 1
+        counts[Int(chunks[index].level)] -= 1
+        if !abridged.isEmpty { abridged.remove(id) }
+        if chunks[index].isFinished { drop(at: index) }
+        return true
+    }
+
+    private mutating func drop(at index: Int) {
+        numbers.remove(at: index)
+        chunks.remove(at: index)
+    }
+
+    func bytes(of id: ClaimID) -> [UInt8]? { index(of: id.chunk).flatMap { chunks[$0].job(at: id.place) } }
+
+    func contains(_ id: ClaimID) -> Bool { bytes(of: id) != nil }
+
+    func level(of id: ClaimID) -> UInt8 { index(of: id.chunk).map { chunks[$0].level } ?? 0 }
+
+    /// In the order of the claims.
+    var ids: [ClaimID] { places(\.heldPlaces).flatMap { number, places in places.map { ClaimID(chunk: number, place: $0) } } }
+
+    /// The number of positions is not 0.
+    private func places(_ places: (Chunk) -> [Int]) -> [(chunk: UInt64, places: [Int])] {
+        zip(numbers, chunks).map { ($0, places($1)) }.filter { !$0.1.isEmpty }
+    }
+
+    private func index(of number: UInt64) -> Int? {
+        var (low, high) = (0, numbers.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if numbers[middle] < number { low = middle + 1 } else { high = middle }
+        }
+        return low < numbers.count && numbers[low] == number ? low : nil
+    }
+
+    // MARK: Redis
+
+    /// The settlement of a job is sent.
+    mutating func settle(_ id: ClaimID) {
+        if let index = index(of: id.chunk) { chunks[index].settle(at: id.place) }
+    }
+
+    /// The entry of a chunk in Redis after the last settlement that was sent: see `Chunk.entry`.
+    func entry(of number: UInt64) -> [UInt8]? { index(of: number).flatMap { chunks[$0].entry } }
+
+    /// Takes over which jobs Redis has in flight.
+    mutating func compare(with entries: [UInt64: [UInt8]]) {
+        for index in numbers.indices.reversed() {
+            chunks[index].takeMarks(of: entries[numbers[index]])
+            if chunks[index].isFinished { drop(at: index) }
+        }
+        for (number, entry) in entries where index(of: number) == nil {
+            if let chunk = Chunk(entry: entry) { add(chunk, number) }
+        }
+    }
+
+    /// The jobs in flight that are not held.
+    var unknown: [(chunk: UInt64, places: [Int])] { places(\.unknownPlaces) }
+
+    /// The held jobs that are not in flight.
+    var missing: [ClaimID] {
+        places(\.missingPlaces).flatMap { number, places in places.map { ClaimID(chunk: number, place: $0) } }
+    }
+
+    /// The chunks with held jobs that Redis, which was emptied, does not have: their entries and jobs. From here on these jobs
+    /// count as in flight. Of a job that is too large there is only the beginning: it is not put back.
+    mutating func adoptable(besides known: [UInt64: [UInt8]]) -> [Call.Adopted] {
+        var adopted: [Call.Adopted] = []
+        for (index, number) in numbers.enumerated() where known[number] == nil {
+            let places = chunks[index].heldPlaces.filter { !abridged.contains(ClaimID(chunk: number, place: $0)) }
+            guard !places.isEmpty else { continue }
+            chunks[index].mark(places)
+            guard let entry = chunks[index].entry else { continue }
+            let jobs = (0..<entry.count - 2).map { places.contains($0) ? chunks[index].job(at: $0) ?? [] : [] }
+            adopted.append(Call.Adopted(chunk: number, entry: entry, jobs: jobs))
+        }
+        return adopted
+    }
+}

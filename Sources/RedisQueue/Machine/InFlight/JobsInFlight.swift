@@ -1,0 +1,122 @@
+import SystemTime
+
+/// The jobs that this worker holds and their settlements, and the comparison of both with Redis.
+struct JobsInFlight {
+    private let mode: QueueSettings.DeliveryMode
+    private(set) var held = JobWindow()
+    private var settlements = Settlements()
+
+    init(mode: QueueSettings.DeliveryMode) { self.mode = mode }
+
+    private var isKept: Bool { mode == .atLeastOnce }
+
+    /// Whether Redis has confirmed every settlement.
+    var isSettled: Bool { settlements.isEmpty }
+    /// Whether no job is held and every settlement is confirmed.
+    var isEmpty: Bool { held.isEmpty && isSettled }
+    /// Whether the parts of a split job are not known to be in the list.
+    var isSplitting: Bool { settlements.isSplitting }
+    /// The number of the last settlement that Redis has confirmed.
+    var confirmed: UInt64 { settlements.confirmed }
+
+    // MARK: Jobs
+
+    /// Holds the jobs of a new chunk.
+    mutating func hold(_ jobs: [ScriptReply.JobBytes], chunk: UInt64, level: UInt8) -> [ClaimedJob] {
+        let jobs = jobs.enumerated().map { place, job in
+            ClaimedJob(id: ClaimID(chunk: chunk, place: place), bytes: job.bytes, fullSize: job.fullSize)
+        }
+        held.insert(jobs, chunk: chunk, level: level, isKept: isKept)
+        return jobs
+    }
+
+    /// Holds jobs that Redis has in flight, and returns them; suspects are separate.
+    mutating func fetched(
+        _ items: [RedisReply], chunk: UInt64, places: [Int]
+    ) -> (jobs: [ClaimedJob], suspects: [ClaimedJob]) {
+        var jobs: [ClaimedJob] = []
+        var suspects: [ClaimedJob] = []
+        for (place, item) in zip(places, items) {
+            guard let bytes = ScriptReply.JobBytes(item) else { continue }
+            let job = ClaimedJob(id: ClaimID(chunk: chunk, place: place), bytes: bytes.bytes, fullSize: bytes.fullSize)
+            guard let level = held.insert(job) else { continue }
+            if level == JobWindow.suspect { suspects.append(job) } else { jobs.append(job) }
+        }
+        return (jobs, suspects)
+    }
+
+    // MARK: Settlements
+
+    mutating func acknowledge(_ id: ClaimID, now: Instant) { settlements.addAcknowledgement(id, now: now) }
+
+    mutating func settle(_ settlement: Settlement, now: Instant) {
+        settlements.add(settlement, job: isKept ? nil : held.bytes(of: settlement.id), now: now)
+    }
+
+    /// Returns every held job to the head of the list that has no settlement, except suspects: the owner settles these.
+    mutating func releaseAll(now: Instant) {
+        if held.isEmpty { return }
+        let settling = settlements.settlingIDs
+        if settling.count >= held.count { return }
+        for id in held.ids where !settling.contains(id) && held.level(of: id) < JobWindow.suspect {
+            settle(Settlement(id: id, effect: .release(toTail: false)), now: now)
+        }
+    }
+
+    mutating func flush() { settlements.flush() }
+    mutating func flushed() { settlements.flushed() }
+    mutating func seal(includingHeads: Bool) { settlements.seal(includingHeads: includingHeads) }
+
+    func sealsAt(includingHeads: Bool) -> Instant? {
+        settlements.sealsAt(includingHeads: includingHeads, heldCount: held.count)
+    }
+
+    /// The sealed batches that this connection has not sent, oldest first. From here on their jobs count as settled.
+    mutating func takeUnsent() -> [SettleBatch] {
+        var batches = settlements.takeUnsent()
+        for index in batches.indices { batches[index].address(&held) }
+        return batches
+    }
+
+    /// Redis has applied a batch.
+    mutating func confirm(_ sequence: UInt64) {
+        for id in settlements.confirm(sequence) { held.remove(id) }
+    }
+
+    mutating func connectionLost() { settlements.connectionLost() }
+
+    // MARK: Reconciling
+
+    /// Redis has applied all batches up to this one.
+    mutating func confirm(through stored: UInt64) {
+        for batch in settlements.unconfirmed where batch.sequence <= stored { confirm(batch.sequence) }
+    }
+
+    /// Redis returned to a state in which `stored` was the last batch.
+    mutating func rolledBack(to stored: UInt64, now: Instant) {
+        settlements.addMaybeDuplicates(settlements.forgotten(after: stored), now: now)
+    }
+
+    /// Takes over which jobs Redis has in flight. Belongs before the unsent batches are taken.
+    mutating func compare(with entries: [UInt64: [UInt8]]) { held.compare(with: entries) }
+
+    /// Returns the held chunks that Redis lacks, after it was emptied. Belongs behind `compare`.
+    mutating func adoptable(besides known: [UInt64: [UInt8]]) -> [Call.Adopted] { held.adoptable(besides: known) }
+
+    /// Removes the held jobs that Redis does not have in flight, except those that are being settled.
+    mutating func disown() -> [ClaimID] {
+        let missing = held.missing
+        if missing.isEmpty { return [] }
+        let settling = settlements.settlingIDs
+        let gone = missing.filter { !settling.contains($0) }
+        for id in gone { held.remove(id) }
+        return gone
+    }
+
+    /// The jobs in flight that are not held, in pieces.
+    func unknown(atMost most: Int) -> [(chunk: UInt64, places: [Int])] {
+        held.unknown.flatMap { chunk, places in
+            stride(from: 0, to: places.count, by: most).map { (chunk, Array(places[$0..<min($0 + most, places.count)])) }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+import SystemTime
+
+/// The jobs of one worker: which to claim, settle, promote and give back, and when. `QueueMachine` gives it turns while the
+/// connection serves.
+struct Workload {
+    typealias Effect = QueueMachine.Effect
+
+    private let mode: QueueSettings.DeliveryMode
+    private(set) var jobs: JobsInFlight
+    private var claims: Claims
+    private var delayed = DelayedJobs()
+    /// Of a wait, a piggybacked claim and a promotion.
+    private var outstanding: OutstandingCalls = []
+    private(set) var isStopping = false
+    /// Jobs are fetched that only Redis knows.
+    private var isFetching = false
+
+    init(mode: QueueSettings.DeliveryMode) {
+        self.mode = mode
+        jobs = JobsInFlight(mode: mode)
+        claims = Claims(mode: mode)
+    }
+
+    // MARK: The owner
+
+    mutating func offer(places: Int, now: Instant) { claims.offer(places: places, now: now) }
+
+    mutating func acknowledge(_ id: ClaimID, now: Instant) {
+        claims.ownerResponded()
+        jobs.acknowledge(id, now: now)
+    }
+
+    mutating func settle(_ settlement: Settlement, now: Instant) {
+        claims.ownerResponded()
+        jobs.settle(settlement, now: now)
+    }
+
+    mutating func flush() { jobs.flush() }
+    mutating func stop() { isStopping = true }
+
+    /// Whether this list may hold jobs that could be claimed if there were places.
+    mutating func wantsPlaces(at now: Instant, isInDoubt: Bool) -> Bool { claims.wantsPlaces(at: now, situation(isInDoubt)) }
+
+    /// `mutating`, because Swift 6.3 copies the whole value for a function that is not.
+    private mutating func situation(_ isInDoubt: Bool) -> Claims.Situation {
+        Claims.Situation(
+            heldCount: jobs.held.count, heldBytes: jobs.held.byteCount, holdsIsolated: jobs.held.holdsIsolated,
+            heldTwiceCrashed: jobs.held.countOfLevel(2), isSplitting: jobs.isSplitting, isInDoubt: isInDoubt,
+            confirmed: jobs.confirmed, outstanding: outstanding)
+    }
+
+    // MARK: Connection
+
+    mutating func connectionLost() {
+        outstanding = []
+        jobs.connectionLost()
+        claims.connectionLost()
+        if isFetching { claims.fetchEnded(isComplete: false) }
+        isFetching = false
+    }
+
+    mutating func beginServing(now: Instant) {
+        if isFetching { claims.fetchEnded(isComplete: true) }
+        isFetching = false
+        claims.restartOffer(now: now)
+    }
+
+    // MARK: Time
+
+    /// Does everything that is due.
+    mutating func serve(now: Instant, isInDoubt: Bool, into effects: inout [Effect]) {
+        if !outstanding.contains(.promotion), delayed.isDue(now: now) {
+            outstanding.insert(.promotion)
+            effects.append(.call(.promote))
+        }
+        settleIfDue(now: now, isInDoubt, into: &effects)
+        if let claim = claims.nextClaim(now: now, situation(isInDoubt)) { effects.append(.call(claim)) }
+        let (begins, claim) = claims.nextWait(situation(isInDoubt))
+        if begins {
+            outstanding.insert(claim == nil ? .wait : [.wait, .piggybackedClaim])
+            effects.append(.wait(claim))
+        }
+    }
+
+    /// The time at which `serve` has something to do.
+    mutating func deadline(isInDoubt: Bool) -> Instant? {
+        let situation = situation(isInDoubt)
+        var next = Earliest(claims.deadline(situation))
+        if !outstanding.contains(.promotion) { next.consider(delayed.dueAt) }
+        next.consider(jobs.sealsAt(includingHeads: !claims.isClaiming(situation)))
+        return next.instant
+    }
+
+    private mutating func settleIfDue(now: Instant, _ isInDoubt: Bool, into effects: inout [Effect]) {
+        // Jobs return to the head of the list together with those of an outstanding claim, which were behind them.
+        let isClaiming = claims.isClaiming(situation(isInDoubt))
+        if let due = jobs.sealsAt(includingHeads: !isClaiming), now >= due {
+            jobs.seal(includingHeads: !isClaiming && !claims.isFresh)
+        }
+        jobs.flushed()
+        sendSettlements(into: &effects)
+    }
+
+    private mutating func sendSettlements(into effects: inout [Effect]) {
+        for batch in jobs.takeUnsent() { effects.append(.call(.settle(batch))) }
+    }
+
+    /// Gives back the held jobs, and returns whether every settlement is confirmed. The owner settles suspects.
+    mutating func leave(now: Instant, isInDoubt: Bool, into effects: inout [Effect]) -> Bool {
+        let isClaiming = claims.isClaiming(situation(isInDoubt))
+        let isPopping = outstanding.contains(.wait) && mode == .atMostOnce
+        if !isClaiming && !isPopping { jobs.releaseAll(now: now) }
+        jobs.seal(includingHeads: !isClaiming)
+        sendSettlements(into: &effects)
+        return jobs.isEmpty && !isClaiming && !isPopping
+    }
+
+    // MARK: Claims
+
+    mutating func claimed(
+        _ claim: Call.Claim, _ reply: ScriptReply.Claim, sentAt: Instant, now: Instant, into effects: inout [Effect]
+    ) {
+        if reply.count == 0 {
+            complete(claim, reply, now: now)
+        } else if let chunk = claims.expect(claim, reply, sentAt: sentAt) {
+            effects.append(.call(.fetch(chunk: chunk, [0])))
+        }
+    }
+
+    private mutating func complete(_ claim: Call.Claim, _ reply: ScriptReply.Claim, now: Instant) {
+        if claim.isPiggybacked { outstanding.remove(.piggybackedClaim) }
+        claims.claimed(claim, reply, now: now)
+    }
+
+    /// The jobs of a chunk. The list is empty if the claim took nothing, or met NOSCRIPT and is sent again.
+    ///
+    /// - Returns: `nil` for a chunk that no claim has brought.
+    mutating func arrived(
+        _ items: [RedisReply], chunk: UInt64, now: Instant, into effects: inout [Effect]
+    ) -> QueueMachine.Reading? {
+        guard let arrival = claims.takeArrival(of: chunk) else { return nil }
+        let found = items.compactMap(ScriptReply.JobBytes.init)
+        if found.count != arrival.reply.count { return .lost("a claimed chunk is gone") }
+        let claimed = jobs.hold(found, chunk: chunk, level: arrival.reply.level)
+        complete(arrival.claim, arrival.reply, now: now)
+        if !arrival.claim.isPiggybacked {
+            claims.measured(claimed.reduce(0) { $0 + $1.bytes.count }, within: now - arrival.sentAt)
+        }
+        report(claimed: claimed, into: &effects)
+        return .good
+    }
+
+    /// - Returns: whether the reply has the form of one.
+    mutating func popped(_ reply: RedisReply, asked: Int, now: Instant, into effects: inout [Effect]) -> Bool {
+        let bytes: [RedisReply]
+        switch reply {
+        case .null: bytes = []
+        case .string: bytes = [reply]
+        case .array(let items): bytes = items
+        default: return false
+        }
+        let found = bytes.compactMap(ScriptReply.JobBytes.init)
+        if found.count > Chunk.mostJobs { return false }
+        claims.popped(found.count, isDrained: found.count < asked, now: now)
+        report(claimed: jobs.hold(found, chunk: claims.reserve(), level: 0), into: &effects)
+        return true
+    }
+
+    /// - Returns: whether this is new.
+    mutating func popCountRefused(now: Instant) -> Bool {
+        if claims.popsOne { return false }
+        claims.popCountRefused(now: now)
+        return true
+    }
+
+    mutating func waited(_ reply: RedisReply, now: Instant, into effects: inout [Effect]) {
+        outstanding.remove(.wait)
+        var taken: [ClaimedJob] = []
+        if mode == .atMostOnce, let job = reply.items?.last.flatMap(ScriptReply.JobBytes.init) {
+            taken = jobs.hold([job], chunk: claims.reserve(), level: 0)
+        }
+        claims.waited(didFindJob: reply != .null, takenJobs: taken.count, now: now)
+        report(claimed: taken, into: &effects)
+    }
+
+    /// - Returns: the feature that the server lacks, if the error says so.
+    mutating func waitFailed(_ error: ErrorReply, now: Instant) -> MissingFeature? {
+        outstanding.remove(.wait)
+        return claims.waitFailed(error, now: now)
+    }
+
+    /// A stopping worker gives them back instead.
+    private func report(claimed jobs: [ClaimedJob], into effects: inout [Effect]) {
+        if !jobs.isEmpty && !isStopping { effects.append(.report(.claimed(jobs))) }
+    }
+
+    private func report(suspects: [ClaimedJob], into effects: inout [Effect]) {
+        if !suspects.isEmpty { effects.append(.report(.suspects(suspects))) }
+    }
+
+    var inspection: Call { claims.inspection }
+
+    /// - Parameter found: the number of keys with jobs that the second connection has not reported.
+    mutating func inspected(found: Int64) -> PiggybackedClaim.Finding {
+        claims.inspected(found: found, isWaiting: !outstanding.isDisjoint(with: [.wait, .piggybackedClaim]))
+    }
+
+    // MARK: Other replies
+
+    mutating func settled(_ sequence: UInt64, due: ScriptReply.NextDue, now: Instant) {
+        jobs.confirm(sequence)
+        delayed.learned(due, now: now)
+    }
+
+    mutating func promoted(_ reply: ScriptReply.Promoted, now: Instant) {
+        outstanding.remove(.promotion)
+        delayed.promoted(reply, now: now)
+    }
+
+    mutating func learned(_ recovered: RecoveredJobs.Kind, due: ScriptReply.NextDue, now: Instant) {
+        claims.learned(recovered, now: now)
+        delayed.learned(due, now: now)
+    }
+
+    /// Reserves the number of a chunk for suspects.
+    mutating func reserveChunk() -> UInt64 { claims.reserve() }
+
+    mutating func reaped(_ reply: ScriptReply.Reaped, chunk: UInt64, now: Instant, into effects: inout [Effect]) {
+        claims.learned(reply.recovered, now: now)
+        report(suspects: jobs.hold(reply.suspects, chunk: chunk, level: JobWindow.suspect), into: &effects)
+    }
+
+    // MARK: Reconciling
+
+    /// Takes over what Redis has of this worker: settlements that were applied, and jobs in flight. Puts the held jobs back into
+    /// a Redis that was emptied, and sends the settlements that were not applied.
+    ///
+    /// - Returns: a warning.
+    mutating func compare(
+        with reply: ScriptReply.Registered, _ finding: Reconciliation.Finding, now: Instant, into effects: inout [Effect]
+    ) -> String? {
+        let chunks = reply.chunks.filter { $0.key < claims.nextChunk }  // This worker has written no other one.
+        if let stored = reply.settled { jobs.confirm(through: stored) }
+        jobs.compare(with: chunks)
+        var warning: String?
+        switch finding {
+        case .unchanged: break
+        case .emptied where mode == .atMostOnce: warning = "Redis was emptied"
+        case .emptied:
+            warning = "Redis was emptied: \(jobs.held.count) jobs that this worker holds were put back"
+            for chunk in jobs.adoptable(besides: chunks) { effects.append(.call(.adopt(chunk))) }
+        case .rolledBack(let stored):
+            jobs.rolledBack(to: stored, now: now)
+            warning = "Redis was put back to an earlier state: the jobs that it has again are pushed again"
+        }
+        sendSettlements(into: &effects)
+        let gone = jobs.disown()
+        if !gone.isEmpty { effects.append(.report(.disowned(gone))) }
+        return warning
+    }
+
+    /// The calls for the jobs that only Redis knows. Belongs behind `compare`.
+    mutating func missingJobs() -> [Call] {
+        let pieces = jobs.unknown(atMost: claims.jobsOfFetch)
+        isFetching = !pieces.isEmpty
+        return pieces.map { .fetch(chunk: $0.chunk, $0.places) }
+    }
+
+    mutating func fetched(_ items: [RedisReply], chunk: UInt64, places: [Int], into effects: inout [Effect]) {
+        let (fetched, suspects) = jobs.fetched(items, chunk: chunk, places: places)
+        claims.fill(fetched.count)
+        report(claimed: fetched, into: &effects)
+        report(suspects: suspects, into: &effects)
+    }
+}

@@ -1,0 +1,147 @@
+import SystemTime
+import Harness
+import Testing
+
+@testable import RedisQueue
+
+@Suite("Jobs in flight as lists")
+struct ChunkTests {
+    let server: RedisServer
+    let keys = Keys(list: "jobs")
+
+    init() throws { server = try RedisServer() }
+
+    private var settings: QueueSettings {
+        var settings = server.settings()
+        settings.lease = .seconds(1)
+        return settings
+    }
+
+    private func stranger(_ name: String) -> WorkerName { WorkerName(text: name, host: "elsewhere", pid: 1) }
+
+    @Test func `Redis has the jobs of a claim as a list, and marks the settled ones`() throws {
+        try server.push(["a", "b", "c"])
+        let worker = Worker(server.settings(), worker: stranger("w"))
+        worker.places = 3
+        worker.run("three jobs") { worker.jobs.count == 3 }
+        #expect(try server.list(keys.chunk("w", 1)) == ["a", "b", "c"])
+        worker.places = 0
+        worker.settle(worker.jobs[1], .ack)
+        try worker.run("one sent") { try server.status().counters[.sent] == 1 }
+        #expect(try server.ask("HGET", keys.chunks("w"), "1") == .string(bytes("0:101")))
+        #expect(try server.status().inFlight == 2)
+        worker.acknowledgeAll()
+        try worker.run("all sent") { try server.status().counters[.sent] == 3 }
+        #expect(try server.ask("EXISTS", keys.chunk("w", 1), keys.chunks("w")) == .integer(0))
+        worker.stop()
+    }
+
+    @Test func `of a dead worker's chunk the jobs that are not settled are taken over in order`() throws {
+        try server.push((0..<9).map(String.init))
+        let dead = Worker(settings, worker: stranger("dead"))
+        dead.places = 9
+        dead.run("all jobs") { dead.jobs.count == 9 }
+        dead.places = 0
+        for job in dead.jobs where job.id.place % 3 == 1 { dead.settle(job, .ack) }
+        try dead.run("three sent") { try server.status().counters[.sent] == 3 }
+        let heir = Worker(settings)
+        heir.run("the others") { heir.jobs.count == 6 }
+        #expect(heir.texts == ["0", "2", "3", "5", "6", "8"])
+        #expect(try server.ask("EXISTS", keys.chunk("dead", 1), keys.chunks("dead")) == .integer(0))
+        heir.acknowledgeAll()
+        heir.stop()
+        #expect(try server.status().unexplained == 0)
+        #expect(try server.ask("EXISTS", keys.holders) == .integer(0))
+    }
+
+    @Test(arguments: [false, true])
+    func `jobs in the hash of an older version are taken over with their crashes`(isComplete: Bool) throws {
+        try server.ask("HSET", keys.inflight("old"), "9", "b", "10", "c", "7", "a", "11:1", "d", "12:2", "e", "13:3", "f")
+        try server.ask("ZADD", keys.workers, "5", "old")
+        try server.ask("HINCRBY", keys.stats, "claimed", "6")
+        if isComplete { try server.ask("HSET", keys.worker("old"), "number", "1", "settled", "3") }
+        #expect(try server.status().inFlight == 6)
+        let heir = Worker(settings)
+        heir.places = 0
+        heir.run("the suspect") { heir.suspects.count == 1 }
+        #expect(try server.list(keys.recovered[0]) == ["a", "b", "c"])
+        #expect(try server.list(keys.recovered[1]) == ["d"])
+        #expect(try server.list(keys.recovered[2]) == ["e"])
+        #expect(heir.suspects.map(\.bytes) == [bytes("f")])
+        for job in heir.suspects { heir.settle(job, .deadLetter(record: bytes("suspect"), isExpired: false)) }
+        heir.stop()
+        #expect(try server.status().unexplained == 0)
+        #expect(try server.ask("EXISTS", keys.inflight("old"), keys.worker("old")) == .integer(0))
+    }
+
+    @Test func `a worker that an older version removed still has its jobs taken over after a lease`() throws {
+        try server.push(["a", "b"])
+        let removed = Worker(settings, worker: stranger("removed"))
+        removed.run("two jobs") { removed.jobs.count == 2 }
+        // An older version knows nothing of chunks.
+        try server.ask("ZREM", keys.workers, "removed")
+        try server.ask("DEL", keys.worker("removed"))
+        #expect(try server.status().inFlight == 2)
+        let heir = Worker(settings)
+        heir.run("both jobs") { heir.jobs.count == 2 }
+        #expect(heir.texts == ["a", "b"])
+        heir.acknowledgeAll()
+        heir.stop()
+        #expect(try server.status().unexplained == 0)
+        #expect(try server.ask("EXISTS", keys.holders, keys.chunks("removed")) == .integer(0))
+    }
+
+    @Test func `a removed worker that is alive registers again, and no job is taken over twice`() throws {
+        try server.push(["a", "b"])
+        let removed = Worker(settings, worker: stranger("removed"))
+        removed.run("two jobs") { removed.jobs.count == 2 }
+        try server.ask("ZREM", keys.workers, "removed")
+        try server.ask("DEL", keys.worker("removed"))
+        removed.forgetEvents()
+        removed.run("registered again") { removed.connects == 1 }
+        #expect(removed.disowned.isEmpty)
+        removed.acknowledgeAll()
+        removed.stop()
+        #expect(try server.status().counters[.sent] == 2)
+        #expect(try server.status().unexplained == 0)
+    }
+
+    @Test func `small jobs before large ones arrive in bounded batches`() throws {
+        let large = String(repeating: "x", count: 200_000)
+        let jobs = (0..<40).map(String.init) + (0..<20).map { "\($0)" + large }
+        try server.push(jobs)
+        let worker = Worker(server.settings())
+        worker.run("all") { worker.jobs.count == jobs.count }
+        for case .claimed(let jobs) in worker.events { #expect(jobs.reduce(0) { $0 + $1.bytes.count } <= ClaimSize.mostBytes) }
+        #expect(worker.texts == jobs)
+        worker.stop()
+        #expect(try server.status().backlog == jobs.count)
+    }
+
+    @Test func `of a job of more than 24 MiB only the size and the beginning arrive, and it returns whole`() throws {
+        let huge = ClaimedJob.mostBytes + 1
+        try server.push([String(repeating: "x", count: huge), "next"])
+        var settings = server.settings()
+        settings.timeout = .seconds(20)  // Lua hashes a job of 24 MiB that is given back.
+        let worker = Worker(settings)
+        worker.run("both jobs") { worker.jobs.count == 2 }
+        #expect(worker.jobs.map(\.fullSize) == [huge, nil])
+        #expect(worker.jobs[0].bytes.count == ClaimedJob.headBytes)
+        #expect(try server.status().inFlight == 2)
+        worker.stop()
+        #expect(try server.list("jobs").map(\.utf8.count) == [huge, 4])
+        #expect(try server.status().unexplained == 0)
+    }
+
+    @Test func `jobs of a worker without a record are audited by the list that has them`() throws {
+        try server.push(["a"])
+        let worker = Worker(server.settings(), worker: stranger("w"))
+        worker.run("the job") { worker.jobs.count == 1 }
+        var client = try RedisClient(settings: server.settings())
+        #expect(try QueueAudit.read(&client, keys).foreignKeys == [])
+        try server.ask("RPUSH", keys.chunk("w", 99), "x")
+        try server.ask("RPUSH", keys.chunk("unknown", 1), "x")
+        #expect(try QueueAudit.read(&client, keys).foreignKeys == [keys.chunk("unknown", 1), keys.chunk("w", 99)])
+        worker.stop()
+    }
+}
