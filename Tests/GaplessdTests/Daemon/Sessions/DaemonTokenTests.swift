@@ -48,7 +48,7 @@ struct DaemonTokenTests {
         let stage = try Stage()
         let keys =
             "~\(Stage.list) "
-            + ["workers", "worker:*", "inflight:*", "recovered:*", "delayed", "dead", "large", "feedback"]
+            + ["workers", "worker:*", "holders", "chunks:*", "inflight:*", "recovered:*", "delayed", "dead", "large", "feedback"]
             .map { "~{\(Stage.list)}:gapless:\($0)" }.joined(separator: " ")
         let others = ["stats", "nothing", "paused", "pace"].map { " ~{\(Stage.list)}:gapless:\($0)" }.joined()
         let words = "ACL SETUSER narrow reset on >secret +@all \(keys)\(others)"

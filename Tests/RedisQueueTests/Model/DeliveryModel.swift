@@ -1,0 +1,322 @@
+import Harness
+import SystemTime
+
+@testable import RedisQueue
+
+/// The delivery protocol with two workers: their real machines, and the real scripts in a real Redis.
+///
+/// Each step is one of the things that may happen next: Redis runs the next command of a connection, a reply arrives, an owner
+/// settles a job, time passes, or a fault. Commands of a broken connection may still run later, as those in the buffer of a
+/// socket do. After the last step the workers settle everything, and stop.
+final class DeliveryModel {
+    enum Step: Equatable, CustomStringConvertible {
+        case run(worker: Int, link: Int)
+        case receive(worker: Int, link: Int)
+        case settle(worker: Int, Kind)
+        case tick
+        case cut(worker: Int)
+        /// The next command of a broken connection runs.
+        case late
+        case crash(worker: Int)
+        /// The others consider the worker dead, although it runs.
+        case suspect(worker: Int)
+        case flush
+        case save
+        case restore
+
+        enum Kind: CaseIterable { case acknowledge, retry, release }
+
+        var isFault: Bool {
+            switch self {
+            case .run, .receive, .settle, .tick, .late, .save: false
+            case .cut, .crash, .suspect, .flush, .restore: true
+            }
+        }
+
+        var description: String {
+            switch self {
+            case .run(let worker, let link): "run \(worker).\(link)"
+            case .receive(let worker, let link): "receive \(worker).\(link)"
+            case .settle(let worker, let kind): "\(kind) \(worker)"
+            case .tick: "tick"
+            case .cut(let worker): "cut \(worker)"
+            case .late: "late"
+            case .crash(let worker): "crash \(worker)"
+            case .suspect(let worker): "suspect \(worker)"
+            case .flush: "flush"
+            case .save: "save"
+            case .restore: "restore"
+            }
+        }
+    }
+
+    struct Failure: Error, CustomStringConvertible {
+        var description: String
+    }
+
+    private static let jobs = ["a", "b", "c", "d"]
+
+    private let redis: ModelRedis
+    private var workers: [ModelWorker] = []
+    private var late: [ModelWorker.Request] = []
+    private var names = 0
+    private var gone: Set<String> = []
+    private var now = Instant.now
+    private var sent: [String: Int] = [:]
+    private var dead: Set<String> = []
+    /// Jobs that a fault of Redis may lose.
+    private var excused: Set<String> = []
+    private var faults = 0
+    private var isFlushed = false
+    private var isRestored = false
+    private var hasTakeOver = false
+    private var hasSaved = false
+    private(set) var trace: [Step] = []
+    private(set) var steps = 0
+
+    init() throws { redis = try ModelRedis() }
+
+    /// Two workers are registered, and the first has claimed some jobs.
+    private func begin() throws {
+        try redis.run("FLUSHALL")
+        (workers, late, gone, sent, dead, excused, trace) = ([], [], [], [:], [], [], [])
+        (faults, isFlushed, isRestored, hasTakeOver, hasSaved) = (0, false, false, false, false)
+        for job in DeliveryModel.jobs { try redis.run("RPUSH", "jobs", job) }
+        for _ in 0..<2 { workers.append(makeWorker()) }
+        for worker in workers.indices {
+            workers[worker].advance(now: now)
+            for _ in 0..<6 where !workers[worker].links[0].isEmpty { try pump(worker, 0) }
+            guard workers[worker].isServing else { throw Failure(description: "the model does not start") }
+        }
+    }
+
+    private func makeWorker() -> ModelWorker {
+        names += 1
+        return ModelWorker(names, redis.settings, now: now)
+    }
+
+    // MARK: Runs
+
+    /// Runs one schedule. `choose` gets the number of possible steps and returns one; `nil` ends the schedule.
+    func run(mostFaults: Int, _ choose: (Int) -> Int?) throws {
+        try begin()
+        while true {
+            let possible = steps(mostFaults: mostFaults)
+            guard let choice = choose(possible.count) else { break }
+            try perform(possible[choice])
+        }
+        try finish()
+    }
+
+    private func steps(mostFaults: Int) -> [Step] {
+        var steps: [Step] = []
+        for (index, worker) in workers.enumerated() {
+            for link in 0...1 {
+                if !worker.links[link].replies.isEmpty { steps.append(.receive(worker: index, link: link)) }
+                if !worker.links[link].requests.isEmpty { steps.append(.run(worker: index, link: link)) }
+            }
+            if !worker.jobs.isEmpty { steps += Step.Kind.allCases.map { .settle(worker: index, $0) } }
+        }
+        steps.append(.tick)
+        if !late.isEmpty { steps.append(.late) }
+        if !hasSaved { steps.append(.save) }
+        if faults < mostFaults {
+            for worker in workers.indices { steps += [.cut(worker: worker), .crash(worker: worker), .suspect(worker: worker)] }
+            steps.append(.flush)
+            if hasSaved { steps.append(.restore) }
+        }
+        return steps
+    }
+
+    private func perform(_ step: Step) throws {
+        steps += 1
+        trace.append(step)
+        if step.isFault { faults += 1 }
+        switch step {
+        case .run(let worker, let link): try execute(worker, link)
+        case .receive(let worker, let link): receive(worker, link)
+        case .settle(let worker, let kind): settle(worker, kind)
+        case .tick: tick()
+        case .cut(let worker): cut(worker)
+        case .late: try runLate()
+        case .crash(let worker):
+            hasTakeOver = true
+            leaveBehind(worker)
+            gone.insert(workers[worker].name)
+            if isFlushed { excuseHeld(by: worker) }
+            workers[worker] = makeWorker()
+            workers[worker].advance(now: now)
+        case .suspect(let worker):
+            hasTakeOver = true
+            gone.insert(workers[worker].name)
+        case .flush:
+            isFlushed = true
+            try excuseJobsInRedis()
+            try redis.run("FLUSHALL")
+        case .save:
+            hasSaved = true
+            try redis.save()
+        case .restore:
+            isRestored = true
+            try redis.restore()
+        }
+        try check()
+    }
+
+    // MARK: Steps
+
+    private func execute(_ worker: Int, _ link: Int) throws {
+        let request = workers[worker].links[link].requests[0]
+        guard let reply = try reply(to: request) else { return }
+        workers[worker].links[link].requests.removeFirst()
+        workers[worker].links[link].replies.append((request.call, reply))
+    }
+
+    /// `nil`: the command blocks.
+    private func reply(to request: ModelWorker.Request) throws -> RedisReply? {
+        guard request.call == .wait else { return try redis.run(request.bytes) }
+        let head = try redis.run("LMOVE", "jobs", "jobs", "LEFT", "LEFT")
+        return head == .null ? nil : head
+    }
+
+    private func receive(_ worker: Int, _ link: Int) {
+        let gone = gone
+        workers[worker].receive(on: link, now: now) { gone.contains($0) }
+    }
+
+    private func pump(_ worker: Int, _ link: Int) throws {
+        if !workers[worker].links[link].requests.isEmpty { try execute(worker, link) }
+        if !workers[worker].links[link].replies.isEmpty { receive(worker, link) }
+    }
+
+    private func settle(_ worker: Int, _ kind: Step.Kind) {
+        guard let job = workers[worker].jobs.first else { return }
+        switch kind {
+        case .acknowledge:
+            sent[text(job), default: 0] += 1
+            workers[worker].settle(job, .ack, now: now)
+        case .retry: workers[worker].settle(job, .delay(job: job.bytes, .after(.zero), isRetry: true), now: now)
+        case .release: workers[worker].settle(job, .release(toTail: false), now: now)
+        }
+    }
+
+    private func text(_ job: ClaimedJob) -> String { String(decoding: job.bytes, as: UTF8.self) }
+
+    /// Time passes until a worker has something to do.
+    private func tick() {
+        var next = Earliest()
+        for worker in workers.indices where !workers[worker].hasStopped { next.consider(workers[worker].deadline) }
+        now = max(now + .milliseconds(1), next.instant ?? now)
+        for worker in workers.indices { workers[worker].advance(now: now) }
+    }
+
+    private func leaveBehind(_ worker: Int) {
+        for link in workers[worker].links { late += link.requests.filter { $0.call != .wait } }
+    }
+
+    private func cut(_ worker: Int) {
+        leaveBehind(worker)
+        workers[worker].lose(now: now)
+    }
+
+    private func runLate() throws { _ = try redis.run(late.removeFirst().bytes) }
+
+    private func excuseHeld(by worker: Int) {
+        for job in workers[worker].jobs { excused.insert(text(job)) }
+        excused.formUnion(DeliveryModel.jobs.filter { _ in workers[worker].heldCount > workers[worker].jobs.count })
+    }
+
+    /// FLUSHALL keeps only the jobs in the memory of the workers.
+    private func excuseJobsInRedis() throws {
+        let held = Set(workers.flatMap { $0.jobs.map { text($0) } })
+        excused.formUnion(DeliveryModel.jobs.filter { !held.contains($0) })
+    }
+
+    // MARK: Checks
+
+    private func check() throws {
+        if isFlushed || isRestored { return }
+        var copies: [String] = []
+        for list in ["jobs"] + Keys(list: "jobs").recovered { copies += try redis.run("LRANGE", list, "0", "-1").texts }
+        copies += try redis.run("ZRANGE", Keys(list: "jobs").delayed, "0", "-1").texts.map { String($0.suffix(1)) }
+        var script: [UInt8] = []
+        script.appendCommand(Arguments(DeliveryModel.heldJobs))
+        copies += try redis.run(script).texts
+        for job in DeliveryModel.jobs where copies.count(where: { $0 == job }) > 1 {
+            throw Failure(description: "\(job) is in Redis more than once: \(copies)")
+        }
+    }
+
+    private static let heldJobs = [
+        "EVAL",
+        """
+        local out = {}
+        for _, key in ipairs(redis.call('KEYS', '{jobs}:gapless:chunks:*')) do
+          local entries = redis.call('TYPE', key).ok == 'hash' and redis.call('HGETALL', key) or {}
+          for i = 1, #entries, 2 do
+            for place, job in ipairs(redis.call('LRANGE', key .. ':' .. entries[i], 0, -1)) do
+              if string.sub(entries[i + 1], place + 2, place + 2) == '1' then out[#out + 1] = job end
+            end
+          end
+        end
+        return out
+        """, "0",
+    ]
+
+    /// The workers settle everything and stop, without further faults.
+    private func finish() throws {
+        for name in Set(workers.map(\.name)) { gone.remove(name) }
+        while !late.isEmpty { try runLate() }
+        var rounds = 0
+        while try !isDrained() {
+            rounds += 1
+            if rounds > 400 { throw Failure(description: "no more progress: \(try redis.status())") }
+            try round()
+            for worker in workers.indices {
+                while let job = workers[worker].jobs.first {
+                    sent[text(job), default: 0] += 1
+                    workers[worker].settle(job, .ack, now: now)
+                }
+                while let job = workers[worker].suspects.first {
+                    dead.insert(text(job))
+                    workers[worker].settle(job, .deadLetter(record: job.bytes, isExpired: false), now: now)
+                }
+            }
+        }
+        for worker in workers.indices { workers[worker].stop() }
+        for _ in 0..<400 where workers.contains(where: { !$0.hasStopped }) { try round() }
+        try checkEnd()
+    }
+
+    private func round() throws {
+        for worker in workers.indices {
+            for link in 0...1 {
+                for _ in 0..<8 { try pump(worker, link) }
+            }
+        }
+        tick()
+    }
+
+    private func isDrained() throws -> Bool {
+        let status = try redis.status()
+        return status.backlog + status.delayed + status.inFlight + status.recovered == 0 && workers.allSatisfy(\.isSettled)
+            && workers.allSatisfy(\.isServing) && Set(status.workers.map(\.name)) == Set(workers.map(\.name))
+    }
+
+    private func checkEnd() throws {
+        let lost = DeliveryModel.jobs.filter { sent[$0] == nil && !dead.contains($0) && !excused.contains($0) }
+        if !lost.isEmpty { throw Failure(description: "lost: \(lost)") }
+        if !hasTakeOver && !isFlushed && !isRestored, let job = sent.first(where: { $0.value > 1 }) {
+            throw Failure(description: "\(job.key) was sent \(job.value) times, although only connections broke")
+        }
+        let status = try redis.status()
+        if status.unexplained != 0 { throw Failure(description: "claimed jobs without an end: \(status.unexplained)") }
+        if workers.contains(where: { !$0.hasStopped }) { throw Failure(description: "a worker does not stop") }
+        let left = try redis.keys().filter { !$0.hasSuffix(":stats") && !$0.hasSuffix(":dead") }
+        if !left.isEmpty { throw Failure(description: "keys are left: \(left)") }
+    }
+}
+
+extension RedisReply {
+    fileprivate var texts: [String] { items?.compactMap(\.text) ?? [] }
+}

@@ -1,0 +1,115 @@
+import SystemTime
+
+@testable import RedisQueue
+
+/// One worker of the model: the machine, and the commands and replies that are under way on its two connections.
+struct ModelWorker {
+    /// A command that Redis has not run.
+    struct Request {
+        var call: Call
+        var bytes: [UInt8]
+    }
+
+    struct Link {
+        var requests: [Request] = []
+        var replies: [(call: Call, reply: RedisReply)] = []
+
+        var isEmpty: Bool { requests.isEmpty && replies.isEmpty }
+    }
+
+    static let places = 3
+
+    let name: String
+    private(set) var machine: QueueMachine
+    private var encoder: CallEncoder
+    /// The first one carries the scripts, the second one waits.
+    var links = [Link(), Link()]
+    /// The jobs that the owner may send.
+    private(set) var jobs: [ClaimedJob] = []
+    private(set) var suspects: [ClaimedJob] = []
+    private(set) var hasStopped = false
+    private var effects: [QueueMachine.Effect] = []
+
+    init(_ number: Int, _ settings: QueueSettings, now: Instant) {
+        name = "w\(number)"
+        machine = QueueMachine(settings: settings, worker: name, seed: UInt64(number), now: now)
+        encoder = CallEncoder(
+            settings: settings, worker: WorkerName(text: name, host: "model", pid: number), information: [],
+            epochSeed: Int64(number) << 32)
+    }
+
+    var isServing: Bool { machine.phase == .serving }
+    var isSettled: Bool { machine.work.jobs.isEmpty }
+    var deadline: Instant? { mutating get { machine.deadline } }
+    var heldCount: Int { machine.work.jobs.held.count }
+
+    mutating func stop() { machine.stop() }
+
+    mutating func advance(now: Instant) {
+        if hasStopped { return }
+        machine.offer(places: max(0, ModelWorker.places - heldCount), now: now)
+        machine.advance(now: now, into: &effects)
+        perform(now: now)
+    }
+
+    /// The next reply on a connection arrives.
+    mutating func receive(on link: Int, now: Instant, isGone: (String) -> Bool) {
+        let (call, reply) = links[link].replies.removeFirst()
+        if case .error(let error) = reply, error.kind == .scriptMissing {
+            encoder.forgetScripts()
+            send(call, on: 0)
+        } else {
+            machine.received(reply, to: call, sentAt: now, now: now, isGone: isGone, into: &effects)
+        }
+        perform(now: now)
+        advance(now: now)
+    }
+
+    mutating func lose(now: Instant) {
+        machine.lost("cut", now: now, into: &effects)
+        perform(now: now)
+    }
+
+    mutating func settle(_ job: ClaimedJob, _ effect: Settlement.Effect, now: Instant) {
+        jobs.removeAll { $0.id == job.id }
+        suspects.removeAll { $0.id == job.id }
+        if effect == .ack {
+            machine.acknowledge(job.id, now: now)
+        } else {
+            machine.settle(Settlement(id: job.id, effect: effect), now: now)
+        }
+        machine.flush()
+        advance(now: now)
+    }
+
+    private mutating func send(_ call: Call, on link: Int) {
+        var bytes: [UInt8] = []
+        encoder.write(call, number: machine.number, to: &bytes)
+        links[link].requests.append(Request(call: call, bytes: bytes))
+        if case .claim(let claim) = call { send(.jobs(of: claim), on: link) }
+    }
+
+    private mutating func perform(now: Instant) {
+        while !effects.isEmpty {
+            let due = effects
+            effects = []
+            for effect in due {
+                switch effect {
+                case .dial:
+                    encoder.forgetScripts()
+                    machine.connected(into: &effects)
+                case .hangUp: links = [Link(), Link()]
+                case .call(let call): send(call, on: 0)
+                case .wait(let claim):
+                    send(.wait, on: 1)
+                    if let claim { send(claim, on: 1) }
+                case .report(.claimed(let new)): jobs += new
+                case .report(.suspects(let new)): suspects += new
+                case .report(.disowned(let ids)): jobs.removeAll { ids.contains($0.id) }
+                case .report(.stopped): hasStopped = true
+                case .report, .follow, .learn: break
+                }
+            }
+        }
+    }
+}
