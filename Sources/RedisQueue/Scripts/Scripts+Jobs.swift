@@ -79,11 +79,10 @@ extension Scripts {
     /// is too early (its predecessor met NOSCRIPT) gets the reply `GAP` and is sent again.
     ///
     /// KEYS: nothing, workers, worker:W, chunks:W, stats, delayed, dead, feedback, Q, results or nothing, large. ARGV: W,
-    /// number, sequence, guard (1, or 0 for `at_most_once`, which keeps no chunks), most dead letters (0: any), most feedback
+    /// number, sequence, guard (1, or 0 for `at_most_once`, which keeps only suspects), most dead letters (0: any), most feedback
     /// entries (0: any), most results, resent, maybe_duplicate, n, then n times a chunk: its number, its entry after the batch
-    /// ('' when no job of it is left, '-' when the worker does not know the chunk), and the number of plain acknowledgements in
-    /// it. Then steps, each of: kind, number of the chunk, position, feedback record or '', count of results, results, and by
-    /// kind
+    /// ('' when no job of it is left, '-' when Redis keeps none), and the number of plain acknowledgements in it. Then steps,
+    /// each of: kind, number of the chunk, position, feedback record or '', count of results, results, and by kind
     ///
     ///     a  nothing                acknowledged
     ///     r  due, job               retry; due is a time in ms, or +ms from now
@@ -109,9 +108,12 @@ extension Scripts {
             local guard = ARGV[4] == '1'
             local n = tonumber(ARGV[10])
             local at = 11 + 3 * n
-            local numbers, known = {}, {}
-            for i = 1, n do numbers[i] = ARGV[8 + 3 * i] end
-            if guard and n > 0 then known = redis.call('HMGET', KEYS[4], unpack(numbers)) end
+            local numbers, known, kept = {}, {}, {}
+            for i = 1, n do
+              numbers[i] = ARGV[8 + 3 * i]
+              kept[numbers[i]] = ARGV[9 + 3 * i] ~= '-'
+            end
+            if n > 0 then known = redis.call('HMGET', KEYS[4], unpack(numbers)) end
             if ARGV[at] then
               redis.call('ZCARD', KEYS[6]) redis.call('LLEN', KEYS[7]) redis.call('LLEN', KEYS[8]) redis.call('LLEN', KEYS[9])
               redis.call('HLEN', KEYS[11])
@@ -121,13 +123,15 @@ extension Scripts {
             redis.call('DEL', KEYS[1])
 
             local count = {a = 0, r = 0, p = 0, d = 0, e = 0, h = 0}
-            local maybe, now, held = tonumber(ARGV[9]), nil, {}
+            local maybe, now, held, new = tonumber(ARGV[9]), nil, {}, 0
             for i = 1, n do
-              held[numbers[i]] = not guard or known[i] and ARGV[9 + 3 * i] ~= '-'
-              if held[numbers[i]] then
-                count.a = count.a + tonumber(ARGV[10 + 3 * i])
+              local number, acknowledged = numbers[i], tonumber(ARGV[10 + 3 * i])
+              if kept[number] then held[number] = known[i] else held[number] = not guard end
+              if held[number] then
+                count.a = count.a + acknowledged
+                if not kept[number] then new = new + acknowledged end
               else
-                maybe = maybe + tonumber(ARGV[10 + 3 * i])
+                maybe = maybe + acknowledged
               end
             end
             local function delay(at, number, place, job)
@@ -144,8 +148,8 @@ extension Scripts {
               local first = at + 5
               at = first + extras
               local ours, job = held[number], nil
-              if guard and ours and string.find('htDEc', kind) then
-                job = redis.call('LINDEX', KEYS[4] .. ':' .. number, place)
+              if ours and kept[number] and string.find('htDEc', kind) then
+                job = redis.call('LRANGE', KEYS[4] .. ':' .. number, place, place)[1]
                 ours = job
               end
               local term = kind
@@ -191,28 +195,27 @@ extension Scripts {
                   redis.call('XADD', KEYS[10], 'MAXLEN', ARGV[7], '*', unpack(ARGV, first, first + extras - 1))
                 end
                 count[term] = count[term] + 1
+                if not kept[number] then new = new + 1 end
               elseif term == 'a' or term == 'r' or term == 'd' or term == 'e' then
                 maybe = maybe + 1
               end
             end
 
-            if guard then
-              local left, gone, lists = {}, {}, {}
-              for i = 1, n do
-                local number, entry = numbers[i], ARGV[9 + 3 * i]
-                if held[number] and entry == '' then
-                  gone[#gone + 1] = number
-                  lists[#lists + 1] = KEYS[4] .. ':' .. number
-                elseif held[number] then
-                  left[#left + 1] = number
-                  left[#left + 1] = entry
-                end
+            local left, gone, lists = {}, {}, {}
+            for i = 1, n do
+              local number, entry = numbers[i], ARGV[9 + 3 * i]
+              if held[number] and entry == '' then
+                gone[#gone + 1] = number
+                lists[#lists + 1] = KEYS[4] .. ':' .. number
+              elseif held[number] and kept[number] then
+                left[#left + 1] = number
+                left[#left + 1] = entry
               end
-              if #left > 0 then redis.call('HSET', KEYS[4], unpack(left)) end
-              if #gone > 0 then
-                redis.call('HDEL', KEYS[4], unpack(gone))
-                redis.call('UNLINK', unpack(lists))
-              end
+            end
+            if #left > 0 then redis.call('HSET', KEYS[4], unpack(left)) end
+            if #gone > 0 then
+              redis.call('HDEL', KEYS[4], unpack(gone))
+              redis.call('DEL', unpack(lists))
             end
 
             -- Drops the oldest elements. Returns their number, and the length of a list without a maximum.
@@ -236,7 +239,7 @@ extension Scripts {
             local function add(key, name, by)
               if by > 0 then redis.pcall('HINCRBY', key, name, by) end
             end
-            if not guard then add(KEYS[5], 'claimed', count.a + count.r + count.p + count.d + count.e + count.h) end
+            add(KEYS[5], 'claimed', new)
             add(KEYS[5], 'sent', count.a)
             add(KEYS[3], 'sent', count.a)
             add(KEYS[5], 'retried', count.r)

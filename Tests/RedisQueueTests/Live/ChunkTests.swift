@@ -74,6 +74,28 @@ struct ChunkTests {
         #expect(try server.ask("EXISTS", keys.inflight("old"), keys.worker("old")) == .integer(0))
     }
 
+    @Test func `a worker that delivers at most once settles a suspect of another one for good`() throws {
+        try server.ask("HSET", keys.inflight("old"), "13:3", "f")
+        try server.ask("ZADD", keys.workers, "5", "old")
+        try server.ask("HINCRBY", keys.stats, "claimed", "1")
+        var settings = settings
+        settings.mode = .atMostOnce
+        let heir = Worker(settings)
+        heir.run("the suspect") { heir.suspects.count == 1 }
+        try server.push(["a"])
+        heir.run("a job") { heir.texts == ["a"] }
+        heir.acknowledgeAll()
+        for job in heir.suspects { heir.settle(job, .deadLetter(record: bytes("suspect"), isExpired: false)) }
+        heir.forgetSuspects()
+        heir.stop()
+        #expect(heir.suspects.isEmpty)
+        #expect(try server.list(keys.dead) == ["suspect"])
+        #expect(try server.status().inFlight == 0)
+        #expect(try server.status().counters[.claimed] == 2)
+        #expect(try server.status().unexplained == 0)
+        #expect(try server.ask("EXISTS", keys.holders) == .integer(0))
+    }
+
     @Test func `a worker that an older version removed still has its jobs taken over after a lease`() throws {
         try server.push(["a", "b"])
         let removed = Worker(settings, worker: stranger("removed"))

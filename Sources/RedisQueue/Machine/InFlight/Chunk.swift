@@ -11,7 +11,7 @@ struct Chunk {
     let level: UInt8
     /// `nil` for a job that is not held.
     private var jobs: [[UInt8]?]
-    /// Empty where Redis keeps no chunk (`at_most_once`).
+    /// Empty where Redis keeps no chunk: `at_most_once`, except for suspects.
     private var marks: [UInt8]
     private(set) var heldCount = 0
     private(set) var inFlightCount = 0
@@ -38,6 +38,9 @@ struct Chunk {
         inFlightCount = marks.count { $0 == Chunk.mark }
     }
 
+    /// Whether Redis has the jobs in flight.
+    var isKept: Bool { !marks.isEmpty }
+
     /// Nothing is left of it, here and in Redis.
     var isFinished: Bool { heldCount == 0 && inFlightCount == 0 }
 
@@ -51,7 +54,7 @@ struct Chunk {
 
     /// Returns nothing when no job is left in flight, and `nil` where Redis keeps no chunk.
     var entry: [UInt8]? {
-        if marks.isEmpty { return nil }
+        if !isKept { return nil }
         return inFlightCount == 0 ? [] : [level + UInt8(ascii: "0"), UInt8(ascii: ":")] + marks
     }
 

@@ -71,6 +71,9 @@ struct JobWindow {
 
     func contains(_ id: ClaimID) -> Bool { bytes(of: id) != nil }
 
+    /// Whether Redis has the job in flight.
+    func isKept(_ id: ClaimID) -> Bool { index(of: id.chunk).map { chunks[$0].isKept } ?? false }
+
     func level(of id: ClaimID) -> UInt8 { index(of: id.chunk).map { chunks[$0].level } ?? 0 }
 
     /// In the order of the claims.

@@ -8,8 +8,6 @@ struct JobsInFlight {
 
     init(mode: QueueSettings.DeliveryMode) { self.mode = mode }
 
-    private var isKept: Bool { mode == .atLeastOnce }
-
     /// Whether Redis has confirmed every settlement.
     var isSettled: Bool { settlements.isEmpty }
     /// Whether no job is held and every settlement is confirmed.
@@ -26,7 +24,7 @@ struct JobsInFlight {
         let jobs = jobs.enumerated().map { place, job in
             ClaimedJob(id: ClaimID(chunk: chunk, place: place), bytes: job.bytes, fullSize: job.fullSize)
         }
-        held.insert(jobs, chunk: chunk, level: level, isKept: isKept)
+        held.insert(jobs, chunk: chunk, level: level, isKept: mode == .atLeastOnce || level == JobWindow.suspect)
         return jobs
     }
 
@@ -50,6 +48,7 @@ struct JobsInFlight {
     mutating func acknowledge(_ id: ClaimID, now: Instant) { settlements.addAcknowledgement(id, now: now) }
 
     mutating func settle(_ settlement: Settlement, now: Instant) {
+        let isKept = mode == .atLeastOnce || held.isKept(settlement.id)
         settlements.add(settlement, job: isKept ? nil : held.bytes(of: settlement.id), now: now)
     }
 
