@@ -83,7 +83,9 @@ public struct QueueScan {
 
     private func readInFlight(_ client: inout RedisClient, _ body: ([Entry]) -> Bool) throws(RedisError) -> Int {
         var count = 0
-        for worker in try client.command(["ZRANGE", keys.workers, "0", "-1"]).items?.compactMap(\.text) ?? [] {
+        let registered = try client.command(["ZRANGE", keys.workers, "0", "-1"]).items?.compactMap(\.text) ?? []
+        let holders = try client.command(["HKEYS", keys.holders]).items?.compactMap(\.text) ?? []
+        for worker in registered + holders.filter({ !registered.contains($0) }) {
             for (number, entry) in QueueScan.pairs(try client.command(["HGETALL", keys.chunks(worker)])) {
                 let list = keys.chunks(worker) + ":" + String(decoding: number, as: UTF8.self)
                 let jobs = try client.command(["LRANGE", list, "0", "-1"]).items?.compactMap(\.bytes) ?? []
