@@ -29,13 +29,12 @@ public struct UserRights: Sendable, Equatable {
     /// The commands of scripts and workers, in a form that a transaction accepts. `K` stands for a key, `Q` for the list.
     static func commands(_ mode: QueueSettings.DeliveryMode, hasResults: Bool) -> [String] {
         let all = [
-            "DEL K", "EVALSHA 0 1 K", "EXISTS K", "HDEL K x", "HEXISTS K x", "HGET K x", "HGETALL K", "HINCRBY K x 1", "HKEYS K",
-            "HLEN K", "HMGET K x", "HSET K x x", "LINDEX K 0", "LLEN K", "LPUSH K x", "LRANGE K 0 0", "LTRIM K 0 0",
-            "MEMORY USAGE K", "RPUSH K x", "SORT K BY nosort STORE K", "TIME", "UNLINK K", "ZADD K 1 x", "ZCARD K",
-            "ZRANGE K 0 0", "ZRANGEBYSCORE K 0 0", "ZREM K x", "ZSCORE K x",
+            "DEL K", "EVALSHA 0 1 K", "EXISTS K", "HDEL K x", "HEXISTS K x", "HGET K x", "HINCRBY K x 1", "HKEYS K", "HLEN K",
+            "HMGET K x", "HSET K x x", "LLEN K", "LPUSH K x", "LRANGE K 0 0", "LTRIM K 0 0", "RPUSH K x", "TIME", "ZADD K 1 x",
+            "ZCARD K", "ZRANGE K 0 0", "ZRANGEBYSCORE K 0 0", "ZREM K x", "ZSCORE K x",
         ]
         let results = hasResults ? ["XADD K * x x", "XLEN K"] : []
-        return all + results + (mode == .atMostOnce ? ["BLPOP Q 1", "LPOP Q 1", "RPOP K"] : [])
+        return all + results + (mode == .atMostOnce ? ["BLPOP Q 1", "LINDEX K 0", "LPOP Q 1", "RPOP K"] : [])
     }
 
     /// The commands that a worker, or `check`, can do without, and the consequence.
@@ -43,7 +42,8 @@ public struct UserRights: Sendable, Equatable {
         let info = ("INFO", "gaplessd cannot warn of dangerous Redis settings")
         let type = ("TYPE K", "the types of the keys were not checked")
         if mode == .atMostOnce { return [info, type] }
-        return [info, type, ("BLMOVE Q Q LEFT LEFT 1", "the list is polled")]
+        let copying = ["SORT K BY nosort STORE K", "MEMORY USAGE K"].map { ($0, "a script copies the jobs") }
+        return [info, type, ("BLMOVE Q Q LEFT LEFT 1", "the list is polled")] + copying
     }
 
     public static func read(_ client: inout RedisClient, _ settings: QueueSettings) throws(RedisError) -> UserRights {

@@ -259,6 +259,7 @@ struct QueueMachine {
         case .claim(let claim):
             guard let reply = ScriptReply.Claim(items) else { return .unintelligible }
             learned(reply.pauses, now: now, into: &effects)
+            if reply.isSlow { report(notices.limited(.copying), into: &effects) }
             work.claimed(claim, reply, sentAt: sentAt, now: now, into: &effects)
         case .jobs(let claim): return work.arrived(items, chunk: claim.chunk, now: now, into: &effects) ?? .good
         case .pop(let count): return work.popped(reply, asked: count, now: now, into: &effects) ? .good : .unintelligible

@@ -118,15 +118,17 @@ enum ScriptReply {
         var level: UInt8
         /// The job is too large, and its chunk has the next number.
         var isLarge: Bool
+        /// The script has copied the jobs, because Redis refuses SORT or MEMORY.
+        var isSlow: Bool
         var recovered: RecoveredJobs.Kind
 
         init?(_ items: [RedisReply]) {
             guard items.count == 5, let (drained, pauses) = QueuePause.split(items[0]), let count = items[1].count,
-                count <= Chunk.mostJobs, let level = items[2].integer, (0..<4).contains(level),
+                count <= Chunk.mostJobs, let level = items[2].integer, (0..<4).contains(level), let flags = items[3].integer,
                 let recovered = items[4].integer.flatMap(RecoveredJobs.Kind.init)
             else { return nil }
             (isDrained, self.pauses, self.count, self.level) = (drained == 1, pauses, count, UInt8(level))
-            (isLarge, self.recovered) = (items[3].integer == 1, recovered)
+            (isLarge, isSlow, self.recovered) = (flags & 1 != 0, flags & 2 != 0, recovered)
         }
     }
 

@@ -9,13 +9,14 @@ extension Scripts {
     /// order.
     ///
     /// SORT copies the jobs, and no job passes through Lua. Redis estimates the bytes of a list by its first nodes, and knows
-    /// those of the short list of a chunk. A job of more than 24 MiB goes to the chunk with the next number, which the caller
-    /// does not read.
+    /// those of the short list of a chunk. Where this user may not run SORT or MEMORY, the script copies the jobs itself. A job
+    /// of more than 24 MiB goes to the chunk with the next number, which the caller does not read.
     ///
     /// It takes nothing while the whole list is paused.
     ///
     /// Replies drained (1: Q has no more; with the pauses, if any), the number of jobs, the number of crashes at which they were
-    /// in flight, 1 for a job that is too large, and the kind of the recovered jobs.
+    /// in flight, 1 for a job that is too large (and 2 more where the script has copied the jobs), and the kind of the recovered
+    /// jobs.
     package static let claim = Script(
         clock + pauses + waiting + fence + """
             local paused, whole = pauses(KEYS[10])
@@ -36,30 +37,58 @@ extension Scripts {
             end
             local length = redis.call('LLEN', list)
             if length == 0 then return {with(paused, 1), 0, 0, 0, hasRecovered and waiting(KEYS[6], KEYS[7], KEYS[8]) or 0} end
-            local function bytes(key, samples) return redis.call('MEMORY', 'USAGE', key, 'SAMPLES', samples) end
-            most = math.max(1, math.min(most, length, math.floor(2 * room * length / bytes(list, 5))))
-            local number, isLarge = ARGV[3], 0
-            local chunk = KEYS[4] .. ':' .. number
-            local function copy() redis.call('SORT', list, 'BY', 'nosort', 'LIMIT', 0, most, 'STORE', chunk) end
+            most = math.min(most, length)
             redis.call('DEL', KEYS[1])
-            copy()
-            local size = bytes(chunk, 0)
-            while size > room and most > 1 do
-              most = math.max(1, math.min(most - 1, math.floor(most * room / size)))
-              redis.call('LTRIM', chunk, 0, most - 1)
-              size = bytes(chunk, 0)
-            end
-            if size > \(ClaimedJob.mostBytes) then
-              redis.call('UNLINK', chunk)
-              number, isLarge = string.format('%d', number + 1), 1
+            local number, flags = ARGV[3], 0
+            local chunk = KEYS[4] .. ':' .. number
+            local function enlarge()
+              number, flags = string.format('%d', number + 1), 1
               chunk = KEYS[4] .. ':' .. number
-              copy()
+            end
+            local function bytes(key, samples) return redis.pcall('MEMORY', 'USAGE', key, 'SAMPLES', samples) end
+            local function sort() return redis.pcall('SORT', list, 'BY', 'nosort', 'LIMIT', 0, most, 'STORE', chunk) end
+            local function isCopied()
+              local size = bytes(list, 5)
+              if type(size) ~= 'number' then return false end
+              most = math.max(1, math.min(most, math.floor(2 * room * length / size)))
+              if type(sort()) ~= 'number' then return false end
+              size = bytes(chunk, 0)
+              while size > room and most > 1 do
+                most = math.max(1, math.min(most - 1, math.floor(most * room / size)))
+                redis.call('LTRIM', chunk, 0, most - 1)
+                size = bytes(chunk, 0)
+              end
+              if size > \(ClaimedJob.mostBytes) then
+                redis.call('DEL', chunk)
+                enlarge()
+                sort()
+              end
+              return true
+            end
+            -- In pieces, so that a few jobs of megabytes do not become gigabytes.
+            local function copy()
+              local count, size = 0, 0
+              while count < most do
+                local last = math.min(most, count == 0 and 10 or count + 40) - 1
+                for _, job in ipairs(redis.call('LRANGE', list, count, last)) do
+                  size = size + #job
+                  if size > room and count > 0 then return count end
+                  if size > \(ClaimedJob.mostBytes) then enlarge() end
+                  redis.call('RPUSH', chunk, job)
+                  count = count + 1
+                end
+              end
+              return most
+            end
+            if not isCopied() then
+              most = copy()
+              flags = flags + 2
             end
             local function try(...)
               local done = redis.pcall(...)
               if type(done) == 'table' and done.err then
                 redis.pcall('HDEL', KEYS[4], number)
-                redis.pcall('UNLINK', chunk)
+                redis.pcall('DEL', chunk)
                 error(done.err)
               end
             end
@@ -69,7 +98,7 @@ extension Scripts {
             redis.pcall('HINCRBY', KEYS[5], 'claimed', most)
             redis.pcall('HINCRBY', KEYS[3], 'claimed', most)
             local drained = level == 0 and most == length and 1 or 0
-            return {with(paused, drained), most, level, isLarge, hasRecovered and waiting(KEYS[6], KEYS[7], KEYS[8]) or 0}
+            return {with(paused, drained), most, level, flags, hasRecovered and waiting(KEYS[6], KEYS[7], KEYS[8]) or 0}
             """)
 
     /// Applies a batch of settlements, each only if this worker still holds its job: nothing happens twice, or to a job that

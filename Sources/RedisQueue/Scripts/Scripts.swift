@@ -136,7 +136,11 @@ package enum Scripts {
             answer[5] = with(paused, due(KEYS[10]))
             answer[6] = ARGV[7] == '0' and letters or 0
             answer[7] = ARGV[8] == '0' and notes or 0
-            answer[8] = redis.call('HGETALL', KEYS[4])
+            answer[8] = {}
+            for _, number in ipairs(redis.call('HKEYS', KEYS[4])) do
+              table.insert(answer[8], number)
+              table.insert(answer[8], redis.call('HGET', KEYS[4], number))
+            end
             return counters(KEYS[2], KEYS[15], answer)
             """)
 
@@ -212,13 +216,13 @@ package enum Scripts {
               local list, entry = KEYS[7] .. ':' .. chunk[1], redis.call('HGET', KEYS[7], chunk[1])
               local level = tonumber(string.sub(entry, 1, 1)) or 0
               for place = 3, #entry do
-                local job = string.sub(entry, place, place) == '1' and redis.call('LINDEX', list, place - 3)
+                local job = string.sub(entry, place, place) == '1' and redis.call('LRANGE', list, place - 3, place - 3)[1]
                 if job then move(job, level) end
               end
             end
             if #out > 2 then redis.call('HSET', KEYS[4], ARGV[5], '4:' .. string.rep('1', #out - 2)) end
             local settled = redis.pcall('HGET', KEYS[5], 'settled')
-            for _, chunk in ipairs(chunks) do redis.call('UNLINK', KEYS[7] .. ':' .. chunk[1]) end
+            for _, chunk in ipairs(chunks) do redis.call('DEL', KEYS[7] .. ':' .. chunk[1]) end
             redis.call('DEL', KEYS[5], KEYS[6], KEYS[7])
             redis.call('ZREM', KEYS[2], ARGV[3])
             redis.call('HDEL', KEYS[12], ARGV[3])
@@ -253,7 +257,7 @@ package enum Scripts {
     static let fetch = Script(
         abridged + """
             local jobs = {}
-            for i = 1, #ARGV do jobs[i] = abridged(redis.call('LINDEX', KEYS[1], ARGV[i])) end
+            for i, place in ipairs(ARGV) do jobs[i] = abridged(redis.call('LRANGE', KEYS[1], place, place)[1] or false) end
             return jobs
             """)
 
@@ -265,7 +269,7 @@ package enum Scripts {
         fence + """
             if redis.call('HEXISTS', KEYS[4], ARGV[3]) == 1 then return 0 end
             local list = KEYS[4] .. ':' .. ARGV[3]
-            redis.call('UNLINK', list)
+            redis.call('DEL', list)
             redis.call('RPUSH', list, unpack(ARGV, 5))
             redis.call('HSET', KEYS[4], ARGV[3], ARGV[4])
             local _, added = string.gsub(string.sub(ARGV[4], 3), '1', '')

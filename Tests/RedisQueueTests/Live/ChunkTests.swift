@@ -140,6 +140,29 @@ struct ChunkTests {
         #expect(try server.status().backlog == jobs.count)
     }
 
+    @Test(arguments: ["-sort", "-memory"])
+    func `without SORT or MEMORY a script copies the jobs, in bounded batches`(right: String) throws {
+        try server.ask("ACL", "SETUSER", "narrow", "reset", "on", ">secret", "~*", "+@all", right)
+        var settings = server.settings(password: "secret")
+        settings.username = "narrow"
+        let large = String(repeating: "x", count: 200_000)
+        let jobs = (0..<40).map(String.init) + (0..<20).map { "\($0)" + large } + (0..<300).map(String.init)
+        try server.push(jobs)
+        let worker = Worker(settings)
+        worker.run("all") { worker.jobs.count == jobs.count }
+        for case .claimed(let jobs) in worker.events { #expect(jobs.reduce(0) { $0 + $1.bytes.count } <= ClaimSize.mostBytes) }
+        #expect(worker.texts == jobs)
+        #expect(worker.events.count { $0 == .limited(.copying) } == 1)
+        let huge = ClaimedJob.mostBytes + 1
+        try server.push([String(repeating: "x", count: huge)])
+        worker.run("the large job") { worker.jobs.last?.fullSize == huge }
+        worker.acknowledgeAll()
+        worker.stop()
+        #expect(try server.status().counters[.sent] == Int64(jobs.count) + 1)
+        #expect(try server.status().unexplained == 0)
+        #expect(try server.ask("EXISTS", keys.holders) == .integer(0))
+    }
+
     @Test func `of a job of more than 24 MiB only the size and the beginning arrive, and it returns whole`() throws {
         let huge = ClaimedJob.mostBytes + 1
         try server.push([String(repeating: "x", count: huge), "next"])

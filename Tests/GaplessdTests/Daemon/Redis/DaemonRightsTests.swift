@@ -99,6 +99,20 @@ struct DaemonRightsTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    /// ACL files often refuse the commands that Redis calls dangerous. SORT and INFO are among them.
+    @Test(arguments: [["-@dangerous"], ["-sort", "-memory|usage"]])
+    func `a user that may not run SORT delivers all jobs, with one warning`(lacks: [String]) throws {
+        let stage = try Stage()
+        try run(stage, try line(user: "gaplessd") + lacks)
+        try deliverAll(stage, user)
+        #expect(try stage.status().unexplained == 0)
+        let daemon = try stage.start(user, name: "warned.json")
+        try stage.push([pushJob("0c")])
+        #expect(waitUntil { daemon.says("a script copies the jobs instead") })
+        #expect(daemon.stop()?.status == 0)
+        #expect(daemon.standardError.ranges(of: "a script copies the jobs instead").count == 1)
+    }
+
     @Test func `a producer needs only RPUSH`() throws {
         let stage = try Stage()
         try run(stage, try line(user: "producer"))
@@ -133,7 +147,7 @@ struct DaemonRightsTests {
                 #expect(error?.description.contains(right) == true && error?.isRefusal == true)
             case "multi": #expect(try rights().faults.isEmpty && rights().remarks.isEmpty)
             case "discard": break  // Redis lets a client out of a transaction in any case, or we hang up.
-            case "info", "blmove", "type":
+            case "info", "blmove", "type", "sort", "memory|usage":
                 #expect(try rights().remarks.first?.hasPrefix("this user may not run \(right): ") == true)
             default: #expect(try rights().faults == ["this user may not run \(right)"])
             }
