@@ -73,9 +73,10 @@ struct Workload {
             outstanding.insert(.promotion)
             effects.append(.call(.promote))
         }
-        settleIfDue(now: now, isInDoubt, into: &effects)
-        if let claim = claims.nextClaim(now: now, situation(isInDoubt)) { effects.append(.call(claim)) }
-        let (begins, claim) = claims.nextWait(situation(isInDoubt))
+        let situation = situation(isInDoubt)
+        settleIfDue(now: now, isClaiming: claims.isClaiming(situation), into: &effects)
+        if let claim = claims.nextClaim(now: now, situation) { effects.append(.call(claim)) }
+        let (begins, claim) = claims.nextWait(situation)
         if begins {
             outstanding.insert(claim == nil ? .wait : [.wait, .piggybackedClaim])
             effects.append(.wait(claim))
@@ -91,9 +92,8 @@ struct Workload {
         return next.instant
     }
 
-    private mutating func settleIfDue(now: Instant, _ isInDoubt: Bool, into effects: inout [Effect]) {
+    private mutating func settleIfDue(now: Instant, isClaiming: Bool, into effects: inout [Effect]) {
         // Jobs return to the head of the list together with those of an outstanding claim, which were behind them.
-        let isClaiming = claims.isClaiming(situation(isInDoubt))
         if let due = jobs.sealsAt(includingHeads: !isClaiming), now >= due {
             jobs.seal(includingHeads: !isClaiming && !claims.isFresh)
         }

@@ -10,6 +10,8 @@ struct Arguments: Equatable {
 
     init() {}
 
+    init(reservingBytes size: Int) { bytes.reserveCapacity(size) }
+
     init(_ arguments: [String]) {
         for argument in arguments { append(argument) }
     }
@@ -118,6 +120,16 @@ extension [UInt8] {
         text.put(UInt64(count))
         text.put(UInt8(ascii: "$"))
         text.append(to: &self)
+    }
+
+    /// Writes one argument that consists of a text and a number.
+    mutating func appendArgument(_ text: [UInt8], _ number: UInt64) {
+        var end = Arguments.NumberText()
+        end.put(lineEnd: ())
+        let digits = end.put(number)
+        appendLine(UInt8(ascii: "$"), UInt64(text.count + digits))
+        append(contentsOf: text)
+        end.append(to: &self)
     }
 
     private mutating func appendLine(_ kind: UInt8, _ number: UInt64) {

@@ -7,6 +7,10 @@ struct CallEncoder {
     private let information: [String]
     private let epochSeed: Int64
     private let wait: Arguments
+    /// The command that reads the jobs of a chunk: its parts around the key, and the key without the number.
+    private let readHead = Arguments(["LRANGE"]).bytes
+    private let chunks: [UInt8]
+    private let readTail = Arguments(["0", "-1"]).bytes
     private var scripts: WorkerScripts
 
     /// - Parameter information: names and values for `worker:W`.
@@ -16,6 +20,7 @@ struct CallEncoder {
         self.worker = worker
         self.information = information
         self.epochSeed = epochSeed
+        chunks = Array((keys.chunks(worker.text) + ":").utf8)
         wait = CallEncoder.wait(on: keys.list, settings.mode)
         scripts = WorkerScripts(keys, worker, settings)
     }
@@ -62,7 +67,10 @@ struct CallEncoder {
             out.appendArgument(claim.fromSecond)
             if let after = claim.after { out.appendArgument(after) }
         case .jobs(let claim):
-            out.appendCommand(Arguments(["LRANGE", keys.chunk(worker.text, claim.chunk), "0", "-1"]))
+            out.appendCommandHead(of: 4)
+            out.append(contentsOf: readHead)
+            out.appendArgument(chunks, claim.chunk)
+            out.append(contentsOf: readTail)
         case .settle(let batch): settle(batch, number, to: &out)
         case .beat(let counter): scripts.beat.write(Arguments([String(number), String(counter)]), to: &out)
         case .promote: scripts.promote.begin(with: 0, to: &out)

@@ -19,9 +19,9 @@ struct Chunk {
     /// A chunk that was claimed.
     ///
     /// - Parameter isKept: whether Redis keeps it.
-    init(_ jobs: [[UInt8]], level: UInt8, isKept: Bool) {
+    init(_ jobs: [ClaimedJob], level: UInt8, isKept: Bool) {
         self.level = level
-        self.jobs = jobs
+        self.jobs = jobs.map { .some($0.bytes) }
         heldCount = jobs.count
         inFlightCount = isKept ? jobs.count : 0
         marks = Array(repeating: Chunk.mark, count: inFlightCount)

@@ -25,7 +25,7 @@ struct JobWindow {
     /// Holds the jobs of a new chunk.
     mutating func insert(_ jobs: [ClaimedJob], chunk number: UInt64, level: UInt8 = 0, isKept: Bool = true) {
         if jobs.isEmpty { return }
-        add(Chunk(jobs.map(\.bytes), level: level, isKept: isKept), number)
+        add(Chunk(jobs, level: level, isKept: isKept), number)
         for job in jobs { note(job, level: level) }
     }
 

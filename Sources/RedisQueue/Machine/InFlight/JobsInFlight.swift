@@ -71,11 +71,7 @@ struct JobsInFlight {
     }
 
     /// The sealed batches that this connection has not sent, oldest first. From here on their jobs count as settled.
-    mutating func takeUnsent() -> [SettleBatch] {
-        var batches = settlements.takeUnsent()
-        for index in batches.indices { batches[index].address(&held) }
-        return batches
-    }
+    mutating func takeUnsent() -> [SettleBatch] { settlements.takeUnsent(of: &held) }
 
     /// Redis has applied a batch.
     mutating func confirm(_ sequence: UInt64) {

@@ -79,7 +79,7 @@ struct SettleBatch: Equatable {
     /// Settles the jobs in `held`, and writes the entries that follow. Batches are addressed in the order of their numbers.
     mutating func address(_ held: inout JobWindow) {
         for id in ids { held.settle(id) }
-        chunks = Arguments()
+        chunks = Arguments(reservingBytes: 32 * tallies.count)
         for tally in tallies {
             chunks.append(tally.chunk)
             if let entry = held.entry(of: tally.chunk) { chunks.append(entry) } else { chunks.append("-") }

@@ -101,11 +101,13 @@ struct Settlements {
         pending = SettleBatch()
     }
 
-    /// The sealed batches that this connection has not sent, oldest first.
-    mutating func takeUnsent() -> [SettleBatch] {
+    /// The sealed batches that this connection has not sent, oldest first. From here on their jobs count as settled.
+    mutating func takeUnsent(of held: inout JobWindow) -> [SettleBatch] {
         if lastSent == lastSealed { return [] }
         defer { lastSent = lastSealed }
-        return unconfirmed.filter { $0.sequence > lastSent }
+        let first = unconfirmed.firstIndex { $0.sequence > lastSent } ?? unconfirmed.endIndex
+        for index in first..<unconfirmed.endIndex { unconfirmed[index].address(&held) }
+        return Array(unconfirmed[first...])
     }
 
     /// Batches that were sent may never have arrived.
