@@ -23,6 +23,9 @@ struct Liveness {
         nextInspection = now
     }
 
+    /// With `at_most_once` only the beat reads the pauses.
+    private var beatInterval: Duration { isGuarded ? lease.beatInterval : min(lease.beatInterval, .seconds(1)) }
+
     var lastContact: Instant? { lease.lastContact }
     var isReaping: Bool { !toReap.isEmpty }
 
@@ -34,7 +37,7 @@ struct Liveness {
 
     mutating func beginServing(now: Instant) {
         isInDoubt = false
-        nextBeat = now + lease.beatInterval
+        nextBeat = now + beatInterval
     }
 
     mutating func connectionLost() { toReap = [] }
@@ -68,7 +71,7 @@ struct Liveness {
     /// The counter of the beat that is due, if one is.
     mutating func nextBeat(now: Instant) -> Int64? {
         if now < nextBeat { return nil }
-        nextBeat = now + lease.beatInterval
+        nextBeat = now + beatInterval
         return nextCounter()
     }
 
