@@ -64,10 +64,10 @@ enum RecordFuzz {
         _ = RelayEntry.body([entry])
     }
 
-    /// A line for a terminal.
+    /// A line for a terminal. A tab between two tokens of JSON stays as it is.
     private static func show(_ lines: String...) throws {
         for line in lines {
-            let hasControl = line.unicodeScalars.contains { $0.isUnprintable }
+            let hasControl = line.unicodeScalars.contains { $0.isUnprintable && $0 != "\t" }
             try BrokenPromise.unless(!hasControl, "a line for a terminal has a control character")
         }
     }
