@@ -36,9 +36,10 @@ def tar_bytes(root, epoch, prefix=""):
     return buffer.getvalue()
 
 
-def gzip_bytes(data, epoch):
+def gzip_bytes(data):
+    """Compresses without a time, as gzip -n does."""
     buffer = io.BytesIO()
-    with gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=9, mtime=epoch) as file:
+    with gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=9, mtime=0) as file:
         file.write(data)
     return buffer.getvalue()
 
@@ -94,7 +95,7 @@ def write_oci(layout, layers, configuration, reference):
         return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
     kind = "application/vnd.oci.image."
-    descriptors = [blob(gzip_bytes(layer, 0), kind + "layer.v1.tar+gzip") for layer in layers]
+    descriptors = [blob(gzip_bytes(layer), kind + "layer.v1.tar+gzip") for layer in layers]
     diff_ids = ["sha256:" + hashlib.sha256(layer).hexdigest() for layer in layers]
     configuration = dict(configuration, rootfs={"type": "layers", "diff_ids": diff_ids})
     config = blob(text(configuration), kind + "config.v1+json")
