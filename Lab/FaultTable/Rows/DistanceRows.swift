@@ -132,6 +132,13 @@ extension Fault {
                 trial.stage.simulator.behave { $0.script.failures = [] }
                 try trial.await("requests time out") { try trial.status().counter(.retried) > before }
             }
+            // Otherwise the next silence begins while the retries of this one wait, and both are one long silence.
+            let silenced = trial.acknowledged()
+            try trial.await("each job of the silence is delivered or dead", every: .milliseconds(50)) {
+                trial.tail.read()
+                let open = silenced.count { trial.tail.accepted[deviceToken($0)] == nil }
+                return try open <= trial.status().dead
+            }
         }
         trial.afterwards = { if $0.dead > 0 { trial.fail("\($0.dead) dead letters after a short silence") } }
     }
