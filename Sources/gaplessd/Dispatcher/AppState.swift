@@ -7,7 +7,9 @@ import SystemTime
 /// A job of an app is *outgoing* until the end of the turn, then *waiting* in the pool until a session takes it, then on a
 /// stream. If the lease of its list is in doubt it is *suspended* here; if it waits for an acceptance of the app it is a
 /// *suspect*.
-struct AppState {
+///
+/// It cannot be copied: a copy for each question would cost 700 instructions.
+struct AppState: ~Copyable {
     /// A reading of the pool, taken once per turn.
     struct PoolReading: Equatable {
         /// Streams that the open sessions can have open in total.
@@ -169,8 +171,6 @@ struct AppState {
     /// Whether a probe has ended without a response about the credential: a broken session, an expiry, another worker.
     var hasLostProbe: Bool { breaker.isProbing && held == 0 }
 
-    /// Inlined, because a call costs a copy of the app in every turn: 1,200 instructions per single job.
-    @inline(__always)
     func deadline(now: Instant) -> Instant? {
         var next = Earliest(nextTakeBack)
         if let probe = breaker.nextProbe, probe > now { next.consider(probe) }

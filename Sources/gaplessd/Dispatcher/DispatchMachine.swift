@@ -1,3 +1,4 @@
+import BasicContainers
 import PushPool
 import RedisQueue
 import SystemTime
@@ -29,9 +30,9 @@ import SystemTime
 ///
 /// A turn is: `turnBegan`, facts, `tick`, offers to the lists, their claims, `takeOutgoing`. `CircuitBreaker` decides whether
 /// an app may send, `Shutdown` when to stop.
-struct DispatchMachine {
+struct DispatchMachine: ~Copyable {
     private var plan: DispatchPlan
-    private var apps: [AppState]
+    private var apps: UniqueArray<AppState>
     private var lists: [ListState]
     private var held = HeldJobs()
     private var settler: JobSettler
@@ -53,7 +54,8 @@ struct DispatchMachine {
         self.plan = plan
         self.now = now
         self.wallClock = wallClock
-        apps = plan.apps.map { _ in AppState() }
+        apps = UniqueArray()
+        for _ in plan.apps { apps.append(AppState()) }
         lists = plan.lists.map { ListState(name: $0, appCount: plan.apps.count) }
         settler = JobSettler(plan.settling, workers: workers, now: now, wallClock: wallClock)
         certificates = plan.certificates
@@ -95,7 +97,6 @@ struct DispatchMachine {
     /// The earliest pending timer.
     var deadline: Instant? {
         var next = Earliest(budget.nextRefill)
-        // By index: a copy of a list or an app costs more than the question.
         for list in lists.indices { next.consider(lists[list].pausedUntil) }
         for app in apps.indices { next.consider(apps[app].deadline(now: now)) }
         if certificates.wait(now: wallClock.unixSeconds) != nil { next.consider(nextCertificateCheck) }
@@ -118,7 +119,8 @@ struct DispatchMachine {
                 apps[app].places(now: now), under: apps[app].reading.limit.map(ClaimBudget.Rate.init),
                 waiting: apps[app].waiting, now: now)
         }
-        let waiting = limit == nil ? 0 : apps.reduce(0) { $0 + $1.waiting }
+        var waiting = 0
+        if limit != nil { for app in apps.indices { waiting += apps[app].waiting } }
         freePlaces = budget.places(freePlaces, under: limit, waiting: waiting, now: now)
     }
 
@@ -641,16 +643,19 @@ struct DispatchMachine {
     var snapshot: ProcessSnapshot {
         ProcessSnapshot(
             isLeaving: isLeaving, inFlight: held.count, counters: settler.counters,
-            apps: zip(plan.apps, apps).map { plan, app in
-                ProcessSnapshot.App(
-                    name: plan.name, sessions: app.sessions.count, capacity: app.reading.capacity, held: app.held,
-                    streams: app.handedOver, hold: app.breaker.holdReason,
-                    isPaused: lists.contains { $0.pauses.contains { $0.note.stops(app: plan.name) } },
-                    responses: app.responses, certificateExpires: plan.certificateExpires)
-            },
+            apps: apps.indices.map { appSnapshot($0) },
             lists: lists.map {
                 ProcessSnapshot.List(
                     name: $0.name, isConnected: $0.isConnected, isInDoubt: $0.isInDoubt, pauses: $0.pauses.map(\.note))
             })
+    }
+
+    private func appSnapshot(_ app: Int) -> ProcessSnapshot.App {
+        let name = plan.apps[app].name
+        return ProcessSnapshot.App(
+            name: name, sessions: apps[app].sessions.count, capacity: apps[app].reading.capacity, held: apps[app].held,
+            streams: apps[app].handedOver, hold: apps[app].breaker.holdReason,
+            isPaused: lists.contains { $0.pauses.contains { $0.note.stops(app: name) } }, responses: apps[app].responses,
+            certificateExpires: plan.apps[app].certificateExpires)
     }
 }

@@ -1,3 +1,4 @@
+import BasicContainers
 import Glibc
 import PushPool
 import RedisQueue
@@ -10,12 +11,6 @@ import Threads
 struct Dispatcher: ~Copyable {
     /// Reads the settings file and its credentials again.
     typealias ReadConfiguration = () -> Result<Configuration, SettingsErrors>
-
-    /// A class, because an array cannot hold a `JobQueue` itself.
-    private final class List {
-        var queue: JobQueue
-        init(_ queue: consuming JobQueue) { self.queue = queue }
-    }
 
     private var machine: DispatchMachine
     private var settings: Settings
@@ -34,7 +29,7 @@ struct Dispatcher: ~Copyable {
     private let deliveries: Mailbox<Delivery>
     private let limits: SharedRateLimits
     private let fleet: Fleet
-    private let lists: [List]
+    private var lists: UniqueArray<JobQueue>
     private var signals: SignalInbox
     /// `nil` without `watch_files`.
     private var watch: FileWatch?
@@ -75,18 +70,20 @@ struct Dispatcher: ~Copyable {
         self.fleet = fleet
         self.signals = signals
         let resolver = NameResolver(thread: "redis names")
-        lists = settings.queues.map {
-            List(JobQueue(settings: $0, version: gaplessdVersion, tls: configuration.redisTLS, resolver: resolver))
+        lists = UniqueArray()
+        var workers: [String] = []
+        for queue in settings.queues {
+            let list = JobQueue(settings: queue, version: gaplessdVersion, tls: configuration.redisTLS, resolver: resolver)
+            workers.append(list.worker)
+            lists.append(list)
         }
-        publisher = StatePublisher(
-            configuration, workers: zip(settings.lists, lists).map { (list: $0, worker: $1.queue.worker) })
+        publisher = StatePublisher(configuration, workers: zip(settings.lists, workers).map { (list: $0, worker: $1) })
         if settings.watchesFiles {
             watch = FileWatch(configuration.files, FileStamp.stamps(of: configuration.files), now: now)
         }
         let wallClock = WallClock.now()
         machine = DispatchMachine(
-            DispatchPlan(configuration, now: wallClock.unixSeconds), workers: lists.map { $0.queue.worker }, now: now,
-            wallClock: wallClock)
+            DispatchPlan(configuration, now: wallClock.unixSeconds), workers: workers, now: now, wallClock: wallClock)
     }
 
     /// Runs until a signal ends it. Returns Redis' error if it refused before the first connection.
@@ -106,9 +103,9 @@ struct Dispatcher: ~Copyable {
         poller.add(signals.descriptor, for: .read)
         poller.add(deliveries.wakeDescriptor, for: .read)
         for mailbox in poolEvents { poller.add(mailbox.wakeDescriptor, for: .read) }
-        for list in lists { list.queue.addInterests(to: &poller) }
+        for list in lists.indices { lists[list].addInterests(to: &poller) }
         var next = Earliest(machine.deadline)
-        for list in lists { next.consider(list.queue.deadline) }
+        for list in lists.indices { next.consider(lists[list].deadline) }
         next.consider(notices.deadline(isWatched: metrics.isOpen))
         if let service { next.consider(service.deadline) }
         next.consider(watch?.nextLook)
@@ -204,22 +201,25 @@ struct Dispatcher: ~Copyable {
         let limit = limits.holding.map { ClaimBudget.Rate(mostWaiting: $0, timePerPush: limits.duration(of: 1)) }
         machine.countPlaces(limit: limit)
         for list in lists.indices {
-            let mayHaveJobs = lists.count > 1 && lists[list].queue.wantsPlaces(now: now)
-            lists[list].queue.offer(places: machine.offer(to: list, mayHaveJobs: mayHaveJobs), now: now)
+            let mayHaveJobs = lists.count > 1 && lists[list].wantsPlaces(now: now)
+            lists[list].offer(places: machine.offer(to: list, mayHaveJobs: mayHaveJobs), now: now)
         }
     }
 
     private mutating func turnQueue(_ list: Int) {
-        queueEvents.removeAll(keepingCapacity: true)
-        lists[list].queue.turn(poller, now: now, events: &queueEvents)
-        for event in queueEvents { happened(event, list: list) }
-        performEffects()
+        lists[list].turn(poller, now: now, events: &queueEvents)
+        takeQueueEvents(list)
     }
 
     private mutating func writeQueue(_ list: Int) {
-        queueEvents.removeAll(keepingCapacity: true)
-        lists[list].queue.write(events: &queueEvents)
+        lists[list].write(events: &queueEvents)
+        takeQueueEvents(list)
+    }
+
+    private mutating func takeQueueEvents(_ list: Int) {
+        if queueEvents.isEmpty { return }
         for event in queueEvents { happened(event, list: list) }
+        queueEvents.removeAll(keepingCapacity: true)
         performEffects()
     }
 
@@ -231,7 +231,7 @@ struct Dispatcher: ~Copyable {
         case .leaseInDoubt: machine.leaseInDoubt(list, &effects)
         case .connected(let warnings):
             hasConnected = true
-            let server = lists[list].queue.discoveredServer.map { "\($0)" }
+            let server = lists[list].discoveredServer.map { "\($0)" }
             machine.connected(list, server: server, warnings: warnings, &effects)
         case .disconnected(let why):
             machine.disconnected(list)
@@ -263,7 +263,7 @@ struct Dispatcher: ~Copyable {
     /// this thread does: they check this time themselves. A list in doubt sets none, because `machine` has withdrawn its jobs.
     private mutating func limitSending() {
         var earliest = Earliest()
-        for list in lists { earliest.consider(list.queue.sendingDeadline) }
+        for list in lists.indices { earliest.consider(lists[list].sendingDeadline) }
         if earliest.instant == sendingDeadline { return }
         sendingDeadline = earliest.instant
         for pool in pools { pool.allowSending(until: sendingDeadline) }
@@ -290,8 +290,8 @@ struct Dispatcher: ~Copyable {
 
     private mutating func perform(_ effect: DispatchEffect) {
         switch effect {
-        case .acknowledge(let claim, let list): lists[list].queue.acknowledge(claim)
-        case .settle(let settlement, let list): lists[list].queue.settle(settlement)
+        case .acknowledge(let claim, let list): lists[list].acknowledge(claim)
+        case .settle(let settlement, let list): lists[list].settle(settlement)
         case .logSent(let job): sent.append(job)
         case .log(let entry):
             // Lines keep the order of the outcomes.
@@ -307,7 +307,7 @@ struct Dispatcher: ~Copyable {
             let adopted = reload()
             service?.reloadEnded(adopted, machine.snapshot, now: now)
         case .closePools: closePools()
-        case .stopQueues: for list in lists { list.queue.stop() }
+        case .stopQueues: for list in lists.indices { lists[list].stop() }
         }
     }
 
@@ -423,7 +423,7 @@ struct Dispatcher: ~Copyable {
         log.change(format: settings.log.format, level: settings.log.level)
         for warning in new.warnings { log.warning(warning, .settingsWarning) }
         limits.change(pushesPerSecond: settings.limits.pushesPerSecond, bitsPerSecond: settings.limits.bitsPerSecond)
-        for list in lists.indices { lists[list].queue.adopt(settings.queues[list], tls: new.redisTLS) }
+        for list in lists.indices { lists[list].adopt(settings.queues[list], tls: new.redisTLS) }
         publisher.adopt(new)
         for app in pools.indices {
             pools[app].limitsChanged()
@@ -443,9 +443,9 @@ struct Dispatcher: ~Copyable {
             snapshot.apps[app].tokenAge = pools[app].providerTokenAge(now: now)
         }
         for list in lists.indices {
-            snapshot.lists[list].sinceContact = lists[list].queue.lastContact.map { now - $0 }
-            snapshot.lists[list].latency = lists[list].queue.latency(now: now)
-            snapshot.lists[list].hasBacklog = lists[list].queue.wantsPlaces(now: now)
+            snapshot.lists[list].sinceContact = lists[list].lastContact.map { now - $0 }
+            snapshot.lists[list].latency = lists[list].latency(now: now)
+            snapshot.lists[list].hasBacklog = lists[list].wantsPlaces(now: now)
         }
         bottlenecks.add(pools.map(\.figures), to: &snapshot, now: now)
         snapshot.longestTurn = longestTurn

@@ -7,21 +7,21 @@ import Testing
 @Suite("The dispatcher: claims")
 struct DispatchClaimTests {
     private typealias Fixture = MachineFixture
-    private var fixture = MachineFixture()
+    private let fixture = MachineFixture()
 
     @Test mutating func `a claimed job goes to its pool and is acknowledged when APNs has accepted it`() {
         #expect(fixture.claim(Fixture.job("aa"), Fixture.job("bb")) == [])
         let sent = fixture.sent()
-        #expect(sent.count == 2 && fixture.machine.inFlight == 2)
+        #expect(sent.count == 2 && fixture.inFlight == 2)
         #expect(fixture.accept(sent[1]) == [.acknowledge(ClaimID(2), list: 0)])
         #expect(fixture.accept(sent[1]) == [])
         #expect(fixture.accept(sent[0]) == [.acknowledge(ClaimID(1), list: 0)])
-        #expect(fixture.machine.inFlight == 0)
-        #expect(fixture.machine.counters.claimed == 2 && fixture.machine.counters.sent == 2)
+        #expect(fixture.inFlight == 0)
+        #expect(fixture.counters.claimed == 2 && fixture.counters.sent == 2)
     }
 
     @Test func `a delivered job is logged and recorded as the settings say`() {
-        var fixture = MachineFixture(
+        let fixture = MachineFixture(
             MachineFixture.plan(options: .init(loggedSuccesses: 1, apps: [.init(name: "", topic: "topic")])))
         let id = fixture.send()
         let effects = fixture.accept(id)
@@ -31,7 +31,7 @@ struct DispatchClaimTests {
 
     @Test func `the lines about pushes name app, apns-id, attempt and trace if the settings say so`() {
         let job = Fixture.job("ab", #""trace":"order-7","apns_id":"0a1b2c3d-0000-4000-8000-000000000001""#)
-        var fixture = MachineFixture(MachineFixture.plan(options: .init(loggedSuccesses: 1, taggedApps: ["beta"])))
+        let fixture = MachineFixture(MachineFixture.plan(options: .init(loggedSuccesses: 1, taggedApps: ["beta"])))
         _ = fixture.claim(job, job)
         let ids = fixture.sent()
         let push = LoggedPush(app: "beta", apnsID: "0a1b2c3d-0000-4000-8000-000000000001", attempt: 1, trace: "order-7")
@@ -47,7 +47,7 @@ struct DispatchClaimTests {
         let effects = fixture.claim(job, Fixture.job())
         #expect(effects.deadLetter != nil)
         #expect(fixture.sent().count == 1)
-        #expect(fixture.machine.counters.dead == 1)
+        #expect(fixture.counters.dead == 1)
     }
 
     @Test mutating func `a job is delayed until its not_before`() {
@@ -78,7 +78,7 @@ struct DispatchClaimTests {
     @Test mutating func `an expired job is a dead letter and is not sent`() {
         let effects = fixture.claim(Fixture.job("ab", #""expires_at":1799999999"#))
         #expect(effects.deadLetter == "Expired")
-        #expect(fixture.sent().isEmpty && fixture.machine.counters.expired == 1)
+        #expect(fixture.sent().isEmpty && fixture.counters.expired == 1)
     }
 
     @Test mutating func `no more than twenty jobs are out before the first acceptance`() {
@@ -97,7 +97,7 @@ struct DispatchClaimTests {
     }
 
     @Test func `with several apps a job that cannot go out goes to the tail`() {
-        var fixture = MachineFixture(MachineFixture.plan(apps: [nil, "beta"]))
+        let fixture = MachineFixture(MachineFixture.plan(apps: [nil, "beta"]))
         fixture.machine.observed(.init(capacity: 0), app: 1)
         #expect(fixture.claim(Fixture.job("ab", #""app":"beta""#)).releases(1, toTail: true))
         #expect(fixture.offers() == [0], "the list rests before its next claim")
@@ -125,7 +125,7 @@ struct DispatchClaimTests {
     }
 
     @Test func `a list of lower priority gets places while those before it are empty`() {
-        var fixture = MachineFixture(MachineFixture.plan(lists: ["first", "second"]))
+        let fixture = MachineFixture(MachineFixture.plan(lists: ["first", "second"]))
         #expect(fixture.offers(mayHaveJobs: [true, true]) == [20, 0])
         #expect(fixture.offers(mayHaveJobs: [false, true]) == [20, 20])
     }
@@ -136,7 +136,7 @@ struct DispatchClaimTests {
         #expect(fixture.offers(limit: limit) == [10])
         for _ in 0..<8 { _ = fixture.claim(Fixture.job()) }
         #expect(fixture.offers(limit: limit) == [2])
-        #expect(fixture.machine.deadline == fixture.now + .milliseconds(200))
+        #expect(fixture.deadline == fixture.now + .milliseconds(200))
         fixture.machine.observed(.init(capacity: 100, limit: 2, waiting: 0), app: 0)
         #expect(fixture.offers() == [0], "the limit of the pool after ENHANCE_YOUR_CALM")
     }

@@ -11,24 +11,24 @@ struct DispatchDeadlineTests {
     private typealias Fixture = MachineFixture
 
     @Test func `a held job of an unreachable app does not keep the loop awake`() {
-        var fixture = MachineFixture()
+        let fixture = MachineFixture()
         fixture.close()
         let onStream = fixture.send()
         fixture.machine.observed(.init(capacity: 0), app: 0)
         for _ in 0..<5 {
             fixture.pass(.seconds(1))
             #expect(fixture.tick() == [.withdraw(.release, app: 0)])
-            #expect(fixture.machine.deadline == fixture.now + .seconds(1))
+            #expect(fixture.deadline == fixture.now + .seconds(1))
         }
         #expect(fixture.accept(onStream) == [.acknowledge(ClaimID(2), list: 0)])
-        #expect(fixture.machine.deadline == nil)
+        #expect(fixture.deadline == nil)
     }
 
     /// Tells random facts; a deadline that has passed after a turn would make the loop spin.
     @Test(arguments: 1...20 as ClosedRange<UInt64>)
     func `after a turn no deadline has passed`(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
-        var fixture = MachineFixture(MachineFixture.plan(apps: [nil, "beta"]))
+        let fixture = MachineFixture(MachineFixture.plan(apps: [nil, "beta"]))
         var sent: [JobID] = []
         for step in 0..<300 {
             let app = Int.random(in: 0...1, using: &random)
@@ -46,7 +46,7 @@ struct DispatchDeadlineTests {
             _ = fixture.tick()
             _ = fixture.offers()
             sent += fixture.sent(by: 0) + fixture.sent(by: 1)
-            let deadline = fixture.machine.deadline
+            let deadline = fixture.deadline
             #expect(deadline.map { $0 > fixture.now } ?? true, "seed \(seed), step \(step)")
             fixture.pass(.milliseconds(Int.random(in: 1...2000, using: &random)))
         }

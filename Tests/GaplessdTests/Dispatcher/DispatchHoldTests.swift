@@ -8,27 +8,27 @@ import Testing
 @Suite("The dispatcher: held apps")
 struct DispatchHoldTests {
     private typealias Fixture = MachineFixture
-    private var fixture = MachineFixture()
+    private let fixture = MachineFixture()
 
     @Test mutating func `a suspect response waits for an acceptance, before and after the first one`() {
         let (suspect, good) = (fixture.send(), fixture.send(Fixture.job("cd")))
         #expect(
             fixture.reject(suspect, 400, "BadDeviceToken")
                 == [.log(.firstSuspect(app: "", .rejected(Rejection(status: 400, reason: "BadDeviceToken"))))])
-        #expect(fixture.machine.inFlight == 2)
+        #expect(fixture.inFlight == 2)
         let settlements = fixture.accept(good).settlements
         #expect(settlements.count == 2 && settlements.allSatisfy { $0.id.number <= 2 })
-        #expect(fixture.machine.counters.dead == 1 && fixture.machine.counters.sent == 1)
+        #expect(fixture.counters.dead == 1 && fixture.counters.sent == 1)
         let (next, last) = (fixture.send(), fixture.send())
         #expect(fixture.reject(next, 400, "BadDeviceToken") == [])
-        #expect(fixture.machine.inFlight == 2 && fixture.machine.deadline == fixture.now + .seconds(60))
+        #expect(fixture.inFlight == 2 && fixture.deadline == fixture.now + .seconds(60))
         #expect(fixture.accept(last).settlements.count == 2)
-        #expect(fixture.machine.counters.dead == 2 && fixture.machine.inFlight == 0 && fixture.machine.deadline == nil)
+        #expect(fixture.counters.dead == 2 && fixture.inFlight == 0 && fixture.deadline == nil)
     }
 
     @Test(arguments: [true, false])
     func `a suspect response is final after a minute`(isProven: Bool) {
-        var fixture = MachineFixture()
+        let fixture = MachineFixture()
         if isProven { fixture.close() }
         let first = fixture.send()
         _ = fixture.reject(first, 400, "DeviceTokenNotForTopic")
@@ -38,21 +38,21 @@ struct DispatchHoldTests {
         #expect(fixture.tick() == [])
         fixture.pass(.seconds(1))
         #expect(fixture.tick().deadLetter == "DeviceTokenNotForTopic")
-        #expect(fixture.machine.inFlight == 1 && fixture.machine.deadline == fixture.now + .seconds(59))
+        #expect(fixture.inFlight == 1 && fixture.deadline == fixture.now + .seconds(59))
     }
 
     @Test mutating func `twenty suspect responses hold a proven app after a second, and every job goes back`() {
         fixture.close()
         let ids = (0..<30).map { _ in fixture.send() }
         for id in ids.dropLast() { #expect(fixture.reject(id, 400, "BadDeviceToken") == []) }
-        #expect(fixture.machine.inFlight == 30)
+        #expect(fixture.inFlight == 30)
         fixture.pass(.seconds(1))
         let effects = fixture.tick()
         #expect(effects.contains(.log(.held(app: "", .suspectTokens))))
         #expect(effects.settlements.count == 29)
         #expect(effects.settlements.allSatisfy { $0.effect == .release(toTail: true) })
         #expect(fixture.reject(ids[29], 400, "BadDeviceToken").releases(31, toTail: true))
-        #expect(fixture.machine.inFlight == 0 && fixture.machine.counters.dead == 0)
+        #expect(fixture.inFlight == 0 && fixture.counters.dead == 0)
     }
 
     @Test mutating func `twenty suspect responses hold the app, and every job goes back`() {
@@ -62,7 +62,7 @@ struct DispatchHoldTests {
         #expect(effects.contains(.log(.held(app: "", .suspectTokens))))
         #expect(effects.settlements.count == 20)
         #expect(effects.settlements.allSatisfy { $0.effect == .release(toTail: true) })
-        #expect(fixture.machine.inFlight == 0 && fixture.machine.counters.dead == 0)
+        #expect(fixture.inFlight == 0 && fixture.counters.dead == 0)
     }
 
     @Test mutating func `a refused credential holds the app and takes back what no session has taken`() {
@@ -77,7 +77,7 @@ struct DispatchHoldTests {
         #expect(effects.suffix(2) == [.withdraw(.release, app: 0), .reconnect(app: 0)])
         #expect(fixture.withdraw([inPool]).releases(4))
         #expect(fixture.sent() == [] && fixture.offers() == [0])
-        #expect(fixture.machine.deadline == fixture.now + .seconds(5))
+        #expect(fixture.deadline == fixture.now + .seconds(5))
         #expect(fixture.fail(onStream, .notProcessed(.connectionLost("gone"))).releases(3))
     }
 
@@ -101,7 +101,7 @@ struct DispatchHoldTests {
         let effects = fixture.reject(probe, 403, "Forbidden")
         #expect(effects.releases(2, toTail: true))
         #expect(effects.last == .reconnect(app: 0))
-        #expect(fixture.machine.deadline == fixture.now + .seconds(10))
+        #expect(fixture.deadline == fixture.now + .seconds(10))
     }
 
     @Test mutating func `a job that was twice the only rejected one, while others were accepted, becomes a dead letter`() {
@@ -150,13 +150,13 @@ struct DispatchHoldTests {
         let probe = fixture.send()
         #expect(fixture.fail(probe, .notProcessed(.connectionLost("gone"))).releases(2))
         #expect(fixture.tick() == [.reconnect(app: 0)])
-        #expect(fixture.machine.deadline == fixture.now + .seconds(10))
+        #expect(fixture.deadline == fixture.now + .seconds(10))
     }
 
     @Test mutating func `a refused topic of the settings holds the app, and one of the job is the job's fault`() {
         let first = fixture.send()
         #expect(fixture.reject(first, 400, "TopicDisallowed").contains(.log(.held(app: "", .topic("TopicDisallowed")))))
-        var other = MachineFixture()
+        let other = MachineFixture()
         other.close()
         let named = other.send(Fixture.job("ab", #""topic":"other""#))
         #expect(other.reject(named, 400, "TopicDisallowed").deadLetter == "TopicDisallowed")
@@ -184,7 +184,7 @@ struct DispatchHoldTests {
     }
 
     @Test func `a throttle holds every app with the credential, and its end resumes them`() {
-        var fixture = MachineFixture(MachineFixture.plan(apps: [nil, "beta"], sharesCredential: true))
+        let fixture = MachineFixture(MachineFixture.plan(apps: [nil, "beta"], sharesCredential: true))
         let beta = #""app":"beta""#
         fixture.close()
         fixture.close(app: 1, Fixture.job("ab", beta))
@@ -193,7 +193,7 @@ struct DispatchHoldTests {
         let label = #"app "beta": "#
         #expect(held.contains(.log(.held(app: "", .throttled("429 Busy")))))
         #expect(held.contains(.log(.held(app: label, .throttled("429 Busy")))))
-        #expect(fixture.machine.counters.retried == 1 && fixture.offers() == [0])
+        #expect(fixture.counters.retried == 1 && fixture.offers() == [0])
         fixture.pass(.seconds(5))
         let probe = fixture.send(Fixture.job("ab", beta), by: 1)
         let resumed = fixture.accept(probe)
@@ -222,11 +222,11 @@ struct DispatchHoldTests {
         let waiting = fixture.send()
         fixture.machine.observed(.init(capacity: 0), app: 0)
         #expect(fixture.tick() == [])
-        #expect(fixture.machine.deadline == fixture.now + .seconds(1))
+        #expect(fixture.deadline == fixture.now + .seconds(1))
         fixture.pass(.seconds(1))
         #expect(fixture.tick() == [.withdraw(.release, app: 0)])
         #expect(fixture.withdraw([waiting]).releases(2))
-        #expect(fixture.machine.deadline == nil)
+        #expect(fixture.deadline == nil)
     }
 
     @Test mutating func `ENHANCE_YOUR_CALM takes back what waits in the pool`() {

@@ -8,7 +8,7 @@ import Testing
 @Suite("The dispatcher: leases and shutdown")
 struct DispatchListTests {
     private typealias Fixture = MachineFixture
-    private var fixture = MachineFixture()
+    private let fixture = MachineFixture()
 
     @Test mutating func `while a lease is in doubt, jobs of its list are neither sent nor claimed`() {
         let inPool = fixture.send()
@@ -17,13 +17,13 @@ struct DispatchListTests {
         #expect(effects == [.log(.leaseInDoubt(list: nil)), .withdraw(.keep([inPool, JobID(slot: 1, use: 1)]), app: 0)])
         #expect(fixture.withdraw([inPool], .keep([inPool])) == [])
         #expect(fixture.sent() == [] && fixture.offers() == [0])
-        #expect(fixture.machine.inFlight == 2)
+        #expect(fixture.inFlight == 2)
         _ = fixture.effects { $0.connected(0, server: nil, warnings: [], &$1) }
         #expect(Set(fixture.sent()) == [inPool, JobID(slot: 1, use: 1)])
     }
 
     @Test func `the doubt of one list does not stop another`() {
-        var fixture = MachineFixture(MachineFixture.plan(lists: ["first", "second"]))
+        let fixture = MachineFixture(MachineFixture.plan(lists: ["first", "second"]))
         let (first, second) = (fixture.send(list: 0), fixture.send(list: 1))
         let effects = fixture.effects { $0.leaseInDoubt(1, &$1) }
         #expect(effects.last == .withdraw(.keep([second]), app: 0))
@@ -40,12 +40,12 @@ struct DispatchListTests {
         #expect(fixture.withdraw([inPool]).releases(2))
         #expect(fixture.claim(Fixture.job()).releases(3) && fixture.offers() == [0])
         #expect(fixture.tick() == [])
-        #expect(fixture.machine.deadline == fixture.now + .seconds(20))
+        #expect(fixture.deadline == fixture.now + .seconds(20))
         #expect(fixture.accept(onStream) == [.acknowledge(ClaimID(1), list: 0)])
         #expect(fixture.tick() == [.closePools])
         #expect(fixture.effects { $0.poolsClosed(&$1) } == [.stopQueues])
         let stopped = fixture.effects { $0.stopped(0, &$1) }
-        #expect(stopped == [.log(.stopped(fixture.machine.counters))] && fixture.machine.isStopped)
+        #expect(stopped == [.log(.stopped(fixture.counters))] && fixture.isStopped)
     }
 
     @Test mutating func `at drain_timeout the jobs on streams go back with their original bytes`() {
@@ -56,7 +56,7 @@ struct DispatchListTests {
         #expect(fixture.fail(id, .maybeProcessed(.closedByUs)).settlements.map(\.effect) == [.release(toTail: false)])
         #expect(fixture.effects { $0.poolsClosed(&$1) } == [.stopQueues])
         fixture.pass(.seconds(5))
-        #expect(fixture.tick() == [.log(.unconfirmed(.atLeastOnce))] && fixture.machine.isStopped)
+        #expect(fixture.tick() == [.log(.unconfirmed(.atLeastOnce))] && fixture.isStopped)
     }
 
     @Test mutating func `suspects do not wait for an acceptance at shutdown`() {
@@ -70,16 +70,16 @@ struct DispatchListTests {
         _ = fixture.send()
         _ = fixture.effects { $0.stopSignalReceived(&$1) }
         #expect(fixture.effects { $0.stopSignalReceived(&$1) } == [.log(.leaving(1, .atLeastOnce))])
-        #expect(fixture.machine.isStopped)
+        #expect(fixture.isStopped)
     }
 
     @Test func `with at_most_once the second signal returns the jobs to the list`() {
-        var fixture = MachineFixture(MachineFixture.plan(delivery: .atMostOnce))
+        let fixture = MachineFixture(MachineFixture.plan(delivery: .atMostOnce))
         _ = fixture.send()
         _ = fixture.effects { $0.stopSignalReceived(&$1) }
         #expect(fixture.effects { $0.stopSignalReceived(&$1) } == [.log(.leaving(1, .atMostOnce)), .closePools])
         #expect(fixture.effects { $0.poolsClosed(&$1) }.releases(1))
-        #expect(fixture.effects { $0.stopSignalReceived(&$1) } == [] && !fixture.machine.isStopped)
+        #expect(fixture.effects { $0.stopSignalReceived(&$1) } == [] && !fixture.isStopped)
     }
 
     @Test mutating func `a reload is ignored at shutdown`() {

@@ -8,7 +8,7 @@ import Testing
 @Suite("The dispatcher: outcomes")
 struct DispatchOutcomeTests {
     private typealias Fixture = MachineFixture
-    private var fixture = MachineFixture()
+    private let fixture = MachineFixture()
 
     init() { fixture.close() }
 
@@ -24,7 +24,7 @@ struct DispatchOutcomeTests {
         #expect(retry.isRetry && retry.after == .seconds(1))
         #expect(retry.job.contains(#""_gapless_RETRYING":1"#) && retry.job.contains(#""_gapless_deadline":1800007200"#))
         #expect(effects.first == .log(.retrying(identifier: "0", reason: "503 ServiceUnavailable", count: 1)))
-        #expect(fixture.machine.counters.retried == 1 && fixture.machine.inFlight == 0)
+        #expect(fixture.counters.retried == 1 && fixture.inFlight == 0)
     }
 
     @Test mutating func `a retry that would come after the deadline is an expiry`() {
@@ -61,7 +61,7 @@ struct DispatchOutcomeTests {
         #expect(
             fixture.accept(id).settlements == [Settlement(id: ClaimID(2), effect: .ack, resends: 1)],
             "its resend is recorded with its settlement")
-        #expect(fixture.machine.counters.resent == 1)
+        #expect(fixture.counters.resent == 1)
     }
 
     @Test mutating func `after ten refusals in a row a job rests a second in Redis`() throws {
@@ -112,7 +112,7 @@ struct DispatchOutcomeTests {
         let effects = fixture.effects { $0.disowned([ClaimID(2)], list: 0, &$1) }
         #expect(effects == [.withdraw(.forget([id]), app: 0), .log(.disowned(1))])
         #expect(fixture.fail(id, .timedOut) == [])
-        #expect(fixture.sent() == [] && fixture.machine.inFlight == 0)
+        #expect(fixture.sent() == [] && fixture.inFlight == 0)
     }
 
     @Test mutating func `jobs that another worker took over before they were sent are forgotten`() {
@@ -121,6 +121,6 @@ struct DispatchOutcomeTests {
         _ = fixture.effects { $0.disowned([ClaimID(2), ClaimID(3)], list: 0, &$1) }
         #expect(fixture.sent() == [])
         #expect(fixture.withdraw([waiting], .forget([waiting])) == [])
-        #expect(fixture.machine.inFlight == 0)
+        #expect(fixture.inFlight == 0)
     }
 }

@@ -13,7 +13,7 @@ struct DispatchPauseTests {
     private static func app(_ name: String) -> QueuePause { QueuePause(app: name, record: Array("{}".utf8)) }
 
     @Test func `a paused list takes back what is not on the wire, in its place, and is offered no places`() {
-        var fixture = Fixture(Fixture.plan(apps: [nil, "news"]))
+        let fixture = Fixture(Fixture.plan(apps: [nil, "news"]))
         fixture.close()
         let onStream = fixture.send()
         let inPool = fixture.send()
@@ -35,17 +35,18 @@ struct DispatchPauseTests {
     }
 
     @Test func `the jobs of a paused app rotate, and those of other apps go out`() {
-        var fixture = Fixture(Fixture.plan(apps: [nil, "news"]))
+        let fixture = Fixture(Fixture.plan(apps: [nil, "news"]))
         fixture.close()
         fixture.close(app: 1, Fixture.job("ab", #""app":"news""#))
         _ = fixture.effects { $0.paused([Self.app("news")], list: 0, &$1) }
         #expect(fixture.claim(Fixture.job("ab", #""app":"news""#)).releases(3, toTail: true))
         #expect(fixture.claim(Fixture.job()) == [] && fixture.sent().count == 1)
-        #expect(fixture.machine.snapshot.apps.map(\.isPaused) == [false, true])
+        let snapshot = fixture.machine.snapshot
+        #expect(snapshot.apps.map(\.isPaused) == [false, true])
     }
 
     @Test func `the only app is paused by its name on the command line, and then nothing is claimed`() {
-        var fixture = Fixture()
+        let fixture = Fixture()
         fixture.close()
         #expect(fixture.offers() != [0])
         _ = fixture.effects { $0.paused([Self.app("(top level)")], list: 0, &$1) }
@@ -54,7 +55,7 @@ struct DispatchPauseTests {
     }
 
     @Test func `a paused list leaves its places to the next list`() {
-        var fixture = Fixture(Fixture.plan(lists: ["first", "second"]))
+        let fixture = Fixture(Fixture.plan(lists: ["first", "second"]))
         fixture.close()
         _ = fixture.effects { $0.paused([Self.whole], list: 0, &$1) }
         let offers = fixture.offers(mayHaveJobs: [true, true])
@@ -63,7 +64,7 @@ struct DispatchPauseTests {
     }
 
     @Test func `a resend of a paused list returns to it, marked as a possible duplicate`() {
-        var fixture = Fixture()
+        let fixture = Fixture()
         fixture.close()
         let id = fixture.send()
         _ = fixture.effects { $0.paused([Self.whole], list: 0, &$1) }
@@ -71,7 +72,7 @@ struct DispatchPauseTests {
     }
 
     @Test func `a pause and its end are logged once, with their scope`() {
-        var fixture = Fixture(Fixture.plan(apps: [nil, "news"]))
+        let fixture = Fixture(Fixture.plan(apps: [nil, "news"]))
         let note = PauseNote(Self.whole)
         #expect(note.sentence == "paused by me@host: bad campaign")
         let begin = fixture.effects { $0.paused([Self.whole, Self.app("news")], list: 0, &$1) }

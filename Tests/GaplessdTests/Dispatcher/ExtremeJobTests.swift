@@ -34,7 +34,7 @@ struct ExtremeJobTests {
         } + [.delivered(apnsID: nil), .timedOut, .outdated, .maybeProcessed(.closedByUs), .notProcessed(.closedByUs)]
 
     private static func run(_ job: String, _ outcome: Outcome) {
-        var fixture = MachineFixture(
+        let fixture = MachineFixture(
             MachineFixture.plan(options: JobSettler.Options(loggedSuccesses: 1, apps: [.init(name: "", topic: "t")])))
         fixture.close()
         let settled = fixture.claim(job).settlements.count

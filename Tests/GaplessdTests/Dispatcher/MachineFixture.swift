@@ -4,8 +4,9 @@ import SystemTime
 
 @testable import gaplessd
 
-/// A `DispatchMachine` with hand-made facts and a clock that moves by hand.
-struct MachineFixture {
+/// A `DispatchMachine` with hand-made facts and a clock that moves by hand. A class, because tests are copyable values and a
+/// machine is not.
+final class MachineFixture {
     var machine: DispatchMachine
     var now = Instant.now
     var wallClock = WallClock(seconds: 1_800_000_000)
@@ -35,8 +36,13 @@ struct MachineFixture {
         for list in plan.lists.indices { _ = effects { $0.connected(list, server: nil, warnings: [], &$1) } }
     }
 
+    var inFlight: Int { machine.inFlight }
+    var counters: Counters { machine.counters }
+    var deadline: Instant? { machine.deadline }
+    var isStopped: Bool { machine.isStopped }
+
     /// Tells the machine a fact and returns its effects.
-    mutating func effects(_ fact: (inout DispatchMachine, inout [DispatchEffect]) -> Void) -> [DispatchEffect] {
+    func effects(_ fact: (inout DispatchMachine, inout [DispatchEffect]) -> Void) -> [DispatchEffect] {
         var effects: [DispatchEffect] = []
         fact(&machine, &effects)
         return effects
@@ -47,7 +53,7 @@ struct MachineFixture {
     }
 
     /// Claims jobs, which get the claim ids that follow.
-    mutating func claim(_ jobs: String..., list: Int = 0) -> [DispatchEffect] {
+    func claim(_ jobs: String..., list: Int = 0) -> [DispatchEffect] {
         let claimed = jobs.map { job in
             claims += 1
             return ClaimedJob(id: ClaimID(claims), bytes: Array(job.utf8))
@@ -56,51 +62,51 @@ struct MachineFixture {
     }
 
     /// The jobs that go to the pool of `app` at the end of the turn.
-    mutating func sent(by app: Int = 0) -> [JobID] {
+    func sent(by app: Int = 0) -> [JobID] {
         var batch: [Notification] = []
         machine.takeOutgoing(of: app, into: &batch)
         return batch.map { JobID($0.id) }
     }
 
     /// Claims one job that goes out, and returns its number.
-    mutating func send(_ job: String = MachineFixture.job(), by app: Int = 0, list: Int = 0) -> JobID {
+    func send(_ job: String = MachineFixture.job(), by app: Int = 0, list: Int = 0) -> JobID {
         let effects = claim(job, list: list)
         let sent = sent(by: app)
         precondition(effects.isEmpty && sent.count == 1, "\(effects) \(sent)")
         return sent[0]
     }
 
-    mutating func accept(_ id: JobID) -> [DispatchEffect] { effects { $0.delivered(id, apnsID: nil, &$1) } }
+    func accept(_ id: JobID) -> [DispatchEffect] { effects { $0.delivered(id, apnsID: nil, &$1) } }
 
-    mutating func fail(_ id: JobID, _ outcome: Outcome, isCurrent: Bool = true) -> [DispatchEffect] {
+    func fail(_ id: JobID, _ outcome: Outcome, isCurrent: Bool = true) -> [DispatchEffect] {
         effects { $0.failed(id, outcome, on: Self.session, isCurrent: isCurrent, random: 0.5, &$1) }
     }
 
-    mutating func reject(_ id: JobID, _ status: Int, _ reason: String, isCurrent: Bool = true) -> [DispatchEffect] {
+    func reject(_ id: JobID, _ status: Int, _ reason: String, isCurrent: Bool = true) -> [DispatchEffect] {
         fail(id, .rejected(Rejection(status: status, reason: reason)), isCurrent: isCurrent)
     }
 
     /// Has APNs accept a job, so that the breaker of `app` is closed.
-    mutating func close(app: Int = 0, _ job: String = MachineFixture.job()) {
+    func close(app: Int = 0, _ job: String = MachineFixture.job()) {
         let id = send(job, by: app)
         _ = accept(id)
     }
 
-    mutating func withdraw(_ ids: [JobID], _ withdrawal: DispatchEffect.Withdrawal = .release, app: Int = 0) -> [DispatchEffect] {
+    func withdraw(_ ids: [JobID], _ withdrawal: DispatchEffect.Withdrawal = .release, app: Int = 0) -> [DispatchEffect] {
         effects { $0.withdrew(ids, withdrawal, app: app, &$1) }
     }
 
     /// A turn begins this much later.
-    mutating func pass(_ time: Duration) {
+    func pass(_ time: Duration) {
         now += time
         wallClock.seconds += time / .seconds(1)
         machine.turnBegan(now: now, wallClock: wallClock)
     }
 
-    mutating func tick() -> [DispatchEffect] { effects { $0.tick(&$1) } }
+    func tick() -> [DispatchEffect] { effects { $0.tick(&$1) } }
 
     /// How many jobs each list is asked for.
-    mutating func offers(limit: ClaimBudget.Rate? = nil, mayHaveJobs: [Bool] = [false]) -> [Int] {
+    func offers(limit: ClaimBudget.Rate? = nil, mayHaveJobs: [Bool] = [false]) -> [Int] {
         machine.countPlaces(limit: limit)
         return mayHaveJobs.indices.map { machine.offer(to: $0, mayHaveJobs: mayHaveJobs[$0]) }
     }
