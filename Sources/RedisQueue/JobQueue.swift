@@ -1,3 +1,4 @@
+internal import DequeModule
 import Glibc
 public import Sockets
 public import SystemTime
@@ -17,7 +18,7 @@ public struct JobQueue: ~Copyable {
     /// Waits for jobs with a blocking command.
     private var waiter: RedisConnection<Call>?
     private var greetingsMissing = 0
-    private var incoming: [RedisConnection<Call>.Incoming] = []
+    private var incoming = Deque<RedisConnection<Call>.Incoming>()
     private var smoothedLatency = Duration.zero
     /// The effects of the machine that are not performed, and those that are being performed.
     private var effects: [QueueMachine.Effect] = []
@@ -179,22 +180,27 @@ public struct JobQueue: ~Copyable {
     }
 
     private mutating func takeReplies() {
-        for incoming in incoming {
+        while let incoming = incoming.popFirst() {
             // A reply may end the connection; those behind it are void then.
             if machine.phase == .disconnected || machine.phase == .stopped { break }
-            if case .greeting(let greeting) = incoming.tag {
+            if case .greeting(let greeting) = incoming.sent.tag {
                 greeted(incoming.reply, greeting)
             } else if case .error(let error) = incoming.reply, error.kind == .scriptMissing {
                 encoder.forgetScripts()
-                send(incoming.tag)
+                send(incoming.sent.tag)
             } else {
-                if !incoming.tag.isOnSecond { smoothedLatency += (now - incoming.sentAt - smoothedLatency) / 4 }
+                if !incoming.sent.tag.isOnSecond { measured(now - incoming.sent.at) }
                 machine.received(
-                    incoming.reply, to: incoming.tag, sentAt: incoming.sentAt, now: now, isGone: WorkerName.isGone,
+                    incoming.reply, to: incoming.sent.tag, sentAt: incoming.sent.at, now: now, isGone: WorkerName.isGone,
                     into: &effects)
             }
         }
         incoming.removeAll(keepingCapacity: true)
+    }
+
+    /// A quarter by a shift: the division of a `Duration` is 600 instructions.
+    private mutating func measured(_ latency: Duration) {
+        smoothedLatency += Duration(attoseconds: (latency - smoothedLatency).attoseconds >> 2)
     }
 
     private mutating func greeted(_ reply: RedisReply, _ greeting: Call.Greeting) {
@@ -215,6 +221,7 @@ public struct JobQueue: ~Copyable {
     }
 
     private mutating func perform(_ events: inout [QueueEvent]) {
+        if effects.isEmpty { return }
         swap(&effects, &performing)
         for effect in performing {
             switch effect {
@@ -228,7 +235,7 @@ public struct JobQueue: ~Copyable {
             case .call(let call): send(call)
             case .wait(let claim):
                 wait(.wait)
-                if let claim { wait(claim) }
+                if let claim { wait(.claim(claim)) }
             case .report(let event):
                 if case .connected = event { search.locator.confirmed() }
                 events.append(event)

@@ -1,3 +1,4 @@
+internal import DequeModule
 import Glibc
 public import Sockets
 import SystemTime
@@ -157,15 +158,14 @@ public struct RedisClient: ~Copyable {
         for command in commands { connection.send((), now: .now) { $0.appendCommand(command) } }
         var replies: [RedisReply] = []
         var poller = Poller()
-        var incoming: [RedisConnection<Void>.Incoming] = []
+        var incoming = Deque<RedisConnection<Void>.Incoming>()
         while replies.count < commands.count {
             try connection.flush(now: .now)
             poller.reset()
             connection.addInterest(to: &poller)
             poller.wait(until: connection.deadline)
             try connection.receive(poller, now: .now, into: &incoming)
-            for reply in incoming { replies.append(reply.reply) }
-            incoming.removeAll(keepingCapacity: true)
+            while let reply = incoming.popFirst() { replies.append(reply.reply) }
         }
         return replies
     }

@@ -1,3 +1,4 @@
+internal import DequeModule
 internal import Sockets
 import SystemTime
 internal import Threads
@@ -23,7 +24,7 @@ struct ServerSearch: ~Copyable {
     private var lookingUp: ServerLocator.Step?
     private var sentinel: RedisConnection<Question>?
     private var hasSentPassword = false
-    private var incoming: [RedisConnection<Question>.Incoming] = []
+    private var incoming = Deque<RedisConnection<Question>.Incoming>()
 
     /// - Parameter resolver: `nil` to look names up in place, which blocks.
     init(_ settings: QueueSettings, tls: TLSContext?, resolver: NameResolver?) {
@@ -127,7 +128,7 @@ struct ServerSearch: ~Copyable {
     private mutating func understand(
         _ incoming: RedisConnection<Question>.Incoming, now: Instant
     ) throws(RedisError) -> Endpoint? {
-        switch (incoming.tag, incoming.reply) {
+        switch (incoming.sent.tag, incoming.reply) {
         case (.master, .array(let parts)):
             guard parts.count == 2, let host = parts[0].text, let port = parts[1].text.flatMap({ Int($0) }),
                 let master = Endpoint(host: host, port: port, besides: nil)

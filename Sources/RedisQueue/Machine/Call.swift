@@ -9,12 +9,13 @@ enum Call: Equatable {
     case jobs(of: Claim)
     /// `at_most_once`: the jobs leave Redis.
     case pop(count: Int)
-    case settle(SettleBatch)
+    /// Indirect, because the batch is large, and a call is moved several times.
+    indirect case settle(SettleBatch)
     case beat(counter: Int64)
     case promote
     /// Suspects go to this chunk.
     case reap(LeaseMachine.Dead, chunk: UInt64)
-    case adopt(Adopted)
+    indirect case adopt(Adopted)
     case merge
     case info
     /// The nodes of a Redis Cluster.

@@ -31,7 +31,7 @@ struct QueueMachine {
         case hangUp
         case call(Call)
         /// The blocking command, on the second connection, and the claim behind it.
-        case wait(Call?)
+        case wait(Call.Claim?)
         /// Another node of the cluster has the list.
         case follow(ErrorReply.Node?)
         /// The nodes of the cluster, from CLUSTER SLOTS.

@@ -76,8 +76,8 @@ struct Workload {
         let situation = situation(isInDoubt)
         settleIfDue(now: now, isClaiming: claims.isClaiming(situation), into: &effects)
         if let claim = claims.nextClaim(now: now, situation) { effects.append(.call(claim)) }
-        let (begins, claim) = claims.nextWait(situation)
-        if begins {
+        if claims.startsWait(situation) {
+            let claim = claims.claimBehindWait(situation)
             outstanding.insert(claim == nil ? .wait : [.wait, .piggybackedClaim])
             effects.append(.wait(claim))
         }

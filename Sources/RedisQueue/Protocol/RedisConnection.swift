@@ -9,17 +9,16 @@ internal import Threads
 ///
 /// `Tag` identifies the command of a reply.
 struct RedisConnection<Tag>: ~Copyable {
-    struct Incoming {
+    struct Sent {
         var tag: Tag
-        var reply: RedisReply
         /// The time at which `send` was called.
-        var sentAt: Instant
+        var at: Instant
+        fileprivate var due: Instant
     }
 
-    private struct Expected {
-        var tag: Tag
-        var sentAt: Instant
-        var due: Instant
+    struct Incoming {
+        var sent: Sent
+        var reply: RedisReply
     }
 
     private enum Stage { case dialing, securing, open }
@@ -37,7 +36,7 @@ struct RedisConnection<Tag>: ~Copyable {
     private var inbox = [UInt8](repeating: 0, count: 64 << 10)
     private var outbox: [UInt8] = []
     private var written = 0
-    private var expected = Deque<Expected>()
+    private var expected = Deque<Sent>()
     private var place: Int?
     /// When bytes of a reply arrived last, or the peer last took bytes of a backlog.
     private var movedAt: Instant?
@@ -78,13 +77,13 @@ struct RedisConnection<Tag>: ~Copyable {
         _ tag: Tag, patience: Duration = .zero, now: Instant, _ write: (inout [UInt8]) -> Void
     ) {
         write(&outbox)
-        expected.append(Expected(tag: tag, sentAt: now, due: now + timeout + patience))
+        expected.append(Sent(tag: tag, at: now, due: now + timeout + patience))
     }
 
     var isIdle: Bool { expected.isEmpty }
 
     /// When the oldest command without a reply was sent.
-    var oldest: Instant? { expected.first?.sentAt }
+    var oldest: Instant? { expected.first?.at }
 
     mutating func addInterest(to poller: inout Poller) {
         let wantsWrite =
@@ -108,7 +107,7 @@ struct RedisConnection<Tag>: ~Copyable {
 
     /// Reads all bytes that have arrived. Throws when the connection cannot be used any more.
     mutating func receive(
-        _ poller: borrowing Poller, now: Instant, into replies: inout [Incoming]
+        _ poller: borrowing Poller, now: Instant, into replies: inout Deque<Incoming>
     ) throws(RedisError) {
         let isOverdue = deadline.map { now >= $0 } ?? false
         // Without a place the descriptor was not in this round of polling.
@@ -185,7 +184,7 @@ struct RedisConnection<Tag>: ~Copyable {
         return nil
     }
 
-    private mutating func read(now: Instant, into replies: inout [Incoming]) throws(RedisError) {
+    private mutating func read(now: Instant, into replies: inout Deque<Incoming>) throws(RedisError) {
         while true {
             switch transport.read(into: &inbox) {
             case .done(let count):
@@ -193,8 +192,8 @@ struct RedisConnection<Tag>: ~Copyable {
                 movedAt = now
                 reader.feed(inbox, count: count)
                 while let reply = try reader.next() {
-                    guard let command = expected.popFirst() else { throw .notRedis("a reply without a command") }
-                    replies.append(Incoming(tag: command.tag, reply: reply, sentAt: command.sentAt))
+                    guard let sent = expected.popFirst() else { throw .notRedis("a reply without a command") }
+                    replies.append(Incoming(sent: sent, reply: reply))
                 }
                 if count < inbox.count && !transport.hasPending { return }
             case .needsRead, .needsWrite: return

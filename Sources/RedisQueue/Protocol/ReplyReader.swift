@@ -5,23 +5,17 @@ internal import CHiredis
 /// hiredis calls back for each value that it has read, and the callback makes a `RedisReply` of it: no `redisReply` is
 /// allocated, and a job's bytes are copied once.
 @safe struct ReplyReader: ~Copyable {
-    /// The callbacks write into it. C borrows it; this struct keeps it alive.
-    private final class Builder {
-        private var nesting = Nesting()
-
-        func add(_ reply: consuming RedisReply) { nesting.add(reply) }
-        func openArray(of count: Int) { nesting.openArray(of: count) }
-        func take() -> RedisReply? { nesting.finished.take() }
-    }
-
-    /// A reply while it is read. The innermost open array is separate, because nearly all values go there.
+    /// A reply while it is read: the callbacks write into it. The innermost open array is separate, because nearly all values go
+    /// there.
     private struct Nesting {
         private var items: [RedisReply] = []
         /// The number of values that the innermost array still lacks; 0 while no array is open.
         private var missing = 0
         /// The arrays around it, the outermost first.
         private var outer: [(items: [RedisReply], missing: Int)] = []
-        var finished: RedisReply?
+        private var finished: RedisReply?
+
+        mutating func take() -> RedisReply? { finished.take() }
 
         mutating func add(_ reply: consuming RedisReply) {
             if missing == 0 {
@@ -49,18 +43,25 @@ internal import CHiredis
     }
 
     private let reader: UnsafeMutablePointer<redisReader>
-    private let builder = Builder()
+    /// Memory of its own, and no object: C has its address, and a callback runs for each job.
+    private let nesting: UnsafeMutablePointer<Nesting>
 
     init() {
         guard let reader = unsafe redisReaderCreateWithFunctions(ReplyReader.functions) else {
             preconditionFailure("no memory for a redisReader")
         }
         unsafe self.reader = unsafe reader
-        unsafe reader.pointee.privdata = unsafe Unmanaged.passUnretained(builder).toOpaque()
+        unsafe nesting = .allocate(capacity: 1)
+        unsafe nesting.initialize(to: Nesting())
+        unsafe reader.pointee.privdata = UnsafeMutableRawPointer(nesting)
         unsafe reader.pointee.maxbuf = 0  // Keep the buffer between batches.
     }
 
-    deinit { unsafe redisReaderFree(reader) }
+    deinit {
+        unsafe redisReaderFree(reader)
+        unsafe nesting.deinitialize(count: 1)
+        unsafe nesting.deallocate()
+    }
 
     /// Feeds the first `count` bytes of `buffer`.
     mutating func feed(_ buffer: borrowing [UInt8], count: Int) {
@@ -79,46 +80,45 @@ internal import CHiredis
             }
             throw .notRedis(text)
         }
-        return unsafe marker == nil ? nil : builder.take()
+        return unsafe marker == nil ? nil : nesting.pointee.take()
     }
 
     // Written once, at the first use. From then on hiredis only reads it.
     private nonisolated(unsafe) static let functions: UnsafeMutablePointer<redisReplyObjectFunctions> = {
         var functions = redisReplyObjectFunctions()
         unsafe functions.createString = { task, text, length in
-            guard let task = unsafe task, let builder = unsafe ReplyReader.builder(of: task) else { return nil }
+            guard let task = unsafe task, let nesting = unsafe ReplyReader.nesting(of: task) else { return nil }
             let bytes = unsafe UnsafeRawBufferPointer(start: text, count: Int(length))
             switch unsafe task.pointee.type {
-            case REDIS_REPLY_STATUS: unsafe builder.add(.status(String(decoding: bytes, as: UTF8.self)))
-            case REDIS_REPLY_ERROR: unsafe builder.add(.error(ErrorReply(String(decoding: bytes, as: UTF8.self))))
-            default: unsafe builder.add(.string(Array(bytes)))
+            case REDIS_REPLY_STATUS: unsafe nesting.pointee.add(.status(String(decoding: bytes, as: UTF8.self)))
+            case REDIS_REPLY_ERROR: unsafe nesting.pointee.add(.error(ErrorReply(String(decoding: bytes, as: UTF8.self))))
+            default: unsafe nesting.pointee.add(.string(Array(bytes)))
             }
             return unsafe task.pointee.privdata
         }
         unsafe functions.createArray = { task, count in
-            guard let task = unsafe task, let builder = unsafe ReplyReader.builder(of: task) else { return nil }
-            builder.openArray(of: Int(count))
+            guard let task = unsafe task, let nesting = unsafe ReplyReader.nesting(of: task) else { return nil }
+            unsafe nesting.pointee.openArray(of: Int(count))
             return unsafe task.pointee.privdata
         }
         unsafe functions.createInteger = { task, number in
-            guard let task = unsafe task, let builder = unsafe ReplyReader.builder(of: task) else { return nil }
-            builder.add(.integer(Int64(number)))
+            guard let task = unsafe task, let nesting = unsafe ReplyReader.nesting(of: task) else { return nil }
+            unsafe nesting.pointee.add(.integer(Int64(number)))
             return unsafe task.pointee.privdata
         }
         unsafe functions.createNil = { task in
-            guard let task = unsafe task, let builder = unsafe ReplyReader.builder(of: task) else { return nil }
-            builder.add(.null)
+            guard let task = unsafe task, let nesting = unsafe ReplyReader.nesting(of: task) else { return nil }
+            unsafe nesting.pointee.add(.null)
             return unsafe task.pointee.privdata
         }
-        unsafe functions.freeObject = { _ in }  // Every object is the builder.
+        unsafe functions.freeObject = { _ in }  // Every object is the nesting.
         let place = UnsafeMutablePointer<redisReplyObjectFunctions>.allocate(capacity: 1)
         unsafe place.initialize(to: functions)
         return unsafe place
     }()
 
     /// hiredis gives each task the reader's `privdata`.
-    private static func builder(of task: UnsafePointer<redisReadTask>) -> Builder? {
-        guard let context = unsafe task.pointee.privdata else { return nil }
-        return unsafe Unmanaged<Builder>.fromOpaque(context).takeUnretainedValue()
+    private static func nesting(of task: UnsafePointer<redisReadTask>) -> UnsafeMutablePointer<Nesting>? {
+        unsafe task.pointee.privdata?.assumingMemoryBound(to: Nesting.self)
     }
 }

@@ -12,6 +12,8 @@ struct CallEncoder {
     private let chunks: [UInt8]
     private let readTail = Arguments(["0", "-1"]).bytes
     private var scripts: WorkerScripts
+    /// The arguments of `Scripts.settle` that the settings determine.
+    private var settleOptions = Arguments()
 
     /// - Parameter information: names and values for `worker:W`.
     init(settings: QueueSettings, worker: WorkerName, information: [String], epochSeed: Int64) {
@@ -23,11 +25,13 @@ struct CallEncoder {
         chunks = Array((keys.chunks(worker.text) + ":").utf8)
         wait = CallEncoder.wait(on: keys.list, settings.mode)
         scripts = WorkerScripts(keys, worker, settings)
+        settleOptions = CallEncoder.settleOptions(settings)
     }
 
     /// See `QueueSettings.adopt`.
     mutating func adopt(_ new: QueueSettings) {
         settings.adopt(new)
+        settleOptions = CallEncoder.settleOptions(settings)
         forgetScripts()
     }
 
@@ -117,14 +121,20 @@ struct CallEncoder {
             ] + information)
     }
 
+    private static func settleOptions(_ settings: QueueSettings) -> Arguments {
+        var options = Arguments()
+        options.append(settings.mode == .atLeastOnce ? 1 : 0)
+        options.append(max(0, settings.deadLetterMax))
+        options.append(max(0, settings.feedbackMax))
+        options.append(max(0, settings.resultsMax))
+        return options
+    }
+
     private mutating func settle(_ batch: SettleBatch, _ number: Int64, to out: inout [UInt8]) {
-        scripts.settle.begin(with: 9 + batch.chunks.count + batch.steps.count, to: &out)
+        scripts.settle.begin(with: 5 + settleOptions.count + batch.chunks.count + batch.steps.count, to: &out)
         out.appendArgument(Int(number))
         out.appendArgument(batch.sequence)
-        out.appendArgument(settings.mode == .atLeastOnce ? 1 : 0)
-        out.appendArgument(max(0, settings.deadLetterMax))
-        out.appendArgument(max(0, settings.feedbackMax))
-        out.appendArgument(max(0, settings.resultsMax))
+        out.append(contentsOf: settleOptions.bytes)
         out.appendArgument(batch.resent)
         out.appendArgument(batch.maybeDuplicates)
         out.appendArgument(batch.chunkCount)

@@ -86,7 +86,7 @@ enum QueueFuzz {
                 case .dial: isConnected = true
                 case .hangUp: (first, second) = ([], [])
                 case .call(let call): first += sent(call, &out)
-                case .wait(let claim): second += [.wait] + (claim.map { sent($0, &out) } ?? [])
+                case .wait(let claim): second += [.wait] + (claim.map { sent(.claim($0), &out) } ?? [])
                 case .follow, .learn: break
                 case .report(.claimed(let jobs)), .report(.suspects(let jobs)): held += jobs.map(\.id)
                 case .report(.disowned(let ids)): held.removeAll { ids.contains($0) }

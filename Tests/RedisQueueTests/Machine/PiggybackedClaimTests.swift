@@ -14,7 +14,7 @@ struct PiggybackedClaimTests {
         #expect(machine.effects().isEmpty)
         machine.piggybackedClaim([], chunk: 3, drained: 1)
         machine.advance()
-        #expect(machine.effects() == [.wait(.claim(MachineFixture.claim(5, 32, after: 0)))])
+        #expect(machine.effects() == [.wait(MachineFixture.claim(5, 32, after: 0))])
     }
 
     @Test mutating func `a wait begins without a claim while a job is being split`() {

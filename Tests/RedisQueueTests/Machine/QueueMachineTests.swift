@@ -94,7 +94,7 @@ struct QueueMachineTests {
         #expect(machine.effects() == [.call(.claim(MachineFixture.claim(1, 100)))])
         machine.claim(["a"], asked: 100, drained: 1)
         machine.advance()
-        let behind = Call.claim(MachineFixture.claim(3, 32, after: 0))
+        let behind = MachineFixture.claim(3, 32, after: 0)
         #expect(machine.effects() == [.report(.claimed([ClaimedJob(id: id(1, 0), bytes: bytes("a"))])), .wait(behind)])
         machine.advance(to: start + .milliseconds(400))
         #expect(machine.effects().isEmpty)

@@ -1,3 +1,4 @@
+import DequeModule
 import Harness
 import Sockets
 import SystemTime
@@ -28,7 +29,7 @@ final class ModelRedis {
         commands += 1
         connection.send((), now: .now) { $0 += bytes }
         var poller = Poller()
-        var incoming: [RedisConnection<Void>.Incoming] = []
+        var incoming = Deque<RedisConnection<Void>.Incoming>()
         while incoming.isEmpty {
             try connection.flush(now: .now)
             poller.reset()

@@ -102,7 +102,7 @@ struct ModelWorker {
                 case .call(let call): send(call, on: 0)
                 case .wait(let claim):
                     send(.wait, on: 1)
-                    if let claim { send(claim, on: 1) }
+                    if let claim { send(.claim(claim), on: 1) }
                 case .report(.claimed(let new)): jobs += new
                 case .report(.suspects(let new)): suspects += new
                 case .report(.disowned(let ids)): jobs.removeAll { ids.contains($0.id) }

@@ -231,19 +231,22 @@ struct Claims {
             mostBytes: size.bytes, after: after)
     }
 
-    /// Whether to begin a wait now, and the claim to send behind it. No claim is sent while claims have a reason to wait.
-    mutating func nextWait(_ situation: Situation) -> (begins: Bool, behindIt: Call?) {
+    /// Begins a wait if it is time for one, and returns whether it is. `claimBehindWait` follows.
+    mutating func startsWait(_ situation: Situation) -> Bool {
         guard waiting.state == .empty, !isClaiming(situation), !situation.outstanding.contains(.wait), places > 0,
             !situation.isInDoubt, situation.heldBytes <= Claims.mostHeldBytes
-        else { return (false, nil) }
+        else { return false }
         waiting.arm()
         piggyback.reset()
-        guard mode == .atLeastOnce, recovered.kind == .none, !situation.isSplitting, !situation.holdsIsolated else {
-            return (true, nil)
-        }
+        return true
+    }
+
+    /// The claim to send behind the wait; `nil` while claims have a reason to wait.
+    mutating func claimBehindWait(_ situation: Situation) -> Call.Claim? {
+        guard mode == .atLeastOnce, recovered.kind == .none, !situation.isSplitting, !situation.holdsIsolated else { return nil }
         let claim = makeClaim(min(places, Claims.mostPiggybacked), situation, after: situation.confirmed)
         piggyback.chunk = claim.chunk
-        return (true, .claim(claim))
+        return claim
     }
 
     /// The time at which `nextClaim` has something to do.
