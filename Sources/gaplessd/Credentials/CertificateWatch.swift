@@ -1,4 +1,5 @@
 import PushPool
+import SystemTime
 
 /// Warns about certificates that expire while the daemon runs: 30, 7 and 1 days before, and at expiry.
 struct CertificateWatch {
@@ -14,6 +15,7 @@ struct CertificateWatch {
     static let longestWait: Int64 = 86_400
 
     private var watched: [Watched]
+    private var nextLook: Instant?
 
     /// - Parameter now: Unix seconds of the start or reload, which has warned already.
     init(_ configuration: Configuration, now: Int64) {
@@ -26,6 +28,16 @@ struct CertificateWatch {
 
     init(_ certificates: [(key: String, facts: CertificateFacts)], now: Int64) {
         watched = certificates.map { Watched(key: $0.key, facts: $0.facts, warned: CertificateExpiry($0.facts, now: now)) }
+    }
+
+    /// The time of the next look; `nil` without certificates.
+    func deadline(now: Instant) -> Instant? { watched.isEmpty ? nil : nextLook ?? now }
+
+    /// Returns the new warnings, if a look is due.
+    mutating func look(now: Instant, wallClock: WallClock) -> [String] {
+        guard let due = deadline(now: now), due <= now, let wait = wait(now: wallClock.unixSeconds) else { return [] }
+        nextLook = now + .seconds(wait)
+        return warnings(now: wallClock.unixSeconds)
     }
 
     /// Returns the new warnings.

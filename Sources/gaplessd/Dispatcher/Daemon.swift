@@ -14,7 +14,7 @@ enum Daemon {
     /// - Throws: if the system provides no threads; no job has been claimed.
     static func run(
         _ configuration: Configuration, signals: consuming SignalInbox, log: Log,
-        readConfiguration: @escaping Dispatcher.ReadConfiguration
+        readConfiguration: @escaping Reloader.Read
     ) throws(ThreadError) -> [String] {
         let settings = configuration.settings
         let metrics = MetricsEndpoint(log: log)
@@ -40,9 +40,10 @@ enum Daemon {
         defer { service?.close() }
         log.info("gaplessd \(gaplessdVersion) started, list \(settings.lists.joined(separator: ", ")).", .started)
         var dispatcher = Dispatcher(
-            configuration, readConfiguration: readConfiguration, log: log, metrics: metrics, service: service,
-            pools: pools, poolEvents: events, deliveries: deliveries, limits: limits, fleet: fleet,
-            signals: signals)
+            configuration,
+            reloader: Reloader(configuration, read: readConfiguration, log: log, metrics: metrics, fleet: fleet, now: .now),
+            log: log, metrics: metrics, service: service, pools: pools, poolEvents: events, deliveries: deliveries,
+            limits: limits, signals: signals)
         return dispatcher.run().map { RedisAccess.faults(behind: $0, settings) } ?? []
     }
 }

@@ -41,10 +41,7 @@ struct DispatchMachine: ~Copyable {
     private var budget = ClaimBudget()
     private var shutdown = Shutdown()
     private var certificates: CertificateWatch
-    private var nextCertificateCheck: Instant
-    /// Places of all apps that this turn has not yet offered to a list.
-    private var freePlaces = 0
-    private var mostPerList = Int.max
+    private var places = FreePlaces()
     // The time of this turn.
     private var now: Instant
     private var wallClock: WallClock
@@ -59,7 +56,6 @@ struct DispatchMachine: ~Copyable {
         lists = plan.lists.map { ListState(name: $0, appCount: plan.apps.count) }
         settler = JobSettler(plan.settling, workers: workers, now: now, wallClock: wallClock)
         certificates = plan.certificates
-        nextCertificateCheck = now
     }
 
     // MARK: Time
@@ -84,14 +80,8 @@ struct DispatchMachine: ~Copyable {
             if apps[app].hasLostProbe { perform(apps[app].breaker.probeWasInconclusive(now: now), app: app, &effects) }
         }
         for list in lists.indices { lists[list].tick(now: now) }
-        checkCertificates(&effects)
+        for warning in certificates.look(now: now, wallClock: wallClock) { effects.append(.log(.certificate(warning))) }
         perform(shutdown.tick(now: now, held: held.count), &effects)
-    }
-
-    private mutating func checkCertificates(_ effects: inout [DispatchEffect]) {
-        guard nextCertificateCheck <= now, let wait = certificates.wait(now: wallClock.unixSeconds) else { return }
-        for warning in certificates.warnings(now: wallClock.unixSeconds) { effects.append(.log(.certificate(warning))) }
-        nextCertificateCheck = now + .seconds(wait)
     }
 
     /// The earliest pending timer.
@@ -99,7 +89,7 @@ struct DispatchMachine: ~Copyable {
         var next = Earliest(budget.nextRefill)
         for list in lists.indices { next.consider(lists[list].pausedUntil) }
         for app in apps.indices { next.consider(apps[app].deadline(now: now)) }
-        if certificates.wait(now: wallClock.unixSeconds) != nil { next.consider(nextCertificateCheck) }
+        next.consider(certificates.deadline(now: now))
         next.consider(shutdown.deadline)
         return next.instant
     }
@@ -111,26 +101,25 @@ struct DispatchMachine: ~Copyable {
     /// - Parameter limit: of all apps together; `nil` without one.
     mutating func countPlaces(limit: ClaimBudget.Rate?) {
         budget.reset()
-        (freePlaces, mostPerList) = (0, .max)
+        places = FreePlaces()
+        if !shutdown.isRunning { return }
+        var waiting = 0
         for app in apps.indices {
-            mostPerList = min(mostPerList, apps[app].room)
-            guard shutdown.isRunning else { continue }
-            freePlaces += budget.places(
+            let free = budget.places(
                 apps[app].places(now: now), under: apps[app].reading.limit.map(ClaimBudget.Rate.init),
                 waiting: apps[app].waiting, now: now)
+            places.add(free, room: apps[app].room)
+            waiting += apps[app].waiting
         }
-        var waiting = 0
-        if limit != nil { for app in apps.indices { waiting += apps[app].waiting } }
-        freePlaces = budget.places(freePlaces, under: limit, waiting: waiting, now: now)
+        places.limit { budget.places($0, under: limit, waiting: waiting, now: now) }
     }
 
     /// Returns how many jobs to claim from `list`. A list of lower priority gets places only while those before it are empty.
     ///
     /// - Parameter mayHaveJobs: whether the list lacks only places.
     mutating func offer(to list: Int, mayHaveJobs: Bool) -> Int {
-        let places = min(lists[list].places(freePlaces), mostPerList)
-        if lists[list].mayClaim && mayHaveJobs { freePlaces = 0 }
-        return places
+        defer { if lists[list].mayClaim && mayHaveJobs { places.close() } }
+        return places.offer(to: lists[list])
     }
 
     mutating func claimed(_ jobs: [ClaimedJob], list: Int, _ effects: inout [DispatchEffect]) {
@@ -589,7 +578,6 @@ struct DispatchMachine: ~Copyable {
         self.plan = plan
         settler.options = plan.settling
         certificates = plan.certificates
-        nextCertificateCheck = now
         for app in apps.indices {
             // The environment may have changed: responses of the previous one say nothing about the tokens.
             releaseSuspects(of: app, &effects)

@@ -9,12 +9,9 @@ import Threads
 /// Runs the daemon's main loop on one thread: sleeps, reads signals, outcomes and lists, and performs what `DispatchMachine`
 /// decides.
 struct Dispatcher: ~Copyable {
-    /// Reads the settings file and its credentials again.
-    typealias ReadConfiguration = () -> Result<Configuration, SettingsErrors>
-
     private var machine: DispatchMachine
     private var settings: Settings
-    private let readConfiguration: ReadConfiguration
+    private var reloader: Reloader
     private let log: Log
     private let metrics: MetricsEndpoint
     /// `nil` without a service manager that waits for messages.
@@ -28,11 +25,8 @@ struct Dispatcher: ~Copyable {
     private let poolEvents: [Mailbox<PoolEvent>]
     private let deliveries: Mailbox<Delivery>
     private let limits: SharedRateLimits
-    private let fleet: Fleet
     private var lists: UniqueArray<JobQueue>
     private var signals: SignalInbox
-    /// `nil` without `watch_files`.
-    private var watch: FileWatch?
     /// Why Redis refused before the first connection: the daemon ends with it.
     private var startFault: RedisError?
     private var hasConnected = false
@@ -54,12 +48,12 @@ struct Dispatcher: ~Copyable {
 
     /// - Parameter pools: of the configuration's apps, in order, all with these deliveries and limits.
     init(
-        _ configuration: Configuration, readConfiguration: @escaping ReadConfiguration, log: Log, metrics: MetricsEndpoint,
+        _ configuration: Configuration, reloader: consuming Reloader, log: Log, metrics: MetricsEndpoint,
         service: ServiceReport?, pools: [SessionPool], poolEvents: [Mailbox<PoolEvent>], deliveries: Mailbox<Delivery>,
-        limits: SharedRateLimits, fleet: Fleet, signals: consuming SignalInbox
+        limits: SharedRateLimits, signals: consuming SignalInbox
     ) {
         settings = configuration.settings
-        self.readConfiguration = readConfiguration
+        self.reloader = reloader
         self.log = log
         self.metrics = metrics
         self.service = service
@@ -67,7 +61,6 @@ struct Dispatcher: ~Copyable {
         self.poolEvents = poolEvents
         self.deliveries = deliveries
         self.limits = limits
-        self.fleet = fleet
         self.signals = signals
         let resolver = NameResolver(thread: "redis names")
         lists = UniqueArray()
@@ -78,9 +71,6 @@ struct Dispatcher: ~Copyable {
             lists.append(list)
         }
         publisher = StatePublisher(configuration, workers: zip(settings.lists, workers).map { (list: $0, worker: $1) })
-        if settings.watchesFiles {
-            watch = FileWatch(configuration.files, FileStamp.stamps(of: configuration.files), now: now)
-        }
         let wallClock = WallClock.now()
         machine = DispatchMachine(
             DispatchPlan(configuration, now: wallClock.unixSeconds), workers: workers, now: now, wallClock: wallClock)
@@ -108,7 +98,7 @@ struct Dispatcher: ~Copyable {
         for list in lists.indices { next.consider(lists[list].deadline) }
         next.consider(notices.deadline(isWatched: metrics.isOpen))
         if let service { next.consider(service.deadline) }
-        next.consider(watch?.nextLook)
+        next.consider(reloader.nextLook)
         // The poller needs the time anyway.
         let end = Instant.now
         longestTurn = max(longestTurn, end - now)
@@ -135,7 +125,7 @@ struct Dispatcher: ~Copyable {
         for list in lists.indices { writeQueue(list) }
         publish()
         if let service { report(to: service) }
-        watchFiles()
+        lookAtFiles()
     }
 
     // MARK: Facts. A mailbox is read only when its descriptor is readable: each read costs a lock and a system call.
@@ -302,10 +292,7 @@ struct Dispatcher: ~Copyable {
         case .renewToken(let id, let session, let app):
             machine.renewedToken(pools[app].renewToken(refusedOn: session), for: id, refusedOn: session, &effects)
         case .keepToken(let app): pools[app].keepToken()
-        case .readConfiguration:
-            service?.reloadBegan()
-            let adopted = reload()
-            service?.reloadEnded(adopted, machine.snapshot, now: now)
+        case .readConfiguration: reload()
         case .closePools: closePools()
         case .stopQueues: for list in lists.indices { lists[list].stop() }
         }
@@ -356,65 +343,19 @@ struct Dispatcher: ~Copyable {
 
     // MARK: Reload
 
-    private mutating func watchFiles() {
-        guard let next = watch?.nextLook, next <= now, let paths = watch?.paths else { return }
-        guard watch?.looked(FileStamp.stamps(of: paths), now: now) == true else { return }
+    private mutating func lookAtFiles() {
+        guard reloader.filesHaveChanged(now: now) else { return }
         log(.filesChanged)
         machine.reloadSignalReceived(&effects)
         performEffects()
     }
 
-    /// Adopts settings and credentials together, or neither. Returns what it adopted.
-    private mutating func reload() -> Configuration? {
-        // Before the files are read: a later change is found by the next look.
-        let paths = watch?.paths ?? []
-        let stamps = FileStamp.stamps(of: paths)
-        let configuration = readConfiguration()
-        switch configuration {
-        case .failure(let errors): watch(paths.union(errors.files), stamps)
-        case .success(let new): watch(new.files, stamps)
-        }
-        let adopted = adopt(ifValid: configuration)
-        if !settings.watchesFiles { watch = nil }
-        return adopted
-    }
-
-    private mutating func watch(_ paths: Set<String>, _ stamps: [String: FileStamp]) {
-        let all = FileStamp.stamps(of: paths).merging(stamps.filter { paths.contains($0.key) }) { $1 }
-        if watch == nil { watch = FileWatch(paths, all, now: now) } else { watch?.didRead(paths, all) }
-    }
-
-    private mutating func adopt(ifValid configuration: Result<Configuration, SettingsErrors>) -> Configuration? {
-        switch configuration {
-        case .failure(let errors): return rejectReload(errors.lines)
-        case .success(let read):
-            let new = read.ordered(like: settings.apps.map(\.name))
-            let fixed = new.settings.differencesThatNeedARestart(from: settings)
-            guard fixed.isEmpty else {
-                return rejectReload(
-                    fixed.map {
-                        "\(new.file): \($0): cannot change while gaplessd runs; restart it, or restore the previous value"
-                    })
-            }
-            do {
-                try metrics.follow(new)
-            } catch {
-                return rejectReload([error.line(file: new.file)])
-            }
-            do {
-                try fleet.follow(new)
-            } catch {
-                return rejectReload(["\(error)"])
-            }
-            adopt(new)
-            return new
-        }
-    }
-
-    private func rejectReload(_ lines: [String]) -> Configuration? {
-        for line in lines { log.error("Reload: \(line)", .reloadFailed) }
-        log.error("Reload failed: keeping the previous settings and credentials.", .reloadFailed)
-        return nil
+    /// Adopts settings and credentials together, or neither.
+    private mutating func reload() {
+        service?.reloadBegan()
+        let new = reloader.reload(settings, now: now)
+        if let new { adopt(new) }
+        service?.reloadEnded(new, machine.snapshot, now: now)
     }
 
     /// Cannot fail: whatever could was made with the configuration.
