@@ -79,7 +79,6 @@ let package = Package(
             dependencies: [
                 "PushPool", "RedisQueue", "StatusServer", "SystemTime", "Threads", "Sockets", "JSONBytes", "CLinux",
                 argumentParser,
-                .product(name: "BasicContainers", package: "swift-collections"),
                 .product(name: "DequeModule", package: "swift-collections"),
             ],
             swiftSettings: memorySafe),

@@ -1,4 +1,4 @@
-import BasicContainers
+import DequeModule
 import PushPool
 import RedisQueue
 import SystemTime
@@ -32,7 +32,7 @@ import SystemTime
 /// an app may send, `Shutdown` when to stop.
 struct DispatchMachine: ~Copyable {
     private var plan: DispatchPlan
-    private var apps: UniqueArray<AppState>
+    private var apps: UniqueDeque<AppState>
     private var lists: [ListState]
     private var held = HeldJobs()
     private var settler: JobSettler
@@ -51,7 +51,7 @@ struct DispatchMachine: ~Copyable {
         self.plan = plan
         self.now = now
         self.wallClock = wallClock
-        apps = UniqueArray()
+        apps = UniqueDeque()
         for _ in plan.apps { apps.append(AppState()) }
         lists = plan.lists.map { ListState(name: $0, appCount: plan.apps.count) }
         settler = JobSettler(plan.settling, workers: workers, now: now, wallClock: wallClock)

@@ -1,4 +1,4 @@
-import BasicContainers
+import DequeModule
 import Glibc
 import PushPool
 import RedisQueue
@@ -25,7 +25,7 @@ struct Dispatcher: ~Copyable {
     private let poolEvents: [Mailbox<PoolEvent>]
     private let deliveries: Mailbox<Delivery>
     private let limits: SharedRateLimits
-    private var lists: UniqueArray<JobQueue>
+    private var lists: UniqueDeque<JobQueue>
     private var signals: SignalInbox
     /// Why Redis refused before the first connection: the daemon ends with it.
     private var startFault: RedisError?
@@ -63,7 +63,7 @@ struct Dispatcher: ~Copyable {
         self.limits = limits
         self.signals = signals
         let resolver = NameResolver(thread: "redis names")
-        lists = UniqueArray()
+        lists = UniqueDeque()
         var workers: [String] = []
         for queue in settings.queues {
             let list = JobQueue(settings: queue, version: gaplessdVersion, tls: configuration.redisTLS, resolver: resolver)
