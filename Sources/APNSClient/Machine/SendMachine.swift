@@ -331,7 +331,7 @@ struct SendMachine {
         switch standard {
         case .suspect where options.holdsAfterSuspectTokens: perform(breaker.suspected(now: now), now: now, &effects)
         case .suspect: perform(breaker.answered(), now: now, &effects)
-        case .deadLetter where outcome.isAnswerAboutTheJob: perform(breaker.answered(), now: now, &effects)
+        case .deadLetter where RetryPolicy.isResponseAboutJob(outcome): perform(breaker.answered(), now: now, &effects)
         case .deadLetter, .expire, .retryLater: perform(breaker.probeWasInconclusive(now: now), now: now, &effects)
         case .resend, .postpone, .hold, .renewToken: break
         }
