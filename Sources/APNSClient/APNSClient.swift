@@ -56,6 +56,16 @@ public final class APNSClient: Sendable {
         PushResults(pushes, self, limit: max(1, limit))
     }
 
+    /// Uses another credential from now on, for example a new key before the old one is revoked. No push is lost.
+    ///
+    /// Sessions with the new credential open, and then those with the earlier one close. A hold of the client ends. The topic of
+    /// a certificate replaces that of the earlier one, unless the configuration names a topic.
+    ///
+    /// - Throws: ``APNSError`` with the cause ``APNSError/Cause/invalid``; the client then keeps its credential.
+    public func replaceAuthentication(with authentication: APNSAuthentication) throws(APNSError) {
+        try core.replaceAuthentication(with: authentication)
+    }
+
     /// Sends nothing more, waits for the pushes that have no result, and closes the sessions.
     ///
     /// - Parameter limit: the longest wait. Then the remaining pushes fail with the cause ``APNSError/Cause/shutDown``.

@@ -115,6 +115,20 @@ final class ClientCore: Sendable {
         }
     }
 
+    /// Opens sessions with another credential; those with the earlier one drain.
+    func replaceAuthentication(with authentication: APNSAuthentication) throws(APNSError) {
+        var configuration = configuration
+        configuration.authentication = authentication
+        let (setup, topic) = try Self.setup(configuration)
+        run { state, _ in
+            state.setup = setup
+            state.pool?.replace(with: setup)
+            state.machine.replacedCredential(topic: topic)
+            // The next dial decides again.
+            if case .failure = state.start, !state.machine.isClosed { state.start = nil }
+        }
+    }
+
     /// Starts to dial, and waits until the first session is open or the first dial has failed.
     func start() async throws(APNSError) {
         try await withCheckedContinuation { continuation in
