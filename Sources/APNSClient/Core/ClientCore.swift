@@ -71,12 +71,12 @@ final class ClientCore: Sendable {
 
     // MARK: Callers
 
-    func reserve() -> SendID {
-        state.withLock { state in
-            let id = state.machine.reserve()
-            while state.completions.count <= id.slot { state.completions.append(nil) }
-            return id
-        }
+    func reserve() -> SendID { state.withLock { reserve(&$0) } }
+
+    private func reserve(_ state: inout State) -> SendID {
+        let id = state.machine.reserve()
+        while state.completions.count <= id.slot { state.completions.append(nil) }
+        return id
     }
 
     func submit(_ id: SendID, _ push: Push, _ completion: Completion) {
@@ -92,9 +92,9 @@ final class ClientCore: Sendable {
         run { state, now in
             start(&state)
             let time = WallClock.now().unixSeconds
-            for (index, push) in pushes {
-                let id = state.machine.reserve()
-                while state.completions.count <= id.slot { state.completions.append(nil) }
+            // All numbers first: the slot of a send that fails at once must keep its completion until the effects are performed.
+            let ids = pushes.map { _ in reserve(&state) }
+            for (id, (index, push)) in zip(ids, pushes) {
                 state.completions[id.slot] = .sequence(inbox, index: index, push)
                 state.machine.submitted(id, push, now: now, time: time, &state.effects)
             }
