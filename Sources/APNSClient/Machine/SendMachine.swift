@@ -31,11 +31,9 @@ struct SendMachine {
     private static let longestTime = Duration.seconds(10 * 366 * 86_400)
 
     private var options: Options
-    private var sends = SendTable()
-    private var waiting = WaitingSends()
+    private var sends = OpenSends()
     private var pool = PoolState()
     private var breaker: SendBreaker
-    private var alarms = Alarms()
     private var shutdown = Shutdown()
     private var cache = SharedHeadersCache()
 
@@ -48,15 +46,15 @@ struct SendMachine {
 
     /// The number of sends without a result.
     var count: Int { sends.count }
-    /// Alarms and places in the queue, which may belong to sends that have a result.
-    var records: Int { alarms.count + waiting.count }
+    /// Records about sends, also about some that have a result.
+    var records: Int { sends.records }
     /// Their numbers, without those that are only reserved. Visits all slots.
     var ids: [SendID] { sends.ids }
     var isClosed: Bool { shutdown.isComplete }
 
     /// The earliest pending timer.
     var deadline: Instant? {
-        var next = Earliest(alarms.next)
+        var next = Earliest(sends.deadline)
         next.consider(breaker.deadline)
         next.consider(shutdown.deadline)
         return next.instant
@@ -76,9 +74,7 @@ struct SendMachine {
             if breaker.isHeld && !hasRoom(now: now) { throw breaker.error(now: now) }
             let request = try PushRequest(push, topic: options.topic, cache: &cache, time: time)
             let deadline = (push.deadline ?? options.deadline).map { now + min($0, Self.longestTime) }
-            if let deadline { alarms.set(id, at: deadline) }
-            sends.fill(id, with: PendingSend(request, deadline: deadline))
-            waiting.append(id)
+            sends.add(PendingSend(request, deadline: deadline), as: id)
             pump(now: now, &effects)
         } catch {
             fail(id, with: error, &effects)
@@ -110,7 +106,7 @@ struct SendMachine {
         pool.removed()
         if let cause = send.ending { return settle(id, ended: cause, .notSent, &effects) }
         if breaker.isHeld { return fail(id, with: breaker.error(send, now: now), &effects) }
-        waiting.prepend(id)
+        sends.requeue(id)
     }
 
     /// The error of a failed request and the standard decision, for the caller's rule; `nil` if that is not asked.
@@ -175,7 +171,7 @@ struct SendMachine {
     mutating func renewed(_ id: SendID, _ renewal: SessionPool.TokenRenewal, now: Instant, _ effects: inout [SendEffect]) {
         guard let send = sends[id], send.phase == .renewingToken else { return }
         switch renewal {
-        case .renewed, .alreadyRenewed: requeue(id)
+        case .renewed, .alreadyRenewed: sends.requeue(id)
         case .tooYoung, .noSigningKey:
             fail(id, with: send.lastError ?? breaker.error(send, now: now), &effects)
             perform(breaker.faulted(.credential("ExpiredProviderToken"), now: now), now: now, &effects)
@@ -204,12 +200,11 @@ struct SendMachine {
 
     mutating func tick(now: Instant, _ effects: inout [SendEffect]) {
         perform(breaker.tick(now: now), now: now, &effects)
-        while let id = alarms.popDue(now: now) {
-            guard let send = sends[id] else { continue }
+        while let (id, send) = sends.popDue(now: now) {
             if let deadline = send.deadline, deadline <= now {
                 end(id, .deadlineExceeded, &effects)
             } else if case .resting(let until) = send.phase, until <= now {
-                requeue(id)
+                sends.requeue(id)
             }
         }
     }
@@ -218,8 +213,7 @@ struct SendMachine {
     mutating func turnEnded(now: Instant, _ effects: inout [SendEffect]) {
         if pool.isEmpty { perform(breaker.poolEmptied(now: now), now: now, &effects) }
         pump(now: now, &effects)
-        alarms.trim(live: sends.count) { [sends] in sends.holds($0) }
-        waiting.trim(live: sends.count) { [sends] in sends[$0] != nil }
+        sends.trim()
         guard shutdown.endDrain(isIdle: sends.count == 0, now: now) else { return }
         // The pool reports the sends in it when it closes.
         for id in sends.ids { end(id, .shutDown, &effects) }
@@ -260,24 +254,15 @@ struct SendMachine {
     private mutating func resend(
         _ id: SendID, after delay: Duration, unless error: APNSError, now: Instant, _ effects: inout [SendEffect]
     ) {
-        if delay <= .zero { return requeue(id) }
+        if delay <= .zero { return sends.requeue(id) }
         if let deadline = sends[id]?.deadline, deadline <= now + delay { return fail(id, with: error, &effects) }
-        sends.update(id) { $0.phase = .resting(until: now + delay) }
-        alarms.set(id, at: now + delay)
-    }
-
-    private mutating func requeue(_ id: SendID) {
-        sends.update(id) { $0.phase = .waiting }
-        waiting.prepend(id)
+        sends.rest(id, until: now + delay)
     }
 
     private func hasRoom(now: Instant) -> Bool { pool.hasRoom(allowance: breaker.allowance(now: now)) }
 
     private mutating func pump(now: Instant, _ effects: inout [SendEffect]) {
-        while !waiting.isEmpty && hasRoom(now: now) {
-            guard let id = waiting.popFirst() else { return }
-            let notification = sends.update(id) { $0.enterPool(id) }
-            guard case let notification?? = notification else { continue }
+        while hasRoom(now: now), let notification = sends.nextNotification() {
             pool.add(notification)
             breaker.sent()
         }
@@ -286,9 +271,7 @@ struct SendMachine {
     }
 
     private mutating func failWaiting(now: Instant, _ effects: inout [SendEffect]) {
-        while let id = waiting.popFirst() {
-            if let send = sends[id], send.phase == .waiting { fail(id, with: breaker.error(send, now: now), &effects) }
-        }
+        while let (id, send) = sends.popWaiting() { fail(id, with: breaker.error(send, now: now), &effects) }
     }
 
     private mutating func perform(_ changes: [SendBreaker.Effect], now: Instant, _ effects: inout [SendEffect]) {

@@ -7,7 +7,6 @@ struct WaitingSends {
 
     private var ids: Deque<SendID> = []
 
-    var isEmpty: Bool { ids.isEmpty }
     var count: Int { ids.count }
 
     mutating func append(_ id: SendID) { ids.append(id) }

@@ -12,7 +12,7 @@ struct WaitingSendsTests {
         var order: [UInt64] = []
         while let id = waiting.popFirst() { order.append(id.rawValue) }
         #expect(order == [9, 1, 2, 3])
-        #expect(waiting.isEmpty)
+        #expect(waiting.count == 0)
     }
 
     @Test mutating func `are dropped after their result, once those are the majority`() {
