@@ -69,6 +69,7 @@ bench-client: build client ## Measure the client library next to the daemon and 
 client: packages ## Build Examples/client, a package that uses the client library, and run it against the simulator
 	@$(SWIFT) build -c release --package-path Examples/client
 	@Examples/client/.build/release/quick-start
+	@Examples/client/.build/release/first-push
 
 docs: packages ## Build the documentation of the client library (.build/docs)
 	@SWIFT="$(SWIFT)" scripts/docs

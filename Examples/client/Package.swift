@@ -23,6 +23,9 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ]),
+        // The program of the tutorial.
+        .executableTarget(
+            name: "first-push", dependencies: [client, .product(name: "APNSSimulator", package: "gaplessd")]),
         .executableTarget(
             name: "client-load",
             dependencies: [

@@ -53,7 +53,32 @@ public final class APNSClient: Sendable {
     public func results<Pushes: Sequence>(
         ofSending pushes: Pushes, atMost limit: Int = 2000
     ) -> PushResults<Pushes> where Pushes.Element == Push {
-        PushResults(pushes, self, limit: max(1, limit))
+        PushResults(pushes, self, limit: limit)
+    }
+
+    /// Sends the pushes of an asynchronous sequence, for example of an `AsyncStream`. The results arrive in the order of their
+    /// completion, also while the sequence waits for its next push.
+    ///
+    /// A task of the client takes pushes from the sequence while there is room, from the first read to the end of the loop.
+    /// Cancelling the reading task, or ending the loop early, cancels that task and the pushes that have no result.
+    ///
+    /// - Parameters:
+    ///   - pushes: each is taken when there is room for it.
+    ///   - limit: the most pushes without a result that was read, at least 1.
+    public func results<Pushes: AsyncSequence & Sendable>(
+        ofSending pushes: Pushes, atMost limit: Int = 2000
+    ) -> AsyncPushResults<Pushes> where Pushes.Element == Push {
+        AsyncPushResults(pushes, self, limit: limit)
+    }
+
+    /// Uses another credential from now on, for example a new key before the old one is revoked. No push is lost.
+    ///
+    /// Sessions with the new credential open, and then those with the earlier one close. A hold of the client ends. The topic of
+    /// a certificate replaces that of the earlier one, unless the configuration names a topic.
+    ///
+    /// - Throws: ``APNSError`` with the cause ``APNSError/Cause/invalid``; the client then keeps its credential.
+    public func replaceAuthentication(with authentication: APNSAuthentication) throws(APNSError) {
+        try core.replaceAuthentication(with: authentication)
     }
 
     /// Sends nothing more, waits for the pushes that have no result, and closes the sessions.

@@ -18,45 +18,41 @@ public struct PushResults<Pushes: Sequence>: AsyncSequence where Pushes.Element 
         private let client: APNSClient
         private var source: Pushes.Iterator
         private let feed: ResultFeed
-        private let limit: Int
         private var isExhausted = false
         private var taken = 0
-        /// Pushes whose results were not returned.
-        private var outstanding = 0
         /// Results that were received and not returned, the oldest last.
         private var ready: [PushResult] = []
 
         init(_ source: Pushes.Iterator, _ client: APNSClient, limit: Int) {
             self.source = source
-            feed = ResultFeed(client.core)
+            feed = ResultFeed(client.core, limit: limit)
             self.client = client
-            self.limit = limit
         }
 
         public mutating func next(isolation actor: isolated (any Actor)? = #isolation) async -> PushResult? {
             if ready.isEmpty {
                 if Task.isCancelled { feed.cancel() }
                 submit()
-                if outstanding == 0 { return nil }
                 ready = await feed.receive().reversed()
             }
-            outstanding -= 1
-            return ready.popLast()
+            guard let result = ready.popLast() else { return nil }
+            feed.read()
+            return result
         }
 
-        /// Takes as many pushes from the source as there is room for.
+        /// Takes as many pushes from the source as there is room for, and sends them under one lock.
         private mutating func submit() {
-            guard !isExhausted, !feed.isCancelled else { return }
             var batch: [(index: Int, push: Push)] = []
-            while outstanding + batch.count < limit {
-                guard let push = source.next() else {
+            let room = feed.room
+            while !isExhausted, batch.count < room {
+                if let push = source.next() {
+                    batch.append((taken + batch.count, push))
+                } else {
                     isExhausted = true
-                    break
+                    feed.finish()
                 }
-                batch.append((taken + batch.count, push))
             }
             taken += batch.count
-            outstanding += batch.count
             if !batch.isEmpty { feed.submit(batch) }
         }
     }

@@ -77,9 +77,10 @@ struct SourceFile {
 
 extension SourceFile {
     /// Every Swift file below Sources, Lab and Tests, and Package.swift.
+    /// Without the steps of the tutorial, which are parts of one program.
     static let all: [SourceFile] =
         (["Sources", "Lab", "Tests"].flatMap { files(below: $0, suffix: ".swift") } + ["Package.swift"])
-        .map(SourceFile.init)
+        .filter { !$0.contains(".docc/") }.map(SourceFile.init)
 
     static let product = all.filter { $0.path.hasPrefix("Sources/") }
     static let lab = all.filter { $0.path.hasPrefix("Lab/") }

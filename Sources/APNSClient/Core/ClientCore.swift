@@ -9,6 +9,7 @@ internal import Threads
 final class ClientCore: Sendable {
     private struct State {
         var machine: SendMachine
+        var setup: SessionPool.Setup
         /// By the slots of the sends.
         var completions: [Completion?] = []
         var pool: SessionPool?
@@ -32,7 +33,7 @@ final class ClientCore: Sendable {
         var mustWake = false
     }
 
-    private let setup: SessionPool.Setup
+    private let configuration: APNSConfiguration
     private let judge: (@Sendable (RetryRule.Failure) -> RetryRule.Decision)?
     private let rateLimits: SharedRateLimits
     private let state: Locked<State>
@@ -44,30 +45,38 @@ final class ClientCore: Sendable {
     private static let mostOutcomes = 64
 
     init(_ configuration: APNSConfiguration) throws(APNSError) {
-        let settings = try configuration.settings()
-        let credential = try configuration.authentication.credential(tokenFolder: configuration.tokenFolder)
-        do throws(CredentialError) {
-            setup = try SessionPool.Setup(settings: settings, credential: credential)
-        } catch { throw .invalid(error.description) }
-        let topic = configuration.topic ?? credential.certificate?.defaultTopic
+        self.configuration = configuration
+        let (setup, topic) = try Self.setup(configuration)
         let retries = configuration.retries
         judge = retries.judge
         rateLimits = SharedRateLimits(pushesPerSecond: configuration.pushesPerSecond ?? 0)
         let options = SendMachine.Options(
-            topic: topic.map(PushTopic.init), policy: RetryPolicy(limit: retries.limit, delays: retries.delays),
+            topic: topic, policy: RetryPolicy(limit: retries.limit, delays: retries.delays),
             resendsMaybeSent: retries.resendsMaybeSent, holdsAfterSuspectTokens: configuration.holdsAfterSuspectTokens,
             deadline: configuration.deadline)
-        state = Locked(State(machine: SendMachine(options)))
+        state = Locked(State(machine: SendMachine(options), setup: setup))
+    }
+
+    /// Returns the setup of the pool, and the topic of pushes that name none.
+    private static func setup(
+        _ configuration: APNSConfiguration
+    ) throws(APNSError) -> (SessionPool.Setup, topic: PushTopic?) {
+        let settings = try configuration.settings()
+        let credential = try configuration.authentication.credential(tokenFolder: configuration.tokenFolder)
+        let topic = configuration.topic ?? credential.certificate?.defaultTopic
+        do throws(CredentialError) {
+            return (try SessionPool.Setup(settings: settings, credential: credential), topic.map(PushTopic.init))
+        } catch { throw .invalid(error.description) }
     }
 
     // MARK: Callers
 
-    func reserve() -> SendID {
-        state.withLock { state in
-            let id = state.machine.reserve()
-            while state.completions.count <= id.slot { state.completions.append(nil) }
-            return id
-        }
+    func reserve() -> SendID { state.withLock { reserve(&$0) } }
+
+    private func reserve(_ state: inout State) -> SendID {
+        let id = state.machine.reserve()
+        while state.completions.count <= id.slot { state.completions.append(nil) }
+        return id
     }
 
     func submit(_ id: SendID, _ push: Push, _ completion: Completion) {
@@ -83,9 +92,9 @@ final class ClientCore: Sendable {
         run { state, now in
             start(&state)
             let time = WallClock.now().unixSeconds
-            for (index, push) in pushes {
-                let id = state.machine.reserve()
-                while state.completions.count <= id.slot { state.completions.append(nil) }
+            // All numbers first: the slot of a send that fails at once must keep its completion until the effects are performed.
+            let ids = pushes.map { _ in reserve(&state) }
+            for (id, (index, push)) in zip(ids, pushes) {
                 state.completions[id.slot] = .sequence(inbox, index: index, push)
                 state.machine.submitted(id, push, now: now, time: time, &state.effects)
             }
@@ -103,6 +112,20 @@ final class ClientCore: Sendable {
                 guard case .sequence(let other, _, _) = state.completions[id.slot], other === inbox else { continue }
                 state.machine.cancelled(id, now: now, &state.effects)
             }
+        }
+    }
+
+    /// Opens sessions with another credential; those with the earlier one drain.
+    func replaceAuthentication(with authentication: APNSAuthentication) throws(APNSError) {
+        var configuration = configuration
+        configuration.authentication = authentication
+        let (setup, topic) = try Self.setup(configuration)
+        run { state, _ in
+            state.setup = setup
+            state.pool?.replace(with: setup)
+            state.machine.replacedCredential(topic: topic)
+            // The next dial decides again.
+            if case .failure = state.start, !state.machine.isClosed { state.start = nil }
         }
     }
 
@@ -147,7 +170,7 @@ final class ClientCore: Sendable {
         if state.isStarted || state.machine.isClosed { return }
         state.isStarted = true
         do {
-            state.pool = try SessionPool(setup, deliveries: deliveries, events: events, rateLimits: rateLimits)
+            state.pool = try SessionPool(state.setup, deliveries: deliveries, events: events, rateLimits: rateLimits)
             let thread = try OwnedThread(name: "apns client") { [self] in work() }
             thread.leave()
         } catch {
@@ -193,7 +216,8 @@ final class ClientCore: Sendable {
             run { state, now in
                 for index in first..<end {
                     state.machine.ended(
-                        SendID(outcomes[index].id), outcomes[index].outcome, on: outcomes[index].session, now: now,
+                        SendID(outcomes[index].id), outcomes[index].outcome, on: outcomes[index].session,
+                        isCurrent: isCurrent(outcomes[index], state), now: now,
                         random: .random(in: 0...1), decision: decisions.isEmpty ? nil : decisions[outcomes[index].id],
                         &state.effects)
                 }
@@ -213,18 +237,30 @@ final class ClientCore: Sendable {
             default: break
             }
             let failure = state.withLock {
-                $0.machine.failure(SendID(delivery.id), delivery.outcome, random: .random(in: 0...1))
+                $0.machine.failure(SendID(delivery.id), delivery.outcome, on: delivery.session, random: .random(in: 0...1))
             }
             if let failure { decisions[delivery.id] = judge(failure) }
         }
         return decisions
     }
 
+    /// Whether the session presents the credential that is in use now. For an acceptance it does not matter.
+    private func isCurrent(_ delivery: Delivery, _ state: borrowing State) -> Bool {
+        if case .delivered = delivery.outcome { return true }
+        return state.pool?.usesPresentCredential(delivery.session) ?? true
+    }
+
     private func handle(_ event: PoolEvent, _ state: inout State, now: Instant) {
-        state.machine.happened(event, now: now, &state.effects)
+        let isCurrent =
+            switch event {
+            case .closed(let session, _, _), .dialFailed(let session, _, _, _):
+                state.pool?.usesPresentCredential(session) ?? true
+            default: true
+            }
+        state.machine.happened(event, isCurrent: isCurrent, now: now, &state.effects)
         switch event {
         case .opened: state.start = .success(())
-        case .dialFailed(_, let address, let error, _) where state.start == nil:
+        case .dialFailed(_, let address, let error, _) where state.start == nil && isCurrent:
             let cause: APNSError.Cause = HoldReason(error) == nil ? .unreachable : .held
             state.start = .failure(APNSError(cause, .notSent, "\(address): \(error.text)"))
         default: break
@@ -314,6 +350,9 @@ final class ClientCore: Sendable {
     private func renewToken(for id: SendID, refusedOn session: SessionID) {
         guard let pool = state.withLock({ $0.pool }) else { return }
         let renewal = pool.renewToken(refusedOn: session)
-        run { state, now in state.machine.renewed(id, renewal, now: now, &state.effects) }
+        run { state, now in
+            let isCurrent = pool.usesPresentCredential(session)
+            state.machine.renewed(id, isCurrent ? renewal : .alreadyRenewed, now: now, &state.effects)
+        }
     }
 }

@@ -44,6 +44,47 @@ struct PendingSend {
             namesChannel: isBroadcast)
     }
 
+    // MARK: Facts
+
+    /// Returns its next notification if it waits.
+    mutating func enterPool(_ id: SendID) -> Notification? {
+        guard phase == .waiting else { return nil }
+        phase = .pooled
+        return request.notification(id: id.rawValue, avoiding: avoiding)
+    }
+
+    /// Returns whether it was in the pool.
+    mutating func leavePool() -> Bool {
+        guard phase == .pooled else { return false }
+        phase = .waiting
+        return true
+    }
+
+    /// Records a failed request, and returns its error.
+    mutating func failed(_ outcome: Outcome, on session: SessionID) -> APNSError {
+        if outcome != .outdated { requests += 1 }
+        let error = error(of: outcome)
+        avoiding = session
+        lastError = error
+        if outcome.isInDoubt { mayBeSent = true }
+        return error
+    }
+
+    /// It goes out again.
+    mutating func resent(isCounted: Bool, mayDuplicate: Bool) {
+        attempts += isCounted ? 1 : 0
+        resends += isCounted ? 0 : 1
+        doubtful += mayDuplicate ? 1 : 0
+    }
+
+    // MARK: Results
+
+    /// The receipt for an accepted request; `nil` if it is not in the pool.
+    func receipt(_ apnsID: String?) -> Receipt? {
+        guard phase == .pooled else { return nil }
+        return Receipt(apnsID: apnsID ?? request.push.apnsID, attempts: requests + 1, mayBeDuplicate: mayBeSent)
+    }
+
     /// The error as the caller gets it. An earlier request in doubt decides its fate, and the last response is kept.
     func error(_ cause: APNSError.Cause, _ fate: APNSError.Fate, _ message: String) -> APNSError {
         var error = APNSError(cause, mayBeSent ? .maybeSent : fate, message)
@@ -51,5 +92,38 @@ struct PendingSend {
         error.response = lastError?.response
         error.retryAfter = lastError?.retryAfter
         return error
+    }
+
+    /// The error of a send that ends without another request.
+    func error(ended cause: APNSError.Cause, _ fate: APNSError.Fate) -> APNSError {
+        let text =
+            switch cause {
+            case .cancelled: "the task was cancelled"
+            case .deadlineExceeded: "the deadline has passed"
+            default: "the client is shutting down"
+            }
+        return error(cause, fate, text + (lastError.map { ", after: \($0.message)" } ?? ""))
+    }
+
+    private func error(of outcome: Outcome) -> APNSError {
+        switch outcome {
+        case .rejected(let rejection):
+            var error = error(.rejected, .rejected, rejection.text)
+            error.response = APNSError.Response(
+                status: rejection.status, reason: rejection.reason, apnsID: rejection.apnsID, timestamp: rejection.timestamp)
+            error.retryAfter = rejection.retryAfter
+            error.token =
+                switch RetryTable.meaning(of: rejection.status, rejection.reason) {
+                case .deadToken: .dead
+                case .suspectToken: .suspect
+                default: .none
+                }
+            return error
+        case .notProcessed(let error): return self.error(.connectionLost, .notSent, error.text)
+        case .maybeProcessed(let error): return self.error(.connectionLost, .maybeSent, error.text)
+        case .timedOut: return error(.noResponse, .maybeSent, "no response within the request timeout")
+        case .outdated: return error(.expired, .notSent, "the expiration passed before the push could be sent")
+        case .delivered, .begun: preconditionFailure("\(outcome) is not a failed request")
+        }
     }
 }

@@ -38,6 +38,8 @@ public struct APNSConfiguration: Sendable {
     public var poolSize = PoolSize.fixed(2)
     /// The rule for failed requests.
     public var retries = RetryRule()
+    /// The proxy, which then resolves the name of the server; `nil` for none.
+    public var proxy: APNSProxy?
     /// The longest time from ``APNSClient/send(_:)`` to its result; `nil` sets no limit.
     public var deadline: Duration? = .seconds(60)
     /// The time limit of one request.
@@ -62,10 +64,12 @@ public struct APNSConfiguration: Sendable {
 
     private static let longestTime = Duration.seconds(30 * 86_400)
 
+    static func isHost(_ text: String) -> Bool { !text.isEmpty && text.utf8.allSatisfy { $0 > 0x20 && $0 != 0x7F } }
+
     /// The settings of the pool.
     func settings() throws(APNSError) -> PoolSettings {
         let (host, port) = server.address
-        guard !host.isEmpty, host.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7F }) else { throw .invalid("the host is not a name") }
+        guard Self.isHost(host) else { throw .invalid("the host is not a name") }
         guard (1...65_535).contains(port) else { throw .invalid("the port \(port) is out of range; expected 1 to 65535") }
         guard requestTimeout > .zero, requestTimeout <= Self.longestTime else {
             throw .invalid("the request timeout is out of range; expected more than 0 and at most 30 days")
@@ -79,7 +83,7 @@ public struct APNSConfiguration: Sendable {
             throw .invalid("the delays of retries are empty, or one is out of range; expected 0 to 30 days")
         }
         var settings = PoolSettings(
-            host: host, port: port, extraRootsPath: extraRootsPath, requestTimeout: requestTimeout,
+            host: host, port: port, extraRootsPath: extraRootsPath, proxy: try proxy?.checked(), requestTimeout: requestTimeout,
             collectsAPNSIDs: collectsAPNSIDs)
         let most: Int
         switch poolSize {

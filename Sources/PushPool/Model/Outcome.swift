@@ -16,4 +16,12 @@ public enum Outcome: Sendable, Equatable {
     case outdated
     /// Not an end: it is being sent with this deadline, which is later than before (`Notification.lifetime`).
     case begun(expiration: Int64)
+
+    /// Whether APNs may have accepted the request without a response.
+    package var isInDoubt: Bool {
+        switch self {
+        case .timedOut, .maybeProcessed: true
+        case .delivered, .rejected, .notProcessed, .outdated, .begun: false
+        }
+    }
 }

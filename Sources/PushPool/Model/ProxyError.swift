@@ -11,7 +11,7 @@ enum ProxyError: Error, Equatable, CustomStringConvertible {
 
     var description: String {
         switch self {
-        case .credentials: "407: it requires a user and a password, or rejects those of apns_proxy"
+        case .credentials: "407: it requires a user and a password, or rejects the given ones"
         case .status(let status, let phrase): "it refused CONNECT: \(status)\(phrase.isEmpty ? "" : " \(phrase)")"
         case .nonsense: "its response is not HTTP"
         case .closed: "it closed the connection without a response to CONNECT"

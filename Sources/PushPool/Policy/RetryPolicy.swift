@@ -68,6 +68,12 @@ package struct RetryPolicy: Sendable, Equatable {
         return (.throttled(rejection.text), rejection.retryAfter.map { min($0, longestRetryAfter) })
     }
 
+    /// Whether APNs evaluated the job and rejected it, which means that it accepted the credential.
+    package static func isResponseAboutJob(_ outcome: Outcome) -> Bool {
+        guard case .rejected(let rejection) = outcome else { return false }
+        return (400..<500).contains(rejection.status) && throttle(outcome) == nil
+    }
+
     /// - Parameters:
     ///   - outcome: of an attempt that ended without an acceptance.
     ///   - random: from 0 to 1, for jitter.

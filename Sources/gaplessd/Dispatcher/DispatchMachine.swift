@@ -322,7 +322,7 @@ struct DispatchMachine: ~Copyable {
             if let job = remove(id) { settler.retry(job, outcome, after: delay, &effects) }
         case .deadLetter(let verdict):
             let changes =
-                outcome.isAnswerAboutTheJob
+                RetryPolicy.isResponseAboutJob(outcome)
                 ? apps[app].breaker.answered() : apps[app].breaker.probeWasInconclusive(now: now)
             perform(changes, app: app, &effects)
             deadLetter(id, outcome, verdict, &effects)
@@ -342,7 +342,9 @@ struct DispatchMachine: ~Copyable {
         let app = job.app
         if reason == .tokenUpdates { effects.append(.keepToken(app: app)) }
         if case .maybeProcessed = outcome { job.maybeDuplicates += 1 }
-        if isCurrent, outcome.isAnswerAboutTheJob, reason.mayBeOfOneJob, apps[app].culprits.rejected(job.fingerprint) {
+        if isCurrent, RetryPolicy.isResponseAboutJob(outcome), reason.mayBeOfOneJob,
+            apps[app].culprits.rejected(job.fingerprint)
+        {
             perform(apps[app].breaker.probeWasInconclusive(now: now), app: app, &effects)
             return deadLetter(id, outcome, nil, &effects)
         }

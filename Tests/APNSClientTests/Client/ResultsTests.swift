@@ -26,6 +26,24 @@ struct ResultsTests {
         await client.shutdown()
     }
 
+    @Test func `has one for each push that fails before it is sent`() async throws {
+        let fixture = try ClientFixture()
+        let client = try fixture.client()
+        let pushes = try (0..<100).map { number in
+            var push = try ClientFixture.push(number)
+            push.collapseID = number == 50 ? "valid" : ""
+            return push
+        }
+        var indexes: Set<Int> = []
+        for await result in client.results(ofSending: pushes) {
+            #expect(indexes.insert(result.index).inserted)
+            if case .failure(let error) = result.result { #expect(error.cause == .invalid) }
+        }
+        #expect(indexes == Set(0..<100))
+        #expect(fixture.simulator.totals.accepted == 1)
+        await client.shutdown()
+    }
+
     @Test func `come in the order of completion`() async throws {
         let fixture = try ClientFixture()
         let client = try fixture.client()

@@ -18,6 +18,22 @@ struct ClientPageTests {
     }
 }
 
+@Suite("The tutorial")
+struct TutorialTests {
+    private static let folder = "Sources/APNSClient/APNSClient.docc"
+    private static let program = Checkout.read("Examples/client/Sources/first-push/main.swift")
+    private static let steps = Checkout.read("\(folder)/Tutorials/FirstPush.tutorial")
+        .matches(of: /file: "([^"]+)"/).map { Checkout.read("\(folder)/Resources/\($0.1)") }
+
+    @Test func `ends with the compiled program, and each step adds to the one before`() {
+        #expect(Self.steps.count == 7)
+        for (step, next) in zip(Self.steps.dropFirst(), Self.steps.dropFirst(2)) {
+            #expect(next.hasPrefix(step) && next.count > step.count)
+        }
+        #expect(Self.steps.last == Self.program)
+    }
+}
+
 extension String {
     /// Returns the texts between each opening and its closing.
     fileprivate func components(between opening: String, and closing: String) -> [String] {

@@ -45,8 +45,12 @@ struct MachineFixture {
         return (id, effects)
     }
 
-    mutating func end(_ id: SendID, _ outcome: Outcome, decision: RetryRule.Decision? = nil) -> [SendEffect] {
-        tell { $0.ended(id, outcome, on: Self.session, now: $1, random: 0.5, decision: decision, &$2) }
+    mutating func end(
+        _ id: SendID, _ outcome: Outcome, isCurrent: Bool = true, decision: RetryRule.Decision? = nil
+    ) -> [SendEffect] {
+        tell {
+            $0.ended(id, outcome, on: Self.session, isCurrent: isCurrent, now: $1, random: 0.5, decision: decision, &$2)
+        }
     }
 
     mutating func reject(_ id: SendID, _ status: Int, _ reason: String, retryAfter: Duration? = nil) -> [SendEffect] {

@@ -26,6 +26,18 @@ struct SendHoldTests {
         #expect(fixture.send().effects.errors.map(\.cause) == [.held])
     }
 
+    @Test mutating func `keeps the doubt of a push that it takes back`() throws {
+        fixture.warmUp()
+        let id = fixture.send().id
+        _ = fixture.end(id, .maybeProcessed(.connectionLost("reset")))
+        #expect(fixture.pooled == [id, id])
+        _ = fixture.reject(fixture.send().id, 403, "InvalidProviderToken")
+        let error = try #require(fixture.tell { $0.withdrew(id, now: $1, &$2) }.errors.first)
+        #expect(error.cause == .held)
+        #expect(error.fate == .maybeSent)
+        #expect(error.attempts == 1)
+    }
+
     @Test mutating func `lets one probe through, and resumes with its acceptance`() {
         let last = hold()
         _ = fixture.advance(.seconds(1))
@@ -77,7 +89,7 @@ struct SendHoldTests {
         let id = fixture.send().id
         let refused = SessionError.dial("certificate refused", isCredential: true)
         let effects = fixture.tell {
-            $0.happened(.dialFailed(SessionID(1), address: "a", refused, retryIn: .seconds(1)), now: $1, &$2)
+            $0.happened(.dialFailed(SessionID(1), address: "a", refused, retryIn: .seconds(1)), isCurrent: true, now: $1, &$2)
         }
         #expect(effects.errors.map(\.cause) == [.held])
         #expect(effects.contains(.takeBack))

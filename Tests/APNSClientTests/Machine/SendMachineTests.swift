@@ -97,7 +97,8 @@ struct SendMachineTests {
         _ = fixture.send()
         let refused = SessionError.dial("connection refused", isCredential: false)
         fixture.tell {
-            $0.happened(.dialFailed(SessionID(1), address: "127.0.0.1:1", refused, retryIn: .seconds(1)), now: $1, &$2)
+            $0.happened(
+                .dialFailed(SessionID(1), address: "127.0.0.1:1", refused, retryIn: .seconds(1)), isCurrent: true, now: $1, &$2)
         }
         let error = try #require(fixture.advance(.seconds(60)).errors.first)
         #expect(error.cause == .unreachable)
@@ -158,16 +159,18 @@ struct SendMachineTests {
         fixture.warmUp()
         let id = fixture.send().id
         let gone = Outcome.rejected(Rejection(status: 410, reason: "Unregistered", timestamp: 5))
-        let failure = try #require(fixture.machine.failure(id, gone, random: 0.5))
+        let failure = try #require(fixture.machine.failure(id, gone, on: MachineFixture.session, random: 0.5))
         #expect(failure.standard == .giveUp)
+        #expect(failure.error.attempts == 1)
         #expect(failure.error.response?.timestamp == 5)
         #expect(fixture.end(id, gone, decision: .resend(after: .seconds(3))) == [])
         _ = fixture.advance(.seconds(3))
         #expect(fixture.pooled == [id, id])
         let busy = Outcome.rejected(Rejection(status: 503, reason: "ServiceUnavailable"))
-        #expect(fixture.machine.failure(id, busy, random: 0.5)?.standard == .resend(after: .seconds(5)))
+        let second = fixture.machine.failure(id, busy, on: MachineFixture.session, random: 0.5)
+        #expect(second?.standard == .resend(after: .seconds(5)))
         #expect(fixture.end(id, busy, decision: .giveUp).errors.map(\.response?.status) == [503])
-        #expect(fixture.machine.failure(id, busy, random: 0.5) == nil)
+        #expect(fixture.machine.failure(id, busy, on: MachineFixture.session, random: 0.5) == nil)
     }
 
     @Test mutating func `may have any deadline, and rest for any time`() {

@@ -73,7 +73,7 @@ struct SendRandomTests {
                 guard let id = world.inPool.randomElement(using: &world.generator) else { continue }
                 let outcome = Self.outcomes.randomElement(using: &world.generator)!
                 if case .begun = outcome {} else { world.inPool.removeAll { $0 == id } }
-                world.tell { $0.ended(id, outcome, on: SessionID(1), now: $1, random: 0.5, &$2) }
+                world.tell { $0.ended(id, outcome, on: SessionID(1), isCurrent: true, now: $1, random: 0.5, &$2) }
             case 7:
                 guard let id = world.sent.randomElement(using: &world.generator) else { continue }
                 world.tell { $0.cancelled(id, now: $1, &$2) }
@@ -89,7 +89,7 @@ struct SendRandomTests {
         world.fixture.now += .seconds(1)
         world.tell { $0.stopped(until: $1, now: $1, &$2) }
         for id in world.inPool {
-            world.tell { $0.ended(id, .maybeProcessed(.closedByUs), on: SessionID(1), now: $1, random: 0, &$2) }
+            world.tell { $0.ended(id, .maybeProcessed(.closedByUs), on: SessionID(1), isCurrent: true, now: $1, random: 0, &$2) }
         }
         world.tell { machine, _, effects in machine.poolClosed(&effects) }
         #expect(world.sent.allSatisfy { world.results[$0] == 1 }, "seed \(seed)")

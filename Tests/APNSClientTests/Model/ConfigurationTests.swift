@@ -33,12 +33,19 @@ struct ConfigurationTests {
         #expect(fault { $0.retries.delays = [.seconds(Int64.max)] } != nil)
         #expect(fault { $0.requestTimeout = .seconds(Int64.max) } != nil)
         #expect(fault { $0.deadline = nil } == nil)
+        #expect(fault { $0.proxy = APNSProxy(host: "proxy", port: 3128, user: "u", password: "a:b") } == nil)
+        #expect(fault { $0.proxy = APNSProxy(host: "", port: 3128) } != nil)
+        #expect(fault { $0.proxy = APNSProxy(host: "proxy", port: 0) } != nil)
+        #expect(fault { $0.proxy = APNSProxy(host: "proxy", port: 3128, user: "a:b") } != nil)
     }
 
     @Test func `shows no secret`() {
         var text = ""
         dump(APNSAuthentication.signingKey(pem: secret, keyID: "ABCDE12345", teamID: "ABCDE12345"), to: &text)
         dump(APNSAuthentication.pkcs12(Array(secret.utf8), password: secret), to: &text)
+        let proxy = APNSProxy(host: "proxy", port: 3128, user: "u", password: secret)
+        dump(proxy, to: &text)
+        text += "\(proxy) \(String(reflecting: proxy))"
         text += "\(APNSAuthentication.certificate(pem: secret, key: secret, passphrase: secret))"
         #expect(!text.contains("secret"))
     }

@@ -26,7 +26,7 @@ struct ProxyAnswerTests {
         #expect(verdict("HTTP/1.1 200 OK\r\nVia: 1.1 somewhere\r\n") == nil)
     }
 
-    @Test func `407 is about apns_proxy, anything else is the proxy's own word`() {
+    @Test func `407 is about the user and password, and any other status is a refusal of the proxy`() {
         #expect(verdict("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n") == .refused(.credentials))
         #expect(verdict("HTTP/1.1 403 Forbidden\r\n\r\n") == .refused(.status(403, "Forbidden")))
         #expect(verdict("HTTP/1.1 502\r\n\r\n") == .refused(.status(502, "")))
@@ -108,7 +108,7 @@ struct ProxyTests {
         let proxy = try ConnectProxy(authorization: "Basic dTpw")
         let name = "the proxy http://127.0.0.1:\(proxy.port)"
         let manners: [(ConnectProxy.Behaviour, String)] = [
-            (.connect, "\(name): 407: it requires a user and a password, or rejects those of apns_proxy"),
+            (.connect, "\(name): 407: it requires a user and a password, or rejects the given ones"),
             (.respond("HTTP/1.1 403 Forbidden\r\n\r\n"), "\(name): it refused CONNECT: 403 Forbidden"),
             (.respond("220 smtp ready\r\n\r\n"), "\(name): its response is not HTTP"),
             (.close, "\(name): it closed the connection without a response to CONNECT"),

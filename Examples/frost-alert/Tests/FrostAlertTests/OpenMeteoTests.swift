@@ -42,4 +42,53 @@ struct OpenMeteoTests {
             await #expect(throws: DecodingError.self) { try await service.forecast(for: Fixture.place) }
         }
     }
+
+    @Test func `a body of at most 1 MiB is read, and a transfer without end is stopped`() async throws {
+        let chunk = ByteBuffer(repeating: UInt8(ascii: " "), count: 1 << 16)
+        let sent = Mutex(0)
+        let router = Router()
+        router.get("v1/forecast") { request, _ in
+            let isEndless = request.uri.queryParameters["latitude"] == "0.0"
+            return Response(
+                status: .ok,
+                body: ResponseBody { writer in
+                    // Spaces before a JSON value are allowed.
+                    let padding = OpenMeteo.mostBytes - Fixture.berlin.count
+                    if !isEndless { try await writer.write(ByteBuffer(repeating: UInt8(ascii: " "), count: padding)) }
+                    while isEndless {
+                        try await writer.write(chunk)
+                        sent.withLock { $0 += chunk.readableBytes }
+                    }
+                    try await writer.write(ByteBuffer(bytes: Fixture.berlin))
+                    try await writer.finish(nil)
+                })
+        }
+        try await TestServer.run(router) { server in
+            let service = OpenMeteo(base: server.url)
+            let forecast = try await service.forecast(for: Fixture.place)
+            #expect(forecast.hours.count == 72)
+            let endless = Place(latitude: 0, longitude: 0)!
+            await #expect(throws: BoundedLoad.TooLarge.self) { try await service.forecast(for: endless) }
+        }
+        #expect(sent.withLock { $0 } < 64 << 20)
+    }
+
+    @Test func `a request ends at once when its task is cancelled`() async throws {
+        let router = Router()
+        let (requests, request) = AsyncStream.makeStream(of: Void.self)
+        let (ends, end) = AsyncStream.makeStream(of: Void.self)
+        router.get("v1/forecast") { _, _ in
+            request.yield()
+            // Without a response until the client has given up.
+            for await _ in ends {}
+            return HTTPResponse.Status.ok
+        }
+        try await TestServer.run(router) { server in
+            let task = Task { try await OpenMeteo(base: server.url).forecast(for: Fixture.place) }
+            _ = await requests.first { true }
+            task.cancel()
+            await #expect(throws: CancellationError.self) { try await task.value }
+            end.finish()
+        }
+    }
 }

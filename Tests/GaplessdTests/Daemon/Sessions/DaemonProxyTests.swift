@@ -40,7 +40,7 @@ struct DaemonProxyTests {
         let daemon = try stage.start(["apns_proxy": url(proxy, password: "wrong")])
         let jobs = (0..<30).map { pushJob(deviceToken($0)) }
         try stage.push(jobs)
-        #expect(daemon.says("407: it requires a user and a password, or rejects those of apns_proxy"))
+        #expect(daemon.says("407: it requires a user and a password, or rejects the given ones"))
         #expect(try stage.backlog() == jobs)
         #expect(!daemon.standardError.contains("wrong"))
         try stage.write(["apns_proxy": url(proxy)])

@@ -11,6 +11,9 @@ struct OpenMeteo: Sendable {
     /// Seconds without a byte of the response.
     private static let patience: TimeInterval = 10
 
+    /// The most bytes of a response. Three days of temperatures have about 3,000.
+    static let mostBytes = 1 << 20
+
     /// For example `https://api.open-meteo.com`.
     let base: String
 
@@ -19,7 +22,8 @@ struct OpenMeteo: Sendable {
         let query =
             "latitude=\(place.latitude)&longitude=\(place.longitude)&hourly=temperature_2m&forecast_days=3&timezone=auto"
         guard let url = URL(string: "\(base)/v1/forecast?\(query)") else { throw URLError(.badURL) }
-        let (body, response) = try await URLSession.shared.data(for: URLRequest(url: url, timeoutInterval: Self.patience))
+        let request = URLRequest(url: url, timeoutInterval: Self.patience)
+        let (body, response) = try await BoundedLoad.data(for: request, limit: Self.mostBytes)
         guard let status = (response as? HTTPURLResponse)?.statusCode else { throw URLError(.badServerResponse) }
         guard status == 200 else { throw BadStatus(code: status) }
         return try JSONDecoder().decode(Forecast.self, from: body)
