@@ -118,6 +118,24 @@ struct LockedTests {
     }
 }
 
+@Suite("A thread that several callers may join")
+struct JoinOnceTests {
+    @Test func `is left at the limit of the join, and can be joined later`() throws {
+        let (gate, hasEnded) = (WakeUp(), Locked(false))
+        let thread = try JoinOnce(name: "hangs") {
+            var poller = Poller()
+            poller.add(gate.descriptor, for: .read)
+            poller.wait(until: .now + .seconds(60))
+            hasEnded.withLock { $0 = true }
+        }
+        thread.join(atMost: .milliseconds(1))
+        #expect(!hasEnded.withLock { $0 } && !thread.isJoined)
+        gate.ring()
+        thread.join(atMost: .seconds(60))
+        #expect(hasEnded.withLock { $0 } && thread.isJoined)
+    }
+}
+
 @Suite("A thread that cannot be had")
 struct ThreadFailureTests {
     @Test func `is an error that says which and why, and its body is let go`() {

@@ -141,7 +141,7 @@ extension Trial {
             let closed = complaints("is closed: PING unanswered")
             // Until the PING times out, two sessions fill their streams.
             allowTwice(2 * Siege.streams)
-            try siege.run(stops: turn % 2 == 0, lasting: turn == 1 ? length : .zero) {
+            try siege.run(stops: turn % 2 == 0, lasting: turn == 1 ? length : .zero, isIdleAtOnce: true) {
                 change(&proxy.behaviour)
             } begun: {
                 // An overdue request causes a PING, which has ten seconds.

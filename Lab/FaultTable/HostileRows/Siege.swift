@@ -24,10 +24,11 @@ struct Siege {
     ///
     /// - Parameters:
     ///   - stops: whether the daemon gets SIGTERM in the fault; another one starts afterwards.
+    ///   - isIdleAtOnce: whether the daemon has nothing to do soon after the beginning, while its sessions are still open.
     ///   - begun: waits until the fault has an effect.
     mutating func run(
-        stops: Bool, lasting length: Duration = .zero, begin: () throws -> Void, begun: () throws -> Void = {},
-        end: () throws -> Void
+        stops: Bool, lasting length: Duration = .zero, isIdleAtOnce: Bool = false, begin: () throws -> Void,
+        begun: () throws -> Void = {}, end: () throws -> Void
     ) throws {
         // A new daemon has one stream at first.
         try trial.awaitSent(try trial.stage.sent() + 200)
@@ -35,6 +36,7 @@ struct Siege {
         try trial.allowInFlightTwice()
         try trial.inject {
             try begin()
+            if isIdleAtOnce { trial.measureIdleness(daemon) }
             try begun()
             trial.pause(length)
             trial.measureIdleness(daemon)

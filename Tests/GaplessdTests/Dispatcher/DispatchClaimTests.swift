@@ -42,6 +42,16 @@ struct DispatchClaimTests {
             "\(effects)")
     }
 
+    @Test func `the line about a dead letter shows no unprintable character of its job`() {
+        let job = Fixture.job("ab", "\"x\":\"\u{9B}\u{2028}\"")
+        let fixture = MachineFixture()
+        fixture.close()
+        let effects = fixture.reject(fixture.send(job), 410, "Unregistered")
+        let shown = Array(Fixture.job("ab", #""x":"\u009b\u2028""#).utf8)
+        #expect(effects.contains(.log(.final(identifier: "0", reason: "410 Unregistered", job: shown))), "\(effects)")
+        #expect(effects.deadLetter == "Unregistered")
+    }
+
     @Test(arguments: ["no JSON", "[]", "{}", #"{"token":"ab"}"#, #"{"token":"ab","data":{},"app":"unknown"}"#])
     mutating func `a bad job becomes a dead letter and does not stop the others`(job: String) {
         let effects = fixture.claim(job, Fixture.job())

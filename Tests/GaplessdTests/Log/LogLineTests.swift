@@ -135,7 +135,7 @@ struct LogLineTests {
         log.error(hostile + hostile)
         log.sent([Array("{\"x\":\"\(hostile)\"}".utf8)])
         let beginning = format == .journal ? #/<[36]>\[Gapless [EI]\] [^<]*/# : #/\[Gapless [EI]\] [^<]*/#
-        let lines = errors.read(lines: 6) + output.read(lines: 2)
+        let lines = errors.read(lines: 7) + output.read(lines: 1)
         log.close()
         #expect(lines.count == 8)
         #expect(lines.allSatisfy { $0.utf8.count < 40 << 10 && $0.prefixMatch(of: beginning) != nil })
@@ -161,6 +161,18 @@ struct LogLineTests {
             #expect(text.contains(isEscaped ? escaped : String(decoding: job, as: UTF8.self)), "\(format) \(target)")
         }
         #expect(String(decoding: Job.onOneLine(job), as: UTF8.self) == escaped)
+    }
+
+    @Test(arguments: [LogFormat.text, .journal, .json])
+    func `No line about a job shows an unprintable character of its identifier or reason`(format: LogFormat) {
+        let hostile = "a\u{7F}\u{9B}\u{2028}\u{2029}b"
+        let fixture = LogFixture(format: format)
+        fixture.log.retrying(identifier: "\"\(hostile)\"", hostile, count: 1)
+        fixture.log.final(identifier: "\"\(hostile)\"", hostile, job: job)
+        fixture.log.badJob(Array(hostile.utf8), .structure(hostile), redacts: false)
+        let lines = fixture.finish().errors.split(separator: "\n", omittingEmptySubsequences: false)
+        #expect(lines.count == 4)
+        #expect(lines.allSatisfy { !$0.unicodeScalars.contains { $0.isUnprintable } }, "\(lines)")
     }
 
     @Test func `Both stamps name the same second, in local time`() throws {

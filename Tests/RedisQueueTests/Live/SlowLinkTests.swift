@@ -35,6 +35,20 @@ struct SlowLinkTests {
         #expect(try server.status().unexplained == 0)
     }
 
+    /// Such a job cannot be claimed in smaller pieces.
+    @Test func `a job arrives although it takes longer than the limit for a reply`() throws {
+        let job = String(repeating: "x", count: 800_000)
+        try server.push([job])
+        proxy.behaviour.bytesPerSecond = 400_000
+        let worker = Worker(settings)
+        worker.run("claimed") { !worker.jobs.isEmpty }
+        #expect(worker.texts == [job])
+        proxy.behaviour = .init()
+        worker.acknowledgeAll()
+        worker.stop()
+        #expect(try server.status().unexplained == 0)
+    }
+
     @Test func `a claim gets smaller while its reply takes long, and larger again`() {
         var size = ClaimSize()
         size.claimed(0, within: .milliseconds(1001))
