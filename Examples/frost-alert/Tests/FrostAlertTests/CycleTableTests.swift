@@ -47,7 +47,7 @@ struct CycleTableTests {
         #expect(try await database.alerts.unqueued(atMost: 9) == [])
     }
 
-    @Test func `alerts of old cycles are forgotten unless they wait`() async throws {
+    @Test func `old alerts are deleted, except those that are not queued`() async throws {
         try await database.devices.add(Fixture.location, to: Fixture.token, at: now)
         for number in 1...3 {
             let cycle = try await database.cycles.begin(at: now)
