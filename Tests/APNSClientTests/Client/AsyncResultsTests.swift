@@ -8,9 +8,12 @@ import Threads
 struct AsyncResultsTests {
     private struct SourceError: Error {}
 
-    private func stream(_ count: Int) -> AsyncStream<Push> {
-        AsyncStream { stream in
-            for number in 0..<count { stream.yield(try! ClientFixture.push(number)) }
+    private func pushes(_ count: Int) throws -> [Push] { try (0..<count).map { try ClientFixture.push($0) } }
+
+    private func stream(_ count: Int) throws -> AsyncStream<Push> {
+        let pushes = try pushes(count)
+        return AsyncStream { stream in
+            for push in pushes { stream.yield(push) }
             stream.finish()
         }
     }
@@ -22,7 +25,7 @@ struct AsyncResultsTests {
         fixture.answer(3, .status(410, "Unregistered"))
         var indexes: Set<Int> = []
         var failures: [Int] = []
-        for await result in client.results(ofSending: stream(1000), atMost: limit) {
+        for await result in client.results(ofSending: try stream(1000), atMost: limit) {
             #expect(indexes.insert(result.index).inserted)
             #expect(result.push.target == .device(deviceToken(result.index)))
             if case .failure = result.result { failures.append(result.index) }
@@ -71,8 +74,9 @@ struct AsyncResultsTests {
     @Test func `end with the error of the sequence, after the results of its pushes`() async throws {
         let fixture = try ClientFixture()
         let client = try fixture.client()
+        let fifty = try pushes(50)
         let pushes = AsyncThrowingStream(Push.self) { stream in
-            for number in 0..<50 { stream.yield(try! ClientFixture.push(number)) }
+            for push in fifty { stream.yield(push) }
             stream.finish(throwing: SourceError())
         }
         var read = 0
