@@ -51,13 +51,10 @@ lint: ## Check the format of the code
 	@$(SWIFT) format lint --strict --parallel --recursive Sources Lab Tests Examples Package.swift
 
 test-asan: packages ## Run the tests with Address Sanitizer (SUITES=… selects suites)
-	@SWIFT_BACKTRACE=enable=no $(SWIFT) build --build-tests --sanitize=address --scratch-path .build-asan
-	@SWIFT_BACKTRACE=enable=no ASAN_OPTIONS=detect_leaks=0 $(SWIFT) test --skip-build --sanitize=address \
-		--scratch-path .build-asan $(if $(SUITES),--filter "$(SUITES)")
+	@SANITIZER=address scripts/test $(if $(SUITES),--filter "$(SUITES)")
 
-test-tsan: packages ## Run all tests with Thread Sanitizer
-	@SWIFT_BACKTRACE=enable=no $(SWIFT) build --sanitize=thread --scratch-path .build-tsan
-	@SWIFT_BACKTRACE=enable=no TSAN_OPTIONS="halt_on_error=0 report_thread_leaks=0" $(SWIFT) test --sanitize=thread --scratch-path .build-tsan
+test-tsan: packages ## Run the tests with Thread Sanitizer (SUITES=… selects suites)
+	@SANITIZER=thread scripts/test $(if $(SUITES),--filter "$(SUITES)")
 
 bench: build ## Measure CPU per push, pushes per second and latencies, next to h2load (DISTANCE=1: pools far from the server)
 	@$(RELEASE)/gapless-lab bench $(if $(DISTANCE),--distance,--delivery --fleet --million --latency) --json .build/bench.json
@@ -118,4 +115,4 @@ check-reproducible: dist ## Build the packages again in a clone in another folde
 	@scripts/check-reproducible
 
 clean: ## Remove all build output
-	@rm -rf .build .build-asan .build-fuzz .build-tsan Examples/frost-alert/.build
+	@rm -rf .build .build-address .build-fuzz .build-thread Examples/frost-alert/.build

@@ -46,7 +46,7 @@ public final class Trial {
     }
 
     /// The largest resident memory of a daemon, in bytes, unless the row has another limit.
-    static let memoryCap = (isThreadSanitized ? 512 : 64) << 20
+    static let memoryCap = Sanitizer.memoryBound(64 << 20)
     /// Jobs per second of a producer.
     static let rate = 2000
 

@@ -7,7 +7,8 @@ internal import Threads
 /// The cooperative threads of Swift concurrency number one per processor. A test that blocks one of them keeps others from
 /// running.
 public final class ThreadPool: TaskExecutor {
-    public static let shared = ThreadPool(threads: 8)
+    /// Under a sanitizer a process needs a processor for itself: more tests at once would run into their time limits.
+    public static let shared = ThreadPool(threads: Sanitizer.current == nil ? 8 : 2)
 
     private let jobs = Locked<[UnownedJob]>([])
     private let waiting: Semaphore

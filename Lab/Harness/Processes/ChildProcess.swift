@@ -180,11 +180,11 @@ public final class ChildProcess: Sendable {
 }
 
 /// Waits for a condition, up to a limit. Returns whether the condition became true. The usual limit is generous, because the
-/// processes of a test share the processors with other tests.
+/// processes of a test share the processors with other tests, and longer under a sanitizer.
 public func waitUntil(
     atMost limit: Duration = .seconds(60), every interval: Duration = .milliseconds(2), _ condition: () throws -> Bool
 ) rethrows -> Bool {
-    let deadline = Instant.now + limit
+    let deadline = Instant.now + limit * Sanitizer.slowdown
     while true {
         if try condition() { return true }
         if Instant.now >= deadline { return false }

@@ -1,8 +1,5 @@
 import Glibc
 
-/// Whether this program, and with it the other programs of the package, was built with Thread Sanitizer.
-public var isThreadSanitized: Bool { unsafe dlsym(nil, "__tsan_init") != nil }
-
 /// The number of threads that a program may still start. The program must run under `wrapper`.
 public final class ThreadLimit {
     private let library: String
@@ -13,7 +10,7 @@ public final class ThreadLimit {
         library = try PreloadedLibrary.threadLimit.path()
         self.left = try SharedNumber()
         // The sanitizer starts one of its own before `main`.
-        allow(isThreadSanitized ? left + 1 : left)
+        allow(Sanitizer.current == .thread ? left + 1 : left)
     }
 
     /// A command that runs a program with the limit.
