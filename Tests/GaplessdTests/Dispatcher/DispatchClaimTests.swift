@@ -150,4 +150,16 @@ struct DispatchClaimTests {
         fixture.machine.observed(.init(capacity: 100, limit: 2, waiting: 0), app: 0)
         #expect(fixture.offers() == [0], "the limit of the pool after ENHANCE_YOUR_CALM")
     }
+
+    @Test func `an idle app claims at most twice as many jobs for another app as that app has places`() {
+        let fixture = MachineFixture(MachineFixture.plan(apps: ["alpha", "beta"]), capacity: 50)
+        fixture.close(app: 0, Fixture.job("aa", #""app":"alpha""#))
+        var offers = fixture.offers()[0]
+        while offers > 0 {
+            for _ in 0..<offers { _ = fixture.claim(Fixture.job("ab", #""app":"alpha""#)) }
+            offers = fixture.offers()[0]
+        }
+        // Its 50 streams and as many jobs for the time after them, twice.
+        #expect(fixture.inFlight == 200)
+    }
 }
