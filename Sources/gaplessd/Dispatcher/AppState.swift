@@ -20,6 +20,19 @@ struct AppState: ~Copyable {
         var waiting = 0
     }
 
+    /// An app as a claim sees it.
+    struct Demand {
+        /// How many more jobs of this app may be claimed.
+        var places: Int
+        /// As in `PoolReading`.
+        var limit: Int?
+        /// Jobs that no session has taken.
+        var waiting: Int
+        /// How many more of its jobs may be claimed for places of other apps, because a claim cannot choose: it holds at most
+        /// twice as many as for its own places. An app that cannot send gives them back.
+        var room: Int
+    }
+
     /// How long a suspect waits for an acceptance: then it is settled, because fewer than `CircuitBreaker.caution` came in a row.
     static let suspectPatience = Duration.seconds(60)
     /// How long an app without a session keeps its claimed jobs before they go back to the list, where LLEN counts them.
@@ -28,8 +41,6 @@ struct AppState: ~Copyable {
     private static let batch = 250
 
     var breaker = CircuitBreaker()
-    /// Whether operators have paused the app in every list.
-    var isPaused = false
     var culprits = HoldCulprits()
     /// The outcomes of its attempts.
     var responses = ResponseFigures()
@@ -47,6 +58,11 @@ struct AppState: ~Copyable {
     /// When its unsent jobs were last taken back for lack of a session.
     private var takenBackAt: Instant?
     private var headers = SharedHeadersCache()
+    private let listCount: Int
+    /// The lists in which operators have paused it.
+    private var pausedLists: Set<Int> = []
+
+    init(listCount: Int) { self.listCount = listCount }
 
     // MARK: Facts
 
@@ -61,6 +77,10 @@ struct AppState: ~Copyable {
 
     mutating func opened(_ session: SessionID) { sessions.insert(session) }
     mutating func closed(_ session: SessionID) { sessions.remove(session) }
+
+    mutating func setPaused(_ isPaused: Bool, in list: Int) {
+        if isPaused { pausedLists.insert(list) } else { pausedLists.remove(list) }
+    }
 
     /// A job is held from now on.
     mutating func took(_ id: JobID, _ job: HeldJob, topic: String?) {
@@ -129,24 +149,28 @@ struct AppState: ~Copyable {
 
     // MARK: Questions
 
-    /// Jobs that no session has taken.
-    var waiting: Int { reading.waiting + outgoing.count }
+    private var waiting: Int { reading.waiting + outgoing.count }
     /// Jobs that occupy places.
     private var placed: Int { held - suspects - suspended.count }
     /// Jobs that the pool has, waiting there or on streams.
     var handedOver: Int { max(0, placed - outgoing.count) }
 
+    func isPaused(in list: Int) -> Bool { !pausedLists.isEmpty && pausedLists.contains(list) }
+    var isPausedAnywhere: Bool { !pausedLists.isEmpty }
+    private var isPaused: Bool { pausedLists.count == listCount }
+
+    func demand(now: Instant) -> Demand {
+        Demand(places: places(now: now), limit: reading.limit, waiting: waiting, room: room)
+    }
+
     private var mostPlaced: Int { reading.capacity + min(reading.capacity, Self.batch) }
 
-    /// How many more jobs of this app may be claimed.
-    func places(now: Instant) -> Int {
+    private func places(now: Instant) -> Int {
         guard reading.capacity > 0, !isPaused else { return 0 }
         return max(0, min(breaker.allowance(now: now, suspects: suspects) - held, mostPlaced - placed))
     }
 
-    /// How many more of its jobs may be claimed for places of other apps, because a claim cannot choose: it holds at most twice
-    /// as many as for its own places. An app that cannot send gives them back.
-    var room: Int {
+    private var room: Int {
         guard breaker.isClosed, reading.capacity > 0, !isPaused else { return Int.max }
         return max(0, 2 * mostPlaced - placed)
     }

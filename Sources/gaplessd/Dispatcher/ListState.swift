@@ -14,13 +14,14 @@ struct ListState {
     private(set) var isStopped = false
     /// No claim before this time, because the last one found jobs of apps that cannot send.
     private(set) var pausedUntil: Instant?
-    /// The pauses in force, and the apps that each of them stops.
-    private(set) var pauses: [(note: PauseNote, apps: Set<Int>)] = []
-    private let appCount: Int
+    /// The pauses in force.
+    private(set) var pauses: [PauseNote] = []
+    /// Whether operators have paused the list, or all of its apps.
+    private(set) var isPaused = false
     private var splitBytes = 0
     private var pause = ClaimPause()
 
-    init(name: String, appCount: Int) { (self.name, self.appCount) = (name, appCount) }
+    init(name: String) { self.name = name }
 
     mutating func connected() { (isConnected, isInDoubt) = (true, false) }
     mutating func disconnected() { isConnected = false }
@@ -29,14 +30,9 @@ struct ListState {
 
     var mayClaim: Bool { pausedUntil == nil && !isInDoubt && !isPaused }
 
-    /// Whether an operator has paused the list, or all of its apps.
-    var isPaused: Bool { !pauses.isEmpty && (0..<appCount).allSatisfy(stops) }
-
-    /// Whether an operator has paused this app.
-    func stops(app: Int) -> Bool { !pauses.isEmpty && pauses.contains { $0.apps.contains(app) } }
-
-    mutating func paused(_ pauses: [(note: PauseNote, apps: Set<Int>)]) {
-        self.pauses = pauses
+    /// - Parameter isWhole: whether the pauses stop every app.
+    mutating func paused(_ pauses: [PauseNote], isWhole: Bool) {
+        (self.pauses, isPaused) = (pauses, isWhole)
         pausedUntil = nil
     }
 

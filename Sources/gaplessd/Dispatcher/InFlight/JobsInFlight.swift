@@ -1,0 +1,314 @@
+import DequeModule
+import PushPool
+import RedisQueue
+import SystemTime
+
+/// The jobs that this process holds, and the apps that send them: moves each job from its claim to its end.
+///
+/// A job is held from its claim on: its notification goes to the app's pool at the end of the turn, waits there, and occupies a
+/// stream until its outcome arrives. The outcome settles it, or it goes out again. A job that no session has taken goes back to
+/// its list as soon as its app may not or cannot send.
+///
+///     job          fact                                             next
+///     outgoing     end of the turn                                  in the pool
+///     outgoing     the lease of its list is in doubt                suspended, until Redis responds
+///     in the pool  the lease of its list is in doubt                suspended, until Redis responds
+///     in the pool  app held, unreachable or limited; stop signal    released
+///     in the pool  200                                              acknowledged
+///     in the pool  another outcome                                  as `RetryPolicy` decides
+///     in the pool  suspect response                                 suspect
+///     suspect      acceptance of the app, or 60 s                   dead letter
+///     suspect      app held, reload, stop signal                    released
+///     any          another worker took it over                      forgotten, after its outcome if it is on a stream
+///
+/// `JobPlacer` decides what comes before, `OutcomeRules` what an outcome means, and `CircuitBreaker` whether an app may send.
+struct JobsInFlight: ~Copyable {
+    private(set) var plan: DispatchPlan
+    var apps: UniqueDeque<AppState>
+    private var held = HeldJobs()
+    /// Ends jobs, those too that were never held.
+    var settler: JobSettler
+    /// Recent failures of device tokens.
+    var memory = TokenMemory()
+    /// After a stop signal nothing goes out.
+    private(set) var isLeaving = false
+    /// An app that was held may send again, and the lists do not know it yet.
+    private(set) var hasResumed = false
+    // The time of this turn.
+    private(set) var now: Instant
+    private(set) var wallClock: WallClock
+
+    /// - Parameter workers: the name of this worker at each list.
+    init(_ plan: DispatchPlan, workers: [String], now: Instant, wallClock: WallClock) {
+        self.plan = plan
+        self.now = now
+        self.wallClock = wallClock
+        apps = UniqueDeque()
+        for _ in plan.apps { apps.append(AppState(listCount: plan.lists.count)) }
+        settler = JobSettler(plan.settling, workers: workers, now: now, wallClock: wallClock)
+    }
+
+    // MARK: Time
+
+    mutating func turnBegan(now: Instant, wallClock: WallClock) {
+        self.now = now
+        self.wallClock = wallClock
+        (settler.now, settler.wallClock) = (now, wallClock)
+    }
+
+    /// Does what is due, after the facts of the turn.
+    mutating func tick(_ effects: inout [DispatchEffect]) {
+        for app in apps.indices {
+            if apps[app].isUnreachable(now: now) {
+                apps[app].tookBack(now: now)
+                takeBack(app: app, &effects)
+            }
+            perform(apps[app].breaker.tick(now: now), app: app, &effects)
+            settle(apps[app].takeOldSuspects(now: now), &effects)
+            if apps[app].hasLostProbe { perform(apps[app].breaker.probeWasInconclusive(now: now), app: app, &effects) }
+        }
+    }
+
+    /// The earliest pending timer.
+    var deadline: Instant? {
+        var next = Earliest()
+        for app in apps.indices { next.consider(apps[app].deadline(now: now)) }
+        return next.instant
+    }
+
+    // MARK: Claimed jobs
+
+    /// How many jobs an app wants now.
+    func demand(of app: Int) -> AppState.Demand { apps[app].demand(now: now) }
+
+    /// Whether the app takes a claimed job of the list.
+    func takesOne(app: Int, list: Int) -> Bool { apps[app].takesOne(now: now) && !apps[app].isPaused(in: list) }
+
+    mutating func take(_ job: HeldJob) {
+        apps[job.app].took(held.insert(job), job, topic: plan.apps[job.app].topic)
+    }
+
+    /// The job, if it is still held.
+    subscript(id: JobID) -> HeldJob? { held[id] }
+
+    // MARK: Notifications
+
+    /// Outgoing notifications of lists for which `isInDoubt` holds wait here.
+    mutating func suspend(app: Int, where isInDoubt: (Int) -> Bool) {
+        let held = held
+        apps[app].suspend { id in held[id].map { isInDoubt($0.list) } ?? false }
+    }
+
+    /// Moves the outgoing notifications to `batch`, which is empty.
+    mutating func takeOutgoing(of app: Int, into batch: inout [Notification]) { apps[app].takeOutgoing(into: &batch) }
+
+    /// A pool has given back notifications that no session had taken.
+    mutating func withdrew(
+        _ ids: [JobID], _ withdrawal: DispatchEffect.Withdrawal, app: Int, _ effects: inout [DispatchEffect]
+    ) {
+        for id in ids {
+            switch withdrawal {
+            case .release: release(id, &effects)
+            case .giveBack: giveBackPaused(id, &effects)
+            case .keep: if let job = held[id] { apps[app].suspend(id, job, topic: plan.apps[app].topic) }
+            case .forget: _ = remove(id)
+            }
+        }
+    }
+
+    // MARK: Moves
+
+    /// Sends the job again at once, on another session if there is one. At shutdown and while the app is held it goes back.
+    mutating func resend(_ id: JobID, avoiding session: SessionID, _ effects: inout [DispatchEffect]) {
+        guard let job = held[id] else { return }
+        guard !isLeaving, !apps[job.app].breaker.isHeld else { return release(id, &effects) }
+        guard !apps[job.app].isPaused(in: job.list) else { return giveBackPaused(id, &effects) }
+        job.avoiding = session
+        job.resends += 1
+        settler.countResend()
+        apps[job.app].send(id, job, topic: plan.apps[job.app].topic)
+    }
+
+    mutating func deadLetter(
+        _ id: JobID, _ outcome: Outcome, _ verdict: TokenVerdict?, _ effects: inout [DispatchEffect]
+    ) {
+        guard let job = remove(id) else { return }
+        settler.deadLetter(job, outcome, verdict, topic: job.job.topic(ofApp: plan.apps[job.app].topic), &effects)
+    }
+
+    mutating func remove(_ id: JobID) -> HeldJob? {
+        guard let job = held.remove(id) else { return nil }
+        apps[job.app].ended(job)
+        return job
+    }
+
+    mutating func release(_ id: JobID, toTail: Bool = false, _ effects: inout [DispatchEffect]) {
+        guard let job = remove(id) else { return }
+        settler.release(job, toTail: toTail || apps.count > 1, asClaimed: isLeaving, &effects)
+    }
+
+    // MARK: Circuit breakers
+
+    mutating func perform(_ changes: [CircuitBreaker.Effect], app: Int, _ effects: inout [DispatchEffect]) {
+        for change in changes {
+            switch change {
+            case .hold(let reason):
+                effects.append(.log(.held(app: plan.apps[app].label, reason)))
+                takeBack(app: app, &effects)
+                releaseSuspects(of: app, &effects)
+            case .reconnect: effects.append(.reconnect(app: app))
+            case .resume:
+                apps[app].culprits.forgetRejections()
+                effects.append(.log(.resumed(app: plan.apps[app].label)))
+                hasResumed = true
+                // The other apps with this credential may have no job with which to probe.
+                for other in plan.apps[app].sharers where other != app {
+                    perform(apps[other].breaker.throttleEnded(), app: other, &effects)
+                }
+            case .settleSuspects: settle(apps[app].takeSuspects(), &effects)
+            }
+        }
+    }
+
+    private mutating func releaseSuspects(of app: Int, _ effects: inout [DispatchEffect]) {
+        for id in apps[app].takeSuspects() { release(id, toTail: true, &effects) }
+    }
+
+    /// The environment is right, so the tokens are wrong.
+    private mutating func settle(_ suspects: [JobID], _ effects: inout [DispatchEffect]) {
+        for id in suspects {
+            guard let response = held[id]?.suspectResponse else { continue }
+            if response.isStale {
+                release(id, toTail: true, &effects)
+            } else {
+                deadLetter(id, .rejected(response.rejection), .suspect, &effects)
+            }
+        }
+    }
+
+    /// Returns to its list what no session has taken.
+    private mutating func takeBack(app: Int, _ effects: inout [DispatchEffect]) {
+        for id in apps[app].takeUnsent() { release(id, &effects) }
+        effects.append(.withdraw(.release, app: app))
+    }
+
+    // MARK: Pools
+
+    mutating func observed(_ reading: AppState.PoolReading, app: Int) { apps[app].observed(reading, now: now) }
+
+    /// - Parameter isCurrent: for an ended session, whether it presented the credential that is in use now.
+    mutating func happened(_ event: PoolEvent, app: Int, isCurrent: Bool, _ effects: inout [DispatchEffect]) {
+        if let entry = LogEntry.pool(event, app: plan.apps[app].label) { effects.append(.log(entry)) }
+        switch event {
+        case .opened(let session, _, _): apps[app].opened(session)
+        case .closed(let session, _, let error):
+            apps[app].closed(session)
+            sessionFailed(error, app: app, isCurrent: isCurrent, &effects)
+        case .dialFailed(_, _, let error, _): sessionFailed(error, app: app, isCurrent: isCurrent, &effects)
+        // The list counts what the pool cannot send soon.
+        case .slowed: takeBack(app: app, &effects)
+        case .capacityChanged, .resized, .slowdownEnded, .tokens, .limited: break
+        }
+    }
+
+    private mutating func sessionFailed(
+        _ error: SessionError, app: Int, isCurrent: Bool, _ effects: inout [DispatchEffect]
+    ) {
+        guard isCurrent, let reason = HoldReason(error) else { return }
+        perform(apps[app].breaker.faulted(reason, now: now), app: app, &effects)
+    }
+
+    // MARK: Lists
+
+    /// The lease of the list is certain again.
+    mutating func resume(list: Int) {
+        let held = held
+        for app in apps.indices { apps[app].resume { held[$0]?.list == list } }
+    }
+
+    mutating func leaseInDoubt(list: Int, _ effects: inout [DispatchEffect]) {
+        let ids = Set(held.ids { $0.list == list })
+        for app in apps.indices { effects.append(.withdraw(.keep(ids), app: app)) }
+    }
+
+    /// Another worker has these jobs now. Those on streams are forgotten when their outcomes arrive, which settle nothing.
+    mutating func disowned(_ claims: Set<ClaimID>, list: Int, _ effects: inout [DispatchEffect]) {
+        let ids = Set(held.ids { $0.list == list && claims.contains($0.claim) })
+        for app in apps.indices {
+            for id in apps[app].takeUnsent(of: ids) { _ = remove(id) }
+            effects.append(.withdraw(.forget(ids), app: app))
+        }
+        for id in ids {
+            if held[id]?.suspectResponse != nil { _ = remove(id) }
+            held[id]?.isDisowned = true
+        }
+    }
+
+    /// - Parameter isPaused: whether operators have paused the app in the list.
+    mutating func setPaused(_ isPaused: Bool, app: Int, list: Int) { apps[app].setPaused(isPaused, in: list) }
+
+    /// Returns to a list the jobs of a paused app that no session has taken.
+    mutating func takeBackPaused(app: Int, list: Int, _ effects: inout [DispatchEffect]) {
+        let ids = Set(held.ids { $0.app == app && $0.list == list })
+        if ids.isEmpty { return }
+        for id in apps[app].takeUnsent(of: ids) { giveBackPaused(id, &effects) }
+        for id in ids where held[id]?.suspectResponse != nil { giveBackPaused(id, &effects) }
+        effects.append(.withdraw(.giveBack(ids), app: app))
+    }
+
+    /// Jobs of a paused list return to its head. Those of a paused app go to its tail if there are other apps.
+    private mutating func giveBackPaused(_ id: JobID, _ effects: inout [DispatchEffect]) {
+        guard let list = held[id]?.list, let job = remove(id) else { return }
+        let isWhole = apps.indices.allSatisfy { apps[$0].isPaused(in: list) }
+        settler.release(job, toTail: !isWhole && apps.count > 1, asClaimed: isLeaving, &effects)
+    }
+
+    /// The lists know now that an app may send again. Returns whether one may.
+    mutating func takeResumption() -> Bool {
+        defer { hasResumed = false }
+        return hasResumed
+    }
+
+    // MARK: Signals
+
+    /// A configuration with the same apps was read, and the pools have it already.
+    mutating func adopted(_ plan: DispatchPlan, _ effects: inout [DispatchEffect]) {
+        self.plan = plan
+        settler.options = plan.settling
+        for app in apps.indices {
+            // The environment may have changed: responses of the previous one say nothing about the tokens.
+            releaseSuspects(of: app, &effects)
+            let changes = apps[app].breaker.reloaded()
+            // The sessions of a held app may still be refused.
+            if !changes.isEmpty { effects.append(.reconnect(app: app)) }
+            perform(changes, app: app, &effects)
+        }
+    }
+
+    /// A stop signal has arrived: only what is on streams gets its outcome.
+    mutating func drain(_ effects: inout [DispatchEffect]) {
+        isLeaving = true
+        for app in apps.indices {
+            takeBack(app: app, &effects)
+            for id in apps[app].takeSuspects() { release(id, &effects) }
+        }
+    }
+
+    /// The pools are closed and their last outcomes have arrived.
+    mutating func releaseAll(_ effects: inout [DispatchEffect]) {
+        for id in held.ids(where: { _ in true }) { release(id, &effects) }
+    }
+
+    // MARK: Questions
+
+    var count: Int { held.count }
+    var counters: Counters { settler.counters }
+
+    func snapshot(of app: Int) -> ProcessSnapshot.App {
+        ProcessSnapshot.App(
+            name: plan.apps[app].name, sessions: apps[app].sessions.count, capacity: apps[app].reading.capacity,
+            held: apps[app].held, streams: apps[app].handedOver, hold: apps[app].breaker.holdReason,
+            isPaused: apps[app].isPausedAnywhere, responses: apps[app].responses,
+            certificateExpires: plan.apps[app].certificateExpires)
+    }
+}

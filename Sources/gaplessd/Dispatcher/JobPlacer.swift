@@ -1,0 +1,101 @@
+import RedisQueue
+import SystemTime
+
+/// Decides where a claimed job goes: reads it, finds its app, and checks its dates, its token and its words.
+///
+///     claimed job                                   next
+///     not readable, no app, no topic                dead letter
+///     several tokens                                split: its parts are claimed in turn
+///     `not_before` to come, or its token is paused  delayed
+///     the app cannot send, or gaplessd stops        released
+///     expired, or filtered                          dead letter
+///     otherwise                                     held, and outgoing
+struct JobPlacer {
+    var plan: DispatchPlan
+
+    /// Sends or settles a claimed job. Returns false if it was given back.
+    mutating func place(
+        _ claim: ClaimedJob, list: Int, _ state: inout ListState, _ jobs: inout JobsInFlight, _ effects: inout [DispatchEffect]
+    ) -> Bool {
+        guard !jobs.isLeaving, !state.isPaused else { return giveBack(claim, list: list, toTail: false, &jobs, &effects) }
+        if let size = claim.fullSize {
+            jobs.settler.rejectLargeJob(claim, size: size, list: list, &effects)
+            return true
+        }
+        do {
+            return try place(try plan.reader.read(claim.bytes), of: claim, list: list, &state, &jobs, &effects)
+        } catch {
+            jobs.settler.rejectBadJob(claim, list: list, error, &effects)
+            return true
+        }
+    }
+
+    private mutating func place(
+        _ job: consuming Job, of claim: ClaimedJob, list: Int, _ state: inout ListState, _ jobs: inout JobsInFlight,
+        _ effects: inout [DispatchEffect]
+    ) throws(JobError) -> Bool {
+        if case .tokens = job.target { return split(job, of: claim, list: list, &state, &jobs, &effects) }
+        if let due = job.notBefore, due > jobs.wallClock.seconds {
+            if let hint = job.notBeforeHint { effects.append(.log(.unusualNotBefore(job, hint: hint))) }
+            // Redis' sorted sets hold doubles: 2^53 ms is the last exact one.
+            let milliseconds = Int64(min(due * 1000, 9_007_199_254_740_992))
+            jobs.settler.postpone(claim, list: list, .at(milliseconds: milliseconds), &effects)
+            return true
+        }
+        let app = try plan.app(for: job)
+        guard jobs.takesOne(app: app, list: list) else {
+            return giveBack(claim, list: list, toTail: plan.apps.count > 1, &jobs, &effects)
+        }
+        let expiration = job.expiration(now: jobs.wallClock.unixSeconds)
+        let isExpired = job.isExpired(now: jobs.wallClock.unixSeconds)
+        let held = HeldJob(job, list: list, claim: claim.id, app: app, expiration: expiration, claimed: jobs.now)
+        if isExpired {
+            jobs.settler.expire(held, wasSent: false, &effects)
+        } else if isStoppedByFilter(held) {
+            jobs.settler.filter(held, &effects)
+        } else if held.job.attempts > 0 {
+            held.avoiding = jobs.memory.session(toAvoid: TokenMemory.Key(app: app, token: held.token))
+            jobs.take(held)
+        } else if jobs.memory.hasPauses(now: jobs.now),
+            let pause = jobs.memory.pause(TokenMemory.Key(app: app, token: held.token), now: jobs.now)
+        {
+            jobs.settler.postpone(claim, list: list, .after(pause), &effects)
+        } else {
+            jobs.take(held)
+        }
+        return true
+    }
+
+    /// Replaces a job with several tokens by its parts. Too many bytes at once go back: they are split when the parts before
+    /// them are gone.
+    private func split(
+        _ job: borrowing Job, of claim: ClaimedJob, list: Int, _ state: inout ListState, _ jobs: inout JobsInFlight,
+        _ effects: inout [DispatchEffect]
+    ) -> Bool {
+        guard state.splitsMore, let parts = job.parts() else {
+            return giveBack(claim, list: list, toTail: false, &jobs, &effects)
+        }
+        state.split(parts)
+        jobs.settler.split(claim, list: list, into: parts, &effects)
+        return true
+    }
+
+    /// Returns whether the filter stops the job. If it masks words instead, the job gets a masked payload.
+    private func isStoppedByFilter(_ job: HeldJob) -> Bool {
+        guard let filter = plan.filter else { return false }
+        switch filter.judge(job.job.data, of: job.job.bytes) {
+        case .clean: return false
+        case .stopped: return true
+        case .masked(let payload):
+            job.maskedPayload = payload
+            return false
+        }
+    }
+
+    private func giveBack(
+        _ claim: ClaimedJob, list: Int, toTail: Bool, _ jobs: inout JobsInFlight, _ effects: inout [DispatchEffect]
+    ) -> Bool {
+        jobs.settler.giveBack(claim, list: list, toTail: toTail, &effects)
+        return false
+    }
+}

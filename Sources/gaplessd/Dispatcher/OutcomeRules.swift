@@ -1,0 +1,160 @@
+import DequeModule
+import PushPool
+
+/// Settles, resends or holds a job by the outcome of its attempt, and tells the circuit breaker of its app.
+struct OutcomeRules {
+    var policy: RetryPolicy
+
+    /// - Parameter times: for results and metrics; `nil` without them.
+    func delivered(
+        _ id: JobID, apnsID: String?, times: AttemptTimes? = nil, _ jobs: inout JobsInFlight, _ effects: inout [DispatchEffect]
+    ) {
+        guard let job = jobs.remove(id) else { return }
+        jobs.apps[job.app].responses.countAcceptance()
+        if let times { answered(job, times, &jobs) }
+        if !jobs.apps[job.app].breaker.isAtRest { accepted(job, &jobs, &effects) }
+        jobs.settler.delivered(job, apnsID: apnsID, &effects)
+    }
+
+    /// APNs has responded to the last attempt.
+    private func answered(_ job: HeldJob, _ times: AttemptTimes, _ jobs: inout JobsInFlight) {
+        job.times = times
+        jobs.apps[job.app].responses.record(claimed: job.claimed, times)
+    }
+
+    /// A job was accepted while its app's breaker was not at rest.
+    private func accepted(_ job: HeldJob, _ jobs: inout JobsInFlight, _ effects: inout [DispatchEffect]) {
+        let wasHeld = jobs.apps[job.app].breaker.isHeld
+        let changes = jobs.apps[job.app].breaker.accepted()
+        if wasHeld && changes.contains(.resume) { jobs.apps[job.app].culprits.holdEnded(by: job.fingerprint) }
+        jobs.perform(changes, app: job.app, &effects)
+    }
+
+    /// The request has left with this deadline.
+    func began(_ id: JobID, expiration: Int64, _ jobs: borrowing JobsInFlight) { jobs[id]?.expiration = expiration }
+
+    /// An attempt ended without an acceptance.
+    ///
+    /// - Parameters:
+    ///   - isCurrent: whether the session presents the credential that is in use now.
+    ///   - random: from 0 to 1, for jitter.
+    func failed(
+        _ id: JobID, _ outcome: Outcome, on session: SessionID, isCurrent: Bool, random: Double, times: AttemptTimes? = nil,
+        _ jobs: inout JobsInFlight, _ effects: inout [DispatchEffect]
+    ) {
+        guard let job = jobs[id] else { return }
+        // The worker that holds it now sends, counts and logs it.
+        if job.isDisowned {
+            _ = jobs.remove(id)
+            return
+        }
+        let app = job.app
+        let isResponse = jobs.apps[app].responses.count(outcome)
+        if let times { if isResponse { answered(job, times, &jobs) } else { job.times = times } }
+        if isCurrent, let throttle = RetryPolicy.throttle(outcome) {
+            throttled(throttle.hold, pause: throttle.pause, app: app, &jobs, &effects)
+        }
+        let standing = RetryPolicy.Standing(
+            attempts: job.job.attempts, resends: job.resends, doubtful: job.doubtful,
+            isTopicFromSettings: job.job.usesTopicOfApp, namesChannel: job.job.namesChannel)
+        switch policy.decide(outcome, standing, random: random) {
+        case .resend(let mayDuplicate):
+            job.maybeDuplicates += mayDuplicate ? 1 : 0
+            jobs.resend(id, avoiding: session, &effects)
+        case .postpone(let pause):
+            // At shutdown it goes back at once: the next process has other sessions.
+            if jobs.isLeaving { return jobs.release(id, &effects) }
+            if let job = jobs.remove(id) { jobs.settler.postpone(job, by: pause, &effects) }
+        case .expire:
+            jobs.perform(jobs.apps[app].breaker.probeWasInconclusive(now: jobs.now), app: app, &effects)
+            if let job = jobs.remove(id) { jobs.settler.expire(job, wasSent: false, &effects) }
+        case .retryLater(let delay, let pausesToken):
+            jobs.perform(jobs.apps[app].breaker.probeWasInconclusive(now: jobs.now), app: app, &effects)
+            let key = TokenMemory.Key(app: app, token: job.token)
+            jobs.memory.failed(key, on: session, delay: delay, pauses: pausesToken, now: jobs.now)
+            if let job = jobs.remove(id) { jobs.settler.retry(job, outcome, after: delay, &effects) }
+        case .deadLetter(let verdict):
+            let changes =
+                RetryPolicy.isResponseAboutJob(outcome)
+                ? jobs.apps[app].breaker.answered() : jobs.apps[app].breaker.probeWasInconclusive(now: jobs.now)
+            jobs.perform(changes, app: app, &effects)
+            jobs.deadLetter(id, outcome, verdict, &effects)
+        case .suspect: suspected(id, outcome, on: session, isCurrent: isCurrent, &jobs, &effects)
+        case .hold(let reason): faulted(id, outcome, reason, isCurrent: isCurrent, &jobs, &effects)
+        case .renewToken:
+            guard isCurrent else { return jobs.resend(id, avoiding: session, &effects) }
+            effects.append(.renewToken(for: id, refusedOn: session, app: app))
+        }
+    }
+
+    /// The response holds the app, unless the job alone is the cause.
+    private func faulted(
+        _ id: JobID, _ outcome: Outcome, _ reason: HoldReason, isCurrent: Bool, _ jobs: inout JobsInFlight,
+        _ effects: inout [DispatchEffect]
+    ) {
+        guard let job = jobs[id] else { return }
+        let app = job.app
+        if reason == .tokenUpdates { effects.append(.keepToken(app: app)) }
+        if case .maybeProcessed = outcome { job.maybeDuplicates += 1 }
+        if isCurrent, RetryPolicy.isResponseAboutJob(outcome), reason.mayBeOfOneJob,
+            jobs.apps[app].culprits.rejected(job.fingerprint)
+        {
+            jobs.perform(jobs.apps[app].breaker.probeWasInconclusive(now: jobs.now), app: app, &effects)
+            return jobs.deadLetter(id, outcome, nil, &effects)
+        }
+        // If APNs rejects this job alone, the next probe is another one.
+        jobs.release(id, toTail: jobs.apps[app].breaker.isProbing || jobs.apps[app].breaker.isClosed, &effects)
+        if isCurrent { jobs.perform(jobs.apps[app].breaker.faulted(reason, now: jobs.now), app: app, &effects) }
+    }
+
+    func renewedToken(
+        _ renewal: SessionPool.TokenRenewal, for id: JobID, refusedOn session: SessionID, _ jobs: inout JobsInFlight,
+        _ effects: inout [DispatchEffect]
+    ) {
+        guard let job = jobs[id] else { return }
+        switch renewal {
+        case .renewed, .alreadyRenewed: jobs.resend(id, avoiding: session, &effects)
+        case .tooYoung, .noSigningKey:
+            jobs.release(id, &effects)
+            let changes = jobs.apps[job.app].breaker.faulted(.credential("ExpiredProviderToken"), now: jobs.now)
+            jobs.perform(changes, app: job.app, &effects)
+        }
+    }
+
+    /// The job waits for an acceptance of its app. The response of a session with a replaced credential is no reason for a dead
+    /// letter while a current session can be asked.
+    private func suspected(
+        _ id: JobID, _ outcome: Outcome, on session: SessionID, isCurrent: Bool, _ jobs: inout JobsInFlight,
+        _ effects: inout [DispatchEffect]
+    ) {
+        guard let job = jobs[id], case .rejected(let rejection) = outcome else { return }
+        let app = job.app
+        if !isCurrent && jobs.apps[app].breaker.isClosed && job.resends < RetryPolicy.uncountedResends {
+            return jobs.resend(id, avoiding: session, &effects)
+        }
+        let isProbe = jobs.apps[app].breaker.isHeld
+        let wasClosed = jobs.apps[app].breaker.isClosed
+        let changes = jobs.apps[app].breaker.suspected(now: jobs.now)
+        if isProbe || jobs.isLeaving {
+            jobs.release(id, toTail: isProbe, &effects)
+        } else {
+            job.suspectResponse = HeldJob.SuspectResponse(rejection: rejection, isStale: !isCurrent)
+            jobs.apps[app].becameSuspect(id, now: jobs.now)
+            if jobs.apps[app].suspects == 1 && !wasClosed {
+                effects.append(.log(.firstSuspect(app: jobs.plan.apps[app].label, outcome)))
+            }
+        }
+        jobs.perform(changes, app: app, &effects)
+    }
+
+    /// A 429 that concerns neither a device nor the provider token: every app with this credential and host waits
+    /// (docs/answers.md).
+    private func throttled(
+        _ reason: HoldReason, pause: Duration?, app: Int, _ jobs: inout JobsInFlight, _ effects: inout [DispatchEffect]
+    ) {
+        for other in jobs.plan.apps[app].sharers {
+            let changes = jobs.apps[other].breaker.throttled(reason, for: pause, now: jobs.now, isOwnResponse: other == app)
+            jobs.perform(changes, app: other, &effects)
+        }
+    }
+}
