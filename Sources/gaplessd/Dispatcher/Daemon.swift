@@ -24,26 +24,18 @@ enum Daemon {
         } catch {
             return [error.line]
         }
-        let deliveries = Mailbox<Delivery>()
         let limits = SharedRateLimits(
             pushesPerSecond: settings.limits.pushesPerSecond, bitsPerSecond: settings.limits.bitsPerSecond)
         let fleet = try Fleet(limits, configuration, log: log)
         defer { fleet.stop() }
-        var pools: [SessionPool] = []
-        var events: [Mailbox<PoolEvent>] = []
-        for credential in configuration.credentials {
-            let mailbox = Mailbox<PoolEvent>()
-            pools.append(try SessionPool(credential.setup, deliveries: deliveries, events: mailbox, rateLimits: limits))
-            events.append(mailbox)
-        }
+        let pools = try AppPools(configuration, limits: limits)
         let service = try ServiceReport(configuration, log: log, now: .now)
         defer { service?.close() }
         log.info("gaplessd \(gaplessdVersion) started, list \(settings.lists.joined(separator: ", ")).", .started)
         var dispatcher = Dispatcher(
             configuration,
             reloader: Reloader(configuration, read: readConfiguration, log: log, metrics: metrics, fleet: fleet, now: .now),
-            log: log, metrics: metrics, service: service, pools: pools, poolEvents: events, deliveries: deliveries,
-            limits: limits, signals: signals)
+            log: log, metrics: metrics, service: service, pools: pools, signals: signals)
         return dispatcher.run().map { RedisAccess.faults(behind: $0, settings) } ?? []
     }
 }

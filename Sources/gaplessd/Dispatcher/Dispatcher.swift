@@ -13,25 +13,16 @@ struct Dispatcher: ~Copyable {
     private var settings: Settings
     private var reloader: Reloader
     private let log: Log
-    private let metrics: MetricsEndpoint
+    private var entries: DispatchLog
+    private var publisher: SnapshotPublisher
     /// `nil` without a service manager that waits for messages.
     private let service: ServiceReport?
-    private var notices = NoticeSchedule()
-    private var bottlenecks = BottleneckMeter()
-    private var state = WorkerState()
-    private var nextState = Instant.now
-    private let publisher: StatePublisher
-    private let pools: [SessionPool]
-    private let poolEvents: [Mailbox<PoolEvent>]
-    private let deliveries: Mailbox<Delivery>
-    private let limits: SharedRateLimits
+    private var pools: AppPools
     private var lists: UniqueDeque<JobQueue>
     private var signals: SignalInbox
     /// Why Redis refused before the first connection: the daemon ends with it.
     private var startFault: RedisError?
     private var hasConnected = false
-    /// The time that the pools were last given: from then on sessions take nothing.
-    private var sendingDeadline: Instant?
 
     private var poller = Poller()
     /// The start of this turn.
@@ -43,24 +34,17 @@ struct Dispatcher: ~Copyable {
     private var arrived: [Delivery] = []
     private var queueEvents: [QueueEvent] = []
     private var outgoing: [Notification] = []
-    /// Jobs for `Sent:` lines, logged together: a lock and a look at the clock for each would cost more than the lines.
-    private var sent: [[UInt8]] = []
 
-    /// - Parameter pools: of the configuration's apps, in order, all with these deliveries and limits.
     init(
         _ configuration: Configuration, reloader: consuming Reloader, log: Log, metrics: MetricsEndpoint,
-        service: ServiceReport?, pools: [SessionPool], poolEvents: [Mailbox<PoolEvent>], deliveries: Mailbox<Delivery>,
-        limits: SharedRateLimits, signals: consuming SignalInbox
+        service: ServiceReport?, pools: consuming AppPools, signals: consuming SignalInbox
     ) {
         settings = configuration.settings
         self.reloader = reloader
         self.log = log
-        self.metrics = metrics
+        entries = DispatchLog(log)
         self.service = service
         self.pools = pools
-        self.poolEvents = poolEvents
-        self.deliveries = deliveries
-        self.limits = limits
         self.signals = signals
         let resolver = NameResolver(thread: "redis names")
         lists = UniqueDeque()
@@ -70,7 +54,8 @@ struct Dispatcher: ~Copyable {
             workers.append(list.worker)
             lists.append(list)
         }
-        publisher = StatePublisher(configuration, workers: zip(settings.lists, workers).map { (list: $0, worker: $1) })
+        let states = StatePublisher(configuration, workers: zip(settings.lists, workers).map { (list: $0, worker: $1) })
+        publisher = SnapshotPublisher(metrics, states)
         let wallClock = WallClock.now()
         machine = DispatchMachine(
             DispatchPlan(configuration, now: wallClock.unixSeconds), workers: workers, now: now, wallClock: wallClock)
@@ -91,12 +76,12 @@ struct Dispatcher: ~Copyable {
     private mutating func sleep() {
         poller.reset()
         poller.add(signals.descriptor, for: .read)
-        poller.add(deliveries.wakeDescriptor, for: .read)
-        for mailbox in poolEvents { poller.add(mailbox.wakeDescriptor, for: .read) }
+        poller.add(pools.deliveries.wakeDescriptor, for: .read)
+        for mailbox in pools.events { poller.add(mailbox.wakeDescriptor, for: .read) }
         for list in lists.indices { lists[list].addInterests(to: &poller) }
         var next = Earliest(machine.deadline)
         for list in lists.indices { next.consider(lists[list].deadline) }
-        next.consider(notices.deadline(isWatched: metrics.isOpen))
+        next.consider(publisher.deadline)
         if let service { next.consider(service.deadline) }
         next.consider(reloader.nextLook)
         // The poller needs the time anyway.
@@ -113,7 +98,7 @@ struct Dispatcher: ~Copyable {
         readSignals()
         readDeliveries()
         readPoolEvents()
-        for app in pools.indices { machine.observed(reading(of: pools[app]), app: app) }
+        for app in pools.indices { machine.observed(pools.reading(of: app), app: app) }
         machine.tick(&effects)
         performEffects()
         offerPlaces()
@@ -146,7 +131,7 @@ struct Dispatcher: ~Copyable {
 
     private mutating func readDeliveries() {
         if poller.readiness(at: 1).isEmpty { return }
-        deliveries.drain(into: &arrived)
+        pools.deliveries.drain(into: &arrived)
         for index in arrived.indices { report(arrived[index]) }
         performEffects()
     }
@@ -166,7 +151,7 @@ struct Dispatcher: ~Copyable {
 
     private mutating func readPoolEvents() {
         for app in pools.indices where !poller.readiness(at: 2 + app).isEmpty {
-            for event in poolEvents[app].drain() {
+            for event in pools.events[app].drain() {
                 let isCurrent =
                     switch event {
                     case .closed(let session, _, _), .dialFailed(let session, _, _, _): pools[app].usesPresentCredential(session)
@@ -178,18 +163,10 @@ struct Dispatcher: ~Copyable {
         performEffects()
     }
 
-    /// Counts the waiting notifications only if a limit needs them: counting takes a lock.
-    private func reading(of pool: SessionPool) -> AppState.PoolReading {
-        let limit = pool.calmLimit
-        return AppState.PoolReading(
-            capacity: pool.capacity, limit: limit, waiting: limit != nil || limits.holding != nil ? pool.waiting : 0)
-    }
-
     // MARK: Lists
 
     private mutating func offerPlaces() {
-        let limit = limits.holding.map { ClaimBudget.Rate(mostWaiting: $0, timePerPush: limits.duration(of: 1)) }
-        machine.countPlaces(limit: limit)
+        machine.countPlaces(limit: pools.sharedRate)
         for list in lists.indices {
             let mayHaveJobs = lists.count > 1 && lists[list].wantsPlaces(now: now)
             lists[list].offer(places: machine.offer(to: list, mayHaveJobs: mayHaveJobs), now: now)
@@ -225,15 +202,15 @@ struct Dispatcher: ~Copyable {
             machine.connected(list, server: server, warnings: warnings, &effects)
         case .disconnected(let why):
             machine.disconnected(list)
-            log(.disconnected(why, from: settings.redis.server.text))
+            entries(.disconnected(why, from: settings.redis.server.text))
         case .refused(let why):
             machine.disconnected(list)
             refused(why)
-        case .limited(let why): log(.redisWarning("\(why)."))
-        case .recordsTrimmed(let records, let count): log(.recordsTrimmed(records, count, list: settings.lists[list]))
-        case .recordsMany(let records, let count): log(.recordsMany(records, count, list: settings.lists[list]))
+        case .limited(let why): entries(.redisWarning("\(why)."))
+        case .recordsTrimmed(let records, let count): entries(.recordsTrimmed(records, count, list: settings.lists[list]))
+        case .recordsMany(let records, let count): entries(.recordsMany(records, count, list: settings.lists[list]))
         case .recovered(_, 0): break  // It died idle.
-        case .recovered(let worker, let jobs): log(.recovered(jobs, worker: worker))
+        case .recovered(let worker, let jobs): entries(.recovered(jobs, worker: worker))
         case .paused(let pauses): machine.paused(pauses, list: list, &effects)
         case .stopped: machine.stopped(list, &effects)
         }
@@ -254,9 +231,7 @@ struct Dispatcher: ~Copyable {
     private mutating func limitSending() {
         var earliest = Earliest()
         for list in lists.indices { earliest.consider(lists[list].sendingDeadline) }
-        if earliest.instant == sendingDeadline { return }
-        sendingDeadline = earliest.instant
-        for pool in pools { pool.allowSending(until: sendingDeadline) }
+        pools.allowSending(until: earliest.instant)
     }
 
     /// Hands this turn's notifications to the pools, with one lock for each.
@@ -275,18 +250,15 @@ struct Dispatcher: ~Copyable {
             for index in performing.indices { perform(performing[index]) }
             performing.removeAll(keepingCapacity: true)
         }
-        logSent()
+        entries.writeSent()
     }
 
     private mutating func perform(_ effect: DispatchEffect) {
         switch effect {
         case .acknowledge(let claim, let list): lists[list].acknowledge(claim)
         case .settle(let settlement, let list): lists[list].settle(settlement)
-        case .logSent(let job): sent.append(job)
-        case .log(let entry):
-            // Lines keep the order of the outcomes.
-            logSent()
-            log(entry)
+        case .logSent(let job): entries.sent(job)
+        case .log(let entry): entries(entry)
         case .withdraw(let withdrawal, let app): withdraw(withdrawal, app: app)
         case .reconnect(let app): pools[app].reconnect()
         case .renewToken(let id, let session, let app):
@@ -307,45 +279,19 @@ struct Dispatcher: ~Copyable {
         machine.withdrew(ids.map(JobID.init), withdrawal, app: app, &effects)
     }
 
-    /// The longest wait for sessions to close: a session that is stuck is left, so that the daemon exits in time.
-    private static let poolsTimeout = Duration.seconds(2)
-
     private mutating func closePools() {
-        for pool in pools { pool.stop() }
-        let end = Instant.now + Self.poolsTimeout
-        for app in pools.indices {
-            let waiting = pools[app].close(atMost: max(.zero, end - .now))
+        for (app, waiting) in pools.close().enumerated() {
             machine.withdrew(waiting.map(JobID.init), .release, app: app, &effects)
         }
-        for delivery in deliveries.drain() { report(delivery) }
+        for delivery in pools.deliveries.drain() { report(delivery) }
         machine.poolsClosed(&effects)
-    }
-
-    private func log(_ entry: LogEntry) {
-        switch entry {
-        case .sentence(.debug, let text, _): log.debug(text)
-        case .sentence(.info, let text, let event): log.info(text, event)
-        case .sentence(.warning, let text, let event): log.warning(text, event)
-        case .sentence(.error, let text, let event): log.error(text, event)
-        case .sent(let job, let push): log.sent(job, push)
-        case .retrying(let identifier, let reason, let count, let push):
-            log.retrying(identifier: identifier, reason, count: count, push)
-        case .final(let identifier, let reason, let job, let push): log.final(identifier: identifier, reason, job: job, push)
-        case .badJob(let job, let error, let redacts): log.badJob(job, error, redacts: redacts)
-        }
-    }
-
-    private mutating func logSent() {
-        if sent.isEmpty { return }
-        log.sent(sent)
-        sent.removeAll(keepingCapacity: true)
     }
 
     // MARK: Reload
 
     private mutating func lookAtFiles() {
         guard reloader.filesHaveChanged(now: now) else { return }
-        log(.filesChanged)
+        entries(.filesChanged)
         machine.reloadSignalReceived(&effects)
         performEffects()
     }
@@ -363,13 +309,9 @@ struct Dispatcher: ~Copyable {
         settings = new.settings
         log.change(format: settings.log.format, level: settings.log.level)
         for warning in new.warnings { log.warning(warning, .settingsWarning) }
-        limits.change(pushesPerSecond: settings.limits.pushesPerSecond, bitsPerSecond: settings.limits.bitsPerSecond)
         for list in lists.indices { lists[list].adopt(settings.queues[list], tls: new.redisTLS) }
         publisher.adopt(new)
-        for app in pools.indices {
-            pools[app].limitsChanged()
-            pools[app].replace(with: new.credentials[app].setup)
-        }
+        pools.adopt(new)
         machine.adopted(DispatchPlan(new, now: WallClock.now().unixSeconds), &effects)
     }
 
@@ -377,23 +319,16 @@ struct Dispatcher: ~Copyable {
 
     /// Costs one comparison per turn.
     private mutating func publish() {
-        guard notices.turned(now: now, isWatched: metrics.isOpen) else { return }
+        guard publisher.isDue(now: now) else { return }
         var snapshot = machine.snapshot
-        for app in pools.indices {
-            snapshot.apps[app].streams = max(0, snapshot.apps[app].streams - pools[app].waiting)
-            snapshot.apps[app].tokenAge = pools[app].providerTokenAge(now: now)
-        }
+        pools.complete(&snapshot, now: now)
         for list in lists.indices {
             snapshot.lists[list].sinceContact = lists[list].lastContact.map { now - $0 }
             snapshot.lists[list].latency = lists[list].latency(now: now)
             snapshot.lists[list].hasBacklog = lists[list].wantsPlaces(now: now)
         }
-        bottlenecks.add(pools.map(\.figures), to: &snapshot, now: now)
         snapshot.longestTurn = longestTurn
-        metrics.board.publish(snapshot, at: now)
-        guard nextState <= now else { return }
-        nextState = now + NoticeSchedule.most
-        if let record = state.record(of: snapshot.apps, now: now) { publisher.publish(record) }
+        publisher.publish(snapshot, pools.figures, now: now)
     }
 
     // MARK: Service manager
