@@ -82,8 +82,9 @@ fuzz: packages ## Fuzz every target, then compare the JSON scanner with Python's
 	@SWIFT="$(SWIFT)" scripts/fuzz-targets $(or $(MINUTES),10) $(TARGET)
 	@$(if $(TARGET),:,scripts/fuzz $(or $(MINUTES),10))
 
-chaos: build ## Run the fault table (SEED=… FAULT=… replays a row; FAULT=everything or fleet MINUTES=60 runs for an hour)
-	@$(RELEASE)/gapless-lab chaos --markdown .build/chaos.md $(if $(SEED),--seed $(SEED)) $(if $(FAULT),--fault $(FAULT)) $(if $(MINUTES),--minutes $(MINUTES))
+chaos: build ## Run the fault table (SEED=… FAULT=… replays a row; FAULT=everything or fleet MINUTES=60 runs for an hour; OLDER=…)
+	@$(if $(OLDER)$(filter-out rolling-upgrade 74,$(FAULT)),:,scripts/older-daemon || :)
+	@$(RELEASE)/gapless-lab chaos --markdown .build/chaos.md $(if $(OLDER),--older $(OLDER)) $(if $(SEED),--seed $(SEED)) $(if $(FAULT),--fault $(FAULT)) $(if $(MINUTES),--minutes $(MINUTES))
 
 model: packages ## Search the orders of steps of the delivery protocol for a lost job (MODEL_DEPTH=3 MODEL_SECONDS=300 SEED=…)
 	@MODEL_DEPTH=$(or $(MODEL_DEPTH),3) MODEL_SECONDS=$(or $(MODEL_SECONDS),300) $(SWIFT) test --no-parallel --filter DeliveryModelTests

@@ -1,3 +1,5 @@
+public import Harness
+
 /// One row of the fault table: a fault, and the conditions after it.
 ///
 /// After any fault: no job is lost, no push is delivered without a queued job, no daemon exits by itself or exceeds its memory,
@@ -40,12 +42,17 @@ public struct Fault: Sendable {
 
     /// Runs the row on one or several stages.
     ///
-    /// - Parameter duration: the length of rows without an end of their own.
-    public func run(scale: Trial.Scale, seed: UInt64, duration: Duration? = nil) throws -> Trial.Result {
+    /// - Parameters:
+    ///   - older: the path of a daemon of 0.1.0; without it, the row that needs one throws `TrialNotPossibleError`.
+    ///   - duration: the length of rows without an end of their own.
+    public func run(
+        scale: Trial.Scale, seed: UInt64, older: String? = BuiltProducts.olderDaemon, duration: Duration? = nil
+    ) throws -> Trial.Result {
         let stages = scale == .full ? stages : 1
         var result = try together(stages) { place in
             // Far apart, because a trial seeds its proxies with the next numbers.
-            let trial = Trial(rule: rule, scale: scale, seed: seed &+ UInt64(place) &* 1_000_003, duration: duration)
+            let seed = seed &+ UInt64(place) &* 1_000_003
+            let trial = Trial(rule: rule, scale: scale, seed: seed, older: older, duration: duration)
             (trial.place, trial.stages) = (place, stages)
             try run(trial)
             return try trial.close()
@@ -69,7 +76,7 @@ public struct Fault: Sendable {
     /// All rows, in the order of the table.
     public static let all =
         (daemonRows + redisRows + apnsRows + jobRows + fleetRows + sessionRows + streamRows + credentialRows + hostileRows
-        + distanceRows + relayRows)
+        + distanceRows + relayRows + upgradeRows)
         .sorted { $0.number < $1.number }
 
     private static let hostileRows = hostileAPNsRows + hostileRedisRows + hostilePlaceRows + hugeJobRows

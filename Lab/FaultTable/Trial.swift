@@ -53,6 +53,8 @@ public final class Trial {
     let rule: Fault.Rule
     let scale: Scale
     let seed: UInt64
+    /// The path of a daemon of 0.1.0, if there is one.
+    let older: String?
     var random: SeededGenerator
     var memoryCap = Trial.memoryCap
     /// The length of rows without an end of their own.
@@ -88,8 +90,8 @@ public final class Trial {
     /// The number of the first job of the producer.
     private var firstProduced = Int.max
 
-    init(rule: Fault.Rule, scale: Scale, seed: UInt64, duration: Duration? = nil) {
-        (self.rule, self.scale, self.seed, self.duration) = (rule, scale, seed, duration)
+    init(rule: Fault.Rule, scale: Scale, seed: UInt64, older: String? = nil, duration: Duration? = nil) {
+        (self.rule, self.scale, self.seed, self.older, self.duration) = (rule, scale, seed, older, duration)
         random = SeededGenerator(seed: seed)
     }
 
@@ -128,11 +130,14 @@ public final class Trial {
     }
 
     /// Starts a daemon with the settings of `open`, or others.
+    ///
+    /// - Parameter program: the path of the daemon; that of this package by default.
     @discardableResult
     func start(
-        _ name: String = "daemon", settings: String? = nil, under wrapper: [String] = [], log: ChildProcess.Output? = nil
+        _ name: String = "daemon", settings: String? = nil, program: String? = nil, under wrapper: [String] = [],
+        log: ChildProcess.Output? = nil
     ) throws -> DaemonProcess {
-        let daemon = try stage.start(settings ?? settingsPath, name: name, under: wrapper, log: log)
+        let daemon = try stage.start(settings ?? settingsPath, name: name, program: program, under: wrapper, log: log)
         daemons.append(daemon)
         return daemon
     }

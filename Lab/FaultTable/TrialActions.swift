@@ -25,7 +25,8 @@ extension Trial {
 
     func isRegistered(_ daemon: DaemonProcess) throws -> Bool { try !workers(of: daemon).isEmpty }
 
-    private func workers(of daemon: DaemonProcess) throws -> [QueueStatus.Worker] {
+    /// The workers of a daemon that are registered: one, unless it has several lists.
+    func workers(of daemon: DaemonProcess) throws -> [QueueStatus.Worker] {
         try status().workers.filter { $0.details["pid"] == String(daemon.process.pid) }
     }
 

@@ -90,14 +90,16 @@ public final class Stage {
     /// - Parameters:
     ///   - settings: the path of its settings file.
     ///   - name: the daemon writes to `NAME.out` and `NAME.err` in the folder.
+    ///   - program: the path of the daemon; that of this package by default.
     ///   - wrapper: a command that runs the daemon.
     ///   - log: replaces both outputs.
     public func start(
-        _ settings: String, name: String = "daemon", under wrapper: [String] = [], log: ChildProcess.Output? = nil,
-        pinned: Int? = nil
+        _ settings: String, name: String = "daemon", program: String? = nil, under wrapper: [String] = [],
+        log: ChildProcess.Output? = nil, pinned: Int? = nil
     ) throws -> DaemonProcess {
         if !daemonNames.contains(name) { daemonNames.append(name) }
-        let daemon = try DaemonProcess(settings: settings, folder: folder, name: name, under: wrapper, log: log)
+        let daemon = try DaemonProcess(
+            settings: settings, folder: folder, name: name, program: program, under: wrapper, log: log)
         if let pinned { daemon.process.pin(to: pinned) }
         return daemon
     }

@@ -26,6 +26,11 @@ struct Chaos: ParsableCommand {
     @Option(help: ArgumentHelp("Minutes that the rows 'everything' and 'fleet' run.", valueName: "n"))
     var minutes: Double?
 
+    @Option(
+        help: ArgumentHelp(
+            "A daemon of 0.1.0, for the row 'rolling-upgrade'; by default the one of scripts/older-daemon.", valueName: "path"))
+    var older: String?
+
     @Flag(help: "Use small counts, as in the test suite.")
     var small = false
 
@@ -53,17 +58,26 @@ struct Chaos: ParsableCommand {
         say(ChaosTable.header)
         var failures: [String] = []
         var table = ChaosTable()
-        for row in rows where failures.isEmpty || !untilFailure { failures += run(row, noting: &table) }
+        var missing: [String] = []
+        for row in rows where failures.isEmpty || !untilFailure {
+            do {
+                failures += try run(row, noting: &table)
+            } catch {
+                say(pad(row.number, 3) + "  " + padRight(row.title, 55) + "  not run: \(error)")
+                missing.append(row.name)
+            }
+        }
         if let markdown { try File.write(table.markdown, to: markdown) }
         guard failures.isEmpty else {
             throw LabError(
                 description: "\n" + failures.joined(separator: "\n") + "\nRepeat with: make chaos SEED=\(seed) FAULT=…")
         }
-        say("\nlost 0 in every row")
+        say("\nlost 0 in every row" + (missing.isEmpty ? "" : "; not run: " + missing.joined(separator: ", ")))
     }
 
     func validate() throws {
         if let minutes, !(0.01...10_000).contains(minutes) { throw ValidationError("--minutes must be from 0.01 to 10000") }
+        if let older, unsafe access(older, X_OK) != 0 { throw ValidationError("--older: \(older) is not a program") }
     }
 
     private func printList(_ rows: [Fault]) {
@@ -73,15 +87,16 @@ struct Chaos: ParsableCommand {
     }
 
     /// Runs one row, prints its line, and returns the violated conditions.
-    private func run(_ row: Fault, noting table: inout ChaosTable) -> [String] {
+    private func run(_ row: Fault, noting table: inout ChaosTable) throws(TrialNotPossibleError) -> [String] {
         let start = Instant.now
         do {
-            let result = try row.run(scale: small ? .small : .full, seed: seed, duration: minutes.map { .seconds($0 * 60) })
+            let result = try row.run(
+                scale: small ? .small : .full, seed: seed, older: older ?? BuiltProducts.olderDaemon,
+                duration: minutes.map { .seconds($0 * 60) })
             say(table.add(row, result, seconds: (Instant.now - start) / .seconds(1)))
             return result.failures.map { "\(row.name): \($0)" }
         } catch let error as TrialNotPossibleError {
-            say(pad(row.number, 3) + "  " + padRight(row.title, 55) + "  not run: \(error)")
-            return []
+            throw error
         } catch {
             say(pad(row.number, 3) + "  " + padRight(row.title, 55) + "  FAILED")
             return ["\(row.name): \(error)"]

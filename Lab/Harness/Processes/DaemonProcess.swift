@@ -13,18 +13,19 @@ public final class DaemonProcess {
     ///   - name: the outputs are appended to `NAME.out` and `NAME.err` in `folder`.
     ///   - stateFolder: the value of STATE_DIRECTORY; `state` in `folder` by default.
     ///   - environment: added to the environment of this process.
+    ///   - program: the path of the daemon; that of this package by default.
     ///   - wrapper: a command that runs the daemon.
     ///   - log: replaces both outputs.
     public init(
         settings: String, folder: TemporaryFolder, name: String = "daemon", stateFolder: String? = nil,
-        environment: [String: String] = [:], under wrapper: [String] = [],
+        environment: [String: String] = [:], program: String? = nil, under wrapper: [String] = [],
         log: ChildProcess.Output? = nil
     ) throws {
         (self.folder, self.name) = (folder, name)
         outputBefore = File.read(folder.file("\(name).out")).utf8.count
         var variables = environment
         variables["STATE_DIRECTORY"] = stateFolder ?? folder.file("state")
-        let command = wrapper + [BuiltProducts.path("gaplessd"), settings]
+        let command = wrapper + [program ?? BuiltProducts.path("gaplessd"), settings]
         process = try ChildProcess(
             command[0], Array(command.dropFirst()), environment: variables,
             standardOutput: log ?? .file(folder.file("\(name).out")), standardError: log ?? .file(folder.file("\(name).err")))
@@ -44,15 +45,16 @@ public final class DaemonProcess {
         return process.wait(atMost: limit)
     }
 
-    /// The longest turn of its main loop, which it logs after SIGUSR1; `nil` if it has not started, or if its log is not
-    /// readable.
+    /// The longest turn of its main loop, which it logs after SIGUSR1; `nil` if it has not started, if its log is not readable,
+    /// or if it is a version that does not log it.
     public func longestTurn() -> Duration? {
         guard hasStarted else { return nil }
-        let reports = { self.standardOutput.matches(of: #/Counters: .* longest turn (\d+) ms/#) }
+        let reports = { self.standardOutput.matches(of: #/Counters: .*\n/#) }
         let before = reports().count
         process.kill(SIGUSR1)
         guard waitUntil(atMost: .seconds(2), every: .milliseconds(5), { reports().count > before }) else { return nil }
-        return reports().last.flatMap { Int($0.1) }.map { .milliseconds($0) }
+        let turn = reports().last?.output.firstMatch(of: #/ longest turn (\d+) ms/#)
+        return turn.flatMap { Int($0.1) }.map { .milliseconds($0) }
     }
 
     /// User and system time so far.
