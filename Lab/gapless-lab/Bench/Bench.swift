@@ -49,6 +49,13 @@ struct Bench: ParsableCommand {
     )
     var point: [String] = []
 
+    @Flag(help: "Measure only the memory of Redis with a million jobs that wait, and in flight.")
+    var redisMemory = false
+
+    @Option(
+        help: ArgumentHelp("With --redis-memory: a daemon of 0.1.0; by default that of scripts/older-daemon.", valueName: "path"))
+    var older: String?
+
     @Option(help: "Write all figures to this file as JSON.")
     var json: String?
 
@@ -63,12 +70,15 @@ struct Bench: ParsableCommand {
         for name in point where !DistancePoint.all.contains(where: { $0.name == name }) {
             throw ValidationError("--point must be one of \(DistancePoint.all.map(\.name).joined(separator: ", "))")
         }
+        if let older, unsafe access(older, X_OK) != 0 { throw ValidationError("--older: \(older) is not a program") }
+        if older != nil && !redisMemory { throw ValidationError("--older needs --redis-memory") }
         if !point.isEmpty && !distance { throw ValidationError("--point needs --distance") }
     }
 
     func run() throws {
         say("gaplessd bench: \(Machine.description)")
         if distance { return try measureDistance() }
+        if redisMemory { return try write([("redis_memory", RedisMemory(older: older ?? BuiltProducts.olderDaemon).measure())]) }
         say("\(jobs) pushes per run, 2 sessions x 500 streams, 200-byte body, provider token; medians of \(runs) (min - max)\n")
         let results = try measureRows()
         say(BenchResult.header)
