@@ -7,11 +7,11 @@ import SystemTime
 /// socket and no clock.
 ///
 /// A turn is: `turnBegan`, facts, `tick`, offers to the lists, their claims, `takeOutgoing`. `JobPlacer` decides what becomes of
-/// a claimed job, `OutcomeRules` what an outcome means, `JobsInFlight` moves the jobs that are held, and `Shutdown` decides when
+/// a claimed job, `OutcomeRules` what an outcome means, `JobFlow` moves the jobs that are held, and `Shutdown` decides when
 /// to stop.
 struct DispatchMachine: ~Copyable {
     private var plan: DispatchPlan
-    private var jobs: JobsInFlight
+    private var jobs: JobFlow
     private var placer: JobPlacer
     private var rules: OutcomeRules
     private var lists: [ListState]
@@ -28,7 +28,7 @@ struct DispatchMachine: ~Copyable {
         self.plan = plan
         self.now = now
         self.wallClock = wallClock
-        jobs = JobsInFlight(plan, workers: workers, now: now, wallClock: wallClock)
+        jobs = JobFlow(plan, workers: workers, now: now, wallClock: wallClock)
         placer = JobPlacer(plan: plan)
         rules = OutcomeRules(policy: plan.policy)
         lists = plan.lists.map(ListState.init)

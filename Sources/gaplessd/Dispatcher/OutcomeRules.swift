@@ -7,7 +7,7 @@ struct OutcomeRules {
 
     /// - Parameter times: for results and metrics; `nil` without them.
     func delivered(
-        _ id: JobID, apnsID: String?, times: AttemptTimes? = nil, _ jobs: inout JobsInFlight, _ effects: inout [DispatchEffect]
+        _ id: JobID, apnsID: String?, times: AttemptTimes? = nil, _ jobs: inout JobFlow, _ effects: inout [DispatchEffect]
     ) {
         guard let job = jobs.remove(id) else { return }
         jobs.apps[job.app].responses.countAcceptance()
@@ -17,13 +17,13 @@ struct OutcomeRules {
     }
 
     /// APNs has responded to the last attempt.
-    private func answered(_ job: HeldJob, _ times: AttemptTimes, _ jobs: inout JobsInFlight) {
+    private func answered(_ job: HeldJob, _ times: AttemptTimes, _ jobs: inout JobFlow) {
         job.times = times
         jobs.apps[job.app].responses.record(claimed: job.claimed, times)
     }
 
     /// A job was accepted while its app's breaker was not at rest.
-    private func accepted(_ job: HeldJob, _ jobs: inout JobsInFlight, _ effects: inout [DispatchEffect]) {
+    private func accepted(_ job: HeldJob, _ jobs: inout JobFlow, _ effects: inout [DispatchEffect]) {
         let wasHeld = jobs.apps[job.app].breaker.isHeld
         let changes = jobs.apps[job.app].breaker.accepted()
         if wasHeld && changes.contains(.resume) { jobs.apps[job.app].culprits.holdEnded(by: job.fingerprint) }
@@ -31,7 +31,7 @@ struct OutcomeRules {
     }
 
     /// The request has left with this deadline.
-    func began(_ id: JobID, expiration: Int64, _ jobs: borrowing JobsInFlight) { jobs[id]?.expiration = expiration }
+    func began(_ id: JobID, expiration: Int64, _ jobs: borrowing JobFlow) { jobs[id]?.expiration = expiration }
 
     /// An attempt ended without an acceptance.
     ///
@@ -40,7 +40,7 @@ struct OutcomeRules {
     ///   - random: from 0 to 1, for jitter.
     func failed(
         _ id: JobID, _ outcome: Outcome, on session: SessionID, isCurrent: Bool, random: Double, times: AttemptTimes? = nil,
-        _ jobs: inout JobsInFlight, _ effects: inout [DispatchEffect]
+        _ jobs: inout JobFlow, _ effects: inout [DispatchEffect]
     ) {
         guard let job = jobs[id] else { return }
         // The worker that holds it now sends, counts and logs it.
@@ -89,7 +89,7 @@ struct OutcomeRules {
 
     /// The response holds the app, unless the job alone is the cause.
     private func faulted(
-        _ id: JobID, _ outcome: Outcome, _ reason: HoldReason, isCurrent: Bool, _ jobs: inout JobsInFlight,
+        _ id: JobID, _ outcome: Outcome, _ reason: HoldReason, isCurrent: Bool, _ jobs: inout JobFlow,
         _ effects: inout [DispatchEffect]
     ) {
         guard let job = jobs[id] else { return }
@@ -108,7 +108,7 @@ struct OutcomeRules {
     }
 
     func renewedToken(
-        _ renewal: SessionPool.TokenRenewal, for id: JobID, refusedOn session: SessionID, _ jobs: inout JobsInFlight,
+        _ renewal: SessionPool.TokenRenewal, for id: JobID, refusedOn session: SessionID, _ jobs: inout JobFlow,
         _ effects: inout [DispatchEffect]
     ) {
         guard let job = jobs[id] else { return }
@@ -124,7 +124,7 @@ struct OutcomeRules {
     /// The job waits for an acceptance of its app. The response of a session with a replaced credential is no reason for a dead
     /// letter while a current session can be asked.
     private func suspected(
-        _ id: JobID, _ outcome: Outcome, on session: SessionID, isCurrent: Bool, _ jobs: inout JobsInFlight,
+        _ id: JobID, _ outcome: Outcome, on session: SessionID, isCurrent: Bool, _ jobs: inout JobFlow,
         _ effects: inout [DispatchEffect]
     ) {
         guard let job = jobs[id], case .rejected(let rejection) = outcome else { return }
@@ -150,7 +150,7 @@ struct OutcomeRules {
     /// A 429 that concerns neither a device nor the provider token: every app with this credential and host waits
     /// (docs/answers.md).
     private func throttled(
-        _ reason: HoldReason, pause: Duration?, app: Int, _ jobs: inout JobsInFlight, _ effects: inout [DispatchEffect]
+        _ reason: HoldReason, pause: Duration?, app: Int, _ jobs: inout JobFlow, _ effects: inout [DispatchEffect]
     ) {
         for other in jobs.plan.apps[app].sharers {
             let changes = jobs.apps[other].breaker.throttled(reason, for: pause, now: jobs.now, isOwnResponse: other == app)

@@ -15,7 +15,7 @@ struct JobPlacer {
 
     /// Sends or settles a claimed job. Returns false if it was given back.
     mutating func place(
-        _ claim: ClaimedJob, list: Int, _ state: inout ListState, _ jobs: inout JobsInFlight, _ effects: inout [DispatchEffect]
+        _ claim: ClaimedJob, list: Int, _ state: inout ListState, _ jobs: inout JobFlow, _ effects: inout [DispatchEffect]
     ) -> Bool {
         guard !jobs.isLeaving, !state.isPaused else { return giveBack(claim, list: list, toTail: false, &jobs, &effects) }
         if let size = claim.fullSize {
@@ -31,7 +31,7 @@ struct JobPlacer {
     }
 
     private mutating func place(
-        _ job: consuming Job, of claim: ClaimedJob, list: Int, _ state: inout ListState, _ jobs: inout JobsInFlight,
+        _ job: consuming Job, of claim: ClaimedJob, list: Int, _ state: inout ListState, _ jobs: inout JobFlow,
         _ effects: inout [DispatchEffect]
     ) throws(JobError) -> Bool {
         if case .tokens = job.target { return split(job, of: claim, list: list, &state, &jobs, &effects) }
@@ -69,7 +69,7 @@ struct JobPlacer {
     /// Replaces a job with several tokens by its parts. Too many bytes at once go back: they are split when the parts before
     /// them are gone.
     private func split(
-        _ job: borrowing Job, of claim: ClaimedJob, list: Int, _ state: inout ListState, _ jobs: inout JobsInFlight,
+        _ job: borrowing Job, of claim: ClaimedJob, list: Int, _ state: inout ListState, _ jobs: inout JobFlow,
         _ effects: inout [DispatchEffect]
     ) -> Bool {
         guard state.splitsMore, let parts = job.parts() else {
@@ -93,7 +93,7 @@ struct JobPlacer {
     }
 
     private func giveBack(
-        _ claim: ClaimedJob, list: Int, toTail: Bool, _ jobs: inout JobsInFlight, _ effects: inout [DispatchEffect]
+        _ claim: ClaimedJob, list: Int, toTail: Bool, _ jobs: inout JobFlow, _ effects: inout [DispatchEffect]
     ) -> Bool {
         jobs.settler.giveBack(claim, list: list, toTail: toTail, &effects)
         return false

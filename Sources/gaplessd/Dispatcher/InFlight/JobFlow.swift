@@ -22,7 +22,7 @@ import SystemTime
 ///     any          another worker took it over                      forgotten, after its outcome if it is on a stream
 ///
 /// `JobPlacer` decides what comes before, `OutcomeRules` what an outcome means, and `CircuitBreaker` whether an app may send.
-struct JobsInFlight: ~Copyable {
+struct JobFlow: ~Copyable {
     private(set) var plan: DispatchPlan
     var apps: UniqueDeque<AppState>
     private var held = HeldJobs()
