@@ -175,9 +175,10 @@ struct AppState: ~Copyable {
         return max(0, 2 * mostPlaced - placed)
     }
 
-    /// Whether a claimed job may go out.
-    func takesOne(now: Instant) -> Bool {
+    /// Whether a claimed job of the list may go out.
+    func takesOne(from list: Int, now: Instant) -> Bool {
         reading.capacity > 0 && (breaker.isClosed || held < breaker.allowance(now: now, suspects: suspects))
+            && !isPaused(in: list)
     }
 
     /// Whether it holds jobs and has been without a session for too long.

@@ -82,7 +82,7 @@ struct JobFlow: ~Copyable {
     func demand(of app: Int) -> AppState.Demand { apps[app].demand(now: now) }
 
     /// Whether the app takes a claimed job of the list.
-    func takesOne(app: Int, list: Int) -> Bool { apps[app].takesOne(now: now) && !apps[app].isPaused(in: list) }
+    func takesOne(app: Int, list: Int) -> Bool { apps[app].takesOne(from: list, now: now) }
 
     mutating func take(_ job: HeldJob) {
         apps[job.app].took(held.insert(job), job, topic: plan.apps[job.app].topic)
