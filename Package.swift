@@ -152,6 +152,10 @@ let package = Package(
                 "Sockets", "Threads",
             ],
             swiftSettings: strict),
+        // The daemon with a simulated network, clock and APNs.
+        .testTarget(
+            name: "SimulationTests",
+            dependencies: ["gaplessd", "Harness", "PushPool", "RedisQueue", "SystemTime", "Threads"], swiftSettings: strict),
         // Replays the corpus of the fuzz targets. The folder Program is only for the fuzzer itself.
         .testTarget(
             name: "FuzzTests",

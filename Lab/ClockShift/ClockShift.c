@@ -1,6 +1,7 @@
 // Replaces the clock of a program that loads this library with LD_PRELOAD.
 //
 // CLOCK_SHIFT_FILE names a file of 8 bytes: the seconds to add to the time of day. The number may change at any time.
+// CLOCK_STILL_FILE names a file of 8 bytes: the time of day in microseconds since 1970, which then passes only with this number.
 // Monotonic clocks stay unchanged. (libfaketime does not work with jemalloc, as in Debian's redis-server: it recurses forever.)
 #define _GNU_SOURCE
 
@@ -14,22 +15,34 @@
 #include <unistd.h>
 
 static volatile const int64_t *shift;
+static volatile const int64_t *still;
+
+static const int64_t *map_file(const char *variable) {
+    const char *path = getenv(variable);
+    int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (file < 0) return NULL;
+    void *page = mmap(NULL, sizeof(int64_t), PROT_READ, MAP_SHARED, file, 0);
+    close(file);
+    return page == MAP_FAILED ? NULL : page;
+}
 
 // Runs before main, and without malloc: the allocator reads the time while it initialises.
-__attribute__((constructor)) static void map_file(void) {
-    const char *path = getenv("CLOCK_SHIFT_FILE");
-    int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    if (file < 0) return;
-    void *page = mmap(NULL, sizeof(*shift), PROT_READ, MAP_SHARED, file, 0);
-    if (page != MAP_FAILED) shift = page;
-    close(file);
+__attribute__((constructor)) static void map_files(void) {
+    shift = map_file("CLOCK_SHIFT_FILE");
+    still = map_file("CLOCK_STILL_FILE");
 }
 
 static int64_t seconds(void) { return shift ? *shift : 0; }
 
 int clock_gettime(clockid_t clock, struct timespec *now) {
     int status = (int)syscall(SYS_clock_gettime, clock, now);
-    if (status == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) now->tv_sec += seconds();
+    if (status != 0 || (clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE)) return status;
+    now->tv_sec += seconds();
+    if (still) {
+        int64_t time = *still;
+        now->tv_sec = time / 1000000;
+        now->tv_nsec = time % 1000000 * 1000;
+    }
     return status;
 }
 

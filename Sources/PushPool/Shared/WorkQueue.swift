@@ -41,7 +41,7 @@ final class WorkQueue: Sendable {
         var tally = PushTally(now: .now)
         var meter = QueueMeter()
 
-        var isSendingOver: Bool { sendingDeadline.map { $0 <= .now } ?? false }
+        func isSendingOver(_ clock: () -> Instant) -> Bool { sendingDeadline.map { $0 <= clock() } ?? false }
     }
 
     /// A session is not woken for less work than this while another one is awake: at 1 to 16 pushes a turn the wake-up costs
@@ -52,10 +52,16 @@ final class WorkQueue: Sendable {
     let rateLimits: SharedRateLimits
     /// Rung when `Load.wasBlocked` becomes true.
     private let blocked: WakeUp
+    private let clock: @Sendable () -> Instant
 
-    init(rateLimits: SharedRateLimits = SharedRateLimits(), blocked: WakeUp = WakeUp()) {
+    /// - Parameter clock: the time with which the sending deadline is compared.
+    init(
+        rateLimits: SharedRateLimits = SharedRateLimits(), blocked: WakeUp = WakeUp(),
+        clock: @escaping @Sendable () -> Instant = { .now }
+    ) {
         self.rateLimits = rateLimits
         self.blocked = blocked
+        self.clock = clock
     }
 
     // MARK: For the pool
@@ -77,9 +83,9 @@ final class WorkQueue: Sendable {
     /// Lets sessions take notifications until this time; `nil` sets no limit.
     func allowSending(until deadline: Instant?) {
         let toRing: [WakeUp] = state.withLock { state in
-            let wasOver = state.isSendingOver
+            let wasOver = state.isSendingOver(clock)
             state.sendingDeadline = deadline
-            return wasOver && !state.isSendingOver ? WorkQueue.sleepers(&state, enoughFor: state.waiting.count) : []
+            return wasOver && !state.isSendingOver(clock) ? WorkQueue.sleepers(&state, enoughFor: state.waiting.count) : []
         }
         for wakeUp in toRing { wakeUp.ring() }
     }
@@ -209,7 +215,7 @@ final class WorkQueue: Sendable {
             state.seats[seat].free = free
             state.seats[seat].limit = room.presentLimit
             (state.seats[seat].window, state.seats[seat].bytesInFlight) = (room.window, room.bytesInFlight)
-            if state.isSendingOver {
+            if state.isSendingOver(clock) {
                 state.seats[seat].isAsleep = true
                 return ([], nil)
             }

@@ -1,0 +1,39 @@
+import Harness
+
+@testable import RedisQueue
+
+/// A real redis-server with a clock that stands still between two events. All runs of a process use it, one after the other.
+final class RedisHost {
+    private let clock: StillClock
+    private let server: RedisServer
+    private let wire: RedisWire
+    private(set) var client: RedisClient
+    private var time: Int64 = 0
+
+    init() throws {
+        clock = try StillClock(microseconds: 1_700_000_000_000_000)
+        server = try RedisServer(environment: clock.environment)
+        wire = try RedisWire(path: server.socketPath)
+        client = try RedisClient(settings: QueueSettings(list: "none", server: .unix(path: server.socketPath)))
+    }
+
+    func settings(list: String) -> QueueSettings { QueueSettings(list: list, server: .unix(path: server.socketPath)) }
+
+    /// - Parameter microseconds: since 1970.
+    func setTime(_ microseconds: Int64) {
+        if microseconds == time { return }
+        time = microseconds
+        clock.set(microseconds: microseconds)
+    }
+
+    func run(_ bytes: [UInt8], replies: Int) throws -> [RedisReply] { try wire.run(bytes, replies: replies) }
+
+    @discardableResult
+    func run(_ words: String...) throws -> RedisReply { try wire.run(words) }
+
+    func pause(_ keys: Keys, for pause: Duration) throws {
+        _ = try PauseList(keys).pause(app: nil, for: pause, details: [], &client)
+    }
+
+    func status(list: String) throws -> QueueStatus { try QueueStatus.read(&client, Keys(list: list)) }
+}

@@ -1,0 +1,207 @@
+import Harness
+
+@testable import RedisQueue
+
+/// The server of one run: the real scripts in a real redis-server, behind simulated connections.
+final class SimulatedRedis {
+    static let list = "q"
+    static let keys = Keys(list: list)
+
+    private let world: World
+    private let host: RedisHost
+    private let ledger: Ledger
+    var links: [RedisLink] = []
+    /// The connections with a blocking command, in the order of their waits.
+    var waiting: [RedisPeer] = []
+    /// No command runs before this time.
+    private(set) var busyUntil: Int64 = 0
+    /// No connection is accepted before this time.
+    private(set) var downUntil: Int64 = 0
+    private var isWakingWaiters = false
+
+    init(_ world: World, _ host: RedisHost, _ ledger: Ledger) {
+        (self.world, self.host, self.ledger) = (world, host, ledger)
+        attempt {
+            host.setTime(world.clock.microsecondsSince1970)
+            try host.run("FLUSHALL")
+            try host.run("SCRIPT", "FLUSH")
+        }
+    }
+
+    var settings: QueueSettings { host.settings(list: SimulatedRedis.list) }
+    var isDown: Bool { world.time < downUntil }
+
+    func status() -> QueueStatus {
+        attempt {
+            host.setTime(world.clock.microsecondsSince1970)
+            return try host.status(list: SimulatedRedis.list)
+        } ?? QueueStatus()
+    }
+
+    @discardableResult
+    private func attempt<Result>(_ body: () throws -> Result) -> Result? {
+        do { return try body() } catch {
+            world.fail("\(error)")
+            return nil
+        }
+    }
+
+    // MARK: Commands
+
+    /// Runs commands of a worker, in one piece.
+    func execute(_ requests: [RedisLink.Request], worker: Int) -> [RedisReply] {
+        var replies: [RedisReply] = []
+        var place = 0
+        while place < requests.count {
+            let end = requests[place...].firstIndex { $0.call.isReap } ?? requests.count
+            if end == place {
+                replies += reap(requests[place], worker: worker)
+                place += 1
+            } else {
+                replies += run(requests[place..<end], worker: worker)
+                place = end
+            }
+        }
+        if requests.contains(where: { $0.call.mayFillList }) { wakeWaiters() }
+        return replies
+    }
+
+    private func run(_ requests: ArraySlice<RedisLink.Request>, worker: Int) -> [RedisReply] {
+        let bytes = requests.count == 1 ? requests.first?.bytes ?? [] : requests.flatMap(\.bytes)
+        let replies: [RedisReply] =
+            attempt {
+                host.setTime(world.clock.microsecondsSince1970)
+                return try host.run(bytes, replies: requests.count)
+            } ?? []
+        for (request, reply) in zip(requests, replies) {
+            world.note(.executed, worker, request.call.code)
+            if case .error(let error) = reply, error.kind != .scriptMissing { world.fail("\(request.call): \(error)") }
+            if request.call != .info { world.mix(UInt64(reply.items?.count ?? Int(truncatingIfNeeded: reply.integer ?? 7))) }
+        }
+        return replies
+    }
+
+    /// Remembers which jobs leave a worker that others consider dead.
+    private func reap(_ request: RedisLink.Request, worker: Int) -> [RedisReply] {
+        guard case .reap(let dead, _) = request.call else { return [] }
+        let held = jobs(heldBy: dead.worker)
+        let replies = run([request], worker: worker)
+        if let first = replies.first?.items?.first?.integer, first >= 0 {
+            world.note(.reaped, held.count, worker)
+            ledger.reaped(held, from: dead.worker)
+        }
+        return replies
+    }
+
+    func jobs(heldBy worker: String) -> [[UInt8]] {
+        let reply = attempt {
+            host.setTime(world.clock.microsecondsSince1970)
+            return try host.run("EVAL", SimulatedRedis.heldJobs, "1", SimulatedRedis.keys.chunks(worker))
+        }
+        return reply?.items?.compactMap(\.bytes) ?? []
+    }
+
+    private static let heldJobs = """
+        local out, entries = {}, redis.call('HGETALL', KEYS[1])
+        for i = 1, #entries, 2 do
+          for place, job in ipairs(redis.call('LRANGE', KEYS[1] .. ':' .. entries[i], 0, -1)) do
+            if string.sub(entries[i + 1], place + 2, place + 2) == '1' then out[#out + 1] = job end
+          end
+        end
+        return out
+        """
+
+    /// The head of the list as the blocking command sees it; `nil` for an empty list.
+    func peek() -> RedisReply? {
+        let reply = attempt {
+            host.setTime(world.clock.microsecondsSince1970)
+            return try host.run("LMOVE", SimulatedRedis.list, SimulatedRedis.list, "LEFT", "LEFT")
+        }
+        return reply == .null ? nil : reply
+    }
+
+    func push(_ jobs: [String]) {
+        if world.time < busyUntil { return world.at(busyUntil) { [self] in push(jobs) } }
+        var bytes: [UInt8] = []
+        bytes.appendCommand(Arguments(["RPUSH", SimulatedRedis.list] + jobs))
+        attempt { try host.run(bytes, replies: 1) }
+        wakeWaiters()
+    }
+
+    func records(_ key: String) -> [[UInt8]] {
+        (attempt { try host.run("LRANGE", key, "0", "-1") })?.items?.compactMap(\.bytes) ?? []
+    }
+
+    func allKeys() -> [String] { (attempt { try host.run("KEYS", "*") })?.items?.compactMap(\.text).sorted() ?? [] }
+
+    private func wakeWaiters() {
+        if waiting.isEmpty || isWakingWaiters { return }
+        isWakingWaiters = true
+        world.after(0) { [self] in
+            isWakingWaiters = false
+            for peer in waiting {
+                guard let head = peek() else { break }
+                guard peer.isBlocked else { continue }
+                waiting.removeAll { $0 === peer }
+                peer.unblock(head)
+            }
+        }
+    }
+
+    // MARK: Faults
+
+    func stall(for pause: Int64) { busyUntil = max(busyUntil, world.time + pause) }
+
+    /// The server restarts with all its data.
+    func restart(for pause: Int64) {
+        downUntil = max(downUntil, world.time + pause)
+        for link in links { link.cut() }
+        forgetScripts()
+    }
+
+    /// An operator pauses the list.
+    func pause(for pause: Int64) {
+        attempt {
+            let duration = Duration.nanoseconds(max(pause, .millisecond))
+            host.setTime(world.clock.microsecondsSince1970)
+            try host.pause(SimulatedRedis.keys, for: duration)
+        }
+    }
+
+    func forgetScripts() { attempt { try host.run("SCRIPT", "FLUSH") } }
+}
+
+extension Call {
+    fileprivate var isReap: Bool { if case .reap = self { true } else { false } }
+
+    /// Whether it may add jobs to the list.
+    fileprivate var mayFillList: Bool {
+        switch self {
+        case .settle(let batch): !batch.steps.bytes.isEmpty
+        case .promote, .merge, .unregister: true
+        default: false
+        }
+    }
+
+    fileprivate var code: Int {
+        switch self {
+        case .greeting: 0
+        case .register: 1
+        case .claim: 2
+        case .jobs: 3
+        case .pop: 4
+        case .settle: 5
+        case .beat: 6
+        case .promote: 7
+        case .reap: 8
+        case .adopt: 9
+        case .merge: 10
+        case .info: 11
+        case .nodes: 12
+        case .fetch: 13
+        case .unregister: 14
+        case .inspect: 15
+        case .wait: 16
+        }
+    }
+}

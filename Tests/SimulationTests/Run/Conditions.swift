@@ -1,0 +1,74 @@
+import PushPool
+import RedisQueue
+import SystemTime
+
+@testable import gaplessd
+
+/// The circumstances of one run. Each run has others: few kinds of faults at a time reach deeper than all of them together.
+struct Conditions {
+    var workers = 1
+    var sessions = 2
+    var jobs = 500
+    /// The time in which the jobs are produced.
+    var production: Int64 = 5 * .second
+    var redisLatency: ClosedRange<Int64> = 20 * .microsecond...60 * .microsecond
+    var profile = Profile()
+    /// The mean time between two faults of a kind.
+    var faults: [(kind: Fault, interval: Int64)] = []
+    /// Whether a worker recognises by its name that another one has ended.
+    var sharesMachine = true
+    /// How many jobs are pushed at once.
+    var burst = 20
+
+    var plan: DispatchPlan {
+        DispatchPlan(
+            apps: [DispatchPlan.App(name: nil, topic: "topic", sharers: [0])], lists: ["q"],
+            routes: AppRoutes(names: [nil], topics: ["topic"], certified: [[]]),
+            reader: JobReader(retryLimit: 3, appNames: []), policy: RetryPolicy(limit: 3, delays: [.seconds(1), .seconds(5)]),
+            settling: JobSettler.Options(), delivery: .atLeastOnce, drainTimeout: .seconds(20),
+            certificates: CertificateWatch([], now: 0))
+    }
+
+    var pool: PoolSettings { PoolSettings(host: "apns", port: 443, sessions: sessions) }
+
+    init() {}
+
+    init(_ world: World) {
+        workers = world.number(in: 1...3)
+        sessions = world.number(in: 1...3)
+        jobs = [50, 300, 1000, 2000][world.number(in: 0...3)]
+        burst = [1, 5, 50, 250][world.number(in: 0...3)]
+        production = [0, 2, 10, 40][world.number(in: 0...3)] * .second
+        let redis: [ClosedRange<Int64>] = [20...60, 200...900, 5_000...25_000]
+        redisLatency = Conditions.microseconds(redis[world.number(in: 0...2)])
+        let apns: [ClosedRange<Int64>] = [20...60, 2_000...4_000, 70_000...90_000]
+        profile.latency = Conditions.microseconds(apns[world.number(in: 0...2)])
+        profile.mostThinking = [1, 50, 200][world.number(in: 0...2)] * .millisecond
+        profile.streams = [1, 8, 100, 1000][world.number(in: 0...3)]
+        sharesMachine = world.chance(0.5)
+        chooseResponses(world)
+        chooseFaults(world)
+    }
+
+    private static func microseconds(_ range: ClosedRange<Int64>) -> ClosedRange<Int64> {
+        range.lowerBound * .microsecond...range.upperBound * .microsecond
+    }
+
+    private mutating func chooseResponses(_ world: World) {
+        let known = [
+            (400, "PayloadEmpty"), (400, "BadDeviceToken"), (400, "IdleTimeout"), (410, "Unregistered"), (429, "TooManyRequests"),
+            (500, "InternalServerError"), (503, "ServiceUnavailable"), (503, "Shutdown"), (403, "ExpiredProviderToken"),
+        ]
+        for (status, reason) in known where world.chance(0.3) {
+            profile.rejections.append((status, reason, [0.001, 0.01, 0.1][world.number(in: 0...2)]))
+        }
+        if world.chance(0.2) { profile.ignored = 0.01 }
+        if world.chance(0.2) { profile.refused = 0.02 }
+    }
+
+    private mutating func chooseFaults(_ world: World) {
+        for kind in Fault.allCases where world.chance(0.2) {
+            faults.append((kind, [1, 3, 10][world.number(in: 0...2)] * .second))
+        }
+    }
+}

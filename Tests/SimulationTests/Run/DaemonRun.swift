@@ -1,0 +1,214 @@
+import RedisQueue
+import SystemTime
+
+@testable import gaplessd
+
+/// One run: jobs, workers and faults for some time, then peace until every job has its end.
+final class DaemonRun {
+    let world: World
+    let conditions: Conditions
+    private let redis: SimulatedRedis
+    private let apns: SimulatedAPNs
+    private let ledger: Ledger
+    private var workers: [SimulatedWorker] = []
+    private var names = 0
+    /// The names of the workers whose processes have ended.
+    private var gone: Set<String> = []
+    private(set) var faults = [Int](repeating: 0, count: Fault.allCases.count)
+    private var isCalm = false
+
+    /// The longest time that the rest may take after the last fault.
+    private static let patience: Int64 = 1800 * .second
+    /// From then on every worker runs, and has noticed its dead connections.
+    private static let aftermath: Int64 = 50 * .second
+
+    init(seed: UInt64, _ host: RedisHost) {
+        world = World(seed: seed)
+        conditions = Conditions(world)
+        ledger = Ledger(world)
+        redis = SimulatedRedis(world, host, ledger)
+        apns = SimulatedAPNs(world, ledger, conditions.profile)
+    }
+
+    var digest: UInt64 { world.digest }
+
+    func run() {
+        defer { tearDown() }
+        for _ in 0..<conditions.workers { start() }
+        produce()
+        for (kind, interval) in conditions.faults { plan(kind, every: interval) }
+        world.run(until: conditions.production + 20 * .second)
+        calm()
+        settle()
+        leave()
+        if world.failure == nil { check() }
+    }
+
+    private func tearDown() {
+        for worker in workers { worker.end() }
+        world.forget()
+    }
+
+    // MARK: Workers and jobs
+
+    private func start() {
+        names += 1
+        workers.append(
+            SimulatedWorker(
+                names, world, redis, apns, conditions,
+                isGone: { [unowned self] name in conditions.sharesMachine && gone.contains(name) },
+                onStopped: { [unowned self] in ended($0) }))
+    }
+
+    private func ended(_ worker: SimulatedWorker) {
+        gone.insert(worker.name)
+        workers.removeAll { $0 === worker }
+    }
+
+    private func produce() {
+        var made = 0
+        while made < conditions.jobs {
+            let count = min(conditions.burst, conditions.jobs - made)
+            let time = conditions.production == 0 ? 0 : world.time(in: 0...conditions.production)
+            world.at(time) { [unowned self] in push(count) }
+            made += count
+        }
+    }
+
+    private func push(_ count: Int) {
+        let jobs = (0..<count).map { _ in job(ledger.produce()) }
+        world.note(.produced, count, ledger.jobs.count - count)
+        redis.push(jobs)
+    }
+
+    private func job(_ number: Int) -> String {
+        #"{"token":"\#(Ledger.token(number))","data":{"aps":{"badge":1}},"identifier":\#(number)}"#
+    }
+
+    // MARK: Faults
+
+    private func plan(_ kind: Fault, every interval: Int64) {
+        world.after(world.time(in: 0...2 * interval)) { [unowned self] in
+            if isCalm { return }
+            inject(kind)
+            plan(kind, every: interval)
+        }
+    }
+
+    /// A running worker.
+    private func anyWorker() -> SimulatedWorker? {
+        let running = workers.filter { $0.stoppedUntil <= world.time }
+        return running.isEmpty ? nil : running[world.number(in: 0...running.count - 1)]
+    }
+
+    private func anyPushLink() -> PushLink? {
+        let open = workers.filter { $0.stoppedUntil <= world.time }.flatMap(\.pool.sessions).map(\.link).filter(\.isUp)
+        return open.isEmpty ? nil : open[world.number(in: 0...open.count - 1)]
+    }
+
+    private func inject(_ kind: Fault) {
+        guard let worker = anyWorker() else { return }
+        switch kind {
+        case .crash:
+            worker.crash()
+            ended(worker)
+            world.after(world.skewed(upTo: 5 * .second)) { [unowned self] in start() }
+        case .freeze: worker.freeze(until: world.time + world.skewed(upTo: 40 * .second))
+        case .stop:
+            if worker.isStopping { return }
+            worker.stop()
+            world.after(world.skewed(upTo: 5 * .second)) { [unowned self] in start() }
+        case .reload: worker.reload()
+        case .redisCut, .redisHalfOpen, .redisReplyLost: breakRedis(kind, worker)
+        case .redisStall:
+            for worker in workers { ledger.hasFault(worker.number) }
+            redis.stall(for: world.skewed(upTo: 20 * .second))
+        case .redisRestart:
+            for worker in workers { ledger.hasFault(worker.number) }
+            redis.restart(for: world.skewed(upTo: 20 * .second))
+        case .scriptFlush: redis.forgetScripts()
+        case .pause: redis.pause(for: world.skewed(upTo: 5 * .second))
+        case .unreachable: apns.unreachableUntil = world.time + world.skewed(upTo: 10 * .second)
+        case .overload: apns.change(to: 503, "ServiceUnavailable", for: world.skewed(upTo: 3 * .second))
+        case .credential: apns.change(to: 403, "InvalidProviderToken", for: world.skewed(upTo: 3 * .second))
+        case .expiredToken: apns.change(to: 403, "ExpiredProviderToken", for: world.skewed(upTo: .second / 10))
+        case .pushCut, .pushSilent, .pushStall, .goAway, .goAwayAndCut, .fewerStreams:
+            guard let link = anyPushLink() else { return }
+            disturb(link, kind)
+        }
+        world.note(.fault, kind.rawValue, worker.number)
+        faults[kind.rawValue] += 1
+    }
+
+    private func breakRedis(_ kind: Fault, _ worker: SimulatedWorker) {
+        ledger.hasFault(worker.number)
+        let links = [worker.queue.control, worker.queue.waiter].compactMap { $0 }
+        if links.isEmpty { return }
+        let both = world.chance(0.5)
+        for link in both ? links : [links[world.number(in: 0...links.count - 1)]] {
+            switch kind {
+            case .redisCut: link.cut()
+            case .redisHalfOpen: link.halfOpen()
+            default: link.loseReply()
+            }
+        }
+    }
+
+    private func disturb(_ link: PushLink, _ kind: Fault) {
+        switch kind {
+        case .pushCut: link.cut()
+        case .pushSilent: link.fallSilent()
+        case .pushStall: link.stall(for: world.skewed(upTo: 5 * .second))
+        case .goAway: link.goAway(thenCut: nil)
+        case .goAwayAndCut: link.goAway(thenCut: world.skewed(upTo: 300 * .millisecond))
+        default: link.changeStreams(to: world.number(in: 0...conditions.profile.streams))
+        }
+    }
+
+    // MARK: The end
+
+    private func calm() {
+        isCalm = true
+        apns.calm()
+        while workers.count < 1 { start() }
+    }
+
+    /// Nothing is left to do.
+    private func isSettled() -> Bool {
+        let status = redis.status()
+        return status.backlog + status.delayed + status.inFlight + status.recovered == 0
+            && Set(status.workers.map(\.name)) == Set(workers.map(\.name)) && workers.allSatisfy(\.isIdle)
+    }
+
+    private func settle() {
+        let end = world.time + DaemonRun.patience
+        world.run(until: world.time + DaemonRun.aftermath)
+        while world.failure == nil {
+            world.run(until: world.time + .second)
+            if world.failure != nil || isSettled() { return }
+            if world.time >= end {
+                let status = redis.status()
+                let counts = "\(status.backlog) wait, \(status.delayed) delayed, \(status.recovered) recovered"
+                return world.fail("not drained: \(counts), \(status.inFlight) in flight")
+            }
+        }
+    }
+
+    private func leave() {
+        for worker in workers { worker.stop() }
+        world.run(until: world.time + 60 * .second) { [unowned self] in workers.isEmpty }
+        if !workers.isEmpty { world.fail("worker \(workers[0].number) does not stop") }
+    }
+
+    private func check() {
+        for record in redis.records(SimulatedRedis.keys.dead) { ledger.deadLetter(record) }
+        let status = redis.status()
+        ledger.check(maybeDuplicates: status.counters[.maybeDuplicate, default: 0])
+        if status.unexplained != 0 { world.fail("claimed jobs without an end: \(status.unexplained)") }
+        // The record of a pause that has ended stays until the next beat.
+        let keys = SimulatedRedis.keys
+        let kept = [keys.dead, keys.feedback, keys.stats, keys.paused]
+        let left = redis.allKeys().filter { !kept.contains($0) }
+        if !left.isEmpty { world.fail("keys are left: \(left)") }
+    }
+}

@@ -1,0 +1,55 @@
+import Glibc
+import Harness
+import SystemTime
+import Testing
+
+/// `make simulate` runs more: for MINUTES, from SEED on.
+@Suite("The simulation of the daemon", .serialized)
+struct SimulationTests {
+    private static func number(_ name: String) -> UInt64? {
+        guard let value = getenv(name) else { return nil }
+        return UInt64(String(cString: value))
+    }
+
+    @Test(.timeLimit(.minutes(60))) func `no fault loses a job or sends one twice without an excuse`() throws {
+        let host = try RedisHost()
+        let chosen = Self.number("SEED")
+        let minutes = Self.number("MINUTES")
+        var seed = chosen ?? .random(in: 0...9_999_999)
+        let first = seed
+        let begun = Instant.now
+        let end = minutes.map { begun + .seconds(60 * Int64($0)) }
+        var (runs, steps, simulated) = (0, 0, Int64(0))
+        var faults = [Int](repeating: 0, count: Fault.allCases.count)
+        repeat {
+            let run = DaemonRun(seed: seed, host)
+            run.run()
+            if let failure = run.world.failure {
+                Issue.record("\(failure). Replay: make simulate SEED=\(seed)")
+                for line in run.world.lastSteps(60) { print(line) }
+                return
+            }
+            (runs, steps, simulated, seed) = (runs + 1, steps + run.world.steps, simulated + run.world.time, seed + 1)
+            for kind in faults.indices { faults[kind] += run.faults[kind] }
+            // One seed alone is a replay.
+            if chosen != nil && minutes == nil { break }
+        } while end.map { Instant.now < $0 } ?? (runs < 12)
+        let seconds = (Instant.now - begun) / .seconds(1)
+        print(
+            "simulation: \(runs) runs from seed \(first), \(steps) events, \(Int(Double(steps) / seconds * 60)) a minute, "
+                + "\(simulated / .second) s of simulated time")
+        let kinds = Fault.allCases.map { "\($0) \(faults[$0.rawValue])" }
+        print("simulation: faults: \(kinds.joined(separator: ", "))")
+    }
+
+    @Test func `a seed repeats its run step by step`() throws {
+        let host = try RedisHost()
+        let seed = UInt64.random(in: 0...9_999_999)
+        let digests = (0..<2).map { _ in
+            let run = DaemonRun(seed: seed, host)
+            run.run()
+            return run.digest
+        }
+        #expect(digests[0] == digests[1], "seed \(seed)")
+    }
+}

@@ -1,0 +1,168 @@
+import SystemTime
+
+@testable import RedisQueue
+
+/// The shell of a real `QueueMachine`: what `JobQueue` does, on simulated connections.
+final class SimulatedQueue {
+    private var machine: QueueMachine
+    private var encoder: CallEncoder
+    private let settings: QueueSettings
+    private let world: World
+    private let redis: SimulatedRedis
+    private let worker: Int
+    private let latency: () -> Int64
+    private let isGone: (String) -> Bool
+    private let wake: () -> Void
+    private(set) var control: RedisLink?
+    private(set) var waiter: RedisLink?
+    private var dials = 0
+    private var dialResult: Result<Void, RedisError>?
+    private var incoming: [(sent: RedisLink.Sent, reply: RedisReply)] = []
+    private var effects: [QueueMachine.Effect] = []
+    private var performing: [QueueMachine.Effect] = []
+    private var now: Instant
+
+    init(
+        _ world: World, _ redis: SimulatedRedis, worker: Int, name: String, latency: @escaping () -> Int64,
+        isGone: @escaping (String) -> Bool, wake: @escaping () -> Void
+    ) {
+        (self.world, self.redis, self.worker, self.latency, self.isGone) = (world, redis, worker, latency, isGone)
+        self.wake = wake
+        settings = redis.settings
+        now = world.now
+        machine = QueueMachine(settings: settings, worker: name, seed: world.bits(), now: now)
+        encoder = CallEncoder(
+            settings: settings, worker: WorkerName(text: name, host: "simulated", pid: worker), information: [],
+            epochSeed: Int64(worker) << 32)
+    }
+
+    var deadline: Instant? {
+        var next = Earliest(machine.deadline)
+        next.consider(control?.deadline)
+        next.consider(waiter?.deadline)
+        return next.instant
+    }
+
+    var sendingDeadline: Instant? { machine.sendingDeadline }
+    var heldCount: Int { machine.work.jobs.held.count }
+    var isSettled: Bool { machine.work.jobs.isEmpty }
+    var isServing: Bool { machine.phase == .serving }
+
+    func turn(now: Instant, events: inout [QueueEvent]) {
+        self.now = now
+        receive()
+        machine.advance(now: now, into: &effects)
+        perform(&events)
+    }
+
+    func write(events: inout [QueueEvent]) {
+        while true {
+            control?.flush()
+            waiter?.flush()
+            if effects.isEmpty { return }
+            perform(&events)
+        }
+    }
+
+    func offer(places: Int, now: Instant) { machine.offer(places: places, now: now) }
+    func wantsPlaces(now: Instant) -> Bool { machine.wantsPlaces(at: now) }
+    func acknowledge(_ id: ClaimID) { machine.acknowledge(id, now: now) }
+    func settle(_ settlement: Settlement) { machine.settle(settlement, now: now) }
+    func stop() { machine.stop() }
+
+    /// The process has ended.
+    func abandon() {
+        dials += 1
+        control?.close()
+        waiter?.close()
+        (control, waiter) = (nil, nil)
+    }
+
+    private func receive() {
+        switch dialResult.take() {
+        case nil: break
+        case .success: machine.connected(into: &effects)
+        case .failure(let error): machine.lost(error.description, now: now, into: &effects)
+        }
+        do throws(RedisError) {
+            try control?.receive(now: now, into: &incoming)
+            try waiter?.receive(now: now, into: &incoming)
+        } catch {
+            takeReplies()
+            return machine.lost(error.description, now: now, into: &effects)
+        }
+        takeReplies()
+    }
+
+    private func takeReplies() {
+        for (sent, reply) in incoming {
+            if machine.phase == .disconnected || machine.phase == .stopped { break }
+            if case .error(let error) = reply, error.kind == .scriptMissing {
+                encoder.forgetScripts()
+                send(sent.call)
+            } else {
+                machine.received(reply, to: sent.call, sentAt: sent.at, now: now, isGone: isGone, into: &effects)
+            }
+        }
+        incoming.removeAll(keepingCapacity: true)
+    }
+
+    private func perform(_ events: inout [QueueEvent]) {
+        if effects.isEmpty { return }
+        swap(&effects, &performing)
+        for effect in performing {
+            switch effect {
+            case .dial: dial()
+            case .hangUp:
+                dials += 1
+                dialResult = nil
+                control?.close()
+                waiter?.close()
+                (control, waiter) = (nil, nil)
+            case .call(let call): send(call)
+            case .wait(let claim):
+                wait(.wait)
+                if let claim { wait(.claim(claim)) }
+            case .report(let event): events.append(event)
+            case .follow, .learn: break
+            }
+        }
+        performing.removeAll(keepingCapacity: true)
+    }
+
+    private func send(_ call: Call) {
+        var bytes: [UInt8] = []
+        encoder.write(call, number: machine.number, to: &bytes)
+        control?.send(call, now: now, bytes)
+        if case .claim(let claim) = call { send(.jobs(of: claim)) }
+    }
+
+    private func wait(_ call: Call) {
+        var bytes: [UInt8] = []
+        encoder.write(call, number: machine.number, to: &bytes)
+        waiter?.send(call, patience: .seconds(CallEncoder.waitSeconds), now: now, bytes)
+        if case .claim(let claim) = call { wait(.jobs(of: claim)) }
+    }
+
+    /// Two round trips: that of TCP, and that of the greeting.
+    private func dial() {
+        dials += 1
+        let own = dials
+        encoder.forgetScripts()
+        world.after(4 * latency()) { [self] in
+            guard own == dials else { return }
+            if redis.isDown {
+                dialResult = .failure(.closed)
+            } else {
+                control = link()
+                waiter = link()
+                dialResult = .success(())
+            }
+            wake()
+        }
+    }
+
+    private func link() -> RedisLink {
+        RedisLink(world, redis, worker: worker, timeout: settings.timeout, latency: latency, onArrival: wake)
+    }
+}

@@ -1,0 +1,259 @@
+import PushPool
+import RedisQueue
+import SystemTime
+
+@testable import gaplessd
+
+/// The shell of a real `DispatchMachine`: what `Dispatcher` does, with a simulated pool and a simulated queue.
+final class SimulatedWorker {
+    let number: Int
+    let name: String
+    private let world: World
+    private let ledger: Ledger
+    private let plan: DispatchPlan
+    private var machine: DispatchMachine
+    private(set) var queue: SimulatedQueue!
+    private(set) var pool: SimulatedPool!
+    private let ticker: Ticker
+    private let mostInFlight: Int
+    private let onStopped: (SimulatedWorker) -> Void
+
+    private var now: Instant
+    private var mailbox: [Delivery] = []
+    private var poolEvents: [PoolEvent] = []
+    private var sendingDeadline: Instant?
+    private var effects: [DispatchEffect] = []
+    private var performing: [DispatchEffect] = []
+    private var queueEvents: [QueueEvent] = []
+    private var outgoing: [Notification] = []
+    private(set) var isGone = false
+    private(set) var isStopping = false
+    private(set) var stoppedUntil: Int64 = 0
+
+    init(
+        _ number: Int, _ world: World, _ redis: SimulatedRedis, _ apns: SimulatedAPNs, _ conditions: Conditions,
+        isGone: @escaping (String) -> Bool, onStopped: @escaping (SimulatedWorker) -> Void
+    ) {
+        (self.number, self.world, self.onStopped) = (number, world, onStopped)
+        ledger = apns.ledger
+        name = Ledger.name(ofWorker: number)
+        plan = conditions.plan
+        now = world.now
+        machine = DispatchMachine(plan, workers: [name], now: now, wallClock: world.clock.wallClock)
+        ticker = Ticker(world)
+        // Twice the streams, or a batch more; then a piggybacked claim.
+        mostInFlight = 2 * conditions.sessions * conditions.profile.streams + 250 + 32
+        let wake = { [world, ticker] in ticker.wake(at: world.time + world.time(in: 5 * .microsecond...60 * .microsecond)) }
+        ticker.onTurn { [unowned self] in turn() }
+        queue = SimulatedQueue(
+            world, redis, worker: number, name: name,
+            latency: { world.time(in: conditions.redisLatency) }, isGone: isGone, wake: wake)
+        pool = SimulatedPool(
+            world, apns, worker: number, settings: conditions.pool,
+            onDeliveries: { [unowned self] in
+                mailbox += $0
+                wake()
+            },
+            onEvent: { [unowned self] in
+                poolEvents.append($0)
+                wake()
+            })
+        world.note(.started, number)
+        wake()
+    }
+
+    var inFlight: Int { machine.inFlight }
+    var isIdle: Bool { machine.inFlight == 0 && queue.isSettled && queue.isServing }
+
+    // MARK: Signals and faults
+
+    func stop() {
+        isStopping = true
+        machine.turnBegan(now: world.now, wallClock: world.clock.wallClock)
+        machine.stopSignalReceived(&effects)
+        ticker.wake(at: world.time)
+    }
+
+    func reload() {
+        machine.reloadSignalReceived(&effects)
+        ticker.wake(at: world.time)
+    }
+
+    /// SIGKILL.
+    func crash() {
+        end()
+        ledger.hasFault(number)
+    }
+
+    /// Frees what refers to this worker.
+    func end() {
+        isGone = true
+        ticker.stop()
+        queue.abandon()
+        pool.abandon()
+    }
+
+    /// SIGSTOP, and SIGCONT later. Then its threads run in any order.
+    func freeze(until end: Int64) {
+        ledger.hasFault(number)
+        stoppedUntil = end
+        ticker.notBefore = end + world.skewed(upTo: 50 * .millisecond)
+        pool.stopped(until: end) { [world] in world.skewed(upTo: 50 * .millisecond) }
+    }
+
+    // MARK: One turn
+
+    private func turn() {
+        if isGone { return }
+        now = world.now
+        world.note(.turn, number, machine.inFlight)
+        machine.turnBegan(now: now, wallClock: world.clock.wallClock)
+        performEffects()
+        readDeliveries()
+        readPoolEvents()
+        machine.observed(AppState.PoolReading(capacity: pool.capacity, limit: nil, waiting: 0), app: 0)
+        machine.tick(&effects)
+        performEffects()
+        offerPlaces()
+        queue.turn(now: now, events: &queueEvents)
+        takeQueueEvents()
+        limitSending()
+        machine.takeOutgoing(of: 0, into: &outgoing)
+        pool.push(&outgoing)
+        queue.write(events: &queueEvents)
+        takeQueueEvents()
+        check()
+        if isGone { return }
+        if machine.isStopped {
+            world.note(.stopped, number, queue.heldCount)
+            end()
+            return onStopped(self)
+        }
+        ticker.notBefore = max(ticker.notBefore, world.time + world.time(in: 10 * .microsecond...40 * .microsecond))
+        var next = Earliest(machine.deadline)
+        next.consider(queue.deadline)
+        ticker.wake(at: next.instant)
+        if !mailbox.isEmpty || !poolEvents.isEmpty { ticker.wake(at: world.time) }
+    }
+
+    private func check() {
+        if machine.inFlight > mostInFlight {
+            world.fail("worker \(number) holds \(machine.inFlight) jobs; at most \(mostInFlight) are allowed")
+        }
+    }
+
+    private func readDeliveries() {
+        let arrived = mailbox
+        mailbox = []
+        for delivery in arrived { report(delivery) }
+        performEffects()
+    }
+
+    private func report(_ delivery: Delivery) {
+        let id = JobID(delivery.id)
+        world.note(.outcome, number, Int(truncatingIfNeeded: delivery.id))
+        switch delivery.outcome {
+        case .delivered(let apnsID): machine.delivered(id, apnsID: apnsID, times: delivery.times, &effects)
+        case .begun(let expiration): machine.began(id, expiration: expiration)
+        case .rejected, .notProcessed, .maybeProcessed, .timedOut, .outdated:
+            guard machine.app(of: id) != nil else { return }
+            machine.failed(
+                id, delivery.outcome, on: delivery.session, isCurrent: pool.usesPresentCredential(delivery.session),
+                random: world.fraction(), times: delivery.times, &effects)
+        }
+    }
+
+    private func readPoolEvents() {
+        let events = poolEvents
+        poolEvents = []
+        for event in events {
+            let isCurrent =
+                switch event {
+                case .closed(let session, _, _), .dialFailed(let session, _, _, _): pool.usesPresentCredential(session)
+                default: true
+                }
+            machine.happened(event, app: 0, isCurrent: isCurrent, &effects)
+        }
+        performEffects()
+    }
+
+    private func offerPlaces() {
+        machine.countPlaces(limit: nil)
+        queue.offer(places: machine.offer(to: 0, mayHaveJobs: false), now: now)
+    }
+
+    private func takeQueueEvents() {
+        for event in queueEvents { happened(event) }
+        queueEvents.removeAll(keepingCapacity: true)
+        performEffects()
+    }
+
+    private func happened(_ event: QueueEvent) {
+        switch event {
+        case .claimed(let jobs): machine.claimed(jobs, list: 0, &effects)
+        case .suspects(let jobs): machine.claimedCrashSuspects(jobs, list: 0, &effects)
+        case .disowned(let claims): machine.disowned(Set(claims), list: 0, &effects)
+        case .leaseInDoubt: machine.leaseInDoubt(0, &effects)
+        case .connected(let warnings): machine.connected(0, server: nil, warnings: warnings, &effects)
+        case .disconnected: machine.disconnected(0)
+        case .refused(let why): world.fail("Redis refuses: \(why)")
+        case .paused(let pauses): machine.paused(pauses, list: 0, &effects)
+        case .stopped: machine.stopped(0, &effects)
+        case .limited, .recordsTrimmed, .recordsMany, .recovered: break
+        }
+    }
+
+    private func limitSending() {
+        let deadline = queue.sendingDeadline
+        if deadline == sendingDeadline { return }
+        sendingDeadline = deadline
+        pool.allowSending(until: deadline)
+    }
+
+    // MARK: Effects
+
+    private func performEffects() {
+        while !effects.isEmpty {
+            swap(&effects, &performing)
+            for effect in performing { perform(effect) }
+            performing.removeAll(keepingCapacity: true)
+        }
+    }
+
+    private func perform(_ effect: DispatchEffect) {
+        switch effect {
+        case .acknowledge(let claim, _): queue.acknowledge(claim)
+        case .settle(let settlement, _): queue.settle(settlement)
+        case .logSent, .log: break
+        case .withdraw(let withdrawal, let app): withdraw(withdrawal, app: app)
+        case .reconnect: pool.reconnect()
+        case .renewToken(let id, let session, _):
+            machine.renewedToken(pool.renewToken(refusedOn: session), for: id, refusedOn: session, &effects)
+        case .keepToken: break
+        case .readConfiguration:
+            world.note(.reloaded, number)
+            pool.replace()
+            machine.adopted(plan, &effects)
+        case .closePools: closePools()
+        case .stopQueues: queue.stop()
+        }
+    }
+
+    private func withdraw(_ withdrawal: DispatchEffect.Withdrawal, app: Int) {
+        let ids =
+            switch withdrawal {
+            case .release: pool.withdraw()
+            case .keep(let ids), .forget(let ids), .giveBack(let ids): pool.withdraw(Set(ids.map(\.rawValue)))
+            }
+        machine.withdrew(ids.map(JobID.init), withdrawal, app: app, &effects)
+    }
+
+    private func closePools() {
+        let waiting = pool.close()
+        machine.withdrew(waiting.map(JobID.init), .release, app: 0, &effects)
+        let arrived = mailbox
+        mailbox = []
+        for delivery in arrived { report(delivery) }
+        machine.poolsClosed(&effects)
+    }
+}

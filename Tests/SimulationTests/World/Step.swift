@@ -1,0 +1,39 @@
+/// One step of a run, as the trace shows it. The two numbers beside it are explained for each kind.
+enum Step: UInt8 {
+    /// The number of jobs, the first of them.
+    case produced
+    /// The worker, the kind of the call.
+    case executed
+    /// The worker, the number of replies.
+    case replied
+    /// A blocked wait ends: the worker, 1 if there is a job.
+    case waitEnded
+    /// The worker, the number of jobs that it holds.
+    case turn
+    /// The worker, the session.
+    case sessionTurn
+    /// The worker, the number of sessions.
+    case poolTurn
+    /// The worker, the job: a request leaves.
+    case sent
+    /// The job, the status.
+    case processed
+    /// The session, the job: a response arrives.
+    case answered
+    /// The worker, the job.
+    case outcome
+    /// The worker, the session.
+    case opened
+    case dialFailed
+    case closed
+    /// The session, the last stream.
+    case goAway
+    /// The worker, its generation of the settings.
+    case reloaded
+    case started
+    case stopped
+    /// The kind of the fault, the worker.
+    case fault
+    /// The number of jobs, the worker that is reaped.
+    case reaped
+}
