@@ -20,15 +20,13 @@ struct SimulationTests {
         let begun = Instant.now
         let end = minutes.map { begun + .seconds(60 * Int64($0)) }
         var (runs, steps, simulated) = (0, 0, Int64(0))
+        var sums = Ledger.Sums()
         var faults = [Int](repeating: 0, count: Fault.allCases.count)
         repeat {
             let run = DaemonRun(seed: seed, host)
             run.run()
-            if let failure = run.world.failure {
-                Issue.record("\(failure). Replay: make simulate SEED=\(seed)")
-                for line in run.world.lastSteps(60) { print(line) }
-                return
-            }
+            if run.world.failure != nil { return report(run, host) }
+            sums += run.ledger.sums
             (runs, steps, simulated, seed) = (runs + 1, steps + run.world.steps, simulated + run.world.time, seed + 1)
             for kind in faults.indices { faults[kind] += run.faults[kind] }
             // One seed alone is a replay.
@@ -38,8 +36,24 @@ struct SimulationTests {
         print(
             "simulation: \(runs) runs from seed \(first), \(steps) events, \(Int(Double(steps) / seconds * 60)) a minute, "
                 + "\(simulated / .second) s of simulated time")
+        print(
+            "simulation: \(sums.jobs) jobs, \(sums.requests) requests, \(sums.accepted) accepted, \(sums.dead) dead, "
+                + "\(sums.extra) twice with an excuse, \(sums.forgotten) forgotten by Redis")
         let kinds = Fault.allCases.map { "\($0) \(faults[$0.rawValue])" }
         print("simulation: faults: \(kinds.joined(separator: ", "))")
+    }
+
+    /// Prints the last steps, or those of the job that the failure is about: the run is repeated to find them.
+    private func report(_ run: DaemonRun, _ host: RedisHost) {
+        let world = run.world
+        Issue.record("\(world.failure ?? ""). Replay: make simulate SEED=\(world.seed)")
+        print("simulation: conditions: \(run.conditions)")
+        for line in world.lastSteps(40) { print(line) }
+        guard let job = world.failedJob else { return }
+        let again = DaemonRun(seed: world.seed, host, watching: job)
+        again.run()
+        print("simulation: job \(job):")
+        for line in again.world.story { print(line) }
     }
 
     @Test func `a seed repeats its run step by step`() throws {

@@ -10,4 +10,6 @@ struct Profile {
     var ignored = 0.0
     /// RST_STREAM with REFUSED_STREAM.
     var refused = 0.0
+    /// RST_STREAM with INTERNAL_ERROR, of a request that may have been processed.
+    var reset = 0.0
 }

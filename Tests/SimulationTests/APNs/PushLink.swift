@@ -118,6 +118,12 @@ final class PushLink {
         if let lastAccepted, stream > lastAccepted { return }
         if isSilent && !processesSilently { return }
         lastProcessed = max(lastProcessed, stream)
+        if world.chance(apns.profile.reset) {
+            apns.ledger.isInDoubt(attempt)
+            if world.chance(0.5) { _ = apns.judge(attempt) }
+            open[stream] = nil
+            return down(.reset(stream, code: 2, attempt))
+        }
         let isIgnored = world.chance(apns.profile.ignored)
         if isIgnored { apns.ledger.isInDoubt(attempt) }
         let outcome = apns.judge(attempt)

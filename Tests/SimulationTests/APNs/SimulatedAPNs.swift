@@ -22,6 +22,7 @@ final class SimulatedAPNs {
         profile.rejections = []
         profile.ignored = 0
         profile.refused = 0
+        profile.reset = 0
         mood = nil
         unreachableUntil = 0
     }

@@ -19,6 +19,10 @@ struct Conditions {
     var sharesMachine = true
     /// How many jobs are pushed at once.
     var burst = 20
+    /// Shares of the jobs: for several devices, for later, and with an expiry of seconds.
+    var shared = 0.0
+    var later = 0.0
+    var expiring = 0.0
 
     var plan: DispatchPlan {
         DispatchPlan(
@@ -46,6 +50,9 @@ struct Conditions {
         profile.mostThinking = [1, 50, 200][world.number(in: 0...2)] * .millisecond
         profile.streams = [1, 8, 100, 1000][world.number(in: 0...3)]
         sharesMachine = world.chance(0.5)
+        if world.chance(0.3) { shared = 0.05 }
+        if world.chance(0.3) { later = 0.2 }
+        if world.chance(0.3) { expiring = 0.2 }
         chooseResponses(world)
         chooseFaults(world)
     }
@@ -64,6 +71,7 @@ struct Conditions {
         }
         if world.chance(0.2) { profile.ignored = 0.01 }
         if world.chance(0.2) { profile.refused = 0.02 }
+        if world.chance(0.2) { profile.reset = 0.02 }
     }
 
     private mutating func chooseFaults(_ world: World) {

@@ -9,7 +9,7 @@ final class DaemonRun {
     let conditions: Conditions
     private let redis: SimulatedRedis
     private let apns: SimulatedAPNs
-    private let ledger: Ledger
+    let ledger: Ledger
     private var workers: [SimulatedWorker] = []
     private var names = 0
     /// The names of the workers whose processes have ended.
@@ -22,8 +22,9 @@ final class DaemonRun {
     /// From then on every worker runs, and has noticed its dead connections.
     private static let aftermath: Int64 = 50 * .second
 
-    init(seed: UInt64, _ host: RedisHost) {
-        world = World(seed: seed)
+    /// - Parameter job: whose story the run keeps.
+    init(seed: UInt64, _ host: RedisHost, watching job: Int? = nil) {
+        world = World(seed: seed, watching: job)
         conditions = Conditions(world)
         ledger = Ledger(world)
         redis = SimulatedRedis(world, host, ledger)
@@ -76,13 +77,25 @@ final class DaemonRun {
     }
 
     private func push(_ count: Int) {
-        let jobs = (0..<count).map { _ in job(ledger.produce()) }
-        world.note(.produced, count, ledger.jobs.count - count)
+        let first = ledger.jobs.count
+        let jobs = (0..<count).map { _ in job() }
+        world.note(.produced, ledger.jobs.count - first, first)
         redis.push(jobs)
     }
 
-    private func job(_ number: Int) -> String {
-        #"{"token":"\#(Ledger.token(number))","data":{"aps":{"badge":1}},"identifier":\#(number)}"#
+    private func job() -> String {
+        let isExpiring = world.chance(conditions.expiring)
+        let count = world.chance(conditions.shared) ? [2, 20, 300][world.number(in: 0...2)] : 1
+        let numbers = (0..<count).map { _ in ledger.produce(mayExpire: isExpiring) }
+        let tokens = numbers.map { "\"\(Ledger.token($0))\"" }
+        let target = count == 1 ? "\"token\":\(tokens[0])" : "\"tokens\":[\(tokens.joined(separator: ","))]"
+        var members = #"\#(target),"data":{"aps":{"badge":1}},"identifier":\#(numbers[0])"#
+        if isExpiring { members += #","expiry":\#(world.number(in: 1...30))"# }
+        if world.chance(conditions.later) {
+            let due = world.clock.wallClock.seconds + 20 * world.fraction()
+            members += #","not_before":\#(Int(due))"#
+        }
+        return "{\(members)}"
     }
 
     // MARK: Faults
@@ -201,7 +214,13 @@ final class DaemonRun {
     }
 
     private func check() {
-        for record in redis.records(SimulatedRedis.keys.dead) { ledger.deadLetter(record) }
+        for record in redis.records(SimulatedRedis.keys.dead) {
+            if let letter = DeadLetter(record: record) {
+                ledger.deadLetter(letter)
+            } else {
+                world.fail("an unreadable dead letter")
+            }
+        }
         let status = redis.status()
         ledger.check(maybeDuplicates: status.counters[.maybeDuplicate, default: 0])
         if status.unexplained != 0 { world.fail("claimed jobs without an end: \(status.unexplained)") }

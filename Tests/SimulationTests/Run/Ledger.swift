@@ -1,3 +1,5 @@
+@testable import gaplessd
+
 /// The truth about every job of a run, from the simulated producer and the simulated APNs.
 final class Ledger {
     /// One request for a job.
@@ -19,14 +21,39 @@ final class Ledger {
         /// Responses other than 200, and requests without a response.
         var failures = 0
         var deadLetters = 0
-        var doubts = 0
+        /// How often others took it over from a dead worker.
+        var recoveries = 0
+        var mayExpire = false
+        /// Redis has forgotten it.
+        var isForgotten = false
     }
 
     private let world: World
     private(set) var jobs: [Job] = []
     /// By the number of the worker in its name.
     private var faulty: Set<Int> = []
-    private(set) var acceptances = 0
+    private(set) var sums = Sums()
+    /// Redis has lost data: it may have jobs again that were sent, and not have others.
+    var isForgetful = false
+
+    struct Sums {
+        var jobs = 0
+        var requests = 0
+        var accepted = 0
+        var dead = 0
+        /// Acceptances and dead letters beyond one for each job.
+        var extra = 0
+        var forgotten = 0
+
+        static func += (sums: inout Sums, other: Sums) {
+            sums.jobs += other.jobs
+            sums.requests += other.requests
+            sums.accepted += other.accepted
+            sums.dead += other.dead
+            sums.extra += other.extra
+            sums.forgotten += other.forgotten
+        }
+    }
 
     init(_ world: World) { self.world = world }
 
@@ -34,38 +61,42 @@ final class Ledger {
 
     // MARK: Jobs
 
-    func produce() -> Int {
-        jobs.append(Job())
+    func produce(mayExpire: Bool) -> Int {
+        jobs.append(Job(mayExpire: mayExpire))
+        sums.jobs += 1
         return jobs.count - 1
     }
 
     /// The device token of a job: its number.
     static func token(_ job: Int) -> String {
         let digits = String(job)
-        return String(repeating: "0", count: 8 - digits.count) + digits
+        return String(repeating: "0", count: tokenLength - digits.count) + digits
     }
+
+    private static let tokenLength = 8
 
     static func job(_ token: some Sequence<UInt8>) -> Int { token.reduce(0) { $0 * 10 + Int($1 &- 48) } }
 
-    /// The number of the job with these bytes.
-    static func job(in bytes: [UInt8]) -> Int? {
-        guard let start = bytes.firstRange(of: Array(#""token":"#.utf8))?.upperBound,
-            let quote = bytes[start...].firstIndex(of: UInt8(ascii: "\"")), quote + 9 <= bytes.count
-        else { return nil }
-        return job(bytes[(quote + 1)..<(quote + 9)])
+    /// The numbers of the jobs with these bytes: one for each device token.
+    static func jobs(in bytes: [UInt8]) -> [Int] {
+        guard let start = bytes.firstRange(of: Array(#""token"#.utf8))?.upperBound else { return [] }
+        let end = bytes[start...].firstIndex { $0 == UInt8(ascii: "]") || $0 == UInt8(ascii: "d") } ?? bytes.endIndex
+        return bytes[start..<end].split { !(48...57).contains($0) }.filter { $0.count == tokenLength }.map { job($0) }
     }
 
     // MARK: Attempts
 
     func sent(_ job: Int, by worker: Int) -> Attempt {
         let attempt = Attempt(job: job, worker: worker)
+        sums.requests += 1
         if jobs.indices.contains(job) { jobs[job].attempts.append(attempt) } else { world.fail("unknown job \(job)") }
         return attempt
     }
 
     func accepted(_ attempt: Attempt) {
+        if attempt.isAccepted { world.fail("job \(attempt.job): one request was processed twice") }
         attempt.isAccepted = true
-        acceptances += 1
+        sums.accepted += 1
     }
 
     func rejected(_ attempt: Attempt) { jobs[attempt.job].failures += 1 }
@@ -74,7 +105,6 @@ final class Ledger {
         if attempt.isDoubtful { return }
         attempt.isDoubtful = true
         jobs[attempt.job].failures += 1
-        jobs[attempt.job].doubts += 1
     }
 
     // MARK: Workers
@@ -89,38 +119,59 @@ final class Ledger {
         if held.isEmpty { return }
         if !faulty.contains(worker) { return world.fail("worker \(worker) had no fault, and lost \(held.count) jobs to another") }
         for bytes in held {
-            guard let job = Ledger.job(in: bytes), jobs.indices.contains(job) else {
-                world.fail("an unknown job in flight: \(String(decoding: bytes, as: UTF8.self))")
-                continue
+            let jobs = Ledger.jobs(in: bytes)
+            if jobs.isEmpty { world.fail("an unknown job in flight: \(String(decoding: bytes, as: UTF8.self))") }
+            for job in jobs where self.jobs.indices.contains(job) {
+                self.jobs[job].recoveries += 1
+                for attempt in self.jobs[job].attempts where attempt.worker == worker { isInDoubt(attempt) }
             }
-            for attempt in jobs[job].attempts where attempt.worker == worker { isInDoubt(attempt) }
         }
     }
 
+    func forget(_ job: Int) { jobs[job].isForgotten = true }
+
     // MARK: Checks
 
-    func deadLetter(_ record: [UInt8]) {
-        guard let job = Ledger.job(in: record), jobs.indices.contains(job) else {
-            return world.fail("a dead letter of an unknown job: \(String(decoding: record, as: UTF8.self))")
+    func deadLetter(_ letter: DeadLetter) {
+        sums.dead += 1
+        let numbers = Ledger.jobs(in: letter.job)
+        if numbers.isEmpty { world.fail("a dead letter of an unknown job: \(String(decoding: letter.job, as: UTF8.self))") }
+        for number in numbers where jobs.indices.contains(number) {
+            jobs[number].deadLetters += 1
+            if !isJustified(letter.reason, jobs[number]) {
+                world.fail("no reason for the dead letter \(letter.reason)", job: number)
+            }
         }
-        jobs[job].deadLetters += 1
-        if jobs[job].deadLetters > 1 { world.fail("job \(job) is dead twice") }
+    }
+
+    private func isJustified(_ reason: String, _ job: Job) -> Bool {
+        switch reason {
+        case "Expired": job.mayExpire
+        // At three crashes with others, and at one alone.
+        case "crash_suspect": job.recoveries > 3
+        default: job.failures > 0
+        }
     }
 
     /// Each job has one end, except where a fault hid the first.
     func check(maybeDuplicates: Int64) {
-        var extra = 0
-        for (number, job) in jobs.enumerated() {
-            let accepted = job.attempts.count { $0.isAccepted }
-            let certain = job.attempts.count { $0.isAccepted && !$0.isDoubtful }
-            if accepted == 0 && job.deadLetters == 0 { return world.fail("job \(number) is lost") }
-            if certain + job.deadLetters > 1 {
-                return world.fail(
-                    "job \(number) was accepted \(accepted) times and is \(job.deadLetters == 0 ? "not " : "")dead: no fault excuses that"
-                )
-            }
-            extra += max(0, accepted + job.deadLetters - 1)
+        for (number, job) in jobs.enumerated() { check(job, number) }
+        if isForgetful { return }
+        if Int64(sums.extra) > maybeDuplicates {
+            world.fail("\(sums.extra) extra ends, but maybe_duplicate is \(maybeDuplicates)")
         }
-        if Int64(extra) > maybeDuplicates { world.fail("\(extra) extra ends, but maybe_duplicate is \(maybeDuplicates)") }
+    }
+
+    private func check(_ job: Job, _ number: Int) {
+        let accepted = job.attempts.count { $0.isAccepted }
+        let certain = job.attempts.count { $0.isAccepted && !$0.isDoubtful }
+        if accepted + job.deadLetters == 0 {
+            if job.isForgotten { sums.forgotten += 1 } else { world.fail("job \(number) is lost", job: number) }
+        }
+        if certain + job.deadLetters > 1 && !isForgetful {
+            let dead = job.deadLetters == 0 ? "" : " and is dead \(job.deadLetters) times"
+            world.fail("job \(number) was accepted \(accepted) times\(dead), and no fault excuses that", job: number)
+        }
+        sums.extra += max(0, accepted + job.deadLetters - 1)
     }
 }

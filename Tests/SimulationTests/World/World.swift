@@ -9,14 +9,28 @@ final class World {
     private var generator: SeededGenerator
     /// The reason why the run failed.
     private(set) var failure: String?
+    /// The job that the failure concerns.
+    private(set) var failedJob: Int?
+    /// The job whose steps are kept, and these steps.
+    private let watched: Int?
+    private(set) var story: [String] = []
     /// FNV-1a over all steps and their times.
     private(set) var digest: UInt64 = 0xcbf2_9ce4_8422_2325
     private(set) var steps = 0
-    private var trace: [(time: Int64, step: Step, first: Int, second: Int)] = []
+    private var trace: [Entry] = []
+
+    private struct Entry {
+        var time: Int64
+        var step: Step
+        var first: Int
+        var second: Int
+    }
+
     private static let traceLength = 400
 
-    init(seed: UInt64) {
+    init(seed: UInt64, watching job: Int? = nil) {
         self.seed = seed
+        watched = job
         generator = SeededGenerator(seed: seed)
         trace.reserveCapacity(World.traceLength)
     }
@@ -63,22 +77,24 @@ final class World {
         steps += 1
         mix(UInt64(bitPattern: clock.time) << 8 | UInt64(step.rawValue))
         mix(UInt64(truncatingIfNeeded: first) << 32 ^ UInt64(truncatingIfNeeded: second))
-        let entry = (clock.time, step, first, second)
+        let entry = Entry(time: clock.time, step: step, first: first, second: second)
+        if let watched, step.concerns(watched, first, second) { story.append(World.line(entry)) }
         if trace.count < World.traceLength { trace.append(entry) } else { trace[steps % World.traceLength] = entry }
     }
 
     func mix(_ value: UInt64) { digest = (digest ^ value) &* 0x100_0000_01b3 }
 
-    func fail(_ reason: String) { if failure == nil { failure = reason } }
+    func fail(_ reason: String, job: Int? = nil) { if failure == nil { (failure, failedJob) = (reason, job) } }
 
     /// The last steps, the oldest first.
     func lastSteps(_ count: Int) -> [String] {
         let start = trace.count < World.traceLength ? 0 : (steps + 1) % World.traceLength
         let ordered = trace.indices.map { trace[(start + $0) % trace.count] }
-        return ordered.suffix(count).map { entry in
-            let time = Double(entry.time / 1000) / 1e6
-            return "\(time) s: \(entry.step) \(entry.first) \(entry.second)"
-        }
+        return ordered.suffix(count).map { World.line($0) }
+    }
+
+    private static func line(_ entry: Entry) -> String {
+        "\(Double(entry.time / 1000) / 1e6) s: \(entry.step) \(entry.first) \(entry.second)"
     }
 }
 
