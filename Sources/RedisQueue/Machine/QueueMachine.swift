@@ -232,7 +232,7 @@ struct QueueMachine {
         switch call.isFenced ? reply.text : nil {
         case "FENCED": return fenced(now: now, into: &effects)
         case "STALE": return lost("another connection took over this worker's number", now: now, into: &effects)
-        case "GAP": return effects.append(.call(call))  // Its predecessor met NOSCRIPT, and has been sent again.
+        case "GAP": return foundGap(before: call, now: now, into: &effects)
         default: break
         }
         switch understand(reply, to: call, sentAt: sentAt, now: now, isGone: isGone, into: &effects) {
@@ -240,6 +240,15 @@ struct QueueMachine {
         case .unintelligible: lost("an unintelligible reply", now: now, into: &effects)
         case .lost(let reason): lost(reason, now: now, into: &effects)
         }
+    }
+
+    /// Redis lacks the settlement before this one: it met NOSCRIPT and has been sent again, or Redis has confirmed it and was put
+    /// back to an earlier state since. Then only a registration brings the lost settlements to light.
+    private mutating func foundGap(before call: Call, now: Instant, into effects: inout [Effect]) {
+        if case .settle(let batch) = call, work.jobs.isOldestUnconfirmed(batch.sequence) {
+            return lost("Redis has lost settlements that it had confirmed", now: now, into: &effects)
+        }
+        effects.append(.call(call))
     }
 
     enum Reading: Equatable {

@@ -214,6 +214,35 @@ struct QueueMachineTests {
         #expect(effects.contains(.call(.fetch(chunk: 1, [0]))))
     }
 
+    @Test mutating func `a gap without a missing predecessor shows that Redis has lost settlements, and the worker registers again`() {
+        machine.serve()
+        machine.offer(3)
+        machine.advance(to: start + .milliseconds(2))
+        machine.claim(["a", "b", "c"], asked: 3, drained: 0)
+        for place in 0..<3 {
+            machine.settle(id(1, place), .ack)
+            machine.flush()
+            machine.advance()
+        }
+        let batches = machine.effects().compactMap { effect -> SettleBatch? in
+            if case .call(.settle(let batch)) = effect { batch } else { nil }
+        }
+        guard batches.map(\.sequence) == [1, 2, 3] else {
+            Issue.record("unexpected batches")
+            return
+        }
+        // The first met NOSCRIPT and is on its way again.
+        machine.reply(.string(bytes("GAP")), to: .settle(batches[1]))
+        #expect(machine.effects() == [.call(.settle(batches[1]))])
+        machine.reply([.integer(1), .integer(0), .integer(-2)], to: .settle(batches[0]))
+        // Redis is put back to a state before the first, and the connection stays.
+        machine.reply(.string(bytes("GAP")), to: .settle(batches[2]))
+        #expect(machine.effects() == [.call(.settle(batches[2]))])
+        machine.reply(.string(bytes("GAP")), to: .settle(batches[1]))
+        #expect(machine.phase == .disconnected)
+        #expect(machine.effects().first == .hangUp)
+    }
+
     @Test mutating func `held jobs are put back into an emptied Redis, and a settled one is not`() {
         machine.serve()
         machine.offer(3)

@@ -78,6 +78,9 @@ struct JobsInFlight {
         for id in settlements.confirm(sequence) { held.remove(id) }
     }
 
+    /// Whether Redis has confirmed every settlement before the one with this number.
+    func isOldestUnconfirmed(_ sequence: UInt64) -> Bool { settlements.unconfirmed.first?.sequence == sequence }
+
     mutating func connectionLost() { settlements.connectionLost() }
 
     // MARK: Reconciling
