@@ -31,6 +31,29 @@ final class RedisHost {
     @discardableResult
     func run(_ words: String...) throws -> RedisReply { try wire.run(words) }
 
+    struct Snapshot {
+        fileprivate var dumps: [(key: String, bytes: [UInt8])] = []
+    }
+
+    func save() throws -> Snapshot {
+        var snapshot = Snapshot()
+        for key in try wire.run(["KEYS", "*"]).items?.compactMap(\.text).sorted() ?? [] {
+            if let bytes = try wire.run(["DUMP", key]).bytes { snapshot.dumps.append((key, bytes)) }
+        }
+        return snapshot
+    }
+
+    func restore(_ snapshot: Snapshot) throws {
+        try wire.run(["FLUSHALL"])
+        for (key, bytes) in snapshot.dumps {
+            var arguments = Arguments(["RESTORE", key, "0"])
+            arguments.append(bytes)
+            var command: [UInt8] = []
+            command.appendCommand(arguments)
+            _ = try wire.run(command, replies: 1)
+        }
+    }
+
     func pause(_ keys: Keys, for pause: Duration) throws {
         _ = try PauseList(keys).pause(app: nil, for: pause, details: [], &client)
     }

@@ -18,11 +18,16 @@ final class SimulatedRedis {
     /// No connection is accepted before this time.
     private(set) var downUntil: Int64 = 0
     private var isWakingWaiters = false
+    /// The jobs that producers have pushed, and those of them before the last `save`.
+    private var pushed = 0
+    private var pushedBeforeSave = 0
+    private var snapshot: RedisHost.Snapshot?
+    private var clockShift: Int64 = 0
 
     init(_ world: World, _ host: RedisHost, _ ledger: Ledger) {
         (self.world, self.host, self.ledger) = (world, host, ledger)
         attempt {
-            host.setTime(world.clock.microsecondsSince1970)
+            setTime()
             try host.run("FLUSHALL")
             try host.run("SCRIPT", "FLUSH")
         }
@@ -33,10 +38,12 @@ final class SimulatedRedis {
 
     func status() -> QueueStatus {
         attempt {
-            host.setTime(world.clock.microsecondsSince1970)
+            setTime()
             return try host.status(list: SimulatedRedis.list)
         } ?? QueueStatus()
     }
+
+    private func setTime() { host.setTime(world.clock.microsecondsSince1970 + clockShift / .microsecond) }
 
     @discardableResult
     private func attempt<Result>(_ body: () throws -> Result) -> Result? {
@@ -70,13 +77,13 @@ final class SimulatedRedis {
         let bytes = requests.count == 1 ? requests.first?.bytes ?? [] : requests.flatMap(\.bytes)
         let replies: [RedisReply] =
             attempt {
-                host.setTime(world.clock.microsecondsSince1970)
+                setTime()
                 return try host.run(bytes, replies: requests.count)
             } ?? []
         for (request, reply) in zip(requests, replies) {
             world.note(.executed, worker, request.call.code)
             if case .error(let error) = reply, error.kind != .scriptMissing { world.fail("\(request.call): \(error)") }
-            if request.call != .info { world.mix(UInt64(reply.items?.count ?? Int(truncatingIfNeeded: reply.integer ?? 7))) }
+            if request.call != .info { world.mix(UInt64(truncatingIfNeeded: reply.items?.count ?? Int(reply.integer ?? 7))) }
         }
         return replies
     }
@@ -95,7 +102,7 @@ final class SimulatedRedis {
 
     func jobs(heldBy worker: String) -> [[UInt8]] {
         let reply = attempt {
-            host.setTime(world.clock.microsecondsSince1970)
+            setTime()
             return try host.run("EVAL", SimulatedRedis.heldJobs, "1", SimulatedRedis.keys.chunks(worker))
         }
         return reply?.items?.compactMap(\.bytes) ?? []
@@ -114,14 +121,16 @@ final class SimulatedRedis {
     /// The head of the list as the blocking command sees it; `nil` for an empty list.
     func peek() -> RedisReply? {
         let reply = attempt {
-            host.setTime(world.clock.microsecondsSince1970)
+            setTime()
             return try host.run("LMOVE", SimulatedRedis.list, SimulatedRedis.list, "LEFT", "LEFT")
         }
         return reply == .null ? nil : reply
     }
 
-    func push(_ jobs: [String]) {
-        if world.time < busyUntil { return world.at(busyUntil) { [self] in push(jobs) } }
+    /// - Parameter last: the number of the job behind these.
+    func push(_ jobs: [String], upTo last: Int) {
+        if world.time < busyUntil { return world.at(busyUntil) { [self] in push(jobs, upTo: last) } }
+        pushed = last
         var bytes: [UInt8] = []
         bytes.appendCommand(Arguments(["RPUSH", SimulatedRedis.list] + jobs))
         attempt { try host.run(bytes, replies: 1) }
@@ -159,11 +168,34 @@ final class SimulatedRedis {
         forgetScripts()
     }
 
+    /// FLUSHALL: only the workers still have the jobs that they hold.
+    func flush(holding held: Set<Int>) {
+        ledger.isForgetful = true
+        for job in 0..<pushed where !held.contains(job) { ledger.forget(job) }
+        attempt { try host.run("FLUSHALL") }
+    }
+
+    func save() {
+        snapshot = attempt { try host.save() }
+        pushedBeforeSave = pushed
+    }
+
+    /// Redis returns to the state of the last `save`, as after a failover to an old replica.
+    func restore() {
+        guard let snapshot else { return }
+        ledger.isForgetful = true
+        for job in pushedBeforeSave..<pushed { ledger.forget(job) }
+        attempt { try host.restore(snapshot) }
+        wakeWaiters()
+    }
+
+    func shiftClock(by shift: Int64) { clockShift += shift }
+
     /// An operator pauses the list.
     func pause(for pause: Int64) {
         attempt {
             let duration = Duration.nanoseconds(max(pause, .millisecond))
-            host.setTime(world.clock.microsecondsSince1970)
+            setTime()
             try host.pause(SimulatedRedis.keys, for: duration)
         }
     }

@@ -80,7 +80,7 @@ final class DaemonRun {
         let first = ledger.jobs.count
         let jobs = (0..<count).map { _ in job() }
         world.note(.produced, ledger.jobs.count - first, first)
-        redis.push(jobs)
+        redis.push(jobs, upTo: ledger.jobs.count)
     }
 
     private func job() -> String {
@@ -123,6 +123,8 @@ final class DaemonRun {
         guard let worker = anyWorker() else { return }
         switch kind {
         case .crash:
+            // They may have been only here.
+            if ledger.isForgetful { for job in worker.heldJobs { ledger.forget(job) } }
             worker.crash()
             ended(worker)
             world.after(world.skewed(upTo: 5 * .second)) { [unowned self] in start() }
@@ -139,6 +141,11 @@ final class DaemonRun {
         case .redisRestart:
             for worker in workers { ledger.hasFault(worker.number) }
             redis.restart(for: world.skewed(upTo: 20 * .second))
+        case .redisFlush: redis.flush(holding: Set(workers.flatMap(\.heldJobs)))
+        case .redisRollback:
+            redis.save()
+            world.after(world.skewed(upTo: 5 * .second)) { [unowned self] in if !isCalm { redis.restore() } }
+        case .redisClock: redis.shiftClock(by: world.time(in: -60 * .second...60 * .second))
         case .scriptFlush: redis.forgetScripts()
         case .pause: redis.pause(for: world.skewed(upTo: 5 * .second))
         case .unreachable: apns.unreachableUntil = world.time + world.skewed(upTo: 10 * .second)

@@ -12,6 +12,11 @@ enum Fault: Int, CaseIterable {
     case redisReplyLost
     case redisStall
     case redisRestart
+    /// FLUSHALL.
+    case redisFlush
+    /// Redis returns to its state of some seconds ago.
+    case redisRollback
+    case redisClock
     case scriptFlush
     case pause
     case pushCut
@@ -24,4 +29,7 @@ enum Fault: Int, CaseIterable {
     case overload
     case credential
     case expiredToken
+
+    /// Whether Redis loses data: such a run cannot judge duplicates.
+    var makesForgetful: Bool { self == .redisFlush || self == .redisRollback }
 }

@@ -26,6 +26,8 @@ final class SimulatedWorker {
     private var performing: [DispatchEffect] = []
     private var queueEvents: [QueueEvent] = []
     private var outgoing: [Notification] = []
+    /// The jobs that were claimed and are not settled, if the run asks for them.
+    private var claims: [ClaimID: [Int]]?
     private(set) var isGone = false
     private(set) var isStopping = false
     private(set) var stoppedUntil: Int64 = 0
@@ -38,6 +40,7 @@ final class SimulatedWorker {
         ledger = apns.ledger
         name = Ledger.name(ofWorker: number)
         plan = conditions.plan
+        claims = conditions.isForgetful ? [:] : nil
         now = world.now
         machine = DispatchMachine(plan, workers: [name], now: now, wallClock: world.clock.wallClock)
         ticker = Ticker(world)
@@ -63,6 +66,7 @@ final class SimulatedWorker {
     }
 
     var inFlight: Int { machine.inFlight }
+    var heldJobs: [Int] { claims?.values.flatMap(\.self) ?? [] }
     var isIdle: Bool { machine.inFlight == 0 && queue.isSettled && queue.isServing }
 
     // MARK: Signals and faults
@@ -190,9 +194,13 @@ final class SimulatedWorker {
 
     private func happened(_ event: QueueEvent) {
         switch event {
-        case .claimed(let jobs): machine.claimed(jobs, list: 0, &effects)
+        case .claimed(let jobs):
+            if claims != nil { for job in jobs { claims?[job.id] = Ledger.jobs(in: job.bytes) } }
+            machine.claimed(jobs, list: 0, &effects)
         case .suspects(let jobs): machine.claimedCrashSuspects(jobs, list: 0, &effects)
-        case .disowned(let claims): machine.disowned(Set(claims), list: 0, &effects)
+        case .disowned(let gone):
+            for id in gone { claims?[id] = nil }
+            machine.disowned(Set(gone), list: 0, &effects)
         case .leaseInDoubt: machine.leaseInDoubt(0, &effects)
         case .connected(let warnings): machine.connected(0, server: nil, warnings: warnings, &effects)
         case .disconnected: machine.disconnected(0)
@@ -222,8 +230,12 @@ final class SimulatedWorker {
 
     private func perform(_ effect: DispatchEffect) {
         switch effect {
-        case .acknowledge(let claim, _): queue.acknowledge(claim)
-        case .settle(let settlement, _): queue.settle(settlement)
+        case .acknowledge(let claim, _):
+            claims?[claim] = nil
+            queue.acknowledge(claim)
+        case .settle(let settlement, _):
+            claims?[settlement.id] = nil
+            queue.settle(settlement)
         case .logSent, .log: break
         case .withdraw(let withdrawal, let app): withdraw(withdrawal, app: app)
         case .reconnect: pool.reconnect()
