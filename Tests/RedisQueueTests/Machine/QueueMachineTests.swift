@@ -214,7 +214,7 @@ struct QueueMachineTests {
         #expect(effects.contains(.call(.fetch(chunk: 1, [0]))))
     }
 
-    @Test mutating func `a gap without a missing predecessor shows that Redis has lost settlements, and the worker registers again`() {
+    @Test mutating func `a gap behind a confirmed settlement shows that Redis has lost it, and the worker registers again`() {
         machine.serve()
         machine.offer(3)
         machine.advance(to: start + .milliseconds(2))
