@@ -93,7 +93,7 @@ final class RedisLink {
         }
     }
 
-    /// The client closes its end. What it has written before still arrives.
+    /// The client closes its end. Requests that were written before still arrive.
     func close() {
         isClosed = true
         if isCut || isHalfOpen { return }
