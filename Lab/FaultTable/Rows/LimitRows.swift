@@ -72,7 +72,9 @@ extension Fault {
             try trial.inject {
                 switch turn % 3 {
                 case 0: daemon = try trial.start(log: .file("/dev/full"))
-                case 1: daemon = try trial.start("limited\(turn)", under: ["prlimit", "--fsize=8192"])
+                // Thread Sanitizer writes a larger file of its own when a program starts.
+                case 1 where Sanitizer.current != .thread:
+                    daemon = try trial.start("limited\(turn)", under: ["prlimit", "--fsize=8192"])
                 default: daemon = try trial.start(under: ["bash", "-c", #"exec "$@" > >(exec true) 2> >(exec true)"#, "bash"])
                 }
             }
