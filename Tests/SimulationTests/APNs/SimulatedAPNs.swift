@@ -27,6 +27,7 @@ final class SimulatedAPNs {
         profile.reset = 0
         mood = nil
         unreachableUntil = 0
+        for link in links { link.changeStreams(to: profile.streams) }
     }
 
     func judge(_ attempt: Ledger.Attempt) -> Outcome {
