@@ -1,10 +1,18 @@
+import Threads
+
 @testable import SystemTime
 
-/// The time of a run, which only its events move. One thread uses it.
-final class SimulatedClock: @unchecked Sendable {
+/// The time of a run, which only its events move.
+final class SimulatedClock: Sendable {
+    private let elapsed = Locked<Int64>(0)
+
     /// Nanoseconds since the beginning.
-    var time: Int64 = 0 { didSet { now = SimulatedClock.beginning + .nanoseconds(time) } }
-    private(set) var now = SimulatedClock.beginning
+    var time: Int64 {
+        get { elapsed.withLock { $0 } }
+        set { elapsed.withLock { $0 = newValue } }
+    }
+
+    var now: Instant { SimulatedClock.beginning + .nanoseconds(time) }
 
     /// The same in each process, and later than the true time.
     private static let beginning = Instant(attoseconds: 4_000_000_000 * 1_000_000_000_000_000_000)
