@@ -291,7 +291,8 @@ struct QueueMachine {
         case .unregister: return unregistered(reply, into: &effects)
         case .wait: work.waited(reply, now: now, into: &effects)
         case .inspect: return inspected(reply, now: now)
-        case .adopt, .merge, .greeting: break
+        case .adopt: reconciled(now: now, into: &effects)
+        case .merge, .greeting: break
         }
         return .good
     }
@@ -402,7 +403,10 @@ struct QueueMachine {
             liveness.beatConfirmed(sentAt: sentAt)
             phase = .reconciling
             let finding = reconciliation.registered(reply, confirmed: work.jobs.confirmed)
-            if let warning = work.compare(with: reply, finding, now: now, into: &effects) { reconciliation.warn(warning) }
+            let (warning, calls) = work.compare(with: reply, finding, now: now)
+            if let warning { reconciliation.warn(warning) }
+            for call in calls { expect(call, into: &effects) }
+            work.resume(into: &effects)
             work.learned(reply.recovered, due: reply.due, now: now)
             learned(reply.pauses, now: now, into: &effects)
             liveness.observed(reply.counters, now: now, isGone: isGone)

@@ -232,34 +232,36 @@ struct Workload {
 
     // MARK: Reconciling
 
-    /// Takes over what Redis has of this worker: settlements that were applied, and jobs in flight. Puts the held jobs back into
-    /// a Redis that was emptied, and sends the settlements that were not applied.
+    /// Takes over what Redis has of this worker: settlements that were applied, and jobs in flight.
     ///
-    /// - Returns: a warning.
+    /// - Returns: a warning, and the calls that put the held jobs back into a Redis that was emptied. They go before everything
+    ///   else. Until Redis has answered them, another emptied Redis must be recognized as one: it may have none of the jobs.
     mutating func compare(
-        with reply: ScriptReply.Registered, _ finding: Reconciliation.Finding, now: Instant, into effects: inout [Effect]
-    ) -> String? {
+        with reply: ScriptReply.Registered, _ finding: Reconciliation.Finding, now: Instant
+    ) -> (warning: String?, calls: [Call]) {
         let chunks = reply.chunks.filter { $0.key < claims.nextChunk }  // This worker has written no other one.
         if let stored = reply.settled { jobs.confirm(through: stored) }
         jobs.compare(with: chunks)
-        var warning: String?
         switch finding {
-        case .unchanged: break
-        case .emptied where mode == .atMostOnce: warning = "Redis was emptied"
+        case .unchanged: return (nil, [])
+        case .emptied where mode == .atMostOnce: return ("Redis was emptied", [])
         case .emptied:
-            warning = "Redis was emptied: \(jobs.held.count) jobs that this worker holds were put back"
-            for chunk in jobs.adoptable(besides: chunks) { effects.append(.call(.adopt(chunk))) }
+            let warning = "Redis was emptied: \(jobs.held.count) jobs that this worker holds were put back"
+            return (warning, jobs.adoptable(besides: chunks).map(Call.adopt))
         case .rolledBack(let stored):
             jobs.rolledBack(to: stored, now: now)
-            warning = "Redis was put back to an earlier state: the jobs that it has again are pushed again"
+            return ("Redis was put back to an earlier state: the jobs that it has again are pushed again", [])
         }
+    }
+
+    /// Sends the settlements that were not applied, and disowns the jobs that Redis does not have.
+    mutating func resume(into effects: inout [Effect]) {
         sendSettlements(into: &effects)
         let gone = jobs.disown()
         if !gone.isEmpty { effects.append(.report(.disowned(gone))) }
-        return warning
     }
 
-    /// The calls for the jobs that only Redis knows. Belongs behind `compare`.
+    /// The calls for the jobs that only Redis knows. Belongs behind `resume`.
     mutating func missingJobs() -> [Call] {
         let pieces = jobs.unknown(atMost: claims.jobsOfFetch)
         isFetching = !pieces.isEmpty

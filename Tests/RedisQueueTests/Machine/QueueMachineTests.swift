@@ -264,6 +264,25 @@ struct QueueMachineTests {
         #expect(machine.held == [id(1, 0), id(1, 2)])
     }
 
+    @Test mutating func `jobs are put back again if Redis was lost before it had confirmed that it has them`() {
+        machine.serve()
+        machine.offer(2)
+        machine.advance(to: start + .milliseconds(2))
+        machine.claim(["a", "b"], asked: 2, drained: 0)
+        let adopt = Call.adopt(.init(chunk: 1, entry: bytes("0:11"), jobs: [bytes("a"), bytes("b")]))
+        for counter: Int64 in 2...3 {
+            machine.lost("cut")
+            machine.advance(to: start + .seconds(3 * (counter - 1)))
+            machine.effects()
+            machine.register(counter: counter, isExpected: true, epoch: "another")
+            #expect(machine.effects().last == .call(adopt))
+            #expect(machine.phase == .reconciling)
+        }
+        machine.reply(.integer(2), to: adopt)
+        #expect(machine.phase == .serving)
+        #expect(machine.held == [id(1, 0), id(1, 1)])
+    }
+
     @Test mutating func `a job that is too large is fetched from the next chunk, and only its beginning`() {
         machine.serve()
         machine.offer(3)

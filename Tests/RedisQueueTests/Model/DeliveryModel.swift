@@ -50,6 +50,14 @@ final class DeliveryModel {
         }
     }
 
+    /// The situation in which a schedule begins.
+    enum Start: CaseIterable {
+        /// Two workers are registered, and the first is about to claim some jobs.
+        case serving
+        /// Redis was emptied, and the first worker, which holds jobs, is about to learn it from the reply to its registration.
+        case emptied
+    }
+
     struct Failure: Error, CustomStringConvertible {
         var description: String
     }
@@ -76,8 +84,7 @@ final class DeliveryModel {
 
     init() throws { redis = try ModelRedis() }
 
-    /// Two workers are registered, and the first has claimed some jobs.
-    private func begin() throws {
+    private func begin(_ start: Start) throws {
         try redis.run("FLUSHALL")
         (workers, late, gone, sent, dead, excused, trace) = ([], [], [], [:], [], [], [])
         (faults, isFlushed, isRestored, hasTakeOver, hasSaved) = (0, false, false, false, false)
@@ -88,6 +95,21 @@ final class DeliveryModel {
             for _ in 0..<6 where !workers[worker].links[0].isEmpty { try pump(worker, 0) }
             guard workers[worker].isServing else { throw Failure(description: "the model does not start") }
         }
+        if start == .emptied { try emptyRedis() }
+    }
+
+    private func emptyRedis() throws {
+        for _ in 0..<20 where workers[0].jobs.isEmpty {
+            tick()
+            try pump(0, 0)
+        }
+        cut(0)
+        try flush()
+        for _ in 0..<20 where workers[0].links[0].isEmpty { tick() }
+        guard !workers[0].jobs.isEmpty, workers[0].links[0].requests.count == 1 else {
+            throw Failure(description: "the model does not start with an emptied Redis")
+        }
+        try execute(0, 0)
     }
 
     private func makeWorker() -> ModelWorker {
@@ -98,8 +120,8 @@ final class DeliveryModel {
     // MARK: Runs
 
     /// Runs one schedule. `choose` gets the number of possible steps and returns one; `nil` ends the schedule.
-    func run(mostFaults: Int, _ choose: (Int) -> Int?) throws {
-        try begin()
+    func run(from start: Start, mostFaults: Int, _ choose: (Int) -> Int?) throws {
+        try begin(start)
         while true {
             let possible = steps(mostFaults: mostFaults)
             guard let choice = choose(possible.count) else { break }
@@ -149,10 +171,7 @@ final class DeliveryModel {
         case .suspect(let worker):
             hasTakeOver = true
             gone.insert(workers[worker].name)
-        case .flush:
-            isFlushed = true
-            try excuseJobsInRedis()
-            try redis.run("FLUSHALL")
+        case .flush: try flush()
         case .save:
             hasSaved = true
             try redis.save()
@@ -224,6 +243,12 @@ final class DeliveryModel {
     private func excuseHeld(by worker: Int) {
         for job in workers[worker].jobs { excused.insert(text(job)) }
         excused.formUnion(DeliveryModel.jobs.filter { _ in workers[worker].heldCount > workers[worker].jobs.count })
+    }
+
+    private func flush() throws {
+        isFlushed = true
+        try excuseJobsInRedis()
+        try redis.run("FLUSHALL")
     }
 
     /// FLUSHALL keeps only the jobs in the memory of the workers.

@@ -13,7 +13,8 @@ struct DeliveryModelTests {
         return unsafe Int(String(cString: value))
     }
 
-    @Test(.timeLimit(.minutes(30))) func `no order of the first steps loses a job or applies a settlement twice`() throws {
+    @Test(.timeLimit(.minutes(30)), arguments: DeliveryModel.Start.allCases)
+    func `no order of the first steps loses a job or applies a settlement twice`(from start: DeliveryModel.Start) throws {
         let depth = Self.number("MODEL_DEPTH") ?? 2
         let model = try DeliveryModel()
         var path: [Int] = []
@@ -21,7 +22,7 @@ struct DeliveryModelTests {
         repeat {
             var widths: [Int] = []
             do {
-                try model.run(mostFaults: 2) { width in
+                try model.run(from: start, mostFaults: 2) { width in
                     if widths.count == depth { return nil }
                     widths.append(width)
                     if path.count < widths.count { path.append(0) }
@@ -35,7 +36,7 @@ struct DeliveryModelTests {
             while let last = path.last, last + 1 >= widths[path.count - 1] { path.removeLast() }
             if !path.isEmpty { path[path.count - 1] += 1 }
         } while !path.isEmpty
-        print("model: every order of the first \(depth) steps: \(schedules) schedules, \(model.steps) steps")
+        print("model: \(start), every order of the first \(depth) steps: \(schedules) schedules, \(model.steps) steps")
     }
 
     @Test(.timeLimit(.minutes(30))) func `no random schedule loses a job or applies a settlement twice`() throws {
@@ -49,7 +50,8 @@ struct DeliveryModelTests {
             let length = Int.random(in: 5...60, using: &random)
             var count = 0
             do {
-                try model.run(mostFaults: Int.random(in: 0...4, using: &random)) { width in
+                let start = DeliveryModel.Start.allCases.randomElement(using: &random) ?? .serving
+                try model.run(from: start, mostFaults: Int.random(in: 0...4, using: &random)) { width in
                     count += 1
                     return count > length ? nil : Int.random(in: 0..<width, using: &random)
                 }
