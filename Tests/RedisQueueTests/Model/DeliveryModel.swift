@@ -74,6 +74,8 @@ final class DeliveryModel {
     private var dead: Set<String> = []
     /// Jobs that a fault of Redis may lose.
     private var excused: Set<String> = []
+    /// Jobs that Redis lacked after it was emptied, when its state was saved.
+    private var unsaved: Set<String> = []
     private var faults = 0
     private var isFlushed = false
     private var isRestored = false
@@ -86,7 +88,7 @@ final class DeliveryModel {
 
     private func begin(_ start: Start) throws {
         try redis.run("FLUSHALL")
-        (workers, late, gone, sent, dead, excused, trace) = ([], [], [], [:], [], [], [])
+        (workers, late, gone, sent, dead, excused, unsaved, trace) = ([], [], [], [:], [], [], [], [])
         (faults, isFlushed, isRestored, hasTakeOver, hasSaved) = (0, false, false, false, false)
         for job in DeliveryModel.jobs { try redis.run("RPUSH", "jobs", job) }
         for _ in 0..<2 { workers.append(makeWorker()) }
@@ -174,9 +176,11 @@ final class DeliveryModel {
         case .flush: try flush()
         case .save:
             hasSaved = true
+            if isFlushed { unsaved = Set(DeliveryModel.jobs).subtracting(try jobsInRedis()) }
             try redis.save()
         case .restore:
             isRestored = true
+            excused.formUnion(unsaved)
             try redis.restore()
         }
         try check()
@@ -259,14 +263,19 @@ final class DeliveryModel {
 
     // MARK: Checks
 
-    private func check() throws {
-        if isFlushed || isRestored { return }
+    /// All jobs in Redis that have no end.
+    private func jobsInRedis() throws -> [String] {
         var copies: [String] = []
         for list in ["jobs"] + Keys(list: "jobs").recovered { copies += try redis.run("LRANGE", list, "0", "-1").texts }
         copies += try redis.run("ZRANGE", Keys(list: "jobs").delayed, "0", "-1").texts.map { String($0.suffix(1)) }
         var script: [UInt8] = []
         script.appendCommand(Arguments(DeliveryModel.heldJobs))
-        copies += try redis.run(script).texts
+        return copies + (try redis.run(script).texts)
+    }
+
+    private func check() throws {
+        if isFlushed || isRestored { return }
+        let copies = try jobsInRedis()
         for job in DeliveryModel.jobs where copies.count(where: { $0 == job }) > 1 {
             throw Failure(description: "\(job) is in Redis more than once: \(copies)")
         }
