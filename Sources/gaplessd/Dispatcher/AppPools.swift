@@ -45,11 +45,32 @@ struct AppPools {
             capacity: pool.capacity, limit: limit, waiting: limit != nil || limits.holding != nil ? pool.waiting : 0)
     }
 
+    /// Sets the time from which sessions take nothing. After a stop of the whole process (SIGSTOP, suspend) sessions may run
+    /// before the thread of the dispatcher does: they check this time themselves.
+    ///
     /// - Parameter deadline: the earliest end of a lease; `nil` without one.
     mutating func allowSending(until deadline: Instant?) {
         if deadline == sendingDeadline { return }
         sendingDeadline = deadline
         for pool in pools { pool.allowSending(until: deadline) }
+    }
+
+    /// Takes notifications back that no session has taken.
+    func withdraw(_ withdrawal: DispatchEffect.Withdrawal, app: Int) -> [JobID] {
+        let ids =
+            switch withdrawal {
+            case .release: pools[app].withdraw()
+            case .keep(let ids), .forget(let ids), .giveBack(let ids): pools[app].withdraw(Set(ids.map(\.rawValue)))
+            }
+        return ids.map(JobID.init)
+    }
+
+    /// Whether the session that has ended, if this is its end, presented the credential that is in use now.
+    func isCurrent(_ event: PoolEvent, app: Int) -> Bool {
+        switch event {
+        case .closed(let session, _, _), .dialFailed(let session, _, _, _): pools[app].usesPresentCredential(session)
+        default: true
+        }
     }
 
     /// Adopts limits and credentials.

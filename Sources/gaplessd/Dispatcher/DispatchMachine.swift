@@ -1,6 +1,7 @@
 import DequeModule
 import PushPool
 import RedisQueue
+import Sockets
 import SystemTime
 
 /// Decides what the dispatcher does next: takes facts about lists, pools, signals and time, and returns effects. It knows no
@@ -19,6 +20,8 @@ struct DispatchMachine: ~Copyable {
     private var shutdown = Shutdown()
     private var certificates: CertificateWatch
     private var places = FreePlaces()
+    /// Whether Redis has served a list.
+    private(set) var hasConnected = false
     // The time of this turn.
     private var now: Instant
     private var wallClock: WallClock
@@ -91,17 +94,13 @@ struct DispatchMachine: ~Copyable {
         return places.offer(to: lists[list])
     }
 
-    mutating func claimed(_ claims: [ClaimedJob], list: Int, _ effects: inout [DispatchEffect]) {
+    private mutating func claimed(_ claims: [ClaimedJob], list: Int, _ effects: inout [DispatchEffect]) {
         jobs.settler.countClaims(claims.count)
         lists[list].claimBegan()
         var givenBack: [ClaimedJob] = []
         for claim in claims where !placer.place(claim, list: list, &lists[list], &jobs, &effects) { givenBack.append(claim) }
         if plan.apps.count == 1 { return }
         lists[list].claimEnded(placed: claims.count - givenBack.count, givenBack: givenBack, now: now)
-    }
-
-    mutating func claimedCrashSuspects(_ claims: [ClaimedJob], list: Int, _ effects: inout [DispatchEffect]) {
-        for claim in claims { jobs.settler.rejectCrashSuspect(claim, list: list, &effects) }
     }
 
     // MARK: Notifications
@@ -165,30 +164,44 @@ struct DispatchMachine: ~Copyable {
 
     // MARK: Lists
 
-    /// - Parameter server: where it was found, if the settings do not name it.
-    mutating func connected(_ list: Int, server: String?, warnings: [String], _ effects: inout [DispatchEffect]) {
-        lists[list].connected()
-        jobs.resume(list: list)
-        effects.append(.log(.connected(at: server, list: lists[list].name)))
-        for warning in warnings { effects.append(.log(.redisWarning(warning))) }
-    }
-
-    mutating func disconnected(_ list: Int) { lists[list].disconnected() }
-
-    mutating func leaseInDoubt(_ list: Int, _ effects: inout [DispatchEffect]) {
-        lists[list].leaseInDoubt()
-        effects.append(.log(.leaseInDoubt(list: nameInLog(of: list))))
-        jobs.leaseInDoubt(list: list, &effects)
-    }
-
-    /// Another worker has these jobs now. Those on streams are forgotten when their outcomes arrive, which settle nothing.
-    mutating func disowned(_ claims: Set<ClaimID>, list: Int, _ effects: inout [DispatchEffect]) {
-        jobs.disowned(claims, list: list, &effects)
-        effects.append(.log(.disowned(claims.count)))
+    /// - Parameter server: where the list was found, if it has just connected and the settings do not name it.
+    mutating func happened(_ event: QueueEvent, list: Int, server: Endpoint? = nil, _ effects: inout [DispatchEffect]) {
+        let name = lists[list].name
+        switch event {
+        case .claimed(let claims): claimed(claims, list: list, &effects)
+        case .suspects(let claims): for claim in claims { jobs.settler.rejectCrashSuspect(claim, list: list, &effects) }
+        case .disowned(let claims):
+            // Those on streams are forgotten when their outcomes arrive, which settle nothing.
+            jobs.disowned(Set(claims), list: list, &effects)
+            effects.append(.log(.disowned(claims.count)))
+        case .leaseInDoubt:
+            lists[list].leaseInDoubt()
+            effects.append(.log(.leaseInDoubt(list: nameInLog(of: list))))
+            jobs.leaseInDoubt(list: list, &effects)
+        case .connected(let warnings):
+            hasConnected = true
+            lists[list].connected()
+            jobs.resume(list: list)
+            effects.append(.log(.connected(at: server.map { "\($0)" }, list: name)))
+            for warning in warnings { effects.append(.log(.redisWarning(warning))) }
+        case .disconnected(let why):
+            lists[list].disconnected()
+            effects.append(.log(.disconnected(why, from: plan.server)))
+        case .refused: lists[list].disconnected()
+        case .limited(let why): effects.append(.log(.redisWarning("\(why).")))
+        case .recordsTrimmed(let records, let count): effects.append(.log(.recordsTrimmed(records, count, list: name)))
+        case .recordsMany(let records, let count): effects.append(.log(.recordsMany(records, count, list: name)))
+        case .recovered(_, 0): break  // It died idle.
+        case .recovered(let worker, let jobs): effects.append(.log(.recovered(jobs, worker: worker)))
+        case .paused(let pauses): paused(pauses, list: list, &effects)
+        case .stopped:
+            lists[list].stopped()
+            if lists.allSatisfy(\.isStopped) { perform(shutdown.everyListStopped(), &effects) }
+        }
     }
 
     /// These pauses are in force from now on. Requests on the wire complete; jobs that no session has taken return to the list.
-    mutating func paused(_ pauses: [QueuePause], list: Int, _ effects: inout [DispatchEffect]) {
+    private mutating func paused(_ pauses: [QueuePause], list: Int, _ effects: inout [DispatchEffect]) {
         let known = lists[list].pauses
         let notes = pauses.map(PauseNote.init)
         let name = nameInLog(of: list)
@@ -200,11 +213,6 @@ struct DispatchMachine: ~Copyable {
         lists[list].paused(notes, isWhole: areStopped.allSatisfy(\.self))
         for app in plan.apps.indices { jobs.setPaused(areStopped[app], app: app, list: list) }
         for app in plan.apps.indices where areStopped[app] { jobs.takeBackPaused(app: app, list: list, &effects) }
-    }
-
-    mutating func stopped(_ list: Int, _ effects: inout [DispatchEffect]) {
-        lists[list].stopped()
-        if lists.allSatisfy(\.isStopped) { perform(shutdown.everyListStopped(), &effects) }
     }
 
     private func nameInLog(of list: Int) -> String? { lists.count == 1 ? nil : lists[list].name }

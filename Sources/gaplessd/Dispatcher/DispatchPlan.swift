@@ -20,6 +20,8 @@ struct DispatchPlan {
     var apps: [App]
     /// The names of the lists, in order of priority.
     var lists: [String]
+    /// The server of the settings, for the log.
+    var server: String
     var routes: AppRoutes
     var reader: JobReader
     var policy: RetryPolicy
@@ -60,6 +62,7 @@ extension DispatchPlan {
                 })
         }
         lists = settings.lists
+        server = settings.redis.server.text
         routes = AppRoutes(configuration)
         reader = JobReader(
             retryLimit: settings.retryLimit, appNames: Set(names.compactMap(\.self)),

@@ -1,4 +1,3 @@
-import DequeModule
 import Glibc
 import PushPool
 import RedisQueue
@@ -18,11 +17,10 @@ struct Dispatcher: ~Copyable {
     /// `nil` without a service manager that waits for messages.
     private let service: ServiceReport?
     private var pools: AppPools
-    private var lists: UniqueDeque<JobQueue>
+    private var lists: JobLists
     private var signals: SignalInbox
     /// Why Redis refused before the first connection: the daemon ends with it.
     private var startFault: RedisError?
-    private var hasConnected = false
 
     private var poller = Poller()
     /// The start of this turn.
@@ -46,19 +44,11 @@ struct Dispatcher: ~Copyable {
         self.service = service
         self.pools = pools
         self.signals = signals
-        let resolver = NameResolver(thread: "redis names")
-        lists = UniqueDeque()
-        var workers: [String] = []
-        for queue in settings.queues {
-            let list = JobQueue(settings: queue, version: gaplessdVersion, tls: configuration.redisTLS, resolver: resolver)
-            workers.append(list.worker)
-            lists.append(list)
-        }
-        let states = StatePublisher(configuration, workers: zip(settings.lists, workers).map { (list: $0, worker: $1) })
-        publisher = SnapshotPublisher(metrics, states)
+        lists = JobLists(configuration)
+        publisher = SnapshotPublisher(metrics, StatePublisher(configuration, workers: lists.workers))
         let wallClock = WallClock.now()
         machine = DispatchMachine(
-            DispatchPlan(configuration, now: wallClock.unixSeconds), workers: workers, now: now, wallClock: wallClock)
+            DispatchPlan(configuration, now: wallClock.unixSeconds), workers: lists.workers, now: now, wallClock: wallClock)
     }
 
     /// Runs until a signal ends it. Returns Redis' error if it refused before the first connection.
@@ -78,9 +68,9 @@ struct Dispatcher: ~Copyable {
         poller.add(signals.descriptor, for: .read)
         poller.add(pools.deliveries.wakeDescriptor, for: .read)
         for mailbox in pools.events { poller.add(mailbox.wakeDescriptor, for: .read) }
-        for list in lists.indices { lists[list].addInterests(to: &poller) }
+        lists.addInterests(to: &poller)
         var next = Earliest(machine.deadline)
-        for list in lists.indices { next.consider(lists[list].deadline) }
+        next.consider(lists.deadline)
         next.consider(publisher.deadline)
         if let service { next.consider(service.deadline) }
         next.consider(reloader.nextLook)
@@ -105,7 +95,7 @@ struct Dispatcher: ~Copyable {
         for list in lists.indices { turnQueue(list) }
         // A list that is now known to be empty leaves its places to the next one.
         if lists.count > 1 { offerPlaces() }
-        limitSending()
+        pools.allowSending(until: lists.sendingDeadline)
         push()
         for list in lists.indices { writeQueue(list) }
         publish()
@@ -152,12 +142,7 @@ struct Dispatcher: ~Copyable {
     private mutating func readPoolEvents() {
         for app in pools.indices where !poller.readiness(at: 2 + app).isEmpty {
             for event in pools.events[app].drain() {
-                let isCurrent =
-                    switch event {
-                    case .closed(let session, _, _), .dialFailed(let session, _, _, _): pools[app].usesPresentCredential(session)
-                    default: true
-                    }
-                machine.happened(event, app: app, isCurrent: isCurrent, &effects)
+                machine.happened(event, app: app, isCurrent: pools.isCurrent(event, app: app), &effects)
             }
         }
         performEffects()
@@ -185,53 +170,22 @@ struct Dispatcher: ~Copyable {
 
     private mutating func takeQueueEvents(_ list: Int) {
         if queueEvents.isEmpty { return }
-        for event in queueEvents { happened(event, list: list) }
+        for event in queueEvents {
+            if case .refused(let why) = event { refused(why) }
+            machine.happened(event, list: list, server: lists.discoveredServer(after: event, list: list), &effects)
+        }
         queueEvents.removeAll(keepingCapacity: true)
         performEffects()
     }
 
-    private mutating func happened(_ event: QueueEvent, list: Int) {
-        switch event {
-        case .claimed(let jobs): machine.claimed(jobs, list: list, &effects)
-        case .suspects(let jobs): machine.claimedCrashSuspects(jobs, list: list, &effects)
-        case .disowned(let claims): machine.disowned(Set(claims), list: list, &effects)
-        case .leaseInDoubt: machine.leaseInDoubt(list, &effects)
-        case .connected(let warnings):
-            hasConnected = true
-            let server = lists[list].discoveredServer.map { "\($0)" }
-            machine.connected(list, server: server, warnings: warnings, &effects)
-        case .disconnected(let why):
-            machine.disconnected(list)
-            entries(.disconnected(why, from: settings.redis.server.text))
-        case .refused(let why):
-            machine.disconnected(list)
-            refused(why)
-        case .limited(let why): entries(.redisWarning("\(why)."))
-        case .recordsTrimmed(let records, let count): entries(.recordsTrimmed(records, count, list: settings.lists[list]))
-        case .recordsMany(let records, let count): entries(.recordsMany(records, count, list: settings.lists[list]))
-        case .recovered(_, 0): break  // It died idle.
-        case .recovered(let worker, let jobs): entries(.recovered(jobs, worker: worker))
-        case .paused(let pauses): machine.paused(pauses, list: list, &effects)
-        case .stopped: machine.stopped(list, &effects)
-        }
-    }
-
     private mutating func refused(_ why: RedisError) {
-        guard hasConnected else {
+        guard machine.hasConnected else {
             startFault = why
             return
         }
         let remedies = [RedisRefusal.fault(why, settings).remedy, RedisRefusal.checkHint(why)].filter { !$0.isEmpty }
         let hint = remedies.isEmpty ? "" : " (\(remedies.joined(separator: "; ")))"
         log.error("Redis refuses: \(why)\(hint). Jobs stay in the queue; trying again every 5 s.", .redisRefused)
-    }
-
-    /// Gives the pools the earliest end of a lease. After a stop of the whole process (SIGSTOP, suspend) sessions may run before
-    /// this thread does: they check this time themselves. A list in doubt sets none, because `machine` has withdrawn its jobs.
-    private mutating func limitSending() {
-        var earliest = Earliest()
-        for list in lists.indices { earliest.consider(lists[list].sendingDeadline) }
-        pools.allowSending(until: earliest.instant)
     }
 
     /// Hands this turn's notifications to the pools, with one lock for each.
@@ -266,17 +220,12 @@ struct Dispatcher: ~Copyable {
         case .keepToken(let app): pools[app].keepToken()
         case .readConfiguration: reload()
         case .closePools: closePools()
-        case .stopQueues: for list in lists.indices { lists[list].stop() }
+        case .stopQueues: lists.stop()
         }
     }
 
     private mutating func withdraw(_ withdrawal: DispatchEffect.Withdrawal, app: Int) {
-        let ids =
-            switch withdrawal {
-            case .release: pools[app].withdraw()
-            case .keep(let ids), .forget(let ids), .giveBack(let ids): pools[app].withdraw(Set(ids.map(\.rawValue)))
-            }
-        machine.withdrew(ids.map(JobID.init), withdrawal, app: app, &effects)
+        machine.withdrew(pools.withdraw(withdrawal, app: app), withdrawal, app: app, &effects)
     }
 
     private mutating func closePools() {
@@ -309,7 +258,7 @@ struct Dispatcher: ~Copyable {
         settings = new.settings
         log.change(format: settings.log.format, level: settings.log.level)
         for warning in new.warnings { log.warning(warning, .settingsWarning) }
-        for list in lists.indices { lists[list].adopt(settings.queues[list], tls: new.redisTLS) }
+        lists.adopt(new)
         publisher.adopt(new)
         pools.adopt(new)
         machine.adopted(DispatchPlan(new, now: WallClock.now().unixSeconds), &effects)
@@ -322,11 +271,7 @@ struct Dispatcher: ~Copyable {
         guard publisher.isDue(now: now) else { return }
         var snapshot = machine.snapshot
         pools.complete(&snapshot, now: now)
-        for list in lists.indices {
-            snapshot.lists[list].sinceContact = lists[list].lastContact.map { now - $0 }
-            snapshot.lists[list].latency = lists[list].latency(now: now)
-            snapshot.lists[list].hasBacklog = lists[list].wantsPlaces(now: now)
-        }
+        lists.complete(&snapshot, now: now)
         snapshot.longestTurn = longestTurn
         publisher.publish(snapshot, pools.figures, now: now)
     }
@@ -334,7 +279,7 @@ struct Dispatcher: ~Copyable {
     // MARK: Service manager
 
     private mutating func report(to service: ServiceReport) {
-        let facts = ServiceNotifier.Facts(redisHasAnswered: hasConnected, isStopping: machine.isLeaving)
+        let facts = ServiceNotifier.Facts(redisHasAnswered: machine.hasConnected, isStopping: machine.isLeaving)
         if service.isDue(facts, now: now) { service.report(facts, machine.snapshot, now: now) }
     }
 }

@@ -26,8 +26,8 @@ final class StatePublisher: Sendable {
     private let thread = Locked<JoinOnce?>(nil)
 
     /// - Parameter workers: the name of this worker at each list.
-    init(_ configuration: Configuration, workers: [(list: String, worker: String)]) {
-        self.workers = workers
+    init(_ configuration: Configuration, workers: [String]) {
+        self.workers = zip(configuration.settings.lists, workers).map { (list: $0, worker: $1) }
         state = Locked(State(settings: Self.queue(configuration.settings), tls: configuration.redisTLS))
     }
 

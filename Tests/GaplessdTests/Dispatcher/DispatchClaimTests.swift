@@ -131,7 +131,7 @@ struct DispatchClaimTests {
 
     @Test mutating func `a job that was in flight at several crashes becomes a dead letter`() {
         let job = ClaimedJob(id: ClaimID(5), bytes: Array("x".utf8))
-        #expect(fixture.effects { $0.claimedCrashSuspects([job], list: 0, &$1) }.deadLetter == "crash_suspect")
+        #expect(fixture.effects { $0.happened(.suspects([job]), list: 0, &$1) }.deadLetter == "crash_suspect")
     }
 
     @Test func `a list of lower priority gets places while those before it are empty`() {

@@ -40,9 +40,9 @@ struct DispatchDeadlineTests {
             case 6: if let id = sent.popLast() { _ = fixture.reject(id, 400, "BadDeviceToken") }
             case 7: fixture.machine.observed(.init(capacity: 0), app: app)
             case 8: fixture.machine.observed(.init(capacity: 100, limit: 10, waiting: 3), app: app)
-            default: _ = fixture.effects { $0.leaseInDoubt(0, &$1) }
+            default: _ = fixture.effects { $0.happened(.leaseInDoubt, list: 0, &$1) }
             }
-            if step % 50 == 0 { _ = fixture.effects { $0.connected(0, server: nil, warnings: [], &$1) } }
+            if step % 50 == 0 { _ = fixture.effects { $0.happened(.connected(warnings: []), list: 0, &$1) } }
             _ = fixture.tick()
             _ = fixture.offers()
             sent += fixture.sent(by: 0) + fixture.sent(by: 1)

@@ -13,19 +13,19 @@ struct DispatchListTests {
     @Test mutating func `while a lease is in doubt, jobs of its list are neither sent nor claimed`() {
         let inPool = fixture.send()
         _ = fixture.claim(Fixture.job())
-        let effects = fixture.effects { $0.leaseInDoubt(0, &$1) }
+        let effects = fixture.effects { $0.happened(.leaseInDoubt, list: 0, &$1) }
         #expect(effects == [.log(.leaseInDoubt(list: nil)), .withdraw(.keep([inPool, JobID(slot: 1, use: 1)]), app: 0)])
         #expect(fixture.withdraw([inPool], .keep([inPool])) == [])
         #expect(fixture.sent() == [] && fixture.offers() == [0])
         #expect(fixture.inFlight == 2)
-        _ = fixture.effects { $0.connected(0, server: nil, warnings: [], &$1) }
+        _ = fixture.effects { $0.happened(.connected(warnings: []), list: 0, &$1) }
         #expect(Set(fixture.sent()) == [inPool, JobID(slot: 1, use: 1)])
     }
 
     @Test func `the doubt of one list does not stop another`() {
         let fixture = MachineFixture(MachineFixture.plan(lists: ["first", "second"]))
         let (first, second) = (fixture.send(list: 0), fixture.send(list: 1))
-        let effects = fixture.effects { $0.leaseInDoubt(1, &$1) }
+        let effects = fixture.effects { $0.happened(.leaseInDoubt, list: 1, &$1) }
         #expect(effects.last == .withdraw(.keep([second]), app: 0))
         _ = fixture.withdraw([second], .keep([second]))
         #expect(fixture.fail(first, .notProcessed(.streamReset(code: 7))) == [])
@@ -44,7 +44,7 @@ struct DispatchListTests {
         #expect(fixture.accept(onStream) == [.acknowledge(ClaimID(1), list: 0)])
         #expect(fixture.tick() == [.closePools])
         #expect(fixture.effects { $0.poolsClosed(&$1) } == [.stopQueues])
-        let stopped = fixture.effects { $0.stopped(0, &$1) }
+        let stopped = fixture.effects { $0.happened(.stopped, list: 0, &$1) }
         #expect(stopped == [.log(.stopped(fixture.counters))] && fixture.isStopped)
     }
 

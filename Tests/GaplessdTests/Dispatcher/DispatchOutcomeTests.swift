@@ -109,7 +109,7 @@ struct DispatchOutcomeTests {
 
     @Test mutating func `a job of another worker is neither settled nor sent again`() {
         let id = fixture.send()
-        let effects = fixture.effects { $0.disowned([ClaimID(2)], list: 0, &$1) }
+        let effects = fixture.effects { $0.happened(.disowned([ClaimID(2)]), list: 0, &$1) }
         #expect(effects == [.withdraw(.forget([id]), app: 0), .log(.disowned(1))])
         #expect(fixture.fail(id, .timedOut) == [])
         #expect(fixture.sent() == [] && fixture.inFlight == 0)
@@ -118,7 +118,7 @@ struct DispatchOutcomeTests {
     @Test mutating func `jobs that another worker took over before they were sent are forgotten`() {
         let waiting = fixture.send()
         _ = fixture.claim(Fixture.job())
-        _ = fixture.effects { $0.disowned([ClaimID(2), ClaimID(3)], list: 0, &$1) }
+        _ = fixture.effects { $0.happened(.disowned([ClaimID(2), ClaimID(3)]), list: 0, &$1) }
         #expect(fixture.sent() == [])
         #expect(fixture.withdraw([waiting], .forget([waiting])) == [])
         #expect(fixture.inFlight == 0)

@@ -18,7 +18,7 @@ struct DispatchPauseTests {
         let onStream = fixture.send()
         let inPool = fixture.send()
         _ = fixture.claim(Fixture.job())
-        let effects = fixture.effects { $0.paused([Self.whole], list: 0, &$1) }
+        let effects = fixture.effects { $0.happened(.paused([Self.whole]), list: 0, &$1) }
         #expect(effects.releases(4))
         guard case .withdraw(.giveBack(let ids), app: 0) = effects.last else {
             Issue.record("no withdrawal: \(effects)")
@@ -29,8 +29,8 @@ struct DispatchPauseTests {
         #expect(fixture.offers() == [0] && fixture.sent() == [])
         #expect(fixture.accept(onStream).settlements == [Settlement(id: ClaimID(2), effect: .ack)])
         #expect(fixture.claim(Fixture.job()).releases(5), "a job of a claim that was under way")
-        #expect(fixture.effects { $0.paused([Self.whole], list: 0, &$1) } == [], "the same pause again")
-        _ = fixture.effects { $0.paused([], list: 0, &$1) }
+        #expect(fixture.effects { $0.happened(.paused([Self.whole]), list: 0, &$1) } == [], "the same pause again")
+        _ = fixture.effects { $0.happened(.paused([]), list: 0, &$1) }
         #expect(fixture.offers() != [0])
     }
 
@@ -38,7 +38,7 @@ struct DispatchPauseTests {
         let fixture = Fixture(Fixture.plan(apps: [nil, "news"]))
         fixture.close()
         fixture.close(app: 1, Fixture.job("ab", #""app":"news""#))
-        _ = fixture.effects { $0.paused([Self.app("news")], list: 0, &$1) }
+        _ = fixture.effects { $0.happened(.paused([Self.app("news")]), list: 0, &$1) }
         #expect(fixture.claim(Fixture.job("ab", #""app":"news""#)).releases(3, toTail: true))
         #expect(fixture.claim(Fixture.job()) == [] && fixture.sent().count == 1)
         let snapshot = fixture.machine.snapshot
@@ -49,7 +49,7 @@ struct DispatchPauseTests {
         let fixture = Fixture()
         fixture.close()
         #expect(fixture.offers() != [0])
-        _ = fixture.effects { $0.paused([Self.app("(top level)")], list: 0, &$1) }
+        _ = fixture.effects { $0.happened(.paused([Self.app("(top level)")]), list: 0, &$1) }
         #expect(fixture.offers() == [0])
         #expect(fixture.claim(Fixture.job()).releases(2))
     }
@@ -57,7 +57,7 @@ struct DispatchPauseTests {
     @Test func `a paused list leaves its places to the next list`() {
         let fixture = Fixture(Fixture.plan(lists: ["first", "second"]))
         fixture.close()
-        _ = fixture.effects { $0.paused([Self.whole], list: 0, &$1) }
+        _ = fixture.effects { $0.happened(.paused([Self.whole]), list: 0, &$1) }
         let offers = fixture.offers(mayHaveJobs: [true, true])
         #expect(offers[0] == 0 && offers[1] > 0)
         #expect(fixture.claim(Fixture.job(), list: 1) == [] && fixture.sent().count == 1)
@@ -67,7 +67,7 @@ struct DispatchPauseTests {
         let fixture = Fixture()
         fixture.close()
         let id = fixture.send()
-        _ = fixture.effects { $0.paused([Self.whole], list: 0, &$1) }
+        _ = fixture.effects { $0.happened(.paused([Self.whole]), list: 0, &$1) }
         #expect(fixture.fail(id, .notProcessed(.connectionLost("gone"))).releases(2))
     }
 
@@ -75,9 +75,9 @@ struct DispatchPauseTests {
         let fixture = Fixture(Fixture.plan(apps: [nil, "news"]))
         let note = PauseNote(Self.whole)
         #expect(note.sentence == "paused by me@host: bad campaign")
-        let begin = fixture.effects { $0.paused([Self.whole, Self.app("news")], list: 0, &$1) }
+        let begin = fixture.effects { $0.happened(.paused([Self.whole, Self.app("news")]), list: 0, &$1) }
         #expect(begin == [.log(.paused(note, list: nil)), .log(.paused(PauseNote(Self.app("news")), list: nil))])
-        let end = fixture.effects { $0.paused([Self.app("news")], list: 0, &$1) }
+        let end = fixture.effects { $0.happened(.paused([Self.app("news")]), list: 0, &$1) }
         #expect(end == [.log(.unpaused(note, list: nil))])
     }
 }

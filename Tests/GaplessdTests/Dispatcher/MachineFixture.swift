@@ -22,7 +22,7 @@ final class MachineFixture {
             apps: apps.indices.map { app in
                 DispatchPlan.App(name: apps[app], topic: "topic", sharers: sharesCredential ? Array(apps.indices) : [app])
             },
-            lists: lists,
+            lists: lists, server: "redis",
             routes: AppRoutes(names: apps, topics: apps.map { _ in "topic" }, certified: apps.map { _ in [] }),
             reader: JobReader(retryLimit: 3, appNames: Set(apps.compactMap(\.self))),
             policy: RetryPolicy(limit: 3, delays: [.seconds(1), .seconds(60)]), settling: options, delivery: delivery,
@@ -33,7 +33,7 @@ final class MachineFixture {
     init(_ plan: DispatchPlan = MachineFixture.plan(), capacity: Int = 100) {
         machine = DispatchMachine(plan, workers: plan.lists.map { "worker of \($0)" }, now: now, wallClock: wallClock)
         for app in plan.apps.indices { machine.observed(.init(capacity: capacity), app: app) }
-        for list in plan.lists.indices { _ = effects { $0.connected(list, server: nil, warnings: [], &$1) } }
+        for list in plan.lists.indices { _ = effects { $0.happened(.connected(warnings: []), list: list, &$1) } }
     }
 
     var inFlight: Int { machine.inFlight }
@@ -58,7 +58,7 @@ final class MachineFixture {
             claims += 1
             return ClaimedJob(id: ClaimID(claims), bytes: Array(job.utf8))
         }
-        return effects { $0.claimed(claimed, list: list, &$1) }
+        return effects { $0.happened(.claimed(claimed), list: list, &$1) }
     }
 
     /// The jobs that go to the pool of `app` at the end of the turn.

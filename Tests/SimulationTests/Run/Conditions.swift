@@ -29,7 +29,7 @@ struct Conditions {
 
     var plan: DispatchPlan {
         DispatchPlan(
-            apps: [DispatchPlan.App(name: nil, topic: "topic", sharers: [0])], lists: ["q"],
+            apps: [DispatchPlan.App(name: nil, topic: "topic", sharers: [0])], lists: ["q"], server: "redis",
             routes: AppRoutes(names: [nil], topics: ["topic"], certified: [[]]),
             reader: JobReader(retryLimit: 3, appNames: []), policy: RetryPolicy(limit: 3, delays: [.seconds(1), .seconds(5)]),
             settling: JobSettler.Options(), delivery: .atLeastOnce, drainTimeout: .seconds(20),

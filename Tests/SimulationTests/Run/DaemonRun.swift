@@ -141,7 +141,10 @@ final class DaemonRun {
         case .redisRestart:
             for worker in workers { ledger.hasFault(worker.number) }
             redis.restart(for: world.skewed(upTo: 20 * .second))
-        case .redisFlush: redis.flush(holding: Set(workers.flatMap(\.heldJobs)))
+        case .redisFlush:
+            redis.flush(holding: Set(workers.flatMap(\.heldJobs)))
+            // The moment in which a worker puts its jobs back is short.
+            if world.chance(0.5) { world.after(world.skewed(upTo: .second)) { [unowned self] in cutRedis() } }
         case .redisRollback:
             redis.save()
             world.after(world.skewed(upTo: 5 * .second)) { [unowned self] in if !isCalm { redis.restore() } }
@@ -158,6 +161,10 @@ final class DaemonRun {
         }
         world.note(.fault, kind.rawValue, worker.number)
         faults[kind.rawValue] += 1
+    }
+
+    private func cutRedis() {
+        if !isCalm, let worker = anyWorker() { breakRedis(.redisCut, worker) }
     }
 
     private func breakRedis(_ kind: Fault, _ worker: SimulatedWorker) {

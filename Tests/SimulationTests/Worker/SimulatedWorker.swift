@@ -194,21 +194,12 @@ final class SimulatedWorker {
 
     private func happened(_ event: QueueEvent) {
         switch event {
-        case .claimed(let jobs):
-            if claims != nil { for job in jobs { claims?[job.id] = Ledger.jobs(in: job.bytes) } }
-            machine.claimed(jobs, list: 0, &effects)
-        case .suspects(let jobs): machine.claimedCrashSuspects(jobs, list: 0, &effects)
-        case .disowned(let gone):
-            for id in gone { claims?[id] = nil }
-            machine.disowned(Set(gone), list: 0, &effects)
-        case .leaseInDoubt: machine.leaseInDoubt(0, &effects)
-        case .connected(let warnings): machine.connected(0, server: nil, warnings: warnings, &effects)
-        case .disconnected: machine.disconnected(0)
+        case .claimed(let jobs) where claims != nil: for job in jobs { claims?[job.id] = Ledger.jobs(in: job.bytes) }
+        case .disowned(let gone): for id in gone { claims?[id] = nil }
         case .refused(let why): world.fail("Redis refuses: \(why)")
-        case .paused(let pauses): machine.paused(pauses, list: 0, &effects)
-        case .stopped: machine.stopped(0, &effects)
-        case .limited, .recordsTrimmed, .recordsMany, .recovered: break
+        default: break
         }
+        machine.happened(event, list: 0, &effects)
     }
 
     private func limitSending() {
