@@ -340,6 +340,7 @@ final class DeliveryModel {
     private func checkEnd() throws {
         let lost = DeliveryModel.jobs.filter { sent[$0] == nil && !dead.contains($0) && !excused.contains($0) }
         if !lost.isEmpty { throw Failure(description: "lost: \(lost)") }
+        let hasTakeOver = hasTakeOver || workers.contains(where: \.hasTakenOver)
         if !hasTakeOver && !isFlushed && !isRestored, let job = sent.first(where: { $0.value > 1 }) {
             throw Failure(description: "\(job.key) was sent \(job.value) times, although only connections broke")
         }

@@ -28,6 +28,8 @@ struct ModelWorker {
     private(set) var jobs: [ClaimedJob] = []
     private(set) var suspects: [ClaimedJob] = []
     private(set) var hasStopped = false
+    /// It has taken over jobs of a worker that was silent for a lease.
+    private(set) var hasTakenOver = false
     private var effects: [QueueMachine.Effect] = []
 
     init(_ number: Int, _ settings: QueueSettings, now: Instant) {
@@ -106,6 +108,7 @@ struct ModelWorker {
                 case .report(.claimed(let new)): jobs += new
                 case .report(.suspects(let new)): suspects += new
                 case .report(.disowned(let ids)): jobs.removeAll { ids.contains($0.id) }
+                case .report(.recovered(_, let jobs)): if jobs > 0 { hasTakenOver = true }
                 case .report(.stopped): hasStopped = true
                 case .report, .follow, .learn: break
                 }
