@@ -406,7 +406,8 @@ struct QueueMachine {
             let (warning, calls) = work.compare(with: reply, finding, now: now)
             if let warning { reconciliation.warn(warning) }
             for call in calls { expect(call, into: &effects) }
-            work.resume(into: &effects)
+            if calls.isEmpty { work.sendSettlements(into: &effects) }
+            work.disown(into: &effects)
             work.learned(reply.recovered, due: reply.due, now: now)
             learned(reply.pauses, now: now, into: &effects)
             liveness.observed(reply.counters, now: now, isGone: isGone)

@@ -101,7 +101,8 @@ struct Workload {
         sendSettlements(into: &effects)
     }
 
-    private mutating func sendSettlements(into effects: inout [Effect]) {
+    /// Sends the sealed settlements that this connection has not sent.
+    mutating func sendSettlements(into effects: inout [Effect]) {
         for batch in jobs.takeUnsent() { effects.append(.call(.settle(batch))) }
     }
 
@@ -234,8 +235,9 @@ struct Workload {
 
     /// Takes over what Redis has of this worker: settlements that were applied, and jobs in flight.
     ///
-    /// - Returns: a warning, and the calls that put the held jobs back into a Redis that was emptied. They go before everything
-    ///   else. Until Redis has answered them, another emptied Redis must be recognized as one: it may have none of the jobs.
+    /// - Returns: a warning, and the calls that put the held jobs back into a Redis that was emptied. Until Redis has answered
+    ///   them, it may have none of these jobs: an emptied Redis must be recognized again after the next connect, and no
+    ///   settlement may be sent, because Redis skips that of a job that it does not have.
     mutating func compare(
         with reply: ScriptReply.Registered, _ finding: Reconciliation.Finding, now: Instant
     ) -> (warning: String?, calls: [Call]) {
@@ -254,14 +256,13 @@ struct Workload {
         }
     }
 
-    /// Sends the settlements that were not applied, and disowns the jobs that Redis does not have.
-    mutating func resume(into effects: inout [Effect]) {
-        sendSettlements(into: &effects)
+    /// Drops the jobs that Redis does not have. Belongs behind `compare`.
+    mutating func disown(into effects: inout [Effect]) {
         let gone = jobs.disown()
         if !gone.isEmpty { effects.append(.report(.disowned(gone))) }
     }
 
-    /// The calls for the jobs that only Redis knows. Belongs behind `resume`.
+    /// The calls for the jobs that only Redis knows. Belongs behind `compare`.
     mutating func missingJobs() -> [Call] {
         let pieces = jobs.unknown(atMost: claims.jobsOfFetch)
         isFetching = !pieces.isEmpty

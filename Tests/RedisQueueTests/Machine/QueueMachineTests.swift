@@ -264,11 +264,13 @@ struct QueueMachineTests {
         #expect(machine.held == [id(1, 0), id(1, 2)])
     }
 
-    @Test mutating func `jobs are put back again if Redis was lost before it had confirmed that it has them`() {
+    @Test mutating func `jobs are put back until Redis has confirmed them, and only then is a settlement sent`() {
         machine.serve()
         machine.offer(2)
         machine.advance(to: start + .milliseconds(2))
         machine.claim(["a", "b"], asked: 2, drained: 0)
+        machine.settle(id(1, 0), .delay(job: bytes("a"), .after(.seconds(1)), isRetry: true))
+        machine.advance()
         let adopt = Call.adopt(.init(chunk: 1, entry: bytes("0:11"), jobs: [bytes("a"), bytes("b")]))
         for counter: Int64 in 2...3 {
             machine.lost("cut")
@@ -281,6 +283,12 @@ struct QueueMachineTests {
         machine.reply(.integer(2), to: adopt)
         #expect(machine.phase == .serving)
         #expect(machine.held == [id(1, 0), id(1, 1)])
+        machine.advance(to: start + .seconds(6))
+        guard case .call(.settle(let batch))? = machine.effects().last else {
+            Issue.record("the retry is not sent again")
+            return
+        }
+        #expect(batch.ids == [id(1, 0)])
     }
 
     @Test mutating func `a job that is too large is fetched from the next chunk, and only its beginning`() {
