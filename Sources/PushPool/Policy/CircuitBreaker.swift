@@ -5,14 +5,15 @@ package import SystemTime
 ///
 /// A response that a wrong environment would explain (a suspect response) does not make a dead letter before a later acceptance.
 /// A credential fault, or 20 suspect responses in a row, open the breaker: the jobs stay in the queue, and single jobs probe
-/// whether the fault is gone. A closed breaker waits a second for acceptances that are on the wire: in a list with many dead
-/// tokens, 20 in a row occur by chance.
+/// whether the fault is gone. A closed breaker waits for acceptances that are on the wire: in a list with many dead tokens, 20 in
+/// a row occur by chance. It waits at least a second, and then until 200 more are suspect, none came for a second, or ten seconds
+/// have passed.
 ///
 ///     phase                 fact                                            next
 ///     proving               acceptance                                      closed, settles suspects
 ///     proving               20 suspect responses in a row                   open (suspect tokens)
 ///     closed                acceptance                                      closed, settles suspects
-///     closed                20 in a row, then a second without acceptance   open (suspect tokens)
+///     closed                20 in a row, and no acceptance in the wait      open (suspect tokens)
 ///     proving, closed       credential fault, throttle                      open
 ///     open                  another fault                                   open with that reason
 ///     open                  probe sent                                      half-open
@@ -43,8 +44,9 @@ package struct CircuitBreaker: Sendable {
 
     /// How many jobs may be out before the first acceptance, and how many suspect responses in a row open the breaker.
     package static let caution = 20
-    /// After 20 suspect responses in a row, until a closed breaker opens.
+    /// After 20 suspect responses in a row, until a closed breaker opens: the shortest time, and the longest.
     package static let suspectGrace = Duration.seconds(1)
+    package static let longestGrace = Duration.seconds(10)
     /// How many jobs may be out meanwhile, beside the suspects: one of them is accepted if only most of the tokens are dead.
     package static let graceAllowance = 200
     /// Between probes after suspect tokens.
@@ -55,6 +57,8 @@ package struct CircuitBreaker: Sendable {
 
     package private(set) var phase = Phase.proving
     private var suspectsInARow = 0
+    /// When the 20th in a row came.
+    private var graceBegan: Instant?
     private var graceEnd: Instant?
     private var probeWait = CircuitBreaker.firstProbeWait
     package private(set) var nextProbe: Instant?
@@ -111,8 +115,8 @@ package struct CircuitBreaker: Sendable {
     package mutating func suspected(now: Instant) -> [Effect] {
         switch phase {
         case .closed:
-            suspectsInARow = min(suspectsInARow + 1, Self.caution)
-            if suspectsInARow == Self.caution, graceEnd == nil { graceEnd = now + Self.suspectGrace }
+            suspectsInARow += 1
+            if suspectsInARow >= Self.caution { extendGrace(now: now) }
             return []
         case .open(.credential), .open(.untrusted), .open(.tokenUpdates),
             .open(.throttled) where isProbing:
@@ -199,7 +203,14 @@ package struct CircuitBreaker: Sendable {
         return wasHeld ? [.resume] : []
     }
 
-    private mutating func forgetSuspects() { (suspectsInARow, graceEnd) = (0, nil) }
+    private mutating func extendGrace(now: Instant) {
+        let began = graceBegan ?? now
+        graceBegan = began
+        let isCertain = suspectsInARow >= Self.caution + Self.graceAllowance
+        graceEnd = isCertain ? began + Self.suspectGrace : min(now + Self.suspectGrace, began + Self.longestGrace)
+    }
+
+    private mutating func forgetSuspects() { (suspectsInARow, graceBegan, graceEnd) = (0, nil, nil) }
 
     private mutating func open(_ reason: HoldReason, now: Instant) -> [Effect] {
         phase = .open(reason)

@@ -44,6 +44,20 @@ struct CircuitBreakerTests {
         #expect(breaker.allowance(now: later(2)) == .max)
     }
 
+    @Test mutating func `responses that go on arriving put that off until 200 more are suspect, for ten seconds at most`() {
+        _ = breaker.accepted()
+        for _ in 0..<20 { _ = breaker.suspected(now: start) }
+        for second in 1...9 {
+            for _ in 0..<20 { #expect(breaker.suspected(now: later(second) - .milliseconds(1)) == []) }
+            #expect(breaker.tick(now: later(second)) == [])
+        }
+        #expect(breaker.deadline == later(10) - .milliseconds(1))
+        for _ in 0..<19 { _ = breaker.suspected(now: later(9)) }
+        #expect(breaker.deadline == later(10))
+        _ = breaker.suspected(now: later(9))
+        #expect(breaker.tick(now: later(9)) == [.hold(.suspectTokens)])
+    }
+
     @Test mutating func `an acceptance within that second keeps it closed`() {
         _ = breaker.accepted()
         for _ in 0..<50 { _ = breaker.suspected(now: start) }

@@ -55,8 +55,7 @@ struct DaemonHoldTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    // With a sanitizer APNs may need more than `CircuitBreaker.suspectGrace` to accept one of 200 pushes.
-    @Test(arguments: Sanitizer.current == nil ? [30, 90] : [30])
+    @Test(arguments: [30, 90])
     func `a list with many dead tokens drains`(percent: Int) throws {
         let stage = try Stage()
         let daemon = try stage.start()
