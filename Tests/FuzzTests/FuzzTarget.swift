@@ -11,6 +11,8 @@ enum FuzzTarget: String, CaseIterable, Sendable {
     case filter
     /// HPACK header blocks of responses.
     case headers
+    /// Header blocks, read with and without nghttp2.
+    case hpack
     /// The bytes of a server on an HTTP/2 connection.
     case http2
     case job
@@ -37,6 +39,7 @@ enum FuzzTarget: String, CaseIterable, Sendable {
         case .exchange: try ExchangeFuzz.run(bytes)
         case .filter: try FilterFuzz.run(bytes)
         case .headers: try HTTP2Fuzz.runHeaders(bytes)
+        case .hpack: try HPACKFuzz.run(bytes)
         case .http2: try HTTP2Fuzz.run(bytes)
         case .job: try JobFuzz.run(bytes)
         case .json: try JSONFuzz.run(bytes)
