@@ -39,7 +39,7 @@ struct DeliveryModelTests {
         print("model: \(start), every order of the first \(depth) steps: \(schedules) schedules, \(model.steps) steps")
     }
 
-    @Test(.timeLimit(.minutes(30))) func `no random schedule loses a job or applies a settlement twice`() throws {
+    @Test(.timeLimit(.minutes(1500))) func `no random schedule loses a job or applies a settlement twice`() throws {
         let seed = Self.number("SEED").map(UInt64.init) ?? .random(in: 0...999_999)
         let end = Instant.now + .seconds(Self.number("MODEL_SECONDS") ?? 3)
         let model = try DeliveryModel()
