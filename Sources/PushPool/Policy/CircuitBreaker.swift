@@ -6,8 +6,7 @@ package import SystemTime
 /// A response that a wrong environment would explain (a suspect response) does not make a dead letter before a later acceptance.
 /// A credential fault, or 20 suspect responses in a row, open the breaker: the jobs stay in the queue, and single jobs probe
 /// whether the fault is gone. A closed breaker waits for acceptances that are on the wire: in a list with many dead tokens, 20 in
-/// a row occur by chance. It waits at least a second, and then until 200 more are suspect, none came for a second, or ten seconds
-/// have passed.
+/// a row occur by chance. It waits until 2,000 in a row are suspect, none came for a second, or ten seconds have passed.
 ///
 ///     phase                 fact                                            next
 ///     proving               acceptance                                      closed, settles suspects
@@ -44,9 +43,11 @@ package struct CircuitBreaker: Sendable {
 
     /// How many jobs may be out before the first acceptance, and how many suspect responses in a row open the breaker.
     package static let caution = 20
-    /// After 20 suspect responses in a row, until a closed breaker opens: the shortest time, and the longest.
-    package static let suspectGrace = Duration.seconds(1)
+    /// After 20 suspect responses in a row, a closed breaker waits for an acceptance, until no suspect one came for a second,
+    /// ten seconds have passed, or 2,000 in a row are suspect. All of them return to the list in one turn of the main thread.
+    package static let suspectSilence = Duration.seconds(1)
     package static let longestGrace = Duration.seconds(10)
+    package static let mostSuspects = 2000
     /// How many jobs may be out meanwhile, beside the suspects: one of them is accepted if only most of the tokens are dead.
     package static let graceAllowance = 200
     /// Between probes after suspect tokens.
@@ -116,6 +117,7 @@ package struct CircuitBreaker: Sendable {
         switch phase {
         case .closed:
             suspectsInARow += 1
+            if suspectsInARow >= Self.mostSuspects { return open(.suspectTokens, now: now) }
             if suspectsInARow >= Self.caution { extendGrace(now: now) }
             return []
         case .open(.credential), .open(.untrusted), .open(.tokenUpdates),
@@ -206,8 +208,7 @@ package struct CircuitBreaker: Sendable {
     private mutating func extendGrace(now: Instant) {
         let began = graceBegan ?? now
         graceBegan = began
-        let isCertain = suspectsInARow >= Self.caution + Self.graceAllowance
-        graceEnd = isCertain ? began + Self.suspectGrace : min(now + Self.suspectGrace, began + Self.longestGrace)
+        graceEnd = min(now + Self.suspectSilence, began + Self.longestGrace)
     }
 
     private mutating func forgetSuspects() { (suspectsInARow, graceBegan, graceEnd) = (0, nil, nil) }

@@ -32,7 +32,7 @@ struct CircuitBreakerTests {
         }
     }
 
-    @Test mutating func `twenty in a row open a closed one after a second without an acceptance`() {
+    @Test mutating func `twenty in a row open a closed one after a second without a response`() {
         _ = breaker.accepted()
         for _ in 0..<19 { _ = breaker.suspected(now: start) }
         for _ in 0..<100 { #expect(breaker.suspected(now: later(1)) == []) }
@@ -44,7 +44,7 @@ struct CircuitBreakerTests {
         #expect(breaker.allowance(now: later(2)) == .max)
     }
 
-    @Test mutating func `responses that go on arriving put that off until 200 more are suspect, for ten seconds at most`() {
+    @Test mutating func `suspect responses that go on arriving put that off, for ten seconds at most`() {
         _ = breaker.accepted()
         for _ in 0..<20 { _ = breaker.suspected(now: start) }
         for second in 1...9 {
@@ -52,10 +52,16 @@ struct CircuitBreakerTests {
             #expect(breaker.tick(now: later(second)) == [])
         }
         #expect(breaker.deadline == later(10) - .milliseconds(1))
-        for _ in 0..<19 { _ = breaker.suspected(now: later(9)) }
-        #expect(breaker.deadline == later(10))
         _ = breaker.suspected(now: later(9))
-        #expect(breaker.tick(now: later(9)) == [.hold(.suspectTokens)])
+        #expect(breaker.deadline == later(10))
+        #expect(breaker.tick(now: later(10)) == [.hold(.suspectTokens)])
+    }
+
+    @Test mutating func `two thousand in a row open a closed one at once`() {
+        _ = breaker.accepted()
+        for _ in 0..<1999 { #expect(breaker.suspected(now: start) == []) }
+        #expect(breaker.suspected(now: start) == [.hold(.suspectTokens)])
+        #expect(breaker.deadline == nil && breaker.nextProbe == later(5))
     }
 
     @Test mutating func `an acceptance within that second keeps it closed`() {
