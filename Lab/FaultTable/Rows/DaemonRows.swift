@@ -30,15 +30,21 @@ extension Fault {
         let calls = [(Scripts.claim, false), (Scripts.settle, false), (Scripts.settle, true), (Scripts.unregister, true)]
         for index in 1...(trial.scale == .full ? 50 : 6) {
             let (script, isLeaving) = calls[index % calls.count]
-            if !isLeaving { trial.pause(10...100) }
-            try trial.awaitBusy()
             let moment = FaultProxy.Tripwire.Moment.allCases.randomElement(using: &trial.random)!
             try trial.inject {
-                let process = daemon.process
-                // A connection sends the full script the first time.
-                trial.stage.redisProxy?.set(.init(on: script.sha, script.text, at: moment) { process.kill(SIGKILL) })
-                if isLeaving { process.kill(SIGTERM) }
-                let exit = trial.awaitEnd(of: daemon)
+                var exit: ChildProcess.Exit?
+                for attempt in 1...10 {
+                    if attempt > 1 { daemon = try trial.start() }
+                    if !isLeaving { trial.pause(10...100) }
+                    try trial.awaitBusy()
+                    let process = daemon.process
+                    // A connection sends the full script the first time.
+                    trial.stage.redisProxy?.set(.init(on: script.sha, script.text, at: moment) { process.kill(SIGKILL) })
+                    if isLeaving { process.kill(SIGTERM) }
+                    exit = trial.awaitEnd(of: daemon)
+                    // A daemon without a job in flight leaves without a settlement: it needs another attempt.
+                    if exit?.status != 0 { break }
+                }
                 if exit?.signal != SIGKILL { trial.fail("call \(index % calls.count) did not kill it \(moment): \(exit as Any)") }
                 try trial.allowInFlightTwice()
                 daemon = try trial.start()
