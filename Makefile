@@ -78,7 +78,7 @@ bench-gate: build ## Compare the instructions per push (callgrind) with the stor
 	@scripts/install-packages $(PACKAGES_GATE)
 	@$(RELEASE)/gapless-lab bench-gate
 
-fuzz: packages ## Fuzz every target, then compare the JSON scanner with Python's parser (MINUTES=10 each; TARGET=… one target only)
+fuzz: packages ## Fuzz all targets, which share MINUTES=10, then compare the JSON scanner with Python's parser for as long (TARGET=… one target only)
 	@SWIFT="$(SWIFT)" scripts/fuzz-targets $(or $(MINUTES),10) $(TARGET)
 	@$(if $(TARGET),:,scripts/fuzz $(or $(MINUTES),10))
 
