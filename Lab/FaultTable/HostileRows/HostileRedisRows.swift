@@ -48,7 +48,7 @@ extension Fault {
             }
         }
         trial.afterwards = { status in
-            let lost = trial.complaints("no answer in time")
+            let lost = trial.complaints("no response in time")
             if lost > 0 { trial.fail("the daemon gave up \(lost) connections on which bytes moved") }
         }
     }
@@ -62,12 +62,12 @@ extension Fault {
         var siege = try Siege(trial)
         try trial.produce(perSecond: 500)
         for turn in 1...trial.times(2) {
-            let noticed = trial.complaints("no answer in time")
+            let noticed = trial.complaints("no response in time")
             let isLong = trial.scale == .full && turn == 1
             try siege.run(stops: turn % 2 == 0, lasting: isLong ? .seconds(62) : .zero) {
                 proxy.behaviour.delay = .seconds(60)
             } begun: {
-                try trial.await("the daemon notices") { trial.complaints("no answer in time") > noticed }
+                try trial.await("the daemon notices") { trial.complaints("no response in time") > noticed }
             } end: {
                 proxy.behaviour.delay = .zero
             }

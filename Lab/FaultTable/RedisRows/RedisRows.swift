@@ -104,14 +104,14 @@ extension Trial {
     /// Drops everything in both directions until the daemon notices. Returns the time.
     func loseCable() throws -> Duration {
         guard let proxy = stage.redisProxy else { preconditionFailure("this fault needs a proxy") }
-        let before = complaints("no answer in time")
+        let before = complaints("no response in time")
         proxy.behaviour = .halfOpen
         defer {
             proxy.behaviour = FaultProxy.Behaviour()
             proxy.cutAll()
         }
         let start = Instant.now
-        try self.await("the daemon notices the silence", atMost: .seconds(15)) { complaints("no answer in time") > before }
+        try self.await("the daemon notices the silence", atMost: .seconds(15)) { complaints("no response in time") > before }
         return .now - start
     }
 

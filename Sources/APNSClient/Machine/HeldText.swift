@@ -9,10 +9,12 @@ struct HeldText {
             switch reason {
             case .credential(let why):
                 "APNs does not accept the credential (\(why)): check the key or certificate, its team, the server and the clock"
-            case .untrusted(let why): "no connection to APNs can be trusted (\(why)): check the roots and the clock"
+            case .untrusted(let why):
+                "the identity of the APNs server cannot be verified (\(why)): check the root certificates and the clock"
             case .topic(let why): "APNs does not accept the topic of the configuration (\(why))"
             case .suspectTokens: "APNs has rejected 20 device tokens in a row: wrong server or topic?"
-            case .tokenUpdates: "APNs reports that the provider token changed too often: none is signed for 20 minutes"
+            case .tokenUpdates:
+                "APNs reports too many provider token updates: the present token is kept, and no other is signed for 20 minutes"
             case .throttled(let why): "APNs asks for fewer pushes (\(why))"
             }
     }

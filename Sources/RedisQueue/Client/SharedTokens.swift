@@ -45,7 +45,7 @@ public struct SharedTokens: Sendable {
         let age = String(SharedTokens.milliseconds(offer?.age ?? .zero))
         let tail = [Array((refused ?? "").utf8), offer?.sealed ?? [], Array((offer?.id ?? "").utf8), Array(age.utf8)]
         let reply = try client.command(head.map { Array($0.utf8) } + tail)
-        guard let items = reply.items, items.count == 3 else { throw .notRedis("an answer without a provider token") }
+        guard let items = reply.items, items.count == 3 else { throw .notRedis("a reply without a provider token") }
         switch items[0].text {
         case "mint": return .mint
         case "wait": return .wait
@@ -55,7 +55,7 @@ public struct SharedTokens: Sendable {
             return .token(sealed, age: .milliseconds(age))
         default: break
         }
-        throw .notRedis("an answer without a provider token")
+        throw .notRedis("a reply without a provider token")
     }
 
     private static func milliseconds(_ duration: Duration) -> Int {

@@ -237,7 +237,7 @@ struct QueueMachine {
         }
         switch understand(reply, to: call, sentAt: sentAt, now: now, isGone: isGone, into: &effects) {
         case .good: break
-        case .unintelligible: lost("an unintelligible reply", now: now, into: &effects)
+        case .unintelligible: lost("a reply of an unexpected form", now: now, into: &effects)
         case .lost(let reason): lost(reason, now: now, into: &effects)
         }
     }

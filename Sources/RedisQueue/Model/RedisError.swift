@@ -37,18 +37,18 @@ public enum RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         switch self {
         case .socket(let error): return error.description
         case .closed: return "the connection was closed by Redis"
-        case .timedOut(.connecting): return "connecting to Redis: no answer in time"
+        case .timedOut(.connecting): return "connecting to Redis: no response in time"
         // A plain Redis takes the beginning of a handshake for half a command, and waits for the rest.
-        case .timedOut(.tlsHandshake): return "the TLS handshake (does Redis speak TLS at this port?): no answer in time"
-        case .timedOut(.reply): return "Redis: no answer in time"
+        case .timedOut(.tlsHandshake): return "the TLS handshake (does Redis speak TLS at this port?): no response in time"
+        case .timedOut(.reply): return "Redis: no response in time"
         case .timedOut(.deadLetters): return "the dead letters change faster than they can be read"
         case .timedOut(.jobs): return "the jobs change faster than they can be read"
         case .notRedis(let reason): return "not the Redis protocol: \(reason)"
         case .reply(let reply): return reply.description
         case .authenticationRefused(let code, let isNeedless):
             return "AUTH was refused (\(code)): \(isNeedless ? "this Redis has no password" : "wrong user name or password?")"
-        case .notASentinel: return "is no Sentinel"
-        case .unknownMaster: return "knows no master of this name"
+        case .notASentinel: return "this server is not a Sentinel"
+        case .unknownMaster: return "this Sentinel does not know the master"
         case .notMaster(let server, let role):
             let reported = role == "slave" ? "the role replica" : role.map { "the role \($0)" } ?? "no role"
             return "\(server.map { "\($0)" } ?? "the server") is the master according to Sentinel, but reports \(reported)"

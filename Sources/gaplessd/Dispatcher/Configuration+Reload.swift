@@ -27,7 +27,7 @@ extension Settings.Redis {
     fileprivate func differences(from old: Settings.Redis) -> [String] {
         let all: [(key: String, isSame: Bool)] = [
             (placeKey, server == old.server), ("redis_db", database == old.database),
-            ("redis_tls and its files", tls == old.tls), ("redis_delivery", delivery == old.delivery),
+            ("redis_tls or a path of its files", tls == old.tls), ("redis_delivery", delivery == old.delivery),
             ("redis_lease", lease == old.lease),
         ]
         return all.filter { !$0.isSame }.map(\.key)

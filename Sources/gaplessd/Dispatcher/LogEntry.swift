@@ -73,7 +73,9 @@ enum LogEntry: Equatable {
         return "The app \"\(app)\"" + (place.map { " of \($0)" } ?? "")
     }
 
-    static func disowned(_ count: Int) -> LogEntry { .warning(.jobsDisowned, "\(count) jobs were taken over by another worker.") }
+    static func disowned(_ count: Int) -> LogEntry {
+        .warning(.jobsDisowned, "Another worker has taken over \(count.counted("job")) of this worker.")
+    }
 
     static func crashSuspect(identifier: [UInt8]?) -> LogEntry {
         let name = identifier.map { " (ID \(String(decoding: $0, as: UTF8.self)))" } ?? ""
@@ -84,7 +86,7 @@ enum LogEntry: Equatable {
     }
 
     static func unusualNotBefore(_ job: borrowing Job, hint: String) -> LogEntry {
-        .warning(.jobUnusual, "A job (ID \(String(decoding: job.identifierJSON, as: UTF8.self))) is held: \(hint).")
+        .warning(.jobUnusual, "A job (ID \(String(decoding: job.identifierJSON, as: UTF8.self))) is delayed: \(hint).")
     }
 
     // MARK: Apps. `app` is `DispatchPlan.App.label`.
@@ -119,7 +121,8 @@ enum LogEntry: Equatable {
         case .resized(let before, let count):
             .info(
                 .poolResized,
-                "\(app)\(count) sessions instead of \(before): \(count > before ? "all were full" : "fewer are enough").")
+                "\(app)\(count.counted("session")) instead of \(before): "
+                    + (count > before ? "all were full." : "fewer are enough."))
         case .limited(let advice): .warning(.poolLimited, app + advice.logText)
         case .slowed(let limit):
             .warning(
@@ -150,8 +153,7 @@ enum LogEntry: Equatable {
         switch delivery {
         case .atLeastOnce:
             .warning(
-                .exitingAtOnce, "Exiting at once: Redis keeps \(jobs.counted("job")) in flight, and the next gaplessd takes over."
-            )
+                .exitingAtOnce, "Exiting at once: Redis keeps \(jobs.counted("job")) in flight for the next gaplessd.")
         case .atMostOnce: .warning(.exitingAtOnce, "Exiting at once: returning \(jobs.counted("job")) in flight to the list.")
         }
     }
@@ -159,8 +161,8 @@ enum LogEntry: Equatable {
     static func unconfirmed(_ delivery: QueueSettings.DeliveryMode) -> LogEntry {
         let rest =
             switch delivery {
-            case .atLeastOnce: "the next gaplessd takes over what is in flight"
-            case .atMostOnce: "with at_most_once, jobs that were to go back may be lost"
+            case .atLeastOnce: "the next gaplessd takes over the jobs in flight"
+            case .atMostOnce: "with at_most_once, jobs that were being returned to the list may be lost"
             }
         return .warning(.settlementsUnconfirmed, "Redis did not confirm the last settlements; \(rest).")
     }

@@ -56,7 +56,7 @@ struct MetricsReport {
             reading.lists.compactMap { list in list.age.map { .init(seconds: $0 / .seconds(1), ("queue", list.name)) } })
         metrics.add(
             "gapless_drain_seconds", .gauge,
-            "Time until the list is empty at the rate of the last seconds; absent while nothing leaves it.",
+            "Time until the list is empty at the rate of the last ten seconds; absent while nothing leaves it.",
             reading.lists.compactMap { list in list.drain.map { .init(seconds: $0, ("queue", list.name)) } })
         metrics.add(
             "gapless_paused", .gauge, "Whether an operator has paused the whole list.",
@@ -112,7 +112,7 @@ struct MetricsReport {
         add("gapless_streams_in_use", "Pushes on the wire.") { .init($0.streams, ("app", $0.label)) }
         add("gapless_app_in_flight", "Jobs that this process holds for the app.") { .init($0.held, ("app", $0.label)) }
         metrics.add(
-            "gapless_app_held", .gauge, "Whether the app's jobs are kept in the queue, by reason.",
+            "gapless_app_held", .gauge, "Whether the app is held, by reason.",
             apps.flatMap { app in
                 HoldReason.kinds.map { .init(app.hold?.kind == $0 ? 1 : 0, ("app", app.label), ("reason", $0)) }
             })
@@ -198,7 +198,7 @@ extension Counter {
         case .claimed: "Jobs claimed from the list; a job that returns is counted again."
         case .sent: "Pushes that APNs accepted."
         case .retried: "Counted retries."
-        case .postponed: "Jobs delayed uncounted: not_before, a paused token, or a request that APNs refused unprocessed."
+        case .postponed: "Jobs delayed without a counted retry: not_before, a token after a 429, or ten refusals in a row."
         case .dead: "Jobs that became dead letters, except expired ones."
         case .expired: "Jobs that became dead letters because their deadline had passed."
         case .released: "Jobs returned to the list, unchanged or split by device."

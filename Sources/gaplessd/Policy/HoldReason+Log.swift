@@ -10,14 +10,14 @@ extension HoldReason {
         case .credential(let why):
             "APNs does not accept the credential (\(why)): check the key or certificate, its team, its environment and the clock"
         case .untrusted(let why):
-            "No connection to APNs can be trusted (\(why)): "
+            "The identity of the APNs server cannot be verified (\(why)): "
                 + "check apns_ca_path, apns_server, the system's root certificates and the clock"
         case .topic(let why):
             "APNs does not accept the topic from the settings or the certificate (\(why)): check apns_topic"
         case .suspectTokens:
             "APNs has rejected 20 device tokens in a row: wrong environment or topic?"
         case .tokenUpdates:
-            "APNs reports that the provider token changed too often: it is kept, and none is minted for 20 minutes"
+            "APNs reports too many provider token updates: the present token is kept, and no other is signed for 20 minutes"
         case .throttled(let why):
             "APNs asks for fewer pushes (\(why)): one job at a time probes until APNs accepts it"
         }

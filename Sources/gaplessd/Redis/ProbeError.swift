@@ -15,7 +15,7 @@ enum ProbeError: Error, CustomStringConvertible {
 
     var description: String {
         switch self {
-        case .unavailable(let why): "no answer: \(why.printable)"
+        case .unavailable(let why): "no response: \(why.printable)"
         case .failed(let why): "failed: \(why.printable)"
         case .refused(let why): "refused: \(why.printable)"
         }

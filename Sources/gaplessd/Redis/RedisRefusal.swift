@@ -17,12 +17,12 @@ enum RedisRefusal {
             case .passwordMissing:
                 return fault(
                     "redis_password", expected: "redis_password or redis_password_file",
-                    problem: "is missing, and Redis requires one (\(reply))")
+                    problem: "required key is missing: Redis requires a password (\(reply))")
             case .databaseOutOfRange, .databaseInCluster:
                 let isCluster = reply.kind == .databaseInCluster
                 return fault(
                     "redis_db", expected: isCluster ? "0" : "a number below 'databases' of redis.conf, usually 16",
-                    problem: "is \(settings.redis.database), and Redis has no such database (\(reply))")
+                    problem: "Redis has no database \(settings.redis.database) (\(reply))")
             case .crossSlot: return crossing(reply, settings)
             case .wrongType: return fault("redis_queue_key", expected: KeyTypes.expected)
             case .rightMissing: return missingRight(error.description)
@@ -46,7 +46,7 @@ enum RedisRefusal {
                 remedy: "expected a name with the list's own {tag}, such as \"{apns_queue}:results\"")
         }
         return SettingsError(
-            key: "redis_queue_key", problem: "has \"\(list)\": \(reply)",
+            key: "redis_queue_key", problem: "the keys of \"\(list)\" are not in one hash slot: \(reply)",
             remedy: "expected a name without \"}\", or with a {tag} that is not empty, in a Redis Cluster")
     }
 

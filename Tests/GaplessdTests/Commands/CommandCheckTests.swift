@@ -73,7 +73,7 @@ struct CommandCheckTests {
         let file = try write(server: "localhost:\(simulator.port)", redis: folder.file("none.sock"))
         let call = try Call(["check", file])
         #expect(call.status == 69)
-        #expect(call.errors.contains("redis: no answer: unix:\(folder.file("none.sock"))"))
+        #expect(call.errors.contains("redis: no response: unix:\(folder.file("none.sock"))"))
         #expect(call.output.contains("\napns: ok, "))
     }
 

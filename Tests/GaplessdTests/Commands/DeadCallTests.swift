@@ -221,7 +221,7 @@ struct DeadInterruptedCallTests {
         stage.redis.kill()
         #expect(process.wait(atMost: .seconds(30))?.status == 69)
         let errors = File.read(err)
-        #expect(errors.hasPrefix("redis: no answer: ") && errors.split(separator: "\n").count == 1, "\(errors)")
+        #expect(errors.hasPrefix("redis: no response: ") && errors.split(separator: "\n").count == 1, "\(errors)")
         #expect(errors.contains(" dead letters requeued, and possibly up to 100 more"), "\(errors)")
     }
 }

@@ -92,7 +92,7 @@ struct EnqueueCallTests {
         #expect(process.wait(atMost: .seconds(30))?.status == 69)
         #expect(File.read(out) == "")
         let errors = File.read(err)
-        #expect(errors.hasPrefix("redis: no answer: ") && errors.split(separator: "\n").count == 1, "\(errors)")
+        #expect(errors.hasPrefix("redis: no response: ") && errors.split(separator: "\n").count == 1, "\(errors)")
         #expect(
             try #/; 1[01] jobs pushed to calls, and possibly [1-3] more\n/#.firstMatch(in: errors) != nil, "\(errors)")
     }

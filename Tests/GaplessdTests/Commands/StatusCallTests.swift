@@ -144,7 +144,7 @@ struct StatusCallTests {
         let (process, out, err) = try stage.start("status", ["--watch", "--json"])
         #expect(waitUntil { File.read(out).contains("\n") })
         stage.redis.kill()
-        #expect(waitUntil { File.read(err).hasPrefix("redis: no answer: ") })
+        #expect(waitUntil { File.read(err).hasPrefix("redis: no response: ") })
         try stage.redis.restart()
         let before = File.read(out).count
         #expect(waitUntil { File.read(out).count > before })
@@ -168,7 +168,7 @@ struct CallFaultTests {
         stage.redis.kill()
         let result = try call(stage, words)
         #expect(result.status == 69)
-        #expect(result.errorLines.count == 1 && result.errors.hasPrefix("redis: no answer: unix:"), "\(result.errors)")
+        #expect(result.errorLines.count == 1 && result.errors.hasPrefix("redis: no response: unix:"), "\(result.errors)")
     }
 
     @Test func `stops waiting for a frozen Redis`() throws {
@@ -177,7 +177,7 @@ struct CallFaultTests {
         defer { stage.redis.process.kill(SIGCONT) }
         let result = try stage.call("audit")
         #expect(result.status == 69)
-        #expect(result.errorLines.count == 1 && result.errors.contains("no answer in time"), "\(result.errors)")
+        #expect(result.errorLines.count == 1 && result.errors.contains("no response in time"), "\(result.errors)")
     }
 
     @Test(arguments: calls) func `reports a refused password without printing it, and exits with 78`(words: [String]) throws {
@@ -195,7 +195,7 @@ struct CallFaultTests {
         let result = try stage.call("status")
         #expect(result.status == 78)
         #expect(result.errorLines.count == 1 && result.errors.contains("NOAUTH"), "\(result.errors)")
-        #expect(result.errors.contains("redis_password: is missing, and Redis requires one"), "\(result.errors)")
+        #expect(result.errors.contains("redis_password: required key is missing: Redis requires a password"), "\(result.errors)")
     }
 
     @Test func `names a key of a wrong type, not the script that read it`() throws {

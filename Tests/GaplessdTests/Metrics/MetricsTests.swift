@@ -100,7 +100,7 @@ struct MetricsTests {
     }
 
     @Test func `omits the figures of the lists without Redis, and those of the daemon before its first turn`() {
-        let away = metrics(RedisReading(taken: now, fault: "no answer"), healthy())
+        let away = metrics(RedisReading(taken: now, fault: "no response"), healthy())
         #expect(away.contains("gapless_redis_up 0\n"))
         #expect(!away.contains("gapless_backlog"))
         #expect(!away.contains("gapless_sent_total{"))

@@ -181,7 +181,7 @@ struct RetryPolicyTests {
         #expect(HoldReason.topic("BadTopic").wholeSentence.hasSuffix("check apns_topic."))
         #expect(
             HoldReason.untrusted("unknown root").wholeSentence.hasPrefix(
-                "No connection to APNs can be trusted (unknown root): check apns_ca_path,"))
+                "The identity of the APNs server cannot be verified (unknown root): check apns_ca_path,"))
     }
 
     @Test func `a session that ends because of the credential holds the app`() {

@@ -100,7 +100,7 @@ struct ServerLocatorTests {
         }
         #expect(error.isRefusal == isEach)
         #expect(
-            error.description.hasPrefix("no Sentinel names a master for \"main\" (a:6379: knows no master of this name; b:6379: ")
-        )
+            error.description.hasPrefix(
+                "no Sentinel names a master for \"main\" (a:6379: this Sentinel does not know the master; b:6379: "))
     }
 }

@@ -105,7 +105,7 @@ struct LostConnectionTests {
         worker.run("connected") { worker.connects == 1 }
         worker.forgetEvents()
         proxy.behaviour = .halfOpen
-        worker.run("disconnected") { worker.events.contains(.disconnected("Redis: no answer in time")) }
+        worker.run("disconnected") { worker.events.contains(.disconnected("Redis: no response in time")) }
         proxy.behaviour = .init()
         proxy.cutAll()
         worker.run("connected again") { worker.connects > 0 }

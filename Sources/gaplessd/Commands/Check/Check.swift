@@ -15,9 +15,9 @@ struct Check: ParsableCommand {
             verifies the permissions that the daemon needs, and opens a session to the APNs server of each app. Each of these \
             checks runs even if an earlier one failed.
 
-            APNs validates a signing key and a topic only on a request. With --prove, 'check' also sends each app's \
-            topic one push to an invented token. The response BadDeviceToken proves the key, the team, the topic and the \
-            environment; 'check' explains any other response and fails.
+            APNs validates a signing key and a topic only on a request. With --prove, 'check' also sends one push per app, with \
+            the topic of the app, to an invented token. The response BadDeviceToken proves the key, the team, the topic and \
+            the environment; 'check' explains any other response and fails.
 
             With --effective, it connects to nothing and prints every setting with its origin and value: 'file', the \
             NAME_file that contains a secret, 'inherited' from the top level, 'default', or 'derived' from another setting or \
@@ -32,7 +32,7 @@ struct Check: ParsableCommand {
     @Flag(help: "Do not bind metrics_listen and do not connect.")
     var offline = false
 
-    @Flag(help: "Send each app's topic one push to an invented token.")
+    @Flag(help: "Send one push per app, with its topic, to an invented token.")
     var prove = false
 
     @Flag(help: "Print every setting with its origin and value, and do not connect.")

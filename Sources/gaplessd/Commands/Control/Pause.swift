@@ -7,7 +7,7 @@ import RedisQueue
 struct Pause: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pause",
-        abstract: "Stops claims by all daemons of the lists, or claims of the jobs of one app.",
+        abstract: "Pauses the lists, or one app: no daemon claims their jobs.",
         discussion: """
             The pause is stored in Redis: it survives restarts, and every daemon obeys with its next claim or heartbeat. \
             Requests on the wire complete; claimed jobs that were not sent return to the list. \

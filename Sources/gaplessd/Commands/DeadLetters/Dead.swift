@@ -29,7 +29,7 @@ struct Dead: ParsableCommand {
             With --json, requeue and purge print one object at the end: "matched", "changed", "unreadable".
 
             Exit status: 0 success, 64 wrong usage, 69 Redis did not respond, 78 a fault in the settings, or Redis refused \
-            access; 1 the deletion was not confirmed.
+            access; 1 the deletion was not confirmed, or 'show' found no such dead letter.
             """)
 
     enum Action: String, ExpressibleByArgument, CaseIterable {

@@ -108,7 +108,7 @@ struct DaemonDeliveryTests {
         try stage.push(job)
         #expect(
             daemon.says(#"W] "#)
-                && daemon.says(#"A job (ID "m1") is held: not_before is in seconds, and this value is after the year 5000"#))
+                && daemon.says(#"A job (ID "m1") is delayed: not_before is in seconds, and this value is after the year 5000"#))
         #expect(try waitUntil { try stage.delayed() == [job] })
         #expect(daemon.stop()?.status == 0)
         try File.write(job, to: stage.folder.file("jobs"))

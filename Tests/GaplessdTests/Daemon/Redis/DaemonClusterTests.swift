@@ -174,7 +174,7 @@ struct DaemonClusterTests {
             let braces = try stage.start(settings(cluster, [list]))
             #expect(braces.process.wait(atMost: .seconds(20))?.status == 78)
             #expect(
-                braces.standardError.contains("settings.json: redis_queue_key: has \"\(list)\": CROSSSLOT"),
+                braces.standardError.contains("redis_queue_key: the keys of \"\(list)\" are not in one hash slot: CROSSSLOT"),
                 "\(braces.standardError)")
         }
         let database = try stage.start(settings(cluster, ["jobs"], ["redis_db": "1"]))

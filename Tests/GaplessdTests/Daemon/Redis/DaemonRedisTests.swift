@@ -57,7 +57,7 @@ struct DaemonRedisTests {
         let stage = try Stage()
         let daemon = try stage.start(["redis_db": "99"])
         #expect(daemon.process.wait(atMost: .seconds(30))?.status == 78)
-        #expect(daemon.standardError.contains("settings.json: redis_db: is 99, and Redis has no such database ("))
+        #expect(daemon.standardError.contains("settings.json: redis_db: Redis has no database 99 ("))
     }
 
     @Test(arguments: [

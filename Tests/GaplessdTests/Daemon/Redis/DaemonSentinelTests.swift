@@ -123,7 +123,7 @@ struct DaemonSentinelTests {
         #expect(
             misnamed.standardError.contains(
                 "redis_sentinel_master: no Sentinel names a master for \"other\" "
-                    + "(127.0.0.1:\(sentinel.port): knows no master of this name)"
+                    + "(127.0.0.1:\(sentinel.port): this Sentinel does not know the master)"
             ))
         // A Redis instead of a Sentinel.
         let noSentinel = try pair.stage.start(pair.settings([], ["redis_sentinels": "[\"127.0.0.1:\(pair.masterPort)\"]"]))

@@ -98,7 +98,7 @@ struct DaemonDrainTests {
         #expect(daemon.says("Reload ignored: gaplessd is stopping."))
         daemon.signal(SIGTERM)
         #expect(daemon.process.wait(atMost: .seconds(30))?.status == 0)
-        #expect(daemon.says("Exiting at once: Redis keeps 1 job in flight, and the next gaplessd takes over."))
+        #expect(daemon.says("Exiting at once: Redis keeps 1 job in flight for the next gaplessd."))
         #expect(stage.simulator.totals.connections == 2)
     }
 

@@ -70,8 +70,8 @@ struct DaemonStartTests {
         stage.simulator.stop()
         let bad = try call("check", settings)
         #expect(bad.status == 69)
-        #expect(bad.errors.contains { $0.hasPrefix("redis: no answer: ") })
-        #expect(bad.errors.contains { $0.hasPrefix("apns: no answer: ") })
+        #expect(bad.errors.contains { $0.hasPrefix("redis: no response: ") })
+        #expect(bad.errors.contains { $0.hasPrefix("apns: no response: ") })
         #expect(try call("check", "--offline", settings).status == 0)
     }
 

@@ -18,7 +18,7 @@ struct DaemonGovernorTests {
         #expect(daemon.says("4 sessions instead of 3: all were full."))
         #expect(waitUntil { stage.simulator.totals.connections == 4 })
         #expect(try stage.drains())
-        #expect(daemon.says("1 sessions instead of 2: fewer are enough."))
+        #expect(daemon.says("1 session instead of 2: fewer are enough."))
         #expect(waitUntil { daemon.reports.count { $0.contains(" is closed.") } == 3 })
         // Again, after an idle time.
         try stage.push((2000..<3200).map { pushJob(deviceToken($0)) })

@@ -58,7 +58,7 @@ struct DaemonTLSTests {
             case .wrongAddress: "TLS: the server's certificate is not trusted: IP address mismatch"
             case .noClientCertificate: "TLS: the server refused our certificate: it requires one, and none was presented"
             case .unknownClientCertificate: "TLS: the server refused our certificate: tlsv1 alert unknown ca"
-            case .plainPort: "the TLS handshake (does Redis speak TLS at this port?): no answer in time"
+            case .plainPort: "the TLS handshake (does Redis speak TLS at this port?): no response in time"
             }
         }
     }
@@ -91,7 +91,7 @@ struct DaemonTLSTests {
         #expect(call.status == 69)
         #expect(call.errors.contains(fault.sentence), "\(call.errors)")
         // A server that replied is not reported as silent.
-        #expect(call.errors.hasPrefix(fault == .plainPort ? "redis: no answer: " : "redis: failed: "), "\(call.errors)")
+        #expect(call.errors.hasPrefix(fault == .plainPort ? "redis: no response: " : "redis: failed: "), "\(call.errors)")
     }
 
     @Test func `without redis_tls a TLS port closes the connection`() throws {
