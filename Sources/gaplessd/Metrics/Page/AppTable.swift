@@ -36,7 +36,7 @@ struct AppTable {
             for index in rest.indices where other.series[index] > 0 { rest[index] += other.series[index] }
         }
         let more = rest.contains { $0 > 0 } ? [Chart.Line(name: "other", color: 7, series: rest)] : []
-        var chart = Chart(title: "Responses other than 200, per second", unit: .perSecond, lines: shown + more)
+        var chart = Chart(title: "Responses other than 2xx, per second", unit: .perSecond, lines: shown + more)
         chart.isStacked = true
         return chart.html
     }
