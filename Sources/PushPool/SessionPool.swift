@@ -6,8 +6,8 @@ public import Threads
 /// The HTTP/2 sessions to APNs of one app, each on its own thread: a fixed number, or as many as the governor decides.
 ///
 /// Notifications go into one queue. Each session takes as many as its streams, its send windows and its socket admit, and a
-/// notification that no session has taken can be withdrawn. The queue itself is unbounded: its owner keeps its unanswered
-/// notifications within `capacity` plus one batch.
+/// notification that no session has taken can be withdrawn. The queue is unbounded: the owner limits the notifications without an
+/// outcome to `capacity` plus one batch.
 public final class SessionPool: Sendable {
     private let shared: PoolShared
     private let thread: JoinOnce
@@ -145,7 +145,7 @@ public final class SessionPool: Sendable {
         case noSigningKey
     }
 
-    /// Mints another token after 403 `ExpiredProviderToken`, unless it is too soon, and reconnects.
+    /// Signs another token after 403 `ExpiredProviderToken`, unless it is too soon, and reconnects.
     ///
     /// - Parameter session: the session that was refused. Hundreds are refused at once; only the first causes a new token.
     public func renewToken(refusedOn session: SessionID? = nil) -> TokenRenewal {
@@ -164,7 +164,7 @@ public final class SessionPool: Sendable {
         return renewal
     }
 
-    /// Mints no other token for 20 minutes, after 429 `TooManyProviderTokenUpdates`.
+    /// Signs no other token for 20 minutes, after 429 `TooManyProviderTokenUpdates`.
     public func keepToken() { tokens.withLock { $0.source?.updatesRefused() } }
 
     /// Orders every session to end, without waiting for them. `close` waits.

@@ -5,7 +5,7 @@ public import SystemTime
 public import Threads
 
 /// One list, its jobs in flight, and the two connections to its server. One thread owns it, sleeps on its descriptors and gives
-/// it turns. It reconnects for ever.
+/// it turns. It reconnects until it is stopped.
 ///
 /// A thin shell: `QueueMachine` decides, `CallEncoder` writes the commands, `RedisConnection` sends them.
 public struct JobQueue: ~Copyable {
@@ -112,8 +112,8 @@ public struct JobQueue: ~Copyable {
     /// Sets how many more jobs the owner can take now. The queue claims up to that number, at most 250 at a time, when it is
     /// worth a round trip (see `Claims`). 0 claims nothing.
     ///
-    /// More jobs can arrive after a reconnect, if the reply of a claim was lost; and up to 32 if the places are withdrawn while
-    /// the queue waits for an empty list. The owner releases those.
+    /// More jobs than places can arrive: after a reconnect, if the reply to a claim was lost, and up to 32 if the places are
+    /// withdrawn while the queue waits for an empty list. The owner releases these jobs.
     public mutating func offer(places: Int, now: Instant) {
         machine.offer(places: places, now: now)
     }

@@ -45,7 +45,7 @@ public struct APNSError: Error, Sendable, Equatable, CustomStringConvertible {
         case dead
     }
 
-    /// A response of APNs with a status other than 200.
+    /// A response of APNs with a status other than 2xx.
     public struct Response: Sendable, Equatable {
         /// The HTTP status.
         public let status: Int

@@ -26,7 +26,7 @@ public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringCo
     var identity: TLSContext.Identity? { secret.identity }
 
     /// Returns the reason why provider tokens cannot be stored for other processes and the next start, or `nil` if they can.
-    /// Mints no token.
+    /// Signs no token.
     public func newsOfKeepingTokens() -> TokenNews? { tokens?.newsOfKeeping() }
 
     /// Shares provider tokens with other machines from now on. A certificate needs none.

@@ -1,4 +1,4 @@
-/// A complete response with a status other than 200.
+/// A complete response with a status other than 2xx.
 struct Response: Equatable {
     var status: Int
     var apnsID: String?

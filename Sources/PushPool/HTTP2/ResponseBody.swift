@@ -1,6 +1,6 @@
 internal import JSONBytes
 
-/// The body of a response other than 200: `{"reason": "…", "timestamp": n}` from APNs, or any text from a proxy.
+/// The body of a response other than 2xx: `{"reason": "…", "timestamp": n}` from APNs, or any text from a proxy.
 struct ResponseBody: Equatable {
     /// The JSON's `reason`; the first 200 bytes as text if the body is not such JSON; "" if it is empty.
     var reason = ""

@@ -1,6 +1,6 @@
 /// The outcome of one attempt. Resending "not processed" is safe; resending "maybe processed" may duplicate.
 public enum Outcome: Sendable, Equatable {
-    /// Status 200: APNs has accepted it. The id is present only with `PoolSettings.collectsAPNSIDs`.
+    /// Status 2xx: APNs has accepted it. The id is present only with `PoolSettings.collectsAPNSIDs`.
     case delivered(apnsID: String?)
     /// APNs responded with another status. Indirect, like the errors, because most outcomes are `delivered` and each is moved
     /// many times.

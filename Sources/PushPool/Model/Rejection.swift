@@ -1,4 +1,4 @@
-/// A response with a status other than 200.
+/// A response with a status other than 2xx.
 public struct Rejection: Sendable, Equatable {
     /// The HTTP status.
     public var status: Int

@@ -8,7 +8,7 @@ package enum HoldReason: Equatable, Sendable {
     case topic(String)
     /// Only suspect tokens, 20 in a row.
     case suspectTokens
-    /// 429 TooManyProviderTokenUpdates: the token is kept, and none is minted for 20 minutes.
+    /// 429 TooManyProviderTokenUpdates: the token is kept, and no other is signed for 20 minutes.
     case tokenUpdates
     /// 429 for a reason that concerns neither a device nor the provider token: status and reason.
     case throttled(String)

@@ -57,7 +57,7 @@ package struct RetryPolicy: Sendable, Equatable {
         case hold(HoldReason)
         /// Its deadline had passed before it could be sent.
         case expire
-        /// The provider token is too old: mint another one, reconnect and send again, uncounted.
+        /// The provider token is too old: sign another one, reconnect and send again, uncounted.
         case renewToken
     }
 

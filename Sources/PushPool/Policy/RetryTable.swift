@@ -1,4 +1,4 @@
-/// The meaning of APNs' responses other than 200: the first row that fits applies. docs/answers.md lists them one by one.
+/// The meaning of APNs' responses other than 2xx: the first row that fits applies. docs/answers.md lists them one by one.
 package enum RetryTable {
     package enum Meaning: Sendable, Equatable {
         /// The job is at fault: dead letter.

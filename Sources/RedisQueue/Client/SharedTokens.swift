@@ -1,6 +1,6 @@
 /// The provider tokens that processes on several machines share: one for each signing key, encrypted by their owners.
 ///
-/// Redis' clock measures their age, and one process at a time may mint a token. Without an offer of its own a process never
+/// Redis' clock measures their age, and one process at a time may sign a token. Without an offer of its own a process never
 /// changes a token.
 public struct SharedTokens: Sendable {
     public struct Offer: Sendable, Equatable {
@@ -14,14 +14,14 @@ public struct SharedTokens: Sendable {
 
     public enum Reply: Sendable, Equatable {
         case token([UInt8], age: Duration)
-        /// The asking process shall mint a token and offer it.
+        /// The asking process signs a token and offers it.
         case mint
-        /// Another process is minting one.
+        /// Another process is signing one.
         case wait
         case none
     }
 
-    /// The time that a process has to mint a token, in milliseconds: then another one may.
+    /// The time that a process has to sign a token, in milliseconds: then another one may.
     private static let lease = 5000
 
     private let keys: Keys

@@ -5,7 +5,7 @@ import SystemTime
 /// A worker connects twice to its server: the first connection carries every script, the second one waits for jobs. Once both are
 /// open, the worker registers under a connection number higher than any before, so that the calls of its former connections are
 /// refused. It then compares what Redis keeps for it with what it holds: settlements that were not applied are sent again, jobs
-/// that Redis alone knows are fetched, and jobs that only the worker knows are disowned, for another worker has taken them over.
+/// that only Redis knows are fetched, and jobs that only the worker knows are disowned, because another worker has them now.
 /// After that it serves: it beats, reaps dead workers, promotes delayed jobs, settles, claims and waits, each when it is due.
 /// Every failure leads back to `disconnected` with all held jobs and unconfirmed settlements kept. A stop gives the held jobs
 /// back, waits for the confirmation of every settlement, and unregisters the worker.
@@ -81,7 +81,7 @@ struct QueueMachine {
         disconnect(reporting: .disconnected(reason), into: &effects)
     }
 
-    /// The server refuses what only its operator can allow.
+    /// The server refuses the user, the password, a right or a key type: only an operator can change that.
     mutating func refused(_ error: RedisError, now: Instant, into effects: inout [Effect]) {
         reconnection.refused(now: now)
         disconnect(reporting: .refused(error), into: &effects)

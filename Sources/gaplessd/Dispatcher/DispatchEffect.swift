@@ -7,11 +7,11 @@ enum DispatchEffect: Equatable {
     enum Withdrawal: Equatable {
         /// All that no session has taken; their jobs go back to the list.
         case release
-        /// Those of these jobs; they wait until the lease is certain again.
+        /// The notifications of these jobs, which wait until the lease is certain again.
         case keep(Set<JobID>)
-        /// Those of these jobs, which go back to their place in the list.
+        /// The notifications of these jobs, which go back to their place in the list.
         case giveBack(Set<JobID>)
-        /// Those of these jobs, which another worker holds now.
+        /// The notifications of these jobs, which another worker holds now.
         case forget(Set<JobID>)
     }
 
@@ -25,9 +25,9 @@ enum DispatchEffect: Equatable {
     indirect case withdraw(Withdrawal, app: Int)
     /// Close the app's sessions and dial again.
     case reconnect(app: Int)
-    /// Mint a provider token. Answered by `renewedToken`.
+    /// Sign a provider token. Answered by `renewedToken`.
     case renewToken(for: JobID, refusedOn: SessionID, app: Int)
-    /// Mint no provider token for 20 minutes.
+    /// Sign no provider token for 20 minutes.
     case keepToken(app: Int)
     /// Read settings and credentials; if they can be adopted, answered by `adopted`.
     case readConfiguration

@@ -8,9 +8,9 @@ import Threads
 ///
 /// Nothing waits for this thread for longer than `TokenSharing` allows: without Redis, each process keeps its own tokens.
 final class FleetTokens: Sendable {
-    /// The wait after a failure, and while another process mints a token.
+    /// The wait after a failure, and while another process signs a token.
     private static let pause = (failure: Duration.seconds(5), minting: Duration.milliseconds(20))
-    /// Longer than any process may take to mint a token.
+    /// More rounds than any process needs to sign a token.
     private static let mostRounds = 500
 
     private struct State {
@@ -79,7 +79,7 @@ final class FleetTokens: Sendable {
         }
     }
 
-    /// Sends the requests on a new connection, and again while a token is being minted.
+    /// Sends the requests on a new connection, and again while a token is being signed.
     private func send(_ first: [ProviderTokenExchange.Request], _ current: State) throws(RedisError) {
         var client = try RedisClient(settings: current.settings, tls: current.tls)
         let tokens = SharedTokens(Keys(list: current.settings.list), between: ProviderTokenExchange.between)

@@ -18,7 +18,7 @@ final class Ledger {
 
     struct Job {
         var attempts: [Attempt] = []
-        /// Responses other than 200, and requests without a response.
+        /// Responses other than 2xx, and requests without a response.
         var failures = 0
         var deadLetters = 0
         /// How often others took it over from a dead worker.

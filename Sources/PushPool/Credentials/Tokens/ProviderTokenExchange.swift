@@ -29,9 +29,9 @@ public final class ProviderTokenExchange: Sendable {
     public enum Reply: Sendable, Equatable {
         /// The stored token, with its age by the clock of the store.
         case token(sealed: [UInt8], age: Duration)
-        /// This process shall mint a token and offer it, within `TokenSharing.permission`.
+        /// This process signs a token and offers it, within `TokenSharing.permission`.
         case mint
-        /// Another process is minting a token: ask again.
+        /// Another process is signing a token: ask again.
         case wait
         /// The store has no token, and none was asked for.
         case none
@@ -56,7 +56,7 @@ public final class ProviderTokenExchange: Sendable {
         return all.compactMap { $0.request() }.sorted { $0.name < $1.name }
     }
 
-    /// - Parameter sentAt: the time of the request: a permission to mint is valid for a short time.
+    /// - Parameter sentAt: the time of the request: a permission to sign is valid for a short time.
     public func received(_ reply: Reply, to request: Request, sentAt: Instant) {
         sources.withLock { $0[request.name] }?.received(reply, sentAt: sentAt)
     }

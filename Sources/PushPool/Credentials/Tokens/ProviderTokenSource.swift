@@ -30,7 +30,7 @@ final class ProviderTokenSource: Sendable {
         var fingerprint: [UInt8]
     }
 
-    /// The source of each key that this process has used. It outlives the credential, so that a reload mints no token.
+    /// The source of each key that this process has used. It outlives the credential, so that a reload signs no token.
     private static let all = Locked<[Name: ProviderTokenSource]>([:])
 
     /// - Parameter folder: the folder of stored tokens; that of the first call applies.
@@ -69,7 +69,7 @@ final class ProviderTokenSource: Sendable {
         exchange.add(self, name: key.fileName)
     }
 
-    /// Returns the token to send now, minted if it is due. Returns `nil` only if there is none and OpenSSL cannot sign.
+    /// Returns the token to send now, signed if it is due. Returns `nil` only if there is none and OpenSSL cannot sign.
     ///
     /// May wait for other processes, for two seconds at most. It waits for other machines only without a usable token.
     func token(forNewSession: Bool, at moment: Moment = Moment()) -> ProviderToken? {
@@ -120,7 +120,7 @@ final class ProviderTokenSource: Sendable {
             state.schedule.updatesRefused(now: moment.now)
             guard let file else { return }
             do throws(ProviderTokenFile.Fault) {
-                // The holder of the lock has just minted a token or received the same response.
+                // The holder of the lock has just signed a token or received the same response.
                 if let lock = try file.tryLock() { try save(state, moment, file, lock) }
             } catch { complain(&state, error.description) }
         }

@@ -1,7 +1,7 @@
 internal import Glibc
 import SystemTime
 
-/// Decides when a provider token is minted. It measures ages by the monotonic clock.
+/// Decides when a provider token is signed. It measures ages by the monotonic clock.
 ///
 /// | age of the token | due | due for a new session | may be renewed after `ExpiredProviderToken` |
 /// |---|---|---|---|

@@ -22,7 +22,7 @@ struct TokenSharing: Equatable {
     let patience: Duration
     /// The time without further waits after a request that got no reply.
     static let solitude = Duration.seconds(30)
-    /// A permission to mint is used within this time, well before the exchange gives it to another process.
+    /// A permission to sign is used within this time, well before the exchange gives it to another process.
     static let permission = Duration.seconds(3)
 
     private var askedAt: Instant?

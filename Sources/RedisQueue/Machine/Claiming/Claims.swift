@@ -9,18 +9,18 @@ struct Claims {
     struct Situation {
         var heldCount: Int
         var heldBytes: Int
-        /// A job is held that must be alone.
+        /// Whether one of the held jobs must be alone in its worker.
         var holdsIsolated: Bool
         /// Held jobs that were in flight at two crashes.
         var heldTwiceCrashed: Int
-        /// The parts of a split job are not known to be in the list.
+        /// Whether Redis has not yet confirmed the parts of a split job.
         var isSplitting: Bool
         var isInDoubt: Bool
         /// The number of the last confirmed settlement.
         var confirmed: UInt64
         var outstanding: OutstandingCalls
 
-        /// The wait is over and the reply of its claim on the way: another claim now would want the same places.
+        /// The wait has ended, and the reply to its claim is on its way: another claim would take the same places.
         var isPiggybackArriving: Bool { outstanding.contains(.piggybackedClaim) && !outstanding.contains(.wait) }
     }
 
@@ -37,7 +37,7 @@ struct Claims {
     private static let mostTwiceCrashed = 32
     /// Nothing is claimed while the held jobs have more bytes together.
     static let mostHeldBytes = 64 << 20
-    /// Most jobs of a piggybacked claim. The next claim knows the places of its own time.
+    /// Most jobs of a piggybacked claim. The number of free places is older than the claim, so the claim is kept small.
     private static let mostPiggybacked = 32
     private static let patience = Duration.milliseconds(2)
 

@@ -3,7 +3,7 @@ import SystemTime
 /// The jobs in the lists of recovered jobs, as far as this worker knows, and the isolation of those that need it.
 ///
 /// A job that was in flight at three crashes is pushed alone. Under load a worker always holds jobs, so it stops claiming until
-/// it holds none. It does not stop for ever, because the jobs that it holds may not get settled.
+/// it holds none. The stop has a time limit, because the jobs that it holds may never be settled.
 struct RecoveredJobs {
     /// The raw values are those of the scripts.
     enum Kind: Int64 {

@@ -5,7 +5,7 @@ import SystemTime
 struct ClaimBudget {
     /// A rate limit, as far as claims depend on it.
     struct Rate: Equatable {
-        /// How many jobs need to wait at most.
+        /// The most jobs that need to wait in the pools.
         var mostWaiting: Int
         var timePerPush: Duration
 
