@@ -29,14 +29,19 @@ struct Gaplessd: ParsableCommand {
         do {
             var command = try parseAsRoot(checked(Array(CommandLine.arguments.dropFirst())))
             try command.run()
-            if command is Run { exit() }
+            if command is Run { end() }
         } catch  where !exitCode(for: error).isSuccess {
-            exit(withError: error)
+            end(withError: error)
         } catch {
             // Help, or the version.
             StandardStreams.print([fullMessage(for: error)])
         }
-        exit(withError: StandardStreams.lostOutput())
+        end(withError: StandardStreams.lostOutput())
+    }
+
+    private static func end(withError error: (any Error)? = nil) -> Never {
+        ProcessEnd.skipHandlers()
+        exit(withError: error)
     }
 
     /// Returns the words for ArgumentParser, which takes a first word that is no call for the settings file of `run`.

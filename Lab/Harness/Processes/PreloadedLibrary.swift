@@ -8,6 +8,7 @@ struct PreloadedLibrary {
     static let clockShift = PreloadedLibrary(name: "ClockShift")
     static let threadLimit = PreloadedLibrary(name: "ThreadLimit")
     static let hangingNames = PreloadedLibrary(name: "HangingNames")
+    static let exitTrap = PreloadedLibrary(name: "ExitTrap")
 
     private let name: String
 

@@ -31,6 +31,17 @@ struct DaemonDrainTests {
         #expect(daemon.standardOutput.contains("Draining: "))
     }
 
+    /// Such handlers free what OpenSSL needs in threads that are left.
+    @Test func `no handler of exit runs while threads may run`() throws {
+        let trap = try ExitTrap()
+        let stage = try Stage()
+        let daemon = try stage.start(under: trap.wrapper)
+        try stage.open(daemon)
+        #expect(daemon.stop()?.status == 0, "\(daemon.standardError)")
+        #expect(try Call(["--version"], under: trap.wrapper).status == 0)
+        #expect(try Call(["--unknown"], under: trap.wrapper).status == 64)
+    }
+
     @Test func `exits at drain_timeout when APNs is silent, and all jobs are back in the list`() throws {
         let stage = try Stage()
         let daemon = try stage.start(["drain_timeout": "0.5"])
