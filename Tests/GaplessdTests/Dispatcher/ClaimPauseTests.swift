@@ -48,4 +48,25 @@ struct ClaimPauseTests {
         #expect(pause.claimed(placed: 1, givenBack: jobs(0..<10), now: start) == .microseconds(100))
         #expect(pause.claimed(placed: 0, givenBack: jobs(0..<10), now: start) == .microseconds(100))
     }
+
+    @Test mutating func `a claim of placed jobs alone ends the rotation, too`() {
+        _ = pause.claimed(placed: 0, givenBack: jobs(0..<250), now: start)
+        #expect(pause.claimed(placed: 250, givenBack: [], now: start) == nil)
+        #expect(pause.places(4) == 4)
+        _ = pause.claimed(placed: 0, givenBack: jobs(900..<903), now: start)
+        #expect(pause.claimed(placed: 0, givenBack: jobs(900..<903), now: start) == .milliseconds(250))
+    }
+
+    @Test mutating func `an empty claim does not end it`() {
+        _ = pause.claimed(placed: 0, givenBack: jobs(0..<3), now: start)
+        #expect(pause.claimed(placed: 0, givenBack: [], now: start) == nil)
+        #expect(pause.claimed(placed: 0, givenBack: jobs(0..<3), now: start) == .milliseconds(250))
+    }
+
+    @Test mutating func `a rotation whose first job is gone ends after a minute`() {
+        _ = pause.claimed(placed: 0, givenBack: jobs(0..<3), now: start)
+        #expect(pause.claimed(placed: 0, givenBack: jobs(1..<3), now: start + .seconds(59)) == .microseconds(20))
+        #expect(pause.claimed(placed: 0, givenBack: jobs(1..<3), now: start + .seconds(60)) == .seconds(5))
+        #expect(pause.places(4) == 4)
+    }
 }

@@ -11,6 +11,9 @@ struct ClaimPause {
     /// After a full rotation without a placed job: as long as the rotation took, within these bounds.
     static let rest: ClosedRange<Duration> = .milliseconds(250)...(.seconds(5))
 
+    /// A rotation that takes longer ends without its first job: another daemon may have sent it, or an operator cancelled it.
+    static let longestRotation = Duration.seconds(60)
+
     /// Jobs per claim while no claim finds a job that can be placed: there may be few places, and many jobs before the first
     /// such job.
     static let lookAhead = 250
@@ -25,7 +28,10 @@ struct ClaimPause {
     ///
     /// - Returns: how long to wait before the next claim; `nil` for no wait.
     mutating func claimed(placed: Int, givenBack: [ClaimedJob], now: Instant) -> Duration? {
-        guard let first = givenBack.first else { return nil }
+        guard let first = givenBack.first else {
+            if placed > 0 { mark = nil }
+            return nil
+        }
         let pause = Self.perJob * givenBack.count
         if placed > 0 {
             mark = nil
@@ -35,7 +41,8 @@ struct ClaimPause {
             self.mark = (first.bytes, now)
             return pause
         }
-        guard givenBack.contains(where: { $0.bytes == mark.job }) else { return pause }
+        let isComplete = now - mark.since >= Self.longestRotation || givenBack.contains { $0.bytes == mark.job }
+        if !isComplete { return pause }
         self.mark = nil
         return min(max(now - mark.since, Self.rest.lowerBound), Self.rest.upperBound)
     }
