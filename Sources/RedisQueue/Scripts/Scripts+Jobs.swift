@@ -115,7 +115,7 @@ extension Scripts {
     ///
     ///     a  nothing                acknowledged
     ///     r  due, job               retry; due is a time in ms, or +ms from now
-    ///     p  due, job               not_before
+    ///     p  due, job               not_before; a due time that has passed becomes the next second: the worker's clock is behind
     ///     d  record                 dead letter
     ///     e  record                 dead letter of an expired job
     ///     D  record, field, job     dead letter, with the job (given in at_most_once) in the hash of large jobs; E as e
@@ -164,9 +164,11 @@ extension Scripts {
               end
             end
             local function delay(at, number, place, job)
+              now = now or math.floor(clock())
               if string.sub(at, 1, 1) == '+' then
-                now = now or math.floor(clock())
                 at = string.format('%d', now + tonumber(at))
+              elseif tonumber(at) <= now then
+                at = string.format('%d', now + 1000)
               end
               redis.call('ZADD', KEYS[6], at, ARGV[1] .. ':' .. number .. ':' .. place .. '|' .. job)
             end

@@ -55,6 +55,22 @@ struct SettlingTests {
         #expect(status.unexplained == 0)
     }
 
+    /// The clock of the worker is behind that of Redis.
+    @Test func `a due time that has passed becomes the next second`() throws {
+        try server.push(["job"])
+        let worker = Worker(server.settings())
+        worker.run("the job") { !worker.jobs.isEmpty }
+        let before = try #require(try server.ask("TIME").items?.first?.text.flatMap { Int64($0) }) * 1000
+        worker.settle(worker.jobs[0], .delay(job: bytes("job"), .at(milliseconds: before - 60_000), isRetry: false))
+        try worker.run("delayed") { try server.status().delayed == 1 }
+        let entry = try server.ask("ZRANGE", Keys(list: "jobs").delayed, "0", "0", "WITHSCORES").items
+        #expect(try #require(entry?.last?.text.flatMap { Int64($0) }) >= before + 1000)
+        worker.run("again") { !worker.jobs.isEmpty }
+        worker.acknowledgeAll()
+        worker.stop()
+        #expect(try server.status().unexplained == 0)
+    }
+
     @Test func `equal jobs that are delayed together stay separate`() throws {
         try server.push(Array(repeating: "same", count: 500))
         let worker = Worker(server.settings())
