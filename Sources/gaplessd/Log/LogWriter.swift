@@ -115,8 +115,13 @@ final class LogWriter: Sendable {
         }
     }
 
+    /// Waits for the writer at most once: it may be stuck.
     func close() {
-        state.withLock { $0.isClosed = true }
+        let isFirst = state.withLock { state in
+            defer { state.isClosed = true }
+            return !state.isClosed
+        }
+        if !isFirst { return }
         wakeUp.ring()
         // Longer than the writer's own limit: a write(2) may block although poll(2) promised otherwise.
         thread.withLock { $0 }?.join(atMost: Self.closingTimeout * 1.5)
