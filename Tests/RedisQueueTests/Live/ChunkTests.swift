@@ -145,6 +145,7 @@ struct ChunkTests {
         try server.ask("ACL", "SETUSER", "narrow", "reset", "on", ">secret", "~*", "+@all", right)
         var settings = server.settings(password: "secret")
         settings.username = "narrow"
+        settings.timeout = .seconds(20)  // Lua hashes a job of 24 MiB.
         let large = String(repeating: "x", count: 200_000)
         let jobs = (0..<40).map(String.init) + (0..<20).map { "\($0)" + large } + (0..<300).map(String.init)
         try server.push(jobs)
