@@ -244,9 +244,9 @@ final class ClientCore: Sendable {
         return decisions
     }
 
-    /// Whether the session presents the credential that is in use now. For an acceptance it does not matter.
+    /// Whether the session presents the credential that is in use now. For an acceptance it matters only during a hold.
     private func isCurrent(_ delivery: Delivery, _ state: borrowing State) -> Bool {
-        if case .delivered = delivery.outcome { return true }
+        if case .delivered = delivery.outcome, !state.machine.isHeld { return true }
         return state.pool?.usesPresentCredential(delivery.session) ?? true
     }
 

@@ -27,7 +27,10 @@ struct SendBreaker {
 
     mutating func sent() { breaker.sent() }
     mutating func accepted() -> [Effect] { breaker.isAtRest ? [] : breaker.accepted() }
-    mutating func tick(now: Instant) -> [Effect] { breaker.tick(now: now) }
+
+    /// - Parameter isAwaiting: whether sends are in the pool.
+    mutating func tick(now: Instant, isAwaiting: Bool) -> [Effect] { breaker.tick(now: now, isAwaiting: isAwaiting) }
+
     mutating func faulted(_ reason: HoldReason, now: Instant) -> [Effect] { breaker.faulted(reason, now: now) }
 
     /// A session or a dial has failed.

@@ -51,6 +51,7 @@ struct SendMachine {
     /// Their numbers, without those that are only reserved. Visits all slots.
     var ids: [SendID] { sends.ids }
     var isClosed: Bool { shutdown.isComplete }
+    var isHeld: Bool { breaker.isHeld }
 
     /// The earliest pending timer.
     var deadline: Instant? {
@@ -130,7 +131,7 @@ struct SendMachine {
     ) {
         switch outcome {
         case .begun: return
-        case .delivered(let apnsID): return accepted(id, apnsID, now: now, &effects)
+        case .delivered(let apnsID): return accepted(id, apnsID, isCurrent: isCurrent, now: now, &effects)
         default: break
         }
         let error = sends.update(id) { send in send.leavePool() ? send.failed(outcome, on: session) : nil }
@@ -160,10 +161,12 @@ struct SendMachine {
         }
     }
 
-    private mutating func accepted(_ id: SendID, _ apnsID: String?, now: Instant, _ effects: inout [SendEffect]) {
+    private mutating func accepted(
+        _ id: SendID, _ apnsID: String?, isCurrent: Bool, now: Instant, _ effects: inout [SendEffect]
+    ) {
         guard case let receipt?? = sends.update(id, { $0.receipt(apnsID) }) else { return }
         pool.removed()
-        perform(breaker.accepted(), now: now, &effects)
+        if isCurrent || !breaker.isHeld { perform(breaker.accepted(), now: now, &effects) }
         settle(id, .success(receipt), &effects)
     }
 
@@ -199,7 +202,7 @@ struct SendMachine {
     // MARK: Time
 
     mutating func tick(now: Instant, _ effects: inout [SendEffect]) {
-        perform(breaker.tick(now: now), now: now, &effects)
+        perform(breaker.tick(now: now, isAwaiting: !pool.isEmpty), now: now, &effects)
         while let (id, send) = sends.popDue(now: now) {
             if let deadline = send.deadline, deadline <= now {
                 end(id, .deadlineExceeded, &effects)

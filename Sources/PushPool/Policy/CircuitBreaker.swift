@@ -6,7 +6,8 @@ package import SystemTime
 /// A response that a wrong environment would explain (a suspect response) does not make a dead letter before a later acceptance.
 /// A credential fault, or 20 suspect responses in a row, open the breaker: the jobs stay in the queue, and single jobs probe
 /// whether the fault is gone. A closed breaker waits for acceptances that are on the wire: in a list with many dead tokens, 20 in
-/// a row occur by chance. It waits until 2,000 in a row are suspect, none came for a second, or ten seconds have passed.
+/// a row occur by chance. It waits until 2,000 in a row are suspect, no response is outstanding for a second, or ten
+/// seconds have passed.
 ///
 ///     phase                 fact                                            next
 ///     proving               acceptance                                      closed, settles suspects
@@ -43,8 +44,8 @@ package struct CircuitBreaker: Sendable {
 
     /// How many jobs may be out before the first acceptance, and how many suspect responses in a row open the breaker.
     package static let caution = 20
-    /// After 20 suspect responses in a row, a closed breaker waits for an acceptance, until no suspect one came for a second,
-    /// ten seconds have passed, or 2,000 in a row are suspect. All of them return to the list in one turn of the main thread.
+    /// After 20 suspect responses in a row, a closed breaker waits for an acceptance: for a second after the last response, for
+    /// ten seconds at most, and until 2,000 in a row are suspect. They all return to the list in one turn of the main thread.
     package static let suspectSilence = Duration.seconds(1)
     package static let longestGrace = Duration.seconds(10)
     package static let mostSuspects = 2000
@@ -107,9 +108,13 @@ package struct CircuitBreaker: Sendable {
     }
 
     /// Opens the breaker when no acceptance came after 20 suspect responses in a row.
-    package mutating func tick(now: Instant) -> [Effect] {
-        guard let graceEnd, graceEnd <= now else { return [] }
-        return open(.suspectTokens, now: now)
+    ///
+    /// - Parameter isAwaiting: whether jobs of the app are out that have no response yet.
+    package mutating func tick(now: Instant, isAwaiting: Bool) -> [Effect] {
+        guard let graceBegan, let graceEnd, graceEnd <= now else { return [] }
+        if !isAwaiting || graceBegan + Self.longestGrace <= now { return open(.suspectTokens, now: now) }
+        extendGrace(now: now)
+        return []
     }
 
     /// APNs gave a suspect response.
@@ -160,7 +165,7 @@ package struct CircuitBreaker: Sendable {
     /// APNs wants no pushes for a while.
     ///
     /// - Parameters:
-    ///   - pause: as APNs specified it, if it did.
+    ///   - pause: as APNs specified it, if it did. A pause of 0, or a date in the past, is none.
     ///   - isOwnResponse: false if another app with the same credential got the response.
     package mutating func throttled(
         _ reason: HoldReason, for pause: Duration?, now: Instant, isOwnResponse: Bool = true
@@ -174,7 +179,7 @@ package struct CircuitBreaker: Sendable {
         case .open, .closed, .proving: break
         }
         let effects = isResponseOfProbe ? postponeProbe(now: now) : open(reason, now: now)
-        if case .open(.throttled) = phase, let pause { nextProbe = now + pause }
+        if case .open(.throttled) = phase, let pause, pause > .zero { nextProbe = now + pause }
         return effects
     }
 

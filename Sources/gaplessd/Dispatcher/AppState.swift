@@ -152,6 +152,8 @@ struct AppState: ~Copyable {
     private var waiting: Int { reading.waiting + outgoing.count }
     /// Jobs that occupy places.
     private var placed: Int { held - suspects - suspended.count }
+    /// Whether jobs are out that have no response yet.
+    var isAwaiting: Bool { placed > 0 }
     /// Jobs that the pool has, waiting there or on streams.
     var handedOver: Int { max(0, placed - outgoing.count) }
 

@@ -127,9 +127,16 @@ struct DispatchMachine: ~Copyable {
 
     // MARK: Outcomes
 
-    /// - Parameter times: for results and metrics; `nil` without them.
-    mutating func delivered(_ id: JobID, apnsID: String?, times: AttemptTimes? = nil, _ effects: inout [DispatchEffect]) {
-        rules.delivered(id, apnsID: apnsID, times: times, &jobs, &effects)
+    /// Whether an acceptance may change a circuit breaker. Only then it matters which credential the session presents.
+    var awaitsAcceptance: Bool { jobs.awaitsAcceptance }
+
+    /// - Parameters:
+    ///   - isCurrent: whether the session presents the credential that is in use now; any value unless `awaitsAcceptance`.
+    ///   - times: for results and metrics; `nil` without them.
+    mutating func delivered(
+        _ id: JobID, apnsID: String?, isCurrent: Bool, times: AttemptTimes? = nil, _ effects: inout [DispatchEffect]
+    ) {
+        rules.delivered(id, apnsID: apnsID, isCurrent: isCurrent, times: times, &jobs, &effects)
     }
 
     /// The request has left with this deadline.

@@ -129,14 +129,20 @@ struct Dispatcher: ~Copyable {
     private mutating func report(_ delivery: Delivery) {
         let id = JobID(delivery.id)
         switch delivery.outcome {
-        case .delivered(let apnsID): machine.delivered(id, apnsID: apnsID, times: delivery.times, &effects)
+        case .delivered(let apnsID):
+            let isCurrent = !machine.awaitsAcceptance || isCurrent(delivery)
+            machine.delivered(id, apnsID: apnsID, isCurrent: isCurrent, times: delivery.times, &effects)
         case .begun(let expiration): machine.began(id, expiration: expiration)
         case .rejected, .notProcessed, .maybeProcessed, .timedOut, .outdated:
-            guard let app = machine.app(of: id) else { return }
             machine.failed(
-                id, delivery.outcome, on: delivery.session, isCurrent: pools[app].usesPresentCredential(delivery.session),
-                random: .random(in: 0..<1), times: delivery.times, &effects)
+                id, delivery.outcome, on: delivery.session, isCurrent: isCurrent(delivery), random: .random(in: 0..<1),
+                times: delivery.times, &effects)
         }
+    }
+
+    /// Whether the session presents the credential that is in use now.
+    private func isCurrent(_ delivery: Delivery) -> Bool {
+        machine.app(of: JobID(delivery.id)).map { pools[$0].usesPresentCredential(delivery.session) } ?? true
     }
 
     private mutating func readPoolEvents() {

@@ -5,14 +5,17 @@ import PushPool
 struct OutcomeRules {
     var policy: RetryPolicy
 
-    /// - Parameter times: for results and metrics; `nil` without them.
+    /// - Parameters:
+    ///   - isCurrent: whether the session presents the credential that is in use now.
+    ///   - times: for results and metrics; `nil` without them.
     func delivered(
-        _ id: JobID, apnsID: String?, times: AttemptTimes? = nil, _ jobs: inout JobFlow, _ effects: inout [DispatchEffect]
+        _ id: JobID, apnsID: String?, isCurrent: Bool, times: AttemptTimes? = nil, _ jobs: inout JobFlow,
+        _ effects: inout [DispatchEffect]
     ) {
         guard let job = jobs.remove(id) else { return }
         jobs.apps[job.app].responses.countAcceptance()
         if let times { answered(job, times, &jobs) }
-        if !jobs.apps[job.app].breaker.isAtRest { accepted(job, &jobs, &effects) }
+        if !jobs.apps[job.app].breaker.isAtRest { accepted(job, isCurrent: isCurrent, &jobs, &effects) }
         jobs.settler.delivered(job, apnsID: apnsID, &effects)
     }
 
@@ -22,16 +25,15 @@ struct OutcomeRules {
         jobs.apps[job.app].responses.record(claimed: job.claimed, times)
     }
 
-    /// A job was accepted while its app's breaker was not at rest.
-    private func accepted(_ job: HeldJob, _ jobs: inout JobFlow, _ effects: inout [DispatchEffect]) {
+    /// A job was accepted while its app's breaker was not at rest. An acceptance on a session with a replaced credential proves
+    /// nothing about the present one: it ends no hold, and settles no suspect.
+    private func accepted(_ job: HeldJob, isCurrent: Bool, _ jobs: inout JobFlow, _ effects: inout [DispatchEffect]) {
         let wasHeld = jobs.apps[job.app].breaker.isHeld
+        if !isCurrent && (wasHeld || jobs.apps[job.app].suspects > 0) { return }
         let changes = jobs.apps[job.app].breaker.accepted()
         if wasHeld && changes.contains(.resume) { jobs.apps[job.app].culprits.holdEnded(by: job.fingerprint) }
         jobs.perform(changes, app: job.app, &effects)
     }
-
-    /// The request has left with this deadline.
-    func began(_ id: JobID, expiration: Int64, _ jobs: borrowing JobFlow) { jobs[id]?.expiration = expiration }
 
     /// An attempt ended without an acceptance.
     ///
@@ -43,7 +45,7 @@ struct OutcomeRules {
         _ jobs: inout JobFlow, _ effects: inout [DispatchEffect]
     ) {
         guard let job = jobs[id] else { return }
-        // The worker that holds it now sends, counts and logs it.
+        // Another worker holds the job now, and sends, counts and logs it.
         if job.isDisowned {
             _ = jobs.remove(id)
             return
@@ -75,7 +77,7 @@ struct OutcomeRules {
             if let job = jobs.remove(id) { jobs.settler.retry(job, outcome, after: delay, &effects) }
         case .deadLetter(let verdict):
             let changes =
-                RetryPolicy.isResponseAboutJob(outcome)
+                isCurrent && RetryPolicy.isResponseAboutJob(outcome)
                 ? jobs.apps[app].breaker.answered() : jobs.apps[app].breaker.probeWasInconclusive(now: jobs.now)
             jobs.perform(changes, app: app, &effects)
             jobs.deadLetter(id, outcome, verdict, &effects)

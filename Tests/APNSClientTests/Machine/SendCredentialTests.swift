@@ -56,4 +56,13 @@ struct SendCredentialTests {
         #expect(fixture.end(id, revoked, isCurrent: false).errors.map(\.response?.status) == [403])
         #expect(fixture.send().effects == [])
     }
+
+    @Test mutating func `stays held when the earlier one is accepted`() {
+        fixture.warmUp()
+        let (old, new) = (fixture.send().id, fixture.send().id)
+        _ = replace()
+        #expect(fixture.end(new, revoked).errors.count == 1)
+        #expect(fixture.end(old, .delivered(apnsID: nil), isCurrent: false).receipts.count == 1)
+        #expect(fixture.send().effects.errors.count == 1)
+    }
 }

@@ -16,9 +16,10 @@ struct SendHoldTests {
         return ids[20]
     }
 
-    @Test mutating func `holds after twenty suspect tokens, and takes back what was not sent`() throws {
+    @Test mutating func `holds after twenty suspect tokens and ten seconds, and takes back what was not sent`() throws {
         let last = hold()
-        #expect(fixture.advance(.seconds(1)) == [.takeBack])
+        #expect(fixture.advance(.seconds(1)) == [])
+        #expect(fixture.advance(.seconds(9)) == [.takeBack])
         let error = try #require(fixture.tell { $0.withdrew(last, now: $1, &$2) }.errors.first)
         #expect(error.cause == .held)
         #expect(error.fate == .notSent)
@@ -40,7 +41,7 @@ struct SendHoldTests {
 
     @Test mutating func `lets one probe through, and resumes with its acceptance`() {
         let last = hold()
-        _ = fixture.advance(.seconds(1))
+        _ = fixture.advance(.seconds(10))
         _ = fixture.tell { $0.withdrew(last, now: $1, &$2) }
         fixture.pooled = []
         _ = fixture.advance(.seconds(5))
@@ -55,7 +56,7 @@ struct SendHoldTests {
 
     @Test mutating func `probes again after a probe without a response`() {
         let last = hold()
-        _ = fixture.advance(.seconds(1))
+        _ = fixture.advance(.seconds(10))
         _ = fixture.tell { $0.withdrew(last, now: $1, &$2) }
         _ = fixture.advance(.seconds(5))
         let probe = fixture.send().id

@@ -41,12 +41,24 @@ struct DispatchHoldTests {
         #expect(fixture.inFlight == 1 && fixture.deadline == fixture.now + .seconds(59))
     }
 
-    @Test mutating func `twenty suspect responses hold a proven app after a second, and every job goes back`() {
+    @Test mutating func `twenty suspect responses hold a proven app a second after the last response`() {
+        fixture.close()
+        for _ in 0..<20 { _ = fixture.reject(fixture.send(), 400, "BadDeviceToken") }
+        let id = fixture.send()
+        fixture.pass(.seconds(1))
+        #expect(fixture.tick() == [])
+        _ = fixture.reject(id, 400, "BadDeviceToken")
+        fixture.pass(.seconds(1))
+        #expect(fixture.tick().contains(.log(.held(app: "", .suspectTokens))))
+        #expect(fixture.inFlight == 0 && fixture.counters.dead == 0)
+    }
+
+    @Test mutating func `if one response stays away, they hold it after ten seconds, and every job goes back`() {
         fixture.close()
         let ids = (0..<30).map { _ in fixture.send() }
         for id in ids.dropLast() { #expect(fixture.reject(id, 400, "BadDeviceToken") == []) }
         #expect(fixture.inFlight == 30)
-        fixture.pass(.seconds(1))
+        fixture.pass(.seconds(10))
         let effects = fixture.tick()
         #expect(effects.contains(.log(.held(app: "", .suspectTokens))))
         #expect(effects.settlements.count == 29)
@@ -166,6 +178,28 @@ struct DispatchHoldTests {
         let id = fixture.send()
         #expect(fixture.reject(id, 403, "Forbidden", isCurrent: false).releases(1))
         #expect(fixture.offers() == [20])
+    }
+
+    @Test mutating func `an acceptance on a session with a replaced credential settles no suspect`() {
+        fixture.close()
+        let old = fixture.send()
+        let suspect = fixture.send()
+        let present = fixture.send()
+        #expect(fixture.reject(suspect, 400, "BadDeviceToken").settlements == [])
+        #expect(fixture.accept(old, isCurrent: false).settlements == [Settlement(id: ClaimID(2), effect: .ack)])
+        let settlements = fixture.accept(present).settlements
+        #expect(settlements.map(\.id) == [ClaimID(3), ClaimID(4)])
+        guard case .deadLetter = settlements[0].effect else { return #expect(Bool(false), "\(settlements)") }
+    }
+
+    @Test mutating func `a response on a session with a replaced credential ends no hold`() {
+        fixture.close()
+        let old = (0..<2).map { _ in fixture.send() }
+        let refused = fixture.send()
+        #expect(fixture.reject(refused, 403, "Forbidden").contains(.log(.held(app: "", .credential("Forbidden")))))
+        #expect(!fixture.accept(old[0], isCurrent: false).contains(.log(.resumed(app: ""))))
+        #expect(!fixture.reject(old[1], 410, "Unregistered", isCurrent: false).contains(.log(.resumed(app: ""))))
+        #expect(fixture.offers() == [0])
     }
 
     @Test mutating func `a closed session or a failed dial holds the app if the credential is the cause`() {

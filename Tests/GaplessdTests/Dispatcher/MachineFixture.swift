@@ -76,7 +76,9 @@ final class MachineFixture {
         return sent[0]
     }
 
-    func accept(_ id: JobID) -> [DispatchEffect] { effects { $0.delivered(id, apnsID: nil, &$1) } }
+    func accept(_ id: JobID, isCurrent: Bool = true) -> [DispatchEffect] {
+        effects { $0.delivered(id, apnsID: nil, isCurrent: isCurrent, &$1) }
+    }
 
     func fail(_ id: JobID, _ outcome: Outcome, isCurrent: Bool = true) -> [DispatchEffect] {
         effects { $0.failed(id, outcome, on: Self.session, isCurrent: isCurrent, random: 0.5, &$1) }

@@ -37,8 +37,8 @@ struct CircuitBreakerTests {
         for _ in 0..<19 { _ = breaker.suspected(now: start) }
         for _ in 0..<100 { #expect(breaker.suspected(now: later(1)) == []) }
         #expect(breaker.deadline == later(2) && breaker.allowance(now: later(1), suspects: 30) == 230)
-        #expect(breaker.tick(now: later(2) - .milliseconds(1)) == [])
-        #expect(breaker.tick(now: later(2)) == [.hold(.suspectTokens)])
+        #expect(breaker.tick(now: later(2) - .milliseconds(1), isAwaiting: false) == [])
+        #expect(breaker.tick(now: later(2), isAwaiting: false) == [.hold(.suspectTokens)])
         #expect(breaker.deadline == nil && breaker.nextProbe == later(7))
         #expect(breaker.accepted() == [.resume, .settleSuspects])
         #expect(breaker.allowance(now: later(2)) == .max)
@@ -49,12 +49,22 @@ struct CircuitBreakerTests {
         for _ in 0..<20 { _ = breaker.suspected(now: start) }
         for second in 1...9 {
             for _ in 0..<20 { #expect(breaker.suspected(now: later(second) - .milliseconds(1)) == []) }
-            #expect(breaker.tick(now: later(second)) == [])
+            #expect(breaker.tick(now: later(second), isAwaiting: false) == [])
         }
         #expect(breaker.deadline == later(10) - .milliseconds(1))
         _ = breaker.suspected(now: later(9))
         #expect(breaker.deadline == later(10))
-        #expect(breaker.tick(now: later(10)) == [.hold(.suspectTokens)])
+        #expect(breaker.tick(now: later(10), isAwaiting: false) == [.hold(.suspectTokens)])
+    }
+
+    @Test mutating func `while responses are outstanding, silence does not open it, for ten seconds at most`() {
+        _ = breaker.accepted()
+        for _ in 0..<20 { _ = breaker.suspected(now: start) }
+        for second in 1...9 {
+            #expect(breaker.deadline == later(second))
+            #expect(breaker.tick(now: later(second), isAwaiting: true) == [])
+        }
+        #expect(breaker.tick(now: later(10), isAwaiting: true) == [.hold(.suspectTokens)])
     }
 
     @Test mutating func `two thousand in a row open a closed one at once`() {
@@ -68,7 +78,7 @@ struct CircuitBreakerTests {
         _ = breaker.accepted()
         for _ in 0..<50 { _ = breaker.suspected(now: start) }
         #expect(breaker.accepted() == [.settleSuspects])
-        #expect(breaker.tick(now: later(9)) == [])
+        #expect(breaker.tick(now: later(9), isAwaiting: false) == [])
         #expect(breaker.deadline == nil && breaker.phase == .closed)
         #expect(breaker.allowance(now: start) == .max)
     }
@@ -224,5 +234,15 @@ struct CircuitBreakerTests {
         _ = breaker.faulted(.topic("BadTopic"), now: start)
         #expect(breaker.reloaded() == [.resume])
         #expect(breaker.allowance(now: start) == 20)
+    }
+
+    @Test(arguments: [Duration.zero, .seconds(-5)])
+    mutating func `a throttle without a pause, or with one in the past, is probed after 5 s, and then after 10`(pause: Duration) {
+        let fewer = HoldReason.throttled("429 Busy")
+        _ = breaker.throttled(fewer, for: pause, now: start)
+        #expect(breaker.nextProbe == later(5))
+        breaker.sent()
+        _ = breaker.throttled(fewer, for: pause, now: later(5))
+        #expect(breaker.nextProbe == later(15))
     }
 }

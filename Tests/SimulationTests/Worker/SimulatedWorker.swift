@@ -157,7 +157,9 @@ final class SimulatedWorker {
         let id = JobID(delivery.id)
         world.note(.outcome, number, Int(truncatingIfNeeded: delivery.id))
         switch delivery.outcome {
-        case .delivered(let apnsID): machine.delivered(id, apnsID: apnsID, times: delivery.times, &effects)
+        case .delivered(let apnsID):
+            let isCurrent = pool.usesPresentCredential(delivery.session)
+            machine.delivered(id, apnsID: apnsID, isCurrent: isCurrent, times: delivery.times, &effects)
         case .begun(let expiration): machine.began(id, expiration: expiration)
         case .rejected, .notProcessed, .maybeProcessed, .timedOut, .outdated:
             guard machine.app(of: id) != nil else { return }

@@ -63,7 +63,7 @@ struct JobFlow: ~Copyable {
                 apps[app].tookBack(now: now)
                 takeBack(app: app, &effects)
             }
-            perform(apps[app].breaker.tick(now: now), app: app, &effects)
+            perform(apps[app].breaker.tick(now: now, isAwaiting: apps[app].isAwaiting), app: app, &effects)
             settle(apps[app].takeOldSuspects(now: now), &effects)
             if apps[app].hasLostProbe { perform(apps[app].breaker.probeWasInconclusive(now: now), app: app, &effects) }
         }
@@ -302,6 +302,8 @@ struct JobFlow: ~Copyable {
     // MARK: Questions
 
     var count: Int { held.count }
+    /// Whether the circuit breaker of an app is not at rest.
+    var awaitsAcceptance: Bool { apps.indices.contains { !apps[$0].breaker.isAtRest } }
     var counters: Counters { settler.counters }
 
     func snapshot(of app: Int) -> ProcessSnapshot.App {
