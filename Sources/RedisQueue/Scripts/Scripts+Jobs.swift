@@ -8,9 +8,10 @@ extension Scripts {
     /// that was confirmed when its wait began: W does not claim what it has given back since, because that would change the
     /// order.
     ///
-    /// SORT copies the jobs, and no job passes through Lua. Redis estimates the bytes of a list by its first nodes, and knows
-    /// those of the short list of a chunk. Where this user may not run SORT or MEMORY, the script copies the jobs itself. A job
-    /// of more than 24 MiB goes to the chunk with the next number, which the caller does not read.
+    /// SORT copies the jobs, and no job passes through Lua. Redis estimates the bytes of a list by its first nodes of 8 KiB. The
+    /// script asks for the nodes of at least as many jobs as it takes: otherwise SORT would also copy large jobs that are behind
+    /// small ones. Redis knows the bytes of the short list of a chunk. Where this user may not run SORT or MEMORY, the script
+    /// copies the jobs itself. A job of more than 24 MiB goes to the chunk with the next number, which the caller does not read.
     ///
     /// It takes nothing while the whole list is paused.
     ///
@@ -48,8 +49,9 @@ extension Scripts {
             local function bytes(key, samples) return redis.pcall('MEMORY', 'USAGE', key, 'SAMPLES', samples) end
             local function sort() return redis.pcall('SORT', list, 'BY', 'nosort', 'LIMIT', 0, most, 'STORE', chunk) end
             local function isCopied()
-              local size = bytes(list, 5)
+              local size = bytes(list, 20)
               if type(size) ~= 'number' then return false end
+              if size * most > 20 * 8192 * length then size = bytes(list, most) end
               most = math.max(1, math.min(most, math.floor(2 * room * length / size)))
               if type(sort()) ~= 'number' then return false end
               size = bytes(chunk, 0)

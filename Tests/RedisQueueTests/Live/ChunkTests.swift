@@ -1,3 +1,4 @@
+import Glibc
 import Harness
 import SystemTime
 import Testing
@@ -138,6 +139,25 @@ struct ChunkTests {
         #expect(worker.texts == jobs)
         worker.stop()
         #expect(try server.status().backlog == jobs.count)
+    }
+
+    /// Redis would copy 30 MB for each claim of a few small jobs.
+    @Test func `a claim of small jobs does not copy the large ones behind them`() throws {
+        let small = (0..<100).map { "\($0)" + String(repeating: "x", count: 3000) }
+        try server.push(small + (0..<30).map { "\($0)" + String(repeating: "x", count: 1_000_000) })
+        let folder = TemporaryFolder()
+        let monitor = try ChildProcess(
+            "redis-cli", ["-s", server.socketPath, "monitor"], standardOutput: .file(folder.file("commands")))
+        #expect(waitUntil { File.read(folder.file("commands")).contains("OK") })
+        let worker = Worker(server.settings())
+        worker.run("the small jobs") { worker.jobs.count >= small.count }
+        worker.stop()
+        let limit = #""BY" "nosort" "LIMIT" "0" ""#
+        #expect(waitUntil { File.read(folder.file("commands")).contains(limit) })
+        let first = try #require(File.read(folder.file("commands")).split(separator: limit, maxSplits: 1).last)
+        #expect(Int(first.prefix { $0 != "\"" }).map { 1...40 ~= $0 } == true)
+        monitor.kill(SIGTERM)
+        #expect(monitor.wait().signal == SIGTERM)
     }
 
     @Test(arguments: ["-sort", "-memory"])
