@@ -7,6 +7,8 @@ public enum Retirement: Sendable, Equatable {
     case serverErrors
     /// The session has used up its stream ids.
     case usedUp
+    /// The server admits no more bytes although no request is open: no WINDOW_UPDATE came for the time limit of a request.
+    case noWindow
     /// A response announced the end, as GOAWAY does: 400 `IdleTimeout`, 503 `Shutdown`.
     case shutdownAnnounced
 }

@@ -208,6 +208,7 @@ struct SessionLoop: ~Copyable {
 
     private mutating func takeWork() {
         (asksAgain, isHeldBack) = (nil, false)
+        machine.observed(hasWindow: codec.sendWindow.left > 0, now: now)
         while machine.phase == .open && ending == nil && !codec.isOver {
             isHeldBack = hasUnwritten || wire.isBlocked
             let bytes = isHeldBack ? 0 : min(codec.windowRoom, SessionLoop.mostBytes)

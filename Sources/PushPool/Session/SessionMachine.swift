@@ -15,6 +15,7 @@ import SystemTime
 /// | `receivedGoAway` | reports streams above the last id as not processed; drains | the same | ignored |
 /// | `retire` | drains | ignored | ignored |
 /// | `tick`, a request or silence past its limit | sends PING | sends PING | ignored |
+/// | `tick`, no window past the limit of a request | drains | ignored | ignored |
 /// | `tick`, PING without response | disconnects | disconnects | ignored |
 /// | `pingAnswered` | times out requests past their limit, cancels them; drains | times out and cancels them | ignored |
 /// | `connectionLost`, `endedByOwner` | disconnects | disconnects | ignored |
@@ -101,6 +102,8 @@ struct SessionMachine {
     private var lastHeard: Instant
     /// The time at which an idle session got its first open stream.
     private var busySince: Instant
+    /// Since when no request is open, and the peer's window admits no byte of another: no response or timeout can follow.
+    private var windowlessSince: Instant?
     private var pingSentAt: Instant?
     private var pingNumber: UInt64 = 0
     /// The reason for draining.
@@ -286,6 +289,11 @@ struct SessionMachine {
         disconnectIfDrained(&effects)
     }
 
+    /// - Parameter hasWindow: whether the peer admits bytes of further requests.
+    mutating func observed(hasWindow: Bool, now: Instant) {
+        windowlessSince = hasWindow || attempts.count > 0 ? nil : windowlessSince ?? now
+    }
+
     /// The peer closed, or reading or writing failed. After a GOAWAY this is expected, and the GOAWAY is the reported reason.
     mutating func connectionLost(_ fault: SessionError, _ effects: inout [Effect]) {
         if case .goAway = retirement { disconnect(retirement, &effects) } else { disconnect(fault, &effects) }
@@ -332,8 +340,13 @@ struct SessionMachine {
     /// The next time at which `tick` has something to do.
     var deadline: Instant? {
         guard let checkDeadline else { return pausedUntil }
-        return pausedUntil.map { min($0, checkDeadline) } ?? checkDeadline
+        var next = Earliest(checkDeadline)
+        next.consider(pausedUntil)
+        next.consider(windowDeadline)
+        return next.instant
     }
+
+    private var windowDeadline: Instant? { windowlessSince.map { $0 + limits.requestTimeout } }
 
     /// The time of the next PING, or of the end of the wait for one.
     private var checkDeadline: Instant? {
@@ -355,6 +368,7 @@ struct SessionMachine {
     mutating func tick(now: Instant, _ effects: inout [Effect]) {
         if phase == .closed { return }
         if phase == .open && requests >= limits.maxRequests { retire(because: .retired(.usedUp), &effects) }
+        if let windowDeadline, windowDeadline <= now { retire(because: .retired(.noWindow), &effects) }
         if let pausedUntil, pausedUntil <= now { self.pausedUntil = nil }
         guard let checkDeadline, checkDeadline <= now else { return }
         if pingSentAt != nil { return disconnect(.pingUnanswered, &effects) }

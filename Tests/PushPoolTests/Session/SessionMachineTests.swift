@@ -31,6 +31,8 @@ private struct Session {
 
     mutating func tick(after: Duration) -> [Effect] { tell { [start] in $0.tick(now: start + after, &$1) } }
 
+    mutating func observe(hasWindow: Bool, after: Duration = .zero) { machine.observed(hasWindow: hasWindow, now: start + after) }
+
     mutating func goAway(last: StreamID) -> [Effect] {
         tell { $0.receivedGoAway(last: last, code: 0, reason: "x", &$1) }
     }
@@ -175,6 +177,25 @@ struct OpenSessionTests {
         let effects = session.tell { $0.notOpened(at: slot, &$1) }
         #expect(effects.first == .report(4, .notProcessed(.connectionLost("no stream could be opened"))))
         #expect(effects.dropFirst() == [.retire, .disconnect(.retired(.usedUp))])
+    }
+
+    @Test func `a peer that admits no more bytes is replaced when no request is open`() {
+        var session = Session(inFlight: [1])
+        session.observe(hasWindow: false)
+        #expect(session.machine.deadline == session.start + .seconds(15))  // Of the request.
+        _ = session.answer(0)
+        session.observe(hasWindow: false, after: .seconds(1))
+        session.observe(hasWindow: false, after: .seconds(9))
+        #expect(session.machine.deadline == session.start + .seconds(16))
+        #expect(session.tick(after: .seconds(16)) == [.retire, .disconnect(.retired(.noWindow))])
+    }
+
+    @Test func `it is kept if it admits bytes in time`() {
+        var session = Session()
+        session.observe(hasWindow: false)
+        session.observe(hasWindow: true, after: .seconds(14))
+        #expect(session.tick(after: .seconds(15)) == [])
+        #expect(session.machine.deadline == session.start + .seconds(60))
     }
 
     @Test func `it retires before stream identifiers run out`() {
