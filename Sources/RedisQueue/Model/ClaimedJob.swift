@@ -5,15 +5,18 @@ public struct ClaimedJob: Sendable, Equatable {
     public var bytes: [UInt8]
     /// The number of bytes of a job of more than `mostBytes`, of which Redis sends only the beginning.
     public var fullSize: Int?
+    /// Whether it was in flight at three crashes: its worker claims nothing else until it is settled.
+    public var isAlone: Bool
 
     /// A larger job is not transmitted.
     public static let mostBytes = 24 << 20
     /// Bytes that Redis sends of a larger job.
     static let headBytes = 1024
 
-    public init(id: ClaimID, bytes: [UInt8], fullSize: Int? = nil) {
+    public init(id: ClaimID, bytes: [UInt8], fullSize: Int? = nil, isAlone: Bool = false) {
         self.id = id
         self.bytes = bytes
         self.fullSize = fullSize
+        self.isAlone = isAlone
     }
 }

@@ -137,8 +137,9 @@ struct OutcomeRules {
         let isProbe = jobs.apps[app].breaker.isHeld
         let wasClosed = jobs.apps[app].breaker.isClosed
         let changes = jobs.apps[app].breaker.suspected(now: jobs.now)
-        if isProbe || jobs.isLeaving {
-            jobs.release(id, toTail: isProbe, &effects)
+        if isProbe || jobs.isLeaving || job.isAlone {
+            // While a job is alone, nothing else is claimed, and no acceptance can follow.
+            jobs.release(id, toTail: isProbe || job.isAlone, &effects)
         } else {
             job.suspectResponse = HeldJob.SuspectResponse(rejection: rejection, isStale: !isCurrent)
             jobs.apps[app].becameSuspect(id, now: jobs.now)

@@ -180,6 +180,14 @@ struct DispatchHoldTests {
         #expect(fixture.offers() == [20])
     }
 
+    @Test mutating func `a job that must be alone does not wait for an acceptance, which no other job could bring`() {
+        fixture.close()
+        #expect(fixture.claim(Fixture.job(), isAlone: true) == [])
+        let id = fixture.sent()[0]
+        #expect(fixture.reject(id, 400, "BadDeviceToken").releases(2, toTail: true))
+        #expect(fixture.inFlight == 0)
+    }
+
     @Test mutating func `an acceptance on a session with a replaced credential settles no suspect`() {
         fixture.close()
         let old = fixture.send()

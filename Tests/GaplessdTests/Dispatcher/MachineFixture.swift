@@ -53,10 +53,10 @@ final class MachineFixture {
     }
 
     /// Claims jobs, which get the claim ids that follow.
-    func claim(_ jobs: String..., list: Int = 0) -> [DispatchEffect] {
+    func claim(_ jobs: String..., list: Int = 0, isAlone: Bool = false) -> [DispatchEffect] {
         let claimed = jobs.map { job in
             claims += 1
-            return ClaimedJob(id: ClaimID(claims), bytes: Array(job.utf8))
+            return ClaimedJob(id: ClaimID(claims), bytes: Array(job.utf8), isAlone: isAlone)
         }
         return effects { $0.happened(.claimed(claimed), list: list, &$1) }
     }

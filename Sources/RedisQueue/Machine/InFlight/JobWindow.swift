@@ -3,6 +3,8 @@
 /// The chunks are in the order of their numbers. A chunk ends with its last job, and few are open at a time. It hashes nothing,
 /// and the bytes are shared with the owner of the job, not copied.
 struct JobWindow {
+    /// The level of a job that must be alone in its worker, because it may crash workers.
+    static let isolated: UInt8 = 3
     /// The level of a job that was alone in a worker that died: it is not pushed again.
     static let suspect: UInt8 = 4
 
@@ -16,8 +18,8 @@ struct JobWindow {
     private(set) var byteCount = 0
 
     var isEmpty: Bool { count == 0 }
-    /// Whether there is a job that must be alone in its worker, because it may crash workers.
-    var holdsIsolated: Bool { counts[3] + counts[4] > 0 }
+    /// Whether there is a job that must be alone, or that was.
+    var holdsIsolated: Bool { counts[Int(Self.isolated)] + counts[Int(Self.suspect)] > 0 }
 
     /// The number of held jobs that were in flight at this number of crashes.
     func countOfLevel(_ level: UInt8) -> Int { counts[Int(level)] }

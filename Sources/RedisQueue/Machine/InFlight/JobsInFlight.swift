@@ -22,7 +22,9 @@ struct JobsInFlight {
     /// Holds the jobs of a new chunk.
     mutating func hold(_ jobs: [ScriptReply.JobBytes], chunk: UInt64, level: UInt8) -> [ClaimedJob] {
         let jobs = jobs.enumerated().map { place, job in
-            ClaimedJob(id: ClaimID(chunk: chunk, place: place), bytes: job.bytes, fullSize: job.fullSize)
+            ClaimedJob(
+                id: ClaimID(chunk: chunk, place: place), bytes: job.bytes, fullSize: job.fullSize,
+                isAlone: level == JobWindow.isolated)
         }
         held.insert(jobs, chunk: chunk, level: level, isKept: mode == .atLeastOnce || level == JobWindow.suspect)
         return jobs
@@ -36,8 +38,9 @@ struct JobsInFlight {
         var suspects: [ClaimedJob] = []
         for (place, item) in zip(places, items) {
             guard let bytes = ScriptReply.JobBytes(item) else { continue }
-            let job = ClaimedJob(id: ClaimID(chunk: chunk, place: place), bytes: bytes.bytes, fullSize: bytes.fullSize)
+            var job = ClaimedJob(id: ClaimID(chunk: chunk, place: place), bytes: bytes.bytes, fullSize: bytes.fullSize)
             guard let level = held.insert(job) else { continue }
+            job.isAlone = level == JobWindow.isolated
             if level == JobWindow.suspect { suspects.append(job) } else { jobs.append(job) }
         }
         return (jobs, suspects)

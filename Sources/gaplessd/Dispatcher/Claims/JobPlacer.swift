@@ -48,7 +48,8 @@ struct JobPlacer {
         }
         let expiration = job.expiration(now: jobs.wallClock.unixSeconds)
         let isExpired = job.isExpired(now: jobs.wallClock.unixSeconds)
-        let held = HeldJob(job, list: list, claim: claim.id, app: app, expiration: expiration, claimed: jobs.now)
+        let held = HeldJob(
+            job, list: list, claim: claim.id, isAlone: claim.isAlone, app: app, expiration: expiration, claimed: jobs.now)
         if isExpired {
             jobs.settler.expire(held, wasSent: false, &effects)
         } else if isStoppedByFilter(held) {

@@ -18,6 +18,8 @@ final class HeldJob {
     /// The index of its list, and its claim there.
     let list: Int
     let claim: ClaimID
+    /// Whether its list waits for its settlement: see `ClaimedJob.isAlone`.
+    let isAlone: Bool
     /// The index of its app.
     let app: Int
     /// `apns-expiration`, fixed at the first send; 0 means one attempt without a deadline.
@@ -36,10 +38,13 @@ final class HeldJob {
     let claimed: Instant
     var times: AttemptTimes?
 
-    init(_ job: consuming Job, list: Int, claim: ClaimID, app: Int, expiration: Int64, claimed: Instant) {
+    init(
+        _ job: consuming Job, list: Int, claim: ClaimID, isAlone: Bool = false, app: Int, expiration: Int64, claimed: Instant
+    ) {
         self.job = job
         self.list = list
         self.claim = claim
+        self.isAlone = isAlone
         self.app = app
         self.expiration = expiration
         self.claimed = claimed
