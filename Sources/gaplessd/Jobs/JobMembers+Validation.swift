@@ -13,6 +13,8 @@ extension JobMembers {
     }
 
     /// The suffix that replaces the one of the app's topic, if the job names no topic; `nil` leaves the app's topic unchanged.
+    ///
+    /// - Parameter topic: that of the app, if it has a suffix.
     @inline(__always)
     func topicSuffix(ofApp topic: PushTopic?, pushType: String) -> String? {
         if self[.topic] != nil || (self[.pushType] == nil && self[.channel] == nil) { return nil }
@@ -22,7 +24,8 @@ extension JobMembers {
     private func changedSuffix(ofApp topic: PushTopic?, pushType: String) -> String? {
         // The path of a broadcast has the bundle id.
         guard let suffix = self[.channel] == nil ? PushTopic.suffix(of: pushType) : "" else { return nil }
-        return suffix.isEmpty && topic == nil ? nil : suffix
+        let present = topic?.pushType.flatMap(PushTopic.suffix) ?? ""
+        return suffix == present ? nil : suffix
     }
 
     /// Returns the topic that the job names, with the suffix of its push type.

@@ -47,6 +47,17 @@ struct PushTopicTests {
         #expect(try job(#""app":"none""#).pushType == "alert")
     }
 
+    @Test(arguments: suffixes.filter { !$0.1.isEmpty })
+    func `a push type whose suffix the topic of the app has already leaves that topic unchanged`(
+        pushType: String, suffix: String
+    ) throws {
+        var reader = JobReader(retryLimit: 3, appNames: [], suffixedTopics: [nil: PushTopic(app + suffix)])
+        let job = try reader.read(Array(#"{"token":"ab","push_type":"\#(pushType)","data":{"aps":{}}}"#.utf8))
+        #expect(job.topic(ofApp: app + suffix) == app + suffix && job.usesTopicOfApp)
+        let broadcast = try reader.read(Array(#"{"channel":"ab==","push_type":"\#(pushType)","data":{"aps":{}}}"#.utf8))
+        #expect(broadcast.topic(ofApp: app + suffix) == app && !broadcast.usesTopicOfApp)
+    }
+
     @Test func `an unknown push type goes with any topic`() throws {
         #expect(try job(#""push_type":"new","topic":"com.own.voip""#).topic == "com.own.voip")
         #expect(try job(#""push_type":"new""#).topic(ofApp: app) == app)

@@ -171,6 +171,16 @@ struct DaemonHoldTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    @Test func `a refused topic of the settings with a suffix holds the app, also if its jobs name the push type`() throws {
+        let stage = try Stage { $0.topics = [Stage.topic] }
+        let daemon = try stage.start(["apns_topic": "\"com.example.other.voip\""])
+        try stage.push((0..<30).map { pushJob(deviceToken($0), #""push_type":"voip""#) })
+        #expect(daemon.says("APNs does not accept the topic from the settings or the certificate (TopicDisallowed)"))
+        #expect(try waitUntil { try stage.status().backlog == 30 && stage.status().inFlight == 0 })
+        #expect(try stage.status().dead == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `an expired provider token is renewed, and the push is resent uncounted`() throws {
         let stage = try Stage()
         let daemon = try stage.start()
