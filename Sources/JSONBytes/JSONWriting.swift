@@ -27,18 +27,33 @@ extension [UInt8] {
 
     private mutating func appendEscape(of byte: UInt8) {
         append(ASCII.backslash)
-        switch byte {
-        case ASCII.quote, ASCII.backslash: append(byte)
-        case 0x08: append(UInt8(ascii: "b"))
-        case 0x09: append(UInt8(ascii: "t"))
-        case 0x0A: append(UInt8(ascii: "n"))
-        case 0x0C: append(UInt8(ascii: "f"))
-        case 0x0D: append(UInt8(ascii: "r"))
-        default:
+        if let letter = letterOfEscape(of: byte) {
+            append(letter)
+        } else {
             append(contentsOf: "u00".utf8)
             appendHex(byte)
         }
     }
+}
+
+/// The byte after the backslash of an escape of two bytes; `nil` for a byte whose escape has six.
+private func letterOfEscape(of byte: UInt8) -> UInt8? {
+    switch byte {
+    case ASCII.quote, ASCII.backslash: byte
+    case 0x08: UInt8(ascii: "b")
+    case 0x09: UInt8(ascii: "t")
+    case 0x0A: UInt8(ascii: "n")
+    case 0x0C: UInt8(ascii: "f")
+    case 0x0D: UInt8(ascii: "r")
+    default: nil
+    }
+}
+
+/// The number of bytes that `appendJSONString` writes as six: control characters that occur nowhere in JSON.
+public func countLongEscapes(_ bytes: [UInt8]) -> Int {
+    var count = 0
+    for byte in bytes where byte < 0x20 && letterOfEscape(of: byte) == nil { count += 1 }
+    return count
 }
 
 /// Whether the bytes are valid UTF-8 (The Unicode Standard, table 3-7).

@@ -29,6 +29,8 @@ struct DeadLetter: Sendable, Equatable {
     static let mostJobBytes = ClaimedJob.mostBytes
     /// As `mostJobBytes`, for a job that may be suspect because its record took longer than a lease to reach Redis.
     static let mostSuspectBytes = 1 << 20
+    /// A text of at most this size is never stored in base64.
+    static let mostEscapedBytes = 1 << 16
     /// Bytes of the beginning that the record of a larger job contains.
     static let headBytes = 1024
 
@@ -42,8 +44,8 @@ struct DeadLetter: Sendable, Equatable {
         return .deadLetter(record: short.record(), isExpired: isExpired, storingJobUnder: field)
     }
 
-    /// Returns the bytes of the record. A job that is not UTF-8, or whose escaped text is longer than base64, is stored in
-    /// `job_base64`.
+    /// Returns the bytes of the record. A job that is not UTF-8 is stored in `job_base64`, and so is a large one that consists
+    /// mostly of control characters.
     func record() -> [UInt8] {
         var object = RecordWriter(capacity: job.count + job.count / 8 + 256)
         object.add("reason", text: reason)
@@ -59,7 +61,7 @@ struct DeadLetter: Sendable, Equatable {
             object.add("job_head", text: String(decoding: job, as: UTF8.self))
             object.add("job_bytes", number: Int64(fullSize))
             object.add("job_field", text: field)
-        } else if isValidUTF8(job), !isLongerEscaped {
+        } else if isValidUTF8(job), !isMostlyControls {
             object.add("job", utf8: job)
         } else {
             object.add("job_base64", utf8: Base64.encode(job))
@@ -67,11 +69,10 @@ struct DeadLetter: Sendable, Equatable {
         return object.finish()
     }
 
-    /// Whether control characters, of which each takes six bytes of JSON, make the text longer than base64.
-    private var isLongerEscaped: Bool {
-        var controls = 0
-        for byte in job where byte < 0x20 { controls += 1 }
-        return 5 * controls > job.count / 3
+    /// Whether control characters that take six bytes each make a large text longer than base64: its record would have up to six
+    /// times the size of the job. JSON has no such characters, and its escapes double it at most.
+    private var isMostlyControls: Bool {
+        job.count > Self.mostEscapedBytes && 5 * countLongEscapes(job) > job.count / 3
     }
 }
 

@@ -58,10 +58,23 @@ struct JobRecordsTests {
                 """#)
     }
 
-    @Test func `a text that Base64 makes shorter is stored in Base64`() {
+    @Test func `a text of control characters that Base64 makes shorter is stored in Base64`() {
         var letter = letter
         letter.job = [UInt8](repeating: 0x01, count: 100_000)
         #expect(letter.record().count < 140_000)
+        #expect(DeadLetter(record: letter.record()) == letter)
+    }
+
+    @Test(arguments: [
+        "{\n  \"token\": \"zz\",\n  \"data\": {\n    \"aps\": {\n      \"alert\": \"hi\"\n    }\n  }\n}",
+        "{\r\n\t\"token\": \"zz\",\r\n\t\"data\": {\r\n\t\t\"aps\": {\r\n\t\t\t\"alert\": \"hi\"\r\n\t\t}\r\n\t}\r\n}",
+        #"{"a":"b","c":"d","e":"\\\\\\"}"#, "{" + String(repeating: "\n", count: 100_000) + "}",
+        "{\"token\":\"\u{0}\u{1F}\"}", String(repeating: "\u{1}", count: DeadLetter.mostEscapedBytes),
+    ])
+    func `a job that is UTF-8 is stored as text, however it is indented`(job: String) throws {
+        var letter = letter
+        letter.job = Array(job.utf8)
+        #expect(try JSONValue.parse(letter.record())["job"]?.stringValue == job)
         #expect(DeadLetter(record: letter.record()) == letter)
     }
 
