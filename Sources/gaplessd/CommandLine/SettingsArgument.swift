@@ -9,13 +9,21 @@ struct SettingsArgument: ParsableArguments {
     var settings: String
 
     /// Reads the settings without the credentials, for calls that use only Redis. Reports faults as `load` does.
-    func loadSettings() throws -> Settings {
+    func loadSettings() throws -> Settings { try read().settings }
+
+    /// Reads the settings and the names of the credential files. Reports faults as `load` does.
+    func read() throws -> Settings.Reading {
         do {
-            return try Settings.read(SettingsFile(path: settings)).settings
+            return try Settings.read(SettingsFile(path: settings))
         } catch {
-            StandardStreams.print(error.lines, to: STDERR_FILENO)
-            throw ExitCode.settingsFault
+            throw reported(error)
         }
+    }
+
+    /// Prints every fault on stderr, one per line, and returns the exit code.
+    func reported(_ errors: SettingsErrors) -> ExitCode {
+        StandardStreams.print(errors.lines, to: STDERR_FILENO)
+        return .settingsFault
     }
 
     /// Reads the settings and credentials. Prints every fault on stderr, one per line, and then throws the exit code.
@@ -26,8 +34,7 @@ struct SettingsArgument: ParsableArguments {
             return try Configuration.load(SettingsFile(path: settings))
         } catch {
             report(error)
-            StandardStreams.print(error.lines, to: STDERR_FILENO)
-            throw ExitCode.settingsFault
+            throw reported(error)
         }
     }
 }

@@ -2,6 +2,10 @@ import PushPool
 
 /// Selects the app of a job.
 struct AppRoutes {
+    /// Of the apps, in order; `nil` for the top level.
+    let names: [String?]
+    /// Of each app, for jobs that name none.
+    private let topics: [String?]
     private var byName: [String: Int] = [:]
     private var byTopic: [String: Int] = [:]
     /// The app without a name.
@@ -12,6 +16,7 @@ struct AppRoutes {
     ///   - topics: the topic of each app for jobs that name none.
     ///   - certified: all topics of each app's certificate.
     init(names: [String?], topics: [String?], certified: [[String]]) {
+        (self.names, self.topics) = (names, topics)
         topLevel = names.firstIndex(of: nil)
         for (index, name) in names.enumerated() { if let name { byName[name] = index } }
         // An app's own topic takes precedence over a topic that a certificate of another app covers.
@@ -27,14 +32,16 @@ struct AppRoutes {
         if !byName.isEmpty, let topic, let index = byTopic[topic] ?? byTopic[PushTopic(topic).bundleID] { return index }
         return topLevel
     }
+
+    /// The reader of the jobs of these apps.
+    func reader(retryLimit: Int) -> JobReader {
+        JobReader(
+            retryLimit: retryLimit, appNames: Set(names.compactMap(\.self)),
+            suffixedTopics: PushTopic.suffixed(zip(names, topics).map { ($0, $1) }))
+    }
 }
 
 extension AppRoutes {
-    /// Routes without the certificates: a topic that only a certificate names belongs to the top level.
-    init(_ settings: Settings) {
-        self.init(names: settings.apps.map(\.name), topics: settings.apps.map(\.topic), certified: [])
-    }
-
     init(_ configuration: Configuration) {
         self.init(
             names: configuration.settings.apps.map(\.name), topics: configuration.credentials.map(\.topic),

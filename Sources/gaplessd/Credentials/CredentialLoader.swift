@@ -36,6 +36,21 @@ struct CredentialLoader {
         return loaded
     }
 
+    /// Returns the content of the app's certificate; `nil` for a signing key, which is not read, and after a fault. Checks neither
+    /// the dates nor the key.
+    mutating func facts(_ files: AppFiles) -> CertificateFacts? {
+        let before = findings.faults.count
+        let named = files.credential
+        let (keyPassword, pkcs12Password) = (named.keyPassword?.text, named.pkcs12Password?.text ?? "")
+        let certificate = read(named.certificatePath, "apns_cert_path", files) { Credential.fault(ofCertificates: $0) }
+        let pkcs12 = read(named.pkcs12Path, "apns_p12_path", files) { Credential.fault(ofPKCS12: $0, password: pkcs12Password) }
+        guard findings.faults.count == before else { return nil }
+        // A key in the same file tells which certificate is the app's own.
+        let key = named.keyPath == nil ? certificate : nil
+        return certificate.flatMap { Credential.facts(ofCertificates: $0, keyPEM: key, passphrase: keyPassword) }
+            ?? pkcs12.flatMap { Credential.facts(ofPKCS12: $0, password: pkcs12Password) }
+    }
+
     private mutating func load(_ files: AppFiles) -> AppCredential? {
         let before = findings.faults.count
         let roots = roots(files)

@@ -53,7 +53,6 @@ extension DispatchPlan {
     /// - Parameter now: Unix seconds, for the dates of certificates.
     init(_ configuration: Configuration, now: Int64) {
         let settings = configuration.settings
-        let names = settings.apps.map(\.name)
         apps = zip(settings.apps, configuration.credentials).map { app, own in
             App(
                 name: app.name, topic: own.topic, certificateExpires: own.credential.certificate?.notAfter,
@@ -64,9 +63,7 @@ extension DispatchPlan {
         lists = settings.lists
         server = settings.redis.server.text
         routes = AppRoutes(configuration)
-        reader = JobReader(
-            retryLimit: settings.retryLimit, appNames: Set(names.compactMap(\.self)),
-            suffixedTopics: PushTopic.suffixed(zip(names, configuration.credentials.map(\.topic)).map { ($0, $1) }))
+        reader = routes.reader(retryLimit: settings.retryLimit)
         policy = RetryPolicy(limit: settings.retryLimit, delays: settings.retryDelays)
         settling = JobSettler.Options(
             loggedSuccesses: settings.log.successes, redacts: settings.log.redacts,

@@ -42,8 +42,7 @@ struct JobReader: Sendable {
         let members = try Self.members(of: bytes)
         let target = try members.target()
         let app = try members.app(of: appNames)
-        let topic = try members.name(.topic).map(PushTopic.init) ?? suffixedTopics?[app]
-        let pushType = try members.name(.pushType) ?? members.usualPushType(topic: topic)
+        let (topic, pushType) = try topicAndPushType(members, app: app)
         return Job(
             bytes: bytes,
             target: target,
@@ -55,6 +54,25 @@ struct JobReader: Sendable {
             pushType: pushType,
             priority: try members.priority(pushType: pushType),
             rare: try rare(members, app: app, topic: topic, pushType: pushType))
+    }
+
+    /// Returns the name and the topic that select the app of a job; its other members may have faults.
+    ///
+    /// - Throws: if the job is not a JSON object, or belongs to no app.
+    func selectors(of bytes: [UInt8]) throws(JobError) -> (app: String?, topic: String?) {
+        let members = try Self.members(of: bytes)
+        if let app = try members.app(of: appNames) { return (app, nil) }
+        let (topic, pushType) = try topicAndPushType(members, app: nil)
+        return (nil, try topic.flatMap { topic throws(JobError) in try members.topic(topic, pushType: pushType) })
+    }
+
+    /// Returns the topic of the job, or that of its app if it has a suffix; and the push type, named or derived.
+    @inline(__always)
+    private func topicAndPushType(
+        _ members: borrowing JobMembers, app: String?
+    ) throws(JobError) -> (topic: PushTopic?, pushType: String) {
+        let topic = try members.name(.topic).map(PushTopic.init) ?? suffixedTopics?[app]
+        return (topic, try members.name(.pushType) ?? members.usualPushType(topic: topic))
     }
 
     /// Returns `nil` for most jobs.

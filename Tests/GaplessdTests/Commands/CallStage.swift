@@ -1,3 +1,4 @@
+import APNSSimulator
 import Glibc
 import Harness
 import RedisQueue
@@ -43,6 +44,24 @@ final class CallStage {
         for (key, value) in changes { values[key] = value }
         try File.write("{" + values.map { "\($0.key.quoted): \($0.value)" }.joined(separator: ", ") + "}", to: path)
         return path
+    }
+
+    /// Returns a stage with the top level and three apps: `cert` and `p12` have certificates with the topics `com.NAME` and
+    /// `com.NAME.more`, and `voice` a topic with a suffix. The certificate of `p12` has expired, and no key file exists.
+    static func withApps(_ changes: [String: String?] = [:]) throws -> CallStage {
+        let key = #""apns_auth_key_path": "missing.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#
+        let apps = """
+            {"cert": {"apns_cert_path": "cert/client.pem", "apns_key_path": "missing.pem"},
+             "p12": {"apns_p12_path": "p12/client.p12", "apns_p12_password": "simulator"},
+             "voice": {\(key), "apns_topic": "com.voice.voip"}}
+            """
+        let stage = try CallStage(["apps": apps].merging(changes) { $1 })
+        for name in ["cert", "p12"] {
+            var request = Credentials.Request(topics: ["com.\(name)", "com.\(name).more"])
+            if name == "p12" { request.clientValidity = -7200...(-3600) }
+            try Credentials.make(request).write(to: stage.folder.file(name))
+        }
+        return stage
     }
 
     var keys: Keys { Keys(list: lists[0]) }

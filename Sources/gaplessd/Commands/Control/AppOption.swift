@@ -14,4 +14,16 @@ struct AppOption: ParsableArguments {
         let known = names.map(\.printable).joined(separator: ", ")
         throw ExitCode.wrongUsage("--app: '\(app.printable)' is not an app of the settings (\(known)).", of: call)
     }
+
+    /// Returns the selection of the app's jobs; `nil` without the option. Reports an unknown app, and a certificate that cannot be
+    /// read: its topics select apps.
+    func selection(_ reading: Settings.Reading, of file: SettingsArgument, call: String) throws -> AppSelection? {
+        try check(in: reading.settings, call: call)
+        guard let app else { return nil }
+        let topics = AppTopics(reading.apps)
+        guard topics.faults.isEmpty else {
+            throw file.reported(SettingsErrors(file: file.settings, faults: topics.faults))
+        }
+        return AppSelection(app, topics.routes)
+    }
 }

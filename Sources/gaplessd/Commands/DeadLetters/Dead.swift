@@ -17,8 +17,8 @@ struct Dead: ParsableCommand {
             purge    deletes the dead letters; asks for confirmation on a terminal, unless --yes is given
 
             --reason selects dead letters by their exact reason, as 'list' prints it, with or without the status. --app, \
-            --token and --older select further; all conditions must hold. An app is found by the job's app, or by its topic and \
-            the apns_topic of the settings. --limit selects the oldest N. 'list' with the same options prints the \
+            --token and --older select further; all conditions must hold. --app selects the jobs that the daemon would send for \
+            the app, and reads the certificates of the settings for this. --limit selects the oldest N. 'list' with the same options prints the \
             dead letters that requeue or purge would change. Without --list, all lists are searched.
 
             requeue and purge first print the number of matching dead letters. They work in small atomic steps: an interruption \
@@ -28,8 +28,8 @@ struct Dead: ParsableCommand {
 
             With --json, requeue and purge print one object at the end: "matched", "changed", "unreadable".
 
-            Exit status: 0 success, 64 wrong usage, 69 Redis did not respond, 78 a fault in the settings, or Redis refused \
-            access; 1 the deletion was not confirmed, or 'show' found no such dead letter.
+            Exit status: 0 success, 64 wrong usage, 69 Redis did not respond, 78 a fault in the settings or in a \
+            certificate, or Redis refused access; 1 the deletion was not confirmed, or 'show' found no such dead letter.
             """)
 
     enum Action: String, ExpressibleByArgument, CaseIterable {
@@ -78,26 +78,26 @@ struct Dead: ParsableCommand {
     }
 
     func run() throws {
-        let settings = try file.loadSettings()
+        let reading = try file.read()
+        let settings = reading.settings
         let lists = try which.lists(of: settings, call: "dead")
-        try one.check(in: settings, call: "dead")
+        let filter = DeadLetterFilter(
+            reason: reason, app: try one.selection(reading, of: file, call: "dead"), token: token, older: older?.duration,
+            now: WallClock.now().unixSeconds)
         try RedisAccess.run(settings) { client in
             switch action {
-            case .show: try show(lists, settings, &client)
-            case .list: try list(lists, settings, &client)
-            case .requeue, .purge: try change(lists, settings, &client)
+            case .show: try show(lists, filter, settings, &client)
+            case .list: try list(lists, filter, settings, &client)
+            case .requeue, .purge: try change(lists, filter, settings, &client)
             }
         }
     }
 
-    private func filter(_ settings: Settings) -> DeadLetterFilter {
-        DeadLetterFilter(
-            reason: reason, app: one.app, token: token, older: older?.duration, settings, now: WallClock.now().unixSeconds)
-    }
-
     /// Prints the N-th of the selected dead letters.
-    private func show(_ lists: [String], _ settings: Settings, _ client: inout RedisClient) throws {
-        let (filter, wanted) = (filter(settings), number ?? 1)
+    private func show(
+        _ lists: [String], _ filter: DeadLetterFilter, _ settings: Settings, _ client: inout RedisClient
+    ) throws {
+        let wanted = number ?? 1
         var seen = 0
         for list in lists {
             let walk = DeadLetterWalk(Keys(list: list), filter)
@@ -121,11 +121,12 @@ struct Dead: ParsableCommand {
         throw ExitCode.failure
     }
 
-    private func list(_ lists: [String], _ settings: Settings, _ client: inout RedisClient) throws {
+    private func list(
+        _ lists: [String], _ filter: DeadLetterFilter, _ settings: Settings, _ client: inout RedisClient
+    ) throws {
         var left = limit ?? .max
         for list in lists where left > 0 {
             if lists.count > 1, !json { StandardStreams.print(["\(list.printable):"]) }
-            let filter = filter(settings)
             let walk = DeadLetterWalk(Keys(list: list), filter)
             try walk.forEachPage(&client) { page in
                 // An unreadable record meets no condition.
@@ -139,12 +140,14 @@ struct Dead: ParsableCommand {
         }
     }
 
-    private func change(_ lists: [String], _ settings: Settings, _ client: inout RedisClient) throws {
+    private func change(
+        _ lists: [String], _ filter: DeadLetterFilter, _ settings: Settings, _ client: inout RedisClient
+    ) throws {
         let (verb, done) = action == .purge ? ("delete", "deleted") : ("requeue", "requeued")
         var plan: [(walk: DeadLetterWalk, count: Int)] = []
         var (left, unreadable) = (limit ?? .max, 0)
         for list in lists {
-            var walk = DeadLetterWalk(Keys(list: list), filter(settings))
+            var walk = DeadLetterWalk(Keys(list: list), filter)
             // Ten steps per second, so that the rate is even.
             if let rate { walk.mostPerStep = max(1, min(DeadLetterList.mostLetters, rate / 10)) }
             let found = try walk.count(&client, limit: left)

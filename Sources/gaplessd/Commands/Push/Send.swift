@@ -28,12 +28,9 @@ struct Send: ParsableCommand {
 
     func run() throws {
         let configuration = try file.load()
-        let names = Set(configuration.settings.apps.compactMap(\.name))
         let job: Job
         do {
-            let topics = zip(configuration.settings.apps.map(\.name), configuration.credentials.map(\.topic)).map { ($0, $1) }
-            var reader = JobReader(
-                retryLimit: configuration.settings.retryLimit, appNames: names, suffixedTopics: PushTopic.suffixed(topics))
+            var reader = AppRoutes(configuration).reader(retryLimit: configuration.settings.retryLimit)
             job = try reader.read(push.job)
         } catch {
             // Without the offset: the user did not write the job.

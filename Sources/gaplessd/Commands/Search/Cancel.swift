@@ -9,7 +9,8 @@ struct Cancel: ParsableCommand {
         commandName: "cancel",
         abstract: "Removes waiting and delayed jobs; --undo restores them.",
         discussion: """
-            Selects jobs by --token, --identifier, --app and --topic; all given conditions must hold. Prints the number of jobs \
+            Selects jobs by --token, --identifier, --app and --topic; all given conditions must hold. --app selects the jobs that \
+            the daemon would send for the app, and reads the certificates of the settings for this. Prints the number of jobs \
             first, and asks for confirmation on a terminal, unless --yes is given. The jobs move to a list of cancelled jobs in \
             small atomic steps: an interruption at any moment loses no job and doubles none. Jobs in flight are counted and left \
             alone. Jobs that return to the list during the call are cancelled too: the call ends with a pass that finds none. \
@@ -21,8 +22,8 @@ struct Cancel: ParsableCommand {
             --json prints one object at the end: "matched", "changed", "in_flight" and "complete" (whether the last \
             pass found none).
 
-            Exit status: 0 success, 64 wrong usage, 69 Redis did not respond, 78 a fault in the settings, or Redis refused \
-            access; 1 the call was not confirmed.
+            Exit status: 0 success, 64 wrong usage, 69 Redis did not respond, 78 a fault in the settings or in a \
+            certificate, or Redis refused access; 1 the call was not confirmed.
             """)
 
     @OptionGroup var file: SettingsArgument
@@ -56,10 +57,11 @@ struct Cancel: ParsableCommand {
     }
 
     func run() throws {
-        let settings = try file.loadSettings()
+        let reading = try file.read()
+        let settings = reading.settings
         let lists = try place.lists(of: settings, call: "cancel")
-        try one.check(in: settings, call: "cancel")
-        let selection = JobSelection(token: token, identifier: identifier, app: one.app, topic: topic, settings)
+        let app = try one.selection(reading, of: file, call: "cancel")
+        let selection = JobSelection(token: token, identifier: identifier, app: app, topic: topic)
         let now = WallClock.now().unixSeconds
         try RedisAccess.run(settings) { client in
             let walks = lists.map { CancelWalk(Keys(list: $0), selection, now: now) }

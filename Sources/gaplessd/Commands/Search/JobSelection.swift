@@ -3,18 +3,12 @@ struct JobSelection {
     /// In any case.
     var token: String?
     var identifier: String?
-    /// The app that the job names by `app`, or by the `apns_topic` of the app.
-    var app: String?
+    var app: AppSelection?
     /// The topic that the job names.
     var topic: String?
-    private let routes: AppRoutes
-    /// The names of the apps, in the order of `routes`.
-    private let names: [String]
 
-    init(token: String?, identifier: String?, app: String?, topic: String?, _ settings: Settings) {
+    init(token: String? = nil, identifier: String? = nil, app: AppSelection? = nil, topic: String? = nil) {
         (self.token, self.identifier, self.app, self.topic) = (token?.lowercased(), identifier, app, topic)
-        routes = AppRoutes(settings)
-        names = settings.apps.map { $0.name ?? PauseNote.topLevel }
     }
 
     var isEmpty: Bool { token == nil && identifier == nil && app == nil && topic == nil }
@@ -25,8 +19,6 @@ struct JobSelection {
         if let token, !facts.tokens.contains(where: { $0.lowercased() == token }) { return false }
         if let identifier, facts.identifier != identifier { return false }
         if let topic, facts.topic != topic { return false }
-        guard let app else { return true }
-        guard let number = routes.app(name: facts.app, topic: facts.topic) else { return facts.app == app }
-        return names[number] == app
+        return app?.matches(job) ?? true
     }
 }

@@ -91,9 +91,7 @@ struct CancelCallTests {
         let jobs = mixed(300)
         _ = try stage.redis(["RPUSH", "calls"] + jobs)
         var client = try RedisClient(settings: QueueSettings(list: "calls", server: .unix(path: stage.redis.socketPath)))
-        let settings = try Settings.read(SettingsFile(path: stage.settings)).settings
-        let selection = JobSelection(token: nil, identifier: "7", app: nil, topic: nil, settings)
-        let walk = CancelWalk(stage.keys, selection, now: 1)
+        let walk = CancelWalk(stage.keys, JobSelection(identifier: "7"), now: 1)
         var (changed, returning) = (0, 1)
         func returnOne() { _ = try? stage.redis("RPUSH", "calls", CallStage.job("back", marks: #","identifier":7"#)) }
         let isComplete = try walk.cancel(&client) { count in
