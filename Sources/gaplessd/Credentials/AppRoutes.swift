@@ -33,6 +33,22 @@ struct AppRoutes {
         return topLevel
     }
 
+    /// Returns the app that the job names by `app` or by `topic`, or else the top level.
+    ///
+    /// - Throws: if there is none, or if neither the job nor the app has a topic.
+    func app(for job: borrowing Job) throws(JobError) -> Int {
+        guard let app = app(name: job.app, topic: job.topic) else {
+            if let name = job.app { throw .structure("app \"\(name)\" is unknown") }
+            let topic = job.topic.map { "no app has the topic \($0)" }
+            throw .structure(topic ?? "app and topic are missing, and the settings have no credential at the top level")
+        }
+        if job.topic == nil && topics[app] == nil {
+            let name = names[app].map { "app \"\($0)\"" } ?? "the top level"
+            throw .structure("topic is missing, and \(name) has none")
+        }
+        return app
+    }
+
     /// The reader of the jobs of these apps.
     func reader(retryLimit: Int) -> JobReader {
         JobReader(

@@ -46,14 +46,15 @@ final class CallStage {
         return path
     }
 
-    /// Returns a stage with the top level and three apps: `cert` and `p12` have certificates with the topics `com.NAME` and
-    /// `com.NAME.more`, and `voice` a topic with a suffix. The certificate of `p12` has expired, and no key file exists.
+    /// Returns a stage with the top level and four apps: `cert` and `p12` have certificates with the topics `com.NAME` and
+    /// `com.NAME.more`, `voice` has a topic with a suffix, and `bare` none. The certificate of `p12` has expired, and no key
+    /// file exists.
     static func withApps(_ changes: [String: String?] = [:]) throws -> CallStage {
         let key = #""apns_auth_key_path": "missing.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#
         let apps = """
             {"cert": {"apns_cert_path": "cert/client.pem", "apns_key_path": "missing.pem"},
              "p12": {"apns_p12_path": "p12/client.p12", "apns_p12_password": "simulator"},
-             "voice": {\(key), "apns_topic": "com.voice.voip"}}
+             "voice": {\(key), "apns_topic": "com.voice.voip"}, "bare": {\(key)}}
             """
         let stage = try CallStage(["apps": apps].merging(changes) { $1 })
         for name in ["cert", "p12"] {

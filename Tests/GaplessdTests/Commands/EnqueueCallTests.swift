@@ -45,6 +45,29 @@ struct EnqueueCallTests {
         #expect(try stage.elements("calls") == good)
     }
 
+    @Test func `reports a job without an app or a topic, as far as it can read the certificates`() throws {
+        let top = ["apns_auth_key_path", "apns_auth_key_id", "apns_team_id", "apns_topic"].map { ($0, String?.none) }
+        let stage = try CallStage.withApps(Dictionary(uniqueKeysWithValues: top))
+        let lines = [
+            CallStage.job("a1"), CallStage.job("a2", marks: #","app":"voice""#),
+            CallStage.job("a3", marks: #","topic":"com.cert.more""#), CallStage.job("a4", marks: #","topic":"com.other""#),
+            CallStage.job("a5", marks: #","app":"cert""#), CallStage.job("a6", marks: #","app":"bare""#),
+            CallStage.job("a7", marks: #","app":"bare","topic":"com.bare""#),
+            CallStage.job("a8", marks: #","topic":"com.voice","push_type":"voip""#),
+        ]
+        try File.write(lines.joined(separator: "\n"), to: stage.folder.file("jobs"))
+        let missing = "jobs:1: app and topic are missing, and the settings have no credential at the top level"
+        let bare = #"jobs:6: topic is missing, and app "bare" has none"#
+        let result = try stage.shell("$G enqueue $S jobs")
+        #expect(result.status == 65 && result.output == "5 jobs pushed to calls, 3 invalid lines\n")
+        #expect(result.errorLines == [missing, "jobs:4: no app has the topic com.other", bare])
+        #expect(try stage.elements("calls") == [1, 2, 4, 6, 7].map { lines[$0] })
+        #expect(unlink(stage.folder.file("cert/client.pem")) == 0)
+        let blind = try stage.shell("$G enqueue $S jobs")
+        #expect(blind.status == 65 && blind.output == "6 jobs pushed to calls, 2 invalid lines\n")
+        #expect(blind.errorLines == [missing, bare])
+    }
+
     @Test func `accepts empty input`() throws {
         let stage = try CallStage()
         let result = try stage.shell("$G enqueue $S < /dev/null")

@@ -12,6 +12,9 @@ struct Enqueue: ParsableCommand {
             file, line number and fault, and is not pushed. Valid lines are pushed byte for byte. A job with several tokens is \
             pushed if at least one token is valid; the invalid tokens are reported.
 
+            A job without an app or a topic is invalid too. For this, the call reads the certificates of the settings, and no \
+            key. If a certificate cannot be read, a job that may belong to it is pushed.
+
             With several lists in redis_queue_key, jobs are pushed to the first one, unless --list selects another.
 
             Exit status: 0 success, 65 invalid lines (the valid ones are pushed), 64 wrong usage, 69 Redis did not respond (the \
@@ -27,7 +30,8 @@ struct Enqueue: ParsableCommand {
     @OptionGroup var which: ListOption
 
     func run() throws {
-        let settings = try file.loadSettings()
+        let reading = try file.read()
+        let settings = reading.settings
         let list = try which.lists(of: settings, call: "enqueue")[0]
         let paths = files.isEmpty ? ["-"] : files
         // A misspelled name is reported before any job is pushed.
@@ -44,7 +48,7 @@ struct Enqueue: ParsableCommand {
         } catch {
             throw error.told("redis")
         }
-        var jobs = JobImport(settings, JobPusher(client, list: list))
+        var jobs = JobImport(settings, AppTopics(reading.apps), JobPusher(client, list: list))
         do {
             for path in paths { try jobs.push(file: path) }
             try jobs.finish()

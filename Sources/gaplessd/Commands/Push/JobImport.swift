@@ -1,6 +1,5 @@
 import ArgumentParser
 import Glibc
-import PushPool
 import RedisQueue
 
 /// Checks the lines of files and pushes the valid ones.
@@ -12,14 +11,15 @@ struct JobImport: ~Copyable {
     }
 
     private var reader: JobReader
+    private let apps: AppTopics
     private var pusher: JobPusher
     private var bar = ProgressBar()
     private(set) var invalidLines = 0
 
-    init(_ settings: Settings, _ pusher: consuming JobPusher) {
-        reader = JobReader(
-            retryLimit: settings.retryLimit, appNames: Set(settings.apps.compactMap(\.name)),
-            suffixedTopics: PushTopic.suffixed(settings.apps.map { ($0.name, $0.topic) }))
+    /// - Parameter apps: without the certificates that cannot be read.
+    init(_ settings: Settings, _ apps: AppTopics, _ pusher: consuming JobPusher) {
+        reader = apps.routes.reader(retryLimit: settings.retryLimit)
+        self.apps = apps
         self.pusher = pusher
     }
 
@@ -47,6 +47,7 @@ struct JobImport: ~Copyable {
         if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) { return }
         do {
             let job = try reader.read(line)
+            if let fault = apps.fault(of: job) { return reject(place, fault.description) }
             if let hint = job.notBeforeHint { report(place, hint) }
             let faults = job.tokens.compactMap(\.fault)
             if let first = faults.first {

@@ -28,7 +28,7 @@ struct Explanation {
         let number: Int
         do throws(JobError) {
             job = try plan.reader.read(bytes)
-            number = try plan.app(for: job)
+            number = try plan.routes.app(for: job)
         } catch {
             throw Rejection(reason: error.reason)
         }

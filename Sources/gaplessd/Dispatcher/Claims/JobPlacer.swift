@@ -42,7 +42,7 @@ struct JobPlacer {
             jobs.settler.postpone(claim, list: list, .at(milliseconds: milliseconds), &effects)
             return true
         }
-        let app = try plan.app(for: job)
+        let app = try plan.routes.app(for: job)
         guard jobs.takesOne(app: app, list: list) else {
             return giveBack(claim, list: list, toTail: plan.apps.count > 1, &jobs, &effects)
         }

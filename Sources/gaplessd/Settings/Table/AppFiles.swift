@@ -10,6 +10,8 @@ struct AppFiles: Sendable, Equatable {
         var signingKeyPath: String?
         var keyID: String?
         var teamID: String?
+
+        var namesCertificate: Bool { certificatePath != nil || pkcs12Path != nil }
     }
 
     /// `nil` is the top level.
