@@ -23,11 +23,14 @@ package enum HoldReason: Equatable, Sendable {
         }
     }
 
-    /// Reasons of 403 that a GOAWAY may carry. APNs is known to use both spellings of the last one.
-    private static let credentialReasons: Set<String> = [
+    /// The reason of 403 for a signing key of the other environment: as Apple's pages spell it, and as APNs is known to send it.
+    package static let badEnvironmentKey: Set<String> = ["BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken"]
+
+    /// Reasons of 403 that a GOAWAY may carry.
+    private static let credentialReasons: Set<String> = badEnvironmentKey.union([
         "BadCertificate", "BadCertificateEnvironment", "InvalidProviderToken", "MissingProviderToken", "Forbidden",
-        "UnrelatedKeyIdInToken", "BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken",
-    ]
+        "UnrelatedKeyIdInToken",
+    ])
 
     /// Whether both ask the operator to check the same things, whatever their texts are.
     package func isLike(_ other: HoldReason) -> Bool {

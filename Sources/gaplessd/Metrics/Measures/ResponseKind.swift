@@ -38,15 +38,14 @@ struct ResponseKind: Sendable, Hashable, Comparable {
     private static let statuses: Set<Int> = [400, 403, 404, 405, 408, 410, 413, 421, 429, 500, 502, 503, 504]
 
     /// Apple's reasons for pushes and broadcasts ("Handling notification responses from APNs", "Handling error responses from
-    /// Apple Push Notification service"), with the second spelling of BadEnvironmentKeyIdInToken that APNs sends.
-    private static let reasons: Set<String> = [
+    /// Apple Push Notification service").
+    private static let reasons: Set<String> = HoldReason.badEnvironmentKey.union([
         "BadCollapseId", "BadDeviceToken", "BadExpirationDate", "BadMessageId", "BadPriority", "BadTopic",
         "DeviceTokenNotForTopic", "DuplicateHeaders", "IdleTimeout", "InvalidPushType", "MissingDeviceToken", "MissingTopic",
-        "PayloadEmpty", "TopicDisallowed", "BadCertificate", "BadCertificateEnvironment", "BadEnvironmentKeyIdInToken",
-        "BadEnvironmentKeyInToken", "ExpiredProviderToken", "Forbidden", "InvalidProviderToken", "MissingProviderToken",
-        "UnrelatedKeyIdInToken", "BadPath", "MethodNotAllowed", "ExpiredToken", "Unregistered", "PayloadTooLarge",
-        "TooManyProviderTokenUpdates", "TooManyRequests", "InternalServerError", "ServiceUnavailable", "Shutdown",
-        "BadChannelId", "BadRequestParams", "BadRequestPayload", "CannotCreateChannelConfig", "ChannelNotRegistered",
-        "FeatureNotEnabled", "MissingChannelId", "MissingPushType", "TopicMismatch",
-    ]
+        "PayloadEmpty", "TopicDisallowed", "BadCertificate", "BadCertificateEnvironment", "ExpiredProviderToken", "Forbidden",
+        "InvalidProviderToken", "MissingProviderToken", "UnrelatedKeyIdInToken", "BadPath", "MethodNotAllowed", "ExpiredToken",
+        "Unregistered", "PayloadTooLarge", "TooManyProviderTokenUpdates", "TooManyRequests", "InternalServerError",
+        "ServiceUnavailable", "Shutdown", "BadChannelId", "BadRequestParams", "BadRequestPayload", "CannotCreateChannelConfig",
+        "ChannelNotRegistered", "FeatureNotEnabled", "MissingChannelId", "MissingPushType", "TopicMismatch",
+    ])
 }

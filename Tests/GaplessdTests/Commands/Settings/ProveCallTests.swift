@@ -64,6 +64,12 @@ struct ProveCallTests {
         #expect(proof.judgement == judgement && !proof.sentence.isEmpty)
     }
 
+    @Test(arguments: ["BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken", "BadCertificateEnvironment"])
+    func `a credential of the other environment is a fault of apns_server, in both spellings of APNs`(reason: String) {
+        let proof = CredentialProof(status: 403, reason: reason)
+        #expect(proof.judgement == .refused && proof.sentence.contains("check apns_server"), "\(proof.sentence)")
+    }
+
     @Test func `each response of docs/answers.md has one sentence, and a response that holds the app refuses the settings`() {
         #expect(AnswerTable.rows.count > 40)
         for row in AnswerTable.rows {
