@@ -3,8 +3,10 @@ import JSONBytes
 /// The members of a job by which an operator looks for it. Any JSON object has facts, also one that is not a valid job.
 struct JobFacts {
     var tokens: [String] = []
-    /// The text of the identifier: digits, or a string without its quotes.
+    /// The text of the identifier: digits, or a string without its quotes; 0 for a job without one.
     var identifier: String?
+    /// Whether the job has an identifier.
+    var namesIdentifier = false
     var app: String?
     var topic: String?
     var trace: String?
@@ -36,8 +38,11 @@ struct JobFacts {
         {
             tokens += elements.compactMap(\.stringValue)
         }
-        if let value = members["identifier"] {
+        if let value = members["identifier"], value.kind != .null {
+            namesIdentifier = true
             identifier = value.kind == .string || value.kind == .number ? value.text(in: span) : nil
+        } else {
+            identifier = "0"
         }
         (app, topic, trace) = (text("app"), text("topic"), text("trace"))
         apnsIDs = [text("apns_id"), text("_gapless_apns_id")].compactMap(\.self)

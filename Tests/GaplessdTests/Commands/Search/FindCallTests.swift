@@ -54,6 +54,17 @@ struct FindCallTests {
         #expect(objects.count == count + 1 && objects.last?["found"]?.integerValue == Int64(count))
     }
 
+    @Test func `a job without an identifier has the identifier 0`() throws {
+        let stage = try CallStage()
+        let jobs = ["", #","identifier":null"#, #","identifier":0"#, #","identifier":"0""#, #","identifier":[0]"#, #","identifier":1"#]
+        _ = try stage.redis(["RPUSH", "calls"] + jobs.map { CallStage.job("ab", marks: $0) } + ["no JSON"])
+        try stage.redis("ZADD", stage.keys.delayed, "4000000000000", CallStage.job("cd"))
+        let lines = try stage.call("find", "--identifier", "0").lines
+        #expect(lines.count == 6 && lines.last?.hasPrefix("calls: 5 found; ") == true, "\(lines)")
+        #expect(try stage.call("cancel", "--identifier", "0").lines.last == "5 cancelled")
+        #expect(try stage.elements("calls") == jobs.suffix(2).map { CallStage.job("ab", marks: $0) } + ["no JSON"])
+    }
+
     @Test func `a push that is nowhere is exit status 1`() throws {
         let stage = try filled()
         let result = try stage.call("find", "--token", "ff")
