@@ -19,7 +19,8 @@ struct AppTopics {
         unread = Set(apps.indices.filter { facts[$0] == nil && apps[$0].credential.namesCertificate })
     }
 
-    /// Returns why no app can send the job. Returns `nil` if one can, and if a certificate that cannot be read may make it possible.
+    /// Returns why no app can send the job. Returns `nil` if one can, and if a certificate that cannot be read may make it
+    /// possible.
     func fault(of job: borrowing Job) -> JobError? {
         do {
             _ = try routes.app(for: job)

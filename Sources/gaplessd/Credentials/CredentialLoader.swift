@@ -36,8 +36,8 @@ struct CredentialLoader {
         return loaded
     }
 
-    /// Returns the content of the app's certificate; `nil` for a signing key, which is not read, and after a fault. Checks neither
-    /// the dates nor the key.
+    /// Returns the content of the app's certificate; `nil` for a signing key, which is not read, and after a fault. Checks
+    /// neither the dates nor the key.
     mutating func facts(_ files: AppFiles) -> CertificateFacts? {
         let before = findings.faults.count
         let named = files.credential

@@ -73,7 +73,8 @@ struct CredentialProof {
             case (403, "ExpiredProviderToken"): (.refused, "the time of the provider token is wrong; check the clock")
             case (403, "UnrelatedKeyIdInToken"):
                 (.refused, "the key id is not valid for this team or topic; check apns_auth_key_id and apns_team_id")
-            case (403, "BadCertificateEnvironment"), (403, _) where HoldReason.badEnvironmentKey.contains(reason):
+            case (403, "BadCertificateEnvironment"),
+                (403, _) where HoldReason.badEnvironmentKey.contains(reason):
                 (.refused, "the credential is for the other environment; check apns_server")
             case (403, "BadCertificate"): (.refused, "APNs rejects the certificate; check apns_cert_path or apns_p12_path")
             case (403, _): (.refused, "APNs rejects the credential; check the apns_* keys of the app")

@@ -15,8 +15,8 @@ struct AppOption: ParsableArguments {
         throw ExitCode.wrongUsage("--app: '\(app.printable)' is not an app of the settings (\(known)).", of: call)
     }
 
-    /// Returns the selection of the app's jobs; `nil` without the option. Reports an unknown app, and a certificate that cannot be
-    /// read: its topics select apps.
+    /// Returns the selection of the app's jobs; `nil` without the option. Reports an unknown app, and a certificate that cannot
+    /// be read: its topics select apps.
     func selection(_ reading: Settings.Reading, of file: SettingsArgument, call: String) throws -> AppSelection? {
         try check(in: reading.settings, call: call)
         guard let app else { return nil }

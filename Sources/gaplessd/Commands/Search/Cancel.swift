@@ -9,12 +9,14 @@ struct Cancel: ParsableCommand {
         commandName: "cancel",
         abstract: "Removes waiting and delayed jobs; --undo restores them.",
         discussion: """
-            Selects jobs by --token, --identifier, --app and --topic; all given conditions must hold. --app selects the jobs that \
-            the daemon would send for the app, and reads the certificates of the settings for this. Prints the number of jobs \
-            first, and asks for confirmation on a terminal, unless --yes is given. The jobs move to a list of cancelled jobs in \
-            small atomic steps: an interruption at any moment loses no job and doubles none. Jobs in flight are counted and left \
-            alone. Jobs that return to the list during the call are cancelled too: the call ends with a pass that finds none. \
-            After three passes it ends in any case, and says so: pause the app or the list, and repeat the call.
+            Selects jobs by --token, --identifier, --app and --topic; all given conditions must hold. --app selects the jobs \
+            that the daemon would send for the app, and reads the certificates of the settings for this.
+
+            Prints the number of jobs first, and asks for confirmation on a terminal, unless --yes is given. The jobs move to a \
+            list of cancelled jobs in small atomic steps: an interruption at any moment loses no job and doubles none. Jobs in \
+            flight are counted and left alone. Jobs that return to the list during the call are cancelled too: the call \
+            ends with a pass that finds none. After three passes it ends in any case, and says so: pause the app or the list, \
+            and repeat the call.
 
             --undo puts cancelled jobs back, byte for byte: waiting jobs to the tail of the list in their former order, delayed \
             jobs to their due time. Without a condition it puts all of them back.

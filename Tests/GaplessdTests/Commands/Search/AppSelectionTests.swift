@@ -11,7 +11,10 @@ struct AppSelectionTests {
     private static let jobs: [(app: String, jobs: [String])] = [
         (
             "(top level)",
-            [CallStage.job("a1"), CallStage.job("a2", marks: #","topic":"com.other""#), CallStage.job("a3", marks: #","app":null"#)]
+            [
+                CallStage.job("a1"), CallStage.job("a2", marks: #","topic":"com.other""#),
+                CallStage.job("a3", marks: #","app":null"#),
+            ]
         ),
         (
             "cert",
@@ -74,7 +77,7 @@ struct AppSelectionTests {
             #expect(result.status == 78 && result.output == "")
             #expect(result.errorLines.count == 2)
             #expect(result.errors.contains("/settings.json: apps.cert.apns_cert_path: "), "\(result.errors)")
-            #expect(result.errors.contains("cannot be read: No such file or directory; expected a file that this user can read\n"))
+            #expect(result.errors.contains("cannot be read: No such file or directory; expected a file that this user can read"))
             #expect(result.errors.contains("/settings.json: apps.p12.apns_p12_path: "), "\(result.errors)")
         }
         #expect(try stage.elements("calls") == Self.all && deadJobs(stage) == Self.all)

@@ -56,7 +56,8 @@ struct FindCallTests {
 
     @Test func `a job without an identifier has the identifier 0`() throws {
         let stage = try CallStage()
-        let jobs = ["", #","identifier":null"#, #","identifier":0"#, #","identifier":"0""#, #","identifier":[0]"#, #","identifier":1"#]
+        let identifiers = ["null", "0", #""0""#, "[0]", "1"]
+        let jobs = [""] + identifiers.map { #","identifier":\#($0)"# }
         _ = try stage.redis(["RPUSH", "calls"] + jobs.map { CallStage.job("ab", marks: $0) } + ["no JSON"])
         try stage.redis("ZADD", stage.keys.delayed, "4000000000000", CallStage.job("cd"))
         let lines = try stage.call("find", "--identifier", "0").lines
