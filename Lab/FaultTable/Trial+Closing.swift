@@ -29,6 +29,7 @@ extension Trial {
         accounting.addIdentical(identical)
         judge(accounting, status)
         if diesOnlyByAnswers { judgeDeaths(dead, ledger) }
+        if !failures.isEmpty { fail("the log ends with:\n\(logs)") }
         return Result(
             times: times, accounting: accounting, bound: bound, counted: status.counter(.maybeDuplicate), recovery: recovery,
             gone: Set(excused.map(deviceToken)).subtracting(ledger.accepted.keys).subtracting(dead).count, figures: figures,
