@@ -12,7 +12,7 @@ extension Fault {
         number: 7, name: "drain", title: "SIGTERM with 1,000 requests in flight and more claimed", rule: .nothingTwice,
         isQuick: true
     ) { trial in
-        try trial.open(simulator: ["--latency", "200ms"])
+        try trial.open(simulator: ["--latency", "200ms"], settings: ["apns_max_concurrent_streams": "1000"])
         trial.expectNoDoubt()
         var daemon = try trial.start()
         for _ in 1...trial.times(10) {
