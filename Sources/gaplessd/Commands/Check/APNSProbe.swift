@@ -37,10 +37,11 @@ enum APNSProbe {
             }
             let milliseconds = (roundTrip / .milliseconds(1) * 10).rounded() / 10
             let sessions = settings.isAutomatic ? settings.mostSessions : settings.sessions
+            // With a signing key, APNs admits one stream until it has accepted a push, and then as many as with a certificate.
+            let streams = pool.capacity > 1 ? pool.capacity : settings.maxConcurrentStreams
             let sizes = [("200 B", 200), ("1 KiB", 1024), ("4 KiB", 4096)]
             let rates = sizes.map { name, payload in
-                let reach = Reach(
-                    roundTrip: roundTrip, window: figures.window, streams: max(1, pool.capacity), payload: payload)
+                let reach = Reach(roundTrip: roundTrip, window: figures.window, streams: streams, payload: payload)
                 let rate = Int(min(reach.pushesPerSecond * Double(sessions), 1e9))
                 return "\(rate.rounded.commas) pushes/s of \(name)"
             }
