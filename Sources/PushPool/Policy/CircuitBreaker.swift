@@ -6,8 +6,7 @@ package import SystemTime
 /// A response that a wrong environment would explain (a suspect response) does not make a dead letter before a later acceptance.
 /// A credential fault, or 20 suspect responses in a row, open the breaker: the jobs stay in the queue, and single jobs probe
 /// whether the fault is gone. A closed breaker waits for acceptances that are on the wire: in a list with many dead tokens, 20 in
-/// a row occur by chance. It waits until 2,000 in a row are suspect, no response is outstanding for a second, or ten
-/// seconds have passed.
+/// a row occur by chance. The wait ends when 2,000 in a row are suspect, a second after the last response, or after ten seconds.
 ///
 ///     phase                 fact                                            next
 ///     proving               acceptance                                      closed, settles suspects
