@@ -27,8 +27,8 @@ struct SessionLoop: ~Copyable {
     private var codec: HTTP2Codec
     private var wire: Wire
     private var machine: SessionMachine
-    private var now = Instant.now
-    private var roundTrip = RoundTrip(now: .now)
+    private var now: Instant
+    private var roundTrip: RoundTrip
     private var poller = Poller()
 
     private var effects: [SessionMachine.Effect] = []
@@ -58,6 +58,8 @@ struct SessionLoop: ~Copyable {
         self.wire = wire
         self.codec = codec
         self.address = address
+        now = .now
+        roundTrip = RoundTrip(now: now)
         let limits = SessionMachine.Limits(context.configuration, startsSlowly: context.startsSlowly)
         machine = SessionMachine(limits: limits, peerLimit: streams, now: now)
     }

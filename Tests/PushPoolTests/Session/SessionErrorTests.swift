@@ -87,6 +87,13 @@ struct SessionErrorTests {
         fixture.events.wait { _ in server.record.pings.load(ordering: .relaxed) >= 3 }
     }
 
+    @Test func `each session measures its round trip when it opens, also without pushes`() throws {
+        let server = try FakeServer()
+        let fixture = try PoolFixture(port: server.port, sessions: 20)
+        fixture.waitUntilOpened(20)
+        fixture.events.wait { _ in server.record.pings.load(ordering: .relaxed) >= 20 }
+    }
+
     @Test func `a limit that changes is followed, down to one and up again`() throws {
         let limits: [FakeServer.Script.Answer] = [.limit(1), .status(200), .limit(60)]
         let server = try FakeServer([.init(maxConcurrentStreams: 20, answers: limits)])
