@@ -29,6 +29,9 @@ enum JobKey: Int, Sendable, CaseIterable {
         }
     }
 
+    /// Whether the member says where the push goes.
+    var isTarget: Bool { self == .token || self == .tokens || self == .channel }
+
     /// Whether only the daemon writes the member.
     var isMark: Bool {
         switch self {

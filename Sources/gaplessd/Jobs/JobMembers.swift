@@ -6,9 +6,9 @@ internal import JSONBytes
 struct JobMembers: ~Copyable {
     let bytes: [UInt8]
     private var values = InlineArray<19, JSONSlice?>(repeating: nil)
-    /// The range of the last member `tokens`, and the number of members named `token` or `tokens`, including `null`.
+    /// The range of the last member `tokens`, and the number of members that name a target, including `null`.
     private(set) var tokensMember: Range<Int>?
-    private(set) var tokenMembers = 0
+    private(set) var targetMembers = 0
 
     subscript(key: JobKey) -> JSONSlice? { values[key.rawValue] }
 
@@ -24,7 +24,7 @@ struct JobMembers: ~Copyable {
             }
             let value = try cursor.value(in: bytes)
             values[key.rawValue] = value.kind == .null ? nil : value
-            if key == .token || key == .tokens { tokenMembers += 1 }
+            if key.isTarget { targetMembers += 1 }
             if key == .tokens { tokensMember = name.range.lowerBound..<value.range.upperBound }
         }
         try cursor.finish(in: bytes)

@@ -134,12 +134,12 @@ extension Job.Frame {
         guard members[.tokens] != nil, let place = members.tokensMember else { return nil }
         head = Array(bytes[..<place.lowerBound])
         tail = Array(bytes[place.upperBound...])
-        // Another `token` or `tokens`, also `null`, would duplicate the token that is inserted.
+        // Another target, also `null`, would duplicate or replace the token that is inserted.
         let isBulky = byteCount > Self.mostBytes
-        guard members.tokenMembers > 1 || isBulky, let object = JobObject(bytes) else { return }
+        guard members.targetMembers > 1 || isBulky, let object = JobObject(bytes) else { return }
         let kept = object.members.lastIndex { $0.key == .tokens }
         let edits = object.removals { index, member in
-            index != kept && (member.key == .token || member.key == .tokens || isBulky && member.key == nil)
+            index != kept && (member.key?.isTarget ?? isBulky)
         }
         head = JobObject.replacing(edits.filter { $0.0.upperBound <= place.lowerBound }, in: bytes, within: 0..<place.lowerBound)
         tail = JobObject.replacing(

@@ -76,6 +76,15 @@ struct DispatchClaimTests {
         #expect(made == parts)
     }
 
+    @Test mutating func `a part without a token is no broadcast to the channel beside the tokens`() {
+        let job = #"{"tokens":["aa",null],"channel":"AAAA","data":{"aps":{}}}"#
+        let parts = [#"{"token":"aa","data":{"aps":{}}}"#, #"{"token":null,"data":{"aps":{}}}"#].map { Array($0.utf8) }
+        let made = fixture.claim(job).settlements.flatMap { settlement in
+            if case .split(let split) = settlement.effect { split.parts(of: Array(job.utf8)) } else { [[UInt8]]() }
+        }
+        #expect(made == parts)
+    }
+
     @Test mutating func `one claim splits no more than a megabyte`() {
         let tokens = (0..<250).map { #""\#(String($0, radix: 16))""# }.joined(separator: ",")
         let text = String(repeating: "x", count: 4000)
