@@ -100,6 +100,12 @@ struct DispatchClaimTests {
         #expect(fixture.sent().isEmpty && fixture.counters.expired == 1)
     }
 
+    @Test mutating func `an expired job is a dead letter also before its not_before and without a session`() {
+        #expect(fixture.claim(Fixture.job("ab", #""expires_at":1,"not_before":1900000000"#)).deadLetter == "Expired")
+        fixture.machine.observed(.init(capacity: 0), app: 0)
+        #expect(fixture.claim(Fixture.job("ab", #""expires_at":1"#)).deadLetter == "Expired")
+    }
+
     @Test mutating func `no more than twenty jobs are out before the first acceptance`() {
         #expect(fixture.offers() == [20])
         for _ in 0..<20 { _ = fixture.claim(Fixture.job()) }

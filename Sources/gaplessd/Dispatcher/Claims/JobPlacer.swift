@@ -6,9 +6,10 @@ import SystemTime
 ///     claimed job                                   next
 ///     not readable, no app, no topic                dead letter
 ///     several tokens                                split: its parts are claimed in turn
+///     expired                                       dead letter
 ///     `not_before` to come, or its token is paused  delayed
 ///     the app cannot send, or gaplessd stops        released
-///     expired, or filtered                          dead letter
+///     filtered                                      dead letter
 ///     otherwise                                     held, and outgoing
 struct JobPlacer {
     var plan: DispatchPlan
@@ -35,7 +36,8 @@ struct JobPlacer {
         _ effects: inout [DispatchEffect]
     ) throws(JobError) -> Bool {
         if case .tokens = job.target { return split(job, of: claim, list: list, &state, &jobs, &effects) }
-        if let due = job.notBefore, due > jobs.wallClock.seconds {
+        let isExpired = job.isExpired(now: jobs.wallClock.unixSeconds)
+        if !isExpired, let due = job.notBefore, due > jobs.wallClock.seconds {
             if let hint = job.notBeforeHint { effects.append(.log(.unusualNotBefore(job, hint: hint))) }
             // Redis' sorted sets hold doubles: 2^53 ms is the last exact one.
             let milliseconds = Int64(min(due * 1000, 9_007_199_254_740_992))
@@ -43,11 +45,10 @@ struct JobPlacer {
             return true
         }
         let app = try plan.routes.app(for: job)
-        guard jobs.takesOne(app: app, list: list) else {
+        guard isExpired || jobs.takesOne(app: app, list: list) else {
             return giveBack(claim, list: list, toTail: plan.apps.count > 1, &jobs, &effects)
         }
         let expiration = job.expiration(now: jobs.wallClock.unixSeconds)
-        let isExpired = job.isExpired(now: jobs.wallClock.unixSeconds)
         let held = HeldJob(
             job, list: list, claim: claim.id, isAlone: claim.isAlone, app: app, expiration: expiration, claimed: jobs.now)
         if isExpired {
