@@ -48,6 +48,13 @@ struct DispatchListTests {
         #expect(stopped == [.log(.stopped(fixture.counters))] && fixture.isStopped)
     }
 
+    @Test func `a stop returns jobs to the head also with several apps`() {
+        let fixture = MachineFixture(MachineFixture.plan(apps: [nil, "beta"]))
+        let id = fixture.send(Fixture.job("ab", #""app":"beta""#), by: 1)
+        _ = fixture.effects { $0.stopSignalReceived(&$1) }
+        #expect(fixture.withdraw([id], app: 1).releases(1))
+    }
+
     @Test mutating func `at drain_timeout the jobs on streams go back with their original bytes`() {
         let id = fixture.send()
         _ = fixture.effects { $0.stopSignalReceived(&$1) }

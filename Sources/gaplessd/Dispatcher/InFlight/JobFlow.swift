@@ -144,7 +144,7 @@ struct JobFlow: ~Copyable {
 
     mutating func release(_ id: JobID, toTail: Bool = false, _ effects: inout [DispatchEffect]) {
         guard let job = remove(id) else { return }
-        settler.release(job, toTail: toTail || apps.count > 1, asClaimed: isLeaving, &effects)
+        settler.release(job, toTail: !isLeaving && (toTail || apps.count > 1), asClaimed: isLeaving, &effects)
     }
 
     // MARK: Circuit breakers
