@@ -96,7 +96,7 @@ struct OutcomeRules {
     ) {
         guard let job = jobs[id] else { return }
         let app = job.app
-        if reason == .tokenUpdates { effects.append(.keepToken(app: app)) }
+        if isCurrent, reason == .tokenUpdates { effects.append(.keepToken(app: app)) }
         if case .maybeProcessed = outcome { job.maybeDuplicates += 1 }
         if isCurrent, RetryPolicy.isResponseAboutJob(outcome), reason.mayBeOfOneJob,
             jobs.apps[app].culprits.rejected(job.fingerprint)

@@ -225,6 +225,11 @@ struct DispatchHoldTests {
         #expect(effects.contains(.log(.held(app: "", .tokenUpdates))) && effects.releases(1))
     }
 
+    @Test mutating func `TooManyProviderTokenUpdates for a replaced key says nothing about the new one`() {
+        let id = fixture.send()
+        #expect(!fixture.reject(id, 429, "TooManyProviderTokenUpdates", isCurrent: false).contains(.keepToken(app: 0)))
+    }
+
     @Test func `a throttle holds every app with the credential, and its end resumes them`() {
         let fixture = MachineFixture(MachineFixture.plan(apps: [nil, "beta"], sharesCredential: true))
         let beta = #""app":"beta""#
