@@ -2,7 +2,7 @@ import RedisQueue
 
 /// Checks of the keys for Redis and for the word filter.
 extension SettingsReader {
-    /// Exactly one way to locate Redis is allowed.
+    /// Only one way to locate Redis is allowed. A socket is used instead of a host and a port.
     mutating func redisServer(_ top: SettingsDraft) -> QueueSettings.Server {
         checkLogin(top)
         checkKeys(top)
@@ -10,7 +10,7 @@ extension SettingsReader {
             ["redis_sentinels", "redis_sentinel_master"], ["redis_netaddress"], ["redis_socket_path"],
             ["redis_host", "redis_port"],
         ].compactMap(top.firstGiven)
-        if ways.count > 1 {
+        if ways.count > 1, ways[0] != "redis_socket_path" {
             let others = ways.dropFirst().joined(separator: " and ")
             findings.fault(ways[0], "conflicts with \(others)", expected: "only one way to locate Redis")
         }

@@ -1,3 +1,4 @@
+import RedisQueue
 import Testing
 
 @testable import gaplessd
@@ -161,11 +162,15 @@ struct SettingsErrorTests {
     @Test(arguments: [
         (#""redis_netaddress": "a:1", "redis_host": "b""#, "redis_netaddress: conflicts with redis_host"),
         (#""redis_netaddress": "unix:/r", "redis_port": 1"#, "redis_netaddress: conflicts with redis_port"),
-        (#""redis_socket_path": "/r", "redis_host": "b""#, "redis_socket_path: conflicts with redis_host"),
         (#""redis_netaddress": "a:1", "redis_socket_path": "/r""#, "redis_netaddress: conflicts with redis_socket_path"),
     ])
     func `Two ways to locate Redis are a fault`(members: String, problem: String) {
         #expect(folder.faults(settings(members)) == [problem + "; expected only one way to locate Redis"])
+    }
+
+    @Test func `A socket is used instead of a host and a port`() throws {
+        let members = #""redis_socket_path": "/r", "redis_host": "b", "redis_port": 1"#
+        #expect(try folder.read(settings(members)).settings.redis.server == .unix(path: "/r"))
     }
 
     @Test func `A Unix socket path that is too long is a fault`() {
