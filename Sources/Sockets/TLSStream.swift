@@ -6,6 +6,8 @@ import Glibc
     private let ssl: OpaquePointer
     private let socket: Socket
     private let wantedProtocol: String?
+    /// The length of the write that waits for the socket.
+    private var blockedLength: CInt?
 
     public var descriptor: CInt { socket.descriptor }
 
@@ -73,11 +75,16 @@ import Glibc
         return count > 0 ? .done(Int(count)) : progress(count)
     }
 
+    /// A blocked write is repeated with the same length, without the bytes that followed since: OpenSSL would send the blocked
+    /// record, make another one of the rest and, if that is blocked, report neither as written.
+    ///
     /// Writes at most one record's worth: a record holds 16,384 bytes, and a small remainder would need a record of its own.
     public mutating func write(_ bytes: UnsafeRawBufferPointer) -> Progress {
         if unsafe bytes.isEmpty { return .done(0) }
         ERR_clear_error()
-        let count = unsafe SSL_write(ssl, bytes.baseAddress, CInt(clamping: bytes.count))
+        let length = min(blockedLength ?? .max, CInt(clamping: bytes.count))
+        let count = unsafe SSL_write(ssl, bytes.baseAddress, length)
+        blockedLength = count > 0 ? nil : length
         return count > 0 ? .done(Int(count)) : progress(count)
     }
 
@@ -135,10 +142,12 @@ import Glibc
         if shim_ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED {
             return unsafe .untrusted(String(cString: X509_verify_cert_error_string(verified)))
         }
-        // Alerts 41 to 49 and 116 concern the certificate that we presented or did not (RFC 8446, 6.2); OpenSSL adds 1000.
+        // Alerts 41 to 49, without 47, and 116 concern the certificate that we presented or did not (RFC 8446, 6.2); OpenSSL
+        // adds 1000.
+        let illegalParameter: CInt = 47
         let alert = shim_ERR_GET_REASON(code) - 1000
         if alert == 116 { return .ourCertificateRefused("it requires one, and none was presented") }
-        if (41...49).contains(alert) { return .ourCertificateRefused(text) }
+        if (41...49).contains(alert) && alert != illegalParameter { return .ourCertificateRefused(text) }
         // A peer that closes without close_notify (TLS 1.3 servers often do).
         if shim_ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING { return .other("closed without notice") }
         return .other(text)

@@ -115,6 +115,19 @@ struct TLSStreamTests {
         #expect(!isPending)
     }
 
+    @Test(arguments: [(UInt8(47), false), (48, true), (40, false), (42, true)])
+    func `an alert refuses our certificate only if it is about certificates`(alert: UInt8, isCredential: Bool) throws {
+        var pair = try Pair.make(host: "localhost", try trusting(), try server())
+        #expect(pair.client.handshake() == .needsRead)
+        // A fatal alert without encryption (RFC 8446, 6).
+        #expect(write(pair.server.descriptor, [0x15, 3, 3, 0, 2, 2, alert], 7) == 7)
+        var poller = Poller()
+        poller.add(pair.client.descriptor, for: .read)
+        poller.wait(until: .now + .seconds(60))
+        let progress = pair.client.handshake()
+        if case .failed(.tls(.ourCertificateRefused)) = progress { #expect(isCredential) } else { #expect(!isCredential) }
+    }
+
     @Test func `contexts share roots, which are trusted for as long as one of them lives`() throws {
         try credentials.write(to: folder)
         defer { removeFolder() }
