@@ -126,7 +126,7 @@ let package = Package(
         .testTarget(
             name: "StatusServerTests", dependencies: ["SystemTime", "StatusServer", "Sockets", "Harness", "Threads"],
             swiftSettings: strict),
-        .testTarget(name: "JSONBytesTests", dependencies: ["JSONBytes"], swiftSettings: strict),
+        .testTarget(name: "JSONBytesTests", dependencies: ["JSONBytes", "Harness"], swiftSettings: strict),
         .testTarget(
             name: "PushPoolTests", dependencies: ["SystemTime", "Threads", "Sockets", "PushPool", "APNSSimulator", "Harness"],
             swiftSettings: strict),

@@ -25,17 +25,3 @@ func asking<Answer>(_ text: String, _ question: (JSONSlice, Span<UInt8>) -> Answ
     let bytes = Array(text.utf8)
     return question(try slice(of: bytes), bytes.span)
 }
-
-/// SplitMix64 (Steele, Lea, Flood 2014): a generator that a seed replays.
-struct SeededGenerator: RandomNumberGenerator {
-    var state: UInt64
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
-    }
-}

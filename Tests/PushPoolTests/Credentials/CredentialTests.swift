@@ -127,7 +127,7 @@ struct CertificateCredentialTests {
     }
 
     @Test(arguments: 0..<50) func `no bytes in the list of topics stop it`(round: Int) {
-        var generator = Seeded(seed: UInt64(round))
+        var generator = SeededGenerator(seed: UInt64(round))
         for _ in 0..<200 {
             let count = Int.random(in: 0...40, using: &generator)
             var bytes = (0..<count).map { _ in UInt8.random(in: 0...255, using: &generator) }

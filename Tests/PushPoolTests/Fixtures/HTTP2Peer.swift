@@ -1,5 +1,6 @@
 import CNghttp2
 import Glibc
+import Harness
 import Testing
 
 @testable import PushPool
@@ -274,7 +275,7 @@ func frame(_ type: UInt8, flags: UInt8 = 0, stream: UInt32 = 0, _ payload: [UInt
 /// Four bytes, the highest first.
 func bytes(_ number: UInt32) -> [UInt8] { withUnsafeBytes(of: number.bigEndian) { Array($0) } }
 
-func randomBytes(_ counts: ClosedRange<Int>, _ generator: inout Seeded) -> [UInt8] {
+func randomBytes(_ counts: ClosedRange<Int>, _ generator: inout SeededGenerator) -> [UInt8] {
     (0..<Int.random(in: counts, using: &generator)).map { _ in UInt8.random(in: 0...255, using: &generator) }
 }
 

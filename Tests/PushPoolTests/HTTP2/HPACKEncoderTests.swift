@@ -1,4 +1,5 @@
 import CNghttp2
+import Harness
 import Testing
 
 @testable import PushPool
@@ -58,12 +59,12 @@ private func lines(_ push: PushPool.Notification, authority: String, token: Stri
 struct HPACKEncoderTests {
     private static let limits = [0, 1, 31, 32, 60, 100, 160, 300, 593, 700, 1000, 2000, 4095, 4096, 5000, 65536]
 
-    private static func text(_ counts: ClosedRange<Int>, _ generator: inout Seeded) -> String {
+    private static func text(_ counts: ClosedRange<Int>, _ generator: inout SeededGenerator) -> String {
         let count = Int.random(in: counts, using: &generator)
         return String((0..<count).map { _ in "abcdef0123456789.-AZ".randomElement(using: &generator)! })
     }
 
-    private static func push(_ sets: [SharedHeaders], _ generator: inout Seeded) -> PushPool.Notification {
+    private static func push(_ sets: [SharedHeaders], _ generator: inout SeededGenerator) -> PushPool.Notification {
         notification(
             1, token: text(1...200, &generator), headers: sets.randomElement(using: &generator)!,
             expiration: [nil, 0, 0, Int64.random(in: .min ... .max, using: &generator)].randomElement(using: &generator)!,
@@ -72,7 +73,7 @@ struct HPACKEncoderTests {
     }
 
     @Test(arguments: 0..<60) func `request after request, it reads the very same header list`(seed: Int) throws {
-        var generator = Seeded(seed: UInt64(seed))
+        var generator = SeededGenerator(seed: UInt64(seed))
         let authority = Self.text(1...30, &generator)
         var encoder = HPACKEncoder(authority: authority)
         let decoder = Decoder()
@@ -108,7 +109,7 @@ struct HPACKEncoderTests {
         var encoder = HPACKEncoder(authority: "api.push.apple.com")
         encoder.setToken(token.map { Array($0.utf8) })
         let decoder = Decoder()
-        var generator = Seeded(seed: 7)
+        var generator = SeededGenerator(seed: 7)
         var tables: [Int] = []
         for round in 0..<100 {
             let push = notification(

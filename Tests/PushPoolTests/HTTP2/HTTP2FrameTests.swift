@@ -1,3 +1,4 @@
+import Harness
 import Testing
 
 @testable import PushPool
@@ -47,7 +48,7 @@ struct HTTP2FrameTests {
     }
 
     @Test(arguments: 0..<50) func `however bytes are cut, the same frames are read`(seed: Int) throws {
-        var generator = Seeded(seed: UInt64(seed))
+        var generator = SeededGenerator(seed: UInt64(seed))
         var all = settings([(3, 7)])
         for _ in 0..<30 {
             let payload = randomBytes(0...300, &generator)
@@ -85,7 +86,7 @@ struct HTTP2FrameTests {
     @Test func `an output that grows while its beginning is written keeps every byte`() {
         var out = OutBuffer(capacity: 16)
         var (expected, got): ([UInt8], [UInt8]) = ([], [])
-        var generator = Seeded(seed: 1)
+        var generator = SeededGenerator(seed: 1)
         for round in 0..<2000 {
             let more = (0..<Int.random(in: 0...50, using: &generator)).map { UInt8(truncatingIfNeeded: $0 + round) }
             expected += more

@@ -1,3 +1,4 @@
+import Harness
 import Testing
 
 @testable import PushPool
@@ -7,31 +8,33 @@ struct HTTP2FuzzTests {
     /// A connection on which nghttp2's server says valid things of all kinds, cut into pieces of all sizes, and what our
     /// side must make of it.
     private struct Conversation {
-        var generator: Seeded
+        var generator: SeededGenerator
         let pair: CodecPair
         let seed: Int
         private var expected: [Int: HTTP2Event] = [:]
         private var open: [Int: StreamID] = [:]
         private var bodies: [StreamID: [UInt8]] = [:]
-        private var padding: Seeded
+        private var padding: SeededGenerator
 
         init(seed: Int) throws {
             self.seed = seed
-            generator = Seeded(seed: UInt64(seed))
+            generator = SeededGenerator(seed: UInt64(seed))
             let window = ([0, 1, 100, 5000, 65_535, 1 << 20] as [UInt32]).randomElement(using: &generator)!
             let table = Self.table(&generator)
             let token = Bool.random(using: &generator) ? "a.b.c" : nil
             pair = try CodecPair(settings: [(1, table), (3, 100), (4, window)], slots: 20, collectsAPNSIDs: true, token: token)
-            padding = Seeded(seed: UInt64(seed) + 1)
-            var cuts = Seeded(seed: UInt64(seed) + 2)
+            padding = SeededGenerator(seed: UInt64(seed) + 1)
+            var cuts = SeededGenerator(seed: UInt64(seed) + 2)
             let most = [1, 3, 20, 1000, 100_000].randomElement(using: &generator)!
             pair.cut = { _ in Int.random(in: 1...most, using: &cuts) }
-            var pads = Seeded(seed: UInt64(seed) + 3)
+            var pads = SeededGenerator(seed: UInt64(seed) + 3)
             let isPadded = Bool.random(using: &generator)
             pair.peer.padding = { isPadded ? Int.random(in: 0...200, using: &pads) : 0 }
         }
 
-        static func table(_ generator: inout Seeded) -> UInt32 { [0, 64, 300, 4096, 65536].randomElement(using: &generator)! }
+        static func table(_ generator: inout SeededGenerator) -> UInt32 {
+            [0, 64, 300, 4096, 65536].randomElement(using: &generator)!
+        }
 
         mutating func step() throws {
             switch Int.random(in: 0..<12, using: &generator) {
@@ -126,7 +129,7 @@ struct HTTP2FuzzTests {
     }
 
     /// A peer's half of a conversation, to be spoiled.
-    private static func recording(_ generator: inout Seeded) throws -> (CodecBox, [UInt8]) {
+    private static func recording(_ generator: inout SeededGenerator) throws -> (CodecBox, [UInt8]) {
         let peer = HTTP2Peer(settings: [(1, 300), (3, 100), (4, 500)])
         let box = try CodecBox(slots: 10)
         var said = peer.takeOutput()
@@ -145,7 +148,7 @@ struct HTTP2FuzzTests {
     }
 
     @Test(arguments: 0..<500) func `a conversation with bytes changed, lost and doubled never stops it`(seed: Int) throws {
-        var generator = Seeded(seed: UInt64(seed))
+        var generator = SeededGenerator(seed: UInt64(seed))
         let (box, recording) = try Self.recording(&generator)
         var bytes = recording
         for _ in 0..<Int.random(in: 1...6, using: &generator) {
@@ -163,7 +166,7 @@ struct HTTP2FuzzTests {
     }
 
     @Test(arguments: 0..<500) func `frames at random, and bytes at random, never stop it`(seed: Int) throws {
-        var generator = Seeded(seed: UInt64(seed) &+ 1 << 32)
+        var generator = SeededGenerator(seed: UInt64(seed) &+ 1 << 32)
         let box = try CodecBox(slots: 10)
         if seed % 4 != 0 { box.receive(settings([(3, 100), (4, 50)])) }
         for slot in 0..<5 { _ = box.submit(notification(UInt64(slot)), slot: slot) }
@@ -177,7 +180,7 @@ struct HTTP2FuzzTests {
     }
 
     /// In pieces, with our own side going on; each request ends once at most, and its slot serves again.
-    private static func feed(_ bytes: [UInt8], to box: CodecBox, _ generator: inout Seeded, _ seed: Int) throws {
+    private static func feed(_ bytes: [UInt8], to box: CodecBox, _ generator: inout SeededGenerator, _ seed: Int) throws {
         var rest = bytes[...]
         var taken = Set(0..<10)
         while !rest.isEmpty {

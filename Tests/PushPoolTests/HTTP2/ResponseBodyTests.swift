@@ -1,3 +1,4 @@
+import Harness
 import Testing
 
 @testable import PushPool
@@ -48,7 +49,7 @@ struct ResponseBodyTests {
     }
 
     @Test(arguments: 0..<200) func `no bytes whatever stop it`(round: Int) {
-        var generator = Seeded(seed: UInt64(round))
+        var generator = SeededGenerator(seed: UInt64(round))
         let alphabet = Array(#"{}[]",:\u reason0123timestamp"#.utf8) + [0, 0xFF, 0xC3]
         for _ in 0..<50 {
             var bytes = Array(#"{"reason":"X","timestamp":12}"#.utf8)

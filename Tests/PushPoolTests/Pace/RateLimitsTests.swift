@@ -1,3 +1,4 @@
+import Harness
 import SystemTime
 import Testing
 
@@ -9,7 +10,7 @@ struct RateLimitsTests {
 
     /// Asks at random moments, now and then late; returns when each push went.
     private func run(_ limits: RateLimits.Limits, payload: Int = 100, seconds: Double, seed: UInt64) -> [Double] {
-        var random = PacerRandom(state: seed)
+        var random = SeededGenerator(seed: seed)
         var limits = RateLimits(limits: limits, now: start)
         var now = 0.0
         var went: [Double] = []
@@ -75,7 +76,7 @@ struct RateLimitsTests {
 
     @Test func `payloads of any size keep to the bits of a second`() {
         let seed = UInt64.random(in: 1...1_000_000)
-        var random = PacerRandom(state: seed)
+        var random = SeededGenerator(seed: seed)
         var limits = RateLimits(limits: .init(bitsPerSecond: 50_000), now: start)
         // In whole milliseconds: a fraction of a second less one may be a little more than it was.
         var went: [(time: Int, bits: Int)] = []
@@ -142,18 +143,5 @@ struct RateLimitsTests {
         #expect(!limits.isLimiting)
         for _ in 0..<1000 { #expect(limits.admit(payload: 4096) == nil) }
         #expect(limits.holding == nil)
-    }
-}
-
-/// SplitMix64: a generator that a seed replays.
-private struct PacerRandom: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
     }
 }

@@ -1,3 +1,4 @@
+import Harness
 import SystemTime
 import Testing
 
@@ -6,7 +7,7 @@ import Testing
 @Suite("Whatever a peer does, in any order")
 struct SessionMachineRandomTests {
     @Test(arguments: 0..<50) func `every attempt ends exactly once`(round: Int) {
-        var generator = Seeded(seed: UInt64(round) &+ 0x9E37_79B9_7F4A_7C15)
+        var generator = SeededGenerator(seed: UInt64(round) &+ 0x9E37_79B9_7F4A_7C15)
         var session = SessionFixture(limit: 20)
         var open: [UInt64] = []
         var ended: [UInt64] = []
@@ -45,18 +46,5 @@ struct SessionMachineRandomTests {
         }
         take(session.close(SessionFixture.lost))
         #expect(ended.sorted() == open, "seed \(round)")
-    }
-}
-
-/// SplitMix64: the same numbers for the same seed.
-struct Seeded: RandomNumberGenerator {
-    private var state: UInt64
-    init(seed: UInt64) { state = seed }
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
     }
 }
