@@ -119,4 +119,4 @@ check-reproducible: dist ## Build the packages again in a clone in another folde
 	@scripts/check-reproducible
 
 clean: ## Remove all build output
-	@rm -rf .build .build-address .build-fuzz .build-thread Examples/frost-alert/.build
+	@rm -rf .build .build-address .build-fuzz .build-thread Examples/frost-alert/.build Examples/client/.build
