@@ -125,19 +125,23 @@ struct SessionLoop: ~Copyable {
         let flow = wire.read(into: &codec, hasRead: &hasRead)
         if hasRead { machine.heard(now: now) }
         handleEvents()
-        end(after: flow)
+        if flow != .open { end(flow.text) }
     }
 
     private mutating func write() {
-        end(after: wire.write(from: &codec))
+        end(afterWriting: wire.write(from: &codec))
         let hadUnwritten = hasUnwritten
         hasUnwritten = codec.out.count > 0
         if hadUnwritten || hasUnwritten { machine.wrote(now: now, isWritten: { codec.isWritten(slot: $0) }) }
         if codec.isOver { end(codec.fault) }
     }
 
-    private mutating func end(after flow: Wire.Flow) {
-        if flow != .open { end(flow.text) }
+    /// Before a connection broke, the peer may have sent responses and the reason of its end.
+    private mutating func end(afterWriting flow: Wire.Flow) {
+        if flow == .open { return }
+        wire.readRest(into: &codec)
+        handleEvents()
+        end(flow.text)
     }
 
     private mutating func end(_ fault: String) {
@@ -232,7 +236,7 @@ struct SessionLoop: ~Copyable {
             bytes += notification.payload.count
             submit(notification, at: time)
             // Full records leave at once, while they are in the processor's cache.
-            if codec.out.count >= Wire.recordBytes { end(after: wire.write(from: &codec, least: Wire.recordBytes)) }
+            if codec.out.count >= Wire.recordBytes { end(afterWriting: wire.write(from: &codec, least: Wire.recordBytes)) }
         }
         perform()
         return bytes

@@ -22,6 +22,8 @@ struct Wire: ~Copyable {
     static let recordBytes = 16384
     /// Bytes read in one turn before other work.
     private static let mostReadPerTurn = 256 << 10
+    /// Turns of reading after a failed write: 8 MiB, more than Linux lets a socket buffer by default (tcp_rmem, 6 MiB).
+    private static let mostLastTurns = 32
 
     private var stream: TLSStream
     private var input = [UInt8](repeating: 0, count: Wire.recordBytes)
@@ -71,6 +73,15 @@ struct Wire: ~Copyable {
             }
         }
         return .open
+    }
+
+    /// Reads into the codec what arrived before a write failed.
+    mutating func readRest(into codec: inout HTTP2Codec) {
+        becameReady()
+        for _ in 0..<Wire.mostLastTurns {
+            var hasRead = false
+            guard read(into: &codec, hasRead: &hasRead) == .open, hasRead else { return }
+        }
     }
 
     /// Writes the codec's output in full records, and the remainder at the end.

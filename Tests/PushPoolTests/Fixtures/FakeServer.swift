@@ -25,6 +25,8 @@ final class FakeServer {
         var sendsSettings = true
         /// A GOAWAY with this debug data in the place of SETTINGS.
         var goAwayFirst: String?
+        /// After the client's SETTINGS acknowledgement: a GOAWAY with this debug data, then the end of the connection by RST.
+        var goAwayThenReset: String?
         var answersPings = true
         /// Reads nothing from the first request on.
         var isDeaf = false
@@ -208,13 +210,22 @@ private struct FakeSession: ~Copyable {
             switch type {
             case 0, 1: if flags & 1 != 0 { request(stream) }
             case 3: record.resets.add(1, ordering: .relaxed)
-            case 4: if flags & 1 == 0 && script.sendsSettings { frame(4, flags: 1, 0, []) }
+            case 4 where flags & 1 == 0: if script.sendsSettings { frame(4, flags: 1, 0, []) }
+            case 4: acknowledged()
             case 6:
                 record.pings.add(1, ordering: .relaxed)
                 if script.answersPings && flags & 1 == 0 { frame(6, flags: 1, 0, payload) }
             default: break
             }
         }
+    }
+
+    private mutating func acknowledged() {
+        guard let debug = script.goAwayThenReset else { return }
+        goAway(last: 0, code: 0, debug: debug)
+        isOver = true
+        var option = linger(l_onoff: 1, l_linger: 0)
+        setsockopt(stream.descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
     }
 
     private mutating func request(_ stream: UInt32) {
