@@ -41,6 +41,7 @@ final class FakeServer {
         let pings = Atomic<Int>(0)
         let resets = Atomic<Int>(0)
         let partialRecords = Atomic<Int>(0)
+        let goAways = Atomic<Int>(0)
     }
 
     let port: Int
@@ -259,6 +260,7 @@ private struct FakeSession: ~Copyable {
     }
 
     private mutating func goAway(last: UInt32, code: UInt32, debug: String) {
+        record.goAways.add(1, ordering: .relaxed)
         frame(7, flags: 0, 0, bytes(last) + bytes(code) + Array(debug.utf8))
     }
 

@@ -1,5 +1,6 @@
 import Harness
 import Sockets
+import Synchronization
 import Testing
 import Threads
 
@@ -21,7 +22,8 @@ struct FailedWriteTests {
             orders: Mailbox(wakeUp: wakeUp), wakeUp: wakeUp)
         switch Dial(context).run() {
         case .open(let wire, let codec, let address, let streams):
-            // GOAWAY and RST have arrived when the server has closed.
+            #expect(waitUntil { server.record.goAways.load(ordering: .relaxed) == 1 })
+            // GOAWAY and RST have arrived when the server's threads have ended.
             server.close()
             push(1...1, to: shared.queue)
             var loop = SessionLoop(context, wire, codec, address, streams: streams)
