@@ -28,8 +28,8 @@ package enum HoldReason: Equatable, Sendable {
 
     /// Reasons of 403 that a GOAWAY may carry.
     private static let credentialReasons: Set<String> = badEnvironmentKey.union([
-        "BadCertificate", "BadCertificateEnvironment", "InvalidProviderToken", "MissingProviderToken", "Forbidden",
-        "UnrelatedKeyIdInToken",
+        "BadCertificate", "BadCertificateEnvironment", "ExpiredProviderToken", "InvalidProviderToken",
+        "MissingProviderToken", "Forbidden", "UnrelatedKeyIdInToken",
     ])
 
     /// Whether both ask the operator to check the same things, whatever their texts are.

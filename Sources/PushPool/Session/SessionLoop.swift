@@ -279,7 +279,7 @@ struct SessionLoop: ~Copyable {
         guard let newest, newest.generation != token?.generation else { return }
         codec.setToken(newest.bytes)
         token = newest
-        context.shared.sessionTokens.withLock { $0[context.id] = newest.generation }
+        context.shared.sessionTokens.withLock { $0.uses(newest.generation, context.id) }
     }
 
     // MARK: The pool
@@ -310,7 +310,7 @@ struct SessionLoop: ~Copyable {
         announceCapacity()
         deliver()
         context.shared.addresses.withLock { $0.release(address) }
-        context.shared.sessionTokens.withLock { $0[context.id] = nil }
+        context.shared.sessionTokens.withLock { $0.end(of: context.id) }
         context.shared.messages.send(
             .ended(
                 context.id, address: context.name(of: address), fault, hasServed: hasServed,

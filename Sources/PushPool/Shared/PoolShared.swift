@@ -12,8 +12,7 @@ final class PoolShared: Sendable {
     let resolver: NameResolver
     /// The generation of the provider token that the newest session opened with.
     let tokenGeneration = Atomic<UInt64>(0)
-    /// The generation of each open session's provider token: a refused old token needs no new one if a newer one exists.
-    let sessionTokens = Locked<[SessionID: UInt64]>([:])
+    let sessionTokens = Locked(SessionTokens())
     /// The number of new credentials that the pool's thread has not applied yet, and the newest session with an older one.
     let replacement = Locked((pending: 0, lastOld: SessionID(0)))
     /// The orders of the open sessions.

@@ -185,7 +185,9 @@ struct RetryPolicyTests {
     }
 
     @Test func `a session that ends because of the credential holds the app`() {
-        #expect(decide(.notProcessed(.goAway(code: 0, reason: "BadCertificate"))) == .hold(.credential("BadCertificate")))
+        for reason in ["BadCertificate", "ExpiredProviderToken"] {
+            #expect(decide(.notProcessed(.goAway(code: 0, reason: reason))) == .hold(.credential(reason)))
+        }
         #expect(
             decide(.notProcessed(.dial("unknown root", isCredential: true))) == .hold(.credential("unknown root")))
         #expect(decide(.notProcessed(.untrusted("unknown root"))) == .hold(.untrusted("unknown root")))

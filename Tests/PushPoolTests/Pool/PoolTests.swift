@@ -135,6 +135,25 @@ struct PoolTests {
         #expect(minted == 2)
     }
 
+    @Test func `a session whose old token was refused may have ended: no other token is signed for it`() throws {
+        let server = try FakeServer([.init(answers: [.status(200), .hangUp]), .init()])
+        let own = try Credential.signingKey(p8PEM: Certificates.shared.signingKeyPEM, keyID: "OLDANDGONE", teamID: "TEAM567890")
+        let first = try PoolFixture(port: server.port, credential: own)
+        first.push(1)
+        let session = try #require(first.waitForDeliveries(1).first?.session)
+        let second = try PoolFixture(port: server.port, credential: own)
+        second.waitUntilOpened()
+        #expect(second.pool.renewToken() == .renewed)
+        first.push(1)
+        first.waitForDeliveries(2)
+        first.push(1)
+        first.waitForDeliveries(3)
+        #expect(first.pool.renewToken(refusedOn: session) == .renewed)
+        second.waitUntilOpened(2)
+        let minted = (first.events.drain() + second.events.drain()).count { $0 == .tokens(.minted(key: "OLDANDGONE")) }
+        #expect(minted == 2)
+    }
+
     @Test func `reconnecting replaces every session and loses nothing`() throws {
         let server = try FakeServer()
         let fixture = try PoolFixture(port: server.port, sessions: 2)
