@@ -50,11 +50,11 @@ public struct CertificateFacts: Sendable, Equatable {
     func checkDates(now: Int64) throws(CredentialError) {
         if now > notAfter {
             throw CredentialError(
-                "the certificate expired on \(UTCDate.day(notAfter)); create a new one in the developer account")
+                "the certificate expired on \(UTCDate.day(notAfter)); expected a valid one, from the developer account")
         }
         if now < notBefore {
             throw CredentialError(
-                "the certificate is not valid before \(UTCDate.day(notBefore)); is this machine's clock right?")
+                "the certificate is not valid before \(UTCDate.day(notBefore)); expected a valid one, or a correct clock")
         }
     }
 }

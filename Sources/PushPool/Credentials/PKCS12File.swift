@@ -17,7 +17,7 @@ enum PKCS12File {
     static func open(_ bytes: [UInt8], password: String) throws(CredentialError) -> Content {
         let part = try read(bytes, password: password)
         guard let key = part.key, !part.certificates.isEmpty else {
-            throw CredentialError("the PKCS#12 file lacks the certificate or its private key; export both together")
+            throw CredentialError("the PKCS#12 file lacks the certificate or its private key; expected both, exported together")
         }
         return Content(certificates: part.certificates, key: key)
     }
@@ -47,7 +47,7 @@ enum PKCS12File {
         guard unsafe legacy != nil, unsafe usual != nil else {
             throw CredentialError(
                 "the PKCS#12 file is encrypted in an old way (RC2-40) and OpenSSL's legacy provider is not installed; "
-                    + "export it again, or as PEM with `openssl pkcs12 -legacy`")
+                    + "expected a newer export, or PEM from `openssl pkcs12 -legacy`")
         }
         switch unsafe parse(bytes, password, in: context) {
         case .part(let part): return part
@@ -55,8 +55,7 @@ enum PKCS12File {
         case .notPKCS12, .unsupported:
             throw CredentialError(
                 "the PKCS#12 file is encrypted with a cipher that OpenSSL does not support, even with its legacy provider; "
-                    + "export it again, or as PEM"
-            )
+                    + "expected a newer export, or PEM")
         }
     }
 

@@ -13,14 +13,14 @@ struct SigningKey: Sendable {
         try SigningKey.check(teamID, "team ID")
         let key = try SigningKey.key(p8PEM)
         guard let fingerprint = SigningKey.fingerprint(ofP256: key) else {
-            throw CredentialError("the signing key is not an EC key on the curve P-256, as every .p8 key from Apple is")
+            throw CredentialError("the signing key is of another kind; expected an EC key on the curve P-256, as from Apple")
         }
         self.keyID = keyID
         self.teamID = teamID
         self.key = key
         self.fingerprint = fingerprint
         // The first signature is made here, where the operator still sees a failure.
-        if sign([0]) == nil { throw CredentialError("the signing key cannot sign") }
+        if sign([0]) == nil { throw CredentialError("the signing key cannot sign; expected a whole EC key on the curve P-256") }
     }
 
     /// Apple encrypts no signing key, so there is no setting for a passphrase.
@@ -39,7 +39,7 @@ struct SigningKey: Sendable {
                 || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte)
         }
         if id.utf8.count != 10 || !isGood {
-            throw CredentialError("the \(name) must be 10 letters and digits; this one has \(id.count) characters")
+            throw CredentialError("the \(name) of \(id.count) characters is invalid; expected 10 letters and digits")
         }
     }
 

@@ -57,6 +57,7 @@ struct CheckCertificatesTests {
             let (call, lines, faults) = try check(credential)
             #expect(call.status == 78)
             #expect(faults.count == 1 && faults.first?.contains(fault) == true)
+            #expect(faults.first?.contains("; expected a valid one") == true)
             #expect(lines.contains(line), "\(lines)")
             #expect(lines.contains("topics      com.example.app"))
         }
@@ -110,7 +111,7 @@ struct CheckCertificatesTests {
         #expect(
             faults == [
                 "apns_p12_path: \(folder.file("bare.p12")): the PKCS#12 file lacks the certificate or its private key; "
-                    + "export both together"
+                    + "expected both, exported together"
             ])
         #expect(lines.contains("topics      com.example.app"), "\(lines)")
     }

@@ -201,8 +201,8 @@ struct SigningKeyTests {
             material.credentialFault { try .signingKey(p8PEM: key, keyID: keyID, teamID: teamID) }
         }
         #expect(fault("ABCDE12345", "TEAM567890") == nil)
-        #expect(fault("ABCDE1234", "TEAM567890")?.contains("key ID must be 10") == true)
-        #expect(fault("ABCDE12345", "TEAM5678901")?.contains("team ID must be 10") == true)
+        #expect(fault("ABCDE1234", "TEAM567890")?.contains("key ID of 9 characters is invalid; expected 10") == true)
+        #expect(fault("ABCDE12345", "TEAM5678901")?.contains("team ID of 11 characters is invalid; expected 10") == true)
         #expect(fault("ABCDE\"1234", "TEAM567890")?.contains("key ID") == true)
         #expect(fault("ABCDEé123", "TEAM567890")?.contains("key ID") == true)
     }
