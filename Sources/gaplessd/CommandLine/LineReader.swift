@@ -1,11 +1,12 @@
 import Glibc
+import RedisQueue
 import SystemTime
 import Threads
 
 /// Reads the lines of a file or a pipe. Memory use: one line and one read buffer.
 struct LineReader: ~Copyable {
     /// Bytes of the longest line.
-    static let longestLine = 64 << 20
+    static let longestLine = ClaimedJob.mostBytes
 
     enum Line: Equatable {
         /// A line without its line end (LF or CR LF).

@@ -192,7 +192,7 @@ struct LineReaderCallTests {
         #expect(try lines(folder.write(texts.joined(separator: "\n") + "\n")) == texts.map(line), "seed \(seed)")
     }
 
-    @Test func `longer than 64 MiB are discarded and counted`() throws {
+    @Test func `longer than 24 MiB are discarded and counted`() throws {
         let path = folder.file("huge")
         let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         defer { close(file) }

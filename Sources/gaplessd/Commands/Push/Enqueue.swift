@@ -8,7 +8,7 @@ struct Enqueue: ParsableCommand {
         commandName: "enqueue",
         abstract: "Checks newline-delimited JSON jobs from files or standard input and pushes them to a list.",
         discussion: """
-            Every line is one job of at most 64 MiB. Empty lines are skipped. An invalid line is reported on stderr with its \
+            Every line is one job of at most 24 MiB. Empty lines are skipped. An invalid line is reported on stderr with its \
             file, line number and fault, and is not pushed. Valid lines are pushed byte for byte. A job with several tokens is \
             pushed if at least one token is valid; the invalid tokens are reported.
 

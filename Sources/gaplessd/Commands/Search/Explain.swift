@@ -31,12 +31,10 @@ struct Explain: ParsableCommand {
 
     func run() throws {
         let configuration = try file.load()
-        let bytes = try read()
-        let now = WallClock.now().unixSeconds
         do {
-            let explanation = try Explanation(bytes, configuration, now: now)
+            let explanation = try Explanation(read(), configuration, now: WallClock.now().unixSeconds)
             StandardStreams.print(json ? [explanation.object.line] : explanation.lines)
-        } catch {
+        } catch let error as Explanation.Rejection {
             if json {
                 StandardStreams.print([JSONValue.members(["dead_letter": .string(error.reason)]).line])
             } else {
@@ -54,7 +52,7 @@ struct Explain: ParsableCommand {
             reading: while true {
                 switch try reader.next() {
                 case .line(let line): bytes += (bytes.isEmpty ? [] : [UInt8(ascii: "\n")]) + line
-                case .tooLong: throw FileBytes.Fault(description: "a line is longer than \(LineReader.longestLine) bytes")
+                case .tooLong: throw Explanation.Rejection.tooLarge
                 case .pause: continue
                 case nil: break reading
                 }

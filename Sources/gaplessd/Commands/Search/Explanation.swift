@@ -1,5 +1,6 @@
 import JSONBytes
 import PushPool
+import RedisQueue
 
 /// The request that a job produces.
 struct Explanation {
@@ -7,6 +8,8 @@ struct Explanation {
     struct Rejection: Error {
         /// As in the record of the dead letter.
         var reason: String
+
+        static let tooLarge = Rejection(reason: "JobTooLarge")
     }
 
     private let app: String
@@ -23,6 +26,7 @@ struct Explanation {
 
     /// - Parameter now: Unix seconds.
     init(_ bytes: [UInt8], _ configuration: Configuration, now: Int64) throws(Rejection) {
+        if bytes.count > ClaimedJob.mostBytes { throw .tooLarge }
         var plan = DispatchPlan(configuration, now: now)
         let job: Job
         let number: Int

@@ -46,6 +46,13 @@ struct ExplainCallTests {
         #expect(call.output.hasPrefix("dead letter: ") && call.output.contains(reason))
     }
 
+    @Test(arguments: ["", "\n"])
+    func `a job over 24 MiB is a dead letter`(end: String) throws {
+        let half = String(repeating: " ", count: 12 << 20)
+        let call = try explain(#"{"token":"ab",\#(half)\#(end)\#(half)"data":{}}"#)
+        #expect(call.status == 65 && call.output == "dead letter: JobTooLarge\n")
+    }
+
     @Test func `a file that cannot be read is a failure`() throws {
         let stage = try Stage()
         #expect(try Call(["explain", try stage.write(), stage.folder.file("none")]).status == 1)
