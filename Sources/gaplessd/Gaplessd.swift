@@ -29,7 +29,8 @@ struct Gaplessd: ParsableCommand {
         do {
             var command = try parseAsRoot(checked(Array(CommandLine.arguments.dropFirst())))
             try command.run()
-            if command is Run { end() }
+            // A log that cannot be written stops neither of them (contract, section 6).
+            if command is Run || command is Relay { end() }
         } catch  where !exitCode(for: error).isSuccess {
             end(withError: error)
         } catch {

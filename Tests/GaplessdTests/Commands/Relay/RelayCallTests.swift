@@ -62,6 +62,15 @@ struct RelayCallTests {
         #expect(!(File.read(out) + File.read(err)).contains("hush-8123") && !File.read(out).contains("x=1"))
     }
 
+    @Test func `ends with 0 after a signal, also if standard output was closed at the start`() throws {
+        let receiver = try HTTPReceiver()
+        try add(0..<1)
+        let relay = try ChildProcess("/bin/sh", ["-c", "exec \(BuiltProducts.path("gaplessd")) relay \(settings(receiver)) >&-"])
+        #expect(waitUntil { identifiers(receiver) == [0] })
+        relay.kill(SIGTERM)
+        #expect(relay.wait(atMost: .seconds(60))?.status == 0)
+    }
+
     @Test func `sends a batch again after an error, a closed connection, or no receiver`() throws {
         var receiver: HTTPReceiver? = try HTTPReceiver(plan: [500, 0, 404, 302])
         let port = try #require(receiver?.port)
