@@ -249,11 +249,6 @@ extension Job {
         }
     }
 
-    /// The deadline for `markedForRetry`, so that a resend keeps the first one; `nil` if there is none to keep.
-    func deadlineToMark(now: Int64) -> Int64? {
-        if case .after(let seconds) = expiry, seconds > 0 { expiration(now: now) } else { nil }
-    }
-
     /// Whether `expires_at` or the deadline of the first send has passed. An expiry of 0 has no deadline.
     func isExpired(now: Int64) -> Bool {
         if case .at(let time) = expiry, now > time { return true }

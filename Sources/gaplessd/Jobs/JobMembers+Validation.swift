@@ -95,9 +95,9 @@ extension JobMembers {
         }
     }
 
-    /// The mark of the daemon; `nil` if it is not an integer.
+    /// The mark of the daemon; `nil` if it is negative or not an integer.
     func deadline() -> Int64? {
-        if case .exact(let time) = self[.deadline]?.integer(in: bytes.span) { time } else { nil }
+        if case .exact(let time) = self[.deadline]?.integer(in: bytes.span), time >= 0 { time } else { nil }
     }
 
     func expiry(pushType: String) throws(JobError) -> Job.Expiry {

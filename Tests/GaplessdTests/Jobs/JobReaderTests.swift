@@ -48,12 +48,12 @@ struct JobReaderTests {
     @Test func `every member is read, in any order and between any white space`() throws {
         let job = try read(
             """
-            { "not_before" : 1.5e3 , "_gapless_deadline":-5, "apns_id":"0A1B2C3D-0000-1111-2222-333344445555" ,
+            { "not_before" : 1.5e3 , "_gapless_deadline":5, "apns_id":"0A1B2C3D-0000-1111-2222-333344445555" ,
               "collapse_id":"c\\u0061t", "priority":1,"push_type":"not-known","topic":"com.example.beta", "app":"beta", \
               "unknown":[{}],
               "expiry":60, "_gapless_RETRYING": 2, "identifier":"id \\"1\\"", "data": { "aps" : [ 1.50 ] } , "token":"ABcd0" }
             """)
-        #expect(job.notBefore == 1500 && job.deadline == -5 && job.apnsID == "0a1b2c3d-0000-1111-2222-333344445555")
+        #expect(job.notBefore == 1500 && job.deadline == 5 && job.apnsID == "0a1b2c3d-0000-1111-2222-333344445555")
         #expect(job.collapseID == "cat" && job.priority == 1 && job.pushType == "not-known")
         #expect(job.topic == "com.example.beta" && job.app == "beta" && job.expiry == .after(60) && job.attempts == 2)
         #expect(job.identifierJSON == Array(#""id \"1\"""#.utf8))
@@ -330,13 +330,15 @@ struct JobDeadlineTests {
         #expect(try job(with: #""expiry":60"#).expiration(now: 1000) == 1060)
         let marked = try job(with: #""expiry":60,"_gapless_deadline":1060"#)
         #expect(marked.expiration(now: 1050) == 1060 && !marked.isExpired(now: 1060) && marked.isExpired(now: 1061))
-        #expect(try job(with: #""expiry":60"#).deadlineToMark(now: 1000) == 1060)
-        #expect(marked.deadlineToMark(now: 1050) == 1060)
+        for mark in ["-1", "1.5", "true"] {
+            let unmarked = try job(with: #""expiry":60,"_gapless_deadline":"# + mark)
+            #expect(unmarked.expiration(now: 1050) == 1110 && !unmarked.isExpired(now: 1061), "\(mark)")
+        }
     }
 
     @Test func `an expiry of zero means one attempt, and never expires by itself`() throws {
         let once = try job(with: #""expiry":0"#)
-        #expect(once.expiration(now: 1000) == 0 && !once.isExpired(now: .max) && once.deadlineToMark(now: 1000) == nil)
+        #expect(once.expiration(now: 1000) == 0 && !once.isExpired(now: .max))
         let marked = try job(with: #""expiry":0,"_gapless_deadline":5"#)
         #expect(marked.expiration(now: 1) == 0 && marked.isExpired(now: 6))
     }
@@ -344,7 +346,6 @@ struct JobDeadlineTests {
     @Test func `expires_at is absolute and takes precedence`() throws {
         let job = try job(with: #""expiry":60,"expires_at":500,"_gapless_deadline":900"#)
         #expect(job.expiration(now: 100) == 500 && !job.isExpired(now: 500) && job.isExpired(now: 501))
-        #expect(job.deadlineToMark(now: 100) == nil)
     }
 
     @Test func `the largest numbers do not trap`() throws {
