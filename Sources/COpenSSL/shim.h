@@ -66,5 +66,3 @@ static inline void shim_sk_ASN1_TYPE_pop_free(ASN1_SEQUENCE_ANY *sequence) {
     sk_ASN1_TYPE_pop_free(sequence, ASN1_TYPE_free);
 }
 static inline int shim_ERR_GET_REASON(unsigned long code) { return ERR_GET_REASON(code); }
-static inline int shim_ERR_GET_LIB(unsigned long code) { return ERR_GET_LIB(code); }
-static inline unsigned long shim_OPENSSL_VERSION_NUMBER(void) { return OPENSSL_VERSION_NUMBER; }

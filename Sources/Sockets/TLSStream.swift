@@ -113,9 +113,6 @@ import Glibc
         return unsafe Array(UnsafeBufferPointer(start: der, count: Int(length)))
     }
 
-    /// Sets TCP_USER_TIMEOUT of the socket.
-    public func setUserTimeout(_ limit: Duration) { socket.setUserTimeout(limit) }
-
     private var chosenProtocol: String {
         var name: UnsafePointer<UInt8>?
         var length: UInt32 = 0

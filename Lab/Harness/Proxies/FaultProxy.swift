@@ -138,9 +138,6 @@ public final class FaultProxy {
 
     public func set(_ tripwire: Tripwire?) { change { $0.tripwire = tripwire } }
 
-    /// Whether a tripwire is set that has not triggered.
-    public var isArmed: Bool { control.withLock { $0.tripwire != nil } }
-
     /// The number of connections that the proxy closed itself, torn or at their number of bytes.
     public var cuts: Int { control.withLock { $0.cuts } }
 

@@ -80,8 +80,6 @@ struct RedisConnection<Tag>: ~Copyable {
         expected.append(Sent(tag: tag, at: now, due: now + timeout + patience))
     }
 
-    var isIdle: Bool { expected.isEmpty }
-
     /// When the oldest command without a reply was sent.
     var oldest: Instant? { expected.first?.at }
 
