@@ -55,7 +55,7 @@ public struct Script: Sendable, Equatable {
     public var latency: ClosedRange<Duration>?
     /// The first plan with a matching prefix applies.
     public var tokenPlans: [TokenPlan]
-    /// The first due turn applies, before everything except `Simulator.plan`.
+    /// The first due turn applies, before everything else of the script.
     public var turns: [Turn]
 
     public init(

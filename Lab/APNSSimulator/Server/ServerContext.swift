@@ -134,7 +134,7 @@ final class ServerContext {
     /// Returns whether a connection belongs to a random share.
     func draws(_ share: Double) -> Bool { share >= 1 || walkRandom.fraction() < share }
 
-    /// Returns a random limit: the highest, the lowest or one above it with a probability of one third each way, or any.
+    /// Returns a random limit: the highest (1/3), the lowest (1/6), one above the lowest (1/6), or any (1/3).
     func limit(of walk: Behaviour.LimitWalk) -> UInt32 {
         let (low, high) = (walk.bounds.lowerBound, walk.bounds.upperBound)
         switch walkRandom.next() % 6 {

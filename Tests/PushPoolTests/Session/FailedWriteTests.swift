@@ -7,7 +7,7 @@ import Threads
 @testable import PushPool
 
 struct FailedWriteTests {
-    @Test func `what arrived before a failed write is read`() throws {
+    @Test func `the GOAWAY that arrived before a failed write is the reason of the end`() throws {
         let server = try FakeServer([.init(goAwayThenReset: #"{"reason":"Shutdown"}"#)])
         let folder = TemporaryFolder()
         folder.write(Certificates.shared.rootPEM, to: "root.pem")
