@@ -17,8 +17,8 @@ struct Audit: ParsableCommand {
             daemon wrote, unreadable dead letters and unknown keys.
 
             --json prints one object on one line: "balanced", "unexplained" (the sum) and "lists". Each element of "lists" has \
-            "list", the terms, "unexplained", "stranded" (worker and jobs), "recordless_workers", "delayed_without_bar", \
-            "unreadable_dead" and "foreign_keys".
+            "list", the terms, "unexplained", "cancelled", "paused", "stranded" (worker and jobs), "recordless_workers", \
+            "delayed_without_bar", "unreadable_dead" and "foreign_keys".
 
             Exit status: 0 the sums agree; 1 they differ, or an unregistered worker has jobs in flight; 64 wrong usage, 69 Redis \
             did not respond, 78 a fault in the settings, or Redis refused access.

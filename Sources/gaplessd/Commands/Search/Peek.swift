@@ -9,7 +9,8 @@ struct Peek: ParsableCommand {
         discussion: """
             Prints one line for each job, in the order in which the jobs will be claimed: position (1 is next), ID, app, topic, \
             trace, token and size. --last prints the jobs that were pushed last. --delayed prints the delayed jobs with \
-            their due times. With log_redact, tokens are truncated.
+            their due times. Jobs of dead workers, which are claimed first, are not printed. With log_redact, tokens are \
+            truncated.
 
             --json prints one object per line: "list", "position", "due" (Unix seconds, with --delayed) and "job", or \
             "job_base64" if the job is not UTF-8.
