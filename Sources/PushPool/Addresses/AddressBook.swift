@@ -13,12 +13,12 @@ struct AddressBook: Sendable {
 
     /// Chooses among `candidates`, and counts a session on the returned address until `release`.
     ///
-    /// Prefers addresses that have not failed, then the least used, then a random one.
-    mutating func choose(
-        from candidates: [SocketAddress], now: Instant, using generator: inout some RandomNumberGenerator
-    ) -> SocketAddress? {
+    /// Prefers addresses that have not failed, then the least used, then the first.
+    ///
+    /// - Parameter candidates: in random order.
+    mutating func choose(from candidates: [SocketAddress], now: Instant) -> SocketAddress? {
         badUntil = badUntil.filter { $0.value > now }
-        let best = candidates.shuffled(using: &generator).min { left, right in
+        let best = candidates.min { left, right in
             let isLeftBad = badUntil[left] != nil
             let isRightBad = badUntil[right] != nil
             if isLeftBad != isRightBad { return isRightBad }

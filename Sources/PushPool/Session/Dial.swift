@@ -72,14 +72,11 @@ struct Dial {
 
     /// Tries the addresses in turn until one gives a session.
     private func connect(to addresses: [SocketAddress]) -> Result {
-        var left = addresses
+        var left = addresses.shuffled()
         let none = SessionError.dial("\(dialled.host) has no address", isCredential: false)
         var failure = (address: name, fault: none)
-        var generator = SystemRandomNumberGenerator()
         for tried in 0..<Dial.mostAddresses where .now < deadline {
-            let chosen = context.shared.addresses.withLock { book in
-                book.choose(from: left, now: .now, using: &generator)
-            }
+            let chosen = context.shared.addresses.withLock { $0.choose(from: left, now: .now) }
             guard let address = chosen else { break }
             left.removeAll { $0 == address }
             let isLast = left.isEmpty || tried == Dial.mostAddresses - 1
