@@ -152,6 +152,17 @@ extension Scripts {
             end
             redis.call('HLEN', KEYS[5])
             redis.call('DEL', KEYS[1])
+            if ARGV[at] then
+              -- Each command is tried without an effect: a user who lacks a right repeats no step.
+              redis.call('RPUSH', KEYS[1], '') redis.call('LPUSH', KEYS[1], '')
+              if KEYS[10] ~= KEYS[1] then
+                redis.call('DEL', KEYS[1])
+                redis.call('XADD', KEYS[1], '*', '', '')
+              end
+              redis.call('DEL', KEYS[1])
+              redis.call('ZADD', KEYS[6], 'XX', 0, '') redis.call('HDEL', KEYS[4], '')
+              redis.call('HSET', KEYS[3], 'settled', state[2])
+            end
 
             local count = {a = 0, r = 0, p = 0, d = 0, e = 0, h = 0}
             local maybe, now, held, new = tonumber(ARGV[9]), nil, {}, 0
@@ -257,13 +268,17 @@ extension Scripts {
               local length = redis.call('LLEN', list)
               if most == 0 then return 0, length end
               if length <= most then return 0, 0 end
-              local hasLarge = list == KEYS[7] and redis.call('EXISTS', KEYS[11]) == 1
-              for i = 0, hasLarge and length - most - 1 or -1 do
-                local stored = string.match(redis.call('LRANGE', list, i, i)[1], ', "job_field": "([^"\\\\]+)"')
-                if stored then redis.call('HDEL', KEYS[11], stored) end
+              local surplus = length - most
+              if list == KEYS[7] and redis.call('EXISTS', KEYS[11]) == 1 then
+                -- Each record is read: the rest follows with the next batches.
+                surplus = math.min(surplus, 1000)
+                for _, record in ipairs(redis.call('LRANGE', list, 0, surplus - 1)) do
+                  local stored = string.match(record, ', "job_field": "([^"\\\\]+)"')
+                  if stored then redis.call('HDEL', KEYS[11], stored) end
+                end
               end
-              redis.call('LTRIM', list, -most, -1)
-              return length - most, 0
+              redis.call('LTRIM', list, surplus, -1)
+              return surplus, 0
             end
             local trimmed, letters = bound(KEYS[7], count.d + count.e, tonumber(ARGV[5]))
             local dropped, entries = bound(KEYS[8], notes, tonumber(ARGV[6]))

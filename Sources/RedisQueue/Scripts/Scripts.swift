@@ -168,6 +168,8 @@ package enum Scripts {
             if #ripe > 0 then
               redis.call('LLEN', KEYS[3])
               redis.call('DEL', KEYS[1])
+              -- Without the right to remove them, none is pushed.
+              redis.call('ZREM', KEYS[2], '')
               for i = #ripe, 1, -1 do
                 redis.call('LPUSH', KEYS[3], string.sub(ripe[i], string.match(ripe[i], '^[^|{]+:[%d:]+|()') or 1))
               end

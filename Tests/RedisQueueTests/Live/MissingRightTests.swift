@@ -1,0 +1,46 @@
+import Harness
+import Testing
+
+@testable import RedisQueue
+
+/// A call without a right fails and is repeated after a pause. It must have no effect, or each repetition would push jobs again.
+@Suite("Without a right")
+struct MissingRightTests {
+    private let server: RedisServer
+
+    init() throws { server = try RedisServer() }
+
+    private func take(_ right: String) throws { try server.ask("ACL", "SETUSER", "default", "-\(right)") }
+
+    @Test(arguments: ["zrem", "lpush"])
+    func `no due job is promoted`(right: String) throws {
+        let worker = Worker(server.settings())
+        worker.run("connected") { worker.connects == 1 }
+        try take(right)
+        try server.ask("ZADD", "{jobs}:gapless:delayed", "1", "other:1|job")
+        try server.ask("RPUSH", "jobs", "first")
+        worker.run("a refusal") { worker.refusal != nil }
+        #expect(!worker.texts.contains("job"))
+        #expect(try !server.list("jobs").contains("job"))
+        #expect(try server.ask("ZCARD", "{jobs}:gapless:delayed") == .integer(1))
+    }
+
+    @Test(arguments: ["rpush", "lpush", "zadd", "hdel", "hset", "xadd"])
+    func `no settlement of a batch is applied`(right: String) throws {
+        try server.push(["one", "two", "three"])
+        var settings = server.settings()
+        settings.resultsKey = "results"
+        let worker = Worker(settings)
+        worker.run("the jobs") { worker.jobs.count == 3 }
+        worker.places = 0
+        let jobs = worker.jobs
+        try take(right)
+        worker.settle(jobs[0], .replace(with: bytes("again"), toTail: false))
+        worker.settle(jobs[1], .deadLetter(record: bytes("letter"), isExpired: false))
+        worker.settle(jobs[2], .delay(job: bytes("later"), .after(.seconds(60)), isRetry: true))
+        worker.run("a refusal") { worker.refusal != nil }
+        let keys = ["jobs", "{jobs}:gapless:dead", "{jobs}:gapless:delayed", "results"]
+        #expect(try keys.filter { try server.ask("EXISTS", $0) != .integer(0) } == [])
+        #expect(try server.status().inFlight == 3)
+    }
+}
