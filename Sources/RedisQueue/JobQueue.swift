@@ -70,7 +70,7 @@ public struct JobQueue: ~Copyable {
     /// Adopts the settings that may change while the queue runs: TLS and the user from the next connection on; the key of the
     /// results and the limits of results and dead letters at once.
     public mutating func adopt(_ settings: QueueSettings, tls: TLSContext?) {
-        search.tls = tls
+        search.adopt(settings, tls: tls)
         encoder.adopt(settings)
     }
 

@@ -56,6 +56,8 @@ struct ServerLocator {
             let (round, place) = dials.quotientAndRemainder(dividingBy: candidates.count)
             return dial(candidates[place], attempt: round)
         case .sentinels(let sentinels, _):
+            // The server that was named last did not serve: another Sentinel may know the new master.
+            if dials > 0 { first += 1 }
             failures = []
             return ask(sentinels)
         }
@@ -87,11 +89,10 @@ struct ServerLocator {
         return .fail(.noMaster(master, failures.sorted { $0.sentinel.description < $1.sentinel.description }))
     }
 
-    /// Checks the dialled server's reply to ROLE. If it is no master, the next search begins with another Sentinel.
+    /// Checks the dialled server's reply to ROLE.
     mutating func faultOfRole(_ reply: RedisReply) -> RedisError? {
         let role = reply.items?.first?.text
         if role == "master" { return nil }
-        first += 1
         if current == known { known = nil }
         return .notMaster(current, role: role)
     }

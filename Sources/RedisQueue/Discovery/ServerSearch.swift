@@ -16,8 +16,8 @@ struct ServerSearch: ~Copyable {
 
     private enum Question { case password, master }
 
-    private let settings: QueueSettings
-    var tls: TLSContext?
+    private var settings: QueueSettings
+    private(set) var tls: TLSContext?
     var locator: ServerLocator
     private var lookup: AddressLookup
     /// The step that waits for the addresses of its server.
@@ -32,6 +32,11 @@ struct ServerSearch: ~Copyable {
         self.tls = tls
         locator = ServerLocator(settings.server)
         lookup = AddressLookup(resolver)
+    }
+
+    mutating func adopt(_ settings: QueueSettings, tls: TLSContext?) {
+        self.settings.adopt(settings)
+        self.tls = tls
     }
 
     /// Begins a search. `nil` while names are looked up or Sentinels are asked: then turns are needed.

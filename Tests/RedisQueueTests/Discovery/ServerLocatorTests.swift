@@ -75,6 +75,15 @@ struct ServerLocatorTests {
         guard case .fail = guarded.sentinelFailed(.closed) else { return #expect(Bool(false), "a server was dialled") }
     }
 
+    @Test mutating func `after a dial of a dead master another Sentinel is asked`() {
+        #expect(guarded.begin() == .ask(tcp("a"), attempt: 0))
+        _ = guarded.named(tcp("old"))
+        #expect(guarded.begin() == .ask(tcp("b"), attempt: 1))
+        _ = guarded.named(tcp("new"))
+        guarded.confirmed()
+        #expect(guarded.begin() == .ask(tcp("b"), attempt: 2))
+    }
+
     @Test mutating func `the last master is dialled while no Sentinel helps, until it says that it is none`() {
         _ = guarded.begin()
         _ = guarded.named(tcp("m1"))

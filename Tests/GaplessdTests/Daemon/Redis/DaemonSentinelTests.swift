@@ -158,6 +158,30 @@ struct DaemonSentinelTests {
         #expect(!wrong.errors.contains("5417"))
     }
 
+    @Test func `a password that was changed by a reload is used for Sentinels, too`() throws {
+        let pair = try Pair()
+        let sentinel = try SentinelServer(master: "main", at: pair.masterPort, lines: ["requirepass pw-1"])
+        try pair.stage.command("CONFIG", "SET", "requirepass", "pw-1")
+        let daemon = try pair.stage.start(pair.settings([sentinel], ["redis_password": "\"pw-1\""]))
+        try pair.stage.push(pushJob("0a"))
+        #expect(pair.stage.accepts(1))
+        var replica = try RedisClient(settings: QueueSettings(list: "q", server: .tcp(host: "127.0.0.1", port: pair.replicaPort)))
+        _ = try replica.command(["REPLICAOF", "NO", "ONE"])
+        _ = try replica.command(["RPUSH", Stage.list, pushJob("0b")])
+        _ = try replica.command(["CONFIG", "SET", "requirepass", "pw-2"])
+        var monitor = try RedisClient(
+            settings: QueueSettings(list: "q", server: .tcp(host: "127.0.0.1", port: sentinel.port), password: "pw-1"))
+        _ = try monitor.command(["SENTINEL", "REMOVE", "main"])
+        _ = try monitor.command(["SENTINEL", "MONITOR", "main", "127.0.0.1", "\(pair.replicaPort)", "1"])
+        _ = try monitor.command(["ACL", "SETUSER", "default", "resetpass", ">pw-2"])
+        _ = try pair.stage.write(pair.settings([sentinel], ["redis_password": "\"pw-2\""]))
+        daemon.signal(SIGHUP)
+        #expect(daemon.says("Reloaded: "))
+        pair.stage.redis.kill()
+        #expect(pair.stage.accepts(2), "\(daemon.standardError)")
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `TLS to Sentinel and to the master is verified`() throws {
         let secure = try SecureRedis()
         let stage = try Stage(redis: secure.options)
