@@ -112,7 +112,8 @@ struct RedisConnection<Tag>: ~Copyable {
         guard let place = place.take() else { return }
         let isReady = !poller.readiness(at: place).isEmpty
         if isReady || isOverdue || transport.hasPending {
-            if stage != .open { try advanceDial() }
+            // SO_ERROR of a socket that is not ready is 0, as if it were connected.
+            if stage != .open && isReady { try advanceDial() }
             if stage == .open { try read(now: now, into: &replies) }
         }
         // Checked only after the read: while the process was stopped, the reply may have arrived.

@@ -54,7 +54,8 @@ internal import CHiredis
         unsafe nesting = .allocate(capacity: 1)
         unsafe nesting.initialize(to: Nesting())
         unsafe reader.pointee.privdata = UnsafeMutableRawPointer(nesting)
-        unsafe reader.pointee.maxbuf = 0  // Keep the buffer between batches.
+        // Keep the buffer between batches, but not that of a huge job.
+        unsafe reader.pointee.maxbuf = 1 << 20
     }
 
     deinit {
