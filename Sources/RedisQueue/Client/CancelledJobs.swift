@@ -121,6 +121,7 @@ public struct CancelledJobs: Sendable {
         local near, far = tonumber(ARGV[3]), tonumber(ARGV[#ARGV - 2])
         local length = redis.call('LLEN', KEYS[2])
         local most = tonumber(ARGV[2])
+        if near > length then return -1 end
         -- place t from the tail is at near - t + #span
         local span = redis.call('LRANGE', KEYS[2], math.max(0, length - far - most), length - near)
         local shift = -1

@@ -105,6 +105,15 @@ struct CancelCallTests {
         #expect(try !walk.cancel(&client) { _ in returnOne() })
     }
 
+    @Test func `a list that has become shorter than the place changes nothing`() throws {
+        let stage = try CallStage()
+        _ = try stage.redis(["RPUSH", "calls"] + Array(repeating: "m", count: 80))
+        var client = try RedisClient(settings: QueueSettings(list: "calls", server: .unix(path: stage.redis.socketPath)))
+        let move = CancelledJobs.Move(fromTail: 101, element: Array("m".utf8), record: Array("r".utf8))
+        #expect(try !CancelledJobs(stage.keys).cancel([move], from: .waiting, &client))
+        #expect(try stage.elements("calls").count == 80 && stage.elements(stage.keys.cancelled) == [])
+    }
+
     @Test func `a job that is not at its place is not cancelled`() throws {
         let stage = try CallStage()
         _ = try stage.redis(["RPUSH", "calls", "a", "b"])
