@@ -18,7 +18,8 @@ struct KeyTypes {
             let keys = Keys(list: list)
             let beside = [
                 (keys.delayed, "zset"), (keys.dead, "list"), (keys.large, "hash"), (keys.feedback, "list"), (keys.stats, "hash"),
-                (keys.workers, "zset"), (keys.paused, "hash"), (keys.cancelled, "list"),
+                (keys.workers, "zset"), (keys.paused, "hash"), (keys.cancelled, "list"), (keys.holders, "hash"),
+                (keys.pace, "hash"), (keys.providerTokens, "hash"),
             ]
             kinds += (beside + keys.recovered.map { ($0, "list") }).map { ($0, $1, "redis_queue_key") }
         }

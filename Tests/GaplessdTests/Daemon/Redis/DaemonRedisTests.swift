@@ -62,7 +62,7 @@ struct DaemonRedisTests {
 
     @Test(arguments: [
         "beta_apns_queue", "{beta_apns_queue}:gapless:delayed", "{beta_apns_queue}:gapless:dead",
-        "{beta_apns_queue}:gapless:workers",
+        "{beta_apns_queue}:gapless:workers", "{beta_apns_queue}:gapless:holders",
     ])
     func `a key of another type at the start is a settings fault`(key: String) throws {
         let stage = try Stage()
