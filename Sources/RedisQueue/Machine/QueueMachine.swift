@@ -147,7 +147,7 @@ struct QueueMachine {
     /// Whether this list may hold jobs that could be claimed if there were places; a list of lower priority waits for it.
     mutating func wantsPlaces(at now: Instant) -> Bool {
         switch phase {
-        case .dialing, .registering, .reconciling: true
+        case .dialing, .registering, .reconciling: reconnection.isFirstDial
         case .serving: work.wantsPlaces(at: now, isInDoubt: liveness.isInDoubt)
         case .disconnected, .unregistering, .stopped: false
         }

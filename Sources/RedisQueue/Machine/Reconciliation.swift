@@ -27,7 +27,9 @@ struct Reconciliation {
     mutating func registered(_ reply: ScriptReply.Registered, confirmed: UInt64) -> Finding {
         defer { (newEpoch, lengths, isRegistered) = (reply.epoch, reply.lengths, true) }
         if let epoch, epoch != reply.epoch { return .emptied }
-        if isRegistered, let stored = reply.settled, stored < confirmed { return .rolledBack(stored: stored) }
+        // Without a number, the state is older than this worker.
+        let stored = reply.settled ?? 0
+        if isRegistered, stored < confirmed { return .rolledBack(stored: stored) }
         return .unchanged
     }
 

@@ -21,6 +21,9 @@ struct Reconnection {
         dialsAt = now
     }
 
+    /// Whether the last connection was lost, or the first dial is under way: more dials have not failed.
+    var isFirstDial: Bool { failures <= 1 }
+
     mutating func succeeded() { (failures, redirects) = (0, 0) }
 
     mutating func failed(now: Instant) { dialsAt = now + nextPause() }

@@ -86,8 +86,11 @@ struct Workload {
     /// The time at which `serve` has something to do.
     mutating func deadline(isInDoubt: Bool) -> Instant? {
         let situation = situation(isInDoubt)
-        var next = Earliest(claims.deadline(situation))
-        if !outstanding.contains(.promotion) { next.consider(delayed.dueAt) }
+        var next = Earliest()
+        if !isStopping {
+            next.consider(claims.deadline(situation))
+            if !outstanding.contains(.promotion) { next.consider(delayed.dueAt) }
+        }
         next.consider(jobs.sealsAt(includingHeads: !claims.isClaiming(situation)))
         return next.instant
     }

@@ -19,6 +19,7 @@ struct MachineFixture {
     var phase: QueueMachine.Phase { machine.phase }
     var deadline: Instant? { mutating get { machine.deadline } }
     var sendingDeadline: Instant? { mutating get { machine.sendingDeadline } }
+    var wantsPlaces: Bool { mutating get { machine.wantsPlaces(at: start) } }
     var held: [ClaimID] { machine.work.jobs.held.ids }
 
     /// Returns the effects since the last call.

@@ -146,6 +146,51 @@ struct QueueMachineTests {
         #expect(machine.effects() == [.report(.claimed([ClaimedJob(id: id(2, 0), bytes: bytes("{"), fullSize: 99)]))])
     }
 
+    @Test mutating func `recovered jobs that may not be claimed yet are not asked for until a job is settled`() {
+        machine.serve()
+        machine.offer(100)
+        machine.advance()
+        machine.claim(["a"], asked: 100, drained: 1, recovered: 1, level: 2)
+        machine.advance()
+        machine.effects()
+        machine.claim([], chunk: 3, asked: 99, drained: 1, recovered: 1)
+        machine.advance()
+        #expect(!machine.effects().contains { if case .call(.claim) = $0 { true } else { false } })
+        machine.settle(id(1, 0), .ack)
+        machine.offer(100)
+        machine.advance()
+        #expect(machine.effects().contains { if case .call(.claim) = $0 { true } else { false } })
+    }
+
+    @Test mutating func `a list whose second dial is under way holds no places of the lists behind it`() {
+        machine.advance()
+        #expect(machine.phase == .dialing && machine.wantsPlaces)
+        machine.lost("cut")
+        machine.advance(to: start + .seconds(1))
+        #expect(machine.phase == .dialing && machine.wantsPlaces)
+        machine.lost("cut")
+        machine.advance(to: start + .seconds(2))
+        #expect(machine.phase == .dialing && !machine.wantsPlaces)
+    }
+
+    @Test mutating func `during a stop no turn is due for a delayed job`() {
+        machine.serve()
+        machine.offer(2)
+        machine.advance(to: start + .milliseconds(2))
+        machine.claim(["a", "b"], asked: 2, drained: 0)
+        machine.settle(id(1, 0), .delay(job: bytes("a"), .after(.zero), isRetry: true))
+        machine.advance(to: start + .milliseconds(2))
+        guard case .call(.settle(let batch))? = machine.effects().last else {
+            Issue.record("unexpected effects")
+            return
+        }
+        machine.reply([.integer(1), .integer(0), .integer(0), .integer(0), .integer(0), .integer(0)], to: .settle(batch))
+        machine.stop()
+        machine.advance(to: start + .milliseconds(2))
+        #expect(machine.phase == .serving)
+        #expect(machine.deadline.map { $0 > start + .milliseconds(2) } == true)
+    }
+
     @Test mutating func `a job that must be alone stops the claims until no other job is held`() {
         machine.serve()
         machine.offer(100)

@@ -138,6 +138,26 @@ struct QueueReconciliationTests {
         #expect(machine.held == [id(1, 0), id(1, 2)])
     }
 
+    @Test mutating func `a Redis that was put back to before the registration of this worker is recognized`() {
+        machine.serve()
+        machine.offer(1)
+        machine.advance(to: start + .milliseconds(2))
+        machine.claim(["a"], asked: 1, drained: 0)
+        machine.settle(id(1, 0), .ack)
+        machine.advance(to: start + .seconds(1))
+        guard case .call(.settle(let batch))? = machine.effects().last else {
+            Issue.record("unexpected effects")
+            return
+        }
+        machine.reply([.integer(1), .integer(0), .integer(-2), .integer(0), .integer(0), .integer(0)], to: .settle(batch))
+        machine.lost("cut")
+        machine.advance(to: start + .seconds(3))
+        machine.effects()
+        machine.register(settled: "-1", counter: 2, isExpected: true)
+        let warnings = machine.effects().compactMap { if case .report(.connected(let warnings)) = $0 { warnings } else { nil } }
+        #expect(warnings == [["Redis was put back to an earlier state: the jobs that it has again are pushed again"]])
+    }
+
     @Test mutating func `jobs are put back until Redis has confirmed them, and only then is a settlement sent`() {
         machine.serve()
         machine.offer(2)

@@ -76,7 +76,10 @@ struct Claims {
     }
 
     /// The owner settled a job.
-    mutating func ownerResponded() { isFresh = false }
+    mutating func ownerResponded() {
+        isFresh = false
+        recovered.isWithheld = false
+    }
 
     /// The places count from now on: the connection serves, or a claim has to be repeated.
     mutating func restartOffer(now: Instant) { if places > 0 { offeredAt = now } }
@@ -90,7 +93,7 @@ struct Claims {
     }
 
     mutating func learned(_ kind: RecoveredJobs.Kind, now: Instant) {
-        recovered.kind = kind
+        (recovered.kind, recovered.isWithheld) = (kind, false)
         if kind != .none && places > 0 && offeredAt == nil { offeredAt = now }
     }
 
@@ -114,7 +117,7 @@ struct Claims {
 
     /// A claim is complete.
     mutating func claimed(_ claim: Call.Claim, _ reply: ScriptReply.Claim, now: Instant) {
-        recovered.kind = reply.recovered
+        (recovered.kind, recovered.isWithheld) = (reply.recovered, reply.count == 0)
         if claim.isPiggybacked {
             isUrgent = false
             piggyback.reset()

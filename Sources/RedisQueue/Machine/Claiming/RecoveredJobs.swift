@@ -23,6 +23,8 @@ struct RecoveredJobs {
     private static let patience = Duration.seconds(30)
 
     var kind = Kind.none
+    /// A claim has brought none of them: this worker holds as many twice-crashed jobs as it may.
+    var isWithheld = false
     private var isolation = Isolation.unneeded
 
     /// Belongs before each claim.
@@ -43,7 +45,9 @@ struct RecoveredJobs {
     }
 
     /// Whether there is a recovered job that may be claimed now.
-    func isClaimable(isHoldingJobs: Bool) -> Bool { kind == .some || kind == .isolated && !isHoldingJobs }
+    func isClaimable(isHoldingJobs: Bool) -> Bool {
+        if isHoldingJobs { kind == .some && !isWithheld } else { kind != .none }
+    }
 
     var deadline: Instant? {
         switch isolation {
