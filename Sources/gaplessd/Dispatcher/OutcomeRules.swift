@@ -136,7 +136,7 @@ struct OutcomeRules {
         }
         let isProbe = jobs.apps[app].breaker.isHeld
         let wasClosed = jobs.apps[app].breaker.isClosed
-        let changes = jobs.apps[app].breaker.suspected(now: jobs.now)
+        let changes = isCurrent ? jobs.apps[app].breaker.suspected(now: jobs.now) : []
         if isProbe || jobs.isLeaving || job.isAlone {
             // While a job is alone, nothing else is claimed, and no acceptance can follow.
             jobs.release(id, toTail: isProbe || job.isAlone, &effects)

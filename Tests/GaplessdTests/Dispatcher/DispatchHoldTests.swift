@@ -210,6 +210,14 @@ struct DispatchHoldTests {
         #expect(fixture.offers() == [0])
     }
 
+    @Test mutating func `suspect responses on sessions with a replaced credential hold no app`() {
+        let old = (0..<CircuitBreaker.caution).map { _ in fixture.send() }
+        for id in old {
+            let effects = fixture.reject(id, 400, "BadDeviceToken", isCurrent: false)
+            #expect(!effects.contains(.log(.held(app: "", .suspectTokens))))
+        }
+    }
+
     @Test mutating func `a closed session or a failed dial holds the app if the credential is the cause`() {
         let error = SessionError.dial("unknown ca", isCredential: true)
         let event = PoolEvent.dialFailed(Fixture.session, address: "host", error, retryIn: .seconds(1))
