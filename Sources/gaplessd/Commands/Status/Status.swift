@@ -13,9 +13,10 @@ struct Status: ParsableCommand {
 
             --json prints one object on one line. "backlog", "in_flight", "delayed", "recovered", "dead", "feedback", "workers" \
             (their number), "cancelled" and "counters" are sums over all lists; "paused" has the pauses of all lists. "lists" \
-            has an object for each list with the same members, "list" (its name), "dead_reasons" (of the newest \(StatusReading.lettersRead) dead letters) and "live_workers": \
-            name, host, pid, version, started, in_flight, claimed, sent, claimed_per_second, sent_per_second and interval \
-            (the seconds between the readings; null if not yet measured), and "apps": app, bottleneck, held, reason, paused, \
+            has an object for each list with the same members, "list" (its name), "dead_reasons" (of the newest \
+            \(StatusReading.lettersRead) dead letters) and "live_workers": name, host, pid, version, started, \
+            in_flight, claimed, sent, claimed_per_second, sent_per_second and interval (the seconds between \
+            the readings; null if not yet measured), and "apps": app, bottleneck, held, reason, paused, \
             sessions, streams, capacity, and with metrics_listen p50 and p99 (seconds from claim to response over the last ten \
             seconds). A daemon is one worker for each of its lists, and reports its apps within two seconds of a change.
 
