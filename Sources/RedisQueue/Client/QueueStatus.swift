@@ -25,6 +25,9 @@ public struct QueueStatus: Sendable, Equatable {
     /// An empty queue without workers.
     public init() {}
 
+    /// Changes with each new dead letter, also if the list is full: then the oldest one is dropped for it.
+    public var deadLetterMark: [Int64] { [Int64(dead)] + [.dead, .expired, .trimmed].map { counters[$0, default: 0] } }
+
     /// Claimed jobs that no other counter explains. 0 when the accounting is right.
     public var unexplained: Int64 {
         let settled: [Counter] = [.sent, .retried, .postponed, .dead, .expired, .released, .recovered]

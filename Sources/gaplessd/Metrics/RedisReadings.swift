@@ -108,7 +108,7 @@ final class RedisReadings: Sendable {
         private var flows: [ListFlow]
         /// Whether the readings contain dead letters.
         var readsLetters = false
-        private var letters: [String: (total: Int, summary: DeadLetterSummary, at: Instant)] = [:]
+        private var letters: [String: (mark: [Int64], summary: DeadLetterSummary, at: Instant)] = [:]
         /// Dead letters whose reasons are counted, those that are shown, and the least time between two looks at them.
         private static let lettersRead = (counted: 2000, shown: 8, pause: Duration.seconds(3))
 
@@ -144,13 +144,14 @@ final class RedisReadings: Sendable {
         private mutating func summary(
             of list: RedisReading.List, _ client: inout RedisClient
         ) throws(RedisError) -> DeadLetterSummary {
-            let total = list.status.dead
-            if let known = letters[list.name], known.total == total || .now - known.at < Self.lettersRead.pause {
+            let mark = list.status.deadLetterMark
+            if let known = letters[list.name], known.mark == mark || .now - known.at < Self.lettersRead.pause {
                 return known.summary
             }
+            let (counted, shown) = (Self.lettersRead.counted, Self.lettersRead.shown)
             let summary = try DeadLetterSummary(
-                total, counted: Self.lettersRead.counted, shown: Self.lettersRead.shown, Keys(list: list.name), &client)
-            letters[list.name] = (total, summary, .now)
+                list.status.dead, counted: counted, shown: shown, Keys(list: list.name), &client)
+            letters[list.name] = (mark, summary, .now)
             return summary
         }
 

@@ -28,6 +28,19 @@ struct StatusCallTests {
         try stage.redis("HSET", keys.inflight("w"), "1", "{}", "2", "{}", "3", "{}", "4", "{}")
     }
 
+    @Test func `the reasons of a full list of dead letters are read again`() throws {
+        let stage = try CallStage()
+        let keys = stage.keys
+        var client = try RedisClient(settings: QueueSettings(list: keys.list, server: .unix(path: stage.redis.socketPath)))
+        try stage.deadLetter(["aa", "bb"])
+        let first = try StatusReading(&client, [keys.list])
+        try stage.deadLetter(["cc", "dd"], reason: "BadDeviceToken")
+        try stage.redis("LTRIM", keys.dead, "-2", "-1")
+        try stage.redis("HINCRBY", keys.stats, "trimmed", "2")
+        let second = try StatusReading(&client, [keys.list], after: first)
+        #expect(second.lists[0].reasons.map(\.reason) == ["BadDeviceToken"])
+    }
+
     @Test func `--json prints the members of the contract as sums, and every list`() throws {
         let stage = try CallStage(lists: ["first", "second"])
         try fill(stage)

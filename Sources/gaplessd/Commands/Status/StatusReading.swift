@@ -35,9 +35,9 @@ extension StatusReading {
             let keys = Keys(list: name)
             let status = try QueueStatus.read(&client, keys)
             let known = before?.lists[index]
-            // The reasons are the largest cost: they are counted again only if the number of dead letters has changed.
+            // The reasons are the largest cost: they are counted again only if dead letters have come or gone.
             var list = List(name: name, status: status, reasons: known?.reasons ?? [])
-            if known?.status.dead != status.dead {
+            if known?.status.deadLetterMark != status.deadLetterMark {
                 list.reasons = try DeadLetterSummary(status.dead, counted: Self.lettersRead, shown: 0, keys, &client).reasons
             }
             lists.append(list)
