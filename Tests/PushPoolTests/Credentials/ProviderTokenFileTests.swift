@@ -1,5 +1,6 @@
 import Glibc
 import Harness
+import Synchronization
 import SystemTime
 import Testing
 import Threads
@@ -187,18 +188,40 @@ struct ProviderTokenFileTests {
         _ = consume lock
     }
 
+    @Test func `the age of a token is known while another thread waits for the lock of its file`() throws {
+        let source = try shelf.source()
+        _ = source.token(forNewSession: true, at: minute(0))
+        let lock = try shelf.file.tryLock()
+        // A try in which the other thread got no processor for two seconds shows nothing.
+        let wasKnown = try (1...5).contains { round in
+            let isOver = Atomic<Bool>(false)
+            let thread = JoinOnce(
+                try OwnedThread(name: "test") {
+                    _ = source.token(forNewSession: true, at: minute(50 * Double(round)))
+                    isOver.store(true, ordering: .releasing)
+                })
+            while !isOver.load(ordering: .acquiring) && descriptors(of: "\(shelf.file.path).lock").count < 2 {}
+            let age = source.age(now: start)
+            let isEarly = !isOver.load(ordering: .acquiring)
+            thread.join()
+            return isEarly && age != nil
+        }
+        #expect(wasKnown)
+        _ = consume lock
+    }
+
     @Test func `a child process that shares the descriptor does not keep the lock`() throws {
         guard let lock = try shelf.file.tryLock() else { throw shelf.file.isHeld }
         // As a fork does, dup(2) makes a second reference to the same open file.
-        let copy = dup(try #require(descriptor(of: "\(shelf.file.path).lock")))
+        let copy = dup(try #require(descriptors(of: "\(shelf.file.path).lock").first))
         defer { close(copy) }
         _ = consume lock
         guard let next = try shelf.file.tryLock() else { throw shelf.file.isHeld }
         _ = consume next
     }
 
-    private func descriptor(of path: String) -> CInt? {
-        folderEntries("/proc/self/fd").compactMap { CInt($0) }.first { descriptor in
+    private func descriptors(of path: String) -> [CInt] {
+        folderEntries("/proc/self/fd").compactMap { CInt($0) }.filter { descriptor in
             var target = [CChar](repeating: 0, count: 1024)
             let count = readlink("/proc/self/fd/\(descriptor)", &target, target.count)
             return count > 0 && String(decoding: target.prefix(count).map(UInt8.init(bitPattern:)), as: UTF8.self) == path

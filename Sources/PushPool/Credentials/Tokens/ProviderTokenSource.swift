@@ -52,6 +52,8 @@ final class ProviderTokenSource: Sendable {
     private let key: SigningKey
     private let file: ProviderTokenFile?
     private let state: Locked<State>
+    /// A copy for `age`: the holder of the lock of `state` may wait for a file.
+    private let mintedAt = Locked<Instant?>(nil)
 
     /// - Parameters:
     ///   - file: `nil` keeps the token in this process alone.
@@ -132,10 +134,8 @@ final class ProviderTokenSource: Sendable {
         return why.map { .notKept(key: key.keyID, $0) }
     }
 
-    /// The age of the token; `nil` before the first.
-    func age(now: Instant) -> Duration? {
-        state.withLock { state in state.schedule.mintedAt.map { now - $0 } }
-    }
+    /// The age of the token; `nil` before the first. Waits for no file.
+    func age(now: Instant) -> Duration? { mintedAt.withLock { mintedAt in mintedAt.map { now - $0 } } }
 
     /// Returns all news since the last call.
     func takeNews() -> [TokenNews] {
@@ -208,7 +208,7 @@ final class ProviderTokenSource: Sendable {
     }
 
     private func use(_ saved: SavedToken, _ mintedAt: Instant, _ state: inout State, _ moment: Moment) {
-        state.schedule = TokenSchedule(mintedAt: mintedAt)
+        begin(TokenSchedule(mintedAt: mintedAt), &state)
         state.token = ProviderToken(
             bytes: saved.bytes, issuedAt: saved.issuedAt, generation: (state.token?.generation ?? 0) + 1, mintedAt: mintedAt)
         state.sharing.isShared = true
@@ -275,7 +275,7 @@ final class ProviderTokenSource: Sendable {
                 return
             }
         }
-        state.schedule = schedule
+        begin(schedule, &state)
         state.sharing.isShared = false
         let mintedAt = schedule.mintedAt ?? moment.now
         state.token = ProviderToken(
@@ -291,8 +291,15 @@ final class ProviderTokenSource: Sendable {
         state.token = token
         state.sharing.isShared = false
         state.exchange?.with.wanted.ring()
-        state.schedule.minted(now: moment.now)
+        var schedule = state.schedule
+        schedule.minted(now: moment.now)
+        begin(schedule, &state)
         state.news.append(.minted(key: key.keyID))
+    }
+
+    private func begin(_ schedule: TokenSchedule, _ state: inout State) {
+        state.schedule = schedule
+        mintedAt.withLock { $0 = schedule.mintedAt }
     }
 
     private func complain(_ state: inout State, _ why: String) {
