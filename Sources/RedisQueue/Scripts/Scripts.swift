@@ -3,10 +3,11 @@
 /// - They move bytes and never parse a job: cjson would turn 9007199254740993 into 9.007e15. Lua hashes every byte of a job that
 ///   it sees, so the path of nearly all jobs shows it none: Redis copies them from list to list.
 /// - The list of a chunk is at the key of the worker's chunks, followed by a colon and its number. See `Keys.chunks`.
-/// - A step that may fail (a wrong type at a key) is tried before the first write, and a job is added at its new place before it
-///   is removed from the old one: Redis does not roll back, and half a script must never lose a job.
-/// - The first write is a DEL of a key that never exists, or a removal. After it Redis lets a script finish even when it is out
-///   of memory. It refuses a first HSET or LPUSH (`script_oom` in the Redis source).
+/// - A step that may fail (a wrong type at a key, a right that the user lacks) is tried before the first effect, and a job is
+///   added at its new place before it is removed from the old one: Redis does not roll back, and half a script must never lose a
+///   job.
+/// - The first write is a DEL of a key that exists only during a script, or a removal. After it Redis lets a script finish even
+///   when it is out of memory. It refuses a first HSET or LPUSH (`script_oom` in the Redis source).
 /// - A worker's call names the worker and its connection number. The reply is `FENCED` when the worker is not registered, and
 ///   `STALE` when the number is not the current one: the call was in the buffer of a former connection.
 /// - Counters come last, through `pcall`: a counter that is not a number must not undo the other steps.
@@ -287,6 +288,7 @@ package enum Scripts {
         local moved = 0
         redis.call('LLEN', KEYS[2])
         redis.call('DEL', KEYS[1])
+        redis.call('RPOP', KEYS[1])
         for i = 5, 3, -1 do
           for _ = 1, 1000 do
             local job = redis.call('LINDEX', KEYS[i], -1)

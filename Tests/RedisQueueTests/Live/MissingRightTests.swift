@@ -25,6 +25,17 @@ struct MissingRightTests {
         #expect(try server.ask("ZCARD", "{jobs}:gapless:delayed") == .integer(1))
     }
 
+    @Test func `at most once, no recovered job is merged into the list`() throws {
+        try server.ask("RPUSH", "{jobs}:gapless:recovered:1", "job")
+        try take("rpop")
+        var settings = server.settings()
+        settings.mode = .atMostOnce
+        let worker = Worker(settings)
+        worker.run("a refusal") { worker.refusal != nil }
+        #expect(worker.texts == [])
+        #expect(try server.list("jobs") == [])
+    }
+
     @Test(arguments: ["rpush", "lpush", "zadd", "hdel", "hset", "xadd"])
     func `no settlement of a batch is applied`(right: String) throws {
         try server.push(["one", "two", "three"])
