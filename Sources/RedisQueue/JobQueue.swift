@@ -132,11 +132,6 @@ public struct JobQueue: ~Copyable {
         machine.settle(settlement, now: now)
     }
 
-    /// Sends the gathered settlements with the next turn, not at the end of their interval.
-    public mutating func flush() {
-        machine.flush()
-    }
-
     /// Stops claiming. Held jobs are released to the head of the list in their order. `.stopped` follows once every settlement is
     /// confirmed and the worker is unregistered.
     ///

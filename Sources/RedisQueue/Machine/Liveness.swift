@@ -6,6 +6,9 @@ struct Liveness {
     /// within 3 s, also by an idle worker.
     private static let inspectionInterval = Duration.milliseconds(900)
 
+    /// The longest time between two looks at the pauses while there is one.
+    private static let pauseInterval = Duration.seconds(1)
+
     private var lease: LeaseMachine
     private var counter: Int64 = 0
     private var nextBeat: Instant
@@ -75,8 +78,12 @@ struct Liveness {
         return nextCounter()
     }
 
-    /// Beats no later than at this time: the beat also reads the pauses.
-    mutating func beat(by due: Instant) { nextBeat = min(nextBeat, due) }
+    /// Beats soon while there is a pause: the beat also reads the pauses, and a resumed list is claimed from soon.
+    mutating func watch(_ pauses: [QueuePause], now: Instant) {
+        if pauses.isEmpty { return }
+        let left = pauses.compactMap(\.left).min() ?? Liveness.pauseInterval
+        nextBeat = min(nextBeat, now + min(Liveness.pauseInterval, left))
+    }
 
     func isInspectionDue(now: Instant) -> Bool { now >= nextInspection }
 

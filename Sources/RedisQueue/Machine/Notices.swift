@@ -24,6 +24,12 @@ struct Notices {
         return new.elementsEqual(pauses) { $0.isSame(as: $1) } ? nil : .paused(new)
     }
 
+    /// Records were added to a list.
+    mutating func grew(_ records: RecordList, _ growth: ScriptReply.Growth) -> [QueueEvent] {
+        let trimmed = growth.trimmed > 0 ? [QueueEvent.recordsTrimmed(records, growth.trimmed)] : []
+        return trimmed + [counted(records, growth.length)].compactMap(\.self)
+    }
+
     mutating func counted(_ records: RecordList, _ count: Int) -> QueueEvent? {
         alarm.isWorthReporting(records, count: count) ? .recordsMany(records, count) : nil
     }

@@ -25,19 +25,7 @@ import SystemTime
 /// Each turn of the shell reports facts and ends with `advance`. Effects are appended to the shell's array.
 struct QueueMachine {
     enum Phase: Equatable { case disconnected, dialing, registering, reconciling, serving, unregistering, stopped }
-
-    enum Effect: Equatable {
-        case dial
-        case hangUp
-        case call(Call)
-        /// The blocking command, on the second connection, and the claim behind it.
-        case wait(Call.Claim?)
-        /// Another node of the cluster has the list.
-        case follow(ErrorReply.Node?)
-        /// The nodes of the cluster, from CLUSTER SLOTS.
-        case learn([RedisReply])
-        case report(QueueEvent)
-    }
+    typealias Effect = QueueEffect
 
     private(set) var phase = Phase.disconnected
     /// The number of the connection, which each call of a registered worker carries.
@@ -118,7 +106,7 @@ struct QueueMachine {
         leavesJobs = false
         work.beginServing(now: now)
         liveness.beginServing(now: now)
-        if !notices.pauses.isEmpty { liveness.beat(by: now + QueueMachine.pauseInterval) }
+        liveness.watch(notices.pauses, now: now)
         reconnection.succeeded()
         notices.connected()
         let (warnings, lengths) = reconciliation.finish()
@@ -138,9 +126,6 @@ struct QueueMachine {
     mutating func offer(places: Int, now: Instant) { work.offer(places: places, now: now) }
     mutating func acknowledge(_ id: ClaimID, now: Instant) { work.acknowledge(id, now: now) }
     mutating func settle(_ settlement: Settlement, now: Instant) { work.settle(settlement, now: now) }
-
-    /// Settlements that gather are sent with the next turn.
-    mutating func flush() { work.flush() }
 
     mutating func stop() { work.stop() }
 
@@ -251,17 +236,10 @@ struct QueueMachine {
         effects.append(.call(call))
     }
 
-    enum Reading: Equatable {
-        case good
-        case unintelligible
-        /// The connection cannot be used any more.
-        case lost(String)
-    }
-
     private mutating func understand(
         _ reply: RedisReply, to call: Call, sentAt: Instant, now: Instant, isGone: (String) -> Bool,
         into effects: inout [Effect]
-    ) -> Reading {
+    ) -> ReplyReading {
         let items = reply.items ?? []
         switch call {
         case .register: return registered(items, sentAt: sentAt, now: now, isGone: isGone, into: &effects)
@@ -320,20 +298,15 @@ struct QueueMachine {
 
     private mutating func settled(
         _ batch: SettleBatch, _ items: [RedisReply], now: Instant, into effects: inout [Effect]
-    ) -> Reading {
+    ) -> ReplyReading {
         guard let reply = ScriptReply.Settled(items) else { return .unintelligible }
         work.settled(batch.sequence, due: reply.due, now: now)
-        grew(.deadLetters, reply.deadLetters, into: &effects)
-        grew(.feedback, reply.feedback, into: &effects)
+        let events = notices.grew(.deadLetters, reply.deadLetters) + notices.grew(.feedback, reply.feedback)
+        effects += events.map(Effect.report)
         return .good
     }
 
-    private mutating func grew(_ records: RecordList, _ growth: ScriptReply.Growth, into effects: inout [Effect]) {
-        if growth.trimmed > 0 { effects.append(.report(.recordsTrimmed(records, growth.trimmed))) }
-        report(notices.counted(records, growth.length), into: &effects)
-    }
-
-    private mutating func inspected(_ reply: RedisReply, now: Instant) -> Reading {
+    private mutating func inspected(_ reply: RedisReply, now: Instant) -> ReplyReading {
         guard let found = reply.integer else { return .unintelligible }
         outstanding.remove(.inspection)
         switch work.inspected(found: found) {
@@ -346,7 +319,7 @@ struct QueueMachine {
 
     private mutating func beatConfirmed(
         _ items: [RedisReply], sentAt: Instant, now: Instant, isGone: (String) -> Bool, into effects: inout [Effect]
-    ) -> Reading {
+    ) -> ReplyReading {
         guard let reply = ScriptReply.Beat(items) else { return .unintelligible }
         outstanding.remove(.beat)
         liveness.beatConfirmed(sentAt: sentAt)
@@ -357,20 +330,15 @@ struct QueueMachine {
         return .good
     }
 
-    /// The longest time between two looks at the pauses while there is one: a resumed list is claimed from soon.
-    private static let pauseInterval = Duration.seconds(1)
-
     private mutating func learned(_ new: [QueuePause], now: Instant, into effects: inout [Effect]) {
-        if !new.isEmpty {
-            liveness.beat(by: now + min(QueueMachine.pauseInterval, new.compactMap(\.left).min() ?? QueueMachine.pauseInterval))
-        }
+        liveness.watch(new, now: now)
         if new.contains(where: { $0.app == nil }) { work.offer(places: 0, now: now) }
         report(notices.learned(new), into: &effects)
     }
 
     private mutating func reaped(
         _ dead: LeaseMachine.Dead, _ items: [RedisReply], _ chunk: UInt64, now: Instant, into effects: inout [Effect]
-    ) -> Reading {
+    ) -> ReplyReading {
         guard let reply = ScriptReply.Reaped(items) else { return .unintelligible }
         outstanding.remove(.reap)
         guard let moved = reply.moved else { return .good }
@@ -379,7 +347,7 @@ struct QueueMachine {
         return .good
     }
 
-    private mutating func unregistered(_ reply: RedisReply, into effects: inout [Effect]) -> Reading {
+    private mutating func unregistered(_ reply: RedisReply, into effects: inout [Effect]) -> ReplyReading {
         guard let left = reply.integer else { return .unintelligible }
         if left > 0 {
             leavesJobs = true
@@ -393,7 +361,7 @@ struct QueueMachine {
 
     private mutating func registered(
         _ items: [RedisReply], sentAt: Instant, now: Instant, isGone: (String) -> Bool, into effects: inout [Effect]
-    ) -> Reading {
+    ) -> ReplyReading {
         switch ScriptReply.Registration(items) {
         case nil: return .unintelligible
         case .numberTaken(let taken):
@@ -403,17 +371,13 @@ struct QueueMachine {
             liveness.beatConfirmed(sentAt: sentAt)
             phase = .reconciling
             let finding = reconciliation.registered(reply, confirmed: work.jobs.confirmed)
-            let (warning, calls) = work.compare(with: reply, finding, now: now)
+            let (warning, calls) = work.registered(reply, finding, now: now, into: &effects)
             if let warning { reconciliation.warn(warning) }
             for call in calls { expect(call, into: &effects) }
-            if calls.isEmpty { work.sendSettlements(into: &effects) }
-            work.disown(into: &effects)
-            work.learned(reply.recovered, due: reply.due, now: now)
             learned(reply.pauses, now: now, into: &effects)
             liveness.observed(reply.counters, now: now, isGone: isGone)
             if reconciliation.isCluster { expect(.nodes, into: &effects) }
             if reconciliation.wantsInfo { expect(.info, into: &effects) }
-            for fetch in work.missingJobs() { expect(fetch, into: &effects) }
             serveIfReconciled(now: now, into: &effects)
         }
         return .good

@@ -21,7 +21,7 @@ struct Reconnection {
         dialsAt = now
     }
 
-    /// Whether the last connection was lost, or the first dial is under way: more dials have not failed.
+    /// Whether at most one dial or connection has failed since the last one that served.
     var isFirstDial: Bool { failures <= 1 }
 
     mutating func succeeded() { (failures, redirects) = (0, 0) }

@@ -35,7 +35,6 @@ struct Workload {
         jobs.settle(settlement, now: now)
     }
 
-    mutating func flush() { jobs.flush() }
     mutating func stop() { isStopping = true }
 
     /// Whether this list may hold jobs that could be claimed if there were places.
@@ -100,12 +99,11 @@ struct Workload {
         if let due = jobs.sealsAt(includingHeads: !isClaiming), now >= due {
             jobs.seal(includingHeads: !isClaiming && !claims.isFresh)
         }
-        jobs.flushed()
         sendSettlements(into: &effects)
     }
 
     /// Sends the sealed settlements that this connection has not sent.
-    mutating func sendSettlements(into effects: inout [Effect]) {
+    private mutating func sendSettlements(into effects: inout [Effect]) {
         for batch in jobs.takeUnsent() { effects.append(.call(.settle(batch))) }
     }
 
@@ -141,7 +139,7 @@ struct Workload {
     /// - Returns: `nil` for a chunk that no claim has brought.
     mutating func arrived(
         _ items: [RedisReply], chunk: UInt64, now: Instant, into effects: inout [Effect]
-    ) -> QueueMachine.Reading? {
+    ) -> ReplyReading? {
         guard let arrival = claims.takeArrival(of: chunk) else { return nil }
         let found = items.compactMap(ScriptReply.JobBytes.init)
         if found.count != arrival.reply.count { return .lost("a claimed chunk is gone") }
@@ -236,12 +234,25 @@ struct Workload {
 
     // MARK: Reconciling
 
+    /// Compares the jobs of this worker with those that Redis has, after a registration.
+    ///
+    /// - Returns: a warning, and the calls whose replies end the comparison.
+    mutating func registered(
+        _ reply: ScriptReply.Registered, _ finding: Reconciliation.Finding, now: Instant, into effects: inout [Effect]
+    ) -> (warning: String?, calls: [Call]) {
+        let (warning, adoptions) = compare(with: reply, finding, now: now)
+        if adoptions.isEmpty { sendSettlements(into: &effects) }
+        disown(into: &effects)
+        learned(reply.recovered, due: reply.due, now: now)
+        return (warning, adoptions + missingJobs())
+    }
+
     /// Takes over what Redis has of this worker: settlements that were applied, and jobs in flight.
     ///
     /// - Returns: a warning, and the calls that put the held jobs back into a Redis that was emptied. Until Redis has answered
     ///   them, it may have none of these jobs: an emptied Redis must be recognized again after the next connect, and no
     ///   settlement may be sent, because Redis skips that of a job that it does not have.
-    mutating func compare(
+    private mutating func compare(
         with reply: ScriptReply.Registered, _ finding: Reconciliation.Finding, now: Instant
     ) -> (warning: String?, calls: [Call]) {
         let chunks = reply.chunks.filter { $0.key < claims.nextChunk }  // This worker has written no other one.
@@ -259,14 +270,14 @@ struct Workload {
         }
     }
 
-    /// Drops the jobs that Redis does not have. Belongs behind `compare`.
-    mutating func disown(into effects: inout [Effect]) {
+    /// Drops the jobs that Redis does not have.
+    private mutating func disown(into effects: inout [Effect]) {
         let gone = jobs.disown()
         if !gone.isEmpty { effects.append(.report(.disowned(gone))) }
     }
 
-    /// The calls for the jobs that only Redis knows. Belongs behind `compare`.
-    mutating func missingJobs() -> [Call] {
+    /// The calls for the jobs that only Redis knows.
+    private mutating func missingJobs() -> [Call] {
         let pieces = jobs.unknown(atMost: claims.jobsOfFetch)
         isFetching = !pieces.isEmpty
         return pieces.map { .fetch(chunk: $0.chunk, $0.places) }

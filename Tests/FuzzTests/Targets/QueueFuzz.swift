@@ -70,10 +70,9 @@ enum QueueFuzz {
                     case 6: .replace(with: [1], toTail: false)
                     default: .split(into: JobParts(prefix: [1], ranges: [0..<1, 1..<2], suffix: [2]))
                     }
-                machine.settle(Settlement(id: id, effect: effect, resends: 1, maybeDuplicates: 1), now: now)
+                machine.settle(Settlement(id: id, effect: effect, resends: 1, maybeDuplicates: 1), now: now - .seconds(1))
             }
             held = []
-            machine.flush()
         }
 
         /// Does what is due, as the shell of the queue does it.

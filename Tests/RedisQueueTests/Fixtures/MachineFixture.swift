@@ -35,7 +35,6 @@ struct MachineFixture {
     mutating func settle(_ id: ClaimID, _ effect: Settlement.Effect, at now: Instant = start) {
         machine.settle(Settlement(id: id, effect: effect), now: now)
     }
-    mutating func flush() { machine.flush() }
     mutating func stop() { machine.stop() }
     mutating func advance(to now: Instant = start) { machine.advance(now: now, into: &gathered) }
 

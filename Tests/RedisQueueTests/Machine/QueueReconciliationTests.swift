@@ -94,8 +94,7 @@ struct QueueReconciliationTests {
         machine.advance(to: start + .milliseconds(2))
         machine.claim(["a", "b", "c"], asked: 3, drained: 0)
         for place in 0..<3 {
-            machine.settle(id(1, place), .ack)
-            machine.flush()
+            machine.settle(id(1, place), .ack, at: start - .seconds(1))
             machine.advance()
         }
         let batches = machine.effects().compactMap { effect -> SettleBatch? in

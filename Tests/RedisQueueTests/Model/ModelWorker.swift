@@ -75,12 +75,13 @@ struct ModelWorker {
     mutating func settle(_ job: ClaimedJob, _ effect: Settlement.Effect, now: Instant) {
         jobs.removeAll { $0.id == job.id }
         suspects.removeAll { $0.id == job.id }
+        // Long enough ago that it is sent now.
+        let past = now - .seconds(1)
         if effect == .ack {
-            machine.acknowledge(job.id, now: now)
+            machine.acknowledge(job.id, now: past)
         } else {
-            machine.settle(Settlement(id: job.id, effect: effect), now: now)
+            machine.settle(Settlement(id: job.id, effect: effect), now: past)
         }
-        machine.flush()
         advance(now: now)
     }
 

@@ -33,8 +33,7 @@ struct ServerRepliesTests {
         machine.offer(1000)
         machine.advance()
         machine.claim(["one", "two"], asked: 250, drained: 1)
-        machine.settle(id(1, 0), .ack)
-        machine.flush()
+        machine.settle(id(1, 0), .ack, at: start - .seconds(1))
         machine.advance()
         machine.effects()
     }

@@ -65,8 +65,6 @@ struct JobsInFlight {
         }
     }
 
-    mutating func flush() { settlements.flush() }
-    mutating func flushed() { settlements.flushed() }
     mutating func seal(includingHeads: Bool) { settlements.seal(includingHeads: includingHeads) }
 
     func sealsAt(includingHeads: Bool) -> Instant? {

@@ -15,7 +15,6 @@ struct Settlements {
     /// The time of the first that still gathers. Those for the head of the list have their own.
     private var gatheringSince: Instant?
     private var headsSince: Instant?
-    private var isFlushWanted = false
     /// Sealed, oldest first.
     private(set) var unconfirmed: [SettleBatch] = []
     /// The number of the last batch that Redis has confirmed.
@@ -62,16 +61,12 @@ struct Settlements {
         pending.maybeDuplicates += count
     }
 
-    /// Everything that gathers is due with the next turn.
-    mutating func flush() { isFlushWanted = true }
-    mutating func flushed() { isFlushWanted = false }
-
     /// The time at which the gathered settlements are due. Few jobs are no batch: theirs are due at once, if none is on its way.
     func sealsAt(includingHeads: Bool, heldCount: Int) -> Instant? {
         var first = Earliest(gatheringSince)
         if includingHeads { first.consider(headsSince) }
         guard let since = first.instant else { return nil }
-        if isFlushWanted || heldCount <= Settlements.fewJobs && unconfirmed.isEmpty { return since }
+        if heldCount <= Settlements.fewJobs && unconfirmed.isEmpty { return since }
         return since + Settlements.interval
     }
 
