@@ -46,10 +46,7 @@ struct OutcomeRules {
     ) {
         guard let job = jobs[id] else { return }
         // Another worker holds the job now, and sends, counts and logs it.
-        if job.isDisowned {
-            _ = jobs.remove(id)
-            return
-        }
+        if job.isDisowned { return jobs.forget(id, isInDoubt: outcome.isInDoubt, &effects) }
         let app = job.app
         let isResponse = jobs.apps[app].responses.count(outcome)
         if let times { if isResponse { answered(job, times, &jobs) } else { job.times = times } }

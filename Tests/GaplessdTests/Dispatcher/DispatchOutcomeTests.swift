@@ -111,8 +111,26 @@ struct DispatchOutcomeTests {
         let id = fixture.send()
         let effects = fixture.effects { $0.happened(.disowned([ClaimID(2)]), list: 0, &$1) }
         #expect(effects == [.withdraw(.forget([id]), app: 0), .log(.disowned(1))])
-        #expect(fixture.fail(id, .timedOut) == [])
+        #expect(fixture.fail(id, .notProcessed(.streamReset(code: 7))) == [])
         #expect(fixture.sent() == [] && fixture.inFlight == 0)
+    }
+
+    @Test mutating func `the attempts of a job that another worker took over still count as possible duplicates`() {
+        let onStream = fixture.send()
+        _ = fixture.fail(fixture.send(), .maybeProcessed(.streamReset(code: 7)))
+        let waiting = fixture.sent()
+        _ = fixture.effects { $0.happened(.disowned([ClaimID(2), ClaimID(3)]), list: 0, &$1) }
+        let counts = (fixture.withdraw(waiting, .forget(Set(waiting))) + fixture.fail(onStream, .timedOut)).settlements
+        #expect(counts.map(\.id) == [ClaimID(3), ClaimID(2)])
+        #expect(counts.map(\.maybeDuplicates) == [1, 1])
+    }
+
+    @Test mutating func `a job whose session reports nothing before the exit counts as a possible duplicate`() {
+        _ = fixture.send()
+        _ = fixture.effects { $0.stopSignalReceived(&$1) }
+        let settlements = fixture.effects { $0.poolsClosed(&$1) }.settlements
+        #expect(settlements.map(\.effect) == [.release(toTail: false)])
+        #expect(settlements.map(\.maybeDuplicates) == [1])
     }
 
     @Test mutating func `jobs that another worker took over before they were sent are forgotten`() {

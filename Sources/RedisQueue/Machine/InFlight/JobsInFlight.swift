@@ -50,7 +50,9 @@ struct JobsInFlight {
 
     mutating func acknowledge(_ id: ClaimID, now: Instant) { settlements.addAcknowledgement(id, now: now) }
 
+    /// Another worker may have the job by now: then its settlement only counts.
     mutating func settle(_ settlement: Settlement, now: Instant) {
+        guard held.contains(settlement.id) else { return settlements.count(settlement, now: now) }
         let isKept = mode == .atLeastOnce || held.isKept(settlement.id)
         settlements.add(settlement, job: isKept ? nil : held.bytes(of: settlement.id), now: now)
     }

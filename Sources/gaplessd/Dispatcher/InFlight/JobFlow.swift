@@ -111,7 +111,7 @@ struct JobFlow: ~Copyable {
             case .release: release(id, &effects)
             case .giveBack: giveBackPaused(id, &effects)
             case .keep: if let job = held[id] { apps[app].suspend(id, job, topic: plan.apps[app].topic) }
-            case .forget: _ = remove(id)
+            case .forget: forget(id, &effects)
             }
         }
     }
@@ -127,6 +127,15 @@ struct JobFlow: ~Copyable {
         job.resends += 1
         settler.countResend()
         apps[job.app].send(id, job, topic: plan.apps[job.app].topic)
+    }
+
+    /// Another worker has the job. Its attempts here still count.
+    ///
+    /// - Parameter isInDoubt: whether APNs may have accepted the last attempt.
+    mutating func forget(_ id: JobID, isInDoubt: Bool = false, _ effects: inout [DispatchEffect]) {
+        guard let job = remove(id) else { return }
+        if isInDoubt { job.maybeDuplicates += 1 }
+        settler.forget(job, &effects)
     }
 
     mutating func deadLetter(
@@ -235,11 +244,11 @@ struct JobFlow: ~Copyable {
     mutating func disowned(_ claims: Set<ClaimID>, list: Int, _ effects: inout [DispatchEffect]) {
         let ids = Set(held.ids { $0.list == list && claims.contains($0.claim) })
         for app in apps.indices {
-            for id in apps[app].takeUnsent(of: ids) { _ = remove(id) }
+            for id in apps[app].takeUnsent(of: ids) { forget(id, &effects) }
             effects.append(.withdraw(.forget(ids), app: app))
         }
         for id in ids {
-            if held[id]?.suspectResponse != nil { _ = remove(id) }
+            if held[id]?.suspectResponse != nil { forget(id, &effects) }
             held[id]?.isDisowned = true
         }
     }
@@ -294,9 +303,13 @@ struct JobFlow: ~Copyable {
         }
     }
 
-    /// The pools are closed and their last outcomes have arrived.
+    /// The pools are closed and their last outcomes have arrived. The jobs that are left were sent by a session that does not
+    /// report.
     mutating func releaseAll(_ effects: inout [DispatchEffect]) {
-        for id in held.ids(where: { _ in true }) { release(id, &effects) }
+        for id in held.ids(where: { _ in true }) {
+            held[id]?.maybeDuplicates += 1
+            release(id, &effects)
+        }
     }
 
     // MARK: Questions
