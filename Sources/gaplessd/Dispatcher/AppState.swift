@@ -29,7 +29,7 @@ struct AppState: ~Copyable {
         /// Jobs that no session has taken.
         var waiting: Int
         /// How many more of its jobs may be claimed for places of other apps, because a claim cannot choose: it holds at most
-        /// twice as many as for its own places. An app that cannot send gives them back.
+        /// twice as many as for its own places. An app that cannot send, or only slowly, gives them back.
         var room: Int
     }
 
@@ -173,14 +173,14 @@ struct AppState: ~Copyable {
     }
 
     private var room: Int {
-        guard breaker.isClosed, reading.capacity > 0, !isPaused else { return Int.max }
+        guard breaker.isClosed, reading.capacity > 0, reading.limit == nil, !isPaused else { return Int.max }
         return max(0, 2 * mostPlaced - placed)
     }
 
     /// Whether a claimed job of the list may go out.
     func takesOne(from list: Int, now: Instant) -> Bool {
         reading.capacity > 0 && (breaker.isClosed || held < breaker.allowance(now: now, suspects: suspects))
-            && !isPaused(in: list)
+            && (reading.limit == nil || placed < mostPlaced) && !isPaused(in: list)
     }
 
     /// Whether it holds jobs and has been without a session for too long.

@@ -177,4 +177,19 @@ struct DispatchClaimTests {
         // Its 50 streams and as many jobs for the time after them, twice.
         #expect(fixture.inFlight == 200)
     }
+
+    @Test func `an app that APNs has slowed down leaves the places of the other apps of its list to them`() {
+        let fixture = MachineFixture(MachineFixture.plan(apps: ["alpha", "beta"]), capacity: 50)
+        fixture.close(app: 0, Fixture.job("aa", #""app":"alpha""#))
+        fixture.close(app: 1, Fixture.job("bb", #""app":"beta""#))
+        fixture.machine.observed(.init(capacity: 50, limit: 2, waiting: 0), app: 0)
+        for _ in 0..<300 {
+            _ = fixture.claim(Fixture.job("ab", #""app":"alpha""#))
+            fixture.pass(.seconds(6))
+            _ = fixture.tick()
+        }
+        #expect(fixture.offers()[0] >= 100)
+        // Its 50 streams and as many jobs for the time after them.
+        #expect(fixture.inFlight == 100)
+    }
 }
