@@ -23,7 +23,9 @@ package import SystemTime
 ///     any                   reload                                          proving
 ///
 /// "Sessions" are the reasons for which APNs refuses sessions: see `HoldReason.isOfSessions`.
+@usableFromInline
 package struct CircuitBreaker: Sendable {
+    @usableFromInline
     package enum Phase: Equatable, Sendable {
         case proving
         case closed
@@ -56,8 +58,8 @@ package struct CircuitBreaker: Sendable {
     package static let firstProbeWait = Duration.seconds(5)
     package static let longestProbeWait = Duration.seconds(60)
 
-    package private(set) var phase = Phase.proving
-    private var suspectsInARow = 0
+    @usableFromInline package private(set) var phase = Phase.proving
+    @usableFromInline package private(set) var suspectsInARow = 0
     /// When the 20th in a row came.
     private var graceBegan: Instant?
     private var graceEnd: Instant?
@@ -68,9 +70,10 @@ package struct CircuitBreaker: Sendable {
 
     package init() {}
 
-    package var isClosed: Bool { phase == .closed }
+    // Inlinable: a call from another module copies the breaker.
+    @inlinable package var isClosed: Bool { if case .closed = phase { true } else { false } }
     /// Whether an acceptance changes nothing.
-    package var isAtRest: Bool { suspectsInARow == 0 && isClosed }
+    @inlinable package var isAtRest: Bool { suspectsInARow == 0 && isClosed }
     /// When `tick` has an effect.
     package var deadline: Instant? { graceEnd }
     package var isHeld: Bool { holdReason != nil }

@@ -1,4 +1,5 @@
 /// The reason for which an app is held. Its jobs stay in the queue, uncounted, until the operator has corrected the fault.
+@usableFromInline
 package enum HoldReason: Equatable, Sendable {
     /// 403, with APNs' reason; or the TLS error with which the server refused our certificate.
     case credential(String)

@@ -149,6 +149,9 @@ struct AppState: ~Copyable {
 
     // MARK: Questions
 
+    /// Whether an acceptance changes nothing.
+    var isAtRest: Bool { breaker.isAtRest }
+
     private var waiting: Int { reading.waiting + outgoing.count }
     /// Jobs that occupy places.
     private var placed: Int { held - suspects - suspended.count }

@@ -15,7 +15,7 @@ struct OutcomeRules {
         guard let job = jobs.remove(id) else { return }
         jobs.apps[job.app].responses.countAcceptance()
         if let times { answered(job, times, &jobs) }
-        if !jobs.apps[job.app].breaker.isAtRest { accepted(job, isCurrent: isCurrent, &jobs, &effects) }
+        if !jobs.apps[job.app].isAtRest { accepted(job, isCurrent: isCurrent, &jobs, &effects) }
         jobs.settler.delivered(job, apnsID: apnsID, &effects)
     }
 

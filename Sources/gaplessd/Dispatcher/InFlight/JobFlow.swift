@@ -316,7 +316,10 @@ struct JobFlow: ~Copyable {
 
     var count: Int { held.count }
     /// Whether the circuit breaker of an app is not at rest.
-    var awaitsAcceptance: Bool { apps.indices.contains { !apps[$0].breaker.isAtRest } }
+    var awaitsAcceptance: Bool {
+        for app in apps.indices where !apps[app].isAtRest { return true }
+        return false
+    }
     var counters: Counters { settler.counters }
 
     func snapshot(of app: Int) -> ProcessSnapshot.App {
