@@ -243,19 +243,14 @@ struct SessionLoop: ~Copyable {
     }
 
     /// - Parameter time: Unix seconds. time(2) may lag by 10 ms, which never makes a valid notification outdated.
-    private mutating func submit(_ notification: Notification, at time: Int64) {
+    private mutating func submit(_ notification: consuming Notification, at time: Int64) {
         switch notification.timing(at: time) {
-        case .asItIs: submit(notification)
-        case .tooLate: outbox.append(Delivery(id: notification.id, session: context.id, outcome: .outdated))
+        case .asItIs: break
+        case .tooLate: return outbox.append(Delivery(id: notification.id, session: context.id, outcome: .outdated))
         case .later(let expiration):
-            var notification = notification
             notification.expiration = expiration
             outbox.append(Delivery(id: notification.id, session: context.id, outcome: .begun(expiration: expiration)))
-            submit(notification)
         }
-    }
-
-    private mutating func submit(_ notification: Notification) {
         guard machine.free > 0 else {
             let outcome = Outcome.notProcessed(.connectionLost("no stream could be opened"))
             outbox.append(Delivery(id: notification.id, session: context.id, outcome: outcome))
