@@ -59,9 +59,14 @@ public struct DeadLetterList: Sendable {
         try client.command(["HGET", keys.large, field]).bytes
     }
 
+    public func hasStoredJob(_ field: String, _ client: inout RedisClient) throws(RedisError) -> Bool {
+        try client.command(["HEXISTS", keys.large, field]).integer == 1
+    }
+
     /// Makes all changes in one step.
     ///
-    /// - Returns: `false` when a record is not where it was seen, because others removed letters. Then nothing was changed.
+    /// - Returns: `false` when a record is not where it was seen, because others removed letters, or when a stored job is
+    ///   missing. Then nothing was changed.
     public func apply(_ steps: [Step], _ client: inout RedisClient) throws(RedisError) -> Bool {
         if steps.isEmpty { return true }
         // A random text, which no letter equals, marks the letters to remove.
@@ -108,6 +113,7 @@ public struct DeadLetterList: Sendable {
     private static let stepScript = """
         for i = 2, #ARGV, 5 do
           if redis.call('LINDEX', KEYS[2], ARGV[i]) ~= ARGV[i + 1] then return -1 end
+          if ARGV[i + 2] == 'stored' and redis.call('HEXISTS', KEYS[4], ARGV[i + 4]) == 0 then return -1 end
         end
         redis.call('LLEN', KEYS[3]) redis.call('HLEN', KEYS[4])
         redis.call('DEL', KEYS[1])

@@ -60,6 +60,28 @@ struct DeadCallTests {
         #expect(try stage.redis("EXISTS", stage.keys.large).integer == 0)
     }
 
+    @Test func `requeue keeps a letter whose large job is missing, and counts it as unreadable`() throws {
+        let stage = try CallStage()
+        let letters = [("w:1", 9), ("w:2", ClaimedJob.mostBytes + 1)].map { field, size in
+            DeadLetter(
+                reason: "JobTooLarge", attempts: 1, at: 5, worker: "w", job: Array("{".utf8), fullSize: size, field: field
+            ).record()
+        }
+        for letter in letters { _ = try stage.redis("RPUSH", stage.keys.dead, String(decoding: letter, as: UTF8.self)) }
+        try stage.deadLetter(["aa", "bb"])
+        let limited = try stage.call("dead", "requeue", "--limit", "3", "--json")
+        #expect(limited.lines == [#"{"matched": 3, "changed": 1, "unreadable": 2}"#])
+        let requeued = try stage.call("dead", "requeue")
+        #expect(requeued.lines == ["3 dead letters to requeue", "1 requeued, 2 unreadable skipped"])
+        #expect(try stage.elements("calls") == [CallStage.job("aa"), CallStage.job("bb")])
+        // It is removed by another client just before the step.
+        var client = try RedisClient(settings: QueueSettings(list: "calls", server: .unix(path: stage.redis.socketPath)))
+        let step = DeadLetterList.Step(index: 1, record: letters[1], change: .requeueStored, field: "w:2")
+        #expect(try !stage.letters.apply([step], &client))
+        #expect(try stage.elements(stage.keys.dead) == letters.map { String(decoding: $0, as: UTF8.self) })
+        #expect(try stage.call("dead", "purge").lines.last == "2 deleted")
+    }
+
     @Test func `list uses the singular for one byte`() throws {
         let stage = try CallStage()
         let letter = DeadLetter(

@@ -22,7 +22,8 @@ struct Dead: ParsableCommand {
             options prints the dead letters that requeue or purge would change. Without --list, all lists are searched.
 
             requeue and purge first print the number of matching dead letters. They work in small atomic steps: an interruption \
-            at any moment loses no dead letter and duplicates no job. Unreadable dead letters are skipped and counted.
+            at any moment loses no dead letter and duplicates no job. Unreadable dead letters are skipped and counted. \
+            requeue does the same with dead letters whose jobs are missing.
 
             requeue --rate N requeues at most N jobs per second.
 
@@ -165,7 +166,7 @@ struct Dead: ParsableCommand {
         var changed = 0
         do throws(RedisError) {
             for (walk, count) in plan {
-                try walk.change(action == .purge ? .delete : .requeue, limit: count, &client) { count in
+                unreadable += try walk.change(action == .purge ? .delete : .requeue, limit: count, &client) { count in
                     changed += count
                     if let rate, changed < matched { Poller.sleep(.seconds(Double(count) / Double(rate))) }
                 }

@@ -55,57 +55,69 @@ struct DeadLetterWalk {
     /// Changes the oldest `limit` matching dead letters, one page per step. Passes the number of each step to `progress`.
     ///
     /// Restarts from the oldest dead letter if another client removes dead letters during a step.
-    func change(_ action: Action, limit: Int, _ client: inout RedisClient, progress: (Int) -> Void) throws(RedisError) {
+    ///
+    /// - Returns: the number of those that were kept because their jobs are missing.
+    func change(
+        _ action: Action, limit: Int, _ client: inout RedisClient, progress: (Int) -> Void
+    ) throws(RedisError) -> Int {
         var left = limit
-        var index = 0
+        var (index, kept) = (0, 0)
         var restarts = 0
-        while left > 0 {
+        while left > kept {
             let page = try page(from: index, &client)
-            if page.isEmpty { return }
-            let most = min(left, mostPerStep)
-            let (steps, walked) = try steps(page, at: index, action, most: most, &client)
-            guard try letters.apply(steps, &client) else {
+            if page.isEmpty { break }
+            let part = try steps(page, at: index, action, most: min(left - kept, mostPerStep), &client)
+            guard try letters.apply(part.steps, &client) else {
                 restarts += 1
                 // Reached only if other clients empty the list continuously.
                 guard restarts < 1000 else { throw .timedOut(.deadLetters) }
-                index = 0
+                (index, kept) = (0, 0)
                 continue
             }
-            left -= steps.count
-            // After a full step, the rest of the page is read again.
-            let end = steps.count == most ? steps.last.map { $0.index + 1 } : nil
-            index = (end ?? index + walked) - steps.count
-            if !steps.isEmpty {
+            left -= part.steps.count
+            kept += part.kept
+            index += part.walked - part.steps.count
+            if !part.steps.isEmpty {
                 restarts = 0
-                progress(steps.count)
+                progress(part.steps.count)
             }
         }
+        return kept
     }
 
-    /// Returns the steps for the page, or for its beginning up to a letter whose job is large, and the number of these letters.
+    /// The changes for the first letters of a page: for all of them, or up to a full step or a letter whose job is large.
+    private struct Part {
+        var steps: [DeadLetterList.Step] = []
+        /// Letters whose jobs are missing.
+        var kept = 0
+        /// The number of letters that were looked at.
+        var walked = 0
+    }
+
     private func steps(
         _ page: [Entry], at start: Int, _ action: Action, most: Int, _ client: inout RedisClient
-    ) throws(RedisError) -> (steps: [DeadLetterList.Step], walked: Int) {
-        var steps: [DeadLetterList.Step] = []
-        for (offset, entry) in page.enumerated() where steps.count < most {
+    ) throws(RedisError) -> Part {
+        var part = Part()
+        for entry in page where part.steps.count + part.kept < most {
+            part.walked += 1
             guard let letter = entry.letter, matches(letter) else { continue }
-            let change: DeadLetterList.Change =
-                switch action {
-                case .requeue: try requeue(letter, &client)
-                case .delete: .drop
-                }
-            steps.append(DeadLetterList.Step(index: start + offset, record: entry.record, change: change, field: letter.field))
-            if letter.field != nil { return (steps, offset + 1) }
+            guard let change = try action == .delete ? .drop : requeue(letter, &client) else {
+                part.kept += 1
+                continue
+            }
+            let index = start + part.walked - 1
+            part.steps.append(DeadLetterList.Step(index: index, record: entry.record, change: change, field: letter.field))
+            if letter.field != nil { break }
         }
-        return (steps, page.count)
+        return part
     }
 
-    /// A job that is too large to be claimed has no marks.
-    private func requeue(_ letter: DeadLetter, _ client: inout RedisClient) throws(RedisError) -> DeadLetterList.Change {
+    /// A job that is too large to be claimed has no marks. `nil` if the job is missing.
+    private func requeue(_ letter: DeadLetter, _ client: inout RedisClient) throws(RedisError) -> DeadLetterList.Change? {
         guard let field = letter.field else { return .requeue(job: Job.unmarked(letter.job)) }
-        guard let size = letter.fullSize, size <= ClaimedJob.mostBytes, let job = try letters.storedJob(field, &client) else {
-            return .requeueStored
+        guard let size = letter.fullSize, size <= ClaimedJob.mostBytes else {
+            return try letters.hasStoredJob(field, &client) ? .requeueStored : nil
         }
-        return .requeue(job: Job.unmarked(job))
+        return try letters.storedJob(field, &client).map { .requeue(job: Job.unmarked($0)) }
     }
 }
