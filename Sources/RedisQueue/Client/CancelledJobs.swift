@@ -51,9 +51,8 @@ public struct CancelledJobs: Sendable {
     /// Returns elements from the tail on; of the delayed jobs, those that are due last.
     public func page(of source: Source, skipping read: Int, _ client: inout RedisClient) throws(RedisError) -> [Entry] {
         guard source == .delayed else { return try tailPage(key(of: source), skipping: read, &client).map { Entry(element: $0) } }
-        let range = [String(-(read + CancelledJobs.mostJobs)), String(-(read + 1))]
-        let items = try client.command(["ZRANGE", keys.delayed] + range + ["WITHSCORES"]).items?.compactMap(\.bytes) ?? []
-        return stride(from: 0, to: items.count - 1, by: 2).reversed().map {
+        let items = try tailPage(keys.delayed, skipping: read, isSorted: true, &client)
+        return stride(from: 0, to: items.count - 1, by: 2).map {
             Entry(element: items[$0], due: String(decoding: items[$0 + 1], as: UTF8.self))
         }
     }
@@ -63,9 +62,12 @@ public struct CancelledJobs: Sendable {
         try tailPage(keys.cancelled, skipping: read, &client)
     }
 
-    private func tailPage(_ key: String, skipping read: Int, _ client: inout RedisClient) throws(RedisError) -> [[UInt8]] {
-        let numbers = [read, 1000, 1 << 20].map(String.init)
-        let items = try client.command(["EVAL", QueueScan.tailScript, "1", key] + numbers).items ?? []
+    private func tailPage(
+        _ key: String, skipping read: Int, isSorted: Bool = false, _ client: inout RedisClient
+    ) throws(RedisError) -> [[UInt8]] {
+        let numbers = [read, QueueScan.mostElements, QueueScan.mostBytes].map(String.init)
+        let kind = isSorted ? ["sorted"] : []
+        let items = try client.command(["EVAL", QueueScan.tailScript, "1", key] + numbers + kind).items ?? []
         return items.dropFirst().compactMap(\.bytes)
     }
 
@@ -117,33 +119,44 @@ public struct CancelledJobs: Sendable {
 
     /// KEYS: nothing, list, cancelled. ARGV: marker, most pushes, then place, element and record of each. As in `Scripts`, the
     /// checks come first, then a DEL that lets the rest run without memory, and jobs are added before they are removed.
-    private static let listScript = """
-        local near, far = tonumber(ARGV[3]), tonumber(ARGV[#ARGV - 2])
-        local length = redis.call('LLEN', KEYS[2])
-        local most = tonumber(ARGV[2])
-        if near > length then return -1 end
-        -- place t from the tail is at near - t + #span
-        local span = redis.call('LRANGE', KEYS[2], math.max(0, length - far - most), length - near)
-        local shift = -1
-        for pushed = 0, most do
-          local equal = true
-          for i = 3, #ARGV, 3 do
-            if span[#span - pushed - (tonumber(ARGV[i]) - near)] ~= ARGV[i + 1] then equal = false break end
-          end
-          if equal then shift = pushed break end
-        end
-        if shift < 0 then return -1 end
-        redis.call('LLEN', KEYS[3])
-        redis.call('DEL', KEYS[1])
-        local count = 0
-        for i = 3, #ARGV, 3 do
-          redis.call('RPUSH', KEYS[3], ARGV[i + 2])
-          redis.call('LSET', KEYS[2], -(tonumber(ARGV[i]) + shift), ARGV[1])
-          count = count + 1
-        end
-        redis.call('LREM', KEYS[2], far * 2 < length and -count or count, ARGV[1])
-        return count
-        """
+    ///
+    /// The elements are read until twice the bytes of a page are used: those of a page, and as many that were pushed since.
+    private static let listScript =
+        QueueScan.pieces + """
+            local near, far = tonumber(ARGV[3]), tonumber(ARGV[#ARGV - 2])
+            local length, room = redis.call('LLEN', KEYS[2]), \(2 * QueueScan.mostBytes)
+            local span, nextPart = {}, pieces(KEYS[2], length - near)
+            local function at(place)
+              while #span <= place - near and room > 0 do
+                local part = nextPart()
+                if #part == 0 then break end
+                for i = #part, 1, -1 do
+                  room = room - #part[i]
+                  span[#span + 1] = part[i]
+                end
+              end
+              return span[place - near + 1]
+            end
+            local shift = -1
+            for pushed = 0, tonumber(ARGV[2]) do
+              local equal = true
+              for i = 3, #ARGV, 3 do
+                if at(tonumber(ARGV[i]) + pushed) ~= ARGV[i + 1] then equal = false break end
+              end
+              if equal then shift = pushed break end
+            end
+            if shift < 0 then return -1 end
+            redis.call('LLEN', KEYS[3])
+            redis.call('DEL', KEYS[1])
+            local count = 0
+            for i = 3, #ARGV, 3 do
+              redis.call('RPUSH', KEYS[3], ARGV[i + 2])
+              redis.call('LSET', KEYS[2], -(tonumber(ARGV[i]) + shift), ARGV[1])
+              count = count + 1
+            end
+            redis.call('LREM', KEYS[2], far * 2 < length and -count or count, ARGV[1])
+            return count
+            """
 
     /// As `listScript`; the places are not used. A job that was promoted meanwhile is not there any more.
     private static let delayedScript = """

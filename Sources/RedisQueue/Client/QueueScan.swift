@@ -24,8 +24,8 @@ public struct QueueScan {
     }
 
     /// Elements of one step.
-    private static let mostElements = 1000
-    private static let mostBytes = 1 << 20
+    static let mostElements = 1000
+    static let mostBytes = 1 << 20
 
     private let keys: Keys
     private let resultsKey: String?
@@ -143,22 +143,44 @@ public struct QueueScan {
         }
     }
 
-    /// ARGV: number of elements that were read, counted from the tail, most elements, most bytes. Replies the length of the list,
-    /// and elements from the tail on.
-    static let tailScript = """
-        local read, most, room = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-        local length = redis.call('LLEN', KEYS[1])
-        local out, taken = {length}, 0
-        while taken < most and read + taken < length do
-          local last = length - 1 - read - taken
-          local part = redis.call('LRANGE', KEYS[1], math.max(0, last - 99), last)
-          for i = #part, 1, -1 do
-            if taken >= most or (taken > 0 and #part[i] > room) then return out end
-            room = room - #part[i]
-            taken = taken + 1
-            out[#out + 1] = part[i]
+    /// Returns a function that reads a list, or a sorted set with its scores, in pieces from an index towards the head. A piece
+    /// is small until the sizes are known, so that a few jobs of megabytes do not become gigabytes.
+    static let pieces = """
+        local function pieces(key, last, sorted)
+          local step, count, bytes = 1, 0, 0
+          return function()
+            if last < 0 then return {} end
+            local first = math.max(0, last - step + 1)
+            local part
+            if sorted then part = redis.call('ZRANGE', key, first, last, 'WITHSCORES')
+            else part = redis.call('LRANGE', key, first, last) end
+            last, count = first - 1, count + last - first + 1
+            for _, text in ipairs(part) do bytes = bytes + #text end
+            step = math.max(1, math.min(4 * step, 100, math.floor(\(mostBytes) * count / bytes)))
+            return part
           end
         end
-        return out
+
         """
+
+    /// ARGV: number of elements that were read, counted from the tail, most elements, most bytes, `sorted` for a sorted set.
+    /// Replies the length, and elements from the tail on, each followed by its score in a sorted set.
+    static let tailScript =
+        pieces + """
+            local read, most, room, sorted = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == 'sorted'
+            local length = redis.call(sorted and 'ZCARD' or 'LLEN', KEYS[1])
+            local nextPart, width = pieces(KEYS[1], length - 1 - read, sorted), sorted and 2 or 1
+            local out, taken = {length}, 0
+            while taken < most do
+              local part = nextPart()
+              if #part == 0 then break end
+              for i = #part - width + 1, 1, -width do
+                if taken >= most or (taken > 0 and #part[i] > room) then return out end
+                room = room - #part[i]
+                taken = taken + 1
+                for place = i, i + width - 1 do out[#out + 1] = part[place] end
+              end
+            end
+            return out
+            """
 }

@@ -105,6 +105,51 @@ struct CancelCallTests {
         #expect(try !walk.cancel(&client) { _ in returnOne() })
     }
 
+    @Test(arguments: [CancelledJobs.Source.waiting, .delayed])
+    func `large jobs are read, cancelled and restored in steps of a few megabytes`(source: CancelledJobs.Source) throws {
+        let stage = try CallStage()
+        let text = String(repeating: "x", count: 512 << 10)
+        for number in 0..<40 {
+            let job = CallStage.job("a\(number)", marks: #","identifier":7,"text":"\#(text)""#)
+            let head = source == .waiting ? ["RPUSH", "calls"] : ["ZADD", stage.keys.delayed, "4000000000\(100 + number)"]
+            _ = try stage.redis(head + [job])
+        }
+        func memory(_ name: String) throws -> Int {
+            let lines = try stage.redis("INFO", "memory").text?.split(whereSeparator: \.isNewline) ?? []
+            return try #require(lines.first { $0.hasPrefix("\(name):") }?.split(separator: ":").last.flatMap { Int($0) })
+        }
+        let before = try memory("used_memory")
+        var client = try RedisClient(settings: QueueSettings(list: "calls", server: .unix(path: stage.redis.socketPath)))
+        let walk = CancelWalk(stage.keys, JobSelection(identifier: "7"), now: 1)
+        var (cancelled, restored) = (0, 0)
+        #expect(try walk.cancel(&client) { cancelled += $0 })
+        try walk.restore(&client) { restored += $0 }
+        #expect(cancelled == 40 && restored == 40)
+        #expect(try memory("used_memory_peak") - before < 12 << 20)
+    }
+
+    @Test func `jobs are found behind others that were pushed since, unless these are many or large`() throws {
+        let stage = try CallStage()
+        var client = try RedisClient(settings: QueueSettings(list: "calls", server: .unix(path: stage.redis.socketPath)))
+        let moves = (1...10).map { place in
+            CancelledJobs.Move(fromTail: place, element: Array("m\(50 - place)".utf8), record: Array("r".utf8))
+        }
+        func isFound(behind pushed: [String]) throws -> Bool {
+            try stage.redis("DEL", "calls")
+            _ = try stage.redis(["RPUSH", "calls"] + (0..<50).map { "m\($0)" })
+            for job in pushed { try stage.redis("RPUSH", "calls", job) }
+            let isFound = try CancelledJobs(stage.keys).cancel(moves, from: .waiting, &client)
+            #expect(try stage.elements("calls") == (0..<(isFound ? 40 : 50)).map { "m\($0)" } + pushed)
+            return isFound
+        }
+        let large = String(repeating: "x", count: 1 << 20)
+        #expect(try isFound(behind: []))
+        #expect(try isFound(behind: [large]))
+        #expect(try isFound(behind: (0..<1000).map { "n\($0)" }))
+        #expect(try !isFound(behind: (0..<1001).map { "n\($0)" }))
+        #expect(try !isFound(behind: Array(repeating: large, count: 4)))
+    }
+
     @Test func `a list that has become shorter than the place changes nothing`() throws {
         let stage = try CallStage()
         _ = try stage.redis(["RPUSH", "calls"] + Array(repeating: "m", count: 80))
