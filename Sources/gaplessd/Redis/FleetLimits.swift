@@ -79,16 +79,26 @@ final class FleetLimits: Sendable {
         }
     }
 
-    /// Leases on one connection until the settings change or the thread ends.
+    /// Leases on one connection until the settings change, the thread ends, or Redis closes a connection that has served: it
+    /// closes idle ones (`timeout`). If Redis is down, the next connection fails.
     private func serve(_ current: State, _ poller: inout Poller, _ hasFailed: inout Bool) throws(RedisError) {
         var client = try RedisClient(settings: current.settings, tls: current.tls)
         var leases = RateLeases(Keys(list: current.settings.list), now: .now)
+        var hasServed = false
         while state.withLock({ !$0.isStopped && $0.version == current.version }) {
             guard let length = limits.wantedLease else {
                 sleep(&poller, atMost: nil)
                 continue
             }
-            switch try leases.lease(length, &client) {
+            let reply: RateLeases.Reply
+            do throws(RedisError) {
+                reply = try leases.lease(length, &client)
+            } catch {
+                if hasServed, error.isLostConnection { return }
+                throw error
+            }
+            hasServed = true
+            switch reply {
             case .window(let start): limits.leased(from: start, length: length)
             case .later: sleep(&poller, atMost: FleetLimits.pause.later)
             }

@@ -66,6 +66,25 @@ struct DaemonPacingTests {
         #expect(try stage.backlog() == Array(jobs.dropFirst()))
     }
 
+    @Test func `an idle connection that Redis has closed is replaced silently, and an outage is reported`() throws {
+        let stage = try Stage()
+        let daemon = try stage.start(["max_rate_fleet": "50"])
+        try stage.open(daemon)
+        for number in 0..<3 {
+            try stage.killClients()
+            try stage.push(pushJob(deviceToken(number)))
+            #expect(stage.accepts(2 + number))
+        }
+        #expect(!daemon.standardError.contains("no share of the limits"), "\(daemon.standardError)")
+        try stage.push((100..<1000).map { pushJob(deviceToken($0)) })
+        #expect(stage.accepts(20))
+        stage.redis.kill()
+        #expect(daemon.says("max_rate_fleet: no share of the limits from Redis"))
+        try stage.redis.restart()
+        #expect(daemon.says("max_rate_fleet: Redis gives shares of the limits again"))
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `two daemons together keep the limit of the fleet, and SIGHUP ends it`() throws {
         let stage = try Stage()
         let settings = try stage.write(["max_rate_fleet": "100"])
