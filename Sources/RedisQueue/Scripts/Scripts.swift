@@ -204,6 +204,9 @@ package enum Scripts {
             end
             local older, chunks = sorted(KEYS[6]), sorted(KEYS[7])
             redis.call('DEL', KEYS[1])
+            -- As in `settle`, each command is tried without an effect.
+            redis.call('LRANGE', KEYS[1], 0, 0) redis.call('HSET', KEYS[3], 'number', ARGV[2])
+            redis.call('ZREM', KEYS[2], '') redis.call('HDEL', KEYS[12], '')
             local out, moved, most = {0, 0}, 0, \(Chunk.mostJobs)
             local function move(job, level)
               if level >= 3 and #out - 2 < most then

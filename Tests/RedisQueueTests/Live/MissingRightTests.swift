@@ -36,6 +36,31 @@ struct MissingRightTests {
         #expect(try server.list("jobs") == [])
     }
 
+    @Test(arguments: ["rpush", "lrange", "hget", "hset", "zrem", "hdel"])
+    func `no job of a dead worker is moved`(right: String) throws {
+        let keys = Keys(list: "jobs")
+        var settings = server.settings()
+        settings.lease = .seconds(1)
+        let worker = Worker(settings)
+        worker.places = 0
+        worker.run("connected") { worker.connects == 1 }
+        // A former process of this place: Linux assigns no PID this high.
+        let dead = "\(WorkerName.make(instance: 1).text.split(separator: "-")[0])-4194305-1-1"
+        try server.ask("HSET", keys.inflight(dead), "1", "old")
+        try server.ask("HSET", keys.chunks(dead), "1", "0:11", "2", "3:1")
+        try server.ask("RPUSH", keys.chunk(dead, 1), "one", "two")
+        try server.ask("RPUSH", keys.chunk(dead, 2), "suspect")
+        try server.ask("HSET", keys.holders, dead, "1")
+        try server.ask("ZADD", keys.workers, "5", dead)
+        try take(right)
+        worker.run("a refusal") { worker.refusal != nil }
+        #expect(try server.ask("EXISTS", keys.recovered[0], keys.recovered[1], keys.recovered[2]) == .integer(0))
+        let kept = [keys.inflight(dead), keys.chunks(dead), keys.chunk(dead, 1), keys.chunk(dead, 2)]
+        for key in kept { #expect(try server.ask("EXISTS", key) == .integer(1)) }
+        #expect(try server.ask("KEYS", keys.chunks("*")).items?.count == 3)
+        #expect(worker.suspects.isEmpty)
+    }
+
     @Test(arguments: ["rpush", "lpush", "zadd", "hdel", "hset", "xadd"])
     func `no settlement of a batch is applied`(right: String) throws {
         try server.push(["one", "two", "three"])
