@@ -55,6 +55,7 @@ public struct JobQueue: ~Copyable {
         machine = QueueMachine(settings: settings, worker: worker.text, seed: .random(in: .min ... .max), now: .now)
         let information = [
             "host", worker.host, "pid", String(worker.pid), "version", version, "started", String(time(nil)),
+            "lease", String(Int(settings.lease / .milliseconds(1))),
         ]
         encoder = CallEncoder(
             settings: settings, worker: worker, information: information, epochSeed: .random(in: 0...Int64.max / 2))

@@ -2,9 +2,10 @@ import SystemTime
 
 /// Decides which other workers are dead, and whether others may consider this one dead. It reads no clock.
 ///
-/// Each worker raises a counter in Redis with every beat. A worker is dead when its counter stood still for a whole lease during
-/// which this worker looked at it. A gap in these looks (Redis was away, this process was stopped) restarts every observation:
-/// during the gap no worker could have raised its counter, or this one could not have seen it.
+/// Each worker raises a counter in Redis with every beat. A worker is dead when its counter stood still for a whole lease (its
+/// own or that of this worker, whichever is longer) during which this worker looked at it. A gap in these looks (Redis was away,
+/// this process was stopped) restarts every observation: during the gap no worker could have raised its counter, or this one
+/// could not have seen it.
 struct LeaseMachine {
     private struct Sighting {
         var counter: Int64
@@ -15,6 +16,9 @@ struct LeaseMachine {
         var worker: String
         /// It is reaped only if its counter is still this one.
         var counter: Int64
+        /// The time for which the counter stood still: it is reaped only if its own lease is not longer. `nil` if its process is
+        /// gone.
+        var silence: Duration?
     }
 
     let lease: Duration
@@ -48,8 +52,9 @@ struct LeaseMachine {
             let before = sightings[worker].flatMap { $0.counter == counter && !isGap ? $0 : nil }
             let sighting = before ?? Sighting(counter: counter, since: now)
             seen[worker] = sighting
-            // Returned each time: the call that should have reaped it may have been lost.
-            if now - sighting.since >= lease || isGone(worker) { dead.append(Dead(worker: worker, counter: counter)) }
+            // Returned each time: the call that should have reaped it may have been lost, or its own lease is longer.
+            let silence = isGone(worker) ? nil : now - sighting.since
+            if silence.map({ $0 >= lease }) ?? true { dead.append(Dead(worker: worker, counter: counter, silence: silence)) }
         }
         sightings = seen
         return dead

@@ -64,8 +64,8 @@ public struct Keys: Sendable, Equatable {
     /// `<id>:N`. Only such workers write it, and this version takes it over.
     public func inflight(_ worker: String) -> String { "\(prefix)inflight:\(worker)" }
 
-    /// Hash: `host`, `pid`, `version`, `started` (Unix seconds), `claimed` and `sent` for `status`; `number`, `settled` and
-    /// `alone` for the scripts.
+    /// Hash: `host`, `pid`, `version`, `started` (Unix seconds), `claimed` and `sent` for `status`; `lease` (in milliseconds),
+    /// `number`, `settled` and `alone` for the scripts.
     public func worker(_ worker: String) -> String { "\(prefix)worker:\(worker)" }
 
     /// Whether the keys beside the list are in its hash slot in a Redis Cluster.

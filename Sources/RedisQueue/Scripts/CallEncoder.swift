@@ -80,7 +80,8 @@ struct CallEncoder {
         case .promote: scripts.promote.begin(with: 0, to: &out)
         case .reap(let dead, let chunk):
             var reap = scripts.reap(dead.worker)
-            reap.write(Arguments([String(number), dead.worker, String(dead.counter), String(chunk)]), to: &out)
+            let silence = dead.silence.map { String(Int($0 / .milliseconds(1))) } ?? ""
+            reap.write(Arguments([String(number), dead.worker, String(dead.counter), String(chunk), silence]), to: &out)
         case .adopt(let adopted):
             var rest = Arguments([String(number), String(adopted.chunk)])
             rest.append(adopted.entry)

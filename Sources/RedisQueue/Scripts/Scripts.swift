@@ -182,15 +182,18 @@ package enum Scripts {
     /// Moves a dead worker's jobs, in the order of their claims, to the lists of recovered jobs, one crash further. A job that
     /// was alone at a crash goes to a chunk of the caller. The last settlements of the last 64 dead workers are kept: a worker
     /// that returns and has settled more had another Redis. Nothing happens unless the heartbeat counter is the one that was
-    /// seen (-1: D is not registered).
+    /// seen (-1: D is not registered), for at least the lease that D has published.
     ///
     /// KEYS: nothing, workers, worker:W, chunks:W, worker:D, inflight:D, chunks:D, stats, recovered:1, :2, :3, holders. ARGV: W,
-    /// number, D, the counter seen, number of a chunk for suspects. Replies -1 when D is alive, else the number of jobs moved to
-    /// the lists, the kind of the recovered jobs, and the suspects.
+    /// number, D, the counter seen, number of a chunk for suspects, milliseconds since the counter was first seen ('' when the
+    /// process of D is gone). Replies -1 when D may be alive, else the number of jobs moved to the lists, the kind of the
+    /// recovered jobs, and the suspects.
     static let reap = Script(
         waiting + abridged + fence + """
             local seen = redis.call('ZSCORE', KEYS[2], ARGV[3])
             if tonumber(seen or -1) ~= tonumber(ARGV[4]) then return {-1, 0} end
+            local lease, silence = redis.pcall('HGET', KEYS[5], 'lease'), tonumber(ARGV[6])
+            if silence and type(lease) == 'string' and silence < (tonumber(lease) or 0) then return {-1, 0} end
             for i = 9, 11 do redis.call('LLEN', KEYS[i]) end
             redis.call('HLEN', KEYS[12])
             local function sorted(key)

@@ -45,6 +45,20 @@ struct TakeOverTests {
         #expect(try server.ask("EXISTS", keys.chunks("silent"), keys.worker("silent"), keys.holders) == .integer(0))
     }
 
+    @Test func `its own lease applies if it is longer than that of the others`() throws {
+        try server.push(["a"])
+        let silent = Worker(settings(lease: .seconds(1)), worker: stranger("silent"))
+        silent.run("the job") { silent.jobs.count == 1 }
+        let heir = Worker(settings(lease: .milliseconds(200)))
+        heir.run("connected") { heir.connects == 1 }
+        let start = Instant.now
+        heir.run("the job") { heir.jobs.count == 1 }
+        #expect(Instant.now - start > .milliseconds(900))
+        heir.acknowledgeAll()
+        heir.stop()
+        #expect(try server.status().unexplained == 0)
+    }
+
     @Test func `a worker that beats keeps its jobs`() throws {
         try server.push(["a"])
         let alive = Worker(settings(lease: .milliseconds(600)), worker: stranger("alive"))

@@ -13,7 +13,7 @@ struct LeaseTests {
 
     @Test mutating func `a counter that stands still for a lease is dead, and not before`() {
         for second in stride(from: 0.0, to: 15, by: 3) { #expect(look(5, after: second).isEmpty) }
-        #expect(look(5, after: 15) == [.init(worker: "other", counter: 5)])
+        #expect(look(5, after: 15) == [.init(worker: "other", counter: 5, silence: .seconds(15))])
     }
 
     @Test mutating func `a counter that moves, even backwards, is alive`() {
@@ -26,7 +26,7 @@ struct LeaseTests {
         for second in stride(from: 0.0, to: 12, by: 3) { #expect(look(5, after: second).isEmpty) }
         #expect(look(5, after: 100).isEmpty)
         for second in stride(from: 103.0, to: 115, by: 3) { #expect(look(5, after: second).isEmpty) }
-        #expect(look(5, after: 115) == [.init(worker: "other", counter: 5)])
+        #expect(look(5, after: 115) == [.init(worker: "other", counter: 5, silence: .seconds(15))])
     }
 
     @Test mutating func `a process that is certainly gone need not be waited for`() {
