@@ -4,17 +4,24 @@ import Glibc
 /// A listening TCP socket on the loopback interface or another address of this machine.
 public struct Listener: ~Copyable, Sendable {
     public let descriptor: CInt
-    /// The bound port, also if 0 was requested.
-    public let port: Int
+    /// The bound address, with the port that the kernel chose if 0 was requested.
+    public let address: SocketAddress
+    public var port: Int { address.port }
 
+    /// Blocks while the host's name is resolved, if it is one.
+    ///
     /// - Parameter port: 0 lets the kernel choose a free one.
     public init(host: String = "127.0.0.1", port: Int, backlog: CInt = 512) throws(SocketError) {
         guard let address = try SocketAddress.resolve(host: host, port: port).first else {
             throw .unresolvable(host: host, reason: "no address")
         }
+        try self.init(at: address, backlog: backlog)
+    }
+
+    public init(at address: SocketAddress, backlog: CInt = 512) throws(SocketError) {
         let descriptor = try Listener.open(address, backlog: backlog)
         self.descriptor = descriptor
-        self.port = Listener.boundPort(of: descriptor)
+        self.address = Listener.boundAddress(of: descriptor)
     }
 
     private static func open(_ address: SocketAddress, backlog: CInt) throws(SocketError) -> CInt {
@@ -32,13 +39,13 @@ public struct Listener: ~Copyable, Sendable {
         throw .system("listen on \(address)", errno: code)
     }
 
-    private static func boundPort(of descriptor: CInt) -> Int {
+    private static func boundAddress(of descriptor: CInt) -> SocketAddress {
         var storage = sockaddr_storage()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
         return unsafe withUnsafeMutableBytes(of: &storage) { raw in
-            unsafe getsockname(descriptor, raw.baseAddress!.assumingMemoryBound(to: sockaddr.self), &length)
-            // The port is the second 16-bit word of both sockaddr_in and sockaddr_in6, in network order.
-            return unsafe Int(UInt16(bigEndian: raw.load(fromByteOffset: 2, as: UInt16.self)))
+            let address = unsafe raw.baseAddress!.assumingMemoryBound(to: sockaddr.self)
+            unsafe getsockname(descriptor, address, &length)
+            return unsafe SocketAddress(address, length: length)
         }
     }
 

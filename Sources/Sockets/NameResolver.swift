@@ -1,3 +1,4 @@
+internal import SystemTime
 public import Threads
 
 /// Looks up names on a thread of its own, because getaddrinfo(3) may block for any time.
@@ -43,6 +44,29 @@ public final class NameResolver: Sendable {
             return !state.isRunning
         }
         if mustStart { start() }
+    }
+
+    /// Returns an address of a host, and waits for it at most this long.
+    public func address(of host: String, port: Int, atMost limit: Duration) throws(SocketError) -> SocketAddress {
+        if let address = SocketAddress.numeric(host: host, port: port) { return address }
+        let answers: Mailbox<Answer>
+        do throws(ThreadError) {
+            answers = Mailbox(wakeUp: try WakeUp(thread: thread))
+        } catch {
+            throw .unresolvable(host: host, reason: error.description)
+        }
+        ask(host, port: port, answers: answers)
+        var poller = Poller()
+        poller.add(answers.wakeDescriptor, for: .read)
+        let deadline = Instant.now + limit
+        while .now < deadline {
+            poller.wait(until: deadline)
+            guard let answer = answers.drain().first else { continue }
+            guard let address = try answer.get().first else { throw .unresolvable(host: host, reason: "no address") }
+            return address
+        }
+        forget(answers)
+        throw .timedOut("looking up \(host)")
     }
 
     private func start() {

@@ -8,6 +8,9 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
     /// `127.0.0.1:6379`, `[::1]:443` or `/run/redis.sock`.
     public let description: String
 
+    /// The second 16-bit word of both sockaddr_in and sockaddr_in6, in network order.
+    var port: Int { Int(bytes[2]) << 8 | Int(bytes[3]) }
+
     public static func == (left: Self, right: Self) -> Bool { left.bytes == right.bytes }
     public func hash(into hasher: inout Hasher) { hasher.combine(bytes) }
 

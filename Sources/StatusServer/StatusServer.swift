@@ -1,4 +1,4 @@
-internal import Sockets
+public import Sockets
 internal import Threads
 
 /// A small HTTP/1.1 server on one thread of its own, for people and monitoring programs: one request a connection, without a
@@ -11,10 +11,11 @@ public final class StatusServer: Sendable {
     /// Connections that the kernel holds until they are accepted.
     private static let backlog: CInt = 64
 
-    /// The port it listens at, also if any free one was asked for.
+    /// The address it listens at, with its port also if any free one was asked for.
+    public let address: SocketAddress
     public let port: Int
     private let host: String
-    private let inbox = Mailbox<ServerLoop.Message>()
+    private let inbox: Mailbox<ServerLoop.Message>
     private let thread: JoinOnce
 
     /// The thread's, which makes it and closes it; a closure cannot own it directly.
@@ -29,18 +30,41 @@ public final class StatusServer: Sendable {
     /// - Parameters:
     ///   - hosts: names and addresses that a request may name, beside the loopback ones and `host`.
     ///   - reply: returns the reply to a request, `nil` if there is nothing. Called on the server's thread.
-    public init(
+    public convenience init(
         host: String, port: Int, hosts: [String] = [], limits: ServerLimits = ServerLimits(),
         profile: ServerProfile = ServerProfile(), reply: @escaping @Sendable (StatusRequest) -> StatusReply?
     ) throws(ListenError) {
-        let door: Door
+        let listener: Listener
         do throws(SocketError) {
-            let listener = try Listener(host: host, port: port, backlog: Self.backlog)
-            self.port = listener.port
-            door = Door(listener)
+            listener = try Listener(host: host, port: port, backlog: Self.backlog)
         } catch {
             throw .socket(error)
         }
+        try self.init(listener, host: host, hosts: hosts, limits: limits, profile: profile, reply: reply)
+    }
+
+    /// Listens at an address of the host.
+    public convenience init(
+        host: String, at address: SocketAddress, hosts: [String] = [],
+        reply: @escaping @Sendable (StatusRequest) -> StatusReply?
+    ) throws(ListenError) {
+        let listener: Listener
+        do throws(SocketError) { listener = try Listener(at: address, backlog: Self.backlog) } catch { throw .socket(error) }
+        try self.init(
+            listener, host: host, hosts: hosts, limits: ServerLimits(), profile: ServerProfile(), reply: reply)
+    }
+
+    private init(
+        _ listener: consuming Listener, host: String, hosts: [String], limits: ServerLimits, profile: ServerProfile,
+        reply: @escaping @Sendable (StatusRequest) -> StatusReply?
+    ) throws(ListenError) {
+        do throws(ThreadError) {
+            inbox = Mailbox(wakeUp: try WakeUp(thread: profile.thread))
+        } catch {
+            throw .thread(error)
+        }
+        (address, port) = (listener.address, listener.port)
+        let door = Door(listener)
         self.host = host
         do throws(ThreadError) {
             thread = JoinOnce(

@@ -18,7 +18,7 @@ public final class JoinOnce: @unchecked Sendable {  // `thread` is accessed only
 
     /// Starts a thread, which `join(atMost:)` can join.
     public init(name: String, body: @escaping @Sendable () -> Void) throws(ThreadError) {
-        let finished = WakeUp()
+        let finished = try WakeUp(thread: name)
         self.finished = finished
         thread = try OwnedThread(name: name) {
             body()

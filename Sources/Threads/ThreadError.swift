@@ -1,6 +1,7 @@
 import Glibc
 
-/// A thread could not be started: a limit of threads (`ulimit -u`, TasksMax of systemd, pids.max) or of memory is reached.
+/// A thread could not be started: a limit of threads (`ulimit -u`, TasksMax of systemd, pids.max), of memory, or of open files,
+/// because it sleeps on a descriptor, is reached.
 public struct ThreadError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The name of the thread.
     public var name: String
@@ -8,7 +9,9 @@ public struct ThreadError: Error, Sendable, Equatable, CustomStringConvertible {
     public var code: CInt
 
     public var description: String {
-        unsafe "no thread for \"\(name)\": \(String(cString: strerror(code))) "
-            + "(a limit of threads, ulimit -u or TasksMax, or of memory)"
+        let limit =
+            [EMFILE, ENFILE].contains(code)
+            ? "the limit of open files, ulimit -n" : "a limit of threads, ulimit -u or TasksMax, or of memory"
+        return unsafe "no thread for \"\(name)\": \(String(cString: strerror(code))) (\(limit))"
     }
 }

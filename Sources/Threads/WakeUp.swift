@@ -11,6 +11,15 @@ public final class WakeUp: Sendable {
         precondition(descriptor >= 0, "no eventfd: errno \(errno); raise the limit of open files (ulimit -n)")
     }
 
+    /// Throws if no descriptor is free.
+    ///
+    /// - Parameter name: of the thread that sleeps on it.
+    public convenience init(thread name: String) throws(ThreadError) {
+        let descriptor = eventfd(0, CInt(EFD_NONBLOCK) | CInt(EFD_CLOEXEC))
+        guard descriptor >= 0 else { throw ThreadError(name: name, code: errno) }
+        self.init(descriptor)
+    }
+
     /// Returns `nil` if fewer than `spare` descriptors are left beside it.
     ///
     /// - Parameter spare: descriptors that must stay free.

@@ -20,7 +20,8 @@ enum Daemon {
         let metrics = MetricsEndpoint(log: log)
         defer { metrics.close() }
         do {
-            try metrics.follow(configuration)
+            // Nothing runs yet that a slow resolver could hold up.
+            try metrics.follow(configuration, patience: .seconds(60))
         } catch {
             return [error.line]
         }

@@ -1,3 +1,4 @@
+import Sockets
 import StatusServer
 import SystemTime
 import Threads
@@ -14,6 +15,7 @@ final class MetricsEndpoint {
     }
 
     let board = ProcessBoard()
+    private let resolver = NameResolver(thread: "metrics names")
     private let log: Log
     private let started = WallClock.now()
     private var service: Service?
@@ -26,7 +28,9 @@ final class MetricsEndpoint {
 
     /// Listens at the address of the settings. The old server closes after the new one listens, so that an error changes nothing.
     /// If both have the same port, the old one may be in the way: it closes first, and listens again after an error.
-    func follow(_ configuration: Configuration) throws(SettingsError) {
+    ///
+    /// - Parameter patience: how long the resolver may take. A daemon that reloads its settings sends nothing meanwhile.
+    func follow(_ configuration: Configuration, patience: Duration = FileBytes.patience) throws(SettingsError) {
         let settings = configuration.settings
         let options = PageFacts.Options(file: configuration.file, redacts: settings.log.redacts)
         let page = self.page ?? (Locked(History(lists: settings.lists)), Locked(options))
@@ -38,6 +42,12 @@ final class MetricsEndpoint {
             return service.readings.adopt(settings, tls: configuration.redisTLS)
         }
         guard let address = settings.metricsListen else { return close() }
+        let found: SocketAddress
+        do throws(SocketError) {
+            found = try resolver.address(of: address.host, port: address.port, atMost: patience)
+        } catch {
+            throw SettingsError(cannotListenAt: address, error.description)
+        }
         let readings: RedisReadings
         do throws(ThreadError) {
             readings = try RedisReadings(settings, tls: configuration.redisTLS) { [board] reading in
@@ -50,7 +60,7 @@ final class MetricsEndpoint {
         let isInTheWay = old?.server.port == address.port
         if isInTheWay { old?.server.close() }
         do {
-            let server = try listen(at: address, readings, settings.metricsHosts, page)
+            let server = try listen(at: found, address.host, readings, settings.metricsHosts, page)
             page.options.withLock { $0 = options }
             old?.readings.stop()
             if !isInTheWay { old?.server.close() }
@@ -73,18 +83,18 @@ final class MetricsEndpoint {
     private typealias Page = (history: Locked<History>, options: Locked<PageFacts.Options>)
 
     private func listen(
-        at address: HostAndPort, _ readings: RedisReadings, _ hosts: [String], _ page: Page
+        at address: SocketAddress, _ host: String, _ readings: RedisReadings, _ hosts: [String], _ page: Page
     ) throws(ListenError) -> StatusServer {
         let router = MetricsRouter(
             board: board, readings: readings, log: log, started: started, history: page.history, options: page.options)
-        return try StatusServer(host: address.host, port: address.port, hosts: hosts) { router.reply(to: $0.path) }
+        return try StatusServer(host: host, at: address, hosts: hosts) { router.reply(to: $0.path) }
     }
 
     /// Listens at the old address again.
     private func restore(_ page: Page) {
         guard let old = service else { return }
         do throws(ListenError) {
-            service?.server = try listen(at: HostAndPort(old.address.host, old.server.port), old.readings, old.hosts, page)
+            service?.server = try listen(at: old.server.address, old.address.host, old.readings, old.hosts, page)
         } catch {
             log.error("Metrics endpoint lost: cannot re-bind \(old.address.text) (\(error)).", .metricsLost)
             service = nil

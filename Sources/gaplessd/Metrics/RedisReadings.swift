@@ -35,9 +35,10 @@ final class RedisReadings: Sendable {
 
     /// - Parameter observer: receives every reading, on the thread of the readings.
     init(_ settings: Settings, tls: TLSContext?, observer: Receiver? = nil) throws(ThreadError) {
-        let (state, wakeUp) = (Locked(State(settings: Self.queue(settings), tls: tls)), WakeUp())
+        let name = "metrics redis"
+        let (state, wakeUp) = (Locked(State(settings: Self.queue(settings), tls: tls)), try WakeUp(thread: name))
         let lists = settings.lists
-        thread = try JoinOnce(name: "metrics redis") { Self.run(lists, state, wakeUp, observer) }
+        thread = try JoinOnce(name: name) { Self.run(lists, state, wakeUp, observer) }
         (self.state, self.wakeUp) = (state, wakeUp)
     }
 

@@ -25,6 +25,23 @@ struct DaemonResolverTests {
         #expect(try stage.status().backlog == 1)
     }
 
+    @Test func `rejects a reload with a new name in metrics_listen, and jobs continue`() throws {
+        let (stage, names) = (try Stage(), try HangingNames())
+        let daemon = try stage.start(environment: names.environment)
+        try stage.open(daemon)
+        names.hang()
+        try stage.write(["metrics_listen": "\"localhost:0\""])
+        daemon.signal(SIGHUP)
+        #expect(daemon.says("metrics_listen: cannot listen at localhost:0: looking up localhost: timed out"))
+        #expect(daemon.says("Reload failed: "))
+        try stage.push(pushJob("0a"))
+        #expect(stage.accepts(2))
+        names.release()
+        daemon.signal(SIGHUP)
+        #expect(daemon.says("Reloaded: "))
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `does not prevent a reconnect to the last known address`() throws {
         let (stage, names) = (try stage(), try HangingNames())
         let daemon = try start(stage, names)

@@ -86,6 +86,33 @@ struct DaemonMetricsTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    /// The endpoint needs four descriptors.
+    @Test(arguments: 1...3)
+    func `a reload that finds too few free descriptors is rejected`(free: Int) throws {
+        let stage = try Stage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        try stage.write(Self.listens)
+        let used = Set(folderEntries("/proc/\(daemon.process.pid)/fd").compactMap { rlim_t($0) })
+        var (limit, unused) = (rlim_t(0), 0)
+        while unused < free {
+            if !used.contains(limit) { unused += 1 }
+            limit += 1
+        }
+        func setLimit(_ limit: rlim_t) throws {
+            let arguments = ["--pid", "\(daemon.process.pid)", "--nofile=\(limit):1024"]
+            #expect(try ChildProcess("prlimit", arguments).wait().status == 0)
+        }
+        try setLimit(limit)
+        daemon.signal(SIGHUP)
+        #expect(daemon.says("Reload failed: "), "\(daemon.standardError)")
+        try setLimit(1024)
+        daemon.signal(SIGHUP)
+        #expect(daemon.says("Reloaded: "))
+        #expect(HTTPTalk.get("/healthz", port: try #require(daemon.metricsPort()))?.status == 200)
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `a held app is not ready until it is repaired`() throws {
         let stage = try Stage()
         stage.simulator.behave { $0.script.failures = [.init(.status(403, "InvalidProviderToken"), 1)] }
