@@ -79,7 +79,8 @@ public struct CancelledJobs: Sendable {
         if moves.isEmpty { return true }
         let script = source == .delayed ? CancelledJobs.delayedScript : CancelledJobs.listScript
         let head = [
-            "EVAL", script, "3", keys.nothing, key(of: source), keys.cancelled, marker(), String(CancelledJobs.mostShift),
+            "EVAL", script, "3", keys.nothing, key(of: source), keys.cancelled, MarkedRemoval.marker(),
+            String(CancelledJobs.mostShift),
         ]
         return try run(head, moves.map { [Array(String($0.fromTail).utf8), $0.element, $0.record] }, &client)
     }
@@ -100,7 +101,10 @@ public struct CancelledJobs: Sendable {
     /// Puts jobs back. The arguments and the result are as those of `cancel`.
     public func restore(_ jobs: [Restore], _ client: inout RedisClient) throws(RedisError) -> Bool {
         if jobs.isEmpty { return true }
-        let head = ["EVAL", CancelledJobs.restoreScript, "4", keys.nothing, keys.cancelled, keys.list, keys.delayed, marker()]
+        let head = [
+            "EVAL", CancelledJobs.restoreScript, "4", keys.nothing, keys.cancelled, keys.list, keys.delayed,
+            MarkedRemoval.marker(),
+        ]
         let steps = jobs.map { [Array(String($0.fromTail).utf8), $0.record, $0.element, Array(($0.due ?? "").utf8)] }
         return try run(head, steps, &client)
     }
@@ -110,11 +114,6 @@ public struct CancelledJobs: Sendable {
             throw .notRedis("a step without a result")
         }
         return done >= 0
-    }
-
-    /// A random text, which no element equals, marks the elements to remove.
-    private func marker() -> String {
-        (0..<2).map { _ in String(UInt64.random(in: .min ... .max), radix: 16) }.joined(separator: "-")
     }
 
     /// KEYS: nothing, list, cancelled. ARGV: marker, most pushes, then place, element and record of each. As in `Scripts`, the
@@ -147,7 +146,7 @@ public struct CancelledJobs: Sendable {
             end
             if shift < 0 then return -1 end
             redis.call('LLEN', KEYS[3])
-            redis.call('DEL', KEYS[1])
+            \(MarkedRemoval.trial)
             local count = 0
             for i = 3, #ARGV, 3 do
               redis.call('RPUSH', KEYS[3], ARGV[i + 2])
@@ -165,6 +164,7 @@ public struct CancelledJobs: Sendable {
         end
         redis.call('LLEN', KEYS[3])
         redis.call('DEL', KEYS[1])
+        redis.call('ZREM', KEYS[2], '')
         for i = 3, #ARGV, 3 do
           redis.call('RPUSH', KEYS[3], ARGV[i + 2])
           redis.call('ZREM', KEYS[2], ARGV[i + 1])
@@ -179,7 +179,7 @@ public struct CancelledJobs: Sendable {
         end
         redis.call('LLEN', KEYS[3])
         redis.call('ZCARD', KEYS[4])
-        redis.call('DEL', KEYS[1])
+        \(MarkedRemoval.trial)
         local count = 0
         for i = 2, #ARGV, 4 do
           if ARGV[i + 3] == '' then

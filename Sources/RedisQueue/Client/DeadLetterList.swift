@@ -69,10 +69,10 @@ public struct DeadLetterList: Sendable {
     ///   missing. Then nothing was changed.
     public func apply(_ steps: [Step], _ client: inout RedisClient) throws(RedisError) -> Bool {
         if steps.isEmpty { return true }
-        // A random text, which no letter equals, marks the letters to remove.
-        let marker = (0..<2).map { _ in String(UInt64.random(in: .min ... .max), radix: 16) }.joined(separator: "-")
-        var command = ["EVAL", DeadLetterList.stepScript, "4", keys.nothing, keys.dead, keys.list, keys.large, marker]
-            .map { Array($0.utf8) }
+        let head = [
+            "EVAL", DeadLetterList.stepScript, "4", keys.nothing, keys.dead, keys.list, keys.large, MarkedRemoval.marker(),
+        ]
+        var command = head.map { Array($0.utf8) }
         for step in steps {
             command.append(Array(String(step.index).utf8))
             command.append(step.record)
@@ -115,8 +115,9 @@ public struct DeadLetterList: Sendable {
           if redis.call('LINDEX', KEYS[2], ARGV[i]) ~= ARGV[i + 1] then return -1 end
           if ARGV[i + 2] == 'stored' and redis.call('HEXISTS', KEYS[4], ARGV[i + 4]) == 0 then return -1 end
         end
-        redis.call('LLEN', KEYS[3]) redis.call('HLEN', KEYS[4])
-        redis.call('DEL', KEYS[1])
+        redis.call('LLEN', KEYS[3])
+        \(MarkedRemoval.trial)
+        redis.call('HDEL', KEYS[4], '')
         local count = 0
         for i = 2, #ARGV, 5 do
           local job = ARGV[i + 2] == 'requeue' and ARGV[i + 3]

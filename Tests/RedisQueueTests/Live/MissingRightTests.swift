@@ -79,4 +79,35 @@ struct MissingRightTests {
         #expect(try keys.filter { try server.ask("EXISTS", $0) != .integer(0) } == [])
         #expect(try server.status().inFlight == 3)
     }
+
+    @Test(arguments: ["lset", "lrem", "hdel"])
+    func `no dead letter is requeued`(right: String) throws {
+        try server.ask("RPUSH", "{jobs}:gapless:dead", "letter")
+        var client = try RedisClient(settings: server.settings())
+        try take(right)
+        let step = DeadLetterList.Step(index: 0, record: bytes("letter"), change: .requeue(job: bytes("job")))
+        #expect(throws: RedisError.self) { try DeadLetterList(Keys(list: "jobs")).apply([step], &client) }
+        #expect(try server.list("jobs") == [])
+    }
+
+    @Test(arguments: [("lset", CancelledJobs.Source.waiting), ("lrem", .waiting), ("zrem", .delayed)])
+    func `no job is cancelled`(right: String, source: CancelledJobs.Source) throws {
+        try server.ask("RPUSH", "jobs", "job")
+        try server.ask("ZADD", "{jobs}:gapless:delayed", "1", "job")
+        var client = try RedisClient(settings: server.settings())
+        try take(right)
+        let move = CancelledJobs.Move(fromTail: 1, element: bytes("job"), record: bytes("record"))
+        #expect(throws: RedisError.self) { try CancelledJobs(Keys(list: "jobs")).cancel([move], from: source, &client) }
+        #expect(try server.list("{jobs}:gapless:cancelled") == [])
+    }
+
+    @Test(arguments: ["lset", "lrem"])
+    func `no cancelled job is restored`(right: String) throws {
+        try server.ask("RPUSH", "{jobs}:gapless:cancelled", "record")
+        var client = try RedisClient(settings: server.settings())
+        try take(right)
+        let job = CancelledJobs.Restore(fromTail: 1, record: bytes("record"), element: bytes("job"), due: nil)
+        #expect(throws: RedisError.self) { try CancelledJobs(Keys(list: "jobs")).restore([job], &client) }
+        #expect(try server.list("jobs") == [])
+    }
 }
