@@ -88,8 +88,8 @@ import Glibc
         let chain = TLSContext.certificates(identity.certificatesPEM)
         guard let leaf = chain.first else { throw .other("there is no certificate in the PEM text") }
         ERR_clear_error()
-        let key = unsafe TLSContext.withMemoryBIO(identity.keyPEM) {
-            unsafe PEM_read_bio_PrivateKey($0, nil, TLSContext.noPassphrase, nil)
+        let key = unsafe withMemoryBIO(identity.keyPEM) {
+            unsafe PEM_read_bio_PrivateKey($0, nil, refusePassphrase, nil)
         }
         guard let key = unsafe key else { throw .other("cannot read the private key: \(takeOpenSSLError().text)") }
         defer { unsafe EVP_PKEY_free(key) }
@@ -111,26 +111,12 @@ import Glibc
         defer { ERR_clear_error() }  // The end of the text is itself an entry: "no start line".
         return unsafe withMemoryBIO(pem) { bio in
             var certificates: [Certificate] = []
-            while let handle = unsafe PEM_read_bio_X509(bio, nil, noPassphrase, nil) {
+            while let handle = unsafe PEM_read_bio_X509(bio, nil, refusePassphrase, nil) {
                 certificates.append(unsafe Certificate(owning: handle))
             }
             return certificates
         }
     }
-
-    private static func withMemoryBIO<Result>(_ bytes: [UInt8], _ body: (OpaquePointer?) -> Result) -> Result {
-        unsafe bytes.withUnsafeBytes { raw in
-            let bio = unsafe BIO_new_mem_buf(raw.baseAddress, CInt(raw.count))
-            defer { unsafe BIO_free(bio) }
-            return unsafe body(bio)
-        }
-    }
-
-    /// Answers that there is no passphrase. Without it OpenSSL asks on the terminal.
-    private static let noPassphrase:
-        @convention(c) (
-            UnsafeMutablePointer<CChar>?, CInt, CInt, UnsafeMutableRawPointer?
-        ) -> CInt = { _, _, _, _ in -1 }
 
     /// Picks `h2` from the client's list, in which each name follows its length (RFC 7301).
     private static let chooseH2: SSL_CTX_alpn_select_cb_func = { _, chosen, length, offer, offered, _ in
@@ -146,3 +132,16 @@ import Glibc
         return SSL_TLSEXT_ERR_ALERT_FATAL
     }
 }
+
+/// Passes `bytes` to `body` as a BIO for reading.
+package func withMemoryBIO<Result>(_ bytes: [UInt8], _ body: (OpaquePointer?) -> Result) -> Result {
+    unsafe bytes.withUnsafeBytes { raw in
+        let bio = unsafe BIO_new_mem_buf(raw.baseAddress, CInt(clamping: raw.count))
+        defer { unsafe BIO_free(bio) }
+        return unsafe body(bio)
+    }
+}
+
+/// Answers that there is no passphrase. Without it OpenSSL asks on the terminal.
+package let refusePassphrase: @convention(c) (UnsafeMutablePointer<CChar>?, CInt, CInt, UnsafeMutableRawPointer?) -> CInt =
+    { _, _, _, _ in -1 }

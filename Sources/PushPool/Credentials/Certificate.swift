@@ -1,5 +1,6 @@
 internal import COpenSSL
 internal import Glibc
+internal import Sockets
 
 /// Owns one `X509`.
 @safe final class Certificate {
@@ -95,19 +96,6 @@ internal import Glibc
         var parts = unsafe tm()
         guard unsafe ASN1_TIME_to_tm(time, &parts) == 1 else { return 0 }
         return unsafe Int64(timegm(&parts))
-    }
-}
-
-/// Answers that there is no passphrase. Without it OpenSSL asks on the terminal.
-private let refusePassphrase: @convention(c) (UnsafeMutablePointer<CChar>?, CInt, CInt, UnsafeMutableRawPointer?) -> CInt =
-    { _, _, _, _ in -1 }
-
-/// Passes `bytes` to `body` as a BIO for reading.
-func withMemoryBIO<Result>(_ bytes: [UInt8], _ body: (OpaquePointer?) -> Result) -> Result {
-    unsafe bytes.withUnsafeBytes { raw in
-        let bio = unsafe BIO_new_mem_buf(raw.baseAddress, CInt(clamping: raw.count))
-        defer { unsafe BIO_free(bio) }
-        return unsafe body(bio)
     }
 }
 

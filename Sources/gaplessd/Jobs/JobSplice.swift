@@ -9,15 +9,12 @@ extension Job {
     ///   - deadline: Unix seconds; `nil` leaves the mark unchanged.
     ///   - doubtful: uncounted resends that APNs may have received; 0 leaves the mark unchanged.
     ///   - apnsID: of APNs' first response, for a job without one; ignored if it is no UUID.
-    ///   - index: the entry of `tokens` that is resent, which gives the single-token form of the job; `nil` marks the whole job.
-    func markedForRetry(
-        attempts: Int, deadline: Int64?, doubtful: Int = 0, apnsID: String? = nil, tokenAt index: Int? = nil
-    ) -> [UInt8] {
+    func markedForRetry(attempts: Int, deadline: Int64?, doubtful: Int = 0, apnsID: String? = nil) -> [UInt8] {
         var marks = [(key: JobKey.retrying, json: "\(attempts)")]
         if let deadline { marks.append((.deadline, "\(deadline)")) }
         if doubtful > 0 { marks.append((.doubtful, "\(doubtful)")) }
         if let apnsID, self.apnsID == nil, Self.isUUID(apnsID) { marks.append((.firstAPNSID, "\"\(apnsID)\"")) }
-        return Self.setting(marks, in: index.map { single(tokenAt: $0) } ?? bytes)
+        return Self.setting(marks, in: bytes)
     }
 
     /// Returns the job for an uncounted return to the list after sends. It keeps the number of sends that APNs may have received,
@@ -28,26 +25,14 @@ extension Job {
         return Self.setting(marks, in: bytes)
     }
 
-    /// Returns the job without the marks of the daemon.
-    func unmarked() -> [UInt8] { Self.unmarked(bytes) }
-
     /// Returns the bytes without the marks of the daemon, or unchanged if they are not a JSON object.
     static func unmarked(_ bytes: [UInt8]) -> [UInt8] {
         guard let object = JobObject(bytes) else { return bytes }
         return object.removing { $0.key?.isMark == true }
     }
 
-    /// Returns the single-token form of the job: a member `token` with the bytes of the element replaces `tokens`. A job with
-    /// `token` is returned unchanged.
-    func single(tokenAt index: Int) -> [UInt8] {
-        guard case .tokens(let tokens) = target else { return bytes }
-        return singleParts([tokens[index].value])?.parts(of: bytes).first ?? bytes
-    }
-
-    /// Returns the same job for a part of its tokens, with the bytes between them.
-    func chunk(_ range: Range<Int>) -> [UInt8] { chunkParts([range])?.parts(of: bytes).first ?? bytes }
-
-    /// Returns the single-token forms with these elements.
+    /// Returns the single-token forms with these elements: in each, a member `token` with the bytes of the element replaces
+    /// `tokens`.
     func singleParts(_ elements: [Range<Int>]) -> JobParts? {
         guard let frame else { return nil }
         return JobParts(prefix: frame.head + Array("\"token\":".utf8), ranges: elements, suffix: frame.tail)

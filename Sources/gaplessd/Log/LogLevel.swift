@@ -2,11 +2,6 @@
 enum LogLevel: Int, Sendable, Comparable, CaseIterable {
     case debug, info, warning, error
 
-    init?(name: String) {
-        guard let level = Self.allCases.first(where: { $0.name == name }) else { return nil }
-        self = level
-    }
-
     var name: String { "\(self)" }
 
     static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }

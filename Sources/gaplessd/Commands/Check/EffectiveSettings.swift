@@ -95,7 +95,3 @@ extension Setting {
         return (try? JSONValue.parse(Array(text.utf8))) ?? .string(text)
     }
 }
-
-extension String {
-    fileprivate func padded(to width: Int) -> String { self + String(repeating: " ", count: max(0, width - count)) }
-}

@@ -83,8 +83,4 @@ struct AuditReport {
 extension String {
     /// The name with spaces: `in flight`.
     fileprivate var spaced: String { String(map { $0 == "_" ? " " : $0 }) }
-
-    fileprivate func padded(to width: Int) -> String { self + String(repeating: " ", count: max(0, width - count)) }
-
-    fileprivate func padded(leftTo width: Int) -> String { String(repeating: " ", count: max(0, width - count)) + self }
 }

@@ -8,8 +8,6 @@ struct RelayConnection: ~Copyable {
     private var transport: Transport
     private var poller = Poller()
     private var buffer = [UInt8](repeating: 0, count: 16 << 10)
-    /// Whether it has carried a request.
-    private(set) var isUsed = false
 
     /// Connects to the first address that accepts, with TLS for `https`.
     static func open(to url: RelayURL, tls: TLSContext?, until deadline: Instant) throws(SocketError) -> RelayConnection {
@@ -54,7 +52,6 @@ struct RelayConnection: ~Copyable {
 
     /// Returns the response to a request.
     mutating func exchange(_ request: [UInt8], until deadline: Instant) throws(SocketError) -> HTTPResponseReader {
-        isUsed = true
         var written = 0
         while written < request.count {
             switch transport.write(request, from: written) {
