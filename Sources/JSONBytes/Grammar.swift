@@ -1,14 +1,13 @@
-/// RFC 8259, sections 2 to 7, over bytes: each function takes the start of an element and returns its end.
+/// RFC 8259, sections 2 to 7, over bytes. Each function takes the start of an element, and returns its end or moves to it.
 ///
-/// Positions are never negative and are checked against the end of the bytes here, so that the unchecked reads in `byte` and
-/// `afterPlain` stay inside.
+/// Positions are never negative and are checked against the end of the bytes here, so that the unchecked reads stay inside.
 enum Grammar {
+    /// Skips white space. Returns the byte behind it, as `byte` does.
     @inline(__always)
-    static func afterSpace(_ bytes: Span<UInt8>, _ start: Int) -> Int {
-        var at = start
+    static func skipSpace(_ bytes: Span<UInt8>, _ at: inout Int) -> UInt8 {
         while true {
             let byte = byte(bytes, at)
-            guard byte <= 0x20, byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 else { return at }
+            guard byte <= 0x20, byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 else { return byte }
             at &+= 1
         }
     }
@@ -19,17 +18,26 @@ enum Grammar {
         UInt(bitPattern: at) < UInt(bitPattern: bytes.count) ? unsafe bytes[unchecked: at] : 0
     }
 
-    /// Reads the string whose opening quote is at `start`.
+    /// Passes the string whose opening quote is at the position. Sets `hasEscapes` if it contains a backslash.
     @inline(__always)
-    static func string(_ bytes: Span<UInt8>, from start: Int) throws(JSONError) -> JSONSlice {
-        var at = start + 1
+    static func string(_ bytes: Span<UInt8>, _ at: inout Int, _ hasEscapes: inout Bool) throws(JSONError) {
+        at = afterPlain(bytes, at &+ 1)
+        if byte(bytes, at) != ASCII.quote {
+            let (end, isEscaped) = try restOfString(bytes, from: at)
+            at = end
+            if isEscaped { hasEscapes = true }
+        }
+        at &+= 1
+    }
+
+    /// Finds the closing quote of a string, from a byte that is not plain.
+    @inline(never)
+    private static func restOfString(_ bytes: Span<UInt8>, from start: Int) throws(JSONError) -> (end: Int, hasEscapes: Bool) {
+        var at = start
         var hasEscapes = false
         while true {
-            at = afterPlain(bytes, at)
             let byte = byte(bytes, at)
-            if byte == ASCII.quote {
-                return JSONSlice(range: start..<at &+ 1, kind: .string, hasEscapes: hasEscapes)
-            }
+            if byte == ASCII.quote { return (at, hasEscapes) }
             if byte == ASCII.backslash {
                 hasEscapes = true
                 at = try escape(bytes, from: at)
@@ -38,30 +46,50 @@ enum Grammar {
             } else {
                 throw JSONError(offset: at, expected: at < bytes.count ? .noControlCharacter : .quote)
             }
+            at = afterPlain(bytes, at)
         }
     }
 
-    /// Skips ASCII without special meaning in a string, eight bytes per step.
-    ///
-    /// The top bit of each byte of `word` is set if the byte is not ASCII, is below 0x20, or equals the quote or the
-    /// backslash. A borrow can set further bits, but only above the first true one, and only the first is used.
+    /// Skips ASCII without special meaning in a string. Most strings end within the first eight bytes, or are long.
     @inline(__always)
     static func afterPlain(_ bytes: Span<UInt8>, _ start: Int) -> Int {
-        let ones: UInt64 = 0x0101_0101_0101_0101
-        let tops: UInt64 = 0x8080_8080_8080_8080
+        guard start &+ 8 <= bytes.count else { return afterLongPlain(bytes, start) }
+        let word = unsafe bytes.bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: start, as: UInt64.self)
+        let stops = stops(SIMD2<UInt64>(word, 0))[0]
+        return stops == 0 ? afterLongPlain(bytes, start &+ 8) : start &+ firstByte(stops)
+    }
+
+    /// Does the same, 16 bytes per step.
+    @inline(never)
+    private static func afterLongPlain(_ bytes: Span<UInt8>, _ start: Int) -> Int {
         var at = start
-        while at &+ 8 <= bytes.count {
-            let word = UInt64(littleEndian: unsafe bytes.bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: at, as: UInt64.self))
-            let quotes = (word ^ (ones &* UInt64(ASCII.quote))) &- ones
-            let backslashes = (word ^ (ones &* UInt64(ASCII.backslash))) &- ones
-            let controls = word &- (ones &* 0x20)
-            let stops = (quotes | backslashes | controls | word) & tops
-            if stops != 0 { return at &+ (stops.trailingZeroBitCount >> 3) }
-            at &+= 8
+        while at &+ 16 <= bytes.count {
+            let chunk = unsafe bytes.bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: at, as: SIMD2<UInt64>.self)
+            let stops = stops(chunk)
+            if stops[0] | stops[1] != 0 {
+                return at &+ (stops[0] != 0 ? firstByte(stops[0]) : 8 &+ firstByte(stops[1]))
+            }
+            at &+= 16
         }
         while isPlain(byte(bytes, at)) { at &+= 1 }
         return at
     }
+
+    /// Sets all bits of each byte that is not plain, and clears the others.
+    ///
+    /// As a signed number a byte beyond ASCII is negative. With inferred types the comparisons would call generic functions.
+    @inline(__always)
+    private static func stops(_ chunk: SIMD2<UInt64>) -> SIMD2<UInt64> {
+        let chunk = unsafe unsafeBitCast(chunk, to: SIMD16<Int8>.self)
+        let stops =
+            (chunk .< SIMD16<Int8>(repeating: 0x20)) .| (chunk .== SIMD16<Int8>(repeating: 0x22))
+            .| (chunk .== SIMD16<Int8>(repeating: 0x5C))
+        return unsafe unsafeBitCast(stops, to: SIMD2<UInt64>.self)
+    }
+
+    /// Returns the index of the first byte that is set.
+    @inline(__always)
+    private static func firstByte(_ word: UInt64) -> Int { UInt64(littleEndian: word).trailingZeroBitCount &>> 3 }
 
     @inline(__always)
     private static func isPlain(_ byte: UInt8) -> Bool {
@@ -120,39 +148,46 @@ enum Grammar {
     @inline(__always)
     private static func isContinuation(_ byte: UInt8) -> Bool { byte & 0xC0 == 0x80 }
 
-    /// Reads the number that begins at `start` with a digit or a minus.
-    @inline(__always)
+    /// Reads the number that begins at `start` with a digit or a minus. Returns its end.
+    @inline(never)
     static func number(_ bytes: Span<UInt8>, from start: Int) throws(JSONError) -> Int {
-        var at = bytes[start] == ASCII.minus ? start + 1 : start
+        var at = start
+        if byte(bytes, at) == ASCII.minus { at &+= 1 }
         // A leading zero ends the integer part.
-        at = byte(bytes, at) == ASCII.zero ? at + 1 : try digits(bytes, from: at)
+        if byte(bytes, at) == ASCII.zero { at &+= 1 } else { try digits(bytes, &at) }
         if byte(bytes, at) == ASCII.dot {
-            at = try digits(bytes, from: at + 1)
+            at &+= 1
+            try digits(bytes, &at)
         }
         if byte(bytes, at) | 0x20 == UInt8(ascii: "e") {
-            let sign = byte(bytes, at + 1)
-            at = try digits(bytes, from: sign == ASCII.plus || sign == ASCII.minus ? at + 2 : at + 1)
+            at &+= 1
+            let sign = byte(bytes, at)
+            if sign == ASCII.plus || sign == ASCII.minus { at &+= 1 }
+            try digits(bytes, &at)
         }
         return at
     }
 
-    /// Reads at least one digit.
+    /// Passes at least one digit.
     @inline(__always)
-    private static func digits(_ bytes: Span<UInt8>, from start: Int) throws(JSONError) -> Int {
-        var at = start
-        while ASCII.isDigit(byte(bytes, at)) { at += 1 }
+    private static func digits(_ bytes: Span<UInt8>, _ at: inout Int) throws(JSONError) {
+        let start = at
+        while ASCII.isDigit(byte(bytes, at)) { at &+= 1 }
         guard at > start else { throw JSONError(offset: at, expected: .digit) }
-        return at
     }
 
-    /// Reads `true`, `false` or `null`.
-    static func literal(_ bytes: Span<UInt8>, from start: Int, _ text: StaticString) throws(JSONError) -> Int {
-        let end = start + text.utf8CodeUnitCount
-        let isThere = text.withUTF8Buffer { text in
-            for index in 0..<text.count where unsafe byte(bytes, start + index) != text[index] { return false }
-            return true
+    /// Reads the value at `start` that begins with this byte, or refuses the byte. Returns its end.
+    @inline(never)
+    static func literal(_ bytes: Span<UInt8>, from start: Int, _ first: UInt8) throws(JSONError) -> (end: Int, kind: JSONKind) {
+        let (text, kind): (StaticString, JSONKind) =
+            switch first {
+            case UInt8(ascii: "t"): ("true", .bool)
+            case UInt8(ascii: "f"): ("false", .bool)
+            default: ("null", .null)
+            }
+        for index in 0..<text.utf8CodeUnitCount where unsafe byte(bytes, start + index) != text.utf8Start[index] {
+            throw JSONError(offset: start, expected: .value)
         }
-        guard isThere else { throw JSONError(offset: start, expected: .value) }
-        return end
+        return (start + text.utf8CodeUnitCount, kind)
     }
 }

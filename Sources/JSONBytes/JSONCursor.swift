@@ -21,14 +21,12 @@ public struct JSONCursor: Sendable {
 
     /// Returns the kind of the next value, judged by one byte, or `nil` if no value can begin there. Skips only white space.
     public mutating func peek(in bytes: Span<UInt8>) -> JSONKind? {
-        position = Grammar.afterSpace(bytes, position)
-        return JSONKind(firstByte: Grammar.byte(bytes, position))
+        JSONKind(firstByte: Grammar.skipSpace(bytes, &position))
     }
 
-    /// Enters an object; `nextKey` returns its members.
+    /// Enters an object; `nextKey` and `nextMember` return its members.
     public mutating func enterObject(in bytes: Span<UInt8>) throws(JSONError) {
-        position = Grammar.afterSpace(bytes, position)
-        guard Grammar.byte(bytes, position) == ASCII.openBrace else {
+        guard Grammar.skipSpace(bytes, &position) == ASCII.openBrace else {
             throw JSONError(offset: position, expected: .object)
         }
         position += 1
@@ -37,8 +35,7 @@ public struct JSONCursor: Sendable {
 
     /// Enters an array; `advanceToElement` finds its elements.
     public mutating func enterArray(in bytes: Span<UInt8>) throws(JSONError) {
-        position = Grammar.afterSpace(bytes, position)
-        guard Grammar.byte(bytes, position) == ASCII.openBracket else {
+        guard Grammar.skipSpace(bytes, &position) == ASCII.openBracket else {
             throw JSONError(offset: position, expected: .array)
         }
         position += 1
@@ -48,17 +45,26 @@ public struct JSONCursor: Sendable {
     /// Returns the next key of the object and moves the cursor before its value, which the caller must pass. Returns `nil` at
     /// the end of the object and moves the cursor behind it.
     public mutating func nextKey(in bytes: Span<UInt8>) throws(JSONError) -> JSONSlice? {
-        guard try advance(in: bytes, until: ASCII.closeBrace) else { return nil }
-        let (key, end) = try Self.key(bytes, from: position, orEnd: isAtFirst)
+        guard var next = try advance(in: bytes, until: ASCII.closeBrace) else { return nil }
+        defer { isAtFirst = false }
+        return try Self.key(bytes, &position, &next, orEnd: isAtFirst)
+    }
+
+    /// Passes the next member of the object. Returns `nil` at the end of the object and moves the cursor behind it.
+    public mutating func nextMember(in bytes: Span<UInt8>) throws(JSONError) -> (key: JSONSlice, value: JSONSlice)? {
+        guard var next = try advance(in: bytes, until: ASCII.closeBrace) else { return nil }
+        var at = position
+        let key = try Self.key(bytes, &at, &next, orEnd: isAtFirst)
         isAtFirst = false
-        position = end
-        return key
+        let value = try Self.value(bytes, from: at, next)
+        position = value.range.upperBound
+        return (key, value)
     }
 
     /// Whether the array has another element; moves the cursor before it, or behind the array.
     public mutating func advanceToElement(in bytes: Span<UInt8>) throws(JSONError) -> Bool {
-        guard try advance(in: bytes, until: ASCII.closeBracket) else { return false }
-        guard !isAtFirst || JSONKind(firstByte: Grammar.byte(bytes, position)) != nil else {
+        guard let next = try advance(in: bytes, until: ASCII.closeBracket) else { return false }
+        guard !isAtFirst || JSONKind(firstByte: next) != nil else {
             throw JSONError(offset: position, expected: .valueOrArrayEnd)
         }
         isAtFirst = false
@@ -67,13 +73,8 @@ public struct JSONCursor: Sendable {
 
     /// Passes one whole value.
     public mutating func value(in bytes: Span<UInt8>) throws(JSONError) -> JSONSlice {
-        let start = Grammar.afterSpace(bytes, position)
-        let value =
-            switch Grammar.byte(bytes, start) {
-            case ASCII.openBrace: JSONSlice(range: start..<(try Self.container(bytes, from: start)), kind: .object)
-            case ASCII.openBracket: JSONSlice(range: start..<(try Self.container(bytes, from: start)), kind: .array)
-            default: try Self.scalar(bytes, from: start)
-            }
+        let first = Grammar.skipSpace(bytes, &position)
+        let value = try Self.value(bytes, from: position, first)
         position = value.range.upperBound
         isAtFirst = false
         return value
@@ -81,99 +82,115 @@ public struct JSONCursor: Sendable {
 
     /// Checks that only white space is left.
     public mutating func finish(in bytes: Span<UInt8>) throws(JSONError) {
-        position = Grammar.afterSpace(bytes, position)
+        _ = Grammar.skipSpace(bytes, &position)
         guard position == bytes.count else { throw JSONError(offset: position, expected: .end) }
     }
 
-    /// Passes the comma, if one is due, to the next item of a container. Returns false at the end of the container and moves
-    /// behind it.
+    /// Passes the comma, if one is due, and moves to the next item of a container. Returns its first byte, or `nil` at the end of
+    /// the container, and moves behind it.
     @inline(__always)
-    private mutating func advance(in bytes: Span<UInt8>, until closer: UInt8) throws(JSONError) -> Bool {
-        position = Grammar.afterSpace(bytes, position)
-        let next = Grammar.byte(bytes, position)
+    private mutating func advance(in bytes: Span<UInt8>, until closer: UInt8) throws(JSONError) -> UInt8? {
+        var at = position
+        defer { position = at }
+        let next = Grammar.skipSpace(bytes, &at)
         if next == closer {
-            position += 1
+            at &+= 1
             isAtFirst = false
-            return false
+            return nil
         }
-        if isAtFirst { return true }
-        guard next == ASCII.comma else { throw Self.missingComma(before: next, at: position, closer: closer) }
-        position = Grammar.afterSpace(bytes, position + 1)
-        return true
+        if isAtFirst { return next }
+        guard next == ASCII.comma else { throw Self.missingComma(before: next, at: at, closer: closer) }
+        at &+= 1
+        return Grammar.skipSpace(bytes, &at)
     }
 }
 
+// Each function takes the position of an element and its first byte.
 extension JSONCursor {
-    /// Reads a key with its colon. Returns it and the start of its value. `orEnd`: the object may also end here.
+    /// Passes a key with its colon, and moves to its value. `orEnd`: the object may also end here.
     @inline(__always)
     private static func key(
-        _ bytes: Span<UInt8>, from start: Int, orEnd: Bool
-    ) throws(JSONError) -> (JSONSlice, Int) {
-        guard Grammar.byte(bytes, start) == ASCII.quote else {
-            throw JSONError(offset: start, expected: orEnd ? .keyOrEnd : .key)
-        }
-        let key = try Grammar.string(bytes, from: start)
-        let colon = Grammar.afterSpace(bytes, key.range.upperBound)
-        guard Grammar.byte(bytes, colon) == ASCII.colon else { throw JSONError(offset: colon, expected: .colon) }
-        return (key, Grammar.afterSpace(bytes, colon + 1))
+        _ bytes: Span<UInt8>, _ at: inout Int, _ next: inout UInt8, orEnd: Bool
+    ) throws(JSONError) -> JSONSlice {
+        guard next == ASCII.quote else { throw JSONError(offset: at, expected: orEnd ? .keyOrEnd : .key) }
+        let start = at
+        var hasEscapes = false
+        try Grammar.string(bytes, &at, &hasEscapes)
+        let key = JSONSlice(range: unsafe Range(uncheckedBounds: (start, at)), kind: .string, hasEscapes: hasEscapes)
+        guard Grammar.skipSpace(bytes, &at) == ASCII.colon else { throw JSONError(offset: at, expected: .colon) }
+        at &+= 1
+        next = Grammar.skipSpace(bytes, &at)
+        return key
     }
 
-    /// Reads a value that contains no other.
+    /// Passes a whole value.
     @inline(__always)
-    private static func scalar(_ bytes: Span<UInt8>, from start: Int) throws(JSONError) -> JSONSlice {
-        switch Grammar.byte(bytes, start) {
-        case ASCII.quote:
-            return try Grammar.string(bytes, from: start)
-        case ASCII.minus, ASCII.zero...ASCII.nine:
-            return JSONSlice(range: start..<(try Grammar.number(bytes, from: start)), kind: .number)
-        case UInt8(ascii: "t"):
-            return JSONSlice(range: start..<(try Grammar.literal(bytes, from: start, "true")), kind: .bool)
-        case UInt8(ascii: "f"):
-            return JSONSlice(range: start..<(try Grammar.literal(bytes, from: start, "false")), kind: .bool)
-        case UInt8(ascii: "n"):
-            return JSONSlice(range: start..<(try Grammar.literal(bytes, from: start, "null")), kind: .null)
-        default:
-            throw JSONError(offset: start, expected: .value)
+    private static func value(_ bytes: Span<UInt8>, from start: Int, _ first: UInt8) throws(JSONError) -> JSONSlice {
+        var at = start
+        var hasEscapes = false
+        let kind: JSONKind
+        if first == ASCII.openBrace || first == ASCII.openBracket {
+            kind = first == ASCII.openBrace ? .object : .array
+            (at, hasEscapes) = try container(bytes, at, first)
+        } else {
+            kind = try scalar(bytes, &at, first, &hasEscapes)
         }
+        return JSONSlice(range: unsafe Range(uncheckedBounds: (start, at)), kind: kind, hasEscapes: hasEscapes)
     }
 
-    /// Reads a whole object or array that begins at `start`. Returns its end.
-    private static func container(_ bytes: Span<UInt8>, from start: Int) throws(JSONError) -> Int {
+    /// Passes a value that contains no other.
+    @inline(__always)
+    private static func scalar(
+        _ bytes: Span<UInt8>, _ at: inout Int, _ first: UInt8, _ hasEscapes: inout Bool
+    ) throws(JSONError) -> JSONKind {
+        if first == ASCII.quote {
+            try Grammar.string(bytes, &at, &hasEscapes)
+            return .string
+        }
+        if ASCII.isDigit(first) || first == ASCII.minus {
+            at = try Grammar.number(bytes, from: at)
+            return .number
+        }
+        let literal = try Grammar.literal(bytes, from: at, first)
+        at = literal.end
+        return literal.kind
+    }
+
+    /// Passes a whole object or array. `hasEscapes`: one of its strings contains a backslash.
+    private static func container(
+        _ bytes: Span<UInt8>, _ start: Int, _ first: UInt8
+    ) throws(JSONError) -> (end: Int, hasEscapes: Bool) {
+        var at = start &+ 1
+        var hasEscapes = false
         var nesting = Nesting()
-        var at = start
+        nesting.open(isObject: first == ASCII.openBrace)
+        var isAtFirst = true
         while true {
-            // A value begins here.
-            let first = Grammar.byte(bytes, at)
-            if first == ASCII.openBrace || first == ASCII.openBracket {
-                let isObject = first == ASCII.openBrace
-                nesting.open(isObject: isObject)
-                at = Grammar.afterSpace(bytes, at + 1)
-                let next = Grammar.byte(bytes, at)
-                if next != (isObject ? ASCII.closeBrace : ASCII.closeBracket) {
-                    if isObject {
-                        (_, at) = try key(bytes, from: at, orEnd: true)
-                    } else if JSONKind(firstByte: next) == nil {
-                        throw JSONError(offset: at, expected: .valueOrArrayEnd)
-                    }
-                    continue
-                }
-            } else {
-                at = try scalar(bytes, from: at).range.upperBound
+            var next = Grammar.skipSpace(bytes, &at)
+            let isObject = nesting.isInObject
+            let closer = isObject ? ASCII.closeBrace : ASCII.closeBracket
+            if next == closer {
+                at &+= 1
+                if nesting.close() { return (at, hasEscapes) }
+                isAtFirst = false
+                continue
             }
-            // A value has ended; its container may end too.
-            while true {
-                at = Grammar.afterSpace(bytes, at)
-                let next = Grammar.byte(bytes, at)
-                let closer = nesting.isInObject ? ASCII.closeBrace : ASCII.closeBracket
-                at += 1
-                if next == ASCII.comma {
-                    at = Grammar.afterSpace(bytes, at)
-                    if nesting.isInObject { (_, at) = try key(bytes, from: at, orEnd: false) }
-                    break
-                }
-                guard next == closer else { throw missingComma(before: next, at: at - 1, closer: closer) }
-                nesting.close()
-                if nesting.depth == 0 { return at }
+            if !isAtFirst {
+                guard next == ASCII.comma else { throw missingComma(before: next, at: at, closer: closer) }
+                at &+= 1
+                next = Grammar.skipSpace(bytes, &at)
+            }
+            if isObject {
+                if try key(bytes, &at, &next, orEnd: isAtFirst).hasEscapes { hasEscapes = true }
+            } else if isAtFirst, JSONKind(firstByte: next) == nil {
+                throw JSONError(offset: at, expected: .valueOrArrayEnd)
+            }
+            isAtFirst = next == ASCII.openBrace || next == ASCII.openBracket
+            if isAtFirst {
+                nesting.open(isObject: next == ASCII.openBrace)
+                at &+= 1
+            } else {
+                _ = try scalar(bytes, &at, next, &hasEscapes)
             }
         }
     }

@@ -3,7 +3,7 @@ public struct JSONSlice: Sendable, Equatable {
     /// From the value's first byte to the end of its last, including quotes, braces and brackets.
     public var range: Range<Int>
     public var kind: JSONKind
-    /// Whether a string contains a backslash, so that its bytes differ from its text. False for any other kind.
+    /// Whether a string contains a backslash, so that its bytes differ from its text, or an object or array has such a string.
     public var hasEscapes: Bool
 
     public init(range: Range<Int>, kind: JSONKind, hasEscapes: Bool = false) {
@@ -28,7 +28,7 @@ extension JSONSlice {
         text.reserveCapacity(content.count)
         var at = content.lowerBound
         while at < content.upperBound {
-            if bytes[at] == ASCII.backslash {
+            if bytes[at] == ASCII.backslash, kind == .string {
                 let (scalar, next) = JSONEscape.scalar(bytes, at: at)
                 text.append(contentsOf: String(Unicode.Scalar(scalar) ?? "\u{FFFD}").utf8)
                 at = next
@@ -42,7 +42,7 @@ extension JSONSlice {
 
     /// Returns the same as a `String`.
     public func text(in bytes: Span<UInt8>) -> String {
-        if hasEscapes { return String(decoding: utf8(in: bytes), as: UTF8.self) }
+        if hasEscapes, kind == .string { return String(decoding: utf8(in: bytes), as: UTF8.self) }
         return unsafe bytes.extracting(content).withUnsafeBufferPointer { unsafe String(decoding: $0, as: UTF8.self) }
     }
 
@@ -75,14 +75,17 @@ extension JSONSlice {
         let isNegative = bytes[range.lowerBound] == ASCII.minus
         let digits = (isNegative ? range.lowerBound + 1 : range.lowerBound)..<range.upperBound
         guard digits.count <= 18 else { return longInteger(in: bytes, digits, isNegative: isNegative) }
+        precondition(range.upperBound <= bytes.count, "a slice of another text")
         var value: Int64 = 0  // 18 digits can't overflow it.
         for index in digits {
-            guard ASCII.isDigit(bytes[index]) else { return nil }
-            value = value &* 10 &+ Int64(bytes[index] & 15)
+            let byte = unsafe bytes[unchecked: index]
+            guard ASCII.isDigit(byte) else { return nil }
+            value = value &* 10 &+ Int64(byte & 15)
         }
         return .exact(isNegative ? 0 &- value : value)
     }
 
+    @inline(never)
     private func longInteger(in bytes: Span<UInt8>, _ digits: Range<Int>, isNegative: Bool) -> JSONInteger? {
         for index in digits where !ASCII.isDigit(bytes[index]) { return nil }
         return Int64(text(in: bytes)).map { .exact($0) } ?? .outOfRange(isNegative: isNegative)

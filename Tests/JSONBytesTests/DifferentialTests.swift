@@ -50,6 +50,9 @@ struct DifferentialTests {
             #expect(
                 (fault == nil) == (verdict != "bad"), "seed \(Self.seed): \(hex(text)) \(String(decoding: text, as: UTF8.self))")
             #expect(Self.faultOfTree(text) == fault, "seed \(Self.seed): stepping over and into it differ: \(hex(text))")
+            if let ofMembers = Self.faultOfMembers(text) {
+                #expect(ofMembers == .some(fault), "seed \(Self.seed): passing its members differs: \(hex(text))")
+            }
             #expect((fault?.offset ?? 0) <= text.count)
             if verdict.hasPrefix("string:"), fault == nil {
                 let decoded = try slice(of: text).utf8(in: text.span)
@@ -62,6 +65,20 @@ struct DifferentialTests {
         do {
             _ = try JSONValue.parse(text)
             return nil
+        } catch {
+            return error
+        }
+    }
+
+    /// Returns `nil` for a text that does not begin with an object.
+    private static func faultOfMembers(_ text: [UInt8]) -> JSONError?? {
+        var cursor = JSONCursor()
+        guard cursor.peek(in: text.span) == .object else { return .none }
+        do {
+            try cursor.enterObject(in: text.span)
+            while try cursor.nextMember(in: text.span) != nil {}
+            try cursor.finish(in: text.span)
+            return .some(nil)
         } catch {
             return error
         }

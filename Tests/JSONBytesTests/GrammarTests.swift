@@ -75,6 +75,30 @@ struct GrammarTests {
         }
     }
 
+    @Test func `judges every byte at every place of a string alike`() {
+        let limits: [UInt8] = [0, 0x1F, 0x20, 0x21, 0x22, 0x23, 0x5B, 0x5C, 0x5D, 0x7F, 0x80, 0xFF]
+        for byte in UInt8.min...UInt8.max {
+            for place in limits.contains(byte) ? 0..<40 : 20..<21 {
+                for rest in 0..<18 {
+                    let x = UInt8(ascii: "x")
+                    let before = [UInt8](repeating: x, count: place)
+                    let text = Array("[\"".utf8) + before + [byte] + Array(repeating: x, count: rest) + Array("\"]".utf8)
+                    let at = 2 + place
+                    let expected: JSONError? =
+                        switch byte {
+                        case 0..<0x20: JSONError(offset: at, expected: .noControlCharacter)
+                        case 0x80...: JSONError(offset: at, expected: .validUTF8)
+                        case UInt8(ascii: "\""): JSONError(offset: at + 1, expected: rest == 0 ? .comma : .commaOrArrayEnd)
+                        case UInt8(ascii: "\\") where rest == 0: JSONError(offset: text.count, expected: .quote)
+                        case UInt8(ascii: "\\"): JSONError(offset: at + 1, expected: .escape)
+                        default: nil
+                        }
+                    if fault(in: text) != expected { Issue.record("byte \(byte) at \(place), \(rest) bytes before the quote") }
+                }
+            }
+        }
+    }
+
     @Test func `a cut text is a fault at its end`() {
         let text = Array(#"{"a":[1.5e3,true,"x\u0041é",{"b":null}],"c":-0}"#.utf8)
         for length in 0..<text.count {
@@ -97,7 +121,7 @@ struct SizeTests {
         }
         let text = opening + Array("0".utf8) + closing.reversed()
         #expect(fault(in: text) == nil)
-        for depth in [0, 1, 62, 63, 64, 65, 127, 128, 129, 99_999] {
+        for depth in [0, 1, 61, 62, 63, 64, 65, 124, 125, 126, 127, 128, 129, 99_999] {
             var wrong = text
             let place = text.count - 1 - depth
             wrong[place] = text[place] == UInt8(ascii: "}") ? UInt8(ascii: "]") : UInt8(ascii: "}")

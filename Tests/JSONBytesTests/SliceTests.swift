@@ -13,8 +13,7 @@ struct SliceTests {
         var cursor = JSONCursor()
         var members: [String] = []
         try cursor.enterObject(in: text.span)
-        while let key = try cursor.nextKey(in: text.span) {
-            let value = try cursor.value(in: text.span)
+        while let (key, value) = try cursor.nextMember(in: text.span) {
             members += [key, value].map { String(decoding: text[$0.range], as: UTF8.self) }
         }
         try cursor.finish(in: text.span)
@@ -50,6 +49,17 @@ struct SliceTests {
         }
         for text in [#""Token""#, #""toke""#, #""tokens""#, #""\u0054oken""#, #""token\u0000""#] {
             #expect(try asking(text) { !$0.equals("token", in: $1) })
+        }
+    }
+
+    @Test func `an object or array has the escapes of its strings`() throws {
+        for text in [#"["a\n"]"#, #"{"\u0061":1}"#, #"[[],{"a":[{"b":"c\\"},""]},"d"]"#] {
+            #expect(try asking(text) { slice, _ in slice.hasEscapes })
+            #expect(try asking(text) { $0.text(in: $1) } == text)
+            #expect(try asking(text) { $0.utf8(in: $1) } == Array(text.utf8))
+        }
+        for text in ["[]", "{}", #"{"a":["b",{"c":"é"}]}"#] {
+            #expect(try asking(text) { slice, _ in !slice.hasEscapes })
         }
     }
 

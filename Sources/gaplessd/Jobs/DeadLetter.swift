@@ -85,9 +85,7 @@ extension DeadLetter {
         do {
             var cursor = JSONCursor()
             try cursor.enterObject(in: span)
-            while let key = try cursor.nextKey(in: span) {
-                fields[key.text(in: span)] = try cursor.value(in: span)
-            }
+            while let (key, value) = try cursor.nextMember(in: span) { fields[key.text(in: span)] = value }
             try cursor.finish(in: span)
         } catch {
             return nil

@@ -19,8 +19,7 @@ struct DeadLetterBrief: Sendable, Equatable {
         var cursor = JSONCursor()
         do {
             try cursor.enterObject(in: span)
-            while let key = try cursor.nextKey(in: span) {
-                let value = try cursor.value(in: span)
+            while let (key, value) = try cursor.nextMember(in: span) {
                 switch key.text(in: span) {
                 case "reason": reason = value.kind == .string ? value.text(in: span) : reason
                 case "status": status = number(value, in: record).flatMap { Int(exactly: $0) }

@@ -17,12 +17,8 @@ struct JobMembers: ~Copyable {
         let bytes = job.span
         var cursor = JSONCursor()
         try cursor.enterObject(in: bytes)
-        while let name = try cursor.nextKey(in: bytes) {
-            guard let key = JobKey(name, in: bytes) else {
-                _ = try cursor.value(in: bytes)
-                continue
-            }
-            let value = try cursor.value(in: bytes)
+        while let (name, value) = try cursor.nextMember(in: bytes) {
+            guard let key = JobKey(name, in: bytes) else { continue }
             values[key.rawValue] = value.kind == .null ? nil : value
             if key.isTarget { targetMembers += 1 }
             if key == .tokens { tokensMember = name.range.lowerBound..<value.range.upperBound }

@@ -22,8 +22,7 @@ struct JobObject {
         do {
             try cursor.enterObject(in: span)
             start = cursor.position
-            while let key = try cursor.nextKey(in: span) {
-                let value = try cursor.value(in: span)
+            while let (key, value) = try cursor.nextMember(in: span) {
                 let range = key.range.lowerBound..<value.range.upperBound
                 members.append(Member(key: JobKey(key, in: span), range: range, value: value))
             }

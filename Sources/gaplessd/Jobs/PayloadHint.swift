@@ -63,8 +63,7 @@ struct PayloadHint: Equatable {
 
     private mutating func readAPS(_ cursor: inout JSONCursor, in bytes: Span<UInt8>) throws(JSONError) {
         try cursor.enterObject(in: bytes)
-        while let key = try cursor.nextKey(in: bytes) {
-            let value = try cursor.value(in: bytes)
+        while let (key, value) = try cursor.nextMember(in: bytes) {
             if key.equals("alert", in: bytes) {
                 hasAlert = value.kind != .null
             } else if key.equals("badge", in: bytes) {

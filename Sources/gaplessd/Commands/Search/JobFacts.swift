@@ -20,8 +20,7 @@ struct JobFacts {
         do {
             var cursor = JSONCursor()
             try cursor.enterObject(in: span)
-            while let key = try cursor.nextKey(in: span) {
-                let value = try cursor.value(in: span)
+            while let (key, value) = try cursor.nextMember(in: span) {
                 // The name of every member that counts is short.
                 if key.range.count < 32 { members[key.text(in: span)] = value }
             }
