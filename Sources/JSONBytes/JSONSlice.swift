@@ -1,3 +1,5 @@
+public import Glibc
+
 /// One value of a JSON text, as a range of the text's own bytes.
 public struct JSONSlice: Sendable, Equatable {
     /// From the value's first byte to the end of its last, including quotes, braces and brackets.
@@ -48,18 +50,15 @@ extension JSONSlice {
 
     /// Whether the text of a string is `text`, which must be ASCII: `"\u0074oken"` equals `token`.
     ///
-    /// Inlined into callers, where `text` is a constant: reading a job of 310 bytes takes 5,440 instead of 6,110 instructions
-    /// (callgrind, x86-64).
+    /// Inlined into callers, where `text` is a constant, so that the compiler compares words.
     @inlinable @inline(__always)
     public func equals(_ text: StaticString, in bytes: Span<UInt8>) -> Bool {
         if hasEscapes { return isEqualUnescaped(text, in: bytes) }
-        guard range.count &- 2 == text.utf8CodeUnitCount else { return false }
-        // One check for all bytes below, so that the compiler compares words.
+        let count = text.utf8CodeUnitCount
+        guard range.count - 2 == count else { return false }
         precondition(range.lowerBound >= 0 && range.upperBound <= bytes.count, "a slice of another text")
-        let start = range.lowerBound &+ 1
-        return text.withUTF8Buffer { text in
-            for index in 0..<text.count where unsafe bytes[unchecked: start &+ index] != text[index] { return false }
-            return true
+        return unsafe bytes.withUnsafeBytes { bytes in
+            unsafe memcmp(bytes.baseAddress! + range.lowerBound + 1, text.utf8Start, count) == 0
         }
     }
 

@@ -43,12 +43,11 @@ enum JobKey: Int, Sendable, CaseIterable {
     /// Returns the key with this name, which may contain escapes.
     init?(_ key: JSONSlice, in bytes: Span<UInt8>) {
         if key.hasEscapes {
-            guard let match = JobKey.allCases.first(where: { key.equals($0.name, in: bytes) }) else { return nil }
-            self = match
+            self.init(escaped: key, in: bytes)
             return
         }
         // At most three names share a length. Each line is a comparison with a constant.
-        switch key.content.count {
+        switch key.range.count - 2 {
         case 3 where key.equals("app", in: bytes): self = .app
         case 4 where key.equals("data", in: bytes): self = .data
         case 5 where key.equals("token", in: bytes): self = .token
@@ -70,5 +69,11 @@ enum JobKey: Int, Sendable, CaseIterable {
         case 17 where key.equals("_gapless_doubtful", in: bytes): self = .doubtful
         default: return nil
         }
+    }
+
+    @inline(never)
+    private init?(escaped key: JSONSlice, in bytes: Span<UInt8>) {
+        guard let match = JobKey.allCases.first(where: { key.equals($0.name, in: bytes) }) else { return nil }
+        self = match
     }
 }
