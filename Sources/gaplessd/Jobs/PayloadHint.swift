@@ -10,19 +10,19 @@ struct PayloadHint: Equatable {
 
     /// Whether the object `data` has `content-available` and nothing to show or to play.
     ///
-    /// Few payloads contain the key, and only those are parsed; the others cost two searches of the C library.
+    /// Few payloads contain the key, and only those are parsed; the others cost one search of the C library.
     static func isBackground(_ data: JSONSlice, in bytes: [UInt8]) -> Bool {
-        mayNameContentAvailable(data.range, of: bytes) && PayloadHint(walking: data, in: bytes.span).isBackground
+        (data.hasEscapes || containsAvailable(data.range, of: bytes))
+            && PayloadHint(walking: data, in: bytes.span).isBackground
     }
 
-    /// Returns false if the key does not occur, neither plain nor escaped.
-    private static func mayNameContentAvailable(_ range: Range<Int>, of bytes: [UInt8]) -> Bool {
+    /// Returns false if the key does not occur without escapes.
+    private static func containsAvailable(_ range: Range<Int>, of bytes: [UInt8]) -> Bool {
         let end: StaticString = "-available"
         return unsafe bytes.withUnsafeBytes { bytes in
             guard let start = bytes.baseAddress else { return false }
             var at = unsafe start + range.lowerBound
             let last = unsafe start + range.upperBound
-            if unsafe memchr(at, CInt(UInt8(ascii: "\\")), range.count) != nil { return true }
             while let hyphen = unsafe memchr(at, CInt(UInt8(ascii: "-")), last - at).map(UnsafeRawPointer.init) {
                 if unsafe last - hyphen >= end.utf8CodeUnitCount, unsafe memcmp(hyphen, end.utf8Start, end.utf8CodeUnitCount) == 0
                 {
