@@ -32,6 +32,14 @@ enum JobKey: Int, Sendable, CaseIterable {
     /// Whether the member says where the push goes.
     var isTarget: Bool { self == .token || self == .tokens || self == .channel }
 
+    /// Whether `Job.Rare` depends on the member.
+    var isRare: Bool {
+        switch self {
+        case .token, .data, .identifier, .expiry, .expiresAt, .priority, .retrying, .deadline: false
+        default: true
+        }
+    }
+
     /// Whether only the daemon writes the member.
     var isMark: Bool {
         switch self {

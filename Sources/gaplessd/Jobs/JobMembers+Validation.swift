@@ -81,6 +81,7 @@ extension JobMembers {
     }
 
     /// The retry marker. A value out of range counts as the nearest valid one.
+    @inline(__always)
     func attempts(limit: Int) -> Int { mark(.retrying, limit: limit) }
 
     /// `_gapless_doubtful`, with the same rule.
@@ -88,7 +89,12 @@ extension JobMembers {
 
     @inline(__always)
     private func mark(_ key: JobKey, limit: Int) -> Int {
-        switch self[key]?.integer(in: bytes.span) {
+        guard let value = self[key] else { return 0 }
+        return mark(value, limit: limit)
+    }
+
+    private func mark(_ value: JSONSlice, limit: Int) -> Int {
+        switch value.integer(in: bytes.span) {
         case .exact(let count): Int(min(max(count, 0), Int64(limit)))
         case .outOfRange(isNegative: false): limit
         case .outOfRange, nil: 0
@@ -128,7 +134,13 @@ extension JobMembers {
         return time
     }
 
+    @inline(__always)
     func app(of names: Set<String>) throws(JobError) -> String? {
+        if self[.app] == nil { return nil }
+        return try knownApp(of: names)
+    }
+
+    private func knownApp(of names: Set<String>) throws(JobError) -> String? {
         guard let app = try name(.app), let value = self[.app] else { return nil }
         guard names.contains(app) else { throw fault(value, "app \"\(app)\" is unknown") }
         return app

@@ -9,6 +9,8 @@ struct JobMembers: ~Copyable {
     /// The range of the last member `tokens`, and the number of members that name a target, including `null`.
     private(set) var tokensMember: Range<Int>?
     private(set) var targetMembers = 0
+    /// Whether the job has a member on which `Job.Rare` depends, including `null`.
+    private(set) var hasRare = false
 
     subscript(key: JobKey) -> JSONSlice? { values[key.rawValue] }
 
@@ -20,6 +22,7 @@ struct JobMembers: ~Copyable {
         while let (name, value) = try cursor.nextMember(in: bytes) {
             guard let key = JobKey(name, in: bytes) else { continue }
             values[key.rawValue] = value.kind == .null ? nil : value
+            if key.isRare { hasRare = true }
             if key.isTarget { targetMembers += 1 }
             if key == .tokens { tokensMember = name.range.lowerBound..<value.range.upperBound }
         }

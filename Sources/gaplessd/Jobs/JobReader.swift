@@ -82,6 +82,13 @@ struct JobReader: Sendable {
     private func rare(
         _ members: borrowing JobMembers, app: String?, topic: PushTopic?, pushType: String
     ) throws(JobError) -> Job.Rare? {
+        guard members.hasRare else { return nil }
+        return try rareMembers(members, app: app, topic: topic, pushType: pushType)
+    }
+
+    private func rareMembers(
+        _ members: borrowing JobMembers, app: String?, topic: PushTopic?, pushType: String
+    ) throws(JobError) -> Job.Rare? {
         let topicSuffix = members.topicSuffix(ofApp: topic, pushType: pushType)
         let topic = try topic.flatMap { topic throws(JobError) in try members.topic(topic, pushType: pushType) }
         let collapseID = try members.name(.collapseID, most: Self.longestCollapseID)
