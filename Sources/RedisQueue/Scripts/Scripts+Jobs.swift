@@ -20,14 +20,17 @@ extension Scripts {
     /// jobs.
     package static let claim = Script(
         clock + pauses + waiting + fence + """
-            local paused, whole = pauses(KEYS[10])
-            if whole then return {paused, 0, 0, 0, 0} end
+            local paused, whole, hasRecovered = nil, false, false
+            if redis.call('EXISTS', KEYS[6], KEYS[7], KEYS[8], KEYS[10]) > 0 then
+              paused, whole = pauses(KEYS[10])
+              if whole then return {paused, 0, 0, 0, 0} end
+              hasRecovered = redis.call('EXISTS', KEYS[6], KEYS[7], KEYS[8]) > 0
+            end
             if state[3] and redis.call('HEXISTS', KEYS[4], state[3]) == 1 then return {with(paused, 0), 0, 0, 0, 0} end
             if ARGV[7] and tonumber(state[4] or 0) > tonumber(ARGV[7]) then return {with(paused, 0), 0, 0, 0, 0} end
             local list, level, most, room = KEYS[9], 0, tonumber(ARGV[4]), tonumber(ARGV[5])
-            local held, second = redis.call('HLEN', KEYS[4]), tonumber(ARGV[6])
-            local hasRecovered = redis.call('EXISTS', KEYS[6], KEYS[7], KEYS[8]) > 0
             if hasRecovered then
+              local held, second = redis.call('HLEN', KEYS[4]), tonumber(ARGV[6])
               if redis.call('EXISTS', KEYS[6]) == 1 then
                 list, level = KEYS[6], 1
               elseif second > 0 and redis.call('EXISTS', KEYS[7]) == 1 then
