@@ -52,6 +52,9 @@ struct Bench: ParsableCommand {
     @Flag(help: "Measure only the memory of Redis with a million jobs that wait, and in flight.")
     var redisMemory = false
 
+    @Flag(help: "Measure only what Redis does for a job, by command.")
+    var redisCommands = false
+
     @Option(
         help: ArgumentHelp("With --redis-memory: a daemon of 0.1.0; by default that of scripts/older-daemon.", valueName: "path"))
     var older: String?
@@ -79,6 +82,7 @@ struct Bench: ParsableCommand {
         say("gaplessd bench: \(Machine.description)")
         if distance { return try measureDistance() }
         if redisMemory { return try write([("redis_memory", RedisMemory(older: older ?? BuiltProducts.olderDaemon).measure())]) }
+        if redisCommands { return try write([("redis_commands", RedisCommands(jobs: jobs).measure())]) }
         say("\(jobs) pushes per run, 2 sessions x 500 streams, 200-byte body, provider token; medians of \(runs) (min - max)\n")
         let results = try measureRows()
         say(BenchResult.header)

@@ -13,7 +13,9 @@ struct BareClaims {
         """
 
     /// Returns the processor time of Redis for all jobs.
-    func measure() throws -> Duration {
+    ///
+    /// - Parameter atEnd: asks Redis for what it has done.
+    func measure(atEnd: (inout RedisClient) throws -> Void = { _ in }) throws -> Duration {
         let redis = try RedisServer()
         redis.process.pin(to: 1)
         var settings = QueueSettings(list: Stage.list, server: .unix(path: redis.socketPath))
@@ -25,6 +27,7 @@ struct BareClaims {
         guard let script = try client.command(["SCRIPT", "LOAD", BareClaims.claim]).text else {
             throw LabError(description: "no script")
         }
+        _ = try client.command(["CONFIG", "RESETSTAT"])
         let start = preciseProcessorTime(of: redis.process.pid)
         var done = 0
         while done < jobs {
@@ -34,6 +37,8 @@ struct BareClaims {
             _ = try client.command(["UNLINK", "held"])
             done += claimed
         }
-        return preciseProcessorTime(of: redis.process.pid) - start
+        let time = preciseProcessorTime(of: redis.process.pid) - start
+        try atEnd(&client)
+        return time
     }
 }
