@@ -7,20 +7,22 @@ struct ConnectionOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The same limit without a client certificate, until the first accepted push.", valueName: "n"))
+            "Maximum number of open streams without a client certificate, until the first accepted push.", valueName: "n"))
     var tokenStreams: UInt32 = 1
 
     @Option(
         help: ArgumentHelp(
-            "Change the stream limit at random, such as 50ms=0..1000.", valueName: "time=low..high"))
+            "Set another random stream limit after each interval, such as 50ms=0..1000.", valueName: "time=low..high"))
     var streamsWalk: String?
 
     @Option(
         help: ArgumentHelp(
-            "Reaction to a stream above the limit: refuse, refuse-twice (and STREAM_CLOSED) or goaway.", valueName: "answer"))
+            """
+            Reaction to a stream above the limit: refuse (REFUSED_STREAM), refuse-twice (then also STREAM_CLOSED) or goaway.
+            """, valueName: "reaction"))
     var overLimit = Behaviour.OverLimit.refuse
 
-    @Flag(help: "Allow one stream after a rejection, until the next push is accepted.")
+    @Flag(help: "After a rejected push, allow one stream until the next push is accepted.")
     var dropStreamsAfterRejection = false
 
     @Option(
@@ -31,8 +33,8 @@ struct ConnectionOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             """
-            First bytes of a new connection: settings, nothing (no HTTP/2), tarpit (no TLS) or goaway[:KIND[:TEXT]], with an \
-            optional share, such as nothing=10%.
+            First bytes that a new connection gets: settings, nothing (no HTTP/2), tarpit (no TLS) or goaway[:KIND[:TEXT]]. \
+            With a share, such as nothing=10%, the other connections get settings.
             """, valueName: "greeting"))
     var greeting = "settings"
 
@@ -42,14 +44,15 @@ struct ConnectionOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             """
-            Reject a valid credential: certificate (TLS alert to every client certificate), certificate=REASON or \
-            KEYID=REASON (this answer to each push); repeatable.
+            Reject a valid credential: certificate refuses every client certificate with a TLS alert, certificate=REASON \
+            and KEYID=REASON answer each push with this reason; repeatable.
             """, valueName: "credential=reason"))
     var refuse: [String] = []
 
     @Option(
         help: ArgumentHelp(
-            "Reset new connections for a time after too many, such as 20/1s:5s.", valueName: "n/time:block"))
+            "After more than n new connections within a time, reset further ones for a while, such as 20/1s:5s.",
+            valueName: "n/time:block"))
     var connectLimit: String?
 
     @Option(
@@ -57,13 +60,16 @@ struct ConnectionOptions: ParsableArguments {
             "Answer of the n-th connection to every valid push, such as 2=500; repeatable.", valueName: "n=answer"))
     var connection: [String] = []
 
-    @Option(help: ArgumentHelp("Answer of every n-th connection to every valid push; repeatable.", valueName: "n=answer"))
+    @Option(
+        help: ArgumentHelp(
+            "Answer of every n-th connection to every valid push, such as 5=silent; repeatable.", valueName: "n=answer"))
     var everyConnection: [String] = []
 
     @Option(
         help: ArgumentHelp(
             """
-            Reaction to an idle connection: goaway or 400 (IdleTimeout), or 500 to every later request, such as 30s=500.
+            Reaction to a connection without a request for this time: goaway, 400 (IdleTimeout to the next request, then \
+            GOAWAY) or 500 (to every later request), such as 30s=500.
             """, valueName: "time=fault"))
     var idle: String?
 
@@ -76,10 +82,10 @@ struct ConnectionOptions: ParsableArguments {
     @Option(help: ArgumentHelp("INITIAL_WINDOW_SIZE of the first SETTINGS.", valueName: "bytes"))
     var initialWindow: UInt32?
 
-    @Flag(help: "Send answers in DATA frames of one byte and header blocks in five frames.")
+    @Flag(help: "Send the body of an answer in DATA frames of one byte, and its headers in five frames.")
     var splitFrames = false
 
-    @Option(help: ArgumentHelp("Bytes per TLS record.", valueName: "n"))
+    @Option(help: ArgumentHelp("Most bytes of a TLS record.", valueName: "n"))
     var recordBytes = 16384
 
     func validate() throws {

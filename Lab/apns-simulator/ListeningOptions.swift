@@ -21,7 +21,7 @@ struct ListeningOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Known bundle id, with the suffixes of the push types; repeatable. Default: all.",
+            "Bundle id that is known, also with the suffix of a push type; repeatable. Default: all.",
             valueName: "id"))
     var topic: [String] = []
 

@@ -2,13 +2,17 @@ import APNSSimulator
 import ArgumentParser
 
 struct ScriptOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Share of the requests with an answer, such as 503:2%; repeatable.", valueName: "answer:share"))
+    @Option(
+        help: ArgumentHelp(
+            "Give this answer to a random share of the requests, such as 503:2%; repeatable.", valueName: "answer:share"))
     var fail: [String] = []
 
-    @Option(help: ArgumentHelp("--fail selects tokens instead of requests, and each fails n times.", valueName: "n"))
+    @Option(
+        help: ArgumentHelp(
+            "With --fail: select a share of the tokens instead. The first n requests of each of them fail.", valueName: "n"))
     var failTimes: Int?
 
-    @Option(help: ArgumentHelp("Share of the tokens that always get 410 Unregistered.", valueName: "share"))
+    @Option(help: ArgumentHelp("Share of the tokens that always get 410 Unregistered, such as 1%.", valueName: "share"))
     var dead: String?
 
     @Option(help: ArgumentHelp("Time before each answer, such as 20ms or 20ms..40ms.", valueName: "time"))
@@ -17,18 +21,20 @@ struct ScriptOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             """
-            Successive answers for tokens with a prefix, such as dead=503,503,200; repeatable. ANSWER*N repeats N times, a \
-            last ANSWER* without end.
+            Answers to the first, second, third request of each token with this prefix, such as dead=503,503,200; \
+            repeatable. ANSWER*N stands for N such answers, and ANSWER* at the end for all further requests.
             """, valueName: "prefix=answers"))
     var token: [String] = []
 
-    @Option(help: ArgumentHelp("State of the tokens with a prefix; repeatable.", valueName: "prefix=state"))
+    @Option(
+        help: ArgumentHelp(
+            "State of all tokens with this prefix, such as 00=unregistered; repeatable.", valueName: "prefix=state"))
     var device: [String] = []
 
-    @Option(help: ArgumentHelp("Answer to the n-th valid push; repeatable.", valueName: "n=answer"))
+    @Option(help: ArgumentHelp("Answer to the n-th valid push, such as 500=half-open; repeatable.", valueName: "n=answer"))
     var at: [String] = []
 
-    @Option(help: ArgumentHelp("Answer to every n-th valid push; repeatable.", valueName: "n=answer"))
+    @Option(help: ArgumentHelp("Answer to every n-th valid push, such as 1000=cut; repeatable.", valueName: "n=answer"))
     var every: [String] = []
 
     @Option(help: ArgumentHelp("Seed of all random choices. Default: a random seed, which is printed.", valueName: "n"))

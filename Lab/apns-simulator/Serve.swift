@@ -95,7 +95,7 @@ struct Serve: ParsableCommand {
     @OptionGroup(title: "Script") var script: ScriptOptions
     @OptionGroup(title: "Connections") var connections: ConnectionOptions
 
-    @Option(help: ArgumentHelp("Append a line per request to this file.", valueName: "file"))
+    @Option(help: ArgumentHelp("Append a line for each push to this file.", valueName: "file"))
     var ledger: String?
 
     @Option(
