@@ -23,7 +23,7 @@ struct Dead: ParsableCommand {
 
             requeue and purge first print the number of matching dead letters. They work in small atomic steps: an interruption \
             at any moment loses no dead letter and duplicates no job. Unreadable dead letters are skipped and counted. \
-            requeue does the same with dead letters whose jobs are missing.
+            requeue does the same with a dead letter whose large job is missing in Redis.
 
             requeue --rate N requeues at most N jobs per second.
 

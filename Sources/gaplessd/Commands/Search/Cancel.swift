@@ -7,7 +7,7 @@ import SystemTime
 struct Cancel: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cancel",
-        abstract: "Removes waiting and delayed jobs; --undo restores them.",
+        abstract: "Removes waiting, delayed and recovered jobs; --undo restores them.",
         discussion: """
             Selects jobs by --token, --identifier, --app and --topic; all given conditions must hold. --app selects the jobs \
             that the daemon would send for the app, and reads the certificates of the settings for this.
@@ -18,8 +18,8 @@ struct Cancel: ParsableCommand {
             ends with a pass that finds none. After three passes it ends in any case, and says so: pause the app or the list, \
             and repeat the call.
 
-            --undo puts cancelled jobs back, byte for byte: waiting jobs to the tail of the list in their former order, delayed \
-            jobs to their due time. Without a condition it puts all of them back.
+            --undo puts cancelled jobs back, byte for byte: delayed jobs to their due time, all others to the tail of the list \
+            in their former order. Without a condition it puts all of them back.
 
             --json prints one object at the end: "matched", "changed", "in_flight" and "complete" (whether the last \
             pass found none).
