@@ -178,8 +178,8 @@ public struct CancelledJobs: Sendable {
           if redis.call('LINDEX', KEYS[2], -tonumber(ARGV[i])) ~= ARGV[i + 1] then return -1 end
         end
         redis.call('LLEN', KEYS[3])
-        redis.call('ZCARD', KEYS[4])
         \(MarkedRemoval.trial)
+        redis.call('ZADD', KEYS[4], 'XX', 0, '')
         local count = 0
         for i = 2, #ARGV, 4 do
           if ARGV[i + 3] == '' then

@@ -117,7 +117,7 @@ public struct DeadLetterList: Sendable {
         end
         redis.call('LLEN', KEYS[3])
         \(MarkedRemoval.trial)
-        redis.call('HDEL', KEYS[4], '')
+        redis.call('HGET', KEYS[4], '') redis.call('HDEL', KEYS[4], '')
         local count = 0
         for i = 2, #ARGV, 5 do
           local job = ARGV[i + 2] == 'requeue' and ARGV[i + 3]

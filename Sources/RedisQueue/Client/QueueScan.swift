@@ -144,7 +144,7 @@ public struct QueueScan {
     }
 
     /// Returns a function that reads a list, or a sorted set with its scores, in pieces from an index towards the head. A piece
-    /// is small until the sizes are known, so that a few jobs of megabytes do not become gigabytes.
+    /// has few elements, so that jobs of megabytes do not become gigabytes.
     static let pieces = """
         local function pieces(key, last, sorted)
           local step, count, bytes = 1, 0, 0
@@ -156,7 +156,7 @@ public struct QueueScan {
             else part = redis.call('LRANGE', key, first, last) end
             last, count = first - 1, count + last - first + 1
             for _, text in ipairs(part) do bytes = bytes + #text end
-            step = math.max(1, math.min(4 * step, 100, math.floor(\(mostBytes) * count / bytes)))
+            step = math.max(1, math.min(2 * step, 8, math.floor(\(mostBytes) * count / bytes)))
             return part
           end
         end

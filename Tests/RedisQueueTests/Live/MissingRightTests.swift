@@ -80,7 +80,7 @@ struct MissingRightTests {
         #expect(try server.status().inFlight == 3)
     }
 
-    @Test(arguments: ["lset", "lrem", "hdel"])
+    @Test(arguments: ["lset", "lrem", "hget", "hdel"])
     func `no dead letter is requeued`(right: String) throws {
         try server.ask("RPUSH", "{jobs}:gapless:dead", "letter")
         var client = try RedisClient(settings: server.settings())
@@ -101,7 +101,7 @@ struct MissingRightTests {
         #expect(try server.list("{jobs}:gapless:cancelled") == [])
     }
 
-    @Test(arguments: ["lset", "lrem"])
+    @Test(arguments: ["lset", "lrem", "zadd"])
     func `no cancelled job is restored`(right: String) throws {
         try server.ask("RPUSH", "{jobs}:gapless:cancelled", "record")
         var client = try RedisClient(settings: server.settings())

@@ -106,6 +106,7 @@ struct DaemonMetricsTests {
         try setLimit(limit)
         daemon.signal(SIGHUP)
         #expect(daemon.says("Reload failed: "), "\(daemon.standardError)")
+        #expect(daemon.standardError.contains("metrics"), "\(daemon.standardError)")
         try setLimit(1024)
         daemon.signal(SIGHUP)
         #expect(daemon.says("Reloaded: "))
