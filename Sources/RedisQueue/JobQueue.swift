@@ -133,6 +133,9 @@ public struct JobQueue: ~Copyable {
         machine.settle(settlement, now: now)
     }
 
+    /// Counts pushes that APNs may receive twice, of jobs that were disowned: they have no settlement here.
+    public mutating func addMaybeDuplicates(_ count: Int) { machine.addMaybeDuplicates(count, now: now) }
+
     /// Stops claiming. Held jobs are released to the head of the list in their order. `.stopped` follows once every settlement is
     /// confirmed and the worker is unregistered.
     ///

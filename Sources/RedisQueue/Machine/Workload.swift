@@ -35,6 +35,8 @@ struct Workload {
         jobs.settle(settlement, now: now)
     }
 
+    mutating func addMaybeDuplicates(_ count: Int, now: Instant) { jobs.addMaybeDuplicates(count, now: now) }
+
     mutating func stop() { isStopping = true }
 
     /// Whether this list may hold jobs that could be claimed if there were places.

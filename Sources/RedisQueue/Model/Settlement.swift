@@ -24,14 +24,6 @@ public struct Settlement: Sendable, Equatable {
         case replace(with: [UInt8], toTail: Bool)
         /// It is replaced by its parts, at the head of the list in their order. Counts as `released`: the parts are claimed.
         case split(into: JobParts)
-
-        /// Whether APNs has responded to the job, or may have.
-        var isResponse: Bool {
-            switch self {
-            case .ack, .delay(_, _, isRetry: true), .deadLetter: true
-            case .delay, .release, .replace, .split: false
-            }
-        }
     }
 
     public var id: ClaimID

@@ -98,9 +98,12 @@ struct DispatchMachine: ~Copyable {
         jobs.settler.countClaims(claims.count)
         lists[list].claimBegan()
         var givenBack: [ClaimedJob] = []
+        let heldBySlowedApps = jobs.heldBySlowedApps
         for claim in claims where !placer.place(claim, list: list, &lists[list], &jobs, &effects) { givenBack.append(claim) }
         if plan.apps.count == 1 { return }
-        lists[list].claimEnded(placed: claims.count - givenBack.count, givenBack: givenBack, now: now)
+        // A slowed app takes a job now and then: that is no reason to look through its other jobs without a rest.
+        let placed = claims.count - givenBack.count - (jobs.heldBySlowedApps - heldBySlowedApps)
+        lists[list].claimEnded(placed: placed, givenBack: givenBack, now: now)
     }
 
     // MARK: Notifications

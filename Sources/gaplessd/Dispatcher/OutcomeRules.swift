@@ -81,7 +81,7 @@ struct OutcomeRules {
         case .suspect: suspected(id, outcome, on: session, isCurrent: isCurrent, &jobs, &effects)
         case .hold(let reason): faulted(id, outcome, reason, isCurrent: isCurrent, &jobs, &effects)
         case .renewToken:
-            guard isCurrent else { return jobs.resend(id, avoiding: session, &effects) }
+            guard isCurrent, !jobs.isLeaving else { return jobs.resend(id, avoiding: session, &effects) }
             effects.append(.renewToken(for: id, refusedOn: session, app: app))
         }
     }

@@ -192,4 +192,29 @@ struct DispatchClaimTests {
         // Its 50 streams and as many jobs for the time after them.
         #expect(fixture.inFlight == 100)
     }
+
+    @Test func `a list is looked through with rests while only a slowed app has jobs in it`() {
+        let fixture = MachineFixture(MachineFixture.plan(apps: ["alpha", "beta"]), capacity: 50)
+        fixture.close(app: 0, Fixture.job("aa", #""app":"alpha""#))
+        fixture.machine.observed(.init(capacity: 50, limit: 2, waiting: 0), app: 0)
+        var sent: [JobID] = []
+        let job = Fixture.job("ab", #""app":"alpha""#)
+        while fixture.inFlight < 100 {
+            _ = fixture.claim(job)
+            sent += fixture.sent()
+        }
+        // Each rotation, one job is sent and another one takes its place.
+        for id in sent.prefix(3) {
+            _ = fixture.accept(id)
+            _ = fixture.claim(job, job)
+            _ = fixture.claim(job)
+            #expect(fixture.offers() == [0])
+            fixture.pass(.milliseconds(200))
+            _ = fixture.tick()
+            #expect(fixture.offers() == [0])
+            fixture.pass(.milliseconds(60))
+            _ = fixture.tick()
+            #expect(fixture.offers()[0] > 0)
+        }
+    }
 }

@@ -120,9 +120,15 @@ struct DispatchOutcomeTests {
         _ = fixture.fail(fixture.send(), .maybeProcessed(.streamReset(code: 7)))
         let waiting = fixture.sent()
         _ = fixture.effects { $0.happened(.disowned([ClaimID(2), ClaimID(3)]), list: 0, &$1) }
-        let counts = (fixture.withdraw(waiting, .forget(Set(waiting))) + fixture.fail(onStream, .timedOut)).settlements
-        #expect(counts.map(\.id) == [ClaimID(3), ClaimID(2)])
-        #expect(counts.map(\.maybeDuplicates) == [1, 1])
+        let one = [DispatchEffect.countMaybeDuplicates(1, list: 0)]
+        #expect(fixture.withdraw(waiting, .forget(Set(waiting))) == one)
+        #expect(fixture.fail(onStream, .timedOut) == one)
+    }
+
+    @Test mutating func `after a stop signal, a job with an expired provider token goes back at once`() {
+        let id = fixture.send()
+        _ = fixture.effects { $0.stopSignalReceived(&$1) }
+        #expect(fixture.reject(id, 403, "ExpiredProviderToken").releases(2))
     }
 
     @Test mutating func `a job whose session reports nothing before the exit counts as a possible duplicate`() {

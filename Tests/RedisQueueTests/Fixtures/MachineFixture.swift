@@ -32,8 +32,8 @@ struct MachineFixture {
     mutating func connected() { machine.connected(into: &gathered) }
     mutating func lost(_ reason: String, at now: Instant = start) { machine.lost(reason, now: now, into: &gathered) }
     mutating func offer(_ places: Int, at now: Instant = start) { machine.offer(places: places, now: now) }
-    mutating func settle(_ id: ClaimID, _ effect: Settlement.Effect, maybeDuplicates: Int = 0, at now: Instant = start) {
-        machine.settle(Settlement(id: id, effect: effect, maybeDuplicates: maybeDuplicates), now: now)
+    mutating func settle(_ id: ClaimID, _ effect: Settlement.Effect, at now: Instant = start) {
+        machine.settle(Settlement(id: id, effect: effect), now: now)
     }
     mutating func stop() { machine.stop() }
     mutating func advance(to now: Instant = start) { machine.advance(now: now, into: &gathered) }

@@ -54,25 +54,6 @@ struct QueueReconciliationTests {
         #expect(machine.effects().dropFirst() == [.report(.disowned([id(1, 2)])), .report(.connected(warnings: []))])
     }
 
-    @Test mutating func `the settlement of a disowned job only counts, also while its chunk has other jobs`() {
-        machine.serve()
-        machine.offer(2)
-        machine.advance(to: start + .milliseconds(2))
-        machine.claim(["a", "b"], asked: 2, drained: 0)
-        machine.lost("cut")
-        machine.advance(to: start + .seconds(3))
-        machine.effects()
-        machine.register(settled: "0", counter: 2, isExpected: true, chunks: ["1": "0:10"])
-        machine.effects()
-        machine.settle(id(1, 1), .release(toTail: true), maybeDuplicates: 2)
-        machine.advance(to: start + .seconds(3))
-        guard case .call(.settle(let batch))? = machine.effects().last else {
-            Issue.record("no settlement")
-            return
-        }
-        #expect(batch.ids == [] && batch.chunkCount == 0 && batch.maybeDuplicates == 2)
-    }
-
     @Test mutating func `settlements that Redis has lost do not hide those of the next batch`() {
         machine.serve()
         machine.offer(3)

@@ -50,9 +50,7 @@ struct JobsInFlight {
 
     mutating func acknowledge(_ id: ClaimID, now: Instant) { settlements.addAcknowledgement(id, now: now) }
 
-    /// Another worker may have the job by now: then its settlement only counts.
     mutating func settle(_ settlement: Settlement, now: Instant) {
-        guard held.contains(settlement.id) else { return settlements.count(settlement, now: now) }
         let isKept = mode == .atLeastOnce || held.isKept(settlement.id)
         settlements.add(settlement, job: isKept ? nil : held.bytes(of: settlement.id), now: now)
     }
@@ -66,6 +64,9 @@ struct JobsInFlight {
             settle(Settlement(id: id, effect: .release(toTail: false)), now: now)
         }
     }
+
+    /// Counts pushes that APNs may receive twice and whose jobs this worker no longer holds.
+    mutating func addMaybeDuplicates(_ count: Int, now: Instant) { settlements.addMaybeDuplicates(count, now: now) }
 
     mutating func seal(includingHeads: Bool) { settlements.seal(includingHeads: includingHeads) }
 

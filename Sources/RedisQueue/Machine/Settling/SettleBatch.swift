@@ -9,7 +9,7 @@ struct SettleBatch: Equatable {
     private(set) var chunks = Arguments()
     /// Everything else than plain acknowledgements, as `Scripts.settle` reads it.
     private(set) var steps = Arguments()
-    var resent = 0
+    private(set) var resent = 0
     var maybeDuplicates = 0
     /// The number of jobs that are replaced by their parts.
     private(set) var splits = 0
@@ -53,8 +53,11 @@ struct SettleBatch: Equatable {
             return addAcknowledgement(settlement.id)
         }
         _ = addTally(of: settlement.id)
-        if settlement.effect.isResponse { responded += 1 }
-        if case .split = settlement.effect { splits += 1 }
+        switch settlement.effect {
+        case .ack, .delay(_, _, isRetry: true), .deadLetter: responded += 1
+        case .split: splits += 1
+        case .delay, .release, .replace: break
+        }
         writeHead(of: settlement, isJobGiven: job != nil)
         switch settlement.effect {
         case .ack: break

@@ -61,12 +61,6 @@ struct Settlements {
         pending.maybeDuplicates += count
     }
 
-    /// Counts the settlement of a job that this worker no longer holds.
-    mutating func count(_ settlement: Settlement, now: Instant) {
-        pending.resent += max(0, settlement.resends)
-        addMaybeDuplicates(max(0, settlement.maybeDuplicates) + (settlement.effect.isResponse ? 1 : 0), now: now)
-    }
-
     /// The time at which the gathered settlements are due. Few jobs are no batch: theirs are due at once, if none is on its way.
     func sealsAt(includingHeads: Bool, heldCount: Int) -> Instant? {
         var first = Earliest(gatheringSince)

@@ -81,6 +81,13 @@ struct JobFlow: ~Copyable {
     /// How many jobs an app wants now.
     func demand(of app: Int) -> AppState.Demand { apps[app].demand(now: now) }
 
+    /// The jobs of apps that APNs has slowed down.
+    var heldBySlowedApps: Int {
+        var held = 0
+        for app in apps.indices where apps[app].reading.limit != nil { held += apps[app].held }
+        return held
+    }
+
     /// Whether the app takes a claimed job of the list.
     func takesOne(app: Int, list: Int) -> Bool { apps[app].takesOne(from: list, now: now) }
 
@@ -134,8 +141,8 @@ struct JobFlow: ~Copyable {
     /// - Parameter isInDoubt: whether APNs may have accepted the last attempt.
     mutating func forget(_ id: JobID, isInDoubt: Bool = false, _ effects: inout [DispatchEffect]) {
         guard let job = remove(id) else { return }
-        if isInDoubt { job.maybeDuplicates += 1 }
-        settler.forget(job, &effects)
+        let count = job.maybeDuplicates + (isInDoubt ? 1 : 0)
+        if count > 0 { effects.append(.countMaybeDuplicates(count, list: job.list)) }
     }
 
     mutating func deadLetter(

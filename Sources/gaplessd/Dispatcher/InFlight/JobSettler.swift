@@ -65,11 +65,6 @@ struct JobSettler {
         settle(job, .replace(with: marked, toTail: toTail), &effects)
     }
 
-    /// Counts the possible duplicates of a job that another worker has: the queue skips the rest of its settlement.
-    func forget(_ job: HeldJob, _ effects: inout [DispatchEffect]) {
-        if job.maybeDuplicates > 0 { settle(job, .release(toTail: true), &effects) }
-    }
-
     /// Delays the job without counting a retry. It has been sent: it keeps the deadline of its first send.
     mutating func postpone(_ job: HeldJob, by pause: Duration, _ effects: inout [DispatchEffect]) {
         counters.postponed += 1
