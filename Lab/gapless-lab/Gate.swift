@@ -28,7 +28,7 @@ struct Gate: ParsableCommand {
         let isOneByOne: Bool
 
         static let backlog = Load(
-            name: "of a backlog", stored: 16_100, tolerance: 0.03, fewer: 5000, more: 25_000, isOneByOne: false)
+            name: "of a backlog", stored: 14_800, tolerance: 0.03, fewer: 5000, more: 25_000, isOneByOne: false)
         static let single = Load(
             name: "of a single job on an idle daemon", stored: 84_800, tolerance: 0.1, fewer: 50, more: 250, isOneByOne: true)
     }
