@@ -42,20 +42,8 @@ final class MetricsEndpoint {
             return service.readings.adopt(settings, tls: configuration.redisTLS)
         }
         guard let address = settings.metricsListen else { return close() }
-        let found: SocketAddress
-        do throws(SocketError) {
-            found = try resolver.address(of: address.host, port: address.port, atMost: patience)
-        } catch {
-            throw SettingsError(cannotListenAt: address, error.description)
-        }
-        let readings: RedisReadings
-        do throws(ThreadError) {
-            readings = try RedisReadings(settings, tls: configuration.redisTLS) { [board] reading in
-                page.history.withLock { $0.observe(reading, board.latest?.snapshot, now: .now) }
-            }
-        } catch {
-            throw Self.cannotServe(error)
-        }
+        let found = try lookUp(address, atMost: patience)
+        let readings = try startReadings(configuration, page)
         let old = service
         let isInTheWay = old?.server.port == address.port
         if isInTheWay { old?.server.close() }
@@ -73,6 +61,24 @@ final class MetricsEndpoint {
             case .thread(let error): throw Self.cannotServe(error)
             case .socket: throw SettingsError(cannotListenAt: address, error.description)
             }
+        }
+    }
+
+    private func lookUp(_ address: HostAndPort, atMost patience: Duration) throws(SettingsError) -> SocketAddress {
+        do {
+            return try resolver.address(of: address.host, port: address.port, atMost: patience)
+        } catch {
+            throw SettingsError(cannotListenAt: address, error.description)
+        }
+    }
+
+    private func startReadings(_ configuration: Configuration, _ page: Page) throws(SettingsError) -> RedisReadings {
+        do {
+            return try RedisReadings(configuration.settings, tls: configuration.redisTLS) { [board] reading in
+                page.history.withLock { $0.observe(reading, board.latest?.snapshot, now: .now) }
+            }
+        } catch {
+            throw Self.cannotServe(error)
         }
     }
 

@@ -66,46 +66,64 @@ struct Cancel: ParsableCommand {
         let selection = JobSelection(token: token, identifier: identifier, app: app, topic: topic)
         let now = WallClock.now().unixSeconds
         try RedisAccess.run(settings) { client in
+            var counts = Counts()
             let walks = lists.map { CancelWalk(Keys(list: $0), selection, now: now) }
-            var (matched, inFlight, changed, isComplete) = (0, 0, 0, true)
-            for (list, walk) in zip(lists, walks) {
-                if undo {
-                    matched += try walk.countCancelled(&client)
-                } else {
-                    for source in CancelledJobs.Source.allCases { matched += try walk.count(source, &client) }
-                    _ = try QueueScan(Keys(list: list), resultsKey: nil).read(.inFlight, &client) { page in
-                        inFlight += page.count { $0.content.first.map(selection.matches) ?? false }
-                        return true
-                    }
-                }
-            }
+            for (list, walk) in zip(lists, walks) { try count(list, walk, selection, &counts, &client) }
             if !json {
-                let rest = inFlight > 0 ? "; in flight and left alone: \(inFlight)" : ""
-                StandardStreams.print(["\(matched.counted("job")) to \(undo ? "restore" : "cancel")\(rest)"])
+                let rest = counts.inFlight > 0 ? "; in flight and left alone: \(counts.inFlight)" : ""
+                StandardStreams.print(["\(counts.matched.counted("job")) to \(undo ? "restore" : "cancel")\(rest)"])
             }
-            if matched > 0, !yes {
-                let question = "\(undo ? "Restore" : "Cancel") \(matched.counted("job"))?"
+            if counts.matched > 0, !yes {
+                let question = "\(undo ? "Restore" : "Cancel") \(counts.matched.counted("job"))?"
                 try Confirmation.ask(question, refusal: "Nothing was changed.")
             }
-            for walk in walks where matched > 0 {
-                if undo {
-                    try walk.restore(&client) { changed += $0 }
-                } else if try !walk.cancel(&client, progress: { changed += $0 }) {
-                    isComplete = false
-                }
-            }
-            if json {
-                let counts: JSONValue = .members([
-                    "matched": .integer(matched), "changed": .integer(changed), "in_flight": .integer(inFlight),
-                    "complete": .bool(isComplete),
-                ])
-                StandardStreams.print([counts.line])
-            } else {
-                StandardStreams.print(["\(changed) \(undo ? "restored" : "cancelled")"])
-                if !isComplete {
-                    StandardStreams.print(["More such jobs arrive: pause the app or the list, and repeat the call."])
-                }
-            }
+            for walk in walks where counts.matched > 0 { try change(walk, &counts, &client) }
+            report(counts)
+        }
+    }
+
+    private struct Counts {
+        var matched = 0
+        var inFlight = 0
+        var changed = 0
+        /// Whether no such job is left.
+        var isComplete = true
+    }
+
+    private func count(
+        _ list: String, _ walk: CancelWalk, _ selection: JobSelection, _ counts: inout Counts, _ client: inout RedisClient
+    ) throws(RedisError) {
+        if undo {
+            counts.matched += try walk.countCancelled(&client)
+            return
+        }
+        for source in CancelledJobs.Source.allCases { counts.matched += try walk.count(source, &client) }
+        _ = try QueueScan(Keys(list: list), resultsKey: nil).read(.inFlight, &client) { page in
+            counts.inFlight += page.count { $0.content.first.map(selection.matches) ?? false }
+            return true
+        }
+    }
+
+    private func change(_ walk: CancelWalk, _ counts: inout Counts, _ client: inout RedisClient) throws(RedisError) {
+        if undo {
+            try walk.restore(&client) { counts.changed += $0 }
+        } else if try !walk.cancel(&client, progress: { counts.changed += $0 }) {
+            counts.isComplete = false
+        }
+    }
+
+    private func report(_ counts: Counts) {
+        if json {
+            let members: JSONValue = .members([
+                "matched": .integer(counts.matched), "changed": .integer(counts.changed), "in_flight": .integer(counts.inFlight),
+                "complete": .bool(counts.isComplete),
+            ])
+            StandardStreams.print([members.line])
+            return
+        }
+        StandardStreams.print(["\(counts.changed) \(undo ? "restored" : "cancelled")"])
+        if !counts.isComplete {
+            StandardStreams.print(["More such jobs arrive: pause the app or the list, and repeat the call."])
         }
     }
 }
