@@ -11,7 +11,8 @@ enum Call: Equatable {
     case pop(count: Int)
     /// Indirect, because the batch is large, and a call is moved several times.
     indirect case settle(SettleBatch)
-    case beat(counter: Int64)
+    /// `settled` is the last settlement that Redis has confirmed: it lacks it if it was put back to an earlier state.
+    case beat(counter: Int64, settled: UInt64)
     case promote
     /// Suspects go to this chunk.
     case reap(LeaseMachine.Dead, chunk: UInt64)

@@ -177,7 +177,7 @@ struct QueueMachine {
     private mutating func serve(now: Instant, into effects: inout [Effect]) {
         // Also while the reply to an earlier beat waits behind a large reply: the beat itself arrives in time.
         if let counter = liveness.nextBeat(now: now) {
-            call(.beat(counter: counter), .beat, into: &effects)
+            call(.beat(counter: counter, settled: work.jobs.confirmed), .beat, into: &effects)
         }
         if outstanding.isDisjoint(with: [.beat, .inspection]), liveness.isInspectionDue(now: now) {
             call(work.inspection, .inspection, into: &effects)
@@ -228,13 +228,13 @@ struct QueueMachine {
         }
     }
 
-    /// Redis lacks the settlement before this one: it met NOSCRIPT and has been sent again, or Redis has confirmed it and was put
-    /// back to an earlier state since. Then only a registration brings the lost settlements to light.
+    /// Redis lacks the settlement before this call: it met NOSCRIPT and has been sent again, or Redis has confirmed it and was
+    /// put back to an earlier state since. Then only a registration brings the lost settlements to light.
     private mutating func foundGap(before call: Call, now: Instant, into effects: inout [Effect]) {
-        if case .settle(let batch) = call, work.jobs.isOldestUnconfirmed(batch.sequence) {
-            return lost("Redis has lost settlements that it had confirmed", now: now, into: &effects)
+        if case .settle(let batch) = call, !work.jobs.isOldestUnconfirmed(batch.sequence) {
+            return effects.append(.call(call))
         }
-        effects.append(.call(call))
+        lost("Redis has lost settlements that it had confirmed", now: now, into: &effects)
     }
 
     private mutating func understand(
@@ -312,7 +312,7 @@ struct QueueMachine {
         outstanding.remove(.inspection)
         switch work.inspected(found: found) {
         case .complete: break
-        case .missing: liveness.inspect(after: PiggybackedClaim.patience, now: now)
+        case .missing: liveness.inspect(after: PiggybackedClaim.timeout, now: now)
         case .lost: return .lost("jobs did not arrive: the second connection is dead")
         }
         return .good

@@ -76,7 +76,8 @@ struct CallEncoder {
             out.appendArgument(chunks, claim.chunk)
             out.append(contentsOf: readTail)
         case .settle(let batch): settle(batch, number, to: &out)
-        case .beat(let counter): scripts.beat.write(Arguments([String(number), String(counter)]), to: &out)
+        case .beat(let counter, let settled):
+            scripts.beat.write(Arguments([String(number), String(counter), String(settled)]), to: &out)
         case .promote: scripts.promote.begin(with: 0, to: &out)
         case .reap(let dead, let chunk):
             var reap = scripts.reap(dead.worker)

@@ -147,11 +147,13 @@ package enum Scripts {
 
     /// The heartbeat: sets the counter to a value that it never had. The other workers compare only that.
     ///
-    /// KEYS: nothing, workers, worker:W, recovered:1, :2, :3, delayed, paused, holders. ARGV: W, number, counter.
-    /// Replies the kind of the recovered jobs, when `delayed` is due (with the pauses, if any), and all workers
-    /// with their counters.
+    /// KEYS: nothing, workers, worker:W, recovered:1, :2, :3, delayed, paused, holders. ARGV: W, number, counter, the last
+    /// settlement that was confirmed. Replies the kind of the recovered jobs, when `delayed` is due (with the pauses, if any),
+    /// and all workers with their counters; or `GAP` if that settlement is lost: an idle worker settles nothing, and would not
+    /// notice jobs that this Redis has in flight again.
     static let beat = Script(
         clock + due + pauses + waiting + counters + fence + """
+            if tonumber(state[2] or 0) < tonumber(ARGV[4]) then return 'GAP' end
             redis.call('DEL', KEYS[1])
             local paused = pauses(KEYS[8], true)
             redis.call('ZADD', KEYS[2], ARGV[3], ARGV[1])

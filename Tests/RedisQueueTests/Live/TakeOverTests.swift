@@ -59,6 +59,25 @@ struct TakeOverTests {
         #expect(try server.status().unexplained == 0)
     }
 
+    /// Behind a proxy, the connections of a worker survive a failover to a replica that lacks the last writes.
+    @Test func `an idle worker finds the jobs of a settlement that Redis has lost`() throws {
+        try server.push(["a"])
+        let worker = Worker(settings())
+        worker.run("the job") { worker.jobs.count == 1 }
+        let claim = worker.jobs[0].id
+        worker.acknowledgeAll()
+        let name = try #require(try server.status().workers.first?.name)
+        try worker.run("the settlement") { try server.ask("HGET", keys.worker(name), "settled").text == "1" }
+        worker.forgetEvents()
+        try server.ask("RPUSH", keys.chunk(name, claim.chunk), "a")
+        try server.ask("HSET", keys.chunks(name), "\(claim.chunk)", "0:1")
+        try server.ask("HSET", keys.worker(name), "settled", "0")
+        worker.run("the job again") { worker.jobs.count == 1 }
+        worker.acknowledgeAll()
+        worker.stop()
+        #expect(try server.status().counters[.maybeDuplicate] == 1)
+    }
+
     @Test func `a worker that beats keeps its jobs`() throws {
         try server.push(["a"])
         let alive = Worker(settings(lease: .milliseconds(600)), worker: stranger("alive"))

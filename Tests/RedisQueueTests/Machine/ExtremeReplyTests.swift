@@ -40,7 +40,7 @@ struct ExtremeReplyTests {
         var random = SeededGenerator(seed: seed)
         let batch = SettleBatch()
         let calls: [Call] = [
-            .register(.init(counter: 1, confirmed: 0, isExpected: true)), .beat(counter: 1), .promote, .settle(batch),
+            .register(.init(counter: 1, confirmed: 0, isExpected: true)), .beat(counter: 1, settled: 0), .promote, .settle(batch),
             .inspect(chunk: nil), .claim(MachineFixture.claim(1, 9)), .jobs(of: MachineFixture.claim(1, 9)), .nodes,
             .reap(.init(worker: "w", counter: 1), chunk: 1), .unregister, .fetch(chunk: 1, [0]), .pop(count: 9),
             .claim(MachineFixture.claim(1, 9, after: 0)),

@@ -214,13 +214,13 @@ struct QueueMachineTests {
     @Test mutating func `without a confirmed beat for 60 percent of the lease the lease is in doubt`() {
         machine.serve()
         machine.advance(to: start + .seconds(3))
-        #expect(machine.effects() == [.call(.beat(counter: 2))])
+        #expect(machine.effects() == [.call(.beat(counter: 2, settled: 0))])
         machine.advance(to: start + .milliseconds(8999))
-        #expect(machine.effects() == [.call(.beat(counter: 3))])
+        #expect(machine.effects() == [.call(.beat(counter: 3, settled: 0))])
         machine.offer(100, at: start + .milliseconds(8999))
         machine.advance(to: start + .seconds(9))
         #expect(machine.effects().contains(.report(.leaseInDoubt)))
-        machine.reply([.integer(0), .integer(-1)], to: .beat(counter: 2), at: start + .seconds(10))
+        machine.reply([.integer(0), .integer(-1)], to: .beat(counter: 2, settled: 0), at: start + .seconds(10))
         #expect(machine.effects() == [.report(.connected(warnings: []))])
     }
 
@@ -230,7 +230,7 @@ struct QueueMachineTests {
         #expect(machine.sendingDeadline == start + .seconds(9))
         machine.advance(to: start + .seconds(3))
         #expect(machine.sendingDeadline == start + .seconds(9))
-        machine.reply([.integer(0), .integer(-1)], to: .beat(counter: 2), at: start + .seconds(3))
+        machine.reply([.integer(0), .integer(-1)], to: .beat(counter: 2, settled: 0), at: start + .seconds(3))
         #expect(machine.sendingDeadline == start + .seconds(12))
         machine.advance(to: start + .seconds(12))
         #expect(machine.sendingDeadline == nil, "the event `leaseInDoubt` withdraws the jobs")
@@ -273,9 +273,9 @@ struct QueueMachineTests {
             machine.advance(to: now)
             for effect in machine.effects() {
                 switch effect {
-                case .call(.beat(let counter)):
+                case .call(.beat(let counter, _)):
                     counts.beats += 1
-                    machine.reply([.integer(0), .integer(-1)], to: .beat(counter: counter), at: now)
+                    machine.reply([.integer(0), .integer(-1)], to: .beat(counter: counter, settled: 0), at: now)
                 case .call(let call) where call == .inspect(chunk: 3):
                     counts.inspections += 1
                     machine.reply(.integer(0), to: call, at: now)

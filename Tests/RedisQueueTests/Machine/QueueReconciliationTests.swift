@@ -116,6 +116,26 @@ struct QueueReconciliationTests {
         #expect(machine.effects().first == .hangUp)
     }
 
+    @Test mutating func `a beat shows an idle worker that Redis has lost a confirmed settlement`() {
+        machine.serve()
+        machine.offer(1)
+        machine.advance(to: start + .milliseconds(2))
+        machine.claim(["a"], asked: 1, drained: 1)
+        machine.settle(id(1, 0), .ack)
+        machine.advance(to: start + .milliseconds(10))
+        for effect in machine.effects() {
+            if case .call(.settle(let batch)) = effect {
+                machine.reply([.integer(1), .integer(0), .integer(-2)], to: .settle(batch))
+            }
+        }
+        machine.effects()
+        machine.advance(to: start + .seconds(4))
+        let beat = Call.beat(counter: 2, settled: 1)
+        #expect(machine.effects().contains(.call(beat)))
+        machine.reply(.string(bytes("GAP")), to: beat, at: start + .seconds(4))
+        #expect(machine.effects().contains(.hangUp))
+    }
+
     @Test mutating func `held jobs are put back into an emptied Redis, and a settled one is not`() {
         machine.serve()
         machine.offer(3)

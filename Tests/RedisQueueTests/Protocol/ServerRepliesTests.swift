@@ -39,7 +39,7 @@ struct ServerRepliesTests {
     }
 
     private static let calls: [Call] = [
-        .claim(MachineFixture.claim(3, 9)), .beat(counter: 2), .promote,
+        .claim(MachineFixture.claim(3, 9)), .beat(counter: 2, settled: 0), .promote,
         .reap(.init(worker: "dead", counter: 1), chunk: 3), .unregister,
         .adopt(.init(chunk: 1, entry: [], jobs: [])), .fetch(chunk: 1, []), .jobs(of: MachineFixture.claim(3, 9)),
     ]
@@ -73,7 +73,7 @@ struct ServerRepliesTests {
         #expect(machine.effects() == [.hangUp, .report(.refused(.reply(ErrorReply(text))))])
         #expect(machine.held == [id(1, 0), id(1, 1)])
         #expect(machine.deadline == start + .seconds(5))
-        machine.reply(.error(ErrorReply(text)), to: .beat(counter: 2))
+        machine.reply(.error(ErrorReply(text)), to: .beat(counter: 2, settled: 0))
         #expect(!machine.effects().contains { if case .report = $0 { true } else { false } }, "reported once")
     }
 
@@ -123,7 +123,7 @@ struct ServerRepliesTests {
 
     // MARK: Cluster
 
-    @Test(arguments: [Call.wait, .claim(MachineFixture.claim(3, 9)), .beat(counter: 2)])
+    @Test(arguments: [Call.wait, .claim(MachineFixture.claim(3, 9)), .beat(counter: 2, settled: 0)])
     mutating func `MOVED is followed at once, with all held jobs, and not reported`(call: Call) {
         serve()
         machine.reply(.error(ErrorReply("MOVED 3999 127.0.0.1:6381")), to: call)
