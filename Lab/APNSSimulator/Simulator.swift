@@ -143,7 +143,7 @@ public final class Simulator: Sendable {
         let confirmed = Mailbox<Void>()
         orders.send(.confirm(confirmed))
         var poller = Poller()
-        let latest = Instant.now + Simulator.orderPatience
+        let latest = Instant.now + Simulator.orderTimeout
         while confirmed.drain().isEmpty && !thread.isJoined && Instant.now < latest {
             poller.reset()
             poller.add(confirmed.wakeDescriptor, for: .read)
@@ -152,7 +152,7 @@ public final class Simulator: Sendable {
     }
 
     /// A thread that does not execute its orders within this time was stopped meanwhile.
-    private static let orderPatience = Duration.seconds(10)
+    private static let orderTimeout = Duration.seconds(10)
 
     /// Sends GOAWAY on every open connection. `belowThis` covers all streams begun.
     ///

@@ -251,7 +251,7 @@ public struct JobQueue: ~Copyable {
 
     private mutating func wait(_ call: Call) {
         let number = machine.number
-        waiter?.send(call, patience: .seconds(CallEncoder.waitSeconds), now: now) { encoder.write(call, number: number, to: &$0) }
+        waiter?.send(call, blocking: .seconds(CallEncoder.waitSeconds), now: now) { encoder.write(call, number: number, to: &$0) }
         if case .claim(let claim) = call { wait(.jobs(of: claim)) }
     }
 

@@ -36,7 +36,7 @@ final class HTTPConnection {
         (local, client) = socket.addresses
         self.socket = socket
         self.profile = profile
-        end = now + limits.patience
+        end = now + limits.timeout
         parser = HTTPRequestParser(limit: limits.requestBytes)
     }
 

@@ -6,7 +6,7 @@ public struct ServerLimits: Sendable {
     /// Open connections of all clients together: each costs a descriptor, of which the daemon needs some itself.
     public var connections = 64
     /// From the start of a connection to its end. A response takes 2 s at most, if Redis does not respond.
-    public var patience = Duration.seconds(10)
+    public var timeout = Duration.seconds(10)
     /// The path that is served first, so that many other requests do not fail a liveness probe.
     public var urgentPath = "/healthz"
 

@@ -92,8 +92,8 @@ struct ServerLoop: ~Copyable {
         switch reply(StatusRequest(method: head.method, path: head.path, query: head.query)) {
         case nil: connection.send(StatusResponse(status: 404, text: "There is nothing at this path.\n"))
         case .now(let response): connection.send(response)
-        case .later(let patience, let begin, let otherwise):
-            connection.wait(until: .now + patience, otherwise: otherwise)
+        case .later(let timeout, let begin, let otherwise):
+            connection.wait(until: .now + timeout, otherwise: otherwise)
             begin { [inbox, id = connection.id] response in inbox.send(.respond(connection: id, response)) }
         }
     }

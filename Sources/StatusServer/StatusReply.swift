@@ -2,8 +2,8 @@
 public enum StatusReply: Sendable {
     case now(StatusResponse)
     /// Another thread knows the response. The server calls `begin` at once; `done` may be called from any thread. If `done` is
-    /// not called within `patience`, the server sends the result of `otherwise`.
+    /// not called within `timeout`, the server sends the result of `otherwise`.
     case later(
-        patience: Duration, begin: @Sendable (_ done: @escaping @Sendable (StatusResponse) -> Void) -> Void,
+        timeout: Duration, begin: @Sendable (_ done: @escaping @Sendable (StatusResponse) -> Void) -> Void,
         otherwise: @Sendable () -> StatusResponse)
 }

@@ -108,7 +108,7 @@ struct StatusServerTests {
     }
 
     @Test func `A client that takes too long is disconnected`() throws {
-        let server = try server { $0.patience = .milliseconds(200) }
+        let server = try server { $0.timeout = .milliseconds(200) }
         defer { server.close() }
         let (silent, slow) = (try #require(HTTPTalk(port: server.port)), try #require(HTTPTalk(port: server.port)))
         slow.send("GET /here HTTP/1.1\r\nX-")
@@ -130,7 +130,7 @@ struct StatusServerTests {
         let held = Locked<[@Sendable (StatusResponse) -> Void]>([])
         let server = try StatusServer(host: "127.0.0.1", port: 0) { request in
             .later(
-                patience: request.path == "/soon" ? .seconds(10) : .milliseconds(50),
+                timeout: request.path == "/soon" ? .seconds(10) : .milliseconds(50),
                 begin: { done in
                     if request.path == "/soon" { done(StatusResponse(text: "soon")) } else { held.withLock { $0.append(done) } }
                 }, otherwise: { StatusResponse(status: 503, text: "otherwise") })

@@ -46,7 +46,7 @@ extension FrostExample {
     struct Run {
         /// Served forecasts at which the server is killed.
         private static let killsAt = [13, 25, 38]
-        private static let patience = Duration.seconds(120)
+        private static let timeout = Duration.seconds(120)
 
         let stage: Stage
         let gardens: Gardens
@@ -99,8 +99,8 @@ extension FrostExample {
         }
 
         private func reach(_ event: String, _ condition: () throws -> Bool) throws {
-            guard try waitUntil(atMost: Self.patience, every: .milliseconds(10), condition) else {
-                throw LabError(description: "\(event): not within \(Self.patience)")
+            guard try waitUntil(atMost: Self.timeout, every: .milliseconds(10), condition) else {
+                throw LabError(description: "\(event): not within \(Self.timeout)")
             }
         }
 

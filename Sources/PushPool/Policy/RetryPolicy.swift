@@ -102,7 +102,7 @@ package struct RetryPolicy: Sendable, Equatable {
         case .topic: job.isTopicFromSettings ? .hold(.topic(rejection.reason)) : .deadLetter(nil)
         case .topicOrChannel:
             job.isTopicFromSettings && !job.namesChannel ? .hold(.topic(rejection.reason)) : .deadLetter(nil)
-        case .farewell: resendOnce(job, rejection, random: random)
+        case .sessionEnd: resendOnce(job, rejection, random: random)
         case .expiredProviderToken: .renewToken
         case .credential: .hold(.credential(rejection.reason.isEmpty ? "\(rejection.status) without a reason" : rejection.reason))
         case .tokenUpdates: .hold(.tokenUpdates)

@@ -12,7 +12,7 @@ package enum RetryTable {
         /// A refused topic or channel: the job is at fault if it names one of them.
         case topicOrChannel
         /// The session ends: the first time it costs no retry.
-        case farewell
+        case sessionEnd
         case expiredProviderToken
         /// The credential is at fault, not the job.
         case credential
@@ -47,7 +47,7 @@ package enum RetryTable {
         Row(400, "BadTopic", .topic),
         Row(400, "MissingTopic", .topic),
         Row(400, "TopicDisallowed", .topic),
-        Row(400, "IdleTimeout", .farewell),
+        Row(400, "IdleTimeout", .sessionEnd),
         Row(403, "ExpiredProviderToken", .expiredProviderToken),
         Row(403, "TopicMismatch", .topicOrChannel),
         Row(403, "BadTopic", .topicOrChannel),
@@ -61,7 +61,7 @@ package enum RetryTable {
         Row(429, "TooManyProviderTokenUpdates", .tokenUpdates),
         Row(429, "TooManyRequests", .tooManyToOne),
         Row(429, nil, .tooManyToAll),
-        Row(503, "Shutdown", .farewell),
+        Row(503, "Shutdown", .sessionEnd),
         Row(500...Int.max, nil, .passing),
         // BadCollapseId, BadExpirationDate, BadMessageId, BadPriority, DuplicateHeaders, InvalidPushType, MissingDeviceToken,
         // PayloadEmpty, 404 BadPath, 405 MethodNotAllowed, 413 PayloadTooLarge, and any reason that Apple adds.

@@ -34,14 +34,14 @@ extension WorkQueue {
 
     /// Handles limits that admit nothing before `opening`: one session keeps the time for all.
     static func wait(
-        until opening: Instant, _ seat: Int, hasTaken: Bool, _ state: inout State
+        until opening: Instant, _ consumer: Int, hasTaken: Bool, _ state: inout State
     ) -> ([WakeUp], Instant?) {
         if state.timekeeper != nil { return ([], nil) }
         if hasTaken && opening - .now >= worthPassingOn {
-            let next = nextSleeper(after: seat, &state)
+            let next = nextSleeper(after: consumer, &state)
             if !next.isEmpty { return (next, nil) }
         }
-        state.timekeeper = state.seats[seat].session
+        state.timekeeper = state.consumers[consumer].session
         return ([], opening)
     }
 

@@ -5,7 +5,7 @@ internal import Threads
 ///
 /// Sessions pull work when they have room for it. One lock serves a batch; awake or full sessions are not woken.
 final class WorkQueue: Sendable {
-    struct Seat {
+    struct Consumer {
         let session: SessionID
         let wakeUp: WakeUp
         /// Streams that it could open at its last call of `take`; 0 if its windows or TLS admitted no more.
@@ -21,14 +21,14 @@ final class WorkQueue: Sendable {
         /// The round of pushing in which it got its share.
         var lastRound: UInt64 = 0
 
-        var isHungry: Bool { free > 0 }
+        var hasRoom: Bool { free > 0 }
     }
 
     struct State {
         let waiting = Ring<Notification>()
         /// The number of waiting notifications that avoid a session: while it is 0, no search is needed.
         var avoiders = 0
-        var seats: [Seat] = []
+        var consumers: [Consumer] = []
         var round: UInt64 = 0
         /// The session that sleeps until the limits admit the next push, on behalf of all.
         var timekeeper: SessionID?
@@ -139,7 +139,7 @@ final class WorkQueue: Sendable {
         state.withLock { state in
             defer { state.wasBlocked = WorkQueue.isBlocked(state) }
             return Load(
-                wasBlocked: state.wasBlocked, waiting: state.waiting.count, free: state.seats.reduce(0) { $0 + $1.free })
+                wasBlocked: state.wasBlocked, waiting: state.waiting.count, free: state.consumers.reduce(0) { $0 + $1.free })
         }
     }
 
@@ -147,13 +147,13 @@ final class WorkQueue: Sendable {
     func figures() -> PoolFigures {
         state.withLock { state in
             var figures = PoolFigures()
-            let seats = state.seats
-            figures.sessions = seats.count
-            figures.bytesInFlight = seats.reduce(0) { $0 + max(0, $1.bytesInFlight) }
-            figures.window = seats.map(\.window).max() ?? 0
+            let consumers = state.consumers
+            figures.sessions = consumers.count
+            figures.bytesInFlight = consumers.reduce(0) { $0 + max(0, $1.bytesInFlight) }
+            figures.window = consumers.map(\.window).max() ?? 0
             figures.payload = Int(state.meter.payload.rounded())
             figures.blocked = state.meter.blocked(now: .now)
-            let trips = seats.compactMap(\.roundTrip)
+            let trips = consumers.compactMap(\.roundTrip)
             if !trips.isEmpty { figures.roundTrip = trips.reduce(.zero) { $0 + $1.smoothed } / trips.count }
             figures.shortestRoundTrip = trips.map(\.shortest).min()
             return figures
@@ -161,12 +161,12 @@ final class WorkQueue: Sendable {
     }
 
     private static func isBlocked(_ state: State) -> Bool {
-        !state.waiting.isEmpty && !state.seats.isEmpty && !state.seats.contains { $0.isHungry }
+        !state.waiting.isEmpty && !state.consumers.isEmpty && !state.consumers.contains { $0.hasRoom }
     }
 
     private func noteBlocked(_ state: inout State) {
         if !WorkQueue.isBlocked(state) { return }
-        state.meter.began(state.seats[0].limit)
+        state.meter.began(state.consumers[0].limit)
         if state.wasBlocked { return }
         state.wasBlocked = true
         blocked.ring()
@@ -176,22 +176,22 @@ final class WorkQueue: Sendable {
 
     /// Adds an open session, which takes work and is woken through `wakeUp`.
     func join(_ session: SessionID, wakeUp: WakeUp) {
-        state.withLock { $0.seats.append(Seat(session: session, wakeUp: wakeUp)) }
+        state.withLock { $0.consumers.append(Consumer(session: session, wakeUp: wakeUp)) }
     }
 
     /// Stores the round trip of a session.
     func measured(_ roundTrip: RoundTrip, of session: SessionID) {
         guard let smoothed = roundTrip.smoothed, let shortest = roundTrip.shortest else { return }
         state.withLock { state in
-            guard let seat = state.seats.firstIndex(where: { $0.session == session }) else { return }
-            state.seats[seat].roundTrip = (smoothed, shortest)
+            guard let consumer = state.consumers.firstIndex(where: { $0.session == session }) else { return }
+            state.consumers[consumer].roundTrip = (smoothed, shortest)
         }
     }
 
     /// Removes a session and wakes others for the work it would have taken.
     func leave(_ session: SessionID) {
         let toRing = state.withLock { state in
-            state.seats.removeAll { $0.session == session }
+            state.consumers.removeAll { $0.session == session }
             if state.timekeeper == session { state.timekeeper = nil }
             return WorkQueue.sleepers(&state, enoughFor: state.waiting.count)
         }
@@ -209,21 +209,21 @@ final class WorkQueue: Sendable {
         into batch: Ring<Notification>, room: Room, for session: SessionID, now: Instant
     ) -> Instant? {
         let (toRing, again): ([WakeUp], Instant?) = state.withLock { state in
-            guard let seat = state.seats.firstIndex(where: { $0.session == session }) else { return ([], nil) }
+            guard let consumer = state.consumers.firstIndex(where: { $0.session == session }) else { return ([], nil) }
             if state.timekeeper == session { state.timekeeper = nil }
             let free = room.isEmpty ? 0 : room.streams
-            state.seats[seat].free = free
-            state.seats[seat].limit = room.presentLimit
-            (state.seats[seat].window, state.seats[seat].bytesInFlight) = (room.window, room.bytesInFlight)
+            state.consumers[consumer].free = free
+            state.consumers[consumer].limit = room.presentLimit
+            (state.consumers[consumer].window, state.consumers[consumer].bytesInFlight) = (room.window, room.bytesInFlight)
             if state.isSendingOver(clock) {
-                state.seats[seat].isAsleep = true
+                state.consumers[consumer].isAsleep = true
                 return ([], nil)
             }
             var opening: Instant?
             if free > 0 && !state.waiting.isEmpty {
                 var share = room
-                share.streams = min(free, WorkQueue.share(of: state.waiting.count, for: seat, state))
-                state.seats[seat].lastRound = state.round
+                share.streams = min(free, WorkQueue.share(of: state.waiting.count, for: consumer, state))
+                state.consumers[consumer].lastRound = state.round
                 let most = share.streams
                 if state.calmLimiter != nil || rateLimits.isLimiting {
                     opening = movePaced(&share, to: batch, avoiding: session, &state)
@@ -231,23 +231,26 @@ final class WorkQueue: Sendable {
                     WorkQueue.move(&share, to: batch, avoiding: session, &state)
                 }
                 let taken = most - share.streams
-                state.seats[seat].free = share.bytes > 0 ? free - taken : 0
-                if share.bytes <= 0 { state.seats[seat].limit = share.limit == .streams ? .window : share.limit }
+                state.consumers[consumer].free = share.bytes > 0 ? free - taken : 0
+                if share.bytes <= 0 { state.consumers[consumer].limit = share.limit == .streams ? .window : share.limit }
                 if taken > 0 {
                     state.tally.count(taken, now: now)
                     state.meter.took(taken, bytes: room.bytes - share.bytes)
                 }
             }
-            state.seats[seat].isAsleep = true
+            state.consumers[consumer].isAsleep = true
             if state.waiting.isEmpty {
                 state.meter.became(nil, now: now)
                 return ([], nil)
             }
-            let limit = opening != nil ? .rateLimit : WorkQueue.isBlocked(state) ? state.seats[seat].limit : nil
+            let limit = opening != nil ? .rateLimit : WorkQueue.isBlocked(state) ? state.consumers[consumer].limit : nil
             state.meter.became(limit, now: now)
-            if let opening { return WorkQueue.wait(until: opening, seat, hasTaken: state.seats[seat].free < free, &state) }
+            if let opening {
+                let hasTaken = state.consumers[consumer].free < free
+                return WorkQueue.wait(until: opening, consumer, hasTaken: hasTaken, &state)
+            }
             noteBlocked(&state)
-            return (WorkQueue.nextSleeper(after: seat, &state), nil)
+            return (WorkQueue.nextSleeper(after: consumer, &state), nil)
         }
         for wakeUp in toRing { wakeUp.ring() }
         return again
@@ -255,10 +258,10 @@ final class WorkQueue: Sendable {
 
     /// Returns an equal part for each session with free streams and without a share in this round, so that the first session
     /// does not take everything.
-    private static func share(of waiting: Int, for seat: Int, _ state: State) -> Int {
+    private static func share(of waiting: Int, for consumer: Int, _ state: State) -> Int {
         var contenders = 1
-        for other in state.seats.indices
-        where other != seat && state.seats[other].isHungry && state.seats[other].lastRound != state.round {
+        for other in state.consumers.indices
+        where other != consumer && state.consumers[other].hasRoom && state.consumers[other].lastRound != state.round {
             contenders += 1
         }
         return max(worthWaking, (waiting + contenders - 1) / contenders)
@@ -290,37 +293,37 @@ final class WorkQueue: Sendable {
 
     /// Whether another session could take a notification that avoids this one. A session without room could not.
     static func hasAlternative(to session: SessionID, _ state: State) -> Bool {
-        state.seats.contains { $0.session != session && $0.isHungry }
+        state.consumers.contains { $0.session != session && $0.hasRoom }
     }
 
     /// Wakes as few sessions as can carry the work, each with enough to be worth it.
     static func sleepers(_ state: inout State, enoughFor waiting: Int) -> [WakeUp] {
-        let hungry = state.seats.count { $0.isHungry }
-        if waiting == 0 || hungry == 0 { return [] }
-        let portion = max(worthWaking, (waiting + hungry - 1) / hungry)
+        let withRoom = state.consumers.count { $0.hasRoom }
+        if waiting == 0 || withRoom == 0 { return [] }
+        let portion = max(worthWaking, (waiting + withRoom - 1) / withRoom)
         var left = waiting
         var wakeUps: [WakeUp] = []
         // Each round starts with another session, so that single pushes do not all use one connection.
         let first = Int(truncatingIfNeeded: state.round & 0xFFFF)
-        for step in state.seats.indices where left > 0 {
-            let seat = (first + step) % state.seats.count
-            guard state.seats[seat].isHungry else { continue }
-            left -= min(portion, state.seats[seat].free)
-            guard state.seats[seat].isAsleep else { continue }
-            state.seats[seat].isAsleep = false
-            wakeUps.append(state.seats[seat].wakeUp)
+        for step in state.consumers.indices where left > 0 {
+            let consumer = (first + step) % state.consumers.count
+            guard state.consumers[consumer].hasRoom else { continue }
+            left -= min(portion, state.consumers[consumer].free)
+            guard state.consumers[consumer].isAsleep else { continue }
+            state.consumers[consumer].isAsleep = false
+            wakeUps.append(state.consumers[consumer].wakeUp)
         }
         return wakeUps
     }
 
     /// Wakes one other sleeping session with free streams, for work that this session did not take.
-    static func nextSleeper(after seat: Int, _ state: inout State) -> [WakeUp] {
-        let count = state.seats.count
+    static func nextSleeper(after consumer: Int, _ state: inout State) -> [WakeUp] {
+        let count = state.consumers.count
         for step in 1..<max(count, 1) {
-            let other = (seat + step) % count
-            if state.seats[other].isHungry && state.seats[other].isAsleep {
-                state.seats[other].isAsleep = false
-                return [state.seats[other].wakeUp]
+            let other = (consumer + step) % count
+            if state.consumers[other].hasRoom && state.consumers[other].isAsleep {
+                state.consumers[other].isAsleep = false
+                return [state.consumers[other].wakeUp]
             }
         }
         return []

@@ -111,7 +111,7 @@ public struct RedisClient: ~Copyable {
     }
 
     private mutating func run(_ command: Arguments) throws(RedisError) -> RedisReply {
-        let patience = Instant.now + settings.timeout
+        let deadline = Instant.now + settings.timeout
         var redirects = 0
         while true {
             let reply = try RedisClient.exchange([command], on: &connection)[0]
@@ -128,7 +128,7 @@ public struct RedisClient: ~Copyable {
             case .clusterBusy: break
             default: throw .reply(error)
             }
-            guard .now < patience else { throw .reply(error) }
+            guard .now < deadline else { throw .reply(error) }
             poll(nil, 0, 50)
         }
     }

@@ -72,12 +72,12 @@ struct RedisConnection<Tag>: ~Copyable {
 
     /// Appends a command, which `write` puts into the outbox, and expects its reply.
     ///
-    /// - Parameter patience: the time that a blocking command may take in addition to the timeout.
+    /// - Parameter blocking: the time that a blocking command may take in addition to the timeout.
     mutating func send(
-        _ tag: Tag, patience: Duration = .zero, now: Instant, _ write: (inout [UInt8]) -> Void
+        _ tag: Tag, blocking: Duration = .zero, now: Instant, _ write: (inout [UInt8]) -> Void
     ) {
         write(&outbox)
-        expected.append(Sent(tag: tag, at: now, due: now + timeout + patience))
+        expected.append(Sent(tag: tag, at: now, due: now + timeout + blocking))
     }
 
     /// When the oldest command without a reply was sent.

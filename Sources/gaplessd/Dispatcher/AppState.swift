@@ -34,9 +34,9 @@ struct AppState: ~Copyable {
     }
 
     /// How long a suspect waits for an acceptance: then it is settled, because fewer than `CircuitBreaker.caution` came in a row.
-    static let suspectPatience = Duration.seconds(60)
+    static let suspectTimeout = Duration.seconds(60)
     /// How long an app without a session keeps its claimed jobs before they go back to the list, where LLEN counts them.
-    static let unreachablePatience = Duration.seconds(1)
+    static let unreachableTimeout = Duration.seconds(1)
     /// Jobs claimed beyond the streams keep the sessions busy between claims: one batch at most.
     private static let batch = 250
 
@@ -104,8 +104,8 @@ struct AppState: ~Copyable {
     }
 
     mutating func takeOldSuspects(now: Instant) -> [JobID] {
-        guard let first = pendingSuspects.first, first.since + Self.suspectPatience <= now else { return [] }
-        let old = pendingSuspects.prefix { $0.since + Self.suspectPatience <= now }.map(\.id)
+        guard let first = pendingSuspects.first, first.since + Self.suspectTimeout <= now else { return [] }
+        let old = pendingSuspects.prefix { $0.since + Self.suspectTimeout <= now }.map(\.id)
         pendingSuspects.removeFirst(old.count)
         return old
     }
@@ -191,9 +191,9 @@ struct AppState: ~Copyable {
         nextTakeBack.map { $0 <= now } ?? false
     }
 
-    /// A job that is on a stream, or that went out again since, keeps the timer running: once per `unreachablePatience`.
+    /// A job that is on a stream, or that went out again since, keeps the timer running: once per `unreachableTimeout`.
     private var nextTakeBack: Instant? {
-        held > 0 ? (takenBackAt ?? unreachableSince).map { $0 + Self.unreachablePatience } : nil
+        held > 0 ? (takenBackAt ?? unreachableSince).map { $0 + Self.unreachableTimeout } : nil
     }
 
     mutating func tookBack(now: Instant) { takenBackAt = now }
@@ -205,7 +205,7 @@ struct AppState: ~Copyable {
         var next = Earliest(nextTakeBack)
         if let probe = breaker.nextProbe, probe > now { next.consider(probe) }
         next.consider(breaker.deadline)
-        if let first = pendingSuspects.first { next.consider(first.since + Self.suspectPatience) }
+        if let first = pendingSuspects.first { next.consider(first.since + Self.suspectTimeout) }
         return next.instant
     }
 

@@ -21,7 +21,7 @@ enum Daemon {
         defer { metrics.close() }
         do {
             // Nothing runs yet that a slow resolver could hold up.
-            try metrics.follow(configuration, patience: .seconds(10))
+            try metrics.follow(configuration, timeout: .seconds(10))
         } catch {
             return [error.line]
         }

@@ -29,8 +29,8 @@ final class MetricsEndpoint {
     /// Listens at the address of the settings. The old server closes after the new one listens, so that an error changes nothing.
     /// If both have the same port, the old one may be in the way: it closes first, and listens again after an error.
     ///
-    /// - Parameter patience: how long the resolver may take. A daemon that reloads its settings sends nothing meanwhile.
-    func follow(_ configuration: Configuration, patience: Duration = FileBytes.patience) throws(SettingsError) {
+    /// - Parameter timeout: how long the resolver may take. A daemon that reloads its settings sends nothing meanwhile.
+    func follow(_ configuration: Configuration, timeout: Duration = FileBytes.timeout) throws(SettingsError) {
         let settings = configuration.settings
         let options = PageFacts.Options(file: configuration.file, redacts: settings.log.redacts)
         let page = self.page ?? (Locked(History(lists: settings.lists)), Locked(options))
@@ -42,7 +42,7 @@ final class MetricsEndpoint {
             return service.readings.adopt(settings, tls: configuration.redisTLS)
         }
         guard let address = settings.metricsListen else { return close() }
-        let found = try lookUp(address, atMost: patience)
+        let found = try lookUp(address, atMost: timeout)
         let readings = try startReadings(configuration, page)
         let old = service
         let isInTheWay = old?.server.port == address.port
@@ -64,9 +64,9 @@ final class MetricsEndpoint {
         }
     }
 
-    private func lookUp(_ address: HostAndPort, atMost patience: Duration) throws(SettingsError) -> SocketAddress {
+    private func lookUp(_ address: HostAndPort, atMost timeout: Duration) throws(SettingsError) -> SocketAddress {
         do {
-            return try resolver.address(of: address.host, port: address.port, atMost: patience)
+            return try resolver.address(of: address.host, port: address.port, atMost: timeout)
         } catch {
             throw SettingsError(cannotListenAt: address, error.description)
         }

@@ -5,7 +5,7 @@ import Threads
 /// Maps each path to its response. Used by any thread.
 struct MetricsRouter: Sendable {
     /// The time that Redis has to respond. After it the response contains only the process's own figures.
-    private static let patience = Duration.seconds(2)
+    private static let timeout = Duration.seconds(2)
 
     private let board: ProcessBoard
     private let readings: RedisReadings
@@ -37,8 +37,8 @@ struct MetricsRouter: Sendable {
         withLetters: Bool = false, _ response: @escaping @Sendable (RedisReading) -> StatusResponse
     ) -> StatusReply {
         .later(
-            patience: Self.patience, begin: { done in readings.read(withLetters: withLetters) { done(response($0)) } },
-            otherwise: { response(RedisReading(taken: .now, fault: "no response within \(Self.patience.roundedSeconds) s")) })
+            timeout: Self.timeout, begin: { done in readings.read(withLetters: withLetters) { done(response($0)) } },
+            otherwise: { response(RedisReading(taken: .now, fault: "no response within \(Self.timeout.roundedSeconds) s")) })
     }
 
     private var health: StatusResponse {

@@ -4,11 +4,11 @@ import Threads
 /// The rules of `/healthz` and `/readyz`.
 enum Readiness {
     /// A dispatcher that has published nothing for this long is stalled: it publishes at least once a second.
-    static let patience = Duration.seconds(10)
+    static let timeout = Duration.seconds(10)
 
     /// - Parameter started: the start of the wait for the first notice.
     static func isAlive(_ notice: ProcessBoard.Notice?, started: Instant, now: Instant) -> Bool {
-        now - (notice?.at ?? started) < patience
+        now - (notice?.at ?? started) < timeout
     }
 
     /// Returns one sentence for each pause. A pause is the wish of the operator, and no fault.
@@ -23,7 +23,7 @@ enum Readiness {
         guard let notice else { return ["starting"] }
         let snapshot = notice.snapshot
         var faults: [String] = []
-        if now - notice.at >= patience {
+        if now - notice.at >= timeout {
             faults.append("dispatcher loop stalled for \((now - notice.at).roundedSeconds) s")
         }
         if snapshot.isLeaving { faults.append("stopping: no new jobs are claimed") }

@@ -13,18 +13,18 @@ enum FileBytes {
     }
 
     /// How long a pipe may take. A daemon that reloads its settings sends nothing meanwhile.
-    static let patience = Duration.seconds(2)
+    static let timeout = Duration.seconds(2)
 
     static func read(_ path: String, atMost most: Int) throws(Fault) -> [UInt8] {
         // Without O_NONBLOCK, opening a named pipe waits for a writer (fifo(7)).
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
         guard descriptor >= 0 else { throw .system(errno) }
         defer { close(descriptor) }
-        let deadline = Instant.now + patience
+        let deadline = Instant.now + timeout
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 16 << 10)
         while true {
-            guard isReady(descriptor, by: deadline) else { throw Fault(description: "no data within \(patience)") }
+            guard isReady(descriptor, by: deadline) else { throw Fault(description: "no data within \(timeout)") }
             let count = unsafe Glibc.read(descriptor, &buffer, buffer.count)
             if count == 0 { return bytes }
             if count < 0 {

@@ -4,7 +4,7 @@ import Glibc
 /// The socket of the service manager, named by NOTIFY_SOCKET (sd_notify(3)): a path, or an abstract name after `@`.
 struct NotifySocket: ~Copyable {
     /// How long a message may wait for room in the queue of the service manager. The main loop waits with it.
-    private static let patience = timeval(tv_sec: 0, tv_usec: 100_000)
+    private static let timeout = timeval(tv_sec: 0, tv_usec: 100_000)
 
     private let descriptor: CInt
     /// The bytes of a sockaddr_un. Those of an abstract name end with the name (unix(7)).
@@ -16,8 +16,8 @@ struct NotifySocket: ~Copyable {
         let type = CInt(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue)
         let descriptor = socket(AF_UNIX, type, 0)
         guard descriptor >= 0 else { return nil }
-        var patience = Self.patience
-        unsafe setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
+        var timeout = Self.timeout
+        unsafe setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))
         (self.descriptor, self.address) = (descriptor, address)
     }
 

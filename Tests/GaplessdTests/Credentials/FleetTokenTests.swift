@@ -17,7 +17,7 @@ struct FleetTokenTests {
         let token = Locked<ProviderToken?>(nil)
 
         init(_ key: SigningKey, _ keys: Keys) {
-            source = ProviderTokenSource(key, file: nil, patience: .seconds(600))
+            source = ProviderTokenSource(key, file: nil, timeout: .seconds(600))
             source.share(through: exchange)
             tokens = SharedTokens(keys, between: ProviderTokenExchange.between)
         }

@@ -46,8 +46,8 @@ struct TokenSealTests {
 struct TokenSharingTests {
     private let exchange = ProviderTokenExchange()
 
-    private func source(patience: Duration = .seconds(60)) throws -> ProviderTokenSource {
-        let source = ProviderTokenSource(try signingKey(), file: nil, patience: patience)
+    private func source(timeout: Duration = .seconds(60)) throws -> ProviderTokenSource {
+        let source = ProviderTokenSource(try signingKey(), file: nil, timeout: timeout)
         source.share(through: exchange)
         return source
     }
@@ -117,19 +117,19 @@ struct TokenSharingTests {
     }
 
     @Test func `without a reply it keeps its own token, and waits no more for a while`() throws {
-        let source = try source(patience: .milliseconds(1))
+        let source = try source(timeout: .milliseconds(1))
         #expect(source.token(forNewSession: true) != nil)
         #expect(source.takeNews().contains(.minted(key: "ABCDE12345")))
     }
 
     @Test func `an exchange that fails ends the wait`() throws {
-        let source = try source(patience: .seconds(3600))
+        let source = try source(timeout: .seconds(3600))
         source.exchangeFailed()
         #expect(source.token(forNewSession: true) != nil)
     }
 
     @Test func `a usable token serves while other machines are asked`() throws {
-        let source = try source(patience: .seconds(3600))
+        let source = try source(timeout: .seconds(3600))
         source.exchangeFailed()
         let token = try #require(source.token(forNewSession: true, at: minute(0)))
         source.received(.none, sentAt: .now)
@@ -180,14 +180,14 @@ struct TokenSharingTests {
     }
 
     @Test func `a damaged token is not used`() throws {
-        let source = try source(patience: .seconds(3600))
+        let source = try source(timeout: .seconds(3600))
         let own = try answering(.token(sealed: [1, 2, 3], age: .zero)) { source.token(forNewSession: true) }
         #expect(own != nil)
         #expect(source.takeNews().contains(.minted(key: "ABCDE12345")))
     }
 
     @Test func `an unanswered request leaves the process alone for half a minute`() {
-        var sharing = TokenSharing(patience: .seconds(2))
+        var sharing = TokenSharing(timeout: .seconds(2))
         let answers = [0, 1, 2, 31, 33].map { sharing.ask(now: start + .seconds($0)) }
         #expect(answers == [.asked, .waiting, .alone, .alone, .asked])
         sharing.failed(now: start + .seconds(34))

@@ -45,7 +45,7 @@ struct WorkQueueTests {
         #expect(queue.figures() == after)
     }
 
-    @Test func `hungry sessions get equal shares of a large batch`() {
+    @Test func `withRoom sessions get equal shares of a large batch`() {
         let first = Taker(1, queue, free: 500)
         let second = Taker(2, queue, free: 500)
         push(1...200, to: queue)
@@ -63,7 +63,7 @@ struct WorkQueueTests {
         #expect(first.take(400).count == 90)
     }
 
-    @Test func `a session that could not take all rings one that sleeps hungry`() {
+    @Test func `a session that could not take all rings one that sleeps withRoom`() {
         let first = Taker(1, queue, free: 500)
         let second = Taker(2, queue, free: 10)
         push(1...200, to: queue)
@@ -75,12 +75,12 @@ struct WorkQueueTests {
 
     @Test func `only a sleeping session with free streams is woken, and once`() {
         let full = Taker(1, queue)
-        let hungry = Taker(2, queue, free: 100)
+        let withRoom = Taker(2, queue, free: 100)
         push(1...20, to: queue)
         #expect(!full.wasRung)
-        #expect(hungry.wasRung)
+        #expect(withRoom.wasRung)
         push(21...40, to: queue)
-        #expect(!hungry.wasRung)
+        #expect(!withRoom.wasRung)
     }
 
     @Test func `few pushes wake one session, many wake all`() {

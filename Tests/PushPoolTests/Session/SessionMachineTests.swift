@@ -155,8 +155,8 @@ struct SessionMachineTests {
     @Test(arguments: [(400, "IdleTimeout"), (503, "Shutdown")])
     func `a response that announces the end retires the session, as GOAWAY does`(status: Int, reason: String) {
         var session = SessionFixture(inFlight: [1, 2])
-        let farewell = Outcome.rejected(Rejection(status: status, reason: reason))
-        #expect(session.tell { $0.answered(farewell, stream: 1, at: 0, &$1) } == [.report(1, farewell), .retire])
+        let sessionEnd = Outcome.rejected(Rejection(status: status, reason: reason))
+        #expect(session.tell { $0.answered(sessionEnd, stream: 1, at: 0, &$1) } == [.report(1, sessionEnd), .retire])
         #expect(session.answer(1) == [.report(2, SessionFixture.delivered), .disconnect(.retired(.shutdownAnnounced))])
     }
 

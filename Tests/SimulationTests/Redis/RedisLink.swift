@@ -52,9 +52,9 @@ final class RedisLink {
 
     // MARK: The client, as RedisConnection
 
-    func send(_ call: Call, patience: Duration = .zero, now: Instant, _ bytes: [UInt8]) {
+    func send(_ call: Call, blocking: Duration = .zero, now: Instant, _ bytes: [UInt8]) {
         outbox.append(Request(call: call, bytes: bytes))
-        expected.append(Sent(call: call, at: now, due: now + timeout + patience))
+        expected.append(Sent(call: call, at: now, due: now + timeout + blocking))
     }
 
     var oldest: Instant? { expected.first?.at }

@@ -18,7 +18,7 @@ final class DaemonRun {
     private var isCalm = false
 
     /// The longest time that the rest may take after the last fault.
-    private static let patience: Int64 = 1800 * .second
+    private static let timeout: Int64 = 1800 * .second
     /// From then on every worker runs, and has noticed its dead connections.
     private static let aftermath: Int64 = 50 * .second
 
@@ -208,7 +208,7 @@ final class DaemonRun {
     }
 
     private func settle() {
-        let end = world.time + DaemonRun.patience
+        let end = world.time + DaemonRun.timeout
         world.run(until: world.time + DaemonRun.aftermath)
         while world.failure == nil {
             world.run(until: world.time + .second)

@@ -141,7 +141,7 @@ final class SimulatedQueue {
     private func wait(_ call: Call) {
         var bytes: [UInt8] = []
         encoder.write(call, number: machine.number, to: &bytes)
-        waiter?.send(call, patience: .seconds(CallEncoder.waitSeconds), now: now, bytes)
+        waiter?.send(call, blocking: .seconds(CallEncoder.waitSeconds), now: now, bytes)
         if case .claim(let claim) = call { wait(.jobs(of: claim)) }
     }
 

@@ -45,7 +45,7 @@ final class ProviderTokenSource: Sendable {
     }
 
     /// The longest wait for the file's lock: a process that was stopped while holding it must not block all others.
-    private static let lockPatience: Duration = .seconds(2)
+    private static let lockTimeout: Duration = .seconds(2)
 
     private static let noFolder = "there is no folder for it"
 
@@ -57,11 +57,11 @@ final class ProviderTokenSource: Sendable {
 
     /// - Parameters:
     ///   - file: `nil` keeps the token in this process alone.
-    ///   - patience: the longest wait for a reply of other machines.
-    init(_ key: SigningKey, file: ProviderTokenFile?, patience: Duration = .seconds(2)) {
+    ///   - timeout: the longest wait for a reply of other machines.
+    init(_ key: SigningKey, file: ProviderTokenFile?, timeout: Duration = .seconds(2)) {
         self.key = key
         self.file = file
-        state = Locked(State(schedule: TokenSchedule(), sharing: TokenSharing(patience: patience)))
+        state = Locked(State(schedule: TokenSchedule(), sharing: TokenSharing(timeout: timeout)))
     }
 
     /// Shares the token with other machines from now on.
@@ -229,7 +229,7 @@ final class ProviderTokenSource: Sendable {
             return mint(&state, moment)
         }
         do throws(ProviderTokenFile.Fault) {
-            let deadline = Instant.now + Self.lockPatience
+            let deadline = Instant.now + Self.lockTimeout
             while true {
                 // A reader needs no lock, and most processes find a usable token here.
                 take(try file.read(), &state, moment)

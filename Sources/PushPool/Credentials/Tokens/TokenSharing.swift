@@ -5,7 +5,7 @@ import SystemTime
 /// | state | `ask` | `replied` | `failed` |
 /// |---|---|---|---|
 /// | idle | asked | idle | alone |
-/// | asked, for less than `patience` | asked | idle | alone |
+/// | asked, for less than `timeout` | asked | idle | alone |
 /// | asked, for longer | alone | idle | alone |
 /// | alone, for less than `solitude` | alone | idle | alone |
 struct TokenSharing: Equatable {
@@ -19,7 +19,7 @@ struct TokenSharing: Equatable {
     }
 
     /// The longest wait of a session that has no token.
-    let patience: Duration
+    let timeout: Duration
     /// The time without further waits after a request that got no reply.
     static let solitude = Duration.seconds(30)
     /// A permission to sign is used within this time, well before the exchange gives it to another process.
@@ -32,7 +32,7 @@ struct TokenSharing: Equatable {
     /// The generation that APNs has called expired.
     var refused: UInt64 = 0
 
-    init(patience: Duration = .seconds(2)) { self.patience = patience }
+    init(timeout: Duration = .seconds(2)) { self.timeout = timeout }
 
     /// Whether a request waits for its reply.
     var isAsking: Bool { askedAt != nil }
@@ -43,7 +43,7 @@ struct TokenSharing: Equatable {
             self.askedAt = now
             return .asked
         }
-        if now - askedAt < patience { return .waiting }
+        if now - askedAt < timeout { return .waiting }
         failed(now: now)
         return .alone
     }

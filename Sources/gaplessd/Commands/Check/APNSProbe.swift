@@ -22,11 +22,11 @@ enum APNSProbe {
     }
 
     /// The longest wait for the response to a PING.
-    private static let patience = Duration.seconds(2)
+    private static let timeout = Duration.seconds(2)
 
     /// Returns the pushes per second that the windows admit at the measured distance, or nothing without a response to a PING.
     private static func estimate(_ pool: SessionPool, _ settings: PoolSettings) -> String {
-        let deadline = Instant.now + patience
+        let deadline = Instant.now + timeout
         var poller = Poller()
         while .now < deadline {
             let figures = pool.figures

@@ -67,8 +67,8 @@ struct SingleSend {
         pool.push(&batch)
         var outcome: Outcome?
         // The session reports a request timeout after a PING has shown whether the connection is alive.
-        let patience = settings.requestTimeout + settings.pingTimeout + .seconds(1)
-        try wait(descriptors, until: opened + patience, for: "response") {
+        let timeout = settings.requestTimeout + settings.pingTimeout + .seconds(1)
+        try wait(descriptors, until: opened + timeout, for: "response") {
             // In this order: a session reports its attempts before it reports its end.
             let end = endOfSession(events)
             outcome = deliveries.drain().first?.outcome

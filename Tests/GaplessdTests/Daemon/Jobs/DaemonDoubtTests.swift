@@ -37,7 +37,7 @@ struct DaemonDoubtTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    /// After a cut there is no session for longer than `unreachablePatience`, so that the job goes back to the list.
+    /// After a cut there is no session for longer than `unreachableTimeout`, so that the job goes back to the list.
     @Test func `is counted across releases, and keeps its first deadline`() throws {
         let stage = try Stage()
         let daemon = try stage.start([
