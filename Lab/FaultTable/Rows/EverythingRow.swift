@@ -89,7 +89,7 @@ struct EverythingRow {
         switch kind {
         case .kill: process.kill(SIGKILL)
         case .terminate: process.kill(SIGTERM)
-        case .reload: process.kill(SIGHUP)
+        case .reload: daemons[victim].reload()
         case .freeze:
             process.kill(SIGSTOP)
             // Sometimes longer than the lease.
@@ -118,7 +118,7 @@ struct EverythingRow {
         case .refuseToken:
             answers(for: length / 5) { $0.script.failures = [.init(.status(403, "InvalidProviderToken"), 1)] }
             // The operator reloads all daemons.
-            for daemon in daemons { later(length / 5) { daemon.process.kill(SIGHUP) } }
+            for daemon in daemons { later(length / 5) { daemon.reload() } }
         case .cutAPNs: proxy?.cutAll()
         case .deadenAPNs: proxy?.deadenAll()
         case .loseAnswers:

@@ -39,6 +39,16 @@ public final class DaemonProcess {
         String(decoding: standardOutput.utf8.dropFirst(outputBefore), as: UTF8.self).contains(" started, list ")
     }
 
+    /// Sends SIGHUP, unless the program is still being loaded: before its first instruction the signal ends any process.
+    public func reload() {
+        let handled = File.read("/proc/\(process.pid)/status").split(separator: "\n").contains { line in
+            // Masks of signals; the lowest bit is SIGHUP (proc(5)).
+            guard line.hasPrefix("SigIgn:") || line.hasPrefix("SigBlk:") else { return false }
+            return line.split(separator: "\t").last.flatMap { UInt64($0, radix: 16) }.map { $0 & 1 == 1 } ?? false
+        }
+        if handled { process.kill(SIGHUP) }
+    }
+
     /// Sends SIGTERM and returns the exit.
     public func stop(atMost limit: Duration = .seconds(30)) -> ChildProcess.Exit? {
         process.kill(SIGTERM)
