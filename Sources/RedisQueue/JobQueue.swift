@@ -133,8 +133,8 @@ public struct JobQueue: ~Copyable {
         machine.settle(settlement, now: now)
     }
 
-    /// Counts pushes that APNs may receive twice, of jobs that were disowned: they have no settlement here.
-    public mutating func addMaybeDuplicates(_ count: Int) { machine.addMaybeDuplicates(count, now: now) }
+    /// Counts a push that APNs may receive twice: `maybe_duplicate`. Sent with the next batch, before its job is settled.
+    public mutating func countMaybeDuplicate() { machine.countMaybeDuplicate(now: now) }
 
     /// Stops claiming. Held jobs are released to the head of the list in their order. `.stopped` follows once every settlement is
     /// confirmed and the worker is unregistered.

@@ -126,7 +126,7 @@ struct QueueMachine {
     mutating func offer(places: Int, now: Instant) { work.offer(places: places, now: now) }
     mutating func acknowledge(_ id: ClaimID, now: Instant) { work.acknowledge(id, now: now) }
     mutating func settle(_ settlement: Settlement, now: Instant) { work.settle(settlement, now: now) }
-    mutating func addMaybeDuplicates(_ count: Int, now: Instant) { work.addMaybeDuplicates(count, now: now) }
+    mutating func countMaybeDuplicate(now: Instant) { work.countMaybeDuplicate(now: now) }
 
     mutating func stop() { work.stop() }
 

@@ -35,7 +35,7 @@ struct Workload {
         jobs.settle(settlement, now: now)
     }
 
-    mutating func addMaybeDuplicates(_ count: Int, now: Instant) { jobs.addMaybeDuplicates(count, now: now) }
+    mutating func countMaybeDuplicate(now: Instant) { jobs.countMaybeDuplicate(now: now) }
 
     mutating func stop() { isStopping = true }
 

@@ -34,18 +34,12 @@ public struct Settlement: Sendable, Equatable {
     public var result: [[UInt8]]?
     /// Uncounted resends of this job: `resent`.
     public var resends: Int
-    /// The number of attempts, this settlement included, that APNs may have received: `maybe_duplicate`.
-    public var maybeDuplicates: Int
 
-    public init(
-        id: ClaimID, effect: Effect, feedback: [UInt8]? = nil, result: [[UInt8]]? = nil, resends: Int = 0,
-        maybeDuplicates: Int = 0
-    ) {
+    public init(id: ClaimID, effect: Effect, feedback: [UInt8]? = nil, result: [[UInt8]]? = nil, resends: Int = 0) {
         self.id = id
         self.effect = effect
         self.feedback = feedback
         self.result = result
         self.resends = resends
-        self.maybeDuplicates = maybeDuplicates
     }
 }

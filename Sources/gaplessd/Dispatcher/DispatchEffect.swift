@@ -18,8 +18,8 @@ enum DispatchEffect: Equatable {
     /// APNs accepted the job at the first attempt, and no result is recorded: the end of nearly all jobs.
     case acknowledge(ClaimID, list: Int)
     indirect case settle(Settlement, list: Int)
-    /// Count possible duplicates of a job that another worker has now.
-    case countMaybeDuplicates(Int, list: Int)
+    /// APNs may have accepted an attempt, and another one follows, here or by another worker.
+    case countMaybeDuplicate(list: Int)
     /// A delivered job for its `Sent:` line, already redacted.
     case logSent([UInt8])
     indirect case log(LogEntry)

@@ -217,7 +217,7 @@ struct Dispatcher: ~Copyable {
         switch effect {
         case .acknowledge(let claim, let list): lists[list].acknowledge(claim)
         case .settle(let settlement, let list): lists[list].settle(settlement)
-        case .countMaybeDuplicates(let count, let list): lists[list].addMaybeDuplicates(count)
+        case .countMaybeDuplicate(let list): lists[list].countMaybeDuplicate()
         case .logSent(let job): entries.sent(job)
         case .log(let entry): entries(entry)
         case .withdraw(let withdrawal, let app): withdraw(withdrawal, app: app)

@@ -58,7 +58,7 @@ struct OutcomeRules {
             isTopicFromSettings: job.job.usesTopicOfApp, namesChannel: job.job.namesChannel)
         switch policy.decide(outcome, standing, random: random) {
         case .resend(let mayDuplicate):
-            job.maybeDuplicates += mayDuplicate ? 1 : 0
+            if mayDuplicate { jobs.doubt(job, &effects) }
             jobs.resend(id, avoiding: session, &effects)
         case .postpone(let pause):
             // At shutdown it goes back at once: the next process has other sessions.
@@ -94,7 +94,7 @@ struct OutcomeRules {
         guard let job = jobs[id] else { return }
         let app = job.app
         if isCurrent, reason == .tokenUpdates { effects.append(.keepToken(app: app)) }
-        if case .maybeProcessed = outcome { job.maybeDuplicates += 1 }
+        if case .maybeProcessed = outcome { jobs.doubt(job, &effects) }
         if isCurrent, RetryPolicy.isResponseAboutJob(outcome), reason.mayBeOfOneJob,
             jobs.apps[app].culprits.rejected(job.fingerprint)
         {

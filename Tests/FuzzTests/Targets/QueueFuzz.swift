@@ -70,7 +70,8 @@ enum QueueFuzz {
                     case 6: .replace(with: [1], toTail: false)
                     default: .split(into: JobParts(prefix: [1], ranges: [0..<1, 1..<2], suffix: [2]))
                     }
-                machine.settle(Settlement(id: id, effect: effect, resends: 1, maybeDuplicates: 1), now: now - .seconds(1))
+                machine.settle(Settlement(id: id, effect: effect, resends: 1), now: now - .seconds(1))
+                machine.countMaybeDuplicate(now: now - .seconds(1))
             }
             held = []
         }

@@ -85,8 +85,7 @@ struct DispatchListTests {
         _ = fixture.send()
         _ = fixture.effects { $0.stopSignalReceived(&$1) }
         #expect(fixture.effects { $0.stopSignalReceived(&$1) } == [.log(.leaving(1, .atMostOnce)), .closePools])
-        let settlements = fixture.effects { $0.poolsClosed(&$1) }.settlements
-        #expect(settlements == [Settlement(id: ClaimID(1), effect: .release(toTail: false), maybeDuplicates: 1)])
+        #expect(fixture.effects { $0.poolsClosed(&$1) }.releases(1))
         #expect(fixture.effects { $0.stopSignalReceived(&$1) } == [] && !fixture.isStopped)
     }
 

@@ -68,7 +68,7 @@ final class SimulatedQueue {
     func wantsPlaces(now: Instant) -> Bool { machine.wantsPlaces(at: now) }
     func acknowledge(_ id: ClaimID) { machine.acknowledge(id, now: now) }
     func settle(_ settlement: Settlement) { machine.settle(settlement, now: now) }
-    func addMaybeDuplicates(_ count: Int) { machine.addMaybeDuplicates(count, now: now) }
+    func countMaybeDuplicate() { machine.countMaybeDuplicate(now: now) }
     func stop() { machine.stop() }
 
     /// The process has ended.

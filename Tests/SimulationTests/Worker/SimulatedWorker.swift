@@ -229,7 +229,7 @@ final class SimulatedWorker {
         case .settle(let settlement, _):
             claims?[settlement.id] = nil
             queue.settle(settlement)
-        case .countMaybeDuplicates(let count, _): queue.addMaybeDuplicates(count)
+        case .countMaybeDuplicate: queue.countMaybeDuplicate()
         case .logSent, .log: break
         case .withdraw(let withdrawal, let app): withdraw(withdrawal, app: app)
         case .reconnect: pool.reconnect()

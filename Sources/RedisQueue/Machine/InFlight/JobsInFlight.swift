@@ -65,8 +65,8 @@ struct JobsInFlight {
         }
     }
 
-    /// Counts pushes that APNs may receive twice and whose jobs this worker no longer holds.
-    mutating func addMaybeDuplicates(_ count: Int, now: Instant) { settlements.addMaybeDuplicates(count, now: now) }
+    /// Counts a push that APNs may receive twice.
+    mutating func countMaybeDuplicate(now: Instant) { settlements.addMaybeDuplicates(1, now: now) }
 
     mutating func seal(includingHeads: Bool) { settlements.seal(includingHeads: includingHeads) }
 

@@ -48,7 +48,6 @@ struct SettleBatch: Equatable {
     /// - Parameter job: its bytes, if Redis does not keep them (`at_most_once`).
     mutating func add(_ settlement: Settlement, job: [UInt8]?) {
         resent += max(0, settlement.resends)
-        maybeDuplicates += max(0, settlement.maybeDuplicates)
         if case .ack = settlement.effect, settlement.feedback == nil, settlement.result == nil {
             return addAcknowledgement(settlement.id)
         }

@@ -54,7 +54,7 @@ struct Settlements {
         }
     }
 
-    /// Counts pushes that APNs may have received twice and that belong to no present settlement.
+    /// Counts pushes that APNs may receive twice.
     mutating func addMaybeDuplicates(_ count: Int, now: Instant) {
         if count <= 0 { return }
         if pending.isEmpty { gatheringSince = now }

@@ -136,13 +136,18 @@ struct JobFlow: ~Copyable {
         apps[job.app].send(id, job, topic: plan.apps[job.app].topic)
     }
 
-    /// Another worker has the job. Its attempts here still count.
+    /// APNs may have accepted the last attempt of the job. This counts at once: the process may end before it settles the job.
+    func doubt(_ job: HeldJob, _ effects: inout [DispatchEffect]) {
+        job.maybeDuplicates += 1
+        effects.append(.countMaybeDuplicate(list: job.list))
+    }
+
+    /// Another worker has the job. Its last attempt here still counts.
     ///
     /// - Parameter isInDoubt: whether APNs may have accepted the last attempt.
     mutating func forget(_ id: JobID, isInDoubt: Bool = false, _ effects: inout [DispatchEffect]) {
         guard let job = remove(id) else { return }
-        let count = job.maybeDuplicates + (isInDoubt ? 1 : 0)
-        if count > 0 { effects.append(.countMaybeDuplicates(count, list: job.list)) }
+        if isInDoubt { effects.append(.countMaybeDuplicate(list: job.list)) }
     }
 
     mutating func deadLetter(
@@ -314,7 +319,7 @@ struct JobFlow: ~Copyable {
     /// report.
     mutating func releaseAll(_ effects: inout [DispatchEffect]) {
         for id in held.ids(where: { _ in true }) {
-            held[id]?.maybeDuplicates += 1
+            if let job = held[id] { doubt(job, &effects) }
             release(id, &effects)
         }
     }

@@ -49,7 +49,7 @@ struct JobSettler {
             let push = tags(job, apnsID: apnsID)
             effects.append(push.map { .log(.sent(logged(job), $0)) } ?? .logSent(logged(job)))
         }
-        if options.apps == nil && job.resends == 0 && job.maybeDuplicates == 0 {
+        if options.apps == nil && job.resends == 0 {
             return effects.append(.acknowledge(job.claim, list: job.list))
         }
         settle(job, .ack, result: result(job, JobEnd(status: 200, reason: "", apnsID: apnsID), wasSent: true), &effects)
@@ -78,16 +78,15 @@ struct JobSettler {
         if job.expiration > 0 && due > Double(job.expiration) { return expire(job, wasSent: true, &effects) }
         counters.retried += 1
         let attempts = job.job.attempts + 1
-        // This send counts as an attempt: only those before it are uncounted.
-        let doubtful = job.doubtful
-        if outcome.isInDoubt { job.maybeDuplicates += 1 }
+        if outcome.isInDoubt { effects.append(.countMaybeDuplicate(list: job.list)) }
         effects.append(
             .log(
                 .retrying(
                     identifier: job.identifier, reason: outcome.logText, count: attempts,
                     push: tags(job, apnsID: JobEnd(outcome).apnsID))))
+        // This send counts as an attempt: only those before it are uncounted.
         let marked = job.job.markedForRetry(
-            attempts: attempts, deadline: job.deadlineToKeep, doubtful: doubtful, apnsID: JobEnd(outcome).apnsID)
+            attempts: attempts, deadline: job.deadlineToKeep, doubtful: job.doubtful, apnsID: JobEnd(outcome).apnsID)
         settle(job, .delay(job: marked, .after(delay), isRetry: true), &effects)
     }
 
@@ -157,8 +156,7 @@ struct JobSettler {
         _ effects: inout [DispatchEffect]
     ) {
         let settlement = Settlement(
-            id: job.claim, effect: effect, feedback: feedback, result: result, resends: job.resends,
-            maybeDuplicates: job.maybeDuplicates)
+            id: job.claim, effect: effect, feedback: feedback, result: result, resends: job.resends)
         effects.append(.settle(settlement, list: job.list))
     }
 
