@@ -193,7 +193,7 @@ struct ProviderTokenFileTests {
         _ = source.token(forNewSession: true, at: minute(0))
         let lock = try shelf.file.tryLock()
         // A try in which the other thread got no processor for two seconds shows nothing.
-        let wasKnown = try (1...5).contains { round in
+        let wasKnown = try (1...15).contains { round in
             let isOver = Atomic<Bool>(false)
             let thread = JoinOnce(
                 try OwnedThread(name: "test") {
