@@ -25,7 +25,7 @@ struct AutoSize: Sendable {
     static let sustainedLooks = 3
     /// The pause after growing, in which the rate of the larger pool becomes known.
     static let settlePeriod = Duration.seconds(2)
-    static let timeout = Duration.seconds(60)
+    static let surplusDuration = Duration.seconds(60)
     /// The part of its reach that a smaller pool may have to use.
     private static let comfortable = 0.75
 
@@ -84,7 +84,7 @@ struct AutoSize: Sendable {
             let present = surplus ?? (now, needed)
             surplus = (present.since, max(present.needed, needed))
         }
-        if let surplus, now - surplus.since >= Self.timeout { (target, self.surplus) = (surplus.needed, nil) }
+        if let surplus, now - surplus.since >= Self.surplusDuration { (target, self.surplus) = (surplus.needed, nil) }
     }
 
     /// Whether the last step has raised the rate. Otherwise more sessions would not help either: a processor or APNs is slow.

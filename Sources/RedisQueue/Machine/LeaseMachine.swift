@@ -25,7 +25,7 @@ struct LeaseMachine {
     /// The time between two beats. Each beat also reads the counters of the others.
     let beatInterval: Duration
     /// The time after the last contact from which others may soon consider this worker dead: 60 % of a lease.
-    private let timeout: Duration
+    private let doubtDelay: Duration
     private let own: String
     private var sightings: [String: Sighting] = [:]
     private var lastObservation: Instant?
@@ -34,7 +34,7 @@ struct LeaseMachine {
     init(lease: Duration, own: String) {
         self.lease = lease
         beatInterval = lease / 5
-        timeout = lease * 3 / 5
+        doubtDelay = lease * 3 / 5
         self.own = own
     }
 
@@ -66,5 +66,5 @@ struct LeaseMachine {
     }
 
     /// The time from which nothing more may be put on the wire. `nil` before the first contact.
-    var doubtAt: Instant? { lastContact.map { $0 + timeout } }
+    var doubtAt: Instant? { lastContact.map { $0 + doubtDelay } }
 }

@@ -231,9 +231,7 @@ struct QueueMachine {
     /// Redis lacks the settlement before this call: it met NOSCRIPT and has been sent again, or Redis has confirmed it and was
     /// put back to an earlier state since. Then only a registration brings the lost settlements to light.
     private mutating func foundGap(before call: Call, now: Instant, into effects: inout [Effect]) {
-        if case .settle(let batch) = call, !work.jobs.isOldestUnconfirmed(batch.sequence) {
-            return effects.append(.call(call))
-        }
+        if case .settle(let batch) = call, !work.jobs.isOldestUnconfirmed(batch.sequence) { return effects.append(.call(call)) }
         lost("Redis has lost settlements that it had confirmed", now: now, into: &effects)
     }
 
@@ -312,7 +310,7 @@ struct QueueMachine {
         outstanding.remove(.inspection)
         switch work.inspected(found: found) {
         case .complete: break
-        case .missing: liveness.inspect(after: PiggybackedClaim.timeout, now: now)
+        case .missing: liveness.inspect(after: PiggybackedClaim.inspectionInterval, now: now)
         case .lost: return .lost("jobs did not arrive: the second connection is dead")
         }
         return .good

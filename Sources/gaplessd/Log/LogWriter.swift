@@ -12,7 +12,7 @@ final class LogWriter: Sendable {
     /// Bytes at which a stream takes no more lines. Its writer holds at most this and one line in addition.
     static let mostBytes = 4 << 20
     /// The time that information waits for more: at most 100 wake-ups a second for any number of lines.
-    static let timeout = Duration.milliseconds(10)
+    static let longestDelay = Duration.milliseconds(10)
     /// Bytes that are written without this wait: they are still in the processor's cache, and the cost of the call is negligible.
     static let plenty = 256 << 10
     /// The time that `close` waits for a stream that takes no bytes.
@@ -198,7 +198,7 @@ final class LogWriter: Sendable {
             work = self.work(output, errors)
         }
         if work.output && !work.errors && !work.isClosed {
-            wait(&poller, output, errors, until: .now + Self.timeout)
+            wait(&poller, output, errors, until: .now + Self.longestDelay)
         }
     }
 

@@ -35,6 +35,13 @@ struct MachineFixture {
     mutating func settle(_ id: ClaimID, _ effect: Settlement.Effect, at now: Instant = start) {
         machine.settle(Settlement(id: id, effect: effect), now: now)
     }
+    /// Redis applies the settlements among the effects.
+    mutating func confirmSettlements() {
+        for case .call(.settle(let batch)) in effects() {
+            reply([.integer(1), .integer(0), .integer(-2)], to: .settle(batch))
+        }
+        effects()
+    }
     mutating func stop() { machine.stop() }
     mutating func advance(to now: Instant = start) { machine.advance(now: now, into: &gathered) }
 

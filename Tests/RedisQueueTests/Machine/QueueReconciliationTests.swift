@@ -123,12 +123,7 @@ struct QueueReconciliationTests {
         machine.claim(["a"], asked: 1, drained: 1)
         machine.settle(id(1, 0), .ack)
         machine.advance(to: start + .milliseconds(10))
-        for effect in machine.effects() {
-            if case .call(.settle(let batch)) = effect {
-                machine.reply([.integer(1), .integer(0), .integer(-2)], to: .settle(batch))
-            }
-        }
-        machine.effects()
+        machine.confirmSettlements()
         machine.advance(to: start + .seconds(4))
         let beat = Call.beat(counter: 2, settled: 1)
         #expect(machine.effects().contains(.call(beat)))
@@ -143,11 +138,7 @@ struct QueueReconciliationTests {
         machine.claim(["a", "b", "c"], asked: 3, drained: 0)
         machine.settle(id(1, 1), .ack)
         machine.advance()
-        guard case .call(.settle(let batch))? = machine.effects().last else {
-            Issue.record("unexpected effects")
-            return
-        }
-        machine.reply([.integer(1), .integer(0), .integer(-2)], to: .settle(batch))
+        machine.confirmSettlements()
         machine.lost("cut")
         machine.advance(to: start + .seconds(3))
         machine.effects()
@@ -164,11 +155,7 @@ struct QueueReconciliationTests {
         machine.claim(["a"], asked: 1, drained: 0)
         machine.settle(id(1, 0), .ack)
         machine.advance(to: start + .seconds(1))
-        guard case .call(.settle(let batch))? = machine.effects().last else {
-            Issue.record("unexpected effects")
-            return
-        }
-        machine.reply([.integer(1), .integer(0), .integer(-2), .integer(0), .integer(0), .integer(0)], to: .settle(batch))
+        machine.confirmSettlements()
         machine.lost("cut")
         machine.advance(to: start + .seconds(3))
         machine.effects()

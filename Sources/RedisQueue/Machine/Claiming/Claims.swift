@@ -39,7 +39,7 @@ struct Claims {
     static let mostHeldBytes = 64 << 20
     /// Most jobs of a piggybacked claim. The number of free places is older than the claim, so the claim is kept small.
     private static let mostPiggybacked = 32
-    private static let timeout = Duration.milliseconds(2)
+    private static let longestDelay = Duration.milliseconds(2)
 
     private let mode: QueueSettings.DeliveryMode
     /// The number of the next chunk. Numbers rise, and none is used twice.
@@ -204,7 +204,7 @@ struct Claims {
         guard isWorthClaiming(at: now, situation), let offeredAt else { return nil }
         let enough = min(Chunk.mostJobs, max(25, (places + situation.heldCount) / 8))
         let isDue = isUrgent || waiting.isPolling || recovered.kind != .none || places >= enough
-        return isDue ? offeredAt : offeredAt + Claims.timeout
+        return isDue ? offeredAt : offeredAt + Claims.longestDelay
     }
 
     /// The claim that is due now, if any.
@@ -257,7 +257,7 @@ struct Claims {
         var next = Earliest(recovered.deadline)
         if outstanding == 0 && places > 0 {
             if let poll = waiting.nextPoll, isWorthClaiming(at: poll, situation) { next.consider(poll) }
-            if let offeredAt { next.consider(claimsAt(offeredAt + Claims.timeout, situation)) }
+            if let offeredAt { next.consider(claimsAt(offeredAt + Claims.longestDelay, situation)) }
         }
         return next.instant
     }

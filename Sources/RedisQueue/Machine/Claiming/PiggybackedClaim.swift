@@ -8,7 +8,7 @@
 /// look for them, and after some in a row the connection counts as lost. The next connection fetches the jobs.
 struct PiggybackedClaim {
     /// The time between inspections while jobs are there. A reply may be on its way, and on a slow link for long.
-    static let timeout = Duration.milliseconds(250)
+    static let inspectionInterval = Duration.milliseconds(250)
     private static let mostMisses = 4
 
     /// The number of its chunk.

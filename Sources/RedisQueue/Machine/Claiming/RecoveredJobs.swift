@@ -20,7 +20,7 @@ struct RecoveredJobs {
     }
 
     /// The time for which other claims wait for a job that must be alone, and then the time for which they do not wait.
-    private static let timeout = Duration.seconds(30)
+    private static let isolationPeriod = Duration.seconds(30)
 
     var kind = Kind.none
     /// A claim has brought none of them: this worker holds as many twice-crashed jobs as it may.
@@ -29,7 +29,7 @@ struct RecoveredJobs {
 
     /// Belongs before each claim.
     mutating func update(isHoldingJobs: Bool, now: Instant) {
-        let next = now + RecoveredJobs.timeout
+        let next = now + RecoveredJobs.isolationPeriod
         switch isolation {
         case _ where kind != .isolated || !isHoldingJobs: isolation = .unneeded
         case .unneeded: isolation = .awaited(until: next)

@@ -33,7 +33,7 @@ struct RelayLoop: ~Copyable {
             let fault: ProbeError
             do {
                 var group = ResultsGroup(
-                    try RedisAccess.connect(settings), stream: stream, consumer: Self.consumer, timeout: settings.redis.lease)
+                    try RedisAccess.connect(settings), stream: stream, consumer: Self.consumer, minIdleTime: settings.redis.lease)
                 try group.create()
                 (hasConnected, failures) = (true, 0)
                 try relay(&group)

@@ -11,13 +11,13 @@ struct ResultsGroup: ~Copyable {
     private let stream: String
     private let consumer: String
     /// Milliseconds after which another relay's pending entries are taken over.
-    private let timeout: Int
+    private let minIdleTime: Int
 
     /// - Parameter consumer: a name that no other process uses.
-    init(_ client: consuming RedisClient, stream: String, consumer: String, timeout: Duration) {
+    init(_ client: consuming RedisClient, stream: String, consumer: String, minIdleTime: Duration) {
         self.client = client
         (self.stream, self.consumer) = (stream, consumer)
-        self.timeout = max(1, Int(timeout / .milliseconds(1)))
+        self.minIdleTime = max(1, Int(minIdleTime / .milliseconds(1)))
     }
 
     /// Creates the group. It begins with the oldest entry of the stream.
@@ -32,7 +32,7 @@ struct ResultsGroup: ~Copyable {
     /// Returns the next entries, at most a batch: those that a relay has abandoned, else new ones. Waits up to a second for them.
     mutating func next() throws(RedisError) -> (entries: [RelayEntry], trimmed: Int) {
         let claimed = try client.command([
-            "XAUTOCLAIM", stream, Self.name, consumer, "\(timeout)", "0-0", "COUNT", "\(Self.batch)",
+            "XAUTOCLAIM", stream, Self.name, consumer, "\(minIdleTime)", "0-0", "COUNT", "\(Self.batch)",
         ])
         let parts = claimed.items ?? []
         let abandoned = (parts.count > 1 ? parts[1].items ?? [] : []).compactMap(RelayEntry.init)
@@ -57,7 +57,7 @@ struct ResultsGroup: ~Copyable {
     /// Gives entries up: the next relay that asks takes them over.
     mutating func release(_ entries: [RelayEntry]) throws(RedisError) {
         _ = try client.command(
-            ["XCLAIM", stream, Self.name, consumer, "0"] + entries.map(\.id) + ["IDLE", "\(timeout)", "JUSTID"])
+            ["XCLAIM", stream, Self.name, consumer, "0"] + entries.map(\.id) + ["IDLE", "\(minIdleTime)", "JUSTID"])
     }
 
     /// Removes this consumer, unless it has pending entries: Redis would forget them with it.
