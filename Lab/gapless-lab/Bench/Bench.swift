@@ -56,7 +56,9 @@ struct Bench: ParsableCommand {
     var redisCommands = false
 
     @Option(
-        help: ArgumentHelp("With --redis-memory: a daemon of 0.1.0; by default that of scripts/older-daemon.", valueName: "path"))
+        help: ArgumentHelp(
+            "An older daemon, for its rows and for --redis-memory, which otherwise takes that of scripts/older-daemon.",
+            valueName: "path"))
     var older: String?
 
     @Option(help: "Write all figures to this file as JSON.")
@@ -64,8 +66,10 @@ struct Bench: ParsableCommand {
 
     func validate() throws {
         guard jobs >= 1000, runs >= 1 else { throw ValidationError("--jobs must be at least 1000, and --runs at least 1") }
-        for row in BenchRow.all where row.isOfClient && self.row.contains(row.name) && client == nil {
-            throw ValidationError("--row \(row.name) needs --client")
+        for row in BenchRow.all where self.row.contains(row.name) {
+            if let program = row.program, path(of: program) == nil {
+                throw ValidationError("--row \(row.name) needs --\(program.rawValue)")
+            }
         }
         for name in row where !BenchRow.all.contains(where: { $0.name == name }) {
             throw ValidationError("--row must be one of \(BenchRow.all.map(\.name).joined(separator: ", "))")
@@ -74,7 +78,6 @@ struct Bench: ParsableCommand {
             throw ValidationError("--point must be one of \(DistancePoint.all.map(\.name).joined(separator: ", "))")
         }
         if let older, unsafe access(older, X_OK) != 0 { throw ValidationError("--older: \(older) is not a program") }
-        if older != nil && !redisMemory { throw ValidationError("--older needs --redis-memory") }
         if !point.isEmpty && !distance { throw ValidationError("--point needs --distance") }
     }
 
@@ -115,15 +118,23 @@ struct Bench: ParsableCommand {
         say("\nAll figures are in \(json).")
     }
 
+    private func path(of program: BenchRow.OtherProgram) -> String? {
+        switch program {
+        case .client: client
+        case .older: older
+        }
+    }
+
     private func measureRows() throws -> [BenchResult] {
-        let all = BenchRow.all.filter { !$0.isOfClient || client != nil }
+        let all = BenchRow.all.filter { $0.program == nil || $0.program.flatMap(path) != nil }
         let wanted = row.isEmpty ? Set(all.map(\.name)) : Set(row)
         let needed = wanted.union(BenchRow.all.filter { wanted.contains($0.name) }.compactMap(\.reference))
         var results = BenchRow.all.filter { needed.contains($0.name) }.map(BenchResult.init)
         for round in 1...runs {
             for index in results.indices {
                 progress("run \(round) of \(runs): \(results[index].row.title)")
-                let run = try BenchRun(jobs: jobs, client: client ?? "").measure(results[index].row.load)
+                let row = results[index].row
+                let run = try BenchRun(jobs: jobs, program: row.program.flatMap(path)).measure(row.load)
                 results[index].add(run, pushes: jobs)
             }
         }

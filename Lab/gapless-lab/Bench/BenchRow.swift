@@ -10,10 +10,15 @@ struct BenchRow {
         /// The session pool alone against the simulator, without Redis and JSON.
         case pool
         case poolToNghttpd
-        /// The client library in a program of Examples/client, which `--client` names.
+        /// The client library in a program of Examples/client.
         case client([String])
         /// The daemon.
         case daemon(settings: [String: String] = [:], simulator: [String] = [], bodyBytes: Int = 200)
+    }
+
+    /// A program that this build does not make. The option of the same name has its path.
+    enum OtherProgram: String {
+        case client, older
     }
 
     let name: String
@@ -21,24 +26,26 @@ struct BenchRow {
     let load: Load
     /// The row for comparison of the CPU per request.
     let reference: String?
+    let program: OtherProgram?
 
-    private init(_ name: String, _ title: String, _ load: Load, against reference: String? = "h2load") {
-        (self.name, self.title, self.load, self.reference) = (name, title, load, reference)
+    private init(
+        _ name: String, _ title: String, _ load: Load, against reference: String? = "h2load", of program: OtherProgram? = nil
+    ) {
+        (self.name, self.title, self.load, self.reference, self.program) = (name, title, load, reference, program)
     }
-
-    /// Whether the row measures a program of another package.
-    var isOfClient: Bool { if case .client = load { true } else { false } }
 
     static let all = [
         BenchRow("h2load", "h2load, bare requests", .h2load(bodyBytes: 200), against: nil),
         BenchRow("pool", "session pool alone", .pool),
-        BenchRow("client", "APNSClient, await in 1,000 tasks", .client([])),
-        BenchRow("client-sequence", "APNSClient, results of a sequence", .client(["--sequence"])),
+        BenchRow("client", "APNSClient, await in 1,000 tasks", .client([]), of: .client),
+        BenchRow("client-sequence", "APNSClient, results of a sequence", .client(["--sequence"]), of: .client),
         BenchRow("whole", "gaplessd, at least once", .daemon()),
+        BenchRow("older", "older gaplessd, at least once", .daemon(), of: .older),
         BenchRow("at-most-once", "gaplessd, at most once", .daemon(settings: ["redis_delivery": "\"at_most_once\""])),
         BenchRow("log", "gaplessd, log_successes", .daemon(settings: ["log_successes": "true"])),
         BenchRow("h2load-4k", "h2load, 4 KiB bodies", .h2load(bodyBytes: 4000), against: nil),
         BenchRow("4k", "gaplessd, 4 KiB payloads", .daemon(bodyBytes: 4000), against: "h2load-4k"),
+        BenchRow("older-4k", "older gaplessd, 4 KiB payloads", .daemon(bodyBytes: 4000), against: "h2load-4k", of: .older),
         BenchRow("1-session", "gaplessd, 1 session", .daemon(settings: ["pool_size": "1"])),
         BenchRow("10-sessions", "gaplessd, 10 sessions", .daemon(settings: ["pool_size": "10"])),
         BenchRow("20ms", "gaplessd, responses after 20 ms", .daemon(simulator: ["--latency", "20ms"])),

@@ -14,8 +14,8 @@ struct BenchRun {
 
     let jobs: Int
     var layout = Layout.serverBesideRedis
-    /// The program of the rows of the client library.
-    var client = ""
+    /// The path of the program, for a row of another program.
+    var program: String?
     private static let server = ["--token-streams", "1000"]
 
     func measure(_ load: BenchRow.Load) throws -> Measurement {
@@ -32,7 +32,7 @@ struct BenchRun {
             return try pool(stage, port: stage.service.port)
         case .client(let options):
             let stage = try Stage(simulator: BenchRun.server, ledger: false, pinned: 1)
-            return try pushLoad(stage, port: stage.service.port, [client] + options)
+            return try pushLoad(stage, port: stage.service.port, [program ?? ""] + options)
         case .poolToNghttpd:
             let stage = try Stage(simulator: BenchRun.server, ledger: false, pinned: 1)
             let nghttpd = try Nghttpd(stage)
@@ -97,7 +97,7 @@ struct BenchRun {
         let settings = try stage.write(changes.merging(["apns_max_concurrent_streams": "500"]) { ours, _ in ours })
         let redisBefore = processorTime(stage.redis.process.pid)
         let start = Instant.now
-        let daemon = try stage.start(settings, pinned: 0)
+        let daemon = try stage.start(settings, program: program, pinned: 0)
         let isDone = try waitUntil(atMost: .seconds(180), every: .milliseconds(10)) { try stage.settled() >= jobs }
         let seconds = (.now - start) / .seconds(1)
         let redis = processorTime(stage.redis.process.pid) - redisBefore

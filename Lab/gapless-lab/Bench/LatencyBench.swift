@@ -42,26 +42,30 @@ struct LatencyBench {
         ])
     }
 
-    /// Measures one job at a time on an empty list, in turns with a client that only calls BLPOP. The client shows the cost of
-    /// waking two processes; a push wakes four.
+    /// Measures one job at a time on an empty list, in turns with a daemon of at most once, whose BLPOP needs no script, and with a
+    /// client that only calls BLPOP. The client shows the cost of waking two processes; a push wakes four.
     private func measureIdle(_ stage: LatencyStage) throws -> [(String, JSON)] {
+        let popping = try LatencyStage(["redis_delivery": "\"at_most_once\""])
         let popper = try ListPopper(stage.stage.redis)
         defer { popper.stop() }
-        var (times, reference) = (Figures(), Figures())
+        var (times, popped, reference) = (Figures(), Figures(), Figures())
         for number in 1...idleJobs {
             // Independent of the heartbeats of the daemon.
             let pause = { wait(.microseconds(Int.random(in: 3000...13_000))) }
             pause()
-            let start = Instant.now
-            try stage.stage.push([BenchJob.text(number)])
-            times.values.append((try stage.arrival(of: deviceToken(number)) - start) / .microseconds(1))
+            times.values.append(try stage.latency(of: number))
+            pause()
+            popped.values.append(try popping.latency(of: number))
             pause()
             reference.values.append(
                 try popper.time { try stage.stage.push([BenchJob.text(number)], to: ListPopper.list) } / .microseconds(1))
         }
         say("idle, RPUSH to the reply of BLPOP at a bare client: \(line(reference)) us")
         say("idle, RPUSH to request at the server: \(line(times)) us (\(idleJobs) jobs)")
-        return [("idle_blpop_us", json(reference)), ("idle_latency_us", json(times))]
+        say("the same with at_most_once: \(line(popped)) us")
+        return [
+            ("idle_blpop_us", json(reference)), ("idle_latency_us", json(times)), ("idle_at_most_once_us", json(popped)),
+        ]
     }
 
     /// Measures jobs at shares of the top rate. The latency starts at the due time, so that a stall counts for all waiting jobs.

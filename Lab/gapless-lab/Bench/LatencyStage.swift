@@ -10,7 +10,7 @@ final class LatencyStage {
     /// The time from the start of the process until its first push reached the simulator.
     private(set) var startToFirstPush = Duration.zero
 
-    init() throws {
+    init(_ settings: [String: String] = [:]) throws {
         stage = try Stage(on: RedisServer()) { folder in
             try HostedSimulator(folder: folder) {
                 $0.ledgerDetail = .requests(keepsBodies: false)
@@ -19,8 +19,15 @@ final class LatencyStage {
         }
         try stage.push(BenchJob.text(0))
         let start = Instant.now
-        daemon = try stage.start(stage.write())
+        daemon = try stage.start(stage.write(settings))
         startToFirstPush = try arrival(of: deviceToken(0)) - start
+    }
+
+    /// Pushes one job. Returns the microseconds until its request was at the server.
+    func latency(of number: Int) throws -> Double {
+        let start = Instant.now
+        try stage.push([BenchJob.text(number)])
+        return (try arrival(of: deviceToken(number)) - start) / .microseconds(1)
     }
 
     /// Waits for the first request for a token, and returns its time.
