@@ -18,9 +18,9 @@ final class SimulatedRedis {
     /// No connection is accepted before this time.
     private(set) var downUntil: Int64 = 0
     private var isWakingWaiters = false
-    /// The jobs that producers have pushed, and those of them before the last `save`.
-    private var pushed = 0
-    private var pushedBeforeSave = 0
+    /// The numbers of the jobs that have arrived, by push: a push that a stall holds up may arrive behind a later one.
+    private var pushed: [Range<Int>] = []
+    private var pushesBeforeSave = 0
     private var snapshot: RedisHost.Snapshot?
     private var clockShift: Int64 = 0
 
@@ -127,10 +127,9 @@ final class SimulatedRedis {
         return reply == .null ? nil : reply
     }
 
-    /// - Parameter last: the number of the job behind these.
-    func push(_ jobs: [String], upTo last: Int) {
-        if world.time < busyUntil { return world.at(busyUntil) { [self] in push(jobs, upTo: last) } }
-        pushed = last
+    func push(_ jobs: [String], _ numbers: Range<Int>) {
+        if world.time < busyUntil { return world.at(busyUntil) { [self] in push(jobs, numbers) } }
+        pushed.append(numbers)
         var bytes: [UInt8] = []
         bytes.appendCommand(Arguments(["RPUSH", SimulatedRedis.list] + jobs))
         attempt { try host.run(bytes, replies: 1) }
@@ -171,20 +170,20 @@ final class SimulatedRedis {
     /// FLUSHALL: only the workers still have the jobs that they hold.
     func flush(holding held: Set<Int>) {
         ledger.isForgetful = true
-        for job in 0..<pushed where !held.contains(job) { ledger.forget(job) }
+        for job in pushed.joined() where !held.contains(job) { ledger.forget(job) }
         attempt { try host.run("FLUSHALL") }
     }
 
     func save() {
         snapshot = attempt { try host.save() }
-        pushedBeforeSave = pushed
+        pushesBeforeSave = pushed.count
     }
 
     /// Redis returns to the state of the last `save`, as after a failover to an old replica.
     func restore() {
         guard let snapshot else { return }
         ledger.isForgetful = true
-        for job in pushedBeforeSave..<pushed { ledger.forget(job) }
+        for job in pushed[pushesBeforeSave...].joined() { ledger.forget(job) }
         attempt { try host.restore(snapshot) }
         wakeWaiters()
     }

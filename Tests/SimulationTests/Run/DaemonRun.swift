@@ -80,7 +80,7 @@ final class DaemonRun {
         let first = ledger.jobs.count
         let jobs = (0..<count).map { _ in job() }
         world.note(.produced, ledger.jobs.count - first, first)
-        redis.push(jobs, upTo: ledger.jobs.count)
+        redis.push(jobs, first..<ledger.jobs.count)
     }
 
     private func job() -> String {
