@@ -3,13 +3,17 @@ import SystemTime
 
 /// Decides where a claimed job goes: reads it, finds its app, and checks its dates, its token and its words.
 ///
+/// The first row that fits applies:
+///
 ///     claimed job                                   next
-///     not readable, no app, no topic                dead letter
+///     gaplessd stops, or the list is paused         released
+///     too large, or not readable                    dead letter
 ///     several tokens                                split: its parts are claimed in turn
-///     expired                                       dead letter
-///     `not_before` to come, or its token is paused  delayed
-///     the app cannot send, or gaplessd stops        released
-///     filtered                                      dead letter
+///     `not_before` to come, and not expired         delayed
+///     no app, or no topic                           dead letter
+///     the app cannot send, and not expired          released
+///     expired, or filtered                          dead letter
+///     its token is paused, and it is no resend      delayed
 ///     otherwise                                     held, and outgoing
 struct JobPlacer {
     var plan: DispatchPlan
@@ -68,8 +72,8 @@ struct JobPlacer {
         return true
     }
 
-    /// Replaces a job with several tokens by its parts. Too many bytes at once go back: they are split when the parts before
-    /// them are gone.
+    /// Replaces a job with several tokens by its parts. If the claim has too many bytes of parts, the job returns to the list and
+    /// is split after the parts before it are gone.
     private func split(
         _ job: borrowing Job, of claim: ClaimedJob, list: Int, _ state: inout ListState, _ jobs: inout JobFlow,
         _ effects: inout [DispatchEffect]
