@@ -1,7 +1,7 @@
 import ArgumentParser
 import Glibc
 
-/// The program: parses the command line, runs one command and exits with the status of sysexits.h (contract, section 1).
+/// The program: parses the command line, runs one command and exits with the status of sysexits.h (README, "Running").
 @main
 struct Gaplessd: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -29,7 +29,7 @@ struct Gaplessd: ParsableCommand {
         do {
             var command = try parseAsRoot(checked(Array(CommandLine.arguments.dropFirst())))
             try command.run()
-            // A log that cannot be written stops neither of them (contract, section 6).
+            // A log that cannot be written does not change the exit status of these two (docs/running.md, "Log lines").
             if command is Run || command is Relay { end() }
         } catch  where !exitCode(for: error).isSuccess {
             end(withError: error)

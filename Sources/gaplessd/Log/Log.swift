@@ -1,7 +1,7 @@
 import Synchronization
 import Threads
 
-/// Writes the log. The wording of the lines about jobs is here (contract, section 6).
+/// Writes the log. The wording of the lines about jobs is here (docs/running.md, "Log lines").
 ///
 /// Any thread may call it. A call costs a lock and a copy of one line or of a batch of `Sent:`; it never waits for a disk, a pipe
 /// or a reader, because `LogWriter` has a thread for them. Lines that find no room are dropped and counted.
