@@ -1,6 +1,6 @@
 public import SystemTime
 
-/// When a request left for the wire, and when its outcome was known.
+/// The times at which a request left for the wire and its outcome was known.
 public struct AttemptTimes: Sendable, Equatable {
     public var sent: Instant
     public var ended: Instant

@@ -43,24 +43,26 @@ package struct CircuitBreaker: Sendable {
         case settleSuspects
     }
 
-    /// How many jobs may be out before the first acceptance, and how many suspect responses in a row open the breaker.
+    /// The most jobs that may be out before the first acceptance, and the number of suspect responses in a row that opens the
+    /// breaker.
     package static let caution = 20
     /// After 20 suspect responses in a row, a closed breaker waits for an acceptance: for a second after the last response, for
     /// ten seconds at most, and until 2,000 in a row are suspect. They all return to the list in one turn of the main thread.
     package static let suspectSilence = Duration.seconds(1)
     package static let longestGrace = Duration.seconds(10)
     package static let mostSuspects = 2000
-    /// How many jobs may be out meanwhile, beside the suspects: one of them is accepted if only most of the tokens are dead.
+    /// The most jobs that may be out during this wait, in addition to the suspects: if only most of the tokens are dead, APNs
+    /// accepts one of these jobs.
     package static let graceAllowance = 200
-    /// Between probes after suspect tokens.
+    /// The wait between probes after suspect tokens.
     package static let suspectProbeInterval = Duration.seconds(5)
-    /// Before the first probe after a credential fault. The wait doubles up to the longest.
+    /// The wait before the first probe after a credential fault. It doubles up to the longest.
     package static let firstProbeWait = Duration.seconds(5)
     package static let longestProbeWait = Duration.seconds(60)
 
     @usableFromInline package private(set) var phase = Phase.proving
     @usableFromInline package private(set) var suspectsInARow = 0
-    /// When the 20th in a row came.
+    /// The time of the 20th suspect response in a row.
     private var graceBegan: Instant?
     private var graceEnd: Instant?
     private var probeWait = CircuitBreaker.firstProbeWait
@@ -74,14 +76,14 @@ package struct CircuitBreaker: Sendable {
     @inlinable package var isClosed: Bool { if case .closed = phase { true } else { false } }
     /// Whether an acceptance changes nothing.
     @inlinable package var isAtRest: Bool { suspectsInARow == 0 && isClosed }
-    /// When `tick` has an effect.
+    /// The next time at which `tick` may have an effect.
     package var deadline: Instant? { graceEnd }
     package var isHeld: Bool { holdReason != nil }
     package var holdReason: HoldReason? { if case .open(let reason) = phase { reason } else { nil } }
 
-    /// How many jobs of this app may be out at once.
+    /// Returns the most jobs of this app that may be out at once.
     ///
-    /// - Parameter suspects: how many of them wait for an acceptance.
+    /// - Parameter suspects: the number of them that wait for an acceptance.
     package func allowance(now: Instant, suspects: Int = 0) -> Int {
         switch phase {
         case .closed: graceEnd == nil ? Int.max : suspects + Self.graceAllowance

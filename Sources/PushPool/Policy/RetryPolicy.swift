@@ -2,15 +2,15 @@
 package struct RetryPolicy: Sendable, Equatable {
     /// Resends after the first send.
     package var limit: Int
-    /// Before the first, second, third … resend; the last one repeats.
+    /// The waits before the first, second, third … resend; the last one repeats.
     package var delays: [Duration]
     /// Each delay is spread by this fraction both ways, so that failures at one moment are not retried at one moment.
     package static let jitter = 0.2
     /// A Retry-After of the server takes precedence over `delays`, up to this.
     package static let longestRetryAfter = Duration.seconds(900)
-    /// How often a request that may have been processed is resent without being counted.
+    /// The most uncounted resends of a request that may have been processed.
     package static let uncountedResends = 10
-    /// How often in a row a request that was certainly not processed is resent at once, and the pause that follows.
+    /// The most immediate resends in a row of a request that was certainly not processed, and the pause that follows.
     package static let resendsAtOnce = 10
     package static let pauseBetweenRefusals = Duration.seconds(1)
 

@@ -40,7 +40,7 @@ struct AutoSize: Sendable {
     private var steps = (count: 0, rate: 0.0, size: 1)
     /// The part of the added sessions' share by which a step must have raised the rate.
     private static let effect = 0.25
-    /// Since when fewer sessions would be enough, and the most that were needed since.
+    /// The start of the time in which fewer sessions would have been enough, and the most that were needed in it.
     private var surplus: (since: Instant, needed: Int)?
 
     init(most: Int) { self.most = max(1, most) }

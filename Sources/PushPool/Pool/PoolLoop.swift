@@ -87,7 +87,7 @@ struct PoolLoop: ~Copyable {
         figures.reach(streams: shared.capacity.value / max(1, figures.sessions))
     }
 
-    /// Round trips below this are no distance: a server that is slow for another reason would not profit from more sessions.
+    /// With a shorter round trip, no larger pool is suggested: distance is not the limit.
     private static let shortestDistance = Duration.milliseconds(5)
     private static let mostSuggested = 100
 

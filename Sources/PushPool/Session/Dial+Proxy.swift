@@ -2,7 +2,7 @@ internal import Sockets
 import SystemTime
 internal import Threads
 
-/// The way through a proxy: a plain HTTP request, after whose response every byte comes from the server.
+/// Opens a tunnel through a proxy by a plain HTTP request. After the response to it, every byte comes from the server.
 extension Dial {
     /// Sends CONNECT and reads the response. Returns `false` if the pool has abandoned this dial.
     func openWay(

@@ -102,7 +102,8 @@ struct SessionMachine {
     private var lastHeard: Instant
     /// The time at which an idle session got its first open stream.
     private var busySince: Instant
-    /// Since when no request is open, and the peer's window admits no byte of another: no response or timeout can follow.
+    /// The start of the time in which no request is open and the peer's window admits no byte of another: neither a response nor
+    /// a timeout can follow.
     private var windowlessSince: Instant?
     private var pingSentAt: Instant?
     private var pingNumber: UInt64 = 0

@@ -1,8 +1,7 @@
 /// A first-in, first-out queue that moves its elements in and out without touching a reference count.
 ///
 /// Not a `Deque` of swift-collections: that costs 700 instructions a push on the way through both queues, this one 160
-/// (callgrind, release build); the difference is 3 % of a push. A class, so that it can live inside a lock:
-/// a ring lives inside a `Locked`, or on one thread that it never leaves.
+/// (callgrind, release build); the difference is 3 % of a push. A ring is either inside a `Locked` or used by one thread only.
 @safe final class Ring<Element: Sendable>: @unchecked Sendable {
     private var storage: UnsafeMutablePointer<Element>
     private var capacity: Int  // a power of two
