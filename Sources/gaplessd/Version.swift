@@ -1,2 +1,2 @@
-/// The version: of `--version`, the metrics, the records of workers in Redis, and the packages.
+/// The version that `--version`, the metrics, the records of workers in Redis and the packages contain.
 let gaplessdVersion = "0.2.0"

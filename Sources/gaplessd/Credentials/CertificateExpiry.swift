@@ -1,6 +1,6 @@
 import PushPool
 
-/// How soon a certificate expires. Each step causes a warning.
+/// The steps of the time until a certificate expires. Each step causes a warning.
 enum CertificateExpiry: Int64, CaseIterable, Comparable {
     case month = 30
     case week = 7

@@ -22,20 +22,21 @@ struct AppState: ~Copyable {
 
     /// An app as a claim sees it.
     struct Demand {
-        /// How many more jobs of this app may be claimed.
+        /// The number of further jobs of this app that may be claimed.
         var places: Int
         /// As in `PoolReading`.
         var limit: Int?
         /// Jobs that no session has taken.
         var waiting: Int
-        /// How many more of its jobs may be claimed for places of other apps, because a claim cannot choose: it holds at most
+        /// The number of its jobs that may be claimed for places of other apps, because a claim cannot choose: it holds at most
         /// twice as many as for its own places. An app that cannot send, or only slowly, gives them back.
         var room: Int
     }
 
-    /// How long a suspect waits for an acceptance: then it is settled, because fewer than `CircuitBreaker.caution` came in a row.
+    /// The longest wait of a suspect for an acceptance: then it is settled, because fewer than `CircuitBreaker.caution` came in a
+    /// row.
     static let suspectTimeout = Duration.seconds(60)
-    /// How long an app without a session keeps its claimed jobs before they go back to the list, where LLEN counts them.
+    /// The time for which an app without a session keeps its claimed jobs. Then they go back to the list, where LLEN counts them.
     static let unreachableTimeout = Duration.seconds(1)
     /// Jobs claimed beyond the streams keep the sessions busy between claims: one batch at most.
     private static let batch = 250
@@ -53,9 +54,9 @@ struct AppState: ~Copyable {
     private var outgoing: [Notification] = []
     private var suspended: [Notification] = []
     private(set) var sessions: Set<SessionID> = []
-    /// Since when no session is open; `nil` while one is.
+    /// The start of the time without an open session; `nil` while one is open.
     private var unreachableSince: Instant?
-    /// When its unsent jobs were last taken back for lack of a session.
+    /// The time at which its unsent jobs were last taken back for lack of a session.
     private var takenBackAt: Instant?
     private var headers = SharedHeadersCache()
     private let listCount: Int

@@ -3,7 +3,7 @@ import RedisQueue
 
 /// The next action of the shell for `DispatchMachine`; the order counts.
 enum DispatchEffect: Equatable {
-    /// Which notifications to take back from a pool's queue, and what becomes of their jobs.
+    /// The notifications to take back from a pool's queue, and the next place of their jobs.
     enum Withdrawal: Equatable {
         /// All that no session has taken; their jobs go back to the list.
         case release

@@ -101,7 +101,7 @@ struct DispatchMachine: ~Copyable {
         let heldBySlowedApps = jobs.heldBySlowedApps
         for claim in claims where !placer.place(claim, list: list, &lists[list], &jobs, &effects) { givenBack.append(claim) }
         if plan.apps.count == 1 { return }
-        // A slowed app takes a job now and then: that is no reason to look through its other jobs without a rest.
+        // Jobs that a slowed app has taken do not count: otherwise the list would rotate its other jobs without a rest.
         let placed = claims.count - givenBack.count - (jobs.heldBySlowedApps - heldBySlowedApps)
         lists[list].claimEnded(placed: placed, givenBack: givenBack, now: now)
     }

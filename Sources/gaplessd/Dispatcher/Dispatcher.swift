@@ -19,7 +19,7 @@ struct Dispatcher: ~Copyable {
     private var pools: AppPools
     private var lists: JobLists
     private var signals: SignalInbox
-    /// Why Redis refused before the first connection: the daemon ends with it.
+    /// The refusal of Redis before the first connection, which ends the daemon.
     private var startFault: RedisError?
 
     private var poller = Poller()

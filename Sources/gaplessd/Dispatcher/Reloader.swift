@@ -26,7 +26,7 @@ struct Reloader: ~Copyable {
         }
     }
 
-    /// When to look at the files; `nil` without `watch_files`.
+    /// The time of the next look at the files; `nil` without `watch_files`.
     var nextLook: Instant? { watch?.nextLook }
 
     /// Looks at the files, if it is time, and returns whether to read them.

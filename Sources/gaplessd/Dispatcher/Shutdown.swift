@@ -1,7 +1,7 @@
 import RedisQueue
 import SystemTime
 
-/// When the daemon stops.
+/// Decides how the daemon stops.
 ///
 /// The first stop signal drains: nothing new is claimed or sent, and requests on streams get their responses, at most until
 /// `drain_timeout`. Then the pools close, every job that is still held goes back, and the lists confirm their last settlements.
@@ -27,7 +27,7 @@ struct Shutdown {
         case giveUp
     }
 
-    /// How long the pools may take to close, and the lists to confirm the last settlements. With `LogWriter.closingTimeout` the
+    /// The time within which the pools close and the lists confirm the last settlements. With `LogWriter.closingTimeout` the
     /// exit takes less than five seconds after `drain_timeout`.
     static let confirmationTimeout = Duration.seconds(3)
 

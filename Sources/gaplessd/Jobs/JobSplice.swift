@@ -4,6 +4,7 @@ import RedisQueue
 // New jobs from old bytes: marks are set or removed, `tokens` is reduced, and every other byte stays unchanged.
 extension Job {
     /// Returns the job that waits for its resend.
+    ///
     /// - Parameters:
     ///   - attempts: the new retry marker.
     ///   - deadline: Unix seconds; `nil` leaves the mark unchanged.

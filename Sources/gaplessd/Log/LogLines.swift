@@ -16,7 +16,7 @@ struct LogLines: Sendable {
 
     private var format: LogFormat
     private let target: LogTarget
-    /// Where the current line begins, and its level.
+    /// The start and the level of the current line.
     private var line = (start: 0, level: LogLevel.info)
     private var stamps = LogStamps()
     /// The beginning of a line at each level; as old as the stamps.

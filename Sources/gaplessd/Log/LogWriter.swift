@@ -170,7 +170,7 @@ final class LogWriter: Sendable {
         }
     }
 
-    /// Which streams have lines and could take them.
+    /// The streams that have lines and whose descriptors may take them.
     private struct Work {
         var output: Bool
         var errors: Bool

@@ -1,7 +1,7 @@
 import SystemTime
 
-/// When the dispatcher publishes its snapshot: with `metrics_listen` at once, but at most ten times a second and at least once a
-/// second; otherwise at most once a second, and only after a turn.
+/// Decides when the dispatcher publishes its snapshot: with `metrics_listen` at once, but at most ten times a second and at least
+/// once a second; otherwise at most once a second, and only after a turn.
 struct NoticeSchedule: Equatable {
     static let least = Duration.milliseconds(100)
     static let most = Duration.seconds(1)

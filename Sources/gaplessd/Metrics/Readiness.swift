@@ -11,7 +11,7 @@ enum Readiness {
         now - (notice?.at ?? started) < timeout
     }
 
-    /// Returns one sentence for each pause. A pause is the wish of the operator, and no fault.
+    /// Returns one sentence for each pause. A pause is a decision of the operator, not a fault.
     static func pauses(_ notice: ProcessBoard.Notice?) -> [String] {
         (notice?.snapshot.lists ?? []).flatMap { list in
             list.pauses.map { "list \(list.name.printable): \($0.scopedSentence.printable)" }

@@ -10,7 +10,7 @@ final class RedisReadings: Sendable {
     static let lifetime = Duration.seconds(1)
     /// The limit of a dial and of a reply.
     private static let timeout = Duration.seconds(1)
-    /// How long `stop` waits for a thread that is waiting for Redis.
+    /// The longest wait of `stop` for a thread that is waiting for Redis.
     private static let closingTimeout = Duration.milliseconds(100)
     /// After a request for dead letters, readings contain them for this long.
     private static let interest = Duration.seconds(10)
@@ -23,7 +23,7 @@ final class RedisReadings: Sendable {
         var settings: QueueSettings
         var tls: TLSContext?
         var isStopped = false
-        /// When dead letters were last asked for.
+        /// The time of the last request for dead letters.
         var lettersWanted: Instant?
 
         var wantsLetters: Bool { lettersWanted.map { .now - $0 < interest } ?? false }

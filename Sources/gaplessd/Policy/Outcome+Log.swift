@@ -15,7 +15,7 @@ extension Outcome {
 }
 
 extension SessionError {
-    /// Why a session ended.
+    /// The reason for the end of a session.
     var logText: String {
         switch self {
         case .closedByUs: "closed by gaplessd"

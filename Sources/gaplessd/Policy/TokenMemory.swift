@@ -2,9 +2,9 @@ import DequeModule
 import PushPool
 import SystemTime
 
-/// The recent failures of single device tokens: which tokens to leave alone for a while, and which session failed them.
+/// The recent failures of single device tokens: the tokens that must rest, and the session on which each of them failed.
 ///
-/// It belongs to this process and is bounded. A forgotten entry costs one more response of APNs, nothing else.
+/// Each process has its own bounded memory. A forgotten entry costs only one more response of APNs.
 struct TokenMemory {
     /// One device token of one app.
     struct Key: Hashable {
@@ -24,15 +24,15 @@ struct TokenMemory {
         var pausedUntil: Instant?
         /// The session that failed it last.
         var session: SessionID
-        /// From then on the entry is not needed.
+        /// The time from which the entry is not needed.
         var end: Instant
     }
 
     static let most = 10_000
-    /// How long after its delay a retry may come back and still find the session to avoid.
+    /// The time after its delay within which a retry still finds the session to avoid.
     private static let grace = Duration.seconds(60)
-    /// How far jobs that wait behind a retry follow it: more than the 100 ms in which due jobs go back to their list. With
-    /// less, both could go out together on two sessions.
+    /// The delay of the jobs that wait behind a retry, counted from the retry: more than the 100 ms between two returns of due
+    /// jobs to their list. With less, both could go out together on two sessions.
     static let distance = Duration.milliseconds(250)
 
     private var entries: [Key: Entry] = [:]
@@ -40,7 +40,7 @@ struct TokenMemory {
     private var order: Deque<(key: Key, number: UInt64)> = []
     private var lastNumber: UInt64 = 0
 
-    /// When the last pause ends.
+    /// The end of the last pause.
     private var pausedUntil: Instant?
 
     var count: Int { entries.count }
@@ -67,7 +67,7 @@ struct TokenMemory {
         trim(now: now)
     }
 
-    /// How long a newer job of this token has to wait; `nil` for no wait.
+    /// Returns the time for which a newer job of this token must wait; `nil` for no wait.
     func pause(_ key: Key, now: Instant) -> Duration? {
         guard let until = entries[key]?.pausedUntil, until > now else { return nil }
         return until - now + Self.distance

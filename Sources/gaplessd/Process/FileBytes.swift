@@ -5,14 +5,14 @@ import Threads
 
 /// Reads a small file completely.
 enum FileBytes {
-    /// Why a file cannot be read.
+    /// The reason why a file cannot be read.
     struct Fault: Error, Equatable, CustomStringConvertible {
         var description: String
 
         static func system(_ code: CInt) -> Fault { unsafe Fault(description: String(cString: strerror(code))) }
     }
 
-    /// How long a pipe may take. A daemon that reloads its settings sends nothing meanwhile.
+    /// The longest wait for a pipe. A daemon that reloads its settings sends nothing meanwhile.
     static let timeout = Duration.seconds(2)
 
     static func read(_ path: String, atMost most: Int) throws(Fault) -> [UInt8] {

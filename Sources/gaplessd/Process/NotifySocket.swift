@@ -3,7 +3,7 @@ import Glibc
 
 /// The socket of the service manager, named by NOTIFY_SOCKET (sd_notify(3)): a path, or an abstract name after `@`.
 struct NotifySocket: ~Copyable {
-    /// How long a message may wait for room in the queue of the service manager. The main loop waits with it.
+    /// The longest wait of a message, and of the main loop, for room in the queue of the service manager.
     private static let timeout = timeval(tv_sec: 0, tv_usec: 100_000)
 
     private let descriptor: CInt

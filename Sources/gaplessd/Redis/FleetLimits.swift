@@ -8,7 +8,7 @@ import Threads
 ///
 /// Without Redis there is no lease, and nothing is sent under these limits. The thread starts with the first such limit.
 final class FleetLimits: Sendable {
-    /// The wait after a failure, and before the next request where other daemons have leased the near future.
+    /// The wait after a failure, and before the next request if other daemons have leased the next windows.
     private static let pause = (failure: Duration.milliseconds(500), later: Duration.milliseconds(50))
 
     private struct State {

@@ -12,18 +12,18 @@ struct Settings: Sendable, Equatable {
     var redis = Redis()
     /// Resends after the first attempt.
     var retryLimit = 3
-    /// Before the first, second, third … resend; the last one repeats. Never empty.
+    /// The waits before the first, second, third … resend; the last one repeats. Never empty.
     var retryDelays: [Duration] = [.seconds(1), .seconds(60), .seconds(900)]
     /// For all apps together.
     var limits = Limits()
     /// For all daemons of the first list together.
     var fleetLimits = Limits()
     var log = Logging()
-    /// How long a stop waits for requests in flight.
+    /// The longest wait of a stop for requests in flight.
     var drainTimeout: Duration = .seconds(20)
     /// The address of `/metrics` and the status page; port 0 is any free one. `nil` without a listener.
     var metricsListen: HostAndPort?
-    /// Names and addresses that a request for metrics may have as its host, beside loopback and the bound address.
+    /// Names and addresses that a request for metrics may have as its host, in addition to loopback and the bound address.
     var metricsHosts: [String] = []
     /// Whether a replaced file is read again.
     var watchesFiles = false

@@ -5,7 +5,7 @@ import RedisQueue
 import SystemTime
 import Threads
 
-/// `gaplessd dead`: lists, requeues or deletes dead letters.
+/// `gaplessd dead`: lists, shows, requeues or deletes dead letters.
 struct Dead: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "dead",

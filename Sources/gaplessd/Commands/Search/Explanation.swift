@@ -4,7 +4,7 @@ import RedisQueue
 
 /// The request that a job produces.
 struct Explanation {
-    /// Why the job becomes a dead letter.
+    /// The reason why the job becomes a dead letter.
     struct Rejection: Error {
         /// As in the record of the dead letter.
         var reason: String

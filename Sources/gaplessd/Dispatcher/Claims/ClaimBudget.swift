@@ -19,7 +19,7 @@ struct ClaimBudget {
         }
     }
 
-    /// When enough of the waiting jobs will have gone for another claim; `nil` if no limit holds back a claim.
+    /// The time at which enough of the waiting jobs are gone for another claim; `nil` if no limit holds back a claim.
     private(set) var nextRefill: Instant?
 
     mutating func reset() { nextRefill = nil }

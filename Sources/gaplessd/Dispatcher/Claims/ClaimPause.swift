@@ -1,14 +1,14 @@
 import RedisQueue
 import SystemTime
 
-/// How long a list rests between claims while jobs of held apps rotate in it from head to tail.
+/// Decides the rest between two claims from a list in which jobs of held apps rotate from head to tail.
 ///
-/// Jobs of other apps may be behind them or between them and must be found soon. A list that has only jobs of held apps is looked
-/// through once in a while.
+/// Jobs of other apps may be behind them or between them and must be found soon. A list that has only jobs of held apps rests
+/// after each rotation.
 struct ClaimPause {
-    /// For each job that was given back: at most 100,000 jobs per second rotate, a small part of what Redis can do.
+    /// The rest for each job that was given back: at most 100,000 jobs per second rotate, a small part of what Redis can do.
     static let perJob = Duration.microseconds(10)
-    /// After a full rotation without a placed job: as long as the rotation took, within these bounds.
+    /// The rest after a full rotation without a placed job: as long as the rotation took, within these bounds.
     static let rest: ClosedRange<Duration> = .milliseconds(250)...(.seconds(5))
 
     /// A rotation that takes longer ends without its first job: another daemon may have sent it, or an operator cancelled it.
@@ -18,15 +18,15 @@ struct ClaimPause {
     /// such job.
     static let lookAhead = 250
 
-    /// The first job of a rotation in which no job has been placed so far, and when the rotation began.
+    /// The first job and the start of a rotation in which no job has been placed so far.
     private var mark: (job: [UInt8], since: Instant)?
 
-    /// How many jobs to claim for this many places.
+    /// Returns the number of jobs to claim for this many places.
     func places(_ places: Int) -> Int { mark == nil || places == 0 ? places : max(places, Self.lookAhead) }
 
     /// A claim found `placed` jobs that could go out; the others were given back.
     ///
-    /// - Returns: how long to wait before the next claim; `nil` for no wait.
+    /// - Returns: the wait before the next claim; `nil` for no wait.
     mutating func claimed(placed: Int, givenBack: [ClaimedJob], now: Instant) -> Duration? {
         guard let first = givenBack.first else {
             if placed > 0 { mark = nil }

@@ -1,4 +1,4 @@
-/// The places that a turn offers to the lists: how many jobs of any app could go out now.
+/// The places that a turn offers to the lists: the number of jobs, of any app, that could go out now.
 struct FreePlaces {
     private var free = 0
     private var mostPerList = Int.max
@@ -12,7 +12,7 @@ struct FreePlaces {
     /// Reduces the places to what a limit of all apps together allows.
     mutating func limit(_ allowed: (Int) -> Int) { free = allowed(free) }
 
-    /// How many jobs to claim from the list.
+    /// Returns the number of jobs to claim from the list.
     func offer(to list: ListState) -> Int { min(list.places(free), mostPerList) }
 
     /// Lists of lower priority get no more.

@@ -3,8 +3,8 @@ import SystemTime
 
 /// One list: whether Redis serves it, and when it may be claimed from.
 struct ListState {
-    /// How much of one claim is split, in bytes. The parts are larger than their job by up to one payload each, and are in
-    /// memory several times on their way to Redis.
+    /// The bytes of parts at which no further job of a claim is split. The parts are larger than their job by up to one payload
+    /// each, and are in memory several times before Redis has them.
     static let mostSplitBytes = 1 << 20
 
     let name: String
@@ -36,7 +36,7 @@ struct ListState {
         pausedUntil = nil
     }
 
-    /// How many jobs to claim for this many places.
+    /// Returns the number of jobs to claim for this many places.
     func places(_ places: Int) -> Int { mayClaim ? pause.places(places) : 0 }
 
     mutating func claimBegan() { splitBytes = 0 }

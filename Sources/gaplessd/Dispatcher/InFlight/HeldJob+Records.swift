@@ -63,7 +63,7 @@ extension Job {
         if case .after(let seconds) = expiry { seconds > 0 } else { false }
     }
 
-    /// How many tokens of one job go out together. A job with more tokens is first split into jobs of this many.
+    /// The most tokens of one job that go out together. A job with more tokens is first split into jobs of this size.
     static let tokensTogether = 250
 
     /// Splits a job with `tokens` into a job per token, or into smaller jobs if there are more than `tokensTogether`; `nil` for

@@ -26,7 +26,7 @@ struct JobFlow: ~Copyable {
     private(set) var plan: DispatchPlan
     var apps: UniqueDeque<AppState>
     private var held = HeldJobs()
-    /// Ends jobs, those too that were never held.
+    /// Ends jobs, including those that were never held.
     var settler: JobSettler
     /// Recent failures of device tokens.
     var memory = TokenMemory()
@@ -78,7 +78,7 @@ struct JobFlow: ~Copyable {
 
     // MARK: Claimed jobs
 
-    /// How many jobs an app wants now.
+    /// Returns the jobs that an app wants now.
     func demand(of app: Int) -> AppState.Demand { apps[app].demand(now: now) }
 
     /// The jobs of apps that APNs has slowed down.

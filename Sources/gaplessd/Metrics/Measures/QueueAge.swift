@@ -1,12 +1,12 @@
 import RedisQueue
 import SystemTime
 
-/// Tells when the job at the head of a list was pushed, from one look per second at the list. Jobs carry no time.
+/// Computes the age of the job at the head of a list from one look per second at the list. Jobs contain no push time.
 ///
 /// Each look marks the job at the tail. Nothing that happens at the head changes the number of jobs behind a mark; only pushes
 /// to the tail do, and the marked job shows how many there were. A mark that is no longer at its place was claimed, so that the
 /// head was pushed after it; the oldest mark that is at its place was pushed after the head. Between these two the age is
-/// known. If the list shrinks by more jobs than were claimed, someone else removed jobs: marks then count only where they are
+/// known. If the list shrinks by more jobs than were claimed, another program removed jobs: marks then count only where they are
 /// found again, and the age is unknown until the two neighbours of the head are certain.
 ///
 /// Every pushed job has a number: 1 for the first push after the first look.
@@ -38,7 +38,7 @@ struct QueueAge {
     private var pushed = 0
     /// Jobs at the head that were claimed before and returned.
     private var returned = 0
-    /// How many of the last claims may include them: the jobs that were in flight.
+    /// The number of the last claims that may include them: the jobs that were in flight.
     private var reach = 0
     /// Whether they may be at the tail instead.
     private var isAtTail = false
@@ -110,7 +110,7 @@ struct QueueAge {
         returned = min(returned + more, now.length)
     }
 
-    /// Someone else has removed jobs.
+    /// Another program has removed jobs.
     private mutating func doubt() { for index in claimedMarks..<marks.count { marks[index].isCertain = false } }
 
     private mutating func check(_ matches: [Bool], length: Int) {
@@ -141,7 +141,7 @@ struct QueueAge {
 
     private mutating func mark(_ answer: TailProbe.Answer, at now: Instant) {
         if answer.counts.length == 0 {
-            // Whatever is pushed from now on is newer.
+            // Every later push is newer.
             claimedMarks = marks.count
             markTail(digest: 0, at: now)
             claimedMarks = marks.count

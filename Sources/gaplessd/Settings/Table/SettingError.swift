@@ -1,6 +1,6 @@
 import JSONBytes
 
-/// Why a value is invalid.
+/// The fault of a value.
 struct SettingError: Error {
     var text: String
     /// `nil` is what the type expects.

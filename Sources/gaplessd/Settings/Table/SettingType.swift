@@ -2,7 +2,7 @@ import JSONBytes
 import PushPool
 import RedisQueue
 
-/// How a value of the settings file is read, checked and written. Bounds are inclusive.
+/// Reads, checks and writes a value of the settings file. Bounds are inclusive.
 struct SettingType<Value: Sendable>: Sendable {
     let traits: SettingTraits
     let read: @Sendable (JSONValue, SettingsFile) throws(SettingError) -> Value

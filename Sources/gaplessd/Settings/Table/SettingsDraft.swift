@@ -4,7 +4,7 @@ import RedisQueue
 
 /// The values of one object of the settings file, the top level or one of `apps`. An absent or invalid key has its default.
 struct SettingsDraft: Sendable {
-    /// Where Redis is, key by key.
+    /// The keys that locate Redis.
     struct RedisLocation: Sendable {
         var host = "127.0.0.1"
         var port = 6379
