@@ -62,7 +62,7 @@ struct SigningKey: Sendable {
         String(decoding: name.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
-    /// Seals tokens for other processes with this key. `nil` if OpenSSL does not give out the private part.
+    /// Seals tokens for other processes with this key. `nil` if OpenSSL does not return the private part.
     func seal() -> TokenSeal? {
         ERR_clear_error()
         defer { ERR_clear_error() }

@@ -25,7 +25,7 @@ struct PoolConfiguration: Sendable {
         return settings.port == 443 ? host : "\(host):\(settings.port)"
     }
 
-    /// A session allocates memory for all its streams, so a careless setting must not exhaust the machine's memory.
+    /// A session allocates memory for all its streams, so a limit protects the machine's memory.
     static let mostStreams = 65_536
 
     /// Our own limit on a session's open streams, 0 to `mostStreams`.

@@ -1,6 +1,6 @@
 import SystemTime
 
-/// Decides when a source waits for a reply of the exchange, and when it goes on alone. Knows no thread and no clock.
+/// Decides when a source waits for a reply of the exchange, and when it continues without one. Knows no thread and no clock.
 ///
 /// | state | `ask` | `replied` | `failed` |
 /// |---|---|---|---|

@@ -68,7 +68,7 @@ extension OutBuffer {
         return end
     }
 
-    /// The block is complete: what is too much for one frame goes on in CONTINUATION frames.
+    /// The block is complete. The part that exceeds one frame continues in CONTINUATION frames.
     mutating func endHeaders(_ stream: StreamID, blockAt start: UInt64) {
         var rest: [UInt8] = []
         if end - start > UInt64(Self.mostPayload) {
