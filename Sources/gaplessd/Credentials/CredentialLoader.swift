@@ -45,7 +45,7 @@ struct CredentialLoader {
         let certificate = read(named.certificatePath, "apns_cert_path", files) { Credential.fault(ofCertificates: $0) }
         let pkcs12 = read(named.pkcs12Path, "apns_p12_path", files) { Credential.fault(ofPKCS12: $0, password: pkcs12Password) }
         guard findings.faults.count == before else { return nil }
-        // A key in the same file tells which certificate is the app's own.
+        // A key in the same file identifies the app's own certificate.
         let key = named.keyPath == nil ? certificate : nil
         return certificate.flatMap { Credential.facts(ofCertificates: $0, keyPEM: key, passphrase: keyPassword) }
             ?? pkcs12.flatMap { Credential.facts(ofPKCS12: $0, password: pkcs12Password) }

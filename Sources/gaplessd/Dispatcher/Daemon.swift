@@ -20,7 +20,7 @@ enum Daemon {
         let metrics = MetricsEndpoint(log: log)
         defer { metrics.close() }
         do {
-            // Nothing runs yet that a slow resolver could hold up.
+            // A slow resolver delays nothing yet.
             try metrics.follow(configuration, timeout: .seconds(10))
         } catch {
             return [error.line]

@@ -260,7 +260,7 @@ struct Dispatcher: ~Copyable {
         service?.reloadEnded(new, machine.snapshot, now: now)
     }
 
-    /// Cannot fail: whatever could was made with the configuration.
+    /// Cannot fail: every step that can fail was done when the configuration was read.
     private mutating func adopt(_ new: Configuration) {
         settings = new.settings
         log.change(format: settings.log.format, level: settings.log.level)

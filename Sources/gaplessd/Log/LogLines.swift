@@ -105,8 +105,8 @@ struct LogLines: Sendable {
         if goesToJournal, bytes.count - line.start > Self.mostJournalBytes { splitLine() }
     }
 
-    /// Splits a line that is too long for the journal. Each part begins as a line of ours, so that no part begins with bytes of a
-    /// producer.
+    /// Splits a line that is too long for the journal. Each part begins as any other line does, so that no part begins with bytes
+    /// of a producer.
     private mutating func splitLine() {
         let text = Array(bytes[line.start..<bytes.count - 1])
         bytes.removeLast(text.count + 1)
@@ -274,7 +274,7 @@ struct LogLines: Sendable {
         }
     }
 
-    /// Appends any bytes on one line and harmless to a terminal.
+    /// Appends any bytes on one line, and escapes those that a terminal would interpret.
     private mutating func addEscaped(_ text: ArraySlice<UInt8>) {
         var parser = Unicode.UTF8.ForwardParser()
         var iterator = text.makeIterator()

@@ -27,7 +27,7 @@ final class MetricsEndpoint {
     var isOpen: Bool { service != nil }
 
     /// Listens at the address of the settings. The old server closes after the new one listens, so that an error changes nothing.
-    /// If both have the same port, the old one may be in the way: it closes first, and listens again after an error.
+    /// If both have the same port, the old server closes first, and listens again after an error.
     ///
     /// - Parameter timeout: how long the resolver may take. A daemon that reloads its settings sends nothing meanwhile.
     func follow(_ configuration: Configuration, timeout: Duration = FileBytes.timeout) throws(SettingsError) {

@@ -1,7 +1,7 @@
 import JSONBytes
 
 extension String {
-    /// The text on one line and harmless to a terminal: a control character becomes `\x0a`.
+    /// The text on one line, without control sequences for a terminal: a control character becomes `\x0a`.
     var printable: String {
         if unicodeScalars.allSatisfy({ !$0.isUnprintable }) { return self }
         var text = ""

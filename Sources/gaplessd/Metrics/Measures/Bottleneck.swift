@@ -9,7 +9,7 @@ enum Bottleneck: String, Sendable, CaseIterable {
     case apns
     case noJobs = "no_jobs"
 
-    /// Whether it asks for no action.
+    /// Whether it needs no action.
     var isQuiet: Bool { self == .none || self == .noJobs }
 
     /// A Redis that takes longer for a reply limits a queue that has jobs.

@@ -19,7 +19,7 @@ struct WorkerState {
     private var latencies: [LatencyHistogram] = []
     private var nextLatencies: Instant?
 
-    /// Returns the record to write; `nil` if the last one is good enough.
+    /// Returns the record to write; `nil` if the last one is recent enough.
     mutating func record(of apps: [ProcessSnapshot.App], now: Instant) -> [UInt8]? {
         measure(apps, now: now)
         let essence = apps.map { app in
