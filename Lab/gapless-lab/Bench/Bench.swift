@@ -57,7 +57,7 @@ struct Bench: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "An older daemon, for its rows and for --redis-memory, which otherwise takes that of scripts/older-daemon.",
+            "An older daemon to measure. Without it, --redis-memory measures that of scripts/older-daemon.",
             valueName: "path"))
     var older: String?
 

@@ -42,8 +42,8 @@ struct LatencyBench {
         ])
     }
 
-    /// Measures one job at a time on an empty list, in turns with a daemon of at most once, whose BLPOP needs no script, and with a
-    /// client that only calls BLPOP. The client shows the cost of waking two processes; a push wakes four.
+    /// Measures one job at a time on an empty list, in turns with a daemon of at most once, whose BLPOP needs no script, and with
+    /// a client that only calls BLPOP. The client shows the cost of waking two processes; a push wakes four.
     private func measureIdle(_ stage: LatencyStage) throws -> [(String, JSON)] {
         let popping = try LatencyStage(["redis_delivery": "\"at_most_once\""])
         let popper = try ListPopper(stage.stage.redis)
