@@ -21,14 +21,17 @@ struct Reconnection {
         dialsAt = now
     }
 
-    /// Whether at most one dial or connection has failed since the last one that served.
+    /// Whether at most one dial or connection has failed, or was refused, since the last one that served.
     var isFirstDial: Bool { failures <= 1 }
 
     mutating func succeeded() { (failures, redirects) = (0, 0) }
 
     mutating func failed(now: Instant) { dialsAt = now + nextPause() }
 
-    mutating func refused(now: Instant) { dialsAt = now + Reconnection.refusalPause }
+    mutating func refused(now: Instant) {
+        failures += 1
+        dialsAt = now + Reconnection.refusalPause
+    }
 
     /// Another node of the cluster is dialled at once, unless the nodes keep pointing at each other.
     ///

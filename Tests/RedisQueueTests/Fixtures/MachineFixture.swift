@@ -31,6 +31,9 @@ struct MachineFixture {
 
     mutating func connected() { machine.connected(into: &gathered) }
     mutating func lost(_ reason: String, at now: Instant = start) { machine.lost(reason, now: now, into: &gathered) }
+    mutating func refused(at now: Instant) {
+        machine.refused(.reply(ErrorReply("WRONGTYPE Operation against a key")), now: now, into: &gathered)
+    }
     mutating func offer(_ places: Int, at now: Instant = start) { machine.offer(places: places, now: now) }
     mutating func settle(_ id: ClaimID, _ effect: Settlement.Effect, at now: Instant = start) {
         machine.settle(Settlement(id: id, effect: effect), now: now)

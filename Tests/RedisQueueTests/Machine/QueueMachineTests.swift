@@ -173,6 +173,16 @@ struct QueueMachineTests {
         #expect(machine.phase == .dialing && !machine.wantsPlaces)
     }
 
+    @Test mutating func `a list that Redis refuses holds no places of the lists behind it`() {
+        for seconds in 0..<2 {
+            machine.advance(to: start + .seconds(5 * seconds))
+            #expect(machine.phase == .dialing && machine.wantsPlaces)
+            machine.refused(at: start + .seconds(5 * seconds))
+        }
+        machine.advance(to: start + .seconds(10))
+        #expect(machine.phase == .dialing && !machine.wantsPlaces)
+    }
+
     @Test mutating func `during a stop no turn is due for a delayed job`() {
         machine.serve()
         machine.offer(2)
