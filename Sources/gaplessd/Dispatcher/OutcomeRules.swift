@@ -26,7 +26,8 @@ struct OutcomeRules {
     }
 
     /// A job was accepted while its app's breaker was not at rest. An acceptance on a session with a replaced credential proves
-    /// nothing about the present one: it ends no hold, and settles no suspect.
+    /// nothing about the present one: it ends no hold, and settles no suspect. It only ends the caution after a reload, so that
+    /// a reload under load does not stop the claims.
     private func accepted(_ job: HeldJob, isCurrent: Bool, _ jobs: inout JobFlow, _ effects: inout [DispatchEffect]) {
         let wasHeld = jobs.apps[job.app].breaker.isHeld
         if !isCurrent && (wasHeld || jobs.apps[job.app].suspects > 0) { return }
@@ -65,18 +66,17 @@ struct OutcomeRules {
             if jobs.isLeaving { return jobs.release(id, &effects) }
             if let job = jobs.remove(id) { jobs.settler.postpone(job, by: pause, &effects) }
         case .expire:
-            jobs.perform(jobs.apps[app].breaker.probeWasInconclusive(now: jobs.now), app: app, &effects)
+            probeEnded(app: app, provesCredential: false, &jobs, &effects)
             if let job = jobs.remove(id) { jobs.settler.expire(job, wasSent: false, &effects) }
         case .retryLater(let delay, let pausesToken):
-            jobs.perform(jobs.apps[app].breaker.probeWasInconclusive(now: jobs.now), app: app, &effects)
+            // If the device token alone has too many requests, APNs has accepted the credential.
+            probeEnded(app: app, provesCredential: isCurrent && pausesToken, &jobs, &effects)
             let key = TokenMemory.Key(app: app, token: job.token)
             jobs.memory.failed(key, on: session, delay: delay, pauses: pausesToken, now: jobs.now)
             if let job = jobs.remove(id) { jobs.settler.retry(job, outcome, after: delay, &effects) }
         case .deadLetter(let verdict):
-            let changes =
-                isCurrent && RetryPolicy.isResponseAboutJob(outcome)
-                ? jobs.apps[app].breaker.answered() : jobs.apps[app].breaker.probeWasInconclusive(now: jobs.now)
-            jobs.perform(changes, app: app, &effects)
+            let isAboutJob = RetryPolicy.isResponseAboutJob(outcome)
+            probeEnded(app: app, provesCredential: isCurrent && isAboutJob, &jobs, &effects)
             jobs.deadLetter(id, outcome, verdict, &effects)
         case .suspect: suspected(id, outcome, on: session, isCurrent: isCurrent, &jobs, &effects)
         case .hold(let reason): faulted(id, outcome, reason, isCurrent: isCurrent, &jobs, &effects)
@@ -84,6 +84,15 @@ struct OutcomeRules {
             guard isCurrent, !jobs.isLeaving else { return jobs.resend(id, avoiding: session, &effects) }
             effects.append(.renewToken(for: id, refusedOn: session, app: app))
         }
+    }
+
+    /// The job may have been a probe, and has another outcome than an acceptance or a hold.
+    private func probeEnded(
+        app: Int, provesCredential: Bool, _ jobs: inout JobFlow, _ effects: inout [DispatchEffect]
+    ) {
+        let changes =
+            provesCredential ? jobs.apps[app].breaker.answered() : jobs.apps[app].breaker.probeWasInconclusive(now: jobs.now)
+        jobs.perform(changes, app: app, &effects)
     }
 
     /// The response holds the app, unless the job alone is the cause.
@@ -98,7 +107,7 @@ struct OutcomeRules {
         if isCurrent, RetryPolicy.isResponseAboutJob(outcome), reason.mayBeOfOneJob,
             jobs.apps[app].culprits.rejected(job.fingerprint)
         {
-            jobs.perform(jobs.apps[app].breaker.probeWasInconclusive(now: jobs.now), app: app, &effects)
+            probeEnded(app: app, provesCredential: false, &jobs, &effects)
             return jobs.deadLetter(id, outcome, nil, &effects)
         }
         // If APNs rejects this job alone, the next probe is another one.
