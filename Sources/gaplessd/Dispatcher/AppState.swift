@@ -29,7 +29,7 @@ struct AppState: ~Copyable {
         /// Jobs that no session has taken.
         var waiting: Int
         /// The number of its jobs that may be claimed for places of other apps, because a claim cannot choose: it holds at most
-        /// twice as many as for its own places. An app that cannot send, or only slowly, gives them back.
+        /// twice as many as for its own places. An app that gives them back has room for any number.
         var room: Int
     }
 
@@ -58,6 +58,8 @@ struct AppState: ~Copyable {
     private var unreachableSince: Instant?
     /// The time at which its unsent jobs were last taken back for lack of a session.
     private var takenBackAt: Instant?
+    // At the last question.
+    private var (wasOverfull, wasUnlimited) = (false, false)
     private var headers = SharedHeadersCache()
     private let listCount: Int
     /// The lists in which operators have paused it.
@@ -170,6 +172,8 @@ struct AppState: ~Copyable {
     }
 
     private var mostPlaced: Int { reading.capacity + min(reading.capacity, Self.batch) }
+    /// Its streams have become much fewer: claims bring at most half as many jobs.
+    private var isOverfull: Bool { reading.capacity > 0 && placed > 4 * mostPlaced }
 
     private func places(now: Instant) -> Int {
         guard reading.capacity > 0, !isPaused else { return 0 }
@@ -177,14 +181,34 @@ struct AppState: ~Copyable {
     }
 
     private var room: Int {
-        guard breaker.isClosed, reading.capacity > 0, reading.limit == nil, !isPaused else { return Int.max }
+        guard breaker.isClosed, reading.capacity > 0, reading.limit == nil, !isPaused, !isOverfull else { return Int.max }
         return max(0, 2 * mostPlaced - placed)
     }
 
+    /// Whether nothing but the number of its streams limits it.
+    private var isUnlimited: Bool { breaker.isClosed && reading.capacity > 0 && reading.limit == nil }
+
     /// Whether a claimed job of the list may go out.
     func takesOne(from list: Int, now: Instant) -> Bool {
-        reading.capacity > 0 && (breaker.isClosed || held < breaker.allowance(now: now, suspects: suspects))
-            && (reading.limit == nil || placed < mostPlaced) && !isPaused(in: list)
+        reading.capacity > 0 && (breaker.isAtRest || held < breaker.allowance(now: now, suspects: suspects))
+            && takesOne(under: reading.limit) && !isOverfull && !isPaused(in: list)
+    }
+
+    private func takesOne(under limit: Int?) -> Bool {
+        guard let limit else { return true }
+        return placed < mostPlaced && waiting < ClaimBudget.Rate(pushesPerSecond: limit).mostWaiting
+    }
+
+    /// Whether nothing but the number of its streams limits it, and something did at the last question.
+    mutating func becameUnlimited() -> Bool {
+        defer { wasUnlimited = isUnlimited }
+        return isUnlimited && !wasUnlimited
+    }
+
+    /// Whether the list should have back what no session has taken, because the streams have become much fewer: once.
+    mutating func shedsJobs() -> Bool {
+        defer { wasOverfull = isOverfull }
+        return isOverfull && !wasOverfull
     }
 
     /// Whether it holds jobs and has been without a session for too long.

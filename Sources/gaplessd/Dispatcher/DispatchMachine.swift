@@ -81,7 +81,8 @@ struct DispatchMachine: ~Copyable {
             let free = budget.places(
                 demand.places, under: demand.limit.map(ClaimBudget.Rate.init), waiting: demand.waiting, now: now)
             places.add(free, room: demand.room)
-            waiting += demand.waiting
+            // Jobs of an app without places wait for its streams.
+            if demand.places > 0 { waiting += demand.waiting }
         }
         places.limit { budget.places($0, under: limit, waiting: waiting, now: now) }
     }

@@ -1,3 +1,4 @@
+import PushPool
 import RedisQueue
 import SystemTime
 import Testing
@@ -131,6 +132,40 @@ struct DispatchClaimTests {
         #expect(fixture.offers() == [ClaimPause.lookAhead])
     }
 
+    @Test(arguments: [AppState.PoolReading(), AppState.PoolReading(capacity: 50, limit: 2, waiting: 1)])
+    func `a list stops its rest when an app that could not send can`(before: AppState.PoolReading) {
+        let fixture = MachineFixture(MachineFixture.plan(apps: [nil, "beta"]), capacity: 50)
+        fixture.close(app: 0)
+        fixture.close(app: 1, Fixture.job("bb", #""app":"beta""#))
+        fixture.machine.observed(before, app: 1)
+        #expect(fixture.offers()[0] > 0)
+        for _ in 0..<2 {
+            fixture.pass(.seconds(4))
+            _ = fixture.tick()
+            #expect(fixture.claim(Fixture.job("ab", #""app":"beta""#)).settlements.count == 1)
+        }
+        #expect(fixture.offers() == [0])
+        fixture.machine.observed(.init(capacity: 50), app: 1)
+        _ = fixture.tick()
+        #expect(fixture.offers()[0] > 0)
+    }
+
+    @Test func `a list stops its rest when the first acceptance of an app ends its caution`() {
+        let fixture = MachineFixture(MachineFixture.plan(apps: [nil, "beta"]), capacity: 50)
+        let job = Fixture.job("ab", #""app":"beta""#)
+        let sent = (0..<CircuitBreaker.caution).map { _ in fixture.send(job, by: 1) }
+        #expect(fixture.offers()[0] > 0)
+        for _ in 0..<2 {
+            fixture.pass(.seconds(4))
+            _ = fixture.tick()
+            #expect(fixture.claim(job).settlements.count == 1)
+        }
+        #expect(fixture.offers() == [0])
+        _ = fixture.accept(sent[0])
+        _ = fixture.tick()
+        #expect(fixture.offers()[0] > 0)
+    }
+
     @Test mutating func `newer jobs of a token wait behind its retry after TooManyRequests`() {
         fixture.close()
         let id = fixture.send()
@@ -189,14 +224,60 @@ struct DispatchClaimTests {
             _ = fixture.tick()
         }
         #expect(fixture.offers()[0] >= 100)
-        // Its 50 streams and as many jobs for the time after them.
-        #expect(fixture.inFlight == 100)
+        // As many as it sends in half a second.
+        #expect(fixture.inFlight == 1)
+    }
+
+    @Test func `jobs of an app that APNs has slowed down do not use up a limit of all apps`() {
+        let fixture = MachineFixture(MachineFixture.plan(apps: ["alpha", "beta"]), capacity: 50)
+        fixture.close(app: 0, Fixture.job("aa", #""app":"alpha""#))
+        fixture.close(app: 1, Fixture.job("bb", #""app":"beta""#))
+        fixture.machine.observed(.init(capacity: 50, limit: 2), app: 0)
+        var waiting = 0
+        for _ in 0..<10 {
+            _ = fixture.claim(Fixture.job("ab", #""app":"alpha""#))
+            waiting += fixture.sent().count
+            fixture.machine.observed(.init(capacity: 50, limit: 2, waiting: waiting), app: 0)
+            fixture.pass(.seconds(6))
+            _ = fixture.tick()
+        }
+        #expect(fixture.offers(limit: ClaimBudget.Rate(pushesPerSecond: 20))[0] > 0)
+        #expect(waiting == 1)
+    }
+
+    @Test func `jobs of an app that wait for its few streams do not use up a limit of all apps`() {
+        let fixture = MachineFixture(MachineFixture.plan(apps: ["alpha", "beta"]), capacity: 50)
+        fixture.close(app: 0, Fixture.job("aa", #""app":"alpha""#))
+        fixture.close(app: 1, Fixture.job("bb", #""app":"beta""#))
+        for _ in 0..<100 { _ = fixture.claim(Fixture.job("ab", #""app":"alpha""#)) }
+        #expect(fixture.sent().count == 100)
+        fixture.machine.observed(.init(capacity: 50, waiting: 50), app: 0)
+        #expect(fixture.offers(limit: ClaimBudget.Rate(pushesPerSecond: 20)) == [10])
+    }
+
+    @Test func `an app whose streams become few gives back what waits for them, and leaves its list to other apps`() {
+        let fixture = MachineFixture(MachineFixture.plan(apps: ["alpha", "beta"]), capacity: 50)
+        fixture.close(app: 0, Fixture.job("aa", #""app":"alpha""#))
+        fixture.close(app: 1, Fixture.job("bb", #""app":"beta""#))
+        for _ in 0..<100 { _ = fixture.claim(Fixture.job("ab", #""app":"alpha""#)) }
+        let sent = fixture.sent()
+        fixture.machine.observed(.init(capacity: 1), app: 0)
+        #expect(fixture.tick() == [.withdraw(.release, app: 0)])
+        #expect(fixture.tick() == [])
+        // The streams that are open stay.
+        #expect(fixture.withdraw(Array(sent[50...])).settlements.allSatisfy { $0.effect == .release(toTail: true) })
+        #expect(fixture.inFlight == 50)
+        #expect(fixture.offers() == [100])
+        #expect(fixture.claim(Fixture.job("ab", #""app":"alpha""#)).releases(103, toTail: true))
+        for id in sent[..<50] { _ = fixture.accept(id) }
+        #expect(fixture.send(Fixture.job("ab", #""app":"alpha""#)).rawValue > 0)
     }
 
     @Test func `a list is looked through with rests while only a slowed app has jobs in it`() {
         let fixture = MachineFixture(MachineFixture.plan(apps: ["alpha", "beta"]), capacity: 50)
         fixture.close(app: 0, Fixture.job("aa", #""app":"alpha""#))
         fixture.machine.observed(.init(capacity: 50, limit: 2, waiting: 0), app: 0)
+        #expect(fixture.offers()[0] > 0)
         var sent: [JobID] = []
         let job = Fixture.job("ab", #""app":"alpha""#)
         while fixture.inFlight < 100 {

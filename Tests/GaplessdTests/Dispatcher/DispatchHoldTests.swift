@@ -289,4 +289,22 @@ struct DispatchHoldTests {
         let effects = fixture.effects { $0.happened(.slowed(pushesPerSecond: 50), app: 0, isCurrent: true, &$1) }
         #expect(effects.last == .withdraw(.release, app: 0))
     }
+
+    @Test mutating func `an app that waits for acceptances takes at most 200 jobs for the places of another`() {
+        let fixture = MachineFixture(MachineFixture.plan(apps: [nil, "beta"]), capacity: 1000)
+        fixture.close(app: 0)
+        fixture.close(app: 1, Fixture.job("bb", #""app":"beta""#))
+        for _ in 0..<CircuitBreaker.caution { _ = fixture.reject(fixture.send(), 400, "BadDeviceToken") }
+        for _ in 0..<300 { _ = fixture.claim(Fixture.job()) }
+        #expect(fixture.inFlight == CircuitBreaker.caution + CircuitBreaker.graceAllowance)
+    }
+
+    @Test mutating func `a probe for a token with too many requests shows that the credential works`() {
+        _ = fixture.reject(fixture.send(), 403, "InvalidProviderToken")
+        fixture.pass(CircuitBreaker.firstProbeWait)
+        let probe = fixture.send(Fixture.job("cd"))
+        let effects = fixture.reject(probe, 429, "TooManyRequests")
+        #expect(effects.contains(.log(.resumed(app: ""))))
+        #expect(fixture.offers() == [CircuitBreaker.caution])
+    }
 }

@@ -51,7 +51,7 @@ struct ListState {
         pausedUntil = pause.claimed(placed: placed, givenBack: givenBack, now: now).map { now + $0 }
     }
 
-    /// An app that was held may send again.
+    /// An app that was held or limited may send again.
     mutating func resume() { pausedUntil = nil }
 
     mutating func tick(now: Instant) { if let pausedUntil, pausedUntil <= now { self.pausedUntil = nil } }

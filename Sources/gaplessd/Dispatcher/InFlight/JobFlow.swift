@@ -32,7 +32,7 @@ struct JobFlow: ~Copyable {
     var memory = TokenMemory()
     /// After a stop signal nothing goes out.
     private(set) var isLeaving = false
-    /// An app that was held may send again, and the lists do not know it yet.
+    /// An app that was held or limited may send again, and the lists do not know it yet.
     private(set) var hasResumed = false
     // The time of this turn.
     private(set) var now: Instant
@@ -59,10 +59,9 @@ struct JobFlow: ~Copyable {
     /// Does what is due, after the facts of the turn.
     mutating func tick(_ effects: inout [DispatchEffect]) {
         for app in apps.indices {
-            if apps[app].isUnreachable(now: now) {
-                apps[app].tookBack(now: now)
-                takeBack(app: app, &effects)
-            }
+            let isUnreachable = apps[app].isUnreachable(now: now)
+            if isUnreachable { apps[app].tookBack(now: now) }
+            if apps[app].shedsJobs() || isUnreachable { takeBack(app: app, &effects) }
             perform(apps[app].breaker.tick(now: now, isAwaiting: apps[app].isAwaiting), app: app, &effects)
             settle(apps[app].takeOldSuspects(now: now), &effects)
             if apps[app].hasLostProbe { perform(apps[app].breaker.probeWasInconclusive(now: now), app: app, &effects) }
@@ -287,6 +286,7 @@ struct JobFlow: ~Copyable {
     /// The lists know now that an app may send again. Returns whether one may.
     mutating func takeResumption() -> Bool {
         defer { hasResumed = false }
+        for app in apps.indices where apps[app].becameUnlimited() { hasResumed = true }
         return hasResumed
     }
 
