@@ -57,7 +57,7 @@ enum RedisAccess {
 
     private static func tls(_ settings: Settings) throws(ProbeError) -> TLSContext? {
         var findings = SettingsFindings()
-        let context = settings.redis.tls.flatMap { $0.context(&findings) }
+        let context = settings.redis.tls.flatMap { $0.read(&findings).context }
         guard findings.faults.isEmpty else {
             throw .refused(findings.faults.map { "\($0.key): \($0.problem)" }.joined(separator: "; "))
         }
