@@ -5,6 +5,18 @@ public struct WaitingJobs: Sendable {
     /// Bytes of a page; one job may be larger.
     private static let mostBytes = 1 << 20
 
+    /// The place of jobs.
+    public enum Source: Sendable, CaseIterable {
+        /// The list.
+        case waiting
+        case delayed
+        /// Jobs of workers that died while they held them: at one, two or three crashes.
+        case once, twice, thrice
+
+        /// The sources without delayed jobs, the first to be claimed first.
+        public static let inClaimOrder = [once, twice, thrice, waiting]
+    }
+
     public struct Entry: Sendable, Equatable {
         /// The element of Redis, byte for byte.
         public var element: [UInt8]
@@ -19,19 +31,15 @@ public struct WaitingJobs: Sendable {
 
     public init(_ keys: Keys) { self.keys = keys }
 
-    public func count(_ client: inout RedisClient) throws(RedisError) -> Int {
-        try client.command(["LLEN", keys.list]).count ?? 0
-    }
-
-    public func delayedCount(_ client: inout RedisClient) throws(RedisError) -> Int {
-        try client.command(["ZCARD", keys.delayed]).count ?? 0
+    public func count(of source: Source, _ client: inout RedisClient) throws(RedisError) -> Int {
+        try client.command([source == .delayed ? "ZCARD" : "LLEN", keys.key(of: source)]).count ?? 0
     }
 
     /// Returns jobs from a position on, the next one first; none behind the end.
     public func page(
-        from index: Int, most: Int = mostJobs, isDelayed: Bool, _ client: inout RedisClient
+        of source: Source, from index: Int, most: Int = mostJobs, _ client: inout RedisClient
     ) throws(RedisError) -> [Entry] {
-        try page(of: isDelayed ? keys.delayed : keys.list, from: index, most: most, isDelayed: isDelayed, &client)
+        try page(of: keys.key(of: source), from: index, most: most, isDelayed: source == .delayed, &client)
     }
 
     /// Returns elements of a list beside the queue.
@@ -80,4 +88,16 @@ public struct WaitingJobs: Sendable {
         end
         return out
         """
+}
+
+extension Keys {
+    func key(of source: WaitingJobs.Source) -> String {
+        switch source {
+        case .waiting: list
+        case .delayed: delayed
+        case .once: recovered[0]
+        case .twice: recovered[1]
+        case .thrice: recovered[2]
+        }
+    }
 }
