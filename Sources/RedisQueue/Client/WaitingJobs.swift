@@ -50,9 +50,14 @@ public struct WaitingJobs: Sendable {
         let items = try client.command(["EVAL", WaitingJobs.pageScript, "1", key] + numbers).items ?? []
         if !isDelayed { return items.compactMap(\.bytes).map { Entry(element: $0) } }
         return stride(from: 0, to: items.count - 1, by: 2).compactMap { index in
-            guard let element = items[index].bytes, let score = items[index + 1].text.flatMap(Double.init) else { return nil }
-            return Entry(element: element, due: Int64(max(-1e15, min(score, 1e16))))
+            guard let element = items[index].bytes, let score = items[index + 1].bytes else { return nil }
+            return Entry(element: element, due: WaitingJobs.due(score: score))
         }
+    }
+
+    /// Returns the due time of a score, in milliseconds since 1970. Others may have written any number.
+    static func due(score: [UInt8]) -> Int64 {
+        Int64(max(-1e15, min(Double(String(decoding: score, as: UTF8.self)) ?? 0, 1e16)))
     }
 
     /// Removes `<worker>:<id>|`, which the daemon writes in front of a delayed job, as the script that promotes it does.
