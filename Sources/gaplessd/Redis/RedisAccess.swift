@@ -23,11 +23,9 @@ enum RedisAccess {
 
     /// Connects without checking the keys.
     static func connect(_ settings: Settings) throws(ProbeError) -> RedisClient {
-        var queue = settings.queues[0]
-        queue.timeout = timeout
         let tls = try tls(settings)
         do throws(RedisError) {
-            return try RedisClient(settings: queue, tls: tls)
+            return try RedisClient(settings: settings.connection(timeout: timeout), tls: tls)
         } catch {
             throw ProbeError(error, of: settings)
         }
