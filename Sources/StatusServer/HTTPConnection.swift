@@ -89,7 +89,7 @@ final class HTTPConnection {
     func send(_ response: StatusResponse) {
         guard phase == .reading || phase == .waiting else { return }
         fallback = nil
-        output = response.encoded(for: profile, withBody: !omitsBody)
+        output = response.encoded(for: profile, withBody: !omitsBody, now: WallClock.now().unixSeconds)
         phase = .writing
         flush()
     }

@@ -7,6 +7,8 @@ struct HTTPRequestHead: Sendable, Equatable {
     var query = ""
     /// The x of HTTP/1.x.
     var minorVersion = 1
+    /// Host and port of a target in absolute form, which take precedence over the `Host` header (RFC 9112, 3.2.2).
+    var authority: String?
     /// The values of all `Host` headers.
     var hosts: [String] = []
     /// Bytes of the body that the client announced; `nil` without the header.
@@ -26,11 +28,20 @@ struct HTTPRequestHead: Sendable, Equatable {
             UInt8(ascii: "0")...UInt8(ascii: "9") ~= digit
         else { return false }
         method = Self.text(words[0])
-        let target = words[1].split(separator: UInt8(ascii: "?"), maxSplits: 1, omittingEmptySubsequences: false)
-        path = Self.text(target[0])
-        query = target.count > 1 ? Self.text(target[1]) : ""
+        parseTarget(Self.text(words[1]))
         minorVersion = Int(digit - UInt8(ascii: "0"))
         return true
+    }
+
+    private mutating func parseTarget(_ target: String) {
+        var rest = target[...]
+        if let scheme = ["http://", "https://"].first(where: target.lowercased().hasPrefix) {
+            let host = rest.dropFirst(scheme.count).prefix { $0 != "/" && $0 != "?" }
+            (authority, rest) = (String(host), rest[host.endIndex...])
+            if !rest.hasPrefix("/") { rest = "/" + rest }
+        }
+        path = String(rest.prefix { $0 != "?" })
+        query = String(rest.dropFirst(path.count + 1))
     }
 
     /// A line that begins with white space continues the one before; such folding is obsolete and refused (RFC 9112, 5.2).

@@ -18,8 +18,11 @@ struct HostList: Sendable {
     /// - Parameter local: the address that the client connected to.
     func refusal(of head: HTTPRequestHead, local: IPAddress?, _ profile: ServerProfile) -> StatusResponse? {
         // Browsers always send a Host header; HTTP/1.0 does not require it (RFC 9112, 3.2).
-        if head.hosts.isEmpty && head.minorVersion == 0 { return nil }
-        guard head.hosts.count == 1, let host = Self.host(of: head.hosts[0]) else {
+        let mayLackHeader = head.minorVersion == 0
+        if mayLackHeader, head.hosts.isEmpty, head.authority == nil { return nil }
+        guard head.hosts.count == 1 || mayLackHeader && head.hosts.isEmpty,
+            let host = (head.authority ?? head.hosts.first).flatMap(Self.host)
+        else {
             return StatusResponse(status: 400, text: "Exactly one valid Host header is required.\n")
         }
         return isAllowed(host, local) ? nil : StatusResponse(status: 421, text: profile.hostRefusal)

@@ -1,3 +1,5 @@
+internal import SystemTime
+
 /// The response to one request.
 public struct StatusResponse: Sendable, Equatable {
     public var status: Int
@@ -16,10 +18,13 @@ public struct StatusResponse: Sendable, Equatable {
 
     /// The bytes on the wire (RFC 9112, section 4). `nosniff` and `no-store` keep a browser from guessing a type and from
     /// caching.
-    func encoded(for profile: ServerProfile, withBody: Bool) -> [UInt8] {
+    ///
+    /// - Parameter now: Unix seconds.
+    func encoded(for profile: ServerProfile, withBody: Bool, now: Int64) -> [UInt8] {
         let allow = status == 405 ? "Allow: \(profile.methods.joined(separator: ", "))\r\n" : ""
         let head = """
             HTTP/1.1 \(status) \(reason)\r
+            Date: \(UTCDate.http(now))\r
             Content-Type: \(contentType)\r
             Content-Length: \(body.count)\r
             Cache-Control: no-store\r

@@ -6,6 +6,9 @@ public enum UTCDate {
     /// Returns the date of Unix seconds, for example `2026-11-20`.
     public static func day(_ seconds: Int64) -> String { text(seconds, "%Y-%m-%d") }
 
+    /// Returns the date as HTTP writes it (RFC 9110, 5.6.7).
+    public static func http(_ seconds: Int64) -> String { text(seconds, httpFormat) }
+
     /// Reads a date as HTTP writes it, for example `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, 5.6.7), as Unix seconds.
     ///
     /// Servers must not send the two older forms; they are refused. The day of the week is not checked.

@@ -29,6 +29,18 @@ struct HTTPRequestTests {
         #expect(head.contentLength == 12)
     }
 
+    @Test(
+        arguments: [
+            ("http://a.example:80/b/c?d=e?f", "a.example:80", "/b/c", "d=e?f"), ("HTTPS://[::1]", "[::1]", "/", ""),
+            ("http://a?b", "a", "/", "b"), ("http:///b", "", "/b", ""), ("/http://a/b", nil, "/http://a/b", ""),
+        ] as [(String, String?, String, String)])
+    func `A target may have the absolute form`(target: String, authority: String?, path: String, query: String) throws {
+        let head = try #require(parsedHead("GET \(target) HTTP/1.1\r\nHost: a\r\n\r\n"))
+        #expect(head.authority == authority)
+        #expect(head.path == path)
+        #expect(head.query == query)
+    }
+
     @Test func `A line may end with a line feed alone`() {
         #expect(parsedHead("GET / HTTP/1.1\nHost: a\n\n")?.hosts == ["a"])
     }
@@ -88,8 +100,10 @@ struct HTTPRequestTests {
 struct HostListTests {
     private let list = HostList(["Metrics.Example", "192.0.2.7", "2001:db8::7"])
 
-    private func status(_ host: String..., version: Int = 1, local: String = "198.51.100.1") -> Int? {
-        let lines = ["GET / HTTP/1.\(version)"] + host.map { "Host: \($0)" }
+    private func status(
+        _ host: String..., target: String = "/", version: Int = 1, local: String = "198.51.100.1"
+    ) -> Int? {
+        let lines = ["GET \(target) HTTP/1.\(version)"] + host.map { "Host: \($0)" }
         return parsedHead(lines.joined(separator: "\r\n") + "\r\n\r\n").flatMap {
             list.refusal(of: $0, local: IPAddress(local), ServerProfile())?.status
         }
@@ -121,6 +135,17 @@ struct HostListTests {
         #expect(status("localhost", "localhost") == 400)
         #expect(status(version: 0) == nil)
         #expect(status("example", version: 0) == 421)
+    }
+
+    @Test func `The host of the target takes precedence over the header, which is still required`() {
+        #expect(status("example", target: "http://localhost:9464/") == nil)
+        #expect(status("localhost", target: "http://example/") == 421)
+        #expect(status("localhost", target: "http://user@localhost/") == 421)
+        #expect(status("localhost", target: "http:///") == 400)
+        #expect(status(target: "http://localhost/") == 400)
+        #expect(status("localhost", "localhost", target: "http://localhost/") == 400)
+        #expect(status(target: "http://localhost/", version: 0) == nil)
+        #expect(status(target: "http://example/", version: 0) == 421)
     }
 }
 

@@ -17,7 +17,8 @@ struct UTCDateTests {
             ("Tue, 29 Feb 2000 23:59:59 GMT", 951_868_799), ("Wed, 01 Mar 2000 00:00:00 GMT", 951_868_800),
             ("Wed, 21 Oct 2099 07:28:00 GMT", 4_096_250_880),
         ] as [(String, Int64)])
-    func `the Unix seconds of an HTTP date`(text: String, seconds: Int64) {
+    func `the Unix seconds of an HTTP date, and the date of Unix seconds`(text: String, seconds: Int64) {
+        #expect(UTCDate.http(seconds) == text)
         #expect(UTCDate.unixSeconds(http: text) == seconds)
     }
 

@@ -232,19 +232,24 @@ internal import CNghttp2
                         unsafe headers[count] = HTTP2Server.field(extra.name, value, isVolatile: true)
                         count += 1
                     }
-                    guard hasBody else {
-                        unsafe nghttp2_submit_response(session, stream, headers, count, nil)
-                        return
-                    }
-                    unsafe HTTP2Server.withBytes("application/json") {
-                        unsafe headers[count] = HTTP2Server.field("content-type", $0, isVolatile: false)
-                        var provider = unsafe nghttp2_data_provider()
-                        unsafe provider.source.fd = CInt(slot)
-                        unsafe provider.read_callback = Inbox.readAnswer
-                        unsafe nghttp2_submit_response(session, stream, headers, count + 1, &provider)
-                    }
+                    submit(slot, stream, headers: count, hasBody: hasBody)
                 }
             }
+        }
+    }
+
+    /// Sends the first `count` headers, and the body of the answer.
+    private func submit(_ slot: Int, _ stream: Int32, headers count: Int, hasBody: Bool) {
+        guard hasBody else {
+            unsafe nghttp2_submit_response(session, stream, headers, count, nil)
+            return
+        }
+        unsafe HTTP2Server.withBytes("application/json") {
+            unsafe headers[count] = HTTP2Server.field("content-type", $0, isVolatile: false)
+            var provider = unsafe nghttp2_data_provider()
+            unsafe provider.source.fd = CInt(slot)
+            unsafe provider.read_callback = Inbox.readAnswer
+            unsafe nghttp2_submit_response(session, stream, headers, count + 1, &provider)
         }
     }
 

@@ -41,7 +41,7 @@ final class PushRequest: Sendable {
             if isBroadcast { throw .invalid("a broadcast has no collapse id") }
             try check(header: collapseID, "collapse id", most: 64)
         }
-        if let apnsID = push.apnsID, !isUUID(apnsID) { throw .invalid("the apns-id is not a UUID") }
+        if let apnsID = push.apnsID, !Notification.isUUID(apnsID) { throw .invalid("the apns-id is not a UUID") }
         if let deadline = push.deadline, deadline <= .zero { throw .invalid("the deadline is not above zero") }
     }
 
@@ -54,13 +54,6 @@ final class PushRequest: Sendable {
         guard bytes.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }), bytes.first != 0x20, bytes.last != 0x20 else {
             throw .invalid("the \(name) has a control character, or a space at an end")
         }
-    }
-
-    private static func isUUID(_ text: String) -> Bool {
-        text.utf8.count == 36
-            && text.utf8.enumerated().allSatisfy { place, byte in
-                [8, 13, 18, 23].contains(place) ? byte == 0x2D : byte &- 0x30 <= 9 || (byte | 0x20) &- 0x61 <= 5
-            }
     }
 
     private static func priority(of push: Push) throws(APNSError) -> Int {

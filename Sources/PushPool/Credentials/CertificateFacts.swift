@@ -50,7 +50,7 @@ public struct CertificateFacts: Sendable, Equatable {
     func checkDates(now: Int64) throws(CredentialError) {
         if now > notAfter {
             throw CredentialError(
-                "the certificate expired on \(UTCDate.day(notAfter)); expected a valid one, from the developer account")
+                "the certificate expired on \(UTCDate.day(notAfter)); expected a valid one")
         }
         if now < notBefore {
             throw CredentialError(

@@ -42,6 +42,14 @@ public struct Notification: Sendable {
         rare = apnsID == nil && collapseID == nil ? nil : RareHeaders(apnsID: apnsID, collapseID: collapseID)
     }
 
+    /// Whether a text is a UUID, as an `apns-id` must be: 8-4-4-4-12 hex digits.
+    public static func isUUID(_ text: String) -> Bool {
+        text.utf8.count == 36
+            && text.utf8.enumerated().allSatisfy { place, byte in
+                [8, 13, 18, 23].contains(place) ? byte == UInt8(ascii: "-") : byte &- 0x30 <= 9 || (byte | 0x20) &- 0x61 <= 5
+            }
+    }
+
     /// The effect of the present time on the deadline.
     enum Timing: Equatable {
         case asItIs

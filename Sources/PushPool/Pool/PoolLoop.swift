@@ -177,19 +177,23 @@ struct PoolLoop: ~Copyable {
         case .reconnect:
             return machine.reconnect(now: .now)
         case .replace(let configuration):
-            self.configuration = configuration
-            shared.replacement.withLock { $0 = ($0.pending - 1, SessionNumbers.latest) }
-            let settings = configuration.settings
-            governor.change(Governor.Plan(settings), now: .now)
-            if settings.isAutomatic, autoSize != nil {
-                autoSize?.change(most: settings.mostSessions)
-            } else {
-                autoSize = settings.isAutomatic ? AutoSize(most: settings.mostSessions) : nil
-            }
-            return machine.replace(target: autoSize?.target ?? governor.target, backoff: settings.dialBackoff, now: .now)
+            return replace(configuration)
         case .close:
             return machine.close()
         }
+    }
+
+    private mutating func replace(_ new: PoolConfiguration) -> [PoolMachine.Effect] {
+        configuration = new
+        shared.replacement.withLock { $0 = ($0.pending - 1, SessionNumbers.latest) }
+        let settings = new.settings
+        governor.change(Governor.Plan(settings), now: .now)
+        if settings.isAutomatic, autoSize != nil {
+            autoSize?.change(most: settings.mostSessions)
+        } else {
+            autoSize = settings.isAutomatic ? AutoSize(most: settings.mostSessions) : nil
+        }
+        return machine.replace(target: autoSize?.target ?? governor.target, backoff: settings.dialBackoff, now: .now)
     }
 
     private mutating func perform(_ effects: [PoolMachine.Effect]) {

@@ -220,24 +220,7 @@ final class WorkQueue: Sendable {
                 return ([], nil)
             }
             var opening: Instant?
-            if free > 0 && !state.waiting.isEmpty {
-                var share = room
-                share.streams = min(free, WorkQueue.share(of: state.waiting.count, for: consumer, state))
-                state.consumers[consumer].lastRound = state.round
-                let most = share.streams
-                if state.calmLimiter != nil || rateLimits.isLimiting {
-                    opening = movePaced(&share, to: batch, avoiding: session, &state)
-                } else {
-                    WorkQueue.move(&share, to: batch, avoiding: session, &state)
-                }
-                let taken = most - share.streams
-                state.consumers[consumer].free = share.bytes > 0 ? free - taken : 0
-                if share.bytes <= 0 { state.consumers[consumer].limit = share.limit == .streams ? .window : share.limit }
-                if taken > 0 {
-                    state.tally.count(taken, now: now)
-                    state.meter.took(taken, bytes: room.bytes - share.bytes)
-                }
-            }
+            if free > 0 && !state.waiting.isEmpty { opening = moveShare(room, of: consumer, to: batch, now: now, &state) }
             state.consumers[consumer].isAsleep = true
             if state.waiting.isEmpty {
                 state.meter.became(nil, now: now)
@@ -254,6 +237,31 @@ final class WorkQueue: Sendable {
         }
         for wakeUp in toRing { wakeUp.ring() }
         return again
+    }
+
+    /// Moves the share of a consumer with room. Returns the next opening if a rate limit stopped it.
+    @inline(__always)
+    private func moveShare(
+        _ room: Room, of consumer: Int, to batch: Ring<Notification>, now: Instant, _ state: inout State
+    ) -> Instant? {
+        var share = room
+        share.streams = min(room.streams, WorkQueue.share(of: state.waiting.count, for: consumer, state))
+        state.consumers[consumer].lastRound = state.round
+        let (most, session) = (share.streams, state.consumers[consumer].session)
+        var opening: Instant?
+        if state.calmLimiter != nil || rateLimits.isLimiting {
+            opening = movePaced(&share, to: batch, avoiding: session, &state)
+        } else {
+            WorkQueue.move(&share, to: batch, avoiding: session, &state)
+        }
+        let taken = most - share.streams
+        state.consumers[consumer].free = share.bytes > 0 ? room.streams - taken : 0
+        if share.bytes <= 0 { state.consumers[consumer].limit = share.limit == .streams ? .window : share.limit }
+        if taken > 0 {
+            state.tally.count(taken, now: now)
+            state.meter.took(taken, bytes: room.bytes - share.bytes)
+        }
+        return opening
     }
 
     /// Returns an equal part for each session with free streams and without a share in this round, so that the first session

@@ -8,14 +8,6 @@ public struct CancelledJobs: Sendable {
     /// Pushes since the page was read that a step follows.
     private static let mostShift = 1000
 
-    /// Where a job was.
-    public enum Source: String, Sendable, CaseIterable {
-        case waiting, delayed
-        case once = "recovered:1"
-        case twice = "recovered:2"
-        case thrice = "recovered:3"
-    }
-
     public struct Move: Sendable, Equatable {
         /// Counted from the tail, which is 1. Unused for a delayed job.
         public var fromTail: Int
@@ -32,16 +24,6 @@ public struct CancelledJobs: Sendable {
 
     public init(_ keys: Keys) { self.keys = keys }
 
-    private func key(of source: Source) -> String {
-        switch source {
-        case .waiting: keys.list
-        case .delayed: keys.delayed
-        case .once: keys.recovered[0]
-        case .twice: keys.recovered[1]
-        case .thrice: keys.recovered[2]
-        }
-    }
-
     public struct Entry: Sendable, Equatable {
         public var element: [UInt8]
         /// The score of a delayed job, as Redis writes it.
@@ -49,8 +31,11 @@ public struct CancelledJobs: Sendable {
     }
 
     /// Returns elements from the tail on; of the delayed jobs, those that are due last.
-    public func page(of source: Source, skipping read: Int, _ client: inout RedisClient) throws(RedisError) -> [Entry] {
-        guard source == .delayed else { return try tailPage(key(of: source), skipping: read, &client).map { Entry(element: $0) } }
+    public func page(of source: WaitingJobs.Source, skipping read: Int, _ client: inout RedisClient) throws(RedisError) -> [Entry]
+    {
+        guard source == .delayed else {
+            return try tailPage(keys.key(of: source), skipping: read, &client).map { Entry(element: $0) }
+        }
         let items = try tailPage(keys.delayed, skipping: read, isSorted: true, &client)
         return stride(from: 0, to: items.count - 1, by: 2).map {
             Entry(element: items[$0], due: String(decoding: items[$0 + 1], as: UTF8.self))
@@ -75,11 +60,11 @@ public struct CancelledJobs: Sendable {
     ///
     /// - Parameter moves: in rising order of `fromTail`.
     /// - Returns: false if a job is not at its place; then nothing was changed.
-    public func cancel(_ moves: [Move], from source: Source, _ client: inout RedisClient) throws(RedisError) -> Bool {
+    public func cancel(_ moves: [Move], from source: WaitingJobs.Source, _ client: inout RedisClient) throws(RedisError) -> Bool {
         if moves.isEmpty { return true }
         let script = source == .delayed ? CancelledJobs.delayedScript : CancelledJobs.listScript
         let head = [
-            "EVAL", script, "3", keys.nothing, key(of: source), keys.cancelled, MarkedRemoval.marker(),
+            "EVAL", script, "3", keys.nothing, keys.key(of: source), keys.cancelled, MarkedRemoval.marker(),
             String(CancelledJobs.mostShift),
         ]
         return try run(head, moves.map { [Array(String($0.fromTail).utf8), $0.element, $0.record] }, &client)

@@ -20,8 +20,7 @@ public struct QueueAudit: Sendable, Equatable {
     public static func read(_ client: inout RedisClient, _ keys: Keys) throws(RedisError) -> QueueAudit {
         var audit = QueueAudit(status: try QueueStatus.read(&client, keys))
         audit.recordless = audit.status.workers.filter { $0.details.isEmpty }.map(\.name)
-        let own = [keys.workers, keys.delayed, keys.dead, keys.large, keys.feedback, keys.stats, keys.paused, keys.pace]
-        let known = Set(own + [keys.cancelled, keys.providerTokens, keys.holders] + keys.recovered)
+        let known = keys.types.map(\.key)
         let (inflight, worker, chunks) = (keys.inflight(""), keys.worker(""), keys.chunks(""))
         for key in try allKeys(of: keys, &client).subtracting(known).sorted() {
             if key.hasPrefix(inflight) {

@@ -75,8 +75,8 @@ public struct QueueScan {
         try scan(["ZSCAN", keys.delayed], &client) { pairs in
             body(
                 pairs.map { element, score in
-                    let due = Double(String(decoding: score, as: UTF8.self)).map { Int64(max(-1e15, min($0, 1e16))) }
-                    return Entry(place: .delayed, due: due ?? 0, content: [WaitingJobs.job(ofDelayed: element)])
+                    let job = WaitingJobs.job(ofDelayed: element)
+                    return Entry(place: .delayed, due: WaitingJobs.due(score: score), content: [job])
                 })
         }
     }

@@ -5,6 +5,18 @@ public struct WaitingJobs: Sendable {
     /// Bytes of a page; one job may be larger.
     private static let mostBytes = 1 << 20
 
+    /// The place of jobs.
+    public enum Source: Sendable, CaseIterable {
+        /// The list.
+        case waiting
+        case delayed
+        /// Jobs of workers that died while they held them: at one, two or three crashes.
+        case once, twice, thrice
+
+        /// The sources without delayed jobs, the first to be claimed first.
+        public static let inClaimOrder = [once, twice, thrice, waiting]
+    }
+
     public struct Entry: Sendable, Equatable {
         /// The element of Redis, byte for byte.
         public var element: [UInt8]
@@ -19,19 +31,15 @@ public struct WaitingJobs: Sendable {
 
     public init(_ keys: Keys) { self.keys = keys }
 
-    public func count(_ client: inout RedisClient) throws(RedisError) -> Int {
-        try client.command(["LLEN", keys.list]).count ?? 0
-    }
-
-    public func delayedCount(_ client: inout RedisClient) throws(RedisError) -> Int {
-        try client.command(["ZCARD", keys.delayed]).count ?? 0
+    public func count(of source: Source, _ client: inout RedisClient) throws(RedisError) -> Int {
+        try client.command([source == .delayed ? "ZCARD" : "LLEN", keys.key(of: source)]).count ?? 0
     }
 
     /// Returns jobs from a position on, the next one first; none behind the end.
     public func page(
-        from index: Int, most: Int = mostJobs, isDelayed: Bool, _ client: inout RedisClient
+        of source: Source, from index: Int, most: Int = mostJobs, _ client: inout RedisClient
     ) throws(RedisError) -> [Entry] {
-        try page(of: isDelayed ? keys.delayed : keys.list, from: index, most: most, isDelayed: isDelayed, &client)
+        try page(of: keys.key(of: source), from: index, most: most, isDelayed: source == .delayed, &client)
     }
 
     /// Returns elements of a list beside the queue.
@@ -42,9 +50,14 @@ public struct WaitingJobs: Sendable {
         let items = try client.command(["EVAL", WaitingJobs.pageScript, "1", key] + numbers).items ?? []
         if !isDelayed { return items.compactMap(\.bytes).map { Entry(element: $0) } }
         return stride(from: 0, to: items.count - 1, by: 2).compactMap { index in
-            guard let element = items[index].bytes, let score = items[index + 1].text.flatMap(Double.init) else { return nil }
-            return Entry(element: element, due: Int64(max(-1e15, min(score, 1e16))))
+            guard let element = items[index].bytes, let score = items[index + 1].bytes else { return nil }
+            return Entry(element: element, due: WaitingJobs.due(score: score))
         }
+    }
+
+    /// Returns the due time of a score, in milliseconds since 1970. Others may have written any number.
+    static func due(score: [UInt8]) -> Int64 {
+        Int64(max(-1e15, min(Double(String(decoding: score, as: UTF8.self)) ?? 0, 1e16)))
     }
 
     /// Removes `<worker>:<id>|`, which the daemon writes in front of a delayed job, as the script that promotes it does.
@@ -80,4 +93,16 @@ public struct WaitingJobs: Sendable {
         end
         return out
         """
+}
+
+extension Keys {
+    func key(of source: WaitingJobs.Source) -> String {
+        switch source {
+        case .waiting: list
+        case .delayed: delayed
+        case .once: recovered[0]
+        case .twice: recovered[1]
+        case .thrice: recovered[2]
+        }
+    }
 }

@@ -47,6 +47,14 @@ public struct Keys: Sendable, Equatable {
         nothing = prefix + "nothing"
     }
 
+    /// The keys beside the list that are not of one worker, with the types that `TYPE` replies.
+    public var types: [(key: String, type: String)] {
+        [
+            (workers, "zset"), (delayed, "zset"), (dead, "list"), (large, "hash"), (feedback, "list"), (stats, "hash"),
+            (pace, "hash"), (providerTokens, "hash"), (paused, "hash"), (holders, "hash"), (cancelled, "list"),
+        ] + recovered.map { ($0, "list") }
+    }
+
     /// Whether a key has the prefix of the keys beside the list.
     public func owns(_ key: String) -> Bool { key.utf8.starts(with: prefix.utf8) }
 

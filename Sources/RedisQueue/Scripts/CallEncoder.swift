@@ -62,14 +62,7 @@ struct CallEncoder {
         switch call {
         case .greeting: preconditionFailure("greetings are written when a connection is made")
         case .register(let registration): scripts.register.write(facts(of: registration, number), to: &out)
-        case .claim(let claim):
-            scripts.claim.begin(with: claim.after == nil ? 5 : 6, to: &out)
-            out.appendArgument(Int(number))
-            out.appendArgument(claim.chunk)
-            out.appendArgument(claim.count)
-            out.appendArgument(claim.mostBytes)
-            out.appendArgument(claim.fromSecond)
-            if let after = claim.after { out.appendArgument(after) }
+        case .claim(let claim): self.claim(claim, number, to: &out)
         case .jobs(let claim):
             out.appendCommandHead(of: 4)
             out.append(contentsOf: readHead)
@@ -130,6 +123,16 @@ struct CallEncoder {
         options.append(max(0, settings.feedbackMax))
         options.append(max(0, settings.resultsMax))
         return options
+    }
+
+    private mutating func claim(_ claim: Call.Claim, _ number: Int64, to out: inout [UInt8]) {
+        scripts.claim.begin(with: claim.after == nil ? 5 : 6, to: &out)
+        out.appendArgument(Int(number))
+        out.appendArgument(claim.chunk)
+        out.appendArgument(claim.count)
+        out.appendArgument(claim.mostBytes)
+        out.appendArgument(claim.fromSecond)
+        if let after = claim.after { out.appendArgument(after) }
     }
 
     private mutating func settle(_ batch: SettleBatch, _ number: Int64, to out: inout [UInt8]) {

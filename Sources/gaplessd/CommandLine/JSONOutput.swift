@@ -66,4 +66,11 @@ extension JSONValue {
 extension JSONMember {
     /// A member of output.
     init(_ key: String, _ value: JSONValue) { self.init(key: key, value: value, offset: 0) }
+
+    /// Bytes as text, or as base64 under `KEY_base64` if they are not UTF-8.
+    init(_ key: String, bytes: [UInt8]) {
+        let isText = isValidUTF8(bytes)
+        let text = String(decoding: isText ? bytes : Base64.encode(bytes), as: UTF8.self)
+        self.init(isText ? key : "\(key)_base64", .string(text))
+    }
 }

@@ -12,6 +12,8 @@ struct Configuration: Sendable {
     var filter: WordFilter?
     /// For connections to Redis; `nil` without TLS.
     var redisTLS: TLSContext?
+    /// The client certificate for Redis; `nil` without one.
+    var redisCertificate: SettingsErrors.Certificate?
     /// The folder that keeps provider tokens between starts.
     var stateFolder: String?
     /// The settings file and the files that it names.
@@ -29,12 +31,14 @@ struct Configuration: Sendable {
         do {
             reading = try Settings.read(file)
         } catch {
+            for certificate in error.certificates { loader.show(certificate, at: "redis_cert_path") }
             // The files of the apps are checked as well, so that one run reports every fault.
             _ = loader.load(error.apps)
             throw SettingsErrors(
                 file: file.path, faults: error.faults + loader.findings.faults, apps: error.apps,
                 certificates: loader.certificates, files: error.files)
         }
+        if let certificate = reading.redisCertificate { loader.show(certificate, at: "redis_cert_path") }
         let credentials = loader.load(reading.apps)
         guard loader.findings.faults.isEmpty else {
             throw SettingsErrors(
@@ -44,7 +48,7 @@ struct Configuration: Sendable {
         return Configuration(
             file: file.path, settings: reading.settings, credentials: credentials,
             filter: reading.settings.filter.map { WordFilter($0.words, action: $0.action) }, redisTLS: reading.redisTLS,
-            stateFolder: stateFolder, files: reading.files, drafts: reading.drafts,
+            redisCertificate: reading.redisCertificate, stateFolder: stateFolder, files: reading.files, drafts: reading.drafts,
             warnings: (reading.warnings + loader.findings.warnings).map { $0.line(file: file.path) })
     }
 }

@@ -158,12 +158,16 @@ struct CredentialLoader {
         }
     }
 
-    /// Keeps what `check` shows of a certificate. A fault of its dates is reported beside all other faults.
     private mutating func show(_ files: AppFiles, _ key: String, _ path: String, _ facts: CertificateFacts?) {
         guard let facts else { return }
-        certificates.append(SettingsErrors.Certificate(app: files.name, path: path, facts: facts))
-        guard let error = facts.faultOfDates(now: now) else { return }
-        let fault = SettingsError(key: files.prefix + key, problem: "\(path): \(error)", remedy: "")
+        show(SettingsErrors.Certificate(owner: .app(files.name), path: path, facts: facts), at: files.prefix + key)
+    }
+
+    /// Keeps what `check` shows of a certificate. A fault of its dates is reported beside all other faults.
+    mutating func show(_ certificate: SettingsErrors.Certificate, at key: String) {
+        certificates.append(certificate)
+        guard let error = certificate.facts.faultOfDates(now: now) else { return }
+        let fault = SettingsError(key: key, problem: "\(certificate.path): \(error)", remedy: "")
         if !findings.faults.contains(fault) { findings.fault(fault.key, sentence: fault.problem) }
     }
 

@@ -57,7 +57,17 @@ struct OutcomeRules {
         let standing = RetryPolicy.Standing(
             attempts: job.job.attempts, resends: job.resends, doubtful: job.doubtful,
             isTopicFromSettings: job.job.usesTopicOfApp, namesChannel: job.job.namesChannel)
-        switch policy.decide(outcome, standing, random: random) {
+        let decision = policy.decide(outcome, standing, random: random)
+        perform(decision, id, outcome, on: session, isCurrent: isCurrent, &jobs, &effects)
+    }
+
+    private func perform(
+        _ decision: RetryPolicy.Decision, _ id: JobID, _ outcome: Outcome, on session: SessionID, isCurrent: Bool,
+        _ jobs: inout JobFlow, _ effects: inout [DispatchEffect]
+    ) {
+        guard let job = jobs[id] else { return }
+        let app = job.app
+        switch decision {
         case .resend(let mayDuplicate):
             if mayDuplicate { jobs.doubt(job, &effects) }
             jobs.resend(id, avoiding: session, &effects)

@@ -223,14 +223,6 @@ extension Job {
         return (all, 0..<token.count, token.count..<all.count)
     }
 
-    /// Whether the text has 8-4-4-4-12 hex digits.
-    static func isUUID(_ text: String) -> Bool {
-        text.utf8.count == 36
-            && text.utf8.enumerated().allSatisfy { index, byte in
-                [8, 13, 18, 23].contains(index) ? byte == UInt8(ascii: "-") : isHex(byte)
-            }
-    }
-
     /// A warning about a `not_before` in milliseconds, which would delay the job by thousands of years. 10^11 seconds are the
     /// year 5138; 10^11 milliseconds are March 1973.
     var notBeforeHint: String? {

@@ -149,7 +149,7 @@ extension JobMembers {
     /// 8-4-4-4-12 hex digits of either case, returned in lower case.
     func apnsID() throws(JobError) -> String? {
         guard let text = try name(.apnsID), let value = self[.apnsID] else { return nil }
-        guard Job.isUUID(text) else { throw fault(value, "apns_id is not a UUID") }
+        guard Notification.isUUID(text) else { throw fault(value, "apns_id is not a UUID") }
         return text.lowercased()
     }
 
@@ -158,7 +158,7 @@ extension JobMembers {
     func firstAPNSID() -> String? {
         guard let value = self[.firstAPNSID], value.kind == .string else { return nil }
         let text = value.text(in: bytes.span)
-        return Job.isUUID(text) ? text.lowercased() : nil
+        return Notification.isUUID(text) ? text.lowercased() : nil
     }
 
     /// Any text; it never becomes a header.

@@ -1,4 +1,5 @@
 internal import JSONBytes
+import PushPool
 import RedisQueue
 
 // New jobs from old bytes: marks are set or removed, `tokens` is reduced, and every other byte stays unchanged.
@@ -14,7 +15,7 @@ extension Job {
         var marks = [(key: JobKey.retrying, json: "\(attempts)")]
         if let deadline { marks.append((.deadline, "\(deadline)")) }
         if doubtful > 0 { marks.append((.doubtful, "\(doubtful)")) }
-        if let apnsID, self.apnsID == nil, Self.isUUID(apnsID) { marks.append((.firstAPNSID, "\"\(apnsID)\"")) }
+        if let apnsID, self.apnsID == nil, Notification.isUUID(apnsID) { marks.append((.firstAPNSID, "\"\(apnsID)\"")) }
         return Self.setting(marks, in: bytes)
     }
 

@@ -36,21 +36,16 @@ final class RedisReadings: Sendable {
     /// - Parameter observer: receives every reading, on the thread of the readings.
     init(_ settings: Settings, tls: TLSContext?, observer: Receiver? = nil) throws(ThreadError) {
         let name = "metrics redis"
-        let (state, wakeUp) = (Locked(State(settings: Self.queue(settings), tls: tls)), try WakeUp(thread: name))
+        let queue = settings.connection(timeout: Self.timeout)
+        let (state, wakeUp) = (Locked(State(settings: queue, tls: tls)), try WakeUp(thread: name))
         let lists = settings.lists
         thread = try JoinOnce(name: name) { Self.run(lists, state, wakeUp, observer) }
         (self.state, self.wakeUp) = (state, wakeUp)
     }
 
-    private static func queue(_ settings: Settings) -> QueueSettings {
-        var queue = settings.queues[0]
-        queue.timeout = timeout
-        return queue
-    }
-
     /// Uses other credentials and addresses from the next connection on.
     func adopt(_ settings: Settings, tls: TLSContext?) {
-        let queue = Self.queue(settings)
+        let queue = settings.connection(timeout: Self.timeout)
         state.withLock { ($0.settings, $0.tls) = (queue, tls) }
     }
 
@@ -76,6 +71,7 @@ final class RedisReadings: Sendable {
 
     private static func run(_ lists: [String], _ state: Locked<State>, _ wakeUp: WakeUp, _ observer: Receiver?) {
         var source = Source(lists, looksAtTails: observer != nil)
+        var client = KeptClient()
         var poller = Poller()
         poller.add(wakeUp.descriptor, for: .read)
         var next: Instant? = observer == nil ? nil : .now
@@ -88,7 +84,12 @@ final class RedisReadings: Sendable {
             let isDue = next.map { $0 <= .now } ?? false
             if !isWanted && !isDue { continue }
             if observer != nil { next = .now + lifetime }
-            var reading = source.read(settings, tls)
+            var reading: RedisReading
+            do throws(RedisError) {
+                reading = try client.run(settings, tls) { client throws(RedisError) in try source.read(&client) }
+            } catch {
+                reading = RedisReading(taken: .now, fault: error.description)
+            }
             let receivers = state.withLock { state in
                 reading.measure(since: state.last)
                 state.last = reading
@@ -101,10 +102,9 @@ final class RedisReadings: Sendable {
         }
     }
 
-    /// A connection that is kept between readings until Redis closes it.
-    private struct Source: ~Copyable {
+    /// The lists, and the knowledge from earlier readings.
+    private struct Source {
         private let lists: [String]
-        private var client: RedisClient?
         /// For each list; empty if nothing asks for its age.
         private var flows: [ListFlow]
         /// Whether the readings contain dead letters.
@@ -118,18 +118,7 @@ final class RedisReadings: Sendable {
             flows = looksAtTails ? lists.map { _ in ListFlow() } : []
         }
 
-        mutating func read(_ settings: QueueSettings, _ tls: TLSContext?) -> RedisReading {
-            // Redis may have closed an idle connection: that alone is no error.
-            if let old = client.take(), let reading = try? read(old) { return reading }
-            do throws(RedisError) {
-                return try read(try RedisClient(settings: settings, tls: tls))
-            } catch {
-                return RedisReading(taken: .now, fault: error.description)
-            }
-        }
-
-        private mutating func read(_ given: consuming RedisClient) throws(RedisError) -> RedisReading {
-            var client = given
+        mutating func read(_ client: inout RedisClient) throws(RedisError) -> RedisReading {
             var reading = RedisReading(taken: .now)
             for (index, name) in lists.enumerated() {
                 var list = RedisReading.List(name: name, status: try QueueStatus.read(&client, Keys(list: name)))
@@ -138,7 +127,6 @@ final class RedisReadings: Sendable {
                 reading.lists.append(list)
             }
             reading.taken = .now
-            self.client = .some(consume client)
             return reading
         }
 

@@ -28,18 +28,12 @@ final class StatePublisher: Sendable {
     /// - Parameter workers: the name of this worker at each list.
     init(_ configuration: Configuration, workers: [String]) {
         self.workers = zip(configuration.settings.lists, workers).map { (list: $0, worker: $1) }
-        state = Locked(State(settings: Self.queue(configuration.settings), tls: configuration.redisTLS))
-    }
-
-    private static func queue(_ settings: Settings) -> QueueSettings {
-        var queue = settings.queues[0]
-        queue.timeout = timeout
-        return queue
+        state = Locked(State(settings: configuration.settings.connection(timeout: Self.timeout), tls: configuration.redisTLS))
     }
 
     /// Uses other credentials and addresses from the next connection on.
     func adopt(_ configuration: Configuration) {
-        let queue = Self.queue(configuration.settings)
+        let queue = configuration.settings.connection(timeout: Self.timeout)
         state.withLock { ($0.settings, $0.tls) = (queue, configuration.redisTLS) }
     }
 
@@ -62,7 +56,7 @@ final class StatePublisher: Sendable {
     }
 
     private static func run(_ workers: [(list: String, worker: String)], _ state: Locked<State>, _ wakeUp: WakeUp) {
-        var writer = Writer(workers)
+        var client = KeptClient()
         var poller = Poller()
         poller.add(wakeUp.descriptor, for: .read)
         var next: Instant?
@@ -72,29 +66,14 @@ final class StatePublisher: Sendable {
             let current = state.withLock { $0 }
             if current.isStopped { return }
             guard let record = current.record else { continue }
-            next = .now + (writer.write(record, current.settings, current.tls) ? refresh : pause)
-        }
-    }
-
-    /// A connection that is kept between writes until Redis closes it.
-    private struct Writer: ~Copyable {
-        private let workers: [(list: String, worker: String)]
-        private var client: RedisClient?
-
-        init(_ workers: [(list: String, worker: String)]) { self.workers = workers }
-
-        /// Returns whether Redis has the record.
-        mutating func write(_ record: [UInt8], _ settings: QueueSettings, _ tls: TLSContext?) -> Bool {
-            // Redis may have closed an idle connection: that alone is no failure.
-            if let old = client.take(), (try? write(record, old)) != nil { return true }
-            guard let new = try? RedisClient(settings: settings, tls: tls) else { return false }
-            return (try? write(record, new)) != nil
-        }
-
-        private mutating func write(_ record: [UInt8], _ given: consuming RedisClient) throws(RedisError) {
-            var client = given
-            for (list, worker) in workers { try WorkerRecord.write(apps: record, of: worker, Keys(list: list), &client) }
-            self.client = .some(consume client)
+            do throws(RedisError) {
+                try client.run(current.settings, current.tls) { client throws(RedisError) in
+                    for (list, worker) in workers { try WorkerRecord.write(apps: record, of: worker, Keys(list: list), &client) }
+                }
+                next = .now + refresh
+            } catch {
+                next = .now + pause
+            }
         }
     }
 }

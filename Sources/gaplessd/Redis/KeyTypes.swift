@@ -15,13 +15,7 @@ struct KeyTypes {
     init(allOf settings: Settings) {
         self.init(listsOf: settings)
         for list in settings.lists {
-            let keys = Keys(list: list)
-            let beside = [
-                (keys.delayed, "zset"), (keys.dead, "list"), (keys.large, "hash"), (keys.feedback, "list"), (keys.stats, "hash"),
-                (keys.workers, "zset"), (keys.paused, "hash"), (keys.cancelled, "list"), (keys.holders, "hash"),
-                (keys.pace, "hash"), (keys.providerTokens, "hash"),
-            ]
-            kinds += (beside + keys.recovered.map { ($0, "list") }).map { ($0, $1, "redis_queue_key") }
+            kinds += Keys(list: list).types.map { ($0.key, $0.type, "redis_queue_key") }
         }
         if let results = settings.redis.resultsKey { kinds.append((results, "stream", "redis_results_key")) }
     }

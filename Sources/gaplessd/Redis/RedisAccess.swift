@@ -23,11 +23,9 @@ enum RedisAccess {
 
     /// Connects without checking the keys.
     static func connect(_ settings: Settings) throws(ProbeError) -> RedisClient {
-        var queue = settings.queues[0]
-        queue.timeout = timeout
         let tls = try tls(settings)
         do throws(RedisError) {
-            return try RedisClient(settings: queue, tls: tls)
+            return try RedisClient(settings: settings.connection(timeout: timeout), tls: tls)
         } catch {
             throw ProbeError(error, of: settings)
         }
@@ -57,7 +55,7 @@ enum RedisAccess {
 
     private static func tls(_ settings: Settings) throws(ProbeError) -> TLSContext? {
         var findings = SettingsFindings()
-        let context = settings.redis.tls.flatMap { $0.context(&findings) }
+        let context = settings.redis.tls.flatMap { $0.read(&findings).context }
         guard findings.faults.isEmpty else {
             throw .refused(findings.faults.map { "\($0.key): \($0.problem)" }.joined(separator: "; "))
         }

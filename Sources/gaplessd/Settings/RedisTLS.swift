@@ -10,12 +10,28 @@ struct RedisTLS: Sendable, Equatable {
     /// `nil` if the file of the certificate contains the key.
     var keyPath: String?
 
-    /// Reads the files; returns `nil` after a fault.
-    func context(_ findings: inout SettingsFindings) -> TLSContext? {
+    /// The content of the files.
+    struct Content {
+        /// `nil` after a fault.
+        var context: TLSContext?
+        /// `nil` if the file is not readable.
+        var certificate: SettingsErrors.Certificate?
+    }
+
+    /// Reads the files. Does not check the dates of the certificate.
+    func read(_ findings: inout SettingsFindings) -> Content {
+        var content = Content()
+        content.context = context(&findings, &content.certificate)
+        return content
+    }
+
+    private func context(
+        _ findings: inout SettingsFindings, _ certificate: inout SettingsErrors.Certificate?
+    ) -> TLSContext? {
         let before = findings.faults.count
         let roots = roots(&findings)
         let areRootsUsable = findings.faults.count == before
-        let identity = identity(&findings)
+        let identity = identity(&findings, &certificate)
         // Without usable roots the identity is still checked.
         guard areRootsUsable || identity != nil else { return nil }
         do {
@@ -39,7 +55,9 @@ struct RedisTLS: Sendable, Equatable {
         return roots
     }
 
-    private func identity(_ findings: inout SettingsFindings) -> TLSContext.Identity? {
+    private func identity(
+        _ findings: inout SettingsFindings, _ seen: inout SettingsErrors.Certificate?
+    ) -> TLSContext.Identity? {
         guard let certificatePath else { return nil }
         let before = findings.faults.count
         let certificate = findings.read(certificatePath, at: "redis_cert_path")
@@ -54,6 +72,9 @@ struct RedisTLS: Sendable, Equatable {
             } else {
                 findings.fault("redis_key_path", sentence: "\(keyPath): \(error)")
             }
+        }
+        if let certificate, let facts = Credential.facts(ofCertificates: certificate, keyPEM: key, passphrase: nil) {
+            seen = SettingsErrors.Certificate(owner: .redis, path: certificatePath, facts: facts)
         }
         guard findings.faults.count == before, let certificate, let key else { return nil }
         return TLSContext.Identity(certificatesPEM: certificate, keyPEM: key)

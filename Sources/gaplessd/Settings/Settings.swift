@@ -108,6 +108,15 @@ struct Settings: Sendable, Equatable {
             resultsMax: redis.resultsMax, deadLetterMax: redis.deadLetterMax, feedbackMax: redis.feedbackMax)
     }
 
+    /// The part of the first list, for a connection that serves all lists.
+    ///
+    /// - Parameter timeout: of a dial, and of a reply.
+    func connection(timeout: Duration) -> QueueSettings {
+        var queue = queue(lists[0])
+        queue.timeout = timeout
+        return queue
+    }
+
     /// The parts of all lists, in order of priority.
     var queues: [QueueSettings] { lists.map(queue) }
 }

@@ -4,8 +4,13 @@ import PushPool
 struct SettingsErrors: Error, Sendable, Equatable {
     /// A client certificate that was readable. `check` shows it even if the credential cannot be used.
     struct Certificate: Sendable, Equatable {
-        /// `nil` is the top level.
-        var app: String?
+        enum Owner: Sendable, Equatable {
+            /// `nil` is the top level.
+            case app(String?)
+            case redis
+        }
+
+        var owner: Owner
         var path: String
         var facts: CertificateFacts
     }

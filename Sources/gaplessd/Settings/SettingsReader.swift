@@ -12,6 +12,8 @@ extension Settings {
         var apps: [AppFiles]
         /// For connections to Redis; `nil` without TLS.
         var redisTLS: TLSContext?
+        /// The client certificate for Redis; `nil` without one.
+        var redisCertificate: SettingsErrors.Certificate?
         /// The settings file and the files that it names.
         var files: Set<String>
         /// The keys of the top level, then those of each of `apps`.
@@ -52,14 +54,17 @@ struct SettingsReader {
         settings.redis.server = redisServer(top)
         let tls = redisTLS(top, settings.redis.server)
         settings.redis.tls = tls
-        let context = tls.flatMap { $0.context(&findings) }
+        let redisFiles = tls.map { $0.read(&findings) }
         settings.filter = filter(top)
         settings.apps = apps.compactMap(\.app)
         guard findings.faults.isEmpty else {
-            throw SettingsErrors(file: file.path, faults: findings.faults, apps: apps, files: files)
+            throw SettingsErrors(
+                file: file.path, faults: findings.faults, apps: apps,
+                certificates: [redisFiles?.certificate].compactMap(\.self), files: files)
         }
         return Settings.Reading(
-            settings: settings, warnings: findings.warnings, apps: apps, redisTLS: context, files: files, drafts: drafts)
+            settings: settings, warnings: findings.warnings, apps: apps, redisTLS: redisFiles?.context,
+            redisCertificate: redisFiles?.certificate, files: files, drafts: drafts)
     }
 
     /// Reads the members of an object over the values that it starts with.

@@ -63,6 +63,37 @@ struct CheckCertificatesTests {
         }
     }
 
+    private static let redis =
+        #""redis_tls": true, "redis_cert_path": "redis/client.pem", "redis_key_path": "redis/client-key.pem""#
+    private static let subject = "subject     UID = redis, CN = Apple Push Services: redis"
+
+    /// Makes the files of an app, and a certificate for Redis.
+    private func makeRedis(_ validity: ClosedRange<Int>? = nil) throws {
+        try make(["com.example.app"])
+        try make(["redis"], in: "redis") { if let validity { $0.clientValidity = validity } }
+    }
+
+    @Test func `The certificate for Redis is printed with its subject and days`() throws {
+        try makeRedis()
+        let (call, lines, faults) = try check("\(Self.redis), \(Self.certificate)")
+        #expect(call.status == 0, "\(faults)")
+        #expect(lines.count > 4)
+        #expect(lines.dropFirst().prefix(2) == ["certificate \(folder.file("redis/client.pem"))", Self.subject])
+        #expect(lines.dropFirst(3).first?.hasPrefix("expires     in 82") == true, "\(lines)")
+    }
+
+    @Test func `An expired certificate for Redis is printed with its fault, beside other faults`() throws {
+        try makeRedis(-10 * Self.day ... -2 * Self.day - 3600)
+        let shown = ["redis", "certificate \(folder.file("redis/client.pem"))", Self.subject, "expired     2 days ago"]
+        let fault = "redis_cert_path: \(folder.file("redis/client.pem")): the certificate expired on "
+        for (others, count) in [("", 1), (#""foo": 1, "#, 2)] {
+            let (call, lines, faults) = try check("\(others)\(Self.redis), \(Self.certificate)")
+            #expect(call.status == 78)
+            #expect(faults.count == count && faults.contains { $0.hasPrefix(fault) }, "\(faults)")
+            #expect(Array(lines.prefix(4)) == shown)
+        }
+    }
+
     @Test(arguments: [#""apns_key_path": "none""#, #""apns_key_path": "AuthKey_SIMKEY0001.p8""#, #""apns_key_path": 5"#])
     func `A fault of the key does not hide that the certificate has expired`(key: String) throws {
         try make(["com.example.app"]) { $0.clientValidity = -7200 ... -3600 }

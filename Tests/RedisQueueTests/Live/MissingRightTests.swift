@@ -90,8 +90,8 @@ struct MissingRightTests {
         #expect(try server.list("jobs") == [])
     }
 
-    @Test(arguments: [("lset", CancelledJobs.Source.waiting), ("lrem", .waiting), ("zrem", .delayed)])
-    func `no job is cancelled`(right: String, source: CancelledJobs.Source) throws {
+    @Test(arguments: [("lset", WaitingJobs.Source.waiting), ("lrem", .waiting), ("zrem", .delayed)])
+    func `no job is cancelled`(right: String, source: WaitingJobs.Source) throws {
         try server.ask("RPUSH", "jobs", "job")
         try server.ask("ZADD", "{jobs}:gapless:delayed", "1", "job")
         var client = try RedisClient(settings: server.settings())

@@ -8,7 +8,11 @@ struct CheckReport {
     /// The readable certificates of rejected settings.
     init(_ refusal: SettingsErrors, now: Int64) {
         let blocks = refusal.certificates.map { seen in
-            [Self.title(seen.app), "certificate \(seen.path.printable)"] + Self.lines(seen.facts, now: now)
+            switch seen.owner {
+            case .app(let name):
+                [Self.title(name), "certificate \(seen.path.printable)"] + Self.lines(seen.facts, now: now)
+            case .redis: ["redis"] + Self.redisLines(seen, now: now)
+            }
         }
         lines = Array(blocks.joined(separator: [""]))
     }
@@ -21,7 +25,10 @@ struct CheckReport {
         let redis = settings.redis
         let server = redis.server.text + (redis.tls == nil ? "" : " with TLS")
         var lines = [
-            "redis       \(server), database \(redis.database), \(redis.delivery.text)",
+            "redis       \(server), database \(redis.database), \(redis.delivery.text)"
+        ]
+        if let certificate = configuration.redisCertificate { lines += Self.redisLines(certificate, now: now) }
+        lines += [
             "lists       \(settings.lists.map(\.printable).joined(separator: ", "))",
             "retries     \(settings.retryLimit), after \(settings.retryDelays.map(\.secondsText).joined(separator: ", ")) s",
         ]
@@ -54,12 +61,21 @@ struct CheckReport {
 
     private static func title(_ app: String?) -> String { "app         \(app.map(\.orQuotes.printable) ?? "(top level)")" }
 
+    /// A certificate for Redis has no topics.
+    private static func redisLines(_ certificate: SettingsErrors.Certificate, now: Int64) -> [String] {
+        ["certificate \(certificate.path.printable)", subject(certificate.facts)] + dates(certificate.facts, now: now)
+    }
+
     private static func lines(_ facts: CertificateFacts, now: Int64) -> [String] {
         let topics = facts.allTopics
-        var lines = [
-            "subject     \(facts.subject.printable)",
-            "topics      \(topics.isEmpty ? "none" : topics.joined(separator: ", ").printable)",
-        ]
+        return [subject(facts), "topics      \(topics.isEmpty ? "none" : topics.joined(separator: ", ").printable)"]
+            + dates(facts, now: now)
+    }
+
+    private static func subject(_ facts: CertificateFacts) -> String { "subject     \(facts.subject.printable)" }
+
+    private static func dates(_ facts: CertificateFacts, now: Int64) -> [String] {
+        var lines: [String] = []
         // Rounded up: a certificate that becomes valid within the day is not valid yet.
         if facts.notBefore > now { lines.append("begins      in \(((facts.notBefore - now + 86_399) / 86_400).counted("day"))") }
         let left = facts.daysLeft(now: now)

@@ -97,7 +97,7 @@ struct Cancel: ParsableCommand {
             counts.matched += try walk.countCancelled(&client)
             return
         }
-        for source in CancelledJobs.Source.allCases { counts.matched += try walk.count(source, &client) }
+        for source in WaitingJobs.Source.allCases { counts.matched += try walk.count(source, &client) }
         _ = try QueueScan(Keys(list: list), resultsKey: nil).read(.inFlight, &client) { page in
             counts.inFlight += page.count { $0.content.first.map(selection.matches) ?? false }
             return true

@@ -21,7 +21,7 @@ struct CancelWalk {
     }
 
     /// Counts the selected jobs of a source.
-    func count(_ source: CancelledJobs.Source, _ client: inout RedisClient) throws(RedisError) -> Int {
+    func count(_ source: WaitingJobs.Source, _ client: inout RedisClient) throws(RedisError) -> Int {
         var (read, count) = (0, 0)
         while true {
             let page = try jobs.page(of: source, skipping: read, &client)
@@ -37,7 +37,7 @@ struct CancelWalk {
     func cancel(_ client: inout RedisClient, progress: (Int) -> Void) throws(RedisError) -> Bool {
         for _ in 0..<Self.mostPasses {
             var found = 0
-            for source in CancelledJobs.Source.allCases {
+            for source in WaitingJobs.Source.allCases {
                 try cancel(source, &client) { count in
                     found += count
                     progress(count)
@@ -50,7 +50,7 @@ struct CancelWalk {
 
     /// Cancels the selected jobs of a source. Passes the number of each step to `progress`.
     private func cancel(
-        _ source: CancelledJobs.Source, _ client: inout RedisClient, progress: (Int) -> Void
+        _ source: WaitingJobs.Source, _ client: inout RedisClient, progress: (Int) -> Void
     ) throws(RedisError) {
         var (read, retries) = (0, 0)
         while true {

@@ -50,21 +50,26 @@ struct Explanation {
         badTokens = tokens.filter { $0.fault != nil }.map { "\(job.text(of: $0)): \($0.fault?.description ?? "")" }
         let settings = configuration.settings.apps[number]
         let topic = job.topic(ofApp: plan.apps[number].topic)
-        let isBroadcast: Bool
-        if case .channel = job.target { isBroadcast = true } else { isBroadcast = false }
         app = settings.name ?? PauseNote.topLevel
         server = "\(settings.pool.host):\(settings.pool.port)"
-        path = isBroadcast ? "/4/broadcasts/apps/\(topic ?? "")" : "/3/device/\(job.text(of: first))"
+        path = job.namesChannel ? "/4/broadcasts/apps/\(topic ?? "")" : "/3/device/\(job.text(of: first))"
         expiration = job.expiration(now: now)
-        let all: [(String, String?)] = [
-            (isBroadcast ? "apns-channel-id" : "apns-topic", isBroadcast ? job.text(of: first) : topic),
-            ("apns-push-type", job.pushType), ("apns-priority", "\(job.priority)"), ("apns-expiration", "\(expiration)"),
-            ("apns-collapse-id", job.collapseID), (isBroadcast ? "apns-request-id" : "apns-id", job.apnsID),
-        ]
-        headers = all.compactMap { name, value in value.map { (name, $0) } }
+        headers = Self.headers(of: job, to: job.text(of: first), topic: topic, expiration: expiration)
         payloadBytes = payload
-        payloadLimit = isBroadcast ? JobReader.longestBroadcast : JobReader.longestPayload(pushType: job.pushType)
+        payloadLimit = job.namesChannel ? JobReader.longestBroadcast : JobReader.longestPayload(pushType: job.pushType)
         (requests, notBefore, self.isMasked) = (valid.count, job.notBefore, isMasked)
+    }
+
+    private static func headers(
+        of job: Job, to recipient: String, topic: String?, expiration: Int64
+    ) -> [(name: String, value: String)] {
+        let isBroadcast = job.namesChannel
+        let all = [
+            isBroadcast ? ("apns-channel-id", recipient) : ("apns-topic", topic), ("apns-push-type", job.pushType),
+            ("apns-priority", "\(job.priority)"), ("apns-expiration", "\(expiration)"), ("apns-collapse-id", job.collapseID),
+            (isBroadcast ? "apns-request-id" : "apns-id", job.apnsID),
+        ]
+        return all.compactMap { name, value in value.map { (name, $0) } }
     }
 
     var lines: [String] {

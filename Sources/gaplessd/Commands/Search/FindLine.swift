@@ -40,25 +40,17 @@ struct FindLine {
     }
 
     var object: JSONValue {
-        var members: [(String, JSONValue)] = [("list", .string(list)), ("place", .string(entry.place.rawValue))]
-        if let position = entry.position { members.append(("position", .integer(position))) }
-        if let due = entry.due { members.append(("due", .number("\(Double(due) / 1000)"))) }
-        if let worker = entry.worker { members.append(("worker", .string(worker))) }
-        if let stream = entry.stream { members.append(("id", .string(stream))) }
-        switch entry.place {
-        case .results:
-            members.append(
-                ("result", .object(fields.map { JSONMember(key: $0.name, value: .string($0.value), offset: 0) })))
-        case .dead, .feedback: members.append(member("record"))
-        case .waiting, .recovered, .delayed, .inFlight: members.append(member("job"))
-        }
-        return .object(members.map { JSONMember(key: $0.0, value: $0.1, offset: 0) })
-    }
-
-    /// The bytes as text, or as base64 if they are not UTF-8.
-    private func member(_ name: String) -> (String, JSONValue) {
+        var members = [JSONMember("list", .string(list)), JSONMember("place", .string(entry.place.rawValue))]
+        if let position = entry.position { members.append(JSONMember("position", .integer(position))) }
+        if let due = entry.due { members.append(JSONMember("due", .number("\(Double(due) / 1000)"))) }
+        if let worker = entry.worker { members.append(JSONMember("worker", .string(worker))) }
+        if let stream = entry.stream { members.append(JSONMember("id", .string(stream))) }
         let bytes = entry.content.first ?? []
-        if isValidUTF8(bytes) { return (name, .string(String(decoding: bytes, as: UTF8.self))) }
-        return (name + "_base64", .string(String(decoding: Base64.encode(bytes), as: UTF8.self)))
+        switch entry.place {
+        case .results: members.append(JSONMember("result", .object(fields.map { JSONMember($0.name, .string($0.value)) })))
+        case .dead, .feedback: members.append(JSONMember("record", bytes: bytes))
+        case .waiting, .recovered, .delayed, .inFlight: members.append(JSONMember("job", bytes: bytes))
+        }
+        return .object(members)
     }
 }

@@ -32,12 +32,8 @@ struct JobLine {
 
     /// The job is text, or base64 if it is not UTF-8. A delayed job has its due time in Unix seconds.
     func object(list: String) -> JSONValue {
-        let content: (String, JSONValue) =
-            isValidUTF8(job)
-            ? ("job", .string(String(decoding: job, as: UTF8.self)))
-            : ("job_base64", .string(String(decoding: Base64.encode(job), as: UTF8.self)))
-        let due: [(String, JSONValue)] = due.map { [("due", .number("\(Double($0) / 1000)"))] } ?? []
-        let members = [("list", .string(list)), ("position", .integer(position))] + due + [content]
-        return .object(members.map { JSONMember(key: $0.0, value: $0.1, offset: 0) })
+        let due = due.map { JSONMember("due", .number("\(Double($0) / 1000)")) }
+        let place = [JSONMember("list", .string(list)), JSONMember("position", .integer(position))]
+        return .object(place + [due].compactMap(\.self) + [JSONMember("job", bytes: job)])
     }
 }

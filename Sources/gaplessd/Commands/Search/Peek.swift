@@ -8,9 +8,8 @@ struct Peek: ParsableCommand {
         abstract: "Prints the next jobs without changing them.",
         discussion: """
             Prints one line for each job, in the order in which the jobs will be claimed: position (1 is next), ID, app, topic, \
-            trace, token and size. --last prints the jobs that were pushed last. --delayed prints the delayed jobs with \
-            their due times. Jobs of dead workers, which are claimed first, are not printed. With log_redact, tokens are \
-            truncated.
+            trace, token and size. The recovered jobs of dead workers come first. --last prints the jobs of the list that were \
+            pushed last. --delayed prints the delayed jobs with their due times. With log_redact, tokens are truncated.
 
             --json prints one object per line: "list", "position", "due" (Unix seconds, with --delayed) and "job", or \
             "job_base64" if the job is not UTF-8.
@@ -49,22 +48,39 @@ struct Peek: ParsableCommand {
         let lists = try place.lists(of: settings, call: "peek")
         try RedisAccess.run(settings) { client in
             for list in lists {
-                let jobs = WaitingJobs(Keys(list: list))
-                let count = delayed ? try jobs.delayedCount(&client) : try jobs.count(&client)
-                if !json { StandardStreams.print(Self.heading(list, count, isDelayed: delayed, isOne: lists.count == 1)) }
-                let end = last ? count : min(count, limit)
-                var index = last ? max(0, count - limit) : 0
-                while index < end {
-                    let page = try jobs.page(from: index, most: end - index, isDelayed: delayed, &client)
-                    if page.isEmpty { break }
-                    let lines = page.enumerated().map { offset, entry in
-                        let line = JobLine(position: index + offset + 1, due: entry.due, job: entry.job)
-                        return json ? line.object(list: list).line : line.text(redacts: settings.log.redacts)
-                    }
-                    guard StandardStreams.print(lines) else { return }
-                    index += page.count
-                }
+                let isWritten = try show(list, isOne: lists.count == 1, redacts: settings.log.redacts, &client)
+                if !isWritten { return }
             }
         }
+    }
+
+    /// Prints the jobs of a list. Returns whether they were written.
+    private func show(_ list: String, isOne: Bool, redacts: Bool, _ client: inout RedisClient) throws -> Bool {
+        let jobs = WaitingJobs(Keys(list: list))
+        let sources = delayed ? [.delayed] : WaitingJobs.Source.inClaimOrder
+        var counts: [Int] = []
+        for source in sources { counts.append(try jobs.count(of: source, &client)) }
+        let total = counts.reduce(0, +)
+        // The jobs that were pushed last are all in the last source.
+        let first = last ? total - min(limit, counts.last ?? 0) : 0
+        let end = last ? total : min(total, limit)
+        if !json { StandardStreams.print(Self.heading(list, end - first, isDelayed: delayed, isOne: isOne)) }
+        var before = 0
+        for (source, count) in zip(sources, counts) {
+            var position = max(first, before)
+            let stop = min(end, before + count)
+            while position < stop {
+                let page = try jobs.page(of: source, from: position - before, most: stop - position, &client)
+                if page.isEmpty { break }
+                let lines = page.enumerated().map { offset, entry in
+                    let line = JobLine(position: position + offset + 1, due: entry.due, job: entry.job)
+                    return json ? line.object(list: list).line : line.text(redacts: redacts)
+                }
+                guard StandardStreams.print(lines) else { return false }
+                position += page.count
+            }
+            before += count
+        }
+        return true
     }
 }

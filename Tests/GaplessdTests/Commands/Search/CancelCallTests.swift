@@ -105,8 +105,8 @@ struct CancelCallTests {
         #expect(try !walk.cancel(&client) { _ in returnOne() })
     }
 
-    @Test(arguments: [CancelledJobs.Source.waiting, .delayed])
-    func `large jobs are read, cancelled and restored in steps of a few megabytes`(source: CancelledJobs.Source) throws {
+    @Test(arguments: [WaitingJobs.Source.waiting, .delayed])
+    func `large jobs are read, cancelled and restored in steps of a few megabytes`(source: WaitingJobs.Source) throws {
         let stage = try CallStage()
         let text = String(repeating: "x", count: 512 << 10)
         for number in 0..<40 {

@@ -21,6 +21,24 @@ struct PeekCallTests {
         #expect(try stage.call("peek", "--limit", "0").status == 64)
     }
 
+    @Test func `peek prints recovered jobs before the list, and --last leaves them out`() throws {
+        let stage = try CallStage()
+        try stage.redis("RPUSH", "calls", CallStage.job("dd"), CallStage.job("ee"))
+        try stage.redis("RPUSH", stage.keys.recovered[2], CallStage.job("cc"))
+        try stage.redis("RPUSH", stage.keys.recovered[0], CallStage.job("aa"), CallStage.job("ab"))
+        func tokens(_ options: String = "") throws -> [String] {
+            try stage.shell(#""$G" peek "$S" \#(options)"#).lines.map {
+                $0.split(separator: " ").prefix(3).joined(separator: " ")
+            }
+        }
+        #expect(try tokens() == ["1 token aa", "2 token ab", "3 token cc", "4 token dd", "5 token ee"])
+        #expect(try tokens("--limit 3") == ["1 token aa", "2 token ab", "3 token cc"])
+        #expect(try tokens("--last") == ["4 token dd", "5 token ee"])
+        #expect(try tokens("--last --limit 1") == ["5 token ee"])
+        try stage.redis("DEL", "calls")
+        #expect(try stage.call("peek", "--last").lines == ["calls: no waiting jobs"])
+    }
+
     @Test func `peek --delayed prints the due times, without the marks of the worker`() throws {
         let stage = try CallStage()
         try stage.redis("ZADD", stage.keys.delayed, "1795218609500", "w-1:7|" + CallStage.job("bb"))
