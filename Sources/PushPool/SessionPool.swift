@@ -105,6 +105,9 @@ public final class SessionPool: Sendable {
     /// Old sessions wait for their open streams; the new dials wait neither for them nor for any backoff.
     public func reconnect() { shared.messages.send(.reconnect) }
 
+    /// Gives no more work to a session, if its credential was replaced.
+    public func retire(_ session: SessionID) { shared.messages.send(.retire(session)) }
+
     /// Settings and a credential that have been checked together: using them cannot fail.
     public struct Setup: Sendable {
         fileprivate let configuration: PoolConfiguration

@@ -176,6 +176,8 @@ struct PoolLoop: ~Copyable {
             return []
         case .reconnect:
             return machine.reconnect(now: .now)
+        case .retire(let id):
+            return machine.retire(id)
         case .replace(let configuration):
             return replace(configuration)
         case .close:

@@ -165,6 +165,13 @@ struct PoolMachine {
         return letGo { _ in true }
     }
 
+    /// Drains an old session whose credential is refused, although no new one has opened in its place.
+    mutating func retire(_ id: SessionID) -> [Effect] {
+        guard let session = sessions[id], session.generation < generation, session.phase == .open else { return [] }
+        sessions[id]?.phase = .draining
+        return [.drain(id)]
+    }
+
     mutating func replace(target: Int, backoff: Backoff, now: Instant) -> [Effect] {
         self.target = target
         self.backoff = backoff

@@ -18,6 +18,7 @@ enum PoolMessage: Sendable {
     case dialAbandoned(SessionID)
 
     case reconnect
+    case retire(SessionID)
     case replace(PoolConfiguration)
     case close
 }

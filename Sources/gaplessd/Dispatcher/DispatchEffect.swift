@@ -27,6 +27,8 @@ enum DispatchEffect: Equatable {
     indirect case withdraw(Withdrawal, app: Int)
     /// Close the app's sessions and dial again.
     case reconnect(app: Int)
+    /// Use the session no more: APNs refuses its credential, which was replaced.
+    case retire(SessionID, app: Int)
     /// Sign a provider token. Answered by `renewedToken`.
     case renewToken(for: JobID, refusedOn: SessionID, app: Int)
     /// Sign no provider token for 20 minutes.

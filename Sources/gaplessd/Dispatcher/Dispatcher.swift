@@ -222,6 +222,7 @@ struct Dispatcher: ~Copyable {
         case .log(let entry): entries(entry)
         case .withdraw(let withdrawal, let app): withdraw(withdrawal, app: app)
         case .reconnect(let app): pools[app].reconnect()
+        case .retire(let session, let app): pools[app].retire(session)
         case .renewToken(let id, let session, let app):
             machine.renewedToken(pools[app].renewToken(refusedOn: session), for: id, refusedOn: session, &effects)
         case .keepToken(let app): pools[app].keepToken()

@@ -89,10 +89,14 @@ struct OutcomeRules {
             probeEnded(app: app, provesCredential: isCurrent && isAboutJob, &jobs, &effects)
             jobs.deadLetter(id, outcome, verdict, &effects)
         case .suspect: suspected(id, outcome, on: session, isCurrent: isCurrent, &jobs, &effects)
-        case .hold(let reason): faulted(id, outcome, reason, isCurrent: isCurrent, &jobs, &effects)
-        case .renewToken:
-            guard isCurrent, !jobs.isLeaving else { return jobs.resend(id, avoiding: session, &effects) }
+        case .hold(let reason):
+            if !isCurrent && reason.isOfSessions { effects.append(.retire(session, app: app)) }
+            faulted(id, outcome, reason, isCurrent: isCurrent, &jobs, &effects)
+        case .renewToken where isCurrent && !jobs.isLeaving:
             effects.append(.renewToken(for: id, refusedOn: session, app: app))
+        case .renewToken:
+            if !isCurrent { effects.append(.retire(session, app: app)) }
+            jobs.resend(id, avoiding: session, &effects)
         }
     }
 

@@ -175,10 +175,13 @@ struct DispatchHoldTests {
         #expect(other.reject(named, 400, "TopicDisallowed").deadLetter == "TopicDisallowed")
     }
 
-    @Test mutating func `a response of a session with a replaced credential does not hold the app`() {
-        let id = fixture.send()
-        #expect(fixture.reject(id, 403, "Forbidden", isCurrent: false).releases(1))
-        #expect(fixture.offers() == [20])
+    @Test(arguments: ["Forbidden", "ExpiredProviderToken"])
+    func `a session whose replaced credential is refused gets no more jobs, and the app is not held`(reason: String) {
+        let fixture = MachineFixture()
+        let effects = fixture.reject(fixture.send(), 403, reason, isCurrent: false)
+        #expect(effects.first == .retire(Fixture.session, app: 0))
+        #expect(reason == "Forbidden" ? effects.releases(1) : effects.settlements == [])
+        #expect(fixture.offers() == [20 - fixture.inFlight])
     }
 
     @Test mutating func `a job that must be alone does not wait for an acceptance, which no other job could bring`() {

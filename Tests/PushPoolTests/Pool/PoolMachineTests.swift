@@ -277,6 +277,19 @@ struct PoolMachineTests {
         #expect(pool.opened(4) == [told(4), drain(1), drain(2), drain(3)])
     }
 
+    @Test func `an old session whose credential is refused drains before a new one opens`() {
+        var pool = Pool(2)
+        _ = pool.plan()
+        _ = pool.opened(1)
+        _ = pool.opened(2)
+        #expect(pool.machine.retire(SessionID(1)) == [], "its credential is in use")
+        _ = pool.machine.replace(target: 2, backoff: Backoff(), now: pool.start)
+        #expect(pool.machine.retire(SessionID(1)) == [drain(1)])
+        #expect(pool.machine.retire(SessionID(1)) == [])
+        #expect(pool.plan() == [3, 4])
+        #expect(pool.opened(3) == [told(3), drain(2)])
+    }
+
     @Test func `old sessions stay as long as the new settings lead nowhere`() {
         var pool = Pool(1)
         _ = pool.plan()

@@ -60,6 +60,7 @@ final class SimulatedPool {
     func usesPresentCredential(_ session: SessionID) -> Bool { pendingReplacements == 0 && session > lastOld }
 
     func reconnect() { send(.reconnect) }
+    func retire(_ session: SessionID) { send(.retire(session)) }
 
     func replace() {
         pendingReplacements += 1
@@ -156,6 +157,7 @@ final class SimulatedPool {
             machine.dialAbandoned(id)
             return []
         case .reconnect: return machine.reconnect(now: now)
+        case .retire(let id): return machine.retire(id)
         case .close: return machine.close()
         case .tokens, .replace: return []
         }

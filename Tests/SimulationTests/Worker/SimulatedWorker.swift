@@ -233,6 +233,7 @@ final class SimulatedWorker {
         case .logSent, .log: break
         case .withdraw(let withdrawal, let app): withdraw(withdrawal, app: app)
         case .reconnect: pool.reconnect()
+        case .retire(let session, _): pool.retire(session)
         case .renewToken(let id, let session, _):
             machine.renewedToken(pool.renewToken(refusedOn: session), for: id, refusedOn: session, &effects)
         case .keepToken: break
