@@ -180,11 +180,11 @@ struct PoolLoop: ~Copyable {
             self.configuration = configuration
             shared.replacement.withLock { $0 = ($0.pending - 1, SessionNumbers.latest) }
             let settings = configuration.settings
-            governor.change(Governor.Plan(settings), now: .now)
+            governor.change(Governor.Plan(settings), sessions: machine.target, now: .now)
             if settings.isAutomatic, autoSize != nil {
                 autoSize?.change(most: settings.mostSessions)
             } else {
-                autoSize = settings.isAutomatic ? AutoSize(most: settings.mostSessions) : nil
+                autoSize = settings.isAutomatic ? AutoSize(most: settings.mostSessions, target: machine.target) : nil
             }
             return machine.replace(target: autoSize?.target ?? governor.target, backoff: settings.dialBackoff, now: .now)
         case .close:

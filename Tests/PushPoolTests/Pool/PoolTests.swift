@@ -180,6 +180,15 @@ struct PoolTests {
         #expect(fixture.pool.cancel([ids[0], ids[2]]) == [])
     }
 
+    @Test func `a pool that becomes automatic keeps its number of sessions`() throws {
+        let server = try FakeServer()
+        let fixture = try PoolFixture(port: server.port, sessions: 3)
+        fixture.waitUntilOpened(3)
+        let settings = fixture.settings(port: server.port) { ($0.isAutomatic, $0.mostSessions) = (true, 32) }
+        fixture.pool.replace(with: try .init(settings: settings, credential: PoolFixture.signing.get()))
+        fixture.waitUntilOpened(6)
+    }
+
     @Test func `a pool without an owner does not wait for a session that is stuck`() throws {
         let server = try FakeServer([.init(answers: [.silence])])
         let deliveries = Collector<Delivery>()
