@@ -53,7 +53,8 @@ public final class SessionPool: Sendable {
         }
     }
 
-    deinit { _ = close() }
+    /// Orders the sessions to end without waiting for them: only `close` waits.
+    deinit { stop() }
 
     /// Streams that the open sessions may have open in total, from the peers' SETTINGS; 0 while no session is open. Any
     /// thread.

@@ -26,6 +26,9 @@ public final class JoinOnce: @unchecked Sendable {  // `thread` is accessed only
         }
     }
 
+    /// Without an owner, the thread ends by itself.
+    deinit { thread.take()?.leave() }
+
     public func join() {
         lock.withLock { _ in
             guard let thread = thread.take() else { return }

@@ -31,7 +31,7 @@ struct AutoSize: Sendable {
 
     private var most: Int
     /// The wanted number of sessions.
-    private(set) var target = 1
+    private(set) var target: Int
     /// The next look; `nil` while there is nothing to decide.
     private(set) var deadline: Instant?
     private var blockedLooks = 0
@@ -43,7 +43,12 @@ struct AutoSize: Sendable {
     /// The start of the time in which fewer sessions would have been enough, and the most that were needed in it.
     private var surplus: (since: Instant, needed: Int)?
 
-    init(most: Int) { self.most = max(1, most) }
+    /// - Parameter target: the number of sessions of a pool that becomes automatic.
+    init(most: Int, target: Int = 1, now: Instant = .now) {
+        self.most = max(1, most)
+        self.target = min(max(1, target), self.most)
+        if self.target > 1 { deadline = now + Self.interval }
+    }
 
     /// Applies a new maximum.
     mutating func change(most: Int) {

@@ -78,9 +78,11 @@ struct Governor: Sendable {
     init(_ settings: PoolSettings) { self.init(Plan(settings)) }
 
     /// Applies new settings. The number of sessions stays within them.
-    mutating func change(_ plan: Plan, now: Instant) {
+    ///
+    /// - Parameter sessions: the present number, which an automatic pool may have chosen.
+    mutating func change(_ plan: Plan, sessions: Int, now: Instant) {
         self.plan = plan
-        target = plan.isGoverning ? min(max(target, plan.least), plan.most) : plan.least
+        target = plan.isGoverning ? min(max(sessions, plan.least), plan.most) : plan.least
         (blockedLooks, idleLooks) = (0, 0)
         deadline = target > plan.least ? now + plan.pollInterval : nil
     }

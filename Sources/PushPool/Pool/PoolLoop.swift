@@ -38,7 +38,7 @@ struct PoolLoop: ~Copyable {
         let settings = configuration.settings
         machine = PoolMachine(target: settings.sessions, backoff: settings.dialBackoff, now: .now)
         governor = Governor(settings)
-        autoSize = settings.isAutomatic ? AutoSize(most: settings.mostSessions) : nil
+        autoSize = settings.isAutomatic ? AutoSize(most: settings.mostSessions, target: machine.target) : nil
         calmLimiter = CalmLimiter(quietTime: settings.quietTime)
     }
 
@@ -189,11 +189,11 @@ struct PoolLoop: ~Copyable {
         configuration = new
         shared.replacement.withLock { $0 = ($0.pending - 1, SessionNumbers.latest) }
         let settings = new.settings
-        governor.change(Governor.Plan(settings), now: .now)
+        governor.change(Governor.Plan(settings), sessions: machine.target, now: .now)
         if settings.isAutomatic, autoSize != nil {
             autoSize?.change(most: settings.mostSessions)
         } else {
-            autoSize = settings.isAutomatic ? AutoSize(most: settings.mostSessions) : nil
+            autoSize = settings.isAutomatic ? AutoSize(most: settings.mostSessions, target: machine.target) : nil
         }
         return machine.replace(target: autoSize?.target ?? governor.target, backoff: settings.dialBackoff, now: .now)
     }

@@ -16,7 +16,7 @@ import SystemTime
 /// | `mustSlowDown` | - | counts as a failure whatever it has served | counts as a failure |
 /// | `ended` | - | gone; a short life without a response counts as a failure | gone |
 /// | `reconnect`, `replace` | drains | drains at once, or one by one as new sessions open | - |
-/// | `resize` | drains if surplus | drains if surplus | - |
+/// | `resize` | drains if surplus | drains if surplus, or old and no longer needed | - |
 /// | `close` | ends | ends | ends |
 struct PoolMachine {
     enum Effect: Equatable {
@@ -188,10 +188,11 @@ struct PoolMachine {
             let (leftIsOpen, rightIsOpen) = (own[left]?.phase == .open, own[right]?.phase == .open)
             return leftIsOpen == rightIsOpen ? left > right : rightIsOpen
         }
-        return youngest.prefix(max(0, own.count - target)).map { id in
+        let surplus = youngest.prefix(max(0, own.count - target)).map { id in
             sessions[id]?.phase = .draining
-            return .drain(id)
+            return Effect.drain(id)
         }
+        return surplus + finishReplacing()
     }
 
     mutating func close() -> [Effect] {
@@ -225,16 +226,18 @@ struct PoolMachine {
     /// For each new session that opens, drains an old one; with the last new one, all remaining old ones.
     private mutating func drainReplaced() -> [Effect] {
         guard isReplacing else { return [] }
-        let effects = letGo { $0.phase == .open }
-        let open = sessions.values.count { $0.generation == generation && $0.phase == .open }
-        if open >= target {
-            isReplacing = false
-            return effects
-        }
-        for effect in effects.dropFirst() {
-            if case .drain(let id) = effect { sessions[id]?.phase = .open }
-        }
-        return Array(effects.prefix(1))
+        if isComplete { return finishReplacing() }
+        let old = sessions.filter { $0.value.generation < generation && $0.value.phase == .open }.keys.min()
+        guard let old else { return [] }
+        sessions[old]?.phase = .draining
+        return [.drain(old)]
+    }
+
+    /// Drains all remaining old sessions if enough new ones are open, and ends the replacement.
+    private mutating func finishReplacing() -> [Effect] {
+        guard isReplacing, isComplete else { return [] }
+        isReplacing = false
+        return letGo { $0.phase == .open }
     }
 
     // MARK: Dials

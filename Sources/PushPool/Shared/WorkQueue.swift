@@ -116,6 +116,7 @@ final class WorkQueue: Sendable {
                     state.waiting.append(notification)
                 }
             }
+            if state.waiting.isEmpty { state.meter.became(nil, now: .now) }
             return ids
         }
     }

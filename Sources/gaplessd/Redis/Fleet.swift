@@ -3,18 +3,27 @@ import Threads
 
 /// The connections to Redis for rules that all daemons of a list keep together: rate limits and provider tokens.
 struct Fleet: Sendable {
+    /// Starts a thread with this name.
+    typealias ThreadStart = @Sendable (String, @escaping @Sendable () -> Void) throws(ThreadError) -> Void
+
     private let limits: FleetLimits
     private let tokens: FleetTokens
 
-    init(_ rateLimits: SharedRateLimits, _ configuration: Configuration, log: Log) throws(ThreadError) {
-        limits = try FleetLimits(rateLimits, configuration, log: log)
-        tokens = try FleetTokens(configuration, log: log)
+    /// - Parameter start: by default, each thread may wait for a resolver at the end of the process, and owns nothing that others
+    ///   wait for.
+    init(
+        _ rateLimits: SharedRateLimits, _ configuration: Configuration, log: Log,
+        start: @escaping ThreadStart = { name, body throws(ThreadError) in try OwnedThread(name: name, body: body).leave() }
+    ) throws(ThreadError) {
+        limits = try FleetLimits(rateLimits, configuration, log: log, start: start)
+        tokens = try FleetTokens(configuration, log: log, start: start)
     }
 
     /// Adopts the settings, at each reload.
     func follow(_ configuration: Configuration) throws(ThreadError) {
-        try limits.follow(configuration)
         try tokens.follow(configuration)
+        // Last: a limit that applies without its thread would stop all sending.
+        try limits.follow(configuration)
     }
 
     func stop() {

@@ -22,19 +22,21 @@ final class FleetLimits: Sendable {
 
     private let limits: SharedRateLimits
     private let log: Log
+    private let start: Fleet.ThreadStart
     private let state: Locked<State>
 
-    init(_ limits: SharedRateLimits, _ configuration: Configuration, log: Log) throws(ThreadError) {
+    init(
+        _ limits: SharedRateLimits, _ configuration: Configuration, log: Log, start: @escaping Fleet.ThreadStart
+    ) throws(ThreadError) {
         self.limits = limits
-        self.log = log
+        (self.log, self.start) = (log, start)
         state = Locked(State(settings: configuration.settings.queues[0], tls: configuration.redisTLS))
         try follow(configuration)
     }
 
-    /// Adopts the settings, at the start and at each reload.
+    /// Adopts the settings, at the start and at each reload. Without a thread that asks for a lease, the limits stay as they are.
     func follow(_ configuration: Configuration) throws(ThreadError) {
         let fleet = configuration.settings.fleetLimits
-        limits.changeFleet(pushesPerSecond: fleet.pushesPerSecond, bitsPerSecond: fleet.bitsPerSecond)
         let starts = state.withLock { state in
             state.settings = configuration.settings.queues[0]
             state.tls = configuration.redisTLS
@@ -43,14 +45,14 @@ final class FleetLimits: Sendable {
             if starts { state.isRunning = true }
             return starts
         }
-        guard starts else { return limits.leaseWanted.ring() }
-        // The thread may wait for a resolver at the end of the process, and owns nothing that others wait for.
         do throws(ThreadError) {
-            try OwnedThread(name: "fleet limits") { self.run() }.leave()
+            if starts { try start("fleet limits") { self.run() } }
         } catch {
             state.withLock { $0.isRunning = false }
             throw error
         }
+        limits.changeFleet(pushesPerSecond: fleet.pushesPerSecond, bitsPerSecond: fleet.bitsPerSecond)
+        limits.leaseWanted.ring()
     }
 
     /// Ends the thread when it wakes next.

@@ -22,10 +22,11 @@ final class FleetTokens: Sendable {
 
     private let exchange = ProviderTokenExchange()
     private let log: Log
+    private let start: Fleet.ThreadStart
     private let state: Locked<State>
 
-    init(_ configuration: Configuration, log: Log) throws(ThreadError) {
-        self.log = log
+    init(_ configuration: Configuration, log: Log, start: @escaping Fleet.ThreadStart) throws(ThreadError) {
+        (self.log, self.start) = (log, start)
         state = Locked(State(settings: configuration.settings.queues[0], tls: configuration.redisTLS))
         try follow(configuration)
     }
@@ -40,9 +41,8 @@ final class FleetTokens: Sendable {
             return usesTokens && !state.isRunning
         }
         guard starts else { return }
-        // The thread may wait for a resolver at the end of the process, and owns nothing that others wait for.
         do throws(ThreadError) {
-            try OwnedThread(name: "provider tokens") { self.run() }.leave()
+            try start("provider tokens") { self.run() }
         } catch {
             state.withLock { $0.isRunning = false }
             throw error

@@ -188,7 +188,20 @@ struct ProviderTokenFileTests {
         _ = consume lock
     }
 
-    @Test func `the age of a token is known while another thread waits for the lock of its file`() throws {
+    @Test func `a renewal does not wait for that lock: the next session does`() throws {
+        let source = try shelf.source()
+        _ = source.token(forNewSession: true, at: minute(0))
+        _ = source.takeNews()
+        let lock = try shelf.file.tryLock()
+        #expect(source.renew(after: 1, at: minute(10)) == 2)
+        #expect(source.takeNews() == [], "neither a token nor a complaint")
+        _ = consume lock
+        #expect(source.token(forNewSession: true, at: minute(10))?.generation == 2)
+        #expect(source.takeNews() == [.minted(key: "ABCDE12345")])
+        #expect(source.renew(after: 2, at: minute(11)) == nil, "only once in 20 minutes")
+    }
+
+    @Test func `a token has an age and can be renewed while another thread waits for the lock of its file`() throws {
         let source = try shelf.source()
         _ = source.token(forNewSession: true, at: minute(0))
         let lock = try shelf.file.tryLock()
@@ -202,9 +215,10 @@ struct ProviderTokenFileTests {
                 })
             while !isOver.load(ordering: .acquiring) && descriptors(of: "\(shelf.file.path).lock").count < 2 {}
             let age = source.age(now: start)
+            let renewal = source.renew(after: .max - 1, at: minute(50 * Double(round)))
             let isEarly = !isOver.load(ordering: .acquiring)
             thread.join()
-            return isEarly && age != nil
+            return isEarly && age != nil && renewal != nil
         }
         #expect(wasKnown)
         _ = consume lock

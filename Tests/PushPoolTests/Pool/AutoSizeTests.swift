@@ -60,6 +60,14 @@ struct AutoSizeTests {
         #expect(size.target == 4)
     }
 
+    @Test func `a pool that becomes automatic begins with its sessions, up to the maximum, and shrinks after a minute`() {
+        #expect(AutoSize(most: 4, target: 8).target == 4)
+        var size = AutoSize(most: 32, target: 8, now: start)
+        #expect(size.target == 8 && size.deadline == start + AutoSize.interval)
+        #expect(looks(&size, 400, load(blocked: false, rate: 0, waiting: 0)) == [300])
+        #expect(size.target == 1)
+    }
+
     @Test func `load that comes and goes within a minute does not change the size`() {
         var size = AutoSize(most: 32)
         _ = looks(&size, 3, load())

@@ -117,13 +117,16 @@ struct GovernorTests {
         _ = pool.look(until: 13, blocked: true)
         #expect(pool.governor.target == 5)
         let now = Instant.now
-        pool.governor.change(.init(least: 2, most: 4), now: now)
+        pool.governor.change(.init(least: 2, most: 4), sessions: 5, now: now)
         #expect(pool.governor.target == 4)
         #expect(pool.governor.deadline != nil)
-        pool.governor.change(.init(least: 6, most: 9), now: now)
+        pool.governor.change(.init(least: 6, most: 9), sessions: 4, now: now)
         #expect(pool.governor.target == 6)
         #expect(pool.governor.deadline == nil)
-        pool.governor.change(.init(least: 2, most: 2), now: now)
+        pool.governor.change(.init(least: 2, most: 2), sessions: 6, now: now)
         #expect(pool.governor.target == 2)
+        // An automatic pool had 8.
+        pool.governor.change(.init(least: 2, most: 9), sessions: 8, now: now)
+        #expect(pool.governor.target == 8)
     }
 }

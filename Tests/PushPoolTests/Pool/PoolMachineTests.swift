@@ -290,6 +290,18 @@ struct PoolMachineTests {
         #expect(pool.opened(3) == [told(3), drain(2)])
     }
 
+    @Test func `a pool that shrinks to its new sessions while it replaces drains the old ones`() {
+        var pool = Pool(4)
+        for id in pool.plan() { _ = pool.opened(id) }
+        #expect(pool.machine.replace(target: 4, backoff: Backoff(), now: pool.start) == [])
+        #expect(pool.plan() == [5, 6, 7, 8])
+        #expect(pool.opened(5) == [told(5), drain(1)])
+        #expect(pool.opened(6) == [told(6), drain(2)])
+        #expect(pool.machine.resize(to: 3) == [drain(8)])
+        #expect(pool.machine.resize(to: 2) == [drain(7), drain(3), drain(4)])
+        #expect(pool.machine.resize(to: 1) == [drain(6)])
+    }
+
     @Test func `old sessions stay as long as the new settings lead nowhere`() {
         var pool = Pool(1)
         _ = pool.plan()

@@ -180,6 +180,39 @@ struct PoolTests {
         #expect(fixture.pool.cancel([ids[0], ids[2]]) == [])
     }
 
+    @Test func `a pool that becomes automatic keeps its number of sessions`() throws {
+        let server = try FakeServer()
+        let fixture = try PoolFixture(port: server.port, sessions: 3)
+        fixture.waitUntilOpened(3)
+        let settings = fixture.settings(port: server.port) { ($0.isAutomatic, $0.mostSessions) = (true, 32) }
+        fixture.pool.replace(with: try .init(settings: settings, credential: PoolFixture.signing.get()))
+        fixture.waitUntilOpened(6)
+    }
+
+    @Test func `a pool without an owner does not wait for a session that is stuck`() throws {
+        let server = try FakeServer([.init(answers: [.silence])])
+        let deliveries = Collector<Delivery>()
+        let folder = TemporaryFolder()
+        folder.write(Certificates.shared.rootPEM, to: "root.pem")
+        // Shorter than the wait of `close`.
+        let settings = PoolSettings(
+            host: "127.0.0.1", port: server.port, extraRootsPath: folder.file("root.pem"), sessions: 1,
+            requestTimeout: .seconds(45))
+        var pools = try (0..<2).map { _ in
+            try SessionPool(
+                settings: settings, credential: PoolFixture.signing.get(), deliveries: deliveries.mailbox, events: Mailbox())
+        }
+        for (id, pool) in pools.enumerated() {
+            var batch = [notification(UInt64(id))]
+            pool.push(&batch)
+        }
+        #expect(waitUntil { server.record.requests.load(ordering: .relaxed) == 2 })
+        // The sessions cannot report while this lock is held: the second pool would stop after its request has timed out.
+        deliveries.mailbox.waiting.withLock { _ in pools = [] }
+        deliveries.wait { $0.count == 2 }
+        #expect(deliveries.all.allSatisfy { $0.outcome == .maybeProcessed(.closedByUs) })
+    }
+
     @Test func `closing leaves a session that is stuck`() throws {
         let server = try FakeServer([.init(answers: [.silence])])
         let fixture = try PoolFixture(port: server.port)

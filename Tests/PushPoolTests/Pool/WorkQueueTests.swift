@@ -45,6 +45,18 @@ struct WorkQueueTests {
         #expect(queue.figures() == after)
     }
 
+    @Test func `nothing is blocked once the pushes that waited were withdrawn by their numbers`() {
+        let taker = Taker(1, queue)
+        push(1...2, to: queue)
+        #expect(taker.take(2) == [1, 2])
+        push(3...4, to: queue)
+        func blocked(in seconds: Int) -> [Duration] { queue.state.withLock { $0.meter.blocked(now: .now + .seconds(seconds)) } }
+        #expect(queue.withdraw([3]) == [3])
+        #expect(blocked(in: 10) != blocked(in: 0), "one still waits")
+        #expect(queue.withdraw([4]) == [4])
+        #expect(blocked(in: 10) == blocked(in: 0))
+    }
+
     @Test func `withRoom sessions get equal shares of a large batch`() {
         let first = Taker(1, queue, free: 500)
         let second = Taker(2, queue, free: 500)

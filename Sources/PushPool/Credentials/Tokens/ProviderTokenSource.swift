@@ -75,21 +75,36 @@ final class ProviderTokenSource: Sendable {
     ///
     /// May wait for other processes, for two seconds at most. It waits for other machines only without a usable token.
     func token(forNewSession: Bool, at moment: Moment = Moment()) -> ProviderToken? {
+        search { find(forNewSession: forNewSession, &$0, moment, mayWait: $1) }
+    }
+
+    private enum Wait { case machines, file }
+
+    /// Repeats `step` until it needs not wait. It may wait for the file for `lockTimeout`. Meanwhile the lock of `state` is free.
+    private func search<Found>(_ step: (inout State, _ mayWait: Bool) -> (Found, Wait?)) -> Found {
+        var deadline: Instant?
         while true {
-            let (token, waits) = state.withLock { find(forNewSession: forNewSession, &$0, moment) }
-            if !waits { return token }
-            ProviderTokenSource.pause(milliseconds: 1)
+            let (found, wait) = state.withLock { step(&$0, deadline.map { .now < $0 } ?? true) }
+            switch wait {
+            case nil: return found
+            case .machines: ProviderTokenSource.pause(milliseconds: 1)
+            case .file:
+                deadline = deadline ?? .now + Self.lockTimeout
+                ProviderTokenSource.pause(milliseconds: 5)
+            }
         }
     }
 
-    private func find(forNewSession: Bool, _ state: inout State, _ moment: Moment) -> (ProviderToken?, waits: Bool) {
-        guard state.isDue(forNewSession: forNewSession, now: moment.now) else { return (state.token, false) }
+    private func find(
+        forNewSession: Bool, _ state: inout State, _ moment: Moment, mayWait: Bool
+    ) -> (ProviderToken?, Wait?) {
+        guard state.isDue(forNewSession: forNewSession, now: moment.now) else { return (state.token, nil) }
         if ask(&state) {
             let mustWait = state.token == nil || state.isRefused
-            return (mustWait ? nil : state.token, mustWait)
+            return (mustWait ? nil : state.token, mustWait ? .machines : nil)
         }
-        replace(&state, moment) { $0.isDue(forNewSession: forNewSession, now: moment.now) }
-        return (state.token, false)
+        let wait = replace(&state, moment, mayWait: mayWait) { $0.isDue(forNewSession: forNewSession, now: moment.now) }
+        return (state.token, wait)
     }
 
     /// Asks other machines for a token. Returns whether a reply is expected.
@@ -101,7 +116,8 @@ final class ProviderTokenSource: Sendable {
     }
 
     /// Returns the generation of a token newer than `generation`, which APNs called expired, or `nil` if it is too soon for
-    /// another. The newer token may still be on its way from another machine: then `token` waits for it.
+    /// another. Does not wait: the newer token may still be on its way from another machine, or another process may hold the
+    /// file's lock. Then `token` waits.
     func renew(after generation: UInt64, at moment: Moment = Moment()) -> UInt64? {
         state.withLock { state in
             // Another pool, another process or the schedule may already have renewed it.
@@ -110,7 +126,8 @@ final class ProviderTokenSource: Sendable {
                 state.sharing.refused = token.generation
                 if ask(&state) { return generation + 1 }
             }
-            replace(&state, moment) { isStale($0) && $0.schedule.mayRenew(now: moment.now) }
+            let wait = replace(&state, moment, mayWait: true) { isStale($0) && $0.schedule.mayRenew(now: moment.now) }
+            if wait != nil { return generation + 1 }
             return isStale(state) ? nil : state.token?.generation
         }
     }
@@ -169,15 +186,18 @@ final class ProviderTokenSource: Sendable {
 
     /// The reply to a request that was sent at this time.
     func received(_ reply: ProviderTokenExchange.Reply, sentAt: Instant, at moment: Moment = Moment()) {
-        state.withLock { state in
-            switch reply {
-            case .wait: return
-            case .none: state.sharing.replied()
-            case .mint:
-                guard Instant.now - sentAt < TokenSharing.permission else { return }
-                replace(&state, moment) { $0.isDue(forNewSession: true, now: moment.now) }
-                state.sharing.replied()
-            case .token(let sealed, let age):
+        switch reply {
+        case .wait: return
+        case .none: state.withLock { $0.sharing.replied() }
+        case .mint:
+            guard Instant.now - sentAt < TokenSharing.permission else { return }
+            search { state, mayWait in
+                let wait = replace(&state, moment, mayWait: mayWait) { $0.isDue(forNewSession: true, now: moment.now) }
+                if wait == nil { state.sharing.replied() }
+                return ((), wait)
+            }
+        case .token(let sealed, let age):
+            state.withLock { state in
                 guard let seal = state.exchange?.seal else { return }
                 guard let saved = seal.open(sealed).flatMap({ SavedToken(text: $0) }), key.hasSigned(saved) else {
                     complain(&state, "the token of other machines in Redis is damaged")
@@ -222,32 +242,34 @@ final class ProviderTokenSource: Sendable {
 
     /// Replaces the token while `isWanted`: by one from another process, otherwise by a new one, which is stored for the
     /// others.
-    private func replace(_ state: inout State, _ moment: Moment, while isWanted: (State) -> Bool) {
-        guard isWanted(state) else { return }
+    ///
+    /// - Parameter mayWait: whether the caller repeats this later while another process holds the file's lock. Otherwise the new
+    ///   token is not stored.
+    private func replace(_ state: inout State, _ moment: Moment, mayWait: Bool, while isWanted: (State) -> Bool) -> Wait? {
+        guard isWanted(state) else { return nil }
         guard let file else {
             complain(&state, Self.noFolder)
-            return mint(&state, moment)
+            mint(&state, moment)
+            return nil
         }
         do throws(ProviderTokenFile.Fault) {
-            let deadline = Instant.now + Self.lockTimeout
-            while true {
-                // A reader needs no lock, and most processes find a usable token here.
+            // A reader needs no lock, and most processes find a usable token here.
+            take(try file.read(), &state, moment)
+            guard isWanted(state) else { return nil }
+            if let lock = try file.tryLock() {
                 take(try file.read(), &state, moment)
-                guard isWanted(state) else { return }
-                if let lock = try file.tryLock() {
-                    take(try file.read(), &state, moment)
-                    if isWanted(state) {
-                        mint(&state, moment)
-                        try save(state, moment, file, lock)
-                    }
-                    return
+                if isWanted(state) {
+                    mint(&state, moment)
+                    try save(state, moment, file, lock)
                 }
-                guard .now < deadline else { throw file.isHeld }
-                ProviderTokenSource.pause(milliseconds: 5)
+                return nil
             }
+            if mayWait { return .file }
+            throw file.isHeld
         } catch {
             complain(&state, error.description)
             if isWanted(state) { mint(&state, moment) }
+            return nil
         }
     }
 
