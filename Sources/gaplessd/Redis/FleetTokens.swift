@@ -20,12 +20,13 @@ final class FleetTokens: Sendable {
         var isStopped = false
     }
 
-    private let exchange = ProviderTokenExchange()
+    private let exchange: ProviderTokenExchange
     private let log: Log
     private let state: Locked<State>
 
     init(_ configuration: Configuration, log: Log) throws(ThreadError) {
         self.log = log
+        exchange = ProviderTokenExchange(wanted: try WakeUp(thread: "provider tokens"))
         state = Locked(State(settings: configuration.settings.queues[0], tls: configuration.redisTLS))
         try follow(configuration)
     }
