@@ -62,6 +62,17 @@ struct PeekCallTests {
         #expect(entries.suffix(left.count) == left[...])
     }
 
+    @Test func `feedback take into a pipe without a reader is a failure, and list is none`() throws {
+        let stage = try CallStage()
+        try stage.redis("RPUSH", stage.keys.feedback, Self.entry(1))
+        let pipe = "mkfifo pipe; exec 3<>pipe 4>pipe 3<&-; "
+        let take = try stage.shell(pipe + #""$G" feedback "$S" take >&4"#)
+        #expect(take.status == 1 && take.errorLines == ["Error: standard output cannot be written: Broken pipe"])
+        #expect(try stage.elements(stage.keys.feedback) == [Self.entry(1)])
+        let list = try stage.shell("rm pipe; " + pipe + #""$G" feedback "$S" list >&4"#)
+        #expect(list.status == 0 && list.errors == "")
+    }
+
     @Test func `an entry that others removed meanwhile is skipped`() throws {
         let stage = try CallStage()
         _ = try stage.redis(["RPUSH", stage.keys.feedback, "b", "c", "d"])
