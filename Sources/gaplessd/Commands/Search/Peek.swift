@@ -8,8 +8,8 @@ struct Peek: ParsableCommand {
         abstract: "Prints the next jobs without changing them.",
         discussion: """
             Prints one line for each job, in the order in which the jobs will be claimed: position (1 is next), ID, app, topic, \
-            trace, token and size. --last prints the jobs that were pushed last. --delayed prints the delayed jobs with \
-            their due times. Jobs of dead workers, which are claimed first, are not printed. With log_redact, tokens are \
+            trace, channel or token, and size. --last prints the jobs that were pushed last. --delayed prints the delayed jobs \
+            with their due times. Jobs of dead workers, which are claimed first, are not printed. With log_redact, tokens are \
             truncated.
 
             --json prints one object per line: "list", "position", "due" (Unix seconds, with --delayed) and "job", or \

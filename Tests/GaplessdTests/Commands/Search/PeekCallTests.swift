@@ -31,6 +31,16 @@ struct PeekCallTests {
         #expect(report["due"]?.doubleValue == 1_795_218_609.5 && report["job"]?.stringValue == CallStage.job("bb"))
     }
 
+    @Test func `peek and find know the channel of a broadcast`() throws {
+        let stage = try CallStage()
+        let broadcast = #"{"channel":"AbC+","data":{}}"#
+        _ = try stage.redis(["RPUSH", "calls", broadcast, #"{"token":"ab","channel":"AbC+","data":{}}"#])
+        #expect(try stage.call("peek").lines == ["1  channel AbC+  28 bytes", "2  token ab  41 bytes"])
+        let found = try stage.call("find", "--token", "AbC+")
+        #expect(found.status == 0 && found.lines.first == "calls  waiting, position 1  channel AbC+  28 bytes")
+        #expect(found.lines.count == 2)
+    }
+
     private static func entry(_ token: Int) -> String {
         #"{"token": "\#(token)", "topic": "t", "reason": "Unregistered", "status": 410, "identifier": 7, "verdict": "dead"}"#
     }
