@@ -44,7 +44,7 @@ public final class SessionPool: Sendable {
         _ configuration: PoolConfiguration, deliveries: Mailbox<Delivery>, events: Mailbox<PoolEvent>,
         rateLimits: SharedRateLimits = SharedRateLimits(), resolver: NameResolver
     ) throws(ThreadError) {
-        let shared = PoolShared(deliveries: deliveries, rateLimits: rateLimits, resolver: resolver)
+        let shared = try PoolShared(deliveries: deliveries, rateLimits: rateLimits, resolver: resolver)
         self.shared = shared
         tokens = Locked((configuration.tokens, SessionID(0)))
         thread = try JoinOnce(name: "apns pool") {

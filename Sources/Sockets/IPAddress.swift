@@ -33,6 +33,9 @@ public struct IPAddress: Sendable, Hashable {
         bytes.count == 4 ? bytes[0] == 127 : bytes.last == 1 && bytes.dropLast().allSatisfy { $0 == 0 }
     }
 
+    /// 0.0.0.0 or ::, at which a listener accepts connections to every address of the machine.
+    var isUnspecified: Bool { bytes.allSatisfy { $0 == 0 } }
+
     private static func bytes(of text: String, _ family: CInt, count: Int) -> [UInt8]? {
         var bytes = [UInt8](repeating: 0, count: count)
         return unsafe inet_pton(family, text, &bytes) == 1 ? bytes : nil

@@ -8,6 +8,15 @@ public struct Listener: ~Copyable, Sendable {
     public let address: SocketAddress
     public var port: Int { address.port }
 
+    /// The address at which a listener accepts connections to every address of the machine, in both families unless the kernel
+    /// has only IPv4.
+    public static let everyAddress: String = {
+        let descriptor = socket(AF_INET6, CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 || errno != EAFNOSUPPORT else { return "0.0.0.0" }
+        if descriptor >= 0 { close(descriptor) }
+        return "::"
+    }()
+
     /// Blocks while the host's name is resolved, if it is one.
     ///
     /// - Parameter port: 0 lets the kernel choose a free one.
@@ -30,6 +39,11 @@ public struct Listener: ~Copyable, Sendable {
         guard descriptor >= 0 else { throw .system("socket", errno: errno) }
         var on: CInt = 1
         unsafe setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, socklen_t(MemoryLayout<CInt>.size))
+        if address.isUnspecified, address.family == AF_INET6 {
+            // The default may be 1 (bindv6only, ipv6(7)).
+            var off: CInt = 0
+            unsafe setsockopt(descriptor, CInt(IPPROTO_IPV6), IPV6_V6ONLY, &off, socklen_t(MemoryLayout<CInt>.size))
+        }
         let bound = unsafe address.bytes.withUnsafeBytes { raw in
             unsafe bind(descriptor, raw.baseAddress!.assumingMemoryBound(to: sockaddr.self), socklen_t(raw.count))
         }

@@ -11,6 +11,9 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
     /// The second 16-bit word of both sockaddr_in and sockaddr_in6, in network order.
     var port: Int { Int(bytes[2]) << 8 | Int(bytes[3]) }
 
+    /// Whether a listener at this address accepts connections to every address of the machine.
+    public var isUnspecified: Bool { IPAddress(self)?.isUnspecified ?? false }
+
     public static func == (left: Self, right: Self) -> Bool { left.bytes == right.bytes }
     public func hash(into hasher: inout Hasher) { hasher.combine(bytes) }
 

@@ -12,6 +12,11 @@ public final class Mailbox<Element: Sendable>: Sendable {
         self.wakeUp = wakeUp
     }
 
+    /// Throws if no descriptor is free.
+    ///
+    /// - Parameter name: of the thread that receives.
+    public convenience init(thread name: String) throws(ThreadError) { self.init(wakeUp: try WakeUp(thread: name)) }
+
     /// Readable while elements wait. The receiver sleeps on it.
     public var wakeDescriptor: CInt { wakeUp.descriptor }
 

@@ -8,6 +8,8 @@ public struct ThreadError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The errno value, usually EAGAIN (pthread_create(3)).
     public var code: CInt
 
+    public init(name: String, code: CInt) { (self.name, self.code) = (name, code) }
+
     public var description: String {
         let limit =
             [EMFILE, ENFILE].contains(code)

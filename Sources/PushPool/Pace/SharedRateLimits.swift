@@ -13,10 +13,11 @@ public final class SharedRateLimits: Sendable {
     /// Whether there is a limit; without one, callers take no lock.
     private let limits = Atomic<Bool>(false)
     /// Rings when `wantedLease` becomes a length.
-    public let leaseWanted = WakeUp()
+    public let leaseWanted: WakeUp
 
     /// - Parameters: 0 means no limit; bits count payload only.
-    public init(pushesPerSecond: Double = 0, bitsPerSecond: Double = 0) {
+    public init(pushesPerSecond: Double = 0, bitsPerSecond: Double = 0, leaseWanted: WakeUp = WakeUp()) {
+        self.leaseWanted = leaseWanted
         let limits = RateLimits.Limits(pushesPerSecond: pushesPerSecond, bitsPerSecond: bitsPerSecond)
         state = Locked(RateLimits(limits: limits, now: .now))
         self.limits.store(!limits.isNone, ordering: .relaxed)

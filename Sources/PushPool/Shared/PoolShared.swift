@@ -21,10 +21,10 @@ final class PoolShared: Sendable {
     /// Messages to the pool's own thread, which the queue also wakes when every session is full.
     let messages: Mailbox<PoolMessage>
 
-    init(deliveries: Mailbox<Delivery>, rateLimits: SharedRateLimits, resolver: NameResolver) {
+    init(deliveries: Mailbox<Delivery>, rateLimits: SharedRateLimits, resolver: NameResolver) throws(ThreadError) {
         self.resolver = resolver
         self.deliveries = deliveries
-        let wakeUp = WakeUp()
+        let wakeUp = try WakeUp(thread: "apns pool")
         messages = Mailbox(wakeUp: wakeUp)
         queue = WorkQueue(rateLimits: rateLimits, blocked: wakeUp)
     }

@@ -43,14 +43,17 @@ public struct CancelledJobs: Sendable {
     }
 
     /// Returns records from the tail on: the last cancelled job first.
-    public func records(skipping read: Int, _ client: inout RedisClient) throws(RedisError) -> [[UInt8]] {
-        try tailPage(keys.cancelled, skipping: read, &client)
+    public func records(
+        skipping read: Int, most: Int = QueueScan.mostElements, _ client: inout RedisClient
+    ) throws(RedisError) -> [[UInt8]] {
+        try tailPage(keys.cancelled, skipping: read, most: min(most, QueueScan.mostElements), &client)
     }
 
     private func tailPage(
-        _ key: String, skipping read: Int, isSorted: Bool = false, _ client: inout RedisClient
+        _ key: String, skipping read: Int, most: Int = QueueScan.mostElements, isSorted: Bool = false,
+        _ client: inout RedisClient
     ) throws(RedisError) -> [[UInt8]] {
-        let numbers = [read, QueueScan.mostElements, QueueScan.mostBytes].map(String.init)
+        let numbers = [read, most, QueueScan.mostBytes].map(String.init)
         let kind = isSorted ? ["sorted"] : []
         let items = try client.command(["EVAL", QueueScan.tailScript, "1", key] + numbers + kind).items ?? []
         return items.dropFirst().compactMap(\.bytes)

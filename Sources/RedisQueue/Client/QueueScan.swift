@@ -24,7 +24,7 @@ public struct QueueScan {
     }
 
     /// Elements of one step.
-    static let mostElements = 1000
+    public static let mostElements = 1000
     static let mostBytes = 1 << 20
 
     private let keys: Keys

@@ -23,10 +23,12 @@ enum StandardStreams {
         }
     }
 
-    /// Returns 1, after a message, if standard output could not be written. A closed pipe is not a fault.
-    static func lostOutput() -> ExitCode? {
+    /// Returns 1, after a message, if standard output could not be written.
+    ///
+    /// - Parameter allowsClosedPipe: whether a reader that closes the pipe is no fault: it has read enough.
+    static func lostOutput(allowsClosedPipe: Bool = true) -> ExitCode? {
         let fault = outputFault.load(ordering: .relaxed)
-        if fault == 0 { return nil }
+        if fault == 0 || fault == EPIPE && allowsClosedPipe { return nil }
         print([unsafe "Error: standard output cannot be written: \(String(cString: strerror(fault)))"], to: STDERR_FILENO)
         return .failure
     }
@@ -50,7 +52,7 @@ enum StandardStreams {
             if count > 0 {
                 written += count
             } else if errno != EINTR {
-                if descriptor == STDOUT_FILENO, errno != EPIPE { outputFault.store(errno, ordering: .relaxed) }
+                if descriptor == STDOUT_FILENO { outputFault.store(errno, ordering: .relaxed) }
                 return false
             }
         }

@@ -20,7 +20,7 @@ struct Run: ParsableCommand {
         SignalInbox.answerEarly()
         let configuration = try file.load()
         // Before the first thread, which is the log's: threads inherit the signal mask.
-        let signals = SignalInbox()
+        let signals = try SignalInbox()
         let settings = configuration.settings
         let log = try Log(format: settings.log.format, level: settings.log.level)
         defer { log.close() }

@@ -16,12 +16,12 @@ struct AppPools {
     private var sendingDeadline: Instant?
 
     init(_ configuration: Configuration, limits: SharedRateLimits) throws(ThreadError) {
-        deliveries = Mailbox<Delivery>()
+        deliveries = try Mailbox<Delivery>(thread: "dispatcher")
         self.limits = limits
         var pools: [SessionPool] = []
         var events: [Mailbox<PoolEvent>] = []
         for credential in configuration.credentials {
-            let mailbox = Mailbox<PoolEvent>()
+            let mailbox = try Mailbox<PoolEvent>(thread: "dispatcher")
             pools.append(try SessionPool(credential.setup, deliveries: deliveries, events: mailbox, rateLimits: limits))
             events.append(mailbox)
         }

@@ -26,7 +26,8 @@ enum Daemon {
             return [error.line]
         }
         let limits = SharedRateLimits(
-            pushesPerSecond: settings.limits.pushesPerSecond, bitsPerSecond: settings.limits.bitsPerSecond)
+            pushesPerSecond: settings.limits.pushesPerSecond, bitsPerSecond: settings.limits.bitsPerSecond,
+            leaseWanted: try WakeUp(thread: "fleet limits"))
         let fleet = try Fleet(limits, configuration, log: log)
         defer { fleet.stop() }
         let pools = try AppPools(configuration, limits: limits)

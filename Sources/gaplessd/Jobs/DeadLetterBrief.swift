@@ -30,6 +30,8 @@ struct DeadLetterBrief: Sendable, Equatable {
                 default: break
                 }
             }
+            // The record is complete.
+            if DeadLetter(record: record) == nil { reason = nil }
         } catch {
             // The record ends within its job.
         }

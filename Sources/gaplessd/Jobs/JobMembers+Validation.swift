@@ -101,9 +101,9 @@ extension JobMembers {
         }
     }
 
-    /// The mark of the daemon; `nil` if it is negative or not an integer.
+    /// The mark of the daemon; `nil` if it is not a positive integer.
     func deadline() -> Int64? {
-        if case .exact(let time) = self[.deadline]?.integer(in: bytes.span), time >= 0 { time } else { nil }
+        if case .exact(let time) = self[.deadline]?.integer(in: bytes.span), time > 0 { time } else { nil }
     }
 
     func expiry(pushType: String) throws(JobError) -> Job.Expiry {

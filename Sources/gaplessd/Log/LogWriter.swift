@@ -68,12 +68,13 @@ final class LogWriter: Sendable {
     }
 
     private let state: Locked<State>
-    private let wakeUp = WakeUp()
+    private let wakeUp: WakeUp
     private let thread = Locked<JoinOnce?>(nil)
     private let sharesFile: Bool
 
     init(format: LogFormat, output: CInt, errors: CInt) throws(ThreadError) {
         state = Locked(State(format, output: output, errors: errors))
+        wakeUp = try WakeUp(thread: "log")
         sharesFile = LogTarget.isSameFile(output, errors)
         let thread = try JoinOnce(name: "log") { [self] in run(output: output, errors: errors) }
         self.thread.withLock { $0 = thread }

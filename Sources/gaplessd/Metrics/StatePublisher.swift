@@ -21,9 +21,8 @@ final class StatePublisher: Sendable {
     }
 
     private let state: Locked<State>
-    private let wakeUp = WakeUp()
     private let workers: [(list: String, worker: String)]
-    private let thread = Locked<JoinOnce?>(nil)
+    private let thread = Locked<(join: JoinOnce, wakeUp: WakeUp)?>(nil)
 
     /// - Parameter workers: the name of this worker at each list.
     init(_ configuration: Configuration, workers: [String]) {
@@ -39,20 +38,26 @@ final class StatePublisher: Sendable {
 
     func publish(_ record: [UInt8]) {
         state.withLock { $0.record = record }
-        // Without a free thread the next record tries again: delivery comes first.
+        // Without a free thread or descriptor the next record tries again: delivery comes first.
         thread.withLock { thread in
-            if thread == nil {
-                thread = try? JoinOnce(name: "state") { [workers, state, wakeUp] in Self.run(workers, state, wakeUp) }
-            }
+            if thread == nil { thread = try? start() }
+            thread?.wakeUp.ring()
         }
-        wakeUp.ring()
     }
 
     /// Ends the thread. If it is waiting for Redis, it ends with the process.
     func stop() {
         state.withLock { $0.isStopped = true }
+        guard let (thread, wakeUp) = thread.withLock({ $0 }) else { return }
         wakeUp.ring()
-        thread.withLock { $0 }?.join(atMost: Self.closingTimeout)
+        thread.join(atMost: Self.closingTimeout)
+    }
+
+    private func start() throws(ThreadError) -> (join: JoinOnce, wakeUp: WakeUp) {
+        let name = "state"
+        let wakeUp = try WakeUp(thread: name)
+        let thread = try JoinOnce(name: name) { [workers, state] in Self.run(workers, state, wakeUp) }
+        return (thread, wakeUp)
     }
 
     private static func run(_ workers: [(list: String, worker: String)], _ state: Locked<State>, _ wakeUp: WakeUp) {

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import Threads
 
 /// The signals that gaplessd handles, as a descriptor to wait on (signalfd(2)).
 ///
@@ -16,7 +17,8 @@ struct SignalInbox: ~Copyable {
         for number in [SIGHUP, SIGUSR1] { signal(number, SIG_IGN) }
     }
 
-    init() {
+    /// Throws if no descriptor is free.
+    init() throws(ThreadError) {
         var set = sigset_t()
         unsafe sigemptyset(&set)
         for signal in [SIGTERM, SIGINT, SIGHUP, SIGUSR1] { unsafe sigaddset(&set, signal) }
@@ -24,7 +26,7 @@ struct SignalInbox: ~Copyable {
         // An ignored signal never becomes pending (signal(7)).
         for number in [SIGTERM, SIGINT, SIGHUP, SIGUSR1] { signal(number, SIG_DFL) }
         descriptor = unsafe signalfd(-1, &set, CInt(SFD_NONBLOCK) | CInt(SFD_CLOEXEC))
-        precondition(descriptor >= 0, "no signalfd: errno \(errno)")
+        guard descriptor >= 0 else { throw ThreadError(name: "dispatcher", code: errno) }
     }
 
     deinit { close(descriptor) }

@@ -20,13 +20,14 @@ final class FleetTokens: Sendable {
         var isStopped = false
     }
 
-    private let exchange = ProviderTokenExchange()
+    private let exchange: ProviderTokenExchange
     private let log: Log
     private let start: Fleet.ThreadStart
     private let state: Locked<State>
 
     init(_ configuration: Configuration, log: Log, start: @escaping Fleet.ThreadStart) throws(ThreadError) {
         (self.log, self.start) = (log, start)
+        exchange = ProviderTokenExchange(wanted: try WakeUp(thread: "provider tokens"))
         state = Locked(State(settings: configuration.settings.queues[0], tls: configuration.redisTLS))
         try follow(configuration)
     }

@@ -1,3 +1,5 @@
+import Sockets
+
 /// A host and a port: `api.push.apple.com:443`, `127.0.0.1:6379`, `[::1]:443`.
 struct HostAndPort: Sendable, Equatable {
     var host: String
@@ -24,15 +26,14 @@ struct HostAndPort: Sendable, Equatable {
         self.init(String(host), port)
     }
 
-    /// `metrics_listen`: port 0 is any free one.
-    init?(listening text: String) { self.init(text, ports: 0...65535) }
+    /// `metrics_listen`: port 0 is any free one, and the host `*` is every address of the machine.
+    init?(listening text: String) {
+        self.init(text, ports: 0...65535)
+        if host == "*" { host = Listener.everyAddress }
+    }
 
     /// Whether a listener at this address accepts connections to every address of the machine.
-    var isWildcard: Bool {
-        let parts = host.split(separator: ".", omittingEmptySubsequences: false)
-        let isIPv4 = host == "0" || parts.count == 4 && parts.allSatisfy { Int($0) == 0 }
-        return isIPv4 || host.contains(":") && host.allSatisfy { $0 == ":" || $0 == "0" }
-    }
+    var isWildcard: Bool { SocketAddress.numeric(host: host, port: port)?.isUnspecified ?? false }
 
     /// The same text that `init(_:)` reads.
     var text: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }

@@ -19,9 +19,9 @@ enum JobFuzz {
         let clean = try? reader.read(unmarked)
         try BrokenPromise.unless(clean?.attempts == 0 && clean?.doubtful == 0, "the marks are not removed")
         try BrokenPromise.unless((try? reader.read(Job.onOneLine(bytes))) != nil, "the job on one line is no job")
-        let marked = job.markedForRetry(attempts: 3, deadline: 0, doubtful: 4, apnsID: job.apnsID)
+        let marked = job.markedForRetry(attempts: 3, deadline: 1, doubtful: 4, apnsID: job.apnsID)
         let retried = try? reader.read(marked)
-        try BrokenPromise.unless(retried?.attempts == 3 && retried?.isExpired(now: 1) == true, "the marks are not read again")
+        try BrokenPromise.unless(retried?.attempts == 3 && retried?.isExpired(now: 2) == true, "the marks are not read again")
         try checkParts(job, &reader)
     }
 

@@ -41,6 +41,17 @@ struct StatusCallTests {
         #expect(second.lists[0].reasons.map(\.reason) == ["BadDeviceToken"])
     }
 
+    @Test func `a dead letter that dead and audit cannot read has no reason in status`() throws {
+        let stage = try CallStage()
+        let large = String(repeating: "x", count: 2000)
+        try stage.redis("RPUSH", stage.keys.dead, #"{"reason":"A","job":5}"#, #"{"reason":"A"}"#, "[]")
+        try stage.redis("RPUSH", stage.keys.dead, #"{"reason":"A","job":"{}"}"#, #"{"reason": "A", "job": "\#(large)"}"#)
+        let status = try JSONValue.parse(Array(stage.call("status", "--json").output.utf8))
+        #expect(status.line.contains(#""dead_reasons": {"(unreadable)": 3, "A": 2}"#), "\(status.line)")
+        let audit = try JSONValue.parse(Array(stage.call("audit", "--json").output.utf8))
+        #expect(audit.line.contains(#""unreadable_dead": 3"#), "\(audit.line)")
+    }
+
     @Test func `--json prints the members of the contract as sums, and every list`() throws {
         let stage = try CallStage(lists: ["first", "second"])
         try fill(stage)

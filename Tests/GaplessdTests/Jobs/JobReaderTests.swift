@@ -330,7 +330,7 @@ struct JobDeadlineTests {
         #expect(try job(with: #""expiry":60"#).expiration(now: 1000) == 1060)
         let marked = try job(with: #""expiry":60,"_gapless_deadline":1060"#)
         #expect(marked.expiration(now: 1050) == 1060 && !marked.isExpired(now: 1060) && marked.isExpired(now: 1061))
-        for mark in ["-1", "1.5", "true"] {
+        for mark in ["-1", "0", "-0", "1.5", "true"] {
             let unmarked = try job(with: #""expiry":60,"_gapless_deadline":"# + mark)
             #expect(unmarked.expiration(now: 1050) == 1110 && !unmarked.isExpired(now: 1061), "\(mark)")
         }

@@ -20,7 +20,11 @@ struct SettingsErrorTests {
         (#""log_redact": 1"#, "log_redact: invalid value 1", "true or false"),
         (
             #""metrics_hosts": ["m.example:80"]"#, "metrics_hosts: invalid value [\"m.example:80\"]",
-            "an array of host names without ports, such as [\"metrics.example.com\"]"
+            "an array of host names without ports or wildcards, such as [\"metrics.example.com\"]"
+        ),
+        (
+            #""metrics_hosts": ["*"]"#, "metrics_hosts: invalid value [\"*\"]",
+            "an array of host names without ports or wildcards, such as [\"metrics.example.com\"]"
         ),
         (#""log_format": "xml""#, "log_format: invalid value \"xml\"", "\"text\", \"json\" or \"journal\""),
         (#""redis_port": 65536"#, "redis_port: 65536 is out of range", "an integer from 1 to 65535"),

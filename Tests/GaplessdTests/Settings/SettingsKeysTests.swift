@@ -1,4 +1,6 @@
+import Harness
 import RedisQueue
+import StatusServer
 import Testing
 
 @testable import gaplessd
@@ -64,15 +66,27 @@ struct SettingsKeysTests {
             ])
     }
 
-    @Test(arguments: ["0.0.0.0:9464", "[::]:9464", "0:9464"])
+    @Test(arguments: [
+        "0.0.0.0:9464", "[::]:9464", "0:9464", "*:9464", "0x0:9464", "0.0:9464", "[0:0::0]:9464", "[::0.0.0.0]:9464",
+        "[::ffff:0.0.0.0]:9464", "[::ffff:0:0]:9464",
+    ])
     func `metrics at every address of the machine cause a warning`(address: String) throws {
         let warnings = try folder.read(settings("\"metrics_listen\": \"\(address)\"")).warnings
         #expect(warnings.map(\.key) == ["metrics_listen"] && warnings[0].problem.contains("every address of this machine"))
     }
 
-    @Test(arguments: ["127.0.0.1:9464", "[::1]:9464", "10.0.0.1:0"])
+    @Test(arguments: ["127.0.0.1:9464", "[::1]:9464", "10.0.0.1:0", "[::ffff:127.0.0.1]:0", "m.example:0"])
     func `metrics at one address cause none`(address: String) throws {
         #expect(try folder.read(settings("\"metrics_listen\": \"\(address)\", \"metrics_hosts\": [\"m\"]")).warnings.isEmpty)
+    }
+
+    @Test func `metrics at * are reachable in both families`() throws {
+        let address = try #require(HostAndPort(listening: "*:0"))
+        let server = try StatusServer(host: address.host, port: address.port) { _ in nil }
+        defer { server.close() }
+        for isIPv6 in [false, true] {
+            #expect(HTTPTalk.get("/", port: server.port, isIPv6: isIPv6)?.status == 404)
+        }
     }
 
     @Test func `metrics_hosts without metrics_listen causes a warning`() throws {

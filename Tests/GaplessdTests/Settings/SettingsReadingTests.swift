@@ -95,6 +95,7 @@ struct SettingsReadingTests {
     @Test(arguments: [
         ("gateway.push.apple.com:2195", "api.push.apple.com", "production"),
         ("gateway.sandbox.push.apple.com:2195", "api.sandbox.push.apple.com", "sandbox"),
+        ("Gateway.Push.Apple.Com:2195", "api.push.apple.com", "production"),
     ])
     func `A retired gateway is mapped to its successor, with one warning`(old: String, host: String, name: String) throws {
         let reading = try folder.read(settings(apns: smallestAPNS.replacing("sandbox", with: old)))

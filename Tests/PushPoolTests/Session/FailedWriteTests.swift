@@ -13,7 +13,7 @@ struct FailedWriteTests {
         folder.write(Certificates.shared.rootPEM, to: "root.pem")
         let settings = PoolSettings(host: "127.0.0.1", port: server.port, extraRootsPath: "\(folder.path)/root.pem")
         let deliveries = Mailbox<Delivery>()
-        let shared = PoolShared(
+        let shared = try PoolShared(
             deliveries: deliveries, rateLimits: SharedRateLimits(), resolver: NameResolver(thread: "apns names"))
         let wakeUp = WakeUp()
         let context = try SessionContext(

@@ -43,10 +43,10 @@ public final class ProviderTokenExchange: Sendable {
     public static let interval = Duration.seconds(60)
 
     /// Rung for a request that a session waits for.
-    public let wanted = WakeUp()
+    public let wanted: WakeUp
     private let sources = Locked<[String: ProviderTokenSource]>([:])
 
-    public init() {}
+    public init(wanted: WakeUp = WakeUp()) { self.wanted = wanted }
 
     func add(_ source: ProviderTokenSource, name: String) { sources.withLock { $0[name] = source } }
 

@@ -9,10 +9,12 @@ enum APNSProbe {
     static func run(_ app: Settings.App, _ own: AppCredential, known: [TokenNews]) throws(ProbeError) -> String {
         var settings = app.pool
         (settings.sessions, settings.mostSessions) = (1, 1)
-        let events = Mailbox<PoolEvent>()
+        let events: Mailbox<PoolEvent>
         let pool: SessionPool
         do {
-            pool = try SessionPool(settings: settings, credential: own.credential, deliveries: Mailbox(), events: events)
+            events = try Mailbox(thread: "apns pool")
+            pool = try SessionPool(
+                settings: settings, credential: own.credential, deliveries: Mailbox(thread: "apns pool"), events: events)
         } catch {
             throw .refused("\(error)")
         }

@@ -1,5 +1,6 @@
 import JSONBytes
 import PushPool
+import RedisQueue
 
 /// Every setting with its value and origin, for `check --effective`. A secret is only `set` or `not set`.
 struct EffectiveSettings {
@@ -57,8 +58,9 @@ struct EffectiveSettings {
                 // The apps have rows of their own.
                 if setting.traits.schema == .apps { continue }
                 var (value, origin) = (setting.text(draft), Self.origin(of: setting, draft))
-                if case .none = origin, let derived = Self.derived(setting, draft, topic: topic) {
-                    (value, origin) = (derived, .derived)
+                if case .none = origin {
+                    value = Self.derived(setting, draft, topic: topic)
+                    if value != nil { origin = .derived }
                 }
                 rows.append(Row(app: draft.app, setting: setting, value: value, origin: origin))
             }
@@ -66,8 +68,16 @@ struct EffectiveSettings {
     }
 
     private static func origin(of setting: Setting, _ draft: SettingsDraft) -> Origin {
-        guard let key = draft.given[setting.name] else { return setting.text(draft) == nil ? .none : .builtIn }
+        guard let key = draft.given[setting.name] else {
+            return setting.text(draft) == nil || isUnused(setting, draft) ? .none : .builtIn
+        }
         return draft.own.contains(setting.name) ? .file(key: key) : .inherited
+    }
+
+    /// Whether another key locates Redis.
+    private static func isUnused(_ setting: Setting, _ draft: SettingsDraft) -> Bool {
+        ["redis_host", "redis_port"].contains(setting.name)
+            && draft.firstGiven(["redis_sentinels", "redis_netaddress", "redis_socket_path"]) != nil
     }
 
     private static func derived(_ setting: Setting, _ draft: SettingsDraft, topic: String?) -> String? {
@@ -78,6 +88,8 @@ struct EffectiveSettings {
             case .automatic: "\(PoolSettings.mostAutomaticSessions)"
             }
         case "apns_topic": topic
+        case "redis_host": if case .tcp(let host, _) = draft.redis.netAddress { host } else { nil }
+        case "redis_port": if case .tcp(_, let port) = draft.redis.netAddress { "\(port)" } else { nil }
         default: nil
         }
     }

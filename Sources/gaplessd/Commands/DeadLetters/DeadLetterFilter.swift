@@ -11,7 +11,7 @@ struct DeadLetterFilter {
     var isEmpty: Bool { reason == nil && app == nil && token == nil && before == nil }
 
     func matches(_ letter: DeadLetter) -> Bool {
-        if let reason, letter.reason != reason, letter.statusAndReason != reason { return false }
+        if let reason, ![letter.reason, letter.shownReason, letter.statusAndReason].contains(reason) { return false }
         if let before, letter.at >= before { return false }
         if let token {
             let tokens = [letter.token].compactMap(\.self) + (JobFacts(letter.job)?.tokens ?? [])
@@ -30,6 +30,8 @@ extension DeadLetterFilter {
 }
 
 extension DeadLetter {
+    fileprivate var shownReason: String { reason.isEmpty ? "no reason" : reason }
+
     /// `410 Unregistered`, or the reason alone if there is no status.
-    var statusAndReason: String { (status.map { "\($0) " } ?? "") + reason }
+    var statusAndReason: String { (status.map { "\($0) " } ?? "") + shownReason }
 }

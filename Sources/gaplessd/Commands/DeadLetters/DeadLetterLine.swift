@@ -11,8 +11,7 @@ enum DeadLetterLine {
         let identifier = letter.identifier.map { String(decoding: $0, as: UTF8.self) }
         let parts = [
             LocalTime.text(of: letter.at),
-            letter.reason.isEmpty ? letter.statusAndReason + "no reason" : letter.statusAndReason,
-            identifier.map { "ID \($0)" }, token.map { "token \($0)" },
+            letter.statusAndReason, identifier.map { "ID \($0)" }, token.map { "token \($0)" },
             letter.attempts.counted("attempt"), "job of \((letter.fullSize ?? letter.job.count).counted("byte"))",
         ]
         return parts.compactMap { $0 }.joined(separator: "  ").printable

@@ -49,8 +49,8 @@ struct SingleSend {
     }
 
     func run(_ job: Job) throws -> Response {
-        let deliveries = Mailbox<Delivery>()
-        let events = Mailbox<PoolEvent>()
+        let deliveries = try Mailbox<Delivery>(thread: "apns pool")
+        let events = try Mailbox<PoolEvent>(thread: "apns pool")
         let descriptors = [deliveries.wakeDescriptor, events.wakeDescriptor]
         let begun = Instant.now
         let pool: SessionPool

@@ -34,7 +34,7 @@ struct Relay: ParsableCommand {
             throw ExitCode.settingsFault
         }
         // Before the first thread, which is the log's: threads inherit the signal mask.
-        let signals = SignalInbox()
+        let signals = try SignalInbox()
         let log = try Log(format: settings.log.format, level: settings.log.level)
         defer { log.close() }
         let client: RelayClient

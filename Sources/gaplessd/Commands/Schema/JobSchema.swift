@@ -7,17 +7,25 @@ struct JobSchema {
         return .members([
             "$schema": .string("https://json-schema.org/draft/2020-12/schema"), "title": .string("Push job of gaplessd"),
             "type": .string("object"), "properties": .object(properties), "required": .array([.string("data")]),
-            "anyOf": .array([Self.given("token", "string"), Self.given("tokens", "array"), Self.given("channel", "string")]),
+            "anyOf": .array([Self.given("token", "string"), Self.given("tokens", "array"), Self.broadcast]),
             "not": .members(["allOf": .array([Self.given("token", "string"), Self.given("tokens", "array")])]),
         ])
     }
 
+    /// A job without a token. The channel of any other job is ignored.
+    private static let broadcast = given(
+        "channel",
+        .members([
+            "type": .string("string"), "pattern": .string("^[0-9A-Za-z+/=]+$"), "maxLength": .integer(JobReader.longestChannel),
+        ]))
+
     /// The key has a value that is not `null`.
     private static func given(_ key: String, _ type: String) -> JSONValue {
-        .members([
-            "required": .array([.string(key)]),
-            "properties": .members(["\(key)": .members(["type": .string(type)])]),
-        ])
+        given(key, .members(["type": .string(type)]))
+    }
+
+    private static func given(_ key: String, _ schema: JSONValue) -> JSONValue {
+        .members(["required": .array([.string(key)]), "properties": .members(["\(key)": schema])])
     }
 }
 
@@ -61,7 +69,7 @@ extension JobKey {
                 "minimum": .number("\(-JobReader.farthestTime)"), "maximum": .number("\(JobReader.farthestTime)"),
             ])
         case .channel:
-            Self.text("Broadcast channel, instead of a token.", pattern: "^[0-9A-Za-z+/=]+$", most: JobReader.longestChannel)
+            .members(["description": .string("Broadcast channel, instead of a token; ignored beside one.")])
         case .trace:
             Self.text("Returned in structured logs, results and dead letters.", pattern: "^", most: JobReader.longestTrace)
         case .retrying, .deadline, .doubtful, .firstAPNSID: .members(["description": .string("Mark of the daemon.")])

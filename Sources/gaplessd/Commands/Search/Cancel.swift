@@ -19,7 +19,8 @@ struct Cancel: ParsableCommand {
             and repeat the call.
 
             --undo puts cancelled jobs back, byte for byte: delayed jobs to their due time, all others to the tail of the list \
-            in their former order. Without a condition it puts all of them back.
+            in their former order, and those of an earlier 'cancel' before those of a later one. Without a condition it puts all \
+            of them back.
 
             --json prints one object at the end: "matched", "changed", "in_flight" and "complete" (whether the last \
             pass found none).

@@ -37,8 +37,9 @@ struct CancelWalk {
     func cancel(_ client: inout RedisClient, progress: (Int) -> Void) throws(RedisError) -> Bool {
         for _ in 0..<Self.mostPasses {
             var found = 0
+            let pass = Int64(WallClock.now().seconds * 1e6)
             for source in WaitingJobs.Source.allCases {
-                try cancel(source, &client) { count in
+                try cancel(source, pass: pass, &client) { count in
                     found += count
                     progress(count)
                 }
@@ -50,7 +51,7 @@ struct CancelWalk {
 
     /// Cancels the selected jobs of a source. Passes the number of each step to `progress`.
     private func cancel(
-        _ source: WaitingJobs.Source, _ client: inout RedisClient, progress: (Int) -> Void
+        _ source: WaitingJobs.Source, pass: Int64, _ client: inout RedisClient, progress: (Int) -> Void
     ) throws(RedisError) {
         var (read, retries) = (0, 0)
         while true {
@@ -61,7 +62,7 @@ struct CancelWalk {
             var seen = 0
             for entry in page where moves.count < CancelledJobs.mostJobs {
                 seen += 1
-                let record = CancelledRecord(entry, at: now)
+                let record = CancelledRecord(entry, at: now, pass: pass)
                 guard selection.matches(record.job) else { continue }
                 moves.append(.init(fromTail: read + seen, element: entry.element, record: record.bytes()))
             }
@@ -87,11 +88,42 @@ struct CancelWalk {
         }
     }
 
-    /// Puts the selected cancelled jobs back: the last one first, so that the jobs of one call are in their former order.
+    /// Puts the selected cancelled jobs back. The passes of `cancel` follow each other in their order, and the last job of a pass
+    /// comes first, because a pass goes from the tail of the list to its head.
     func restore(_ client: inout RedisClient, progress: (Int) -> Void) throws(RedisError) {
-        var (read, retries) = (0, 0)
+        for places in try passes(&client).reversed() { try restore(places, &client, progress: progress) }
+        // The places have moved if others have cancelled jobs meanwhile.
+        try restore(0..<Int.max, &client, progress: progress)
+    }
+
+    /// Returns the places, counted from the tail, of each pass that has selected jobs. The latest comes first.
+    private func passes(_ client: inout RedisClient) throws(RedisError) -> [Range<Int>] {
+        var passes: [Range<Int>] = []
+        var (read, start, isSelected) = (0, 0, false)
+        var pass: Int64?
+        func end() { if isSelected { passes.append(start..<read) } }
         while true {
             let page = try jobs.records(skipping: read, &client)
+            if page.isEmpty { break }
+            for record in page.map(CancelledRecord.init) {
+                if record?.pass != pass {
+                    end()
+                    (pass, start, isSelected) = (record?.pass, read, false)
+                }
+                if let record, !isSelected { isSelected = selection.matches(record.job) }
+                read += 1
+            }
+        }
+        end()
+        return passes
+    }
+
+    private func restore(
+        _ places: Range<Int>, _ client: inout RedisClient, progress: (Int) -> Void
+    ) throws(RedisError) {
+        var (read, end, retries) = (places.lowerBound, places.upperBound, 0)
+        while read < end {
+            let page = try jobs.records(skipping: read, most: end - read, &client)
             if page.isEmpty { return }
             var steps: [CancelledJobs.Restore] = []
             var seen = 0
@@ -101,7 +133,7 @@ struct CancelWalk {
                 steps.append(.init(fromTail: read + seen, record: record, element: job.element, due: job.due))
             }
             if try jobs.restore(steps, &client) {
-                (read, retries) = (read + seen - steps.count, 0)
+                (read, end, retries) = (read + seen - steps.count, end - steps.count, 0)
                 if !steps.isEmpty { progress(steps.count) }
             } else {
                 retries += 1

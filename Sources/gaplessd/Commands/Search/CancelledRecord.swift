@@ -9,15 +9,20 @@ struct CancelledRecord: Equatable {
     var due: String?
     /// Unix seconds.
     var at: Int64
+    /// The pass of `cancel` that removed the job; `nil` for a record of 0.2.0.
+    var pass: Int64?
 
     /// The job: a delayed element has the worker and a number in front of it.
     var job: [UInt8] { due == nil ? element : WaitingJobs.job(ofDelayed: element) }
 
-    init(_ entry: CancelledJobs.Entry, at: Int64) { (element, due, self.at) = (entry.element, entry.due, at) }
+    init(_ entry: CancelledJobs.Entry, at: Int64, pass: Int64? = nil) {
+        (element, due, self.at, self.pass) = (entry.element, entry.due, at, pass)
+    }
 
     func bytes() -> [UInt8] {
         var record = RecordWriter(capacity: element.count + element.count / 8 + 64)
         record.add("at", number: at)
+        record.add("pass", number: pass)
         record.add("due", text: due)
         if isValidUTF8(element) {
             record.add("element", utf8: element)
@@ -35,5 +40,6 @@ struct CancelledRecord: Equatable {
                 ?? record["element_base64"]?.stringValue.flatMap({ Base64.decode(Array($0.utf8)) })
         else { return nil }
         (self.element, due, at) = (element, record["due"]?.stringValue, record["at"]?.integerValue ?? 0)
+        pass = record["pass"]?.integerValue
     }
 }

@@ -15,7 +15,7 @@ struct Feedback: ParsableCommand {
             crash, or beside a second 'take', entries may be printed twice. Without --list, all lists are read.
 
             Exit status: 0 success, 64 wrong usage, 69 Redis did not respond, 78 a fault in the settings, or Redis refused \
-            access; 1 standard output could not be written.
+            access; 1 standard output could not be written. 'list' into a closed pipe is a success.
             """)
 
     enum Action: String, ExpressibleByArgument, CaseIterable {
@@ -52,7 +52,10 @@ struct Feedback: ParsableCommand {
                     if page.isEmpty { break }
                     let isText = action == .list && !json
                     let lines = page.map { isText ? FeedbackLine.text($0, redacts: settings.log.redacts) : FeedbackLine.json($0) }
-                    guard StandardStreams.print(lines) else { return }
+                    guard StandardStreams.print(lines) else {
+                        if let status = StandardStreams.lostOutput(allowsClosedPipe: action == .list) { throw status }
+                        return
+                    }
                     left -= page.count
                     switch action {
                     case .list: index += page.count

@@ -23,7 +23,7 @@ struct Find: ParsableCommand {
 
     @OptionGroup var file: SettingsArgument
 
-    @Option(parsing: .unconditional, help: ArgumentHelp("A device token.", valueName: "X"))
+    @Option(parsing: .unconditional, help: ArgumentHelp("A device token, or the channel of a broadcast.", valueName: "X"))
     var token: String?
 
     @Option(parsing: .unconditional, help: ArgumentHelp("The identifier of a job.", valueName: "X"))

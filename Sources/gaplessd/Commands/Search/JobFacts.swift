@@ -3,6 +3,8 @@ import JSONBytes
 /// The members of a job by which an operator looks for it. Any JSON object has facts, also one that is not a valid job.
 struct JobFacts {
     var tokens: [String] = []
+    /// The channel of a broadcast.
+    var channel: String?
     /// The text of the identifier: digits, or a string without its quotes; 0 for a job without one.
     var identifier: String?
     /// Whether the job has an identifier.
@@ -37,6 +39,7 @@ struct JobFacts {
         {
             tokens += elements.compactMap(\.stringValue)
         }
+        if [members["token"], members["tokens"]].allSatisfy({ $0 == nil || $0?.kind == .null }) { channel = text("channel") }
         if let value = members["identifier"], value.kind != .null {
             namesIdentifier = true
             identifier = value.kind == .string || value.kind == .number ? value.text(in: span) : nil

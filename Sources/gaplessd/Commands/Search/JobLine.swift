@@ -22,7 +22,9 @@ struct JobLine {
         let tokens = facts.tokens.prefix(1).map { "token \(redacts ? String($0.prefix(8)) : $0)" }
         let others = facts.tokens.count > 1 ? ["and \((facts.tokens.count - 1).counted("other"))"] : []
         let identifier = facts.namesIdentifier ? facts.identifier : nil
-        let names = [("ID", identifier), ("app", facts.app), ("topic", facts.topic), ("trace", facts.trace)]
+        let names = [
+            ("ID", identifier), ("app", facts.app), ("topic", facts.topic), ("trace", facts.trace), ("channel", facts.channel),
+        ]
         return line(names.compactMap { name, value in value.map { "\(name) \($0)" } } + tokens + others)
     }
 

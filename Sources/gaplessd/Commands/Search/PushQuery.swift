@@ -31,7 +31,7 @@ struct PushQuery: Equatable {
     func matches(job: [UInt8]) -> Bool {
         guard let facts = JobFacts(job) else { return false }
         switch key {
-        case .token: return facts.tokens.contains { $0.lowercased() == value }
+        case .token: return (facts.tokens + [facts.channel].compactMap(\.self)).contains { $0.lowercased() == value }
         case .identifier: return facts.identifier == value
         case .apnsID: return facts.apnsIDs.contains { $0.lowercased() == value }
         case .trace: return facts.trace == value

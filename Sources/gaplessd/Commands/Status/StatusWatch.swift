@@ -9,11 +9,12 @@ struct StatusWatch: ~Copyable {
     private let json: Bool
     /// With `top` only.
     private var screen: TopScreen?
-    private var signals = SignalInbox()
+    private var signals: SignalInbox
     private let redraws: Bool
     private var last: StatusReading?
 
-    init(_ settings: Settings, json: Bool = false, isTop: Bool = false) {
+    init(_ settings: Settings, json: Bool = false, isTop: Bool = false) throws(ThreadError) {
+        signals = try SignalInbox()
         self.settings = settings
         self.json = json
         screen = isTop ? TopScreen() : nil

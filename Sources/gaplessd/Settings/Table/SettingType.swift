@@ -248,10 +248,10 @@ extension SettingType where Value == [String] {
 extension SettingType where Value == [String] {
     /// Names and addresses without ports; none by default.
     static let hosts = SettingType(
-        "an array of host names without ports, such as [\"metrics.example.com\"]",
-        schema: .array(.text, isEmptyAllowed: true, isUnique: false),
+        "an array of host names without ports or wildcards, such as [\"metrics.example.com\"]",
+        schema: .array(.pattern("^[^*]+$"), isEmptyAllowed: true, isUnique: false),
         text: { "[\($0.map { "\"\($0)\"" }.joined(separator: ", "))]" },
-        { value in value.elements { $0.stringValue?.bareHost } })
+        { value in value.elements { $0.stringValue?.bareHost.flatMap { $0.contains("*") ? nil : $0 } } })
 }
 
 extension SettingType where Value == [HostAndPort] {

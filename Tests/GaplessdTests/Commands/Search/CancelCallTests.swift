@@ -41,6 +41,38 @@ struct CancelCallTests {
         #expect(try stage.elements(keys.cancelled) == [])
     }
 
+    @Test func `--undo restores the jobs of an earlier cancel in front of those of a later one`() throws {
+        let stage = try CallStage()
+        let jobs = (0..<6).map { number in (0..<150).map { CallStage.job("a\(number)", marks: #","trace":"\#($0)""#) } }
+        for number in 0..<6 {
+            _ = try stage.redis(["RPUSH", "calls"] + jobs[number])
+            if number > 0 { #expect(try stage.call("cancel", "--token", "a\(number)").lines.last == "150 cancelled") }
+        }
+        #expect(try stage.call("cancel", "--undo", "--token", "a4").lines.last == "150 restored")
+        #expect(try stage.elements("calls") == jobs[0] + jobs[4])
+        #expect(try stage.call("cancel", "--undo").lines.last == "600 restored")
+        #expect(try stage.elements("calls") == [0, 4, 1, 2, 3, 5].flatMap { jobs[$0] })
+        #expect(try stage.elements(stage.keys.cancelled) == [])
+    }
+
+    @Test func `--undo restores jobs that returned during the cancel behind the others`() throws {
+        let stage = try CallStage()
+        var client = try RedisClient(settings: QueueSettings(list: "calls", server: .unix(path: stage.redis.socketPath)))
+        let jobs = (0..<4).map { CallStage.job("a\($0)", marks: #","identifier":7"#) }
+        let others = (0..<5).map { CallStage.job("b\($0)") }
+        _ = try stage.redis(["RPUSH", "calls"] + jobs[..<2] + others)
+        let walk = CancelWalk(stage.keys, JobSelection(identifier: "7"), now: 1)
+        var hasReturned = false
+        #expect(
+            try walk.cancel(&client) { _ in
+                if !hasReturned { _ = try? stage.redis(["RPUSH", "calls"] + jobs[2...]) }
+                hasReturned = true
+            })
+        #expect(try stage.elements("calls") == others)
+        try walk.restore(&client) { _ in }
+        #expect(try stage.elements("calls") == others + jobs)
+    }
+
     @Test func `selects by token, app and topic, and needs a condition`() throws {
         let stage = try CallStage()
         let jobs = [#"{"tokens":["aa","BB"],"data":{}}"#, #"{"token":"cc","topic":"t","data":{}}"#, "no JSON"]

@@ -28,6 +28,18 @@ struct DeadFilterTests {
         #expect(filter.matches(letter))
     }
 
+    @Test func `--reason selects an empty reason as list prints it, with or without the status`() throws {
+        let stage = try CallStage()
+        try stage.deadLetter(["aa"], reason: "")
+        try stage.deadLetter(["bb"])
+        #expect(try stage.call("dead", "list").lines[0].contains("  410 no reason  "))
+        for reason in ["410 no reason", "no reason", ""] {
+            let lines = try stage.call("dead", "list", "--reason", reason).lines
+            #expect(lines.count == 1 && lines[0].contains("token aa"), "\(reason)")
+        }
+        #expect(try stage.call("dead", "show").lines.contains("reason      410 no reason"))
+    }
+
     @Test func `show prints one dead letter with its job`() throws {
         let stage = try CallStage()
         try stage.deadLetter(["aa", "bb"])

@@ -49,6 +49,16 @@ struct PeekCallTests {
         #expect(report["due"]?.doubleValue == 1_795_218_609.5 && report["job"]?.stringValue == CallStage.job("bb"))
     }
 
+    @Test func `peek and find know the channel of a broadcast`() throws {
+        let stage = try CallStage()
+        let broadcast = #"{"channel":"AbC+","data":{}}"#
+        _ = try stage.redis(["RPUSH", "calls", broadcast, #"{"token":"ab","channel":"AbC+","data":{}}"#])
+        #expect(try stage.call("peek").lines == ["1  channel AbC+  28 bytes", "2  token ab  41 bytes"])
+        let found = try stage.call("find", "--token", "AbC+")
+        #expect(found.status == 0 && found.lines.first == "calls  waiting, position 1  channel AbC+  28 bytes")
+        #expect(found.lines.count == 2)
+    }
+
     private static func entry(_ token: Int) -> String {
         #"{"token": "\#(token)", "topic": "t", "reason": "Unregistered", "status": 410, "identifier": 7, "verdict": "dead"}"#
     }
@@ -78,6 +88,17 @@ struct PeekCallTests {
         #expect(try stage.shell(#""$G" feedback "$S" take > >(exec true); wait"#).status != nil)
         let left = try stage.elements(stage.keys.feedback)
         #expect(entries.suffix(left.count) == left[...])
+    }
+
+    @Test func `feedback take into a pipe without a reader is a failure, and list is none`() throws {
+        let stage = try CallStage()
+        try stage.redis("RPUSH", stage.keys.feedback, Self.entry(1))
+        let pipe = "mkfifo pipe; exec 3<>pipe 4>pipe 3<&-; "
+        let take = try stage.shell(pipe + #""$G" feedback "$S" take >&4"#)
+        #expect(take.status == 1 && take.errorLines == ["Error: standard output cannot be written: Broken pipe"])
+        #expect(try stage.elements(stage.keys.feedback) == [Self.entry(1)])
+        let list = try stage.shell("rm pipe; " + pipe + #""$G" feedback "$S" list >&4"#)
+        #expect(list.status == 0 && list.errors == "")
     }
 
     @Test func `an entry that others removed meanwhile is skipped`() throws {

@@ -42,6 +42,21 @@ struct EffectiveCallTests {
         #expect(!call.output.contains("hunter2"))
     }
 
+    @Test(arguments: [
+        (#""redis_socket_path": "/r""#, "- not set", "- not set"), (#""redis_netaddress": "unix:/r""#, "- not set", "- not set"),
+        (#""redis_netaddress": "tcp:r:7000""#, "derived r", "derived 7000"),
+        (#""redis_sentinels": ["s:1"], "redis_sentinel_master": "m""#, "- not set", "- not set"),
+        (#""redis_port": 7000"#, "default 127.0.0.1", "file 7000"),
+        (#""redis_socket_path": "/r", "redis_host": "r""#, "file r", "- not set"),
+    ])
+    func `host and port of Redis have a value only if they are used`(members: String, host: String, port: String) throws {
+        try File.write(File.read(file).replacing(#""pool_size": 3"#, with: members), to: file)
+        let call = try Call(["check", "--effective", file])
+        let rows = call.output.split(separator: "\n").map { $0.split(separator: " ", omittingEmptySubsequences: true) }
+        func row(_ key: String) -> String? { rows.first { $0[0] == key }?.dropFirst().joined(separator: " ") }
+        #expect(row("redis_host") == host && row("redis_port") == port, "\(call)")
+    }
+
     @Test func `--json prints the same with typed values`() throws {
         let call = try Call(["check", "--effective", "--json", file])
         guard case .array(let rows) = try JSONValue.parse(Array(call.output.utf8)) else { throw HarnessError("no array") }

@@ -96,7 +96,10 @@ struct SchemaCallTests {
         #"{"token": "ab", "tokens": ["ab"], "data": {}}"#, #"{"tokens": [], "data": {}}"#, #"{"tokens": "ab", "data": {}}"#,
         #"{"tokens": ["ab", "cD"], "data": {}}"#, #"{"tokens": ["ab", "x"], "data": {}}"#, #"{"tokens": [5], "data": {}}"#,
         #"{"token": "ab/", "data": {}}"#, #"{"token": 5, "data": {}}"#, #"{"channel": "AAAA", "data": {}}"#,
-        #"{"channel": "A A", "data": {}}"#, #"{"channel": null, "data": {}}"#, #"{"channel": "AA==", "token": "ab", "data": {}}"#,
+        #"{"channel": "A A", "data": {}}"#, #"{"channel": "A A", "token": "ab", "data": {}}"#,
+        #"{"channel": [5], "tokens": ["ab"], "data": {}}"#, #"{"channel": 5, "token": null, "data": {}}"#,
+        #"{"channel": "A A", "token": null, "data": {}}"#, #"{"channel": "", "data": {}}"#,
+        #"{"channel": null, "data": {}}"#, #"{"channel": "AA==", "token": "ab", "data": {}}"#,
     ]
     private static let memberSamples = [
         #""unknown": [1]"#, #""identifier": 154"#, #""identifier": "x""#, #""identifier": true"#, #""identifier": 1.5"#,

@@ -21,6 +21,31 @@ struct DaemonThreadTests {
         #expect(try stage.status().backlog == 1)
     }
 
+    /// Below the first limit the program cannot be loaded; with the last ones it starts, and finds no Redis.
+    @Test func `a daemon with few descriptors starts, or exits with a message`() throws {
+        let folder = TemporaryFolder()
+        let credentials = try Credentials.make()
+        try credentials.write(to: folder.path)
+        let settings = try CallStage.write(
+            [
+                "apns_auth_key_path": "AuthKey_SIMKEY0001.p8".quoted, "redis_socket_path": folder.file("none").quoted,
+                "metrics_listen": "\"127.0.0.1:0\"",
+            ], lists: ["a", "b"], to: folder.file("settings.json"))
+        var starts = 0
+        for limit in 4...40 {
+            let daemon = try DaemonProcess(
+                settings: settings, folder: folder, name: "\(limit)",
+                under: ["sh", "-c", "ulimit -n \(limit) && exec \"$0\" \"$@\""])
+            _ = waitUntil { daemon.hasStarted || daemon.process.poll() != nil }
+            if daemon.hasStarted { starts += 1 }
+            let exit = daemon.stop()
+            #expect(
+                daemon.hasStarted ? exit?.status == 0 : [1, 78].contains(exit?.status) && !daemon.standardError.isEmpty,
+                "\(limit): \(String(describing: exit)) \(daemon.standardError)")
+        }
+        #expect(1...30 ~= starts)
+    }
+
     @Test func `metrics without a thread are a settings fault`() throws {
         let stage = try Stage()
         let limit = try ThreadLimit(1)
