@@ -54,7 +54,7 @@ struct JobHostileTests {
             let note: Comment = "seed \(seed): \(String(decoding: bytes, as: UTF8.self))"
             #expect((try? reader.read(unmarked))?.attempts == 0, note)
             #expect((0...3).contains(job.attempts) && bytes[job.data].first == UInt8(ascii: "{"), note)
-            #expect((try? reader.read(job.markedForRetry(attempts: 3, deadline: 0)))?.isExpired(now: 1) == true, note)
+            #expect((try? reader.read(job.markedForRetry(attempts: 3, deadline: 1)))?.isExpired(now: 2) == true, note)
             for (index, token) in job.tokens.enumerated() {
                 _ = job.text(of: token)
                 let isGood = token.fault == nil
