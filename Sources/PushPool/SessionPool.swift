@@ -20,14 +20,15 @@ public final class SessionPool: Sendable {
     /// - Parameters:
     ///   - deliveries: receives the outcome of every attempt, in batches.
     ///   - events: receives all other events of the pool.
-    ///   - rateLimits: the rate limits that all pools of the daemon share.
+    ///   - rateLimits: the rate limits that all pools of the daemon share; by default none.
     /// - Throws: `CredentialError`, or `ThreadError` if no thread can be started.
     public convenience init(
         settings: PoolSettings, credential: Credential, deliveries: Mailbox<Delivery>, events: Mailbox<PoolEvent>,
-        rateLimits: SharedRateLimits = SharedRateLimits()
+        rateLimits: SharedRateLimits? = nil
     ) throws {
         try self.init(
-            Setup(settings: settings, credential: credential), deliveries: deliveries, events: events, rateLimits: rateLimits)
+            Setup(settings: settings, credential: credential), deliveries: deliveries, events: events,
+            rateLimits: rateLimits ?? SharedRateLimits(leaseWanted: WakeUp(thread: "apns pool")))
     }
 
     /// Starts dialling with a setup that was prepared earlier.

@@ -21,11 +21,23 @@ struct DaemonThreadTests {
         #expect(try stage.status().backlog == 1)
     }
 
+    @Test func `a call with few descriptors fails with a message`() throws {
+        let folder = TemporaryFolder()
+        try Credentials.make().write(to: folder.path)
+        let settings = try CallStage.write(
+            ["apns_auth_key_path": "AuthKey_SIMKEY0001.p8".quoted, "redis_socket_path": folder.file("none").quoted],
+            to: folder.file("settings.json"))
+        for (limit, arguments) in (4...12).flatMap({ [($0, ["check"]), ($0, ["send", "--token", "ab", "--alert", "x"])] }) {
+            let call = try Call(
+                arguments + [settings], under: ["sh", "-c", "ulimit -n \(limit) && exec \"$0\" \"$@\""])
+            #expect([1, 69, 78].contains(call.status) && !call.errors.isEmpty, "\(limit) \(arguments): \(call)")
+        }
+    }
+
     /// Below the first limit the program cannot be loaded; with the last ones it starts, and finds no Redis.
     @Test func `a daemon with few descriptors starts, or exits with a message`() throws {
         let folder = TemporaryFolder()
-        let credentials = try Credentials.make()
-        try credentials.write(to: folder.path)
+        try Credentials.make().write(to: folder.path)
         let settings = try CallStage.write(
             [
                 "apns_auth_key_path": "AuthKey_SIMKEY0001.p8".quoted, "redis_socket_path": folder.file("none").quoted,
