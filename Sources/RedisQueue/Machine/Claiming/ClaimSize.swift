@@ -3,13 +3,15 @@
 /// On a slow link a large reply delays the replies behind it, among them those to heartbeats. A reply should arrive within about
 /// a second.
 struct ClaimSize {
-    static let mostBytes = 512 << 10
+    static let mostBytes = 1 << 20
+    /// Of the first claims, until the speed of the link is known.
+    static let firstBytes = 512 << 10
     static let leastBytes = 16 << 10
     private static let long = Duration.seconds(1)
     private static let short = Duration.milliseconds(250)
 
     /// One job may be larger.
-    private(set) var bytes = mostBytes
+    private(set) var bytes = firstBytes
     private(set) var jobsOfFetch = Chunk.mostJobs
 
     /// A claim was answered after this time with this many bytes of jobs.
