@@ -68,7 +68,7 @@ enum Call: Equatable {
         var count: Int
         /// Most jobs that were in flight at two crashes.
         var fromSecond: Int
-        var mostBytes = ClaimSize.mostBytes
+        var mostBytes = ClaimSize.firstBytes
         /// The claim is sent behind the wait on the second connection, and runs when the wait ends. It takes nothing if this
         /// worker has given jobs back in a settlement later than this one.
         var after: UInt64?
