@@ -36,7 +36,8 @@ struct AppState: ~Copyable {
     /// The longest wait of a suspect for an acceptance: then it is settled, because fewer than `CircuitBreaker.caution` came in a
     /// row.
     static let suspectTimeout = Duration.seconds(60)
-    /// The time for which an app without a session keeps its claimed jobs. Then they go back to the list, where LLEN counts them.
+    /// The time for which an app without a session, or with far too few streams for its claimed jobs, keeps them. Then they go
+    /// back to the list, where LLEN counts them.
     static let unreachableTimeout = Duration.seconds(1)
     /// Jobs claimed beyond the streams keep the sessions busy between claims: one batch at most.
     private static let batch = 250
@@ -54,12 +55,12 @@ struct AppState: ~Copyable {
     private var outgoing: [Notification] = []
     private var suspended: [Notification] = []
     private(set) var sessions: Set<SessionID> = []
-    /// The start of the time without an open session; `nil` while one is open.
+    /// The start of the time without an open session, or with far too few streams; `nil` otherwise.
     private var unreachableSince: Instant?
-    /// The time at which its unsent jobs were last taken back for lack of a session.
+    /// The time at which its unsent jobs were last taken back for this reason.
     private var takenBackAt: Instant?
-    // At the last question.
-    private var (wasOverfull, wasUnlimited) = (false, false)
+    /// At the last question.
+    private var wasUnlimited = false
     private var headers = SharedHeadersCache()
     private let listCount: Int
     /// The lists in which operators have paused it.
@@ -71,7 +72,8 @@ struct AppState: ~Copyable {
 
     mutating func observed(_ reading: PoolReading, now: Instant) {
         self.reading = reading
-        if reading.capacity > 0 {
+        // A new session may have one stream at first.
+        if reading.capacity > 0 && placed <= 4 * mostPlaced {
             (unreachableSince, takenBackAt) = (nil, nil)
         } else if unreachableSince == nil {
             unreachableSince = now
@@ -172,8 +174,6 @@ struct AppState: ~Copyable {
     }
 
     private var mostPlaced: Int { reading.capacity + min(reading.capacity, Self.batch) }
-    /// Its streams have become much fewer: claims bring at most half as many jobs.
-    private var isOverfull: Bool { reading.capacity > 0 && placed > 4 * mostPlaced }
 
     private func places(now: Instant) -> Int {
         guard reading.capacity > 0, !isPaused else { return 0 }
@@ -181,7 +181,7 @@ struct AppState: ~Copyable {
     }
 
     private var room: Int {
-        guard breaker.isClosed, reading.capacity > 0, reading.limit == nil, !isPaused, !isOverfull else { return Int.max }
+        guard breaker.isClosed, reading.capacity > 0, reading.limit == nil, !isPaused, takenBackAt == nil else { return Int.max }
         return max(0, 2 * mostPlaced - placed)
     }
 
@@ -191,7 +191,7 @@ struct AppState: ~Copyable {
     /// Whether a claimed job of the list may go out.
     func takesOne(from list: Int, now: Instant) -> Bool {
         reading.capacity > 0 && (breaker.isAtRest || held < breaker.allowance(now: now, suspects: suspects))
-            && takesOne(under: reading.limit) && !isOverfull && !isPaused(in: list)
+            && takesOne(under: reading.limit) && takenBackAt == nil && !isPaused(in: list)
     }
 
     private func takesOne(under limit: Int?) -> Bool {
@@ -205,13 +205,7 @@ struct AppState: ~Copyable {
         return isUnlimited && !wasUnlimited
     }
 
-    /// Whether the list should have back what no session has taken, because the streams have become much fewer: once.
-    mutating func shedsJobs() -> Bool {
-        defer { wasOverfull = isOverfull }
-        return isOverfull && !wasOverfull
-    }
-
-    /// Whether it holds jobs and has been without a session for too long.
+    /// Whether it holds jobs and has been without a session, or with far too few streams, for too long.
     func isUnreachable(now: Instant) -> Bool {
         nextTakeBack.map { $0 <= now } ?? false
     }

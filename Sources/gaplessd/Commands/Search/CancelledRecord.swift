@@ -9,7 +9,7 @@ struct CancelledRecord: Equatable {
     var due: String?
     /// Unix seconds.
     var at: Int64
-    /// The pass of `cancel` that removed the job; `nil` for a record of 0.2.0.
+    /// The pass of `cancel` that removed the job; `nil` in a record from before passes were counted.
     var pass: Int64?
 
     /// The job: a delayed element has the worker and a number in front of it.

@@ -59,9 +59,10 @@ struct JobFlow: ~Copyable {
     /// Does what is due, after the facts of the turn.
     mutating func tick(_ effects: inout [DispatchEffect]) {
         for app in apps.indices {
-            let isUnreachable = apps[app].isUnreachable(now: now)
-            if isUnreachable { apps[app].tookBack(now: now) }
-            if apps[app].shedsJobs() || isUnreachable { takeBack(app: app, &effects) }
+            if apps[app].isUnreachable(now: now) {
+                apps[app].tookBack(now: now)
+                takeBack(app: app, &effects)
+            }
             perform(apps[app].breaker.tick(now: now, isAwaiting: apps[app].isAwaiting), app: app, &effects)
             settle(apps[app].takeOldSuspects(now: now), &effects)
             if apps[app].hasLostProbe { perform(apps[app].breaker.probeWasInconclusive(now: now), app: app, &effects) }
