@@ -14,7 +14,7 @@ import SystemTime
 ///     disconnected   the pause is over                     dialing
 ///     disconnected   stopping, nothing held                stopped
 ///     dialing        both connections are open             registering
-///     registering    a higher number is in use             registering
+///     registering    another process has the record        registering, under a new name
 ///     registering    registered                            reconciling
 ///     reconciling    the last expected reply               serving
 ///     serving        stopping, all settled and reaped      unregistering
@@ -36,6 +36,8 @@ struct QueueMachine {
     private var reconciliation = Reconciliation()
     private var reconnection: Reconnection
     private var notices = Notices()
+    /// The number of the last record that could not be continued.
+    private var foreignNumber = ""
     /// Redis had jobs of this worker at the end of a stop. The next connection fetches them and gives them back.
     private var leavesJobs = false
 
@@ -58,7 +60,8 @@ struct QueueMachine {
         number += 1
         phase = .registering
         let registration = Call.Registration(
-            counter: liveness.nextCounter(), confirmed: work.jobs.confirmed, isExpected: reconciliation.isRegistered)
+            counter: liveness.nextCounter(), confirmed: work.jobs.confirmed, isExpected: reconciliation.isRegistered,
+            sealed: work.jobs.sealed, answered: reconciliation.answered)
         effects.append(.call(.register(registration)))
     }
 
@@ -84,10 +87,18 @@ struct QueueMachine {
         disconnect(reporting: isEndless ? .disconnected(reason) : nil, into: &effects)
     }
 
-    /// Other workers consider this one dead, and may have taken over its jobs.
+    /// Redis does not know this worker: others have taken over its jobs, or Redis was emptied or put back to an earlier state.
     private mutating func fenced(now: Instant, into effects: inout [Effect]) {
-        if liveness.doubt() { effects.append(.report(.leaseInDoubt)) }
-        lost("other workers considered this worker dead; it registers again", now: now, into: &effects)
+        if liveness.doubt() { effects.append(.report(.registrationLost)) }
+        lost("this worker is not registered any more; it registers again", now: now, into: &effects)
+    }
+
+    /// The worker has a new name, after the effect `rename`. It registers at once.
+    mutating func renamed(to worker: String, into effects: inout [Effect]) {
+        liveness.renamed(to: worker)
+        reconciliation.renamed()
+        effects.append(.report(.renamed(worker: worker, number: foreignNumber)))
+        connected(into: &effects)
     }
 
     private mutating func disconnect(reporting event: QueueEvent?, into effects: inout [Effect]) {
@@ -177,7 +188,8 @@ struct QueueMachine {
     private mutating func serve(now: Instant, into effects: inout [Effect]) {
         // Also while the reply to an earlier beat waits behind a large reply: the beat itself arrives in time.
         if let counter = liveness.nextBeat(now: now) {
-            call(.beat(counter: counter, settled: work.jobs.confirmed), .beat, into: &effects)
+            let beat = Call.beat(counter: counter, settled: work.jobs.confirmed, chunk: work.jobs.newestChunk)
+            call(beat, .beat, into: &effects)
         }
         if outstanding.isDisjoint(with: [.beat, .inspection]), liveness.isInspectionDue(now: now) {
             call(work.inspection, .inspection, into: &effects)
@@ -218,6 +230,8 @@ struct QueueMachine {
         switch call.isFenced ? reply.text : nil {
         case "FENCED": return fenced(now: now, into: &effects)
         case "STALE": return lost("another connection took over this worker's number", now: now, into: &effects)
+        case "TAKEN":
+            return lost("Redis already has a chunk with the number of this claim", now: now, into: &effects)
         case "GAP": return foundGap(before: call, now: now, into: &effects)
         default: break
         }
@@ -228,11 +242,11 @@ struct QueueMachine {
         }
     }
 
-    /// Redis lacks the settlement before this call: it met NOSCRIPT and has been sent again, or Redis has confirmed it and was
+    /// Redis lacks the settlement or the claim before this call: it met NOSCRIPT and has been sent again, or Redis has confirmed it and was
     /// put back to an earlier state since. Then only a registration brings the lost settlements to light.
     private mutating func foundGap(before call: Call, now: Instant, into effects: inout [Effect]) {
         if case .settle(let batch) = call, !work.jobs.isOldestUnconfirmed(batch.sequence) { return effects.append(.call(call)) }
-        lost("Redis has lost settlements that it had confirmed", now: now, into: &effects)
+        lost("Redis has lost claims or settlements that it had confirmed", now: now, into: &effects)
     }
 
     private mutating func understand(
@@ -268,7 +282,10 @@ struct QueueMachine {
         case .unregister: return unregistered(reply, into: &effects)
         case .wait: work.waited(reply, now: now, into: &effects)
         case .inspect: return inspected(reply, now: now)
-        case .adopt: reconciled(now: now, into: &effects)
+        case .adopt(let adopted):
+            guard let reply = ScriptReply.Adopted(items) else { return .unintelligible }
+            work.adopted(adopted, reply, into: &effects)
+            reconciled(now: now, into: &effects)
         case .merge, .greeting: break
         }
         return .good
@@ -363,15 +380,16 @@ struct QueueMachine {
     ) -> ReplyReading {
         switch ScriptReply.Registration(items) {
         case nil: return .unintelligible
-        case .numberTaken(let taken):
-            number = max(number, taken)
-            connected(into: &effects)
+        case .foreign(let found):
+            foreignNumber = found
+            work.abandon(into: &effects)
+            effects.append(.rename)
         case .registered(let reply):
             liveness.beatConfirmed(sentAt: sentAt)
             phase = .reconciling
-            let finding = reconciliation.registered(reply, confirmed: work.jobs.confirmed)
+            let finding = reconciliation.registered(reply, number: number, confirmed: work.jobs.confirmed)
             let (warning, calls) = work.registered(reply, finding, now: now, into: &effects)
-            if let warning { reconciliation.warn(warning) }
+            reconciliation.warn(warning)
             for call in calls { expect(call, into: &effects) }
             learned(reply.pauses, now: now, into: &effects)
             liveness.observed(reply.counters, now: now, isGone: isGone)

@@ -2,7 +2,7 @@
 /// little else.
 struct CallEncoder {
     private let keys: Keys
-    private var settings: QueueSettings
+    private(set) var settings: QueueSettings
     private let worker: WorkerName
     private let information: [String]
     private let epochSeed: Int64
@@ -69,17 +69,21 @@ struct CallEncoder {
             out.appendArgument(chunks, claim.chunk)
             out.append(contentsOf: readTail)
         case .settle(let batch): settle(batch, number, to: &out)
-        case .beat(let counter, let settled):
-            scripts.beat.write(Arguments([String(number), String(counter), String(settled)]), to: &out)
+        case .beat(let counter, let settled, let chunk):
+            let newest = chunk.map { String($0) } ?? ""
+            scripts.beat.write(Arguments([String(number), String(counter), String(settled), newest]), to: &out)
         case .promote: scripts.promote.begin(with: 0, to: &out)
         case .reap(let dead, let chunk):
             var reap = scripts.reap(dead.worker)
             let silence = dead.silence.map { String(Int($0 / .milliseconds(1))) } ?? ""
             reap.write(Arguments([String(number), dead.worker, String(dead.counter), String(chunk), silence]), to: &out)
         case .adopt(let adopted):
-            var rest = Arguments([String(number), String(adopted.chunk)])
-            rest.append(adopted.entry)
-            for job in adopted.jobs { rest.append(job) }
+            var rest = Arguments([number, Int64(adopted.chunk), Int64(adopted.level), Int64(adopted.positions)].map(String.init))
+            for job in adopted.jobs {
+                rest.append(job.place)
+                rest.append(job.fullSize.map { String($0) } ?? "")
+                rest.append(job.bytes)
+            }
             scripts.adopt.write(rest, to: &out)
         case .merge: scripts.merge.begin(with: 0, to: &out)
         case .unregister: scripts.unregister.write(Arguments([String(number)]), to: &out)
@@ -112,7 +116,8 @@ struct CallEncoder {
             [
                 String(number), String(registration.counter), String(registration.confirmed), registration.isExpected ? "1" : "0",
                 String(epochSeed &+ number),  // Differs each time: a worker may see Redis emptied twice.
-                String(max(0, settings.deadLetterMax)), String(max(0, settings.feedbackMax)),
+                String(max(0, settings.deadLetterMax)), String(max(0, settings.feedbackMax)), String(worker.identity),
+                String(registration.sealed), String(registration.answered),
             ] + information)
     }
 

@@ -28,9 +28,9 @@ struct WorkerScripts {
         claim = guarded(Scripts.claim, [keys.stats] + queue + [keys.paused])
         settle = guarded(Scripts.settle, [keys.stats, keys.delayed] + ends + [keys.list] + results + [keys.large])
         let watched = keys.recovered + [keys.delayed, keys.paused, keys.holders]
-        beat = PreparedScript(Scripts.beat, keys: fence + watched, arguments: [worker.text])
+        beat = PreparedScript(Scripts.beat, keys: fence + watched + [keys.chunks(worker.text)], arguments: [worker.text])
         promote = PreparedScript(Scripts.promote, keys: [keys.nothing, keys.delayed, keys.list])
-        adopt = guarded(Scripts.adopt, [keys.stats])
+        adopt = guarded(Scripts.adopt, [keys.stats] + queue)
         merge = PreparedScript(Scripts.merge, keys: [keys.nothing, keys.list] + keys.recovered)
         unregister = guarded(Scripts.unregister, [keys.holders])
     }

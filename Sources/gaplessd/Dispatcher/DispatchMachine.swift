@@ -181,10 +181,17 @@ struct DispatchMachine: ~Copyable {
         switch event {
         case .claimed(let claims): claimed(claims, list: list, &effects)
         case .suspects(let claims): for claim in claims { jobs.settler.rejectCrashSuspect(claim, list: list, &effects) }
-        case .disowned(let claims):
+        case .disowned(let claims, let loss):
             // Those on streams are forgotten when their outcomes arrive, which settle nothing.
             jobs.disowned(Set(claims), list: list, &effects)
-            effects.append(.log(.disowned(claims.count)))
+            effects.append(.log(.disowned(claims.count, loss)))
+        case .registrationLost:
+            // The log gets the cause once the worker is registered again.
+            lists[list].leaseInDoubt()
+            jobs.leaseInDoubt(list: list, &effects)
+        case .renamed(let worker, let number):
+            jobs.settler.renamed(to: worker, list: list)
+            effects.append(.log(.renamed(to: worker, number: number, list: nameInLog(of: list))))
         case .leaseInDoubt:
             lists[list].leaseInDoubt()
             effects.append(.log(.leaseInDoubt(list: nameInLog(of: list))))

@@ -177,7 +177,11 @@ struct Dispatcher: ~Copyable {
     private mutating func takeQueueEvents(_ list: Int) {
         if queueEvents.isEmpty { return }
         for event in queueEvents {
-            if case .refused(let why) = event { refused(why) }
+            switch event {
+            case .refused(let why): refused(why)
+            case .renamed(let worker, _): publisher.renamed(to: worker, list: list)
+            default: break
+            }
             machine.happened(event, list: list, server: lists.discoveredServer(after: event, list: list), &effects)
         }
         queueEvents.removeAll(keepingCapacity: true)

@@ -73,8 +73,31 @@ enum LogEntry: Equatable {
         return "The app \"\(app)\"" + (place.map { " of \($0)" } ?? "")
     }
 
-    static func disowned(_ count: Int) -> LogEntry {
-        .warning(.jobsDisowned, "Another worker has taken over \(count.counted("job")) of this worker.")
+    static func disowned(_ count: Int, _ loss: QueueEvent.Loss) -> LogEntry {
+        switch loss {
+        case .takenOver: .warning(.jobsDisowned, "Another worker has taken over \(count.counted("job")) of this worker.")
+        case .otherProcess:
+            .warning(
+                .jobsDisowned,
+                "This worker leaves \(count.counted("job")) in the record of its former name. The process that uses the name "
+                    + "settles them, or another worker takes them over.")
+        case .tooLarge:
+            .sentence(
+                .error,
+                "\(count.counted("job")) of more than 24 MiB cannot be put back into Redis: only the beginning is in memory.",
+                .jobsDisowned)
+        }
+    }
+
+    /// - Parameters:
+    ///   - number: in the record that was found.
+    ///   - list: `nil` if there is only one.
+    static func renamed(to worker: String, number: String, list: String?) -> LogEntry {
+        .sentence(
+            .error,
+            "The record of this worker\(list.map { " for \($0)" } ?? "") in Redis cannot be continued (number \"\(number)\"): another "
+                + "process uses its name (a cloned machine, or a process restored from a snapshot), or the record is damaged. "
+                + "This process continues as \(worker).", .workerRenamed)
     }
 
     static func crashSuspect(identifier: [UInt8]?) -> LogEntry {

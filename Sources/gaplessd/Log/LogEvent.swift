@@ -17,6 +17,7 @@ enum LogEvent: String, Sendable, CaseIterable {
     case jobsRecovered = "jobs_recovered"
     case leaseInDoubt = "lease_in_doubt"
     case jobsDisowned = "jobs_disowned"
+    case workerRenamed = "worker_renamed"
     case crashSuspect = "crash_suspect"
     case jobUnusual = "job_unusual"
     case appHeld = "app_held"

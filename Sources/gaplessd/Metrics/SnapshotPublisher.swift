@@ -28,5 +28,7 @@ struct SnapshotPublisher {
 
     func adopt(_ new: Configuration) { states.adopt(new) }
 
+    func renamed(to worker: String, list: Int) { states.renamed(to: worker, list: list) }
+
     func stop() { states.stop() }
 }

@@ -17,17 +17,19 @@ final class StatePublisher: Sendable {
         var record: [UInt8]?
         var settings: QueueSettings
         var tls: TLSContext?
+        var workers: [(list: String, worker: String)]
         var isStopped = false
     }
 
     private let state: Locked<State>
-    private let workers: [(list: String, worker: String)]
     private let thread = Locked<(join: JoinOnce, wakeUp: WakeUp)?>(nil)
 
     /// - Parameter workers: the name of this worker at each list.
     init(_ configuration: Configuration, workers: [String]) {
-        self.workers = zip(configuration.settings.lists, workers).map { (list: $0, worker: $1) }
-        state = Locked(State(settings: configuration.settings.connection(timeout: Self.timeout), tls: configuration.redisTLS))
+        state = Locked(
+            State(
+                settings: configuration.settings.connection(timeout: Self.timeout), tls: configuration.redisTLS,
+                workers: zip(configuration.settings.lists, workers).map { (list: $0, worker: $1) }))
     }
 
     /// Uses other credentials and addresses from the next connection on.
@@ -35,6 +37,9 @@ final class StatePublisher: Sendable {
         let queue = configuration.settings.connection(timeout: Self.timeout)
         state.withLock { ($0.settings, $0.tls) = (queue, configuration.redisTLS) }
     }
+
+    /// Writes to the record of another name from the next time on.
+    func renamed(to worker: String, list: Int) { state.withLock { $0.workers[list].worker = worker } }
 
     func publish(_ record: [UInt8]) {
         state.withLock { $0.record = record }
@@ -56,11 +61,11 @@ final class StatePublisher: Sendable {
     private func start() throws(ThreadError) -> (join: JoinOnce, wakeUp: WakeUp) {
         let name = "state"
         let wakeUp = try WakeUp(thread: name)
-        let thread = try JoinOnce(name: name) { [workers, state] in Self.run(workers, state, wakeUp) }
+        let thread = try JoinOnce(name: name) { [state] in Self.run(state, wakeUp) }
         return (thread, wakeUp)
     }
 
-    private static func run(_ workers: [(list: String, worker: String)], _ state: Locked<State>, _ wakeUp: WakeUp) {
+    private static func run(_ state: Locked<State>, _ wakeUp: WakeUp) {
         var client = KeptClient()
         var poller = Poller()
         poller.add(wakeUp.descriptor, for: .read)
@@ -73,7 +78,9 @@ final class StatePublisher: Sendable {
             guard let record = current.record else { continue }
             do throws(RedisError) {
                 try client.run(current.settings, current.tls) { client throws(RedisError) in
-                    for (list, worker) in workers { try WorkerRecord.write(apps: record, of: worker, Keys(list: list), &client) }
+                    for (list, worker) in current.workers {
+                        try WorkerRecord.write(apps: record, of: worker, Keys(list: list), &client)
+                    }
                 }
                 next = .now + refresh
             } catch {

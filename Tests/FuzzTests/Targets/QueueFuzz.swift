@@ -79,7 +79,7 @@ enum QueueFuzz {
         /// Does what is due, as the shell of the queue does it.
         private mutating func turn() {
             machine.advance(now: now, into: &effects)
-            var isConnected = false
+            var (isConnected, isRenamed) = (false, false)
             var out: [UInt8] = []
             for effect in effects {
                 switch effect {
@@ -87,13 +87,18 @@ enum QueueFuzz {
                 case .hangUp: (first, second) = ([], [])
                 case .call(let call): first += sent(call, &out)
                 case .wait(let claim): second += [.wait] + (claim.map { sent(.claim($0), &out) } ?? [])
+                case .rename: isRenamed = true
                 case .follow, .learn: break
                 case .report(.claimed(let jobs)), .report(.suspects(let jobs)): held += jobs.map(\.id)
-                case .report(.disowned(let ids)): held.removeAll { ids.contains($0) }
+                case .report(.disowned(let ids, _)): held.removeAll { ids.contains($0) }
                 case .report: break
                 }
             }
             effects = []
+            if isRenamed {
+                machine.renamed(to: "new", into: &effects)
+                return turn()
+            }
             guard isConnected else { return }
             machine.connected(into: &effects)
             turn()

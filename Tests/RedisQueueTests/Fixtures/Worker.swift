@@ -67,6 +67,8 @@ final class Worker {
         queue.settle(Settlement(id: job.id, effect: effect, feedback: feedback, result: result))
     }
 
+    func acknowledgeFirst() { if let job = jobs.first { settle(job, .ack) } }
+
     func acknowledgeAll() {
         for job in jobs { queue.settle(Settlement(id: job.id, effect: .ack)) }
         jobs = []
@@ -91,7 +93,7 @@ final class Worker {
                 if let settlement = onJob?(job) { queue.settle(settlement) } else { jobs.append(job) }
             }
         case .suspects(let new): suspects += new
-        case .disowned(let ids):
+        case .disowned(let ids, _):
             disowned += ids
             let gone = Set(ids)
             jobs.removeAll { gone.contains($0.id) }

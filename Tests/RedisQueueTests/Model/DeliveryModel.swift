@@ -71,6 +71,8 @@ final class DeliveryModel {
     private var gone: Set<String> = []
     private var now = Instant.now
     private var sent: [String: Int] = [:]
+    /// The possible duplicates that were counted in states of Redis that are gone.
+    private var counted: Int64 = 0
     private var dead: Set<String> = []
     /// Jobs that a fault of Redis may lose.
     private var excused: Set<String> = []
@@ -89,7 +91,7 @@ final class DeliveryModel {
     private func begin(_ start: Start) throws {
         try redis.run("FLUSHALL")
         (workers, late, gone, sent, dead, excused, unsaved, trace) = ([], [], [], [:], [], [], [], [])
-        (faults, isFlushed, isRestored, hasTakeOver, hasSaved) = (0, false, false, false, false)
+        (faults, counted, isFlushed, isRestored, hasTakeOver, hasSaved) = (0, 0, false, false, false, false)
         for job in DeliveryModel.jobs { try redis.run("RPUSH", "jobs", job) }
         for _ in 0..<2 { workers.append(makeWorker()) }
         for worker in workers.indices {
@@ -181,7 +183,9 @@ final class DeliveryModel {
         case .restore:
             isRestored = true
             excused.formUnion(unsaved)
+            counted += try maybeDuplicates()
             try redis.restore()
+            counted -= try maybeDuplicates()
         }
         try check()
     }
@@ -251,6 +255,7 @@ final class DeliveryModel {
 
     private func flush() throws {
         isFlushed = true
+        counted += try maybeDuplicates()
         try excuseJobsInRedis()
         try redis.run("FLUSHALL")
     }
@@ -260,6 +265,8 @@ final class DeliveryModel {
         let held = Set(workers.flatMap { $0.jobs.map { text($0) } })
         excused.formUnion(DeliveryModel.jobs.filter { !held.contains($0) })
     }
+
+    private func maybeDuplicates() throws -> Int64 { try redis.status().counters[.maybeDuplicate] ?? 0 }
 
     // MARK: Checks
 
@@ -344,6 +351,9 @@ final class DeliveryModel {
         if !hasTakeOver && !isFlushed && !isRestored, let job = sent.first(where: { $0.value > 1 }) {
             throw Failure(description: "\(job.key) was sent \(job.value) times, although only connections broke")
         }
+        let extra = sent.values.reduce(0) { $0 + $1 - 1 }
+        let counted = try counted + maybeDuplicates()
+        if extra > counted { throw Failure(description: "\(extra) more pushes than jobs, and \(counted) of them are counted") }
         let status = try redis.status()
         if status.unexplained != 0 { throw Failure(description: "claimed jobs without an end: \(status.unexplained)") }
         if workers.contains(where: { !$0.hasStopped }) { throw Failure(description: "a worker does not stop") }

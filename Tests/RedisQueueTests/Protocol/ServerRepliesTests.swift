@@ -41,7 +41,7 @@ struct ServerRepliesTests {
     private static let calls: [Call] = [
         .claim(MachineFixture.claim(3, 9)), .beat(counter: 2, settled: 0), .promote,
         .reap(.init(worker: "dead", counter: 1), chunk: 3), .unregister,
-        .adopt(.init(chunk: 1, entry: [], jobs: [])), .fetch(chunk: 1, []), .jobs(of: MachineFixture.claim(3, 9)),
+        .adopt(.init(chunk: 1, level: 0, positions: 1, jobs: [])), .fetch(chunk: 1, []), .jobs(of: MachineFixture.claim(3, 9)),
     ]
 
     @Test(arguments: passing, calls)
@@ -58,7 +58,7 @@ struct ServerRepliesTests {
         #expect(machine.effects() == [])
         machine.advance(to: start + .milliseconds(50))
         #expect(machine.effects() == [.dial])
-        machine.register(counter: 2, isExpected: true)
+        machine.register(settled: "0", counter: 2, isExpected: true, chunks: ["1": "0:11"])
         // The unconfirmed settlement is sent again before any claim.
         let sent = machine.effects().compactMap { if case .call(.settle(let batch)) = $0 { batch.sequence } else { nil } }
         #expect(sent == [1])

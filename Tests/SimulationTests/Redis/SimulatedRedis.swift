@@ -179,11 +179,12 @@ final class SimulatedRedis {
         pushesBeforeSave = pushed.count
     }
 
-    /// Redis returns to the state of the last `save`, as after a failover to an old replica.
-    func restore() {
+    /// Redis returns to the state of the last `save`, as after a failover to an old replica. Only the workers still have the jobs
+    /// that they hold and that were pushed since.
+    func restore(holding held: Set<Int>) {
         guard let snapshot else { return }
         ledger.isForgetful = true
-        for job in pushed[pushesBeforeSave...].joined() { ledger.forget(job) }
+        for job in pushed[pushesBeforeSave...].joined() where !held.contains(job) { ledger.forget(job) }
         attempt { try host.restore(snapshot) }
         wakeWaiters()
     }

@@ -147,7 +147,9 @@ final class DaemonRun {
             if world.chance(0.5) { world.after(world.skewed(upTo: .second)) { [unowned self] in cutRedis() } }
         case .redisRollback:
             redis.save()
-            world.after(world.skewed(upTo: 5 * .second)) { [unowned self] in if !isCalm { redis.restore() } }
+            world.after(world.skewed(upTo: 5 * .second)) { [unowned self] in
+                if !isCalm { redis.restore(holding: Set(workers.flatMap(\.heldJobs))) }
+            }
         case .redisClock: redis.shiftClock(by: world.time(in: -60 * .second...60 * .second))
         case .scriptFlush: redis.forgetScripts()
         case .pause: redis.pause(for: world.skewed(upTo: 5 * .second))

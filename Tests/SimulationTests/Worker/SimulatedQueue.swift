@@ -125,6 +125,7 @@ final class SimulatedQueue {
                 wait(.wait)
                 if let claim { wait(.claim(claim)) }
             case .report(let event): events.append(event)
+            case .rename: preconditionFailure("no other process has the name of this worker")
             case .follow, .learn: break
             }
         }

@@ -197,7 +197,7 @@ final class SimulatedWorker {
     private func happened(_ event: QueueEvent) {
         switch event {
         case .claimed(let jobs) where claims != nil: for job in jobs { claims?[job.id] = Ledger.jobs(in: job.bytes) }
-        case .disowned(let gone): for id in gone { claims?[id] = nil }
+        case .disowned(let gone, _): for id in gone { claims?[id] = nil }
         case .refused(let why): world.fail("Redis refuses: \(why)")
         default: break
         }

@@ -88,10 +88,16 @@ struct Chunk {
         inFlightCount = marks.count { $0 == Chunk.mark }
     }
 
-    /// Marks the jobs at these positions as in flight, and no other one.
-    mutating func mark(_ places: [Int]) {
-        for place in marks.indices { marks[place] = Chunk.settled }
-        for place in places { marks[place] = Chunk.mark }
-        inFlightCount = places.count
+    /// Redis does not keep it for this worker any more: another one has it.
+    mutating func leave() { (marks, inFlightCount) = ([], 0) }
+
+    /// The number of positions in Redis.
+    var positions: Int { marks.count }
+
+    /// Marks the job at this position as in flight again.
+    mutating func mark(_ place: Int) {
+        guard marks.indices.contains(place), marks[place] != Chunk.mark else { return }
+        marks[place] = Chunk.mark
+        inFlightCount += 1
     }
 }

@@ -28,7 +28,7 @@ struct JobSettler {
     var now: Instant
     var wallClock: WallClock
     /// The name of this worker at each list.
-    private let workers: [String]
+    private var workers: [String]
     private(set) var counters = Counters()
     private var sampler = SuccessSampler()
 
@@ -37,6 +37,8 @@ struct JobSettler {
         self.workers = workers
         (self.now, self.wallClock) = (now, wallClock)
     }
+
+    mutating func renamed(to worker: String, list: Int) { workers[list] = worker }
 
     mutating func countClaims(_ count: Int) { counters.claimed += count }
     mutating func countResend() { counters.resent += 1 }
