@@ -110,7 +110,8 @@ extension Scripts {
     /// another worker has.
     ///
     /// Batches are numbered one by one. A batch that was applied before is skipped, so that counters count it once. A batch that
-    /// is too early (its predecessor met NOSCRIPT) gets the reply `GAP` and is sent again.
+    /// is too early (its predecessor met NOSCRIPT) gets the reply `GAP` and is sent again, and so is one with a chunk that is
+    /// missing.
     ///
     /// KEYS: nothing, workers, worker:W, chunks:W, stats, delayed, dead, feedback, Q, results or nothing, large. ARGV: W,
     /// number, sequence, guard (1, or 0 for `at_most_once`, which keeps only suspects), most dead letters (0: any), most feedback
@@ -148,6 +149,8 @@ extension Scripts {
               kept[numbers[i]] = ARGV[9 + 3 * i] ~= '-'
             end
             if n > 0 then known = redis.call('HMGET', KEYS[4], unpack(numbers)) end
+            -- Redis returned to a state before the claim: the worker puts the jobs back, and then sends the batch again.
+            for i = 1, n do if guard and kept[numbers[i]] and not known[i] then return 'GAP' end end
             if ARGV[at] then
               redis.call('ZCARD', KEYS[6]) redis.call('LLEN', KEYS[7]) redis.call('LLEN', KEYS[8]) redis.call('LLEN', KEYS[9])
               redis.call('HLEN', KEYS[11])

@@ -279,6 +279,25 @@ struct RegistrationTests {
         #expect(try redis.status().unexplained == 0)
     }
 
+    @Test mutating func `a retry of a job whose claim Redis has lost has its effect, although no connection broke`() throws {
+        for job in worker.jobs { worker.settle(job, .ack, now: now) }
+        try Self.serve(&worker, redis, &now)
+        try redis.save()
+        try redis.run("RPUSH", "jobs", "d")
+        worker.lose(now: now)
+        now += .seconds(6)
+        try Self.serve(&worker, redis, &now)
+        let job = try #require(worker.jobs.first)
+        let number = worker.machine.number
+        try redis.restore()
+        try redis.run("HSET", Keys(list: "jobs").worker("w1"), "number", "\(number)")
+        let delay = Settlement.Effect.delay(job: bytes("later"), .after(.seconds(3600)), isRetry: true)
+        worker.settle(job, delay, now: now)
+        try Self.serve(&worker, redis, &now)
+        let status = try redis.status()
+        #expect((status.delayed, status.inFlight, status.unexplained) == (1, 0, 0))
+    }
+
     @Test mutating func `jobs that were taken over are disowned although the first reply was lost`() throws {
         var heir = ModelWorker(2, redis.settings, now: now)
         for _ in 0..<40 where heir.jobs.isEmpty {
