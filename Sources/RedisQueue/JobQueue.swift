@@ -243,7 +243,10 @@ public struct JobQueue: ~Copyable {
                 if let claim { wait(.claim(claim)) }
             case .rename: rename()
             case .report(let event):
-                if case .connected = event { search.locator.confirmed() }
+                switch event {
+                case .connected, .resumed: search.locator.confirmed()
+                default: break
+                }
                 events.append(event)
             }
         }

@@ -36,6 +36,8 @@ struct QueueMachine {
     private var reconciliation = Reconciliation()
     private var reconnection: Reconnection
     private var notices = Notices()
+    /// Whether a claim, or where nothing is claimed a wait or beat, has worked since the registration.
+    private var hasWorked = false
     /// The number of the last record that could not be continued.
     private var foreignNumber = ""
     /// Redis had jobs of this worker at the end of a stop. The next connection fetches them and gives them back.
@@ -59,6 +61,7 @@ struct QueueMachine {
     mutating func connected(into effects: inout [Effect]) {
         number += 1
         phase = .registering
+        hasWorked = false
         let registration = Call.Registration(
             counter: liveness.nextCounter(), confirmed: work.jobs.confirmed, isExpected: reconciliation.isRegistered,
             sealed: work.jobs.sealed, answered: reconciliation.answered)
@@ -66,16 +69,18 @@ struct QueueMachine {
     }
 
     /// There is no connection, or none that serves. State is kept, and the next dial follows after a pause.
-    mutating func lost(_ reason: String, now: Instant, into effects: inout [Effect]) {
+    ///
+    /// - Parameter isError: whether the server has replied an error.
+    mutating func lost(_ reason: String, isError: Bool = false, now: Instant, into effects: inout [Effect]) {
         if phase == .disconnected || phase == .stopped { return }
-        reconnection.failed(now: now)
-        disconnect(reporting: .disconnected(reason), into: &effects)
+        reconnection.failed(isError: isError && phase == .serving, now: now)
+        disconnect(reporting: .disconnected(reason), isError: isError, into: &effects)
     }
 
     /// The server refuses the user, the password, a right or a key type: only an operator can change that.
     mutating func refused(_ error: RedisError, now: Instant, into effects: inout [Effect]) {
         reconnection.refused(now: now)
-        disconnect(reporting: .refused(error), into: &effects)
+        disconnect(reporting: .refused(error), isError: true, into: &effects)
     }
 
     /// Another node of the cluster has the list.
@@ -101,7 +106,7 @@ struct QueueMachine {
         connected(into: &effects)
     }
 
-    private mutating func disconnect(reporting event: QueueEvent?, into effects: inout [Effect]) {
+    private mutating func disconnect(reporting event: QueueEvent?, isError: Bool = false, into effects: inout [Effect]) {
         if phase == .stopped { return }
         if phase != .disconnected { effects.append(.hangUp) }
         phase = .disconnected
@@ -109,7 +114,7 @@ struct QueueMachine {
         work.connectionLost()
         liveness.connectionLost()
         reconciliation.connectionLost()
-        report(event.flatMap { notices.disconnected($0) }, into: &effects)
+        report(event.flatMap { notices.disconnected($0, isRefused: isError) }, into: &effects)
     }
 
     private mutating func startServing(now: Instant, into effects: inout [Effect]) {
@@ -118,11 +123,17 @@ struct QueueMachine {
         work.beginServing(now: now)
         liveness.beginServing(now: now)
         liveness.watch(notices.pauses, now: now)
-        reconnection.succeeded()
-        notices.connected()
         let (warnings, lengths) = reconciliation.finish()
-        effects.append(.report(.connected(warnings: warnings)))
+        effects.append(.report(notices.connected(warnings)))
         for records in RecordList.allCases { report(notices.counted(records, lengths[records] ?? 0), into: &effects) }
+    }
+
+    /// The claims work: the next disconnection is a new one.
+    private mutating func worked(into effects: inout [Effect]) {
+        if hasWorked { return }
+        hasWorked = true
+        reconnection.succeeded()
+        report(notices.worked(), into: &effects)
     }
 
     private func report(_ event: QueueEvent?, into effects: inout [Effect]) { if let event { effects.append(.report(event)) } }
@@ -235,8 +246,10 @@ struct QueueMachine {
         case "GAP": return foundGap(before: call, now: now, into: &effects)
         default: break
         }
+        // A wait with a claim behind it shows nothing: that claim may fail each time.
+        let mayWork = phase == .serving && work.shows(call)
         switch understand(reply, to: call, sentAt: sentAt, now: now, isGone: isGone, into: &effects) {
-        case .good: break
+        case .good: if mayWork { worked(into: &effects) }
         case .unintelligible: lost("a reply of an unexpected form", now: now, into: &effects)
         case .lost(let reason): lost(reason, now: now, into: &effects)
         }
@@ -305,7 +318,7 @@ struct QueueMachine {
             if error.isRefusal {
                 refused(.reply(error), now: now, into: &effects)
             } else {
-                lost(error.description, now: now, into: &effects)
+                lost(error.description, isError: true, now: now, into: &effects)
             }
         }
     }

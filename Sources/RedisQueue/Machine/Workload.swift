@@ -121,6 +121,16 @@ struct Workload {
 
     // MARK: Claims
 
+    /// Whether a good reply to this call shows that claims work, or that they need not.
+    func shows(_ call: Call) -> Bool {
+        switch call {
+        case .claim, .pop: true
+        case .wait: !outstanding.contains(.piggybackedClaim)
+        case .beat: claims.outstanding == 0
+        default: false
+        }
+    }
+
     mutating func claimed(
         _ claim: Call.Claim, _ reply: ScriptReply.Claim, sentAt: Instant, now: Instant, into effects: inout [Effect]
     ) {

@@ -4,6 +4,10 @@ public enum QueueEvent: Sendable, Equatable {
     case connected(warnings: [String])
     /// No connection, or a server that does not serve now. The queue retries; the text is for the log.
     case disconnected(String)
+    /// As `.disconnected` and `.connected`, before a claim has worked since the last disconnection that was reported. Not worth a
+    /// line in the log.
+    case interrupted
+    case resumed
     /// The server refuses: wrong password, missing right, wrong type at a key. Reported again only when the reason changes.
     case refused(RedisError)
     /// Reported once for each feature.

@@ -202,6 +202,11 @@ struct DispatchMachine: ~Copyable {
             jobs.resume(list: list)
             effects.append(.log(.connected(at: server.map { "\($0)" }, list: name)))
             for warning in warnings { effects.append(.log(.redisWarning(warning))) }
+        case .resumed:
+            hasConnected = true
+            lists[list].connected()
+            jobs.resume(list: list)
+        case .interrupted: lists[list].disconnected()
         case .disconnected(let why):
             lists[list].disconnected()
             effects.append(.log(.disconnected(why, from: plan.server)))

@@ -22,12 +22,13 @@ struct DispatchListTests {
         #expect(Set(fixture.sent()) == [inPool, JobID(slot: 1, use: 1)])
     }
 
-    @Test mutating func `a lost registration stops sending without a line in the log`() {
+    @Test mutating func `a lost registration stops sending without a line in the log, and so does a repeated disconnection`() {
         let inPool = fixture.send()
         let effects = fixture.effects { $0.happened(.registrationLost, list: 0, &$1) }
         #expect(effects == [.withdraw(.keep([inPool]), app: 0)])
         #expect(fixture.withdraw([inPool], .keep([inPool])) == [])
-        _ = fixture.effects { $0.happened(.connected(warnings: []), list: 0, &$1) }
+        #expect(fixture.effects { $0.happened(.interrupted, list: 0, &$1) } == [])
+        #expect(fixture.effects { $0.happened(.resumed, list: 0, &$1) } == [])
         #expect(fixture.sent() == [inPool])
     }
 

@@ -361,4 +361,38 @@ struct QueueReconciliationTests {
         let reason = "this worker is not registered any more; it registers again"
         #expect(machine.effects() == [.report(.registrationLost), .hangUp, .report(.disconnected(reason))])
     }
+
+    // MARK: Claims that fail
+
+    @Test mutating func `an error of each claim is reported once, and the pauses grow to five seconds`() {
+        let error = ErrorReply("ERR proxy: unknown command")
+        machine.serve()
+        var now = start
+        var pauses: [Duration] = []
+        var events: [QueueEvent] = []
+        for counter in 2..<20 {
+            machine.offer(3, at: now)
+            machine.advance(to: now + .milliseconds(2))
+            let claims = machine.effects().compactMap { if case .call(.claim(let claim)) = $0 { claim } else { nil } }
+            machine.reply(.error(error), to: .claim(claims.first ?? MachineFixture.claim(1, 3)), at: now)
+            pauses.append((machine.deadline ?? now) - now)
+            now = machine.deadline ?? now
+            machine.advance(to: now)
+            machine.register(settled: "0", counter: Int64(counter), isExpected: true)
+            // The fixture dates each reply to the start.
+            events += machine.effects().compactMap { if case .report(let event) = $0 { event } else { nil } }
+                .filter { $0 != .leaseInDoubt }
+        }
+        #expect(events.prefix(4) == [.disconnected("\(error)"), .resumed, .interrupted, .resumed])
+        #expect(events.dropFirst().allSatisfy { $0 == .resumed || $0 == .interrupted })
+        #expect(pauses.suffix(5).allSatisfy { $0 >= .milliseconds(2500) && $0 <= .seconds(5) })
+        // A claim works.
+        machine.offer(3, at: now)
+        machine.advance(to: now + .milliseconds(2))
+        let claims = machine.effects().compactMap { if case .call(.claim(let claim)) = $0 { claim } else { nil } }
+        machine.reply(MachineFixture.claimReply(0, drained: 1), to: .claim(claims.first ?? MachineFixture.claim(1, 3)), at: now)
+        #expect(machine.effects() == [.report(.connected(warnings: []))])
+        machine.lost("cut", at: now)
+        #expect((machine.deadline ?? now) - now <= .milliseconds(50))
+    }
 }
