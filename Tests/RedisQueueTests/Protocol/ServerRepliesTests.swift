@@ -194,7 +194,8 @@ struct ServerRepliesTests {
     /// The quoted names in capitals: `redis.call(kind == 'h' and 'LPUSH' or 'RPUSH', …)`.
     private func commands(in script: String) -> Set<String> {
         let options: Set<String> = [
-            "WITHSCORES", "LIMIT", "MAXLEN", "FENCED", "STALE", "GAP", "NUMBER", "BY", "STORE", "USAGE", "SAMPLES",
+            "WITHSCORES", "LIMIT", "MAXLEN", "FENCED", "STALE", "GAP", "NUMBER", "TAKEN", "LISTS", "BY", "STORE", "USAGE",
+            "SAMPLES",
         ]
         let quoted = script.split(separator: "'", omittingEmptySubsequences: false).enumerated().filter {
             !$0.offset.isMultiple(of: 2)

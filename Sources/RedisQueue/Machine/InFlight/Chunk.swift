@@ -4,7 +4,7 @@
 /// are those of the entry after the last settlement that was sent.
 struct Chunk {
     static let mostJobs = 250
-    private static let mark = UInt8(ascii: "1")
+    static let mark = UInt8(ascii: "1")
     private static let settled = UInt8(ascii: "0")
 
     /// The number of crashes at which the jobs were in flight.
