@@ -65,7 +65,8 @@ public struct Keys: Sendable, Equatable {
     /// flight (4: the last time alone), a colon, and one character for each position: 1 for a job in flight, 0 for a settled one.
     public func chunks(_ worker: String) -> String { "\(prefix)chunks:\(worker)" }
 
-    /// List: the jobs of one claim, also those that are settled. It is removed with its last job.
+    /// List: the jobs of one claim, also those that are settled. A compacted list has only the jobs in flight at their places: a
+    /// settled one is empty, or missing at the end. It is removed with its last job.
     public func chunk(_ worker: String, _ number: UInt64) -> String { "\(chunks(worker)):\(number)" }
 
     /// Hash: id -> job, for each job in flight of a worker of an older version. The field of a job from `recovered:N` is

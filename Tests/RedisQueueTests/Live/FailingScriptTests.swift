@@ -234,6 +234,7 @@ extension FailingScript {
         + [claim, claimOfTooManyBytes, claimOfLargeJob, claim(recovered: 0), claim(recovered: 1), claim(recovered: 2)]
         + [settleAcknowledgements(places: [0, 1, 2]), settleAcknowledgements(places: [1])]
         + [settleEverything(most: 0), settleEverything(most: 3), settleAtMostOnce(most: 0), settleAtMostOnce(most: 3)]
+        + [settleWithCompaction]
         + [promote, reap, adopt, merge, unregister]
 
     private static let registration = Call.register(.init(counter: 5, confirmed: 0, isExpected: false))
@@ -416,6 +417,42 @@ extension FailingScript {
         batch.addAcknowledgement(ClaimID(chunk: 3, place: 0))
         for settlement in effects(of: 1) { batch.add(settlement, job: nil) }
         batch.address(&held)
+        return (batch, held)
+    }
+
+    /// A second batch compacts what the first one could not.
+    private static let settleWithCompaction = FailingScript(
+        name: "settle: compaction", commands: commands(in: Scripts.settle.text),
+        prepare: { redis in
+            try redis.send(registration)
+            let job = String(repeating: "x", count: 20_000)
+            for _ in 0..<5 { try redis.ask(["RPUSH", "jobs"] + (0..<50).map { "\($0)" + job }) }
+            try redis.send(claimCall(1, 250, bytes: 8 << 20))
+        },
+        call: { redis, _ in try redis.send(.settle(largeBatch(1, of: [249] + Array(1..<170)).batch)) },
+        after: { redis in
+            var held = largeBatch(1, of: [249] + Array(1..<170)).held
+            held.insert((0..<100).map { largeJob($0, chunk: 2) }, chunk: 2)
+            var batch = SettleBatch()
+            batch.sequence = 2
+            for place in 1..<100 { batch.addAcknowledgement(ClaimID(chunk: 2, place: place)) }
+            for place in 170..<248 { batch.addAcknowledgement(ClaimID(chunk: 1, place: place)) }
+            batch.address(&held)
+            #expect(batch.compacted == [2, 1])
+            try redis.send(.settle(batch))
+        })
+
+    private static func largeJob(_ place: Int, chunk: UInt64) -> ClaimedJob {
+        ClaimedJob(id: ClaimID(chunk: chunk, place: place), bytes: Array(repeating: 120, count: 20_000))
+    }
+
+    private static func largeBatch(_ sequence: UInt64, of places: [Int]) -> (batch: SettleBatch, held: JobWindow) {
+        var (held, batch) = (JobWindow(), SettleBatch())
+        held.insert((0..<250).map { largeJob($0, chunk: 1) }, chunk: 1)
+        batch.sequence = sequence
+        for place in places { batch.addAcknowledgement(ClaimID(chunk: 1, place: place)) }
+        batch.address(&held)
+        #expect(batch.compacted == [1])
         return (batch, held)
     }
 

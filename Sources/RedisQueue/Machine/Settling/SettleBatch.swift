@@ -90,6 +90,10 @@ struct SettleBatch: Equatable {
     /// again after a lost connection.
     mutating func address(_ held: inout JobWindow) {
         for id in ids { held.settle(id) }
+        for chunk in held.compact() {
+            _ = tally(of: chunk)
+            compacted.append(chunk)
+        }
         lists = []
         chunks = Arguments(reservingBytes: 32 * tallies.count)
         for tally in tallies {
