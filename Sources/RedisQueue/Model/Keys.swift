@@ -23,8 +23,8 @@ public struct Keys: Sendable, Equatable {
     public let holders: String
     /// List: jobs that `cancel` removed. See `CancelledJobs`.
     public let cancelled: String
-    /// Exists only during a script, which tries commands with it, or until the next one if it fails. A script that deletes it first counts as having written, and
-    /// Redis then lets it finish when out of memory.
+    /// Exists only during a script, which tries commands with it, or until the next one if it fails. A script that deletes it
+    /// first counts as having written, and Redis then lets it finish when out of memory.
     let nothing: String
     /// The beginning of every key except the list's own.
     let prefix: String

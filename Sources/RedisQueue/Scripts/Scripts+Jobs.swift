@@ -13,8 +13,8 @@ extension Scripts {
     /// small ones. Redis knows the bytes of the short list of a chunk. Where this user may not run SORT or MEMORY, the script
     /// copies the jobs itself. A job of more than 24 MiB goes to the chunk with the next number, which the caller does not read.
     ///
-    /// It takes nothing while the whole list is paused. The reply is `TAKEN`, and nothing changes, if one of the two numbers is in
-    /// use: then another process has the name of this worker, or this process was put back in time.
+    /// It takes nothing while the whole list is paused. The reply is `TAKEN`, and nothing changes, if one of the two numbers is
+    /// in use: then another process has the name of this worker, or this process was put back in time.
     ///
     /// Replies drained (1: Q has no more; with the pauses, if any), the number of jobs, the number of crashes at which they were
     /// in flight, 1 for a job that is too large (and 2 more where the script has copied the jobs), and the kind of the recovered
@@ -132,8 +132,8 @@ extension Scripts {
     ///
     /// Batches are numbered one by one. A batch that was applied before is skipped, so that counters count it once. A batch that
     /// is too early (its predecessor met NOSCRIPT) gets the reply `GAP` and is sent again. A batch that fails in the middle marks
-    /// the steps that it has applied, so that they are skipped when it is sent again. A result is added first, because it may fail
-    /// for reasons that no trial finds.
+    /// the steps that it has applied, so that they are skipped when it is sent again. A result is added first, because it may
+    /// fail for reasons that no trial finds.
     ///
     /// KEYS: nothing, workers, worker:W, chunks:W, stats, delayed, dead, feedback, Q, results or nothing, large, then
     /// each list of a chunk that the batch removes, reads or compacts. ARGV: W, number, sequence, guard (1, or 0 for
@@ -177,6 +177,8 @@ extension Scripts {
               redis.call('ZCARD', KEYS[6]) redis.call('LLEN', KEYS[7]) redis.call('LLEN', KEYS[8]) redis.call('LLEN', KEYS[9])
               redis.call('HLEN', KEYS[11])
               if KEYS[10] ~= KEYS[1] then redis.call('XLEN', KEYS[10]) end
+              -- Jobs that Redis does not keep have no marks of applied steps: such a batch must not fail in the middle.
+              for i = 12, guard and 0 or #KEYS do redis.call('LLEN', KEYS[i]) end
             end
             redis.call('HLEN', KEYS[5])
             redis.call('DEL', KEYS[1])

@@ -187,9 +187,9 @@ package enum Scripts {
     /// that returns and has settled more had another Redis. Nothing happens unless the heartbeat counter is the one that was
     /// seen (-1: D is not registered), for at least the lease that D has published.
     ///
-    /// KEYS: nothing, workers, worker:W, chunks:W, worker:D, inflight:D, chunks:D, stats, recovered:1, :2, :3, holders, the list of
-    /// a chunk of W for suspects, then the lists of the chunks of D. ARGV: W, number, D, the counter seen, number of the chunk for
-    /// suspects, milliseconds since the counter was first seen ('' when the process of D is gone). Replies -1 when D may be
+    /// KEYS: nothing, workers, worker:W, chunks:W, worker:D, inflight:D, chunks:D, stats, recovered:1, :2, :3, holders, the list
+    /// of a chunk of W for suspects, then the lists of the chunks of D. ARGV: W, number, D, the counter seen, number of the chunk
+    /// for suspects, milliseconds since the counter was first seen ('' when the process of D is gone). Replies -1 when D may be
     /// alive, else the number of jobs moved to the lists, the kind of the recovered jobs, and the suspects; or `LISTS` and the
     /// numbers of the chunks of D, if a list of them is not among KEYS; or `TAKEN` if the number for suspects is in use.
     static let reap = Script(

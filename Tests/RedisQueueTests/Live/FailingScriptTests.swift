@@ -41,7 +41,7 @@ struct FailingScriptTests {
         #expect(try redis.outcome(of: scenario, without: nil) == expected, "the scenario itself differs from run to run")
         for command in scenario.commands.sorted() {
             let found = try redis.outcome(of: scenario, without: command)
-            // Counters come last, and without the right to them a script works all the same.
+            // Counters come last, and a script works without the right to them.
             let counters = command == "HINCRBY" ? expected.counters.union(found.counters) : []
             let lost = expected.lines.subtracting(found.lines).subtracting(counters).sorted()
             let added = found.lines.subtracting(expected.lines).subtracting(counters).sorted()

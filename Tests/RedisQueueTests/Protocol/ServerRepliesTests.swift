@@ -172,6 +172,28 @@ struct ServerRepliesTests {
         #expect(machine.phase == .serving)
     }
 
+    // MARK: Chunks
+
+    @Test mutating func `a claim whose number is in use ends the connection`() {
+        machine.serve()
+        machine.offer(100)
+        machine.advance()
+        machine.effects()
+        machine.reply(.string(bytes("TAKEN")), to: .claim(MachineFixture.claim(1, 100)))
+        #expect(machine.phase == .disconnected)
+        #expect(
+            machine.effects() == [
+                .hangUp, .report(.disconnected("Redis has a chunk of jobs with the number of a new one")),
+            ])
+    }
+
+    @Test mutating func `a take-over is sent again with the lists of the dead worker`() {
+        machine.serve()
+        let dead = LeaseMachine.Dead(worker: "dead", counter: 3)
+        machine.reply([.string(bytes("LISTS")), .string(bytes("4"))], to: .reap(dead, chunk: 7))
+        #expect(machine.effects() == [.call(.reap(dead, chunk: 7, lists: ["4"]))])
+    }
+
     // MARK: Rights
 
     @Test func `the checked rights are those of the scripts, no more and no less`() {

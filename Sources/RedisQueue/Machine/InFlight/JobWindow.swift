@@ -105,11 +105,11 @@ struct JobWindow {
         if let index = index(of: id.chunk) { chunks[index].settle(at: id.place) }
     }
 
-    /// Returns the chunks whose settled jobs are to leave Redis, if all chunks have more than twice the bytes of the jobs in flight
-    /// and one claim. From here on these chunks count as compacted.
+    /// Returns the chunks whose settled jobs are to leave Redis, if all chunks have more than twice the bytes of the jobs in
+    /// flight and one claim. From here on these chunks count as compacted.
     ///
-    /// Those with the smallest share of jobs in flight come first, because Redis copies these jobs. A chunk is compacted when less
-    /// than half of its bytes are in flight, so that all copies together have fewer bytes than the jobs that were claimed.
+    /// Those with the smallest share of jobs in flight come first, because Redis copies these jobs. A chunk is compacted when
+    /// less than half of its bytes are in flight, so that all copies together have fewer bytes than the jobs that were claimed.
     mutating func compact() -> [UInt64] {
         var (inFlight, stored) = (0, 0)
         for index in chunks.indices {
