@@ -15,8 +15,8 @@ enum Call: Equatable {
     /// earlier state.
     case beat(counter: Int64, settled: UInt64, chunk: UInt64? = nil)
     case promote
-    /// Suspects go to this chunk.
-    case reap(LeaseMachine.Dead, chunk: UInt64)
+    /// Suspects go to this chunk. The reply asks for the call with the chunks of the dead worker if it has other ones.
+    case reap(LeaseMachine.Dead, chunk: UInt64, lists: [String] = [])
     indirect case adopt(Adopted)
     case merge
     case info

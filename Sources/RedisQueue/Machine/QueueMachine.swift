@@ -281,7 +281,7 @@ struct QueueMachine {
         case .promote:
             guard let promoted = ScriptReply.Promoted(items) else { return .unintelligible }
             work.promoted(promoted, now: now)
-        case .reap(let dead, let chunk): return reaped(dead, items, chunk, now: now, into: &effects)
+        case .reap(let dead, let chunk, _): return reaped(dead, items, chunk, now: now, into: &effects)
         case .fetch(let chunk, let places):
             if let reading = work.arrived(items, chunk: chunk, now: now, into: &effects) { return reading }
             work.fetched(items, chunk: chunk, places: places, into: &effects)
@@ -368,6 +368,10 @@ struct QueueMachine {
     private mutating func reaped(
         _ dead: LeaseMachine.Dead, _ items: [RedisReply], _ chunk: UInt64, now: Instant, into effects: inout [Effect]
     ) -> ReplyReading {
+        if let lists = ScriptReply.chunksToReap(items) {
+            effects.append(.call(.reap(dead, chunk: chunk, lists: lists)))
+            return .good
+        }
         guard let reply = ScriptReply.Reaped(items) else { return .unintelligible }
         outstanding.remove(.reap)
         guard let moved = reply.moved else { return .good }

@@ -190,6 +190,11 @@ enum ScriptReply {
         }
     }
 
+    /// The chunks of a dead worker whose lists the call has to name.
+    static func chunksToReap(_ items: [RedisReply]) -> [String]? {
+        items.first?.text == "LISTS" ? items.dropFirst().compactMap(\.text) : nil
+    }
+
     struct Reaped {
         /// `nil`: the worker was seen alive, and nothing was done.
         var moved: Int?

@@ -23,8 +23,8 @@ public struct Keys: Sendable, Equatable {
     public let holders: String
     /// List: jobs that `cancel` removed. See `CancelledJobs`.
     public let cancelled: String
-    /// Exists only during a script, which tries commands with it. A script that deletes it first counts as having written, and
-    /// Redis then lets it finish when out of memory.
+    /// Exists only during a script, which tries commands with it, or until the next one if it fails. A script that deletes it
+    /// first counts as having written, and Redis then lets it finish when out of memory.
     let nothing: String
     /// The beginning of every key except the list's own.
     let prefix: String
@@ -65,7 +65,8 @@ public struct Keys: Sendable, Equatable {
     /// flight (4: the last time alone), a colon, and one character for each position: 1 for a job in flight, 0 for a settled one.
     public func chunks(_ worker: String) -> String { "\(prefix)chunks:\(worker)" }
 
-    /// List: the jobs of one claim, also those that are settled. It is removed with its last job.
+    /// List: the jobs of one claim, also those that are settled. A compacted list has only the jobs in flight at their places: a
+    /// settled one is empty, or missing at the end. It is removed with its last job.
     public func chunk(_ worker: String, _ number: UInt64) -> String { "\(chunks(worker)):\(number)" }
 
     /// Hash: id -> job, for each job in flight of a worker of an older version. The field of a job from `recovered:N` is

@@ -73,8 +73,8 @@ struct CallEncoder {
             let newest = chunk.map { String($0) } ?? ""
             scripts.beat.write(Arguments([String(number), String(counter), String(settled), newest]), to: &out)
         case .promote: scripts.promote.begin(with: 0, to: &out)
-        case .reap(let dead, let chunk):
-            var reap = scripts.reap(dead.worker)
+        case .reap(let dead, let chunk, let lists):
+            var reap = scripts.reap(dead.worker, suspects: chunk, lists: lists)
             let silence = dead.silence.map { String(Int($0 / .milliseconds(1))) } ?? ""
             reap.write(Arguments([String(number), dead.worker, String(dead.counter), String(chunk), silence]), to: &out)
         case .adopt(let adopted):
@@ -84,7 +84,8 @@ struct CallEncoder {
                 rest.append(job.fullSize.map { String($0) } ?? "")
                 rest.append(job.bytes)
             }
-            scripts.adopt.write(rest, to: &out)
+            scripts.adopt.begin(with: rest.count, lists: [adopted.chunk], of: chunks, to: &out)
+            out.append(contentsOf: rest.bytes)
         case .merge: scripts.merge.begin(with: 0, to: &out)
         case .unregister: scripts.unregister.write(Arguments([String(number)]), to: &out)
         case .info: out.appendCommand(Arguments(["INFO"]))
@@ -131,7 +132,8 @@ struct CallEncoder {
     }
 
     private mutating func claim(_ claim: Call.Claim, _ number: Int64, to out: inout [UInt8]) {
-        scripts.claim.begin(with: claim.after == nil ? 5 : 6, to: &out)
+        scripts.claim.begin(
+            with: claim.after == nil ? 5 : 6, lists: [claim.chunk, claim.chunk + 1], of: chunks, to: &out)
         out.appendArgument(Int(number))
         out.appendArgument(claim.chunk)
         out.appendArgument(claim.count)
@@ -141,13 +143,15 @@ struct CallEncoder {
     }
 
     private mutating func settle(_ batch: SettleBatch, _ number: Int64, to out: inout [UInt8]) {
-        scripts.settle.begin(with: 5 + settleOptions.count + batch.chunks.count + batch.steps.count, to: &out)
+        let count = 6 + settleOptions.count + batch.chunks.count + batch.steps.count
+        scripts.settle.begin(with: count, lists: batch.lists, of: chunks, to: &out)
         out.appendArgument(Int(number))
         out.appendArgument(batch.sequence)
         out.append(contentsOf: settleOptions.bytes)
         out.appendArgument(batch.resent)
         out.appendArgument(batch.maybeDuplicates)
         out.appendArgument(batch.chunkCount)
+        out.appendArgument(batch.compacted.isEmpty ? "" : batch.compacted.reduce(into: " ") { $0 += "\($1) " })
         out.append(contentsOf: batch.chunks.bytes)
         out.append(contentsOf: batch.steps.bytes)
     }

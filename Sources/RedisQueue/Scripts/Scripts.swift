@@ -5,7 +5,8 @@
 /// - The list of a chunk is at the key of the worker's chunks, followed by a colon and its number. See `Keys.chunks`.
 /// - A step that may fail (a wrong type at a key, a right that the user lacks) is tried before the first effect, and a job is
 ///   added at its new place before it is removed from the old one: Redis does not roll back, and half a script must never lose a
-///   job.
+///   job. A script that failed can be called again any number of times: no effect is repeated.
+/// - Every key that a script touches is among KEYS, also the lists of chunks: Redis checks the rights to all of them first.
 /// - The first write is a DEL of a key that exists only during a script, or a removal. After it Redis lets a script finish even
 ///   when it is out of memory. It refuses a first HSET or LPUSH (`script_oom` in the Redis source).
 /// - A worker's call names the worker and its connection number. The reply is `FENCED` when the worker is not registered, and
@@ -207,7 +208,7 @@ package enum Scripts {
               redis.call('LLEN', KEYS[3])
               redis.call('DEL', KEYS[1])
               -- Without the right to remove them, none is pushed.
-              redis.call('ZREM', KEYS[2], '')
+              redis.call('ZREM', KEYS[2], '') redis.call('ZRANGE', KEYS[2], 0, 0)
               for i = #ripe, 1, -1 do
                 redis.call('LPUSH', KEYS[3], string.sub(ripe[i], string.match(ripe[i], '^[^|{]+:[%d:]+|()') or 1))
               end
@@ -224,10 +225,11 @@ package enum Scripts {
     /// the fields `since` and `known` of D, and the numbers of its chunks. A worker that returns and has settled more, or has
     /// chunks that were not taken over, had another Redis.
     ///
-    /// KEYS: nothing, workers, worker:W, chunks:W, worker:D, inflight:D, chunks:D, stats, recovered:1, :2, :3, holders. ARGV: W,
-    /// number, D, the counter seen, number of a chunk for suspects, milliseconds since the counter was first seen ('' when the
-    /// process of D is gone). Replies -1 when D may be alive, else the number of jobs moved to the lists, the kind of the
-    /// recovered jobs, and the suspects.
+    /// KEYS: nothing, workers, worker:W, chunks:W, worker:D, inflight:D, chunks:D, stats, recovered:1, :2, :3, holders, the list
+    /// of a chunk of W for suspects, then the lists of the chunks of D. ARGV: W, number, D, the counter seen, number of the chunk
+    /// for suspects, milliseconds since the counter was first seen ('' when the process of D is gone). Replies -1 when D may be
+    /// alive, else the number of jobs moved to the lists, the kind of the recovered jobs, and the suspects; or `LISTS` and the
+    /// numbers of the chunks of D, if a list of them is not among KEYS; or `TAKEN` if the number for suspects is in use.
     static let reap = Script(
         clock + waiting + abridged + fence + """
             local seen = redis.call('ZSCORE', KEYS[2], ARGV[3])
@@ -245,15 +247,25 @@ package enum Scripts {
               table.sort(fields, function(a, b) return a[2] < b[2] end)
               return fields
             end
-            local older, chunks = sorted(KEYS[6]), sorted(KEYS[7])
+            local older, chunks, declared, unknown = sorted(KEYS[6]), sorted(KEYS[7]), {}, false
+            for i = 14, #KEYS do declared[KEYS[i]] = true end
+            for _, chunk in ipairs(chunks) do unknown = unknown or not declared[KEYS[7] .. ':' .. chunk[1]] end
+            if unknown then
+              local numbers = {'LISTS'}
+              for i, chunk in ipairs(chunks) do numbers[i + 1] = chunk[1] end
+              return numbers
+            end
+            for i = 14, #KEYS do redis.call('LLEN', KEYS[i]) end
+            if redis.call('HEXISTS', KEYS[4], ARGV[5]) == 1 or redis.call('EXISTS', KEYS[13]) == 1 then return 'TAKEN' end
             redis.call('DEL', KEYS[1])
             -- As in `settle`, each command is tried without an effect.
             redis.call('LRANGE', KEYS[1], 0, 0) redis.call('HSET', KEYS[3], 'number', ARGV[2])
             redis.call('ZREM', KEYS[2], '') redis.call('HDEL', KEYS[12], '')
+            local now = math.floor(clock())
             local out, moved, most = {0, 0}, 0, \(Chunk.mostJobs)
             local function move(job, level)
               if level >= 3 and #out - 2 < most then
-                redis.call('RPUSH', KEYS[4] .. ':' .. ARGV[5], job)
+                redis.call('RPUSH', KEYS[13], job)
                 out[#out + 1] = abridged(job)
               else
                 redis.call('RPUSH', KEYS[9 + math.min(level, 2)], job)
@@ -298,7 +310,7 @@ package enum Scripts {
                 redis.pcall('HDEL', KEYS[8], 'reaped:' .. known[place][1], 'taken:' .. known[place][1])
               end
               local since, lowest = tonumber(evidence[1] or ''), tonumber(evidence[2] or '')
-              local record = string.format('%d|%s|%s|%s', math.floor(clock()), since and evidence[1] or '',
+              local record = string.format('%d|%s|%s|%s', now, since and evidence[1] or '',
                 lowest and evidence[2] or '', table.concat(taken, ','))
               redis.pcall('HSET', KEYS[8], 'reaped:' .. ARGV[3], settled, 'taken:' .. ARGV[3], record)
             end
@@ -336,14 +348,14 @@ package enum Scripts {
     /// nothing was claimed in this data set: they count as `maybe_duplicate`. Of a job that is too large only the beginning is
     /// given: it is moved if it is at the head.
     ///
-    /// KEYS: nothing, workers, worker:W, chunks:W, stats, recovered:1, :2, :3, Q. ARGV: W, number, number of the chunk, number of
-    /// crashes at which its jobs were in flight, number of positions, then for each job: position, size ('' where all of it
-    /// follows), bytes. Replies the number of jobs that were put back, the number of those that were found, and the positions of
-    /// jobs that are too large and were not found.
+    /// KEYS: nothing, workers, worker:W, chunks:W, stats, recovered:1, :2, :3, Q, the list of the chunk. ARGV: W, number, number
+    /// of the chunk, number of crashes at which its jobs were in flight, number of positions, then for each job: position, size
+    /// ('' where all of it follows), bytes. Replies the number of jobs that were put back, the number of those that were found,
+    /// and the positions of jobs that are too large and were not found.
     static let adopt = Script(
         fence + """
             local number, level, size = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
-            local chunk, entry = KEYS[4] .. ':' .. number, redis.call('HGET', KEYS[4], number)
+            local chunk, entry = KEYS[10], redis.call('HGET', KEYS[4], number)
             local source = level == 0 and KEYS[9] or level < 4 and KEYS[5 + level]
             local jobs, marks = entry and redis.call('LRANGE', chunk, 0, -1) or {}, {}
             if entry then size = math.max(size, #entry - 2) end
@@ -432,6 +444,8 @@ package enum Scripts {
         fence + """
             local held = redis.call('HLEN', KEYS[4])
             if held == 0 then
+              -- All are tried: a worker that is half unregistered could not call this again.
+              redis.call('DEL', KEYS[1]) redis.call('HDEL', KEYS[5], '')
               redis.call('ZREM', KEYS[2], ARGV[1])
               redis.call('DEL', KEYS[3])
               redis.call('HDEL', KEYS[5], ARGV[1])

@@ -36,9 +36,15 @@ struct WorkerScripts {
     }
 
     /// Sent in full: workers rarely die, and each has keys of its own.
-    func reap(_ dead: String) -> PreparedScript {
+    ///
+    /// - Parameters:
+    ///   - chunk: of this worker, for suspects.
+    ///   - lists: the numbers of the chunks of the dead worker.
+    func reap(_ dead: String, suspects chunk: UInt64, lists: [String]) -> PreparedScript {
         let theirs = [keys.worker(dead), keys.inflight(dead), keys.chunks(dead), keys.stats]
-        return PreparedScript(Scripts.reap, keys: mine + theirs + keys.recovered + [keys.holders], arguments: [worker])
+        let chunks = [keys.chunk(worker, chunk)] + lists.map { "\(keys.chunks(dead)):\($0)" }
+        return PreparedScript(
+            Scripts.reap, keys: mine + theirs + keys.recovered + [keys.holders] + chunks, arguments: [worker])
     }
 
     /// Sent in full: it follows a lost connection, or claims a job that is too large.

@@ -172,6 +172,15 @@ struct ServerRepliesTests {
         #expect(machine.phase == .serving)
     }
 
+    // MARK: Chunks
+
+    @Test mutating func `a take-over is sent again with the lists of the dead worker`() {
+        machine.serve()
+        let dead = LeaseMachine.Dead(worker: "dead", counter: 3)
+        machine.reply([.string(bytes("LISTS")), .string(bytes("4"))], to: .reap(dead, chunk: 7))
+        #expect(machine.effects() == [.call(.reap(dead, chunk: 7, lists: ["4"]))])
+    }
+
     // MARK: Rights
 
     @Test func `the checked rights are those of the scripts, no more and no less`() {
@@ -194,7 +203,8 @@ struct ServerRepliesTests {
     /// The quoted names in capitals: `redis.call(kind == 'h' and 'LPUSH' or 'RPUSH', …)`.
     private func commands(in script: String) -> Set<String> {
         let options: Set<String> = [
-            "WITHSCORES", "LIMIT", "MAXLEN", "FENCED", "STALE", "GAP", "NUMBER", "BY", "STORE", "USAGE", "SAMPLES",
+            "WITHSCORES", "LIMIT", "MAXLEN", "FENCED", "STALE", "GAP", "NUMBER", "TAKEN", "LISTS", "BY", "STORE", "USAGE",
+            "SAMPLES",
         ]
         let quoted = script.split(separator: "'", omittingEmptySubsequences: false).enumerated().filter {
             !$0.offset.isMultiple(of: 2)

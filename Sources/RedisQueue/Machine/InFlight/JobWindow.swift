@@ -8,6 +8,9 @@ struct JobWindow {
     /// The level of a job that was alone in a worker that died: it is not pushed again.
     static let suspect: UInt8 = 4
 
+    /// Most chunks that one batch compacts: together they free more than the jobs that it settles have needed.
+    private static let mostCompacted = 64
+
     private var numbers: [UInt64] = []
     private var chunks: [Chunk] = []
     /// The sizes of jobs that are too large: their bytes here are only the beginning.
@@ -100,6 +103,29 @@ struct JobWindow {
     /// The settlement of a job is sent.
     mutating func settle(_ id: ClaimID) {
         if let index = index(of: id.chunk) { chunks[index].settle(at: id.place) }
+    }
+
+    /// Returns the chunks whose settled jobs are to leave Redis, if all chunks have more than twice the bytes of the jobs in
+    /// flight and one claim. From here on these chunks count as compacted.
+    ///
+    /// Those with the smallest share of jobs in flight come first, because Redis copies these jobs. A chunk is compacted when
+    /// less than half of its bytes are in flight, so that all copies together have fewer bytes than the jobs that were claimed.
+    mutating func compact() -> [UInt64] {
+        var (inFlight, stored) = (0, 0)
+        for index in chunks.indices {
+            inFlight += chunks[index].inFlightBytes
+            stored += chunks[index].storedBytes
+        }
+        if stored <= 2 * inFlight + ClaimSize.mostBytes { return [] }
+        let wasteful = chunks.indices.filter { chunks[$0].storedBytes > 2 * chunks[$0].inFlightBytes }
+        var compacted: [UInt64] = []
+        for index in wasteful.sorted(by: { chunks[$0].inFlightShare < chunks[$1].inFlightShare }).prefix(Self.mostCompacted) {
+            if stored <= 2 * inFlight + ClaimSize.mostBytes / 2 { break }
+            stored -= chunks[index].storedBytes - chunks[index].inFlightBytes
+            chunks[index].compact()
+            compacted.append(numbers[index])
+        }
+        return compacted
     }
 
     /// The entry of a chunk in Redis after the last settlement that was sent: see `Chunk.entry`.
