@@ -33,6 +33,31 @@ extension Job {
         return object.removing { $0.key?.isMark == true }
     }
 
+    /// The most tokens of one job that go out together. A job with more tokens is first split into jobs of this size.
+    static let tokensTogether = 250
+
+    /// Splits a job with `tokens`: into a job per token, so that each is claimed, pushed, evaluated and retried separately and
+    /// survives a crash separately; or first into jobs with fewer tokens.
+    ///
+    /// - Parameters:
+    ///   - places: the most jobs per token; the other tokens remain one job.
+    ///   - bytes: the most bytes of them, except that one job is always made.
+    /// - Returns: the parts, and how many tokens go out with the next claim; `nil` for a job with one token.
+    func split(into places: Int, bytes most: Int) -> (parts: JobParts, singles: Int)? {
+        guard case .tokens(let tokens) = target, let frame else { return nil }
+        let frameBytes = frame.byteCount + 16
+        if tokens.count > Self.tokensTogether {
+            // Each part has the frame again, which may be larger than its tokens.
+            let parts = min((tokens.count - 1) / Self.tokensTogether + 1, max(2, 3 * bytes.count / frameBytes))
+            let size = (tokens.count - 1) / parts + 1
+            let ranges = stride(from: 0, to: tokens.count, by: size).map { $0..<min($0 + size, tokens.count) }
+            return chunkParts(ranges).map { ($0, 0) }
+        }
+        let singles = min(places, max(1, most / frameBytes))
+        if tokens.count <= singles { return singleParts(tokens.map(\.value)).map { ($0, tokens.count) } }
+        return chunkParts([0..<singles, singles..<tokens.count]).map { ($0, singles) }
+    }
+
     /// Returns the single-token forms with these elements: in each, a member `token` with the bytes of the element replaces
     /// `tokens`.
     func singleParts(_ elements: [Range<Int>]) -> JobParts? {
