@@ -156,8 +156,9 @@ struct AmplificationTests {
 
     static let kinds = [
         Kind("one token", good: 1), Kind("ten tokens", good: 10), Kind("1,000 tokens", good: 1000),
-        Kind("40,000 tokens", good: 40_000),
-        Kind("ten bad tokens", good: 10, bad: 10),
+        Kind("40,000 tokens", good: 40_000), Kind("40,000 bad tokens", good: 10, bad: 40_000),
+        Kind("ten bad tokens", good: 10, bad: 10), Kind("eleven bad tokens", good: 11, bad: 11),
+        Kind("only bad tokens", good: 0, bad: 1000), Kind("1,000 tokens, a third bad", good: 700, bad: 300),
         Kind("not_before", good: 1000, #","not_before":1900000000"#), Kind("expired", good: 1000, #","expires_at":1"#),
         Kind("filtered", good: 1000, text: " darn"), Kind("unknown app", good: 1000, #","app":"absent""#),
     ]
@@ -188,12 +189,12 @@ struct AmplificationTests {
     @Test(arguments: [Footprint.State.sends, .proving, .slowed], [[nil], [nil, "beta"]] as [[String?]])
     func `each token is sent or dead-lettered once`(state: Footprint.State, apps: [String?]) throws {
         let footprint = Footprint(state, apps: apps)
-        let (few, many) = (Kind("", good: 300, bad: 10, payload: 10), Kind("", good: 300, payload: 10))
+        let (few, many) = (Kind("", good: 300, bad: 10, payload: 10), Kind("", good: 300, bad: 11, payload: 10))
         footprint.push(few.job)
         footprint.push(many.job)
         for _ in 0..<5000 where !footprint.isDone { footprint.turn() }
         #expect(footprint.isDone && footprint.accepted == 600)
-        #expect(footprint.lines == 10 && footprint.letters.count == 10)
+        #expect(footprint.lines == 11 && footprint.letters.count == 11)
         let tokens = footprint.letters.compactMap { DeadLetter(record: $0)?.token }
         #expect(Set(tokens).count == 10)
     }

@@ -146,6 +146,24 @@ struct DispatchClaimTests {
         #expect(closed.split(job).count == 2)
     }
 
+    @Test func `many bad tokens of one job become one dead letter with one line, and the good ones are sent`() throws {
+        let fixture = Fixture()
+        let bad = (1...11).map { "\"z\($0)\"" }
+        let tokens = "\"aa\", " + bad.joined(separator: " , ") + ",\"bb\""
+        let parts = fixture.split(#"{ "tokens" : [ \#(tokens) ] , "x":[1, 2], "data": {} }"#)
+        let onlyBad = #"{ "tokens" : [ \#(bad.joined(separator: ",")) ] , "x":[1, 2], "data": {} }"#
+        #expect(parts == [onlyBad, #"{ "tokens" : [ "aa","bb" ] , "x":[1, 2], "data": {} }"#])
+        // Also while its app takes no jobs.
+        fixture.machine.observed(.init(), app: 0)
+        let effects = fixture.claim(onlyBad)
+        let error = JobError.structure("11 tokens are invalid; first fault: token is not hex", at: 16)
+        #expect(effects.first == .log(.badJob(Array(onlyBad.utf8), error, redacts: false)) && effects.count == 2)
+        #expect(effects.deadLetter == error.reason)
+        let few = Fixture()
+        #expect(few.split(#"{"tokens":[\#(bad.dropLast().joined(separator: ","))],"data":{}}"#).count == 10)
+        #expect(few.split(#"{"token":"z1","data":{}}"#).isEmpty && few.counters.dead == 1)
+    }
+
     @Test mutating func `one claim splits no more than a megabyte`() {
         fixture.close()
         let tokens = (0..<250).map { #""\#(String($0, radix: 16))""# }.joined(separator: ",")

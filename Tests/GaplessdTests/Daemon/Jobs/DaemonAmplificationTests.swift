@@ -71,4 +71,28 @@ struct DaemonAmplificationTests {
         #expect(try stage.status().dead == 0)
         #expect(daemon.stop()?.status == 0)
     }
+
+    @Test func `a job with many bad tokens becomes one dead letter, which can be requeued`() throws {
+        let stage = try Stage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        let job = Self.job { $0 % 125 == 0 ? deviceToken($0) : "bad \(deviceToken($0))" }
+        try measure("bad tokens", job, stage, daemon) {
+            let status = try stage.status()
+            return status.isDrained && status.dead > 0 && stage.simulator.totals.accepted == 41
+        }
+        let bad = (0..<5000).filter { $0 % 125 != 0 }.map { "\"bad \(deviceToken($0))\"" }.joined(separator: ",")
+        let letters = try stage.deadLetters()
+        #expect(letters.map { $0.text("job") } == [#"{"tokens":[\#(bad)],"data":\#(Self.payload)}"#])
+        let reason = "Parsing apns structure error: 4960 tokens are invalid; first fault: token is not hex at byte 15"
+        #expect(letters.map { $0.text("reason") } == [reason])
+        #expect(daemon.complaints.count { $0.contains("Parsing apns structure error") } == 1)
+        #expect(try Call(["dead", stage.write(), "requeue"]).status == 0)
+        #expect(try waitUntil { try stage.counter(.dead) == 2 })
+        #expect(try stage.deadLetters().map { $0.text("job") } == letters.map { $0.text("job") })
+        #expect(try stage.drains())
+        #expect(try stage.status().unexplained == 0)
+        #expect(daemon.stop()?.status == 0)
+        #expect(try Call(["audit", stage.write()]).status == 0)
+    }
 }
