@@ -105,9 +105,9 @@ extension JobMembers {
     }
 
     func expiry(pushType: String) throws(JobError) -> Job.Expiry {
-        let seconds = try integer(.expiry)
+        let seconds = try wholeSeconds(.expiry)
         if let seconds, seconds < 0, let value = self[.expiry] { throw fault(value, "expiry is negative") }
-        if let time = try integer(.expiresAt) { return .at(time) }
+        if let time = try wholeSeconds(.expiresAt) { return .at(time) }
         if let seconds { return .after(seconds) }
         let isOnce = self[.channel] != nil || pushType == "voip" || pushType == "pushtotalk"
         return .after(isOnce ? Job.defaultExpiryOnce : Job.defaultExpiry)
@@ -282,17 +282,17 @@ extension JobMembers {
     }
 
     @inline(__always)
-    private func integer(_ key: JobKey) throws(JobError) -> Int64? {
+    private func wholeSeconds(_ key: JobKey) throws(JobError) -> Int64? {
         guard let value = self[key] else { return nil }
-        return try integer(key, value)
+        return try wholeSeconds(key, value)
     }
 
-    private func integer(_ key: JobKey, _ value: JSONSlice) throws(JobError) -> Int64 {
-        switch value.integer(in: bytes.span) {
-        case .exact(let integer): return integer
-        case .outOfRange: throw fault(value, "\(key.name) is beyond 64 bits")
-        case nil: throw fault(value, "\(key.name) is not an integer")
-        }
+    /// Drops the fraction.
+    private func wholeSeconds(_ key: JobKey, _ value: JSONSlice) throws(JobError) -> Int64 {
+        if case .exact(let integer) = value.integer(in: bytes.span) { return integer }
+        guard let number = value.double(in: bytes.span) else { throw fault(value, "\(key.name) is not a number") }
+        guard let seconds = Int64(exactly: number.rounded(.down)) else { throw fault(value, "\(key.name) is beyond 64 bits") }
+        return seconds
     }
 
     private func fault(_ value: JSONSlice, _ text: String) -> JobError { fault(value.range.lowerBound, text) }

@@ -35,7 +35,7 @@ enum JobFuzz {
                 "a bad header")
         }
         _ = job.identifierJSON
-        _ = job.notBeforeHint
+        _ = (job.notBeforeHint, job.expiryHint)
         _ = job.rewritten(maskedPayload: nil)
     }
 

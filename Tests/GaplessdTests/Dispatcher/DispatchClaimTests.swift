@@ -122,6 +122,18 @@ struct DispatchClaimTests {
         #expect(fixture.counters.expired == 1 && fixture.counters.dead == 2 && fixture.counters.released == 0)
     }
 
+    @Test func `an expiry in a wrong unit is sent as it stands, with one warning for all tokens of a job`() {
+        let fixture = Fixture()
+        let parts = fixture.claim(#"{"tokens":["aa","bb"],"identifier":7,"data":{},"expires_at":1895300000000}"#)
+        let text = "expires_at is in seconds, and this value is after the year 5000; is it in milliseconds?"
+        #expect(parts.first == .log(.sentence(.warning, "A job (ID 7) is unusual: \(text)", .jobUnusual)) && parts.count == 2)
+        let part = Fixture.job("aa", #""expires_at":1895300000000"#)
+        #expect(fixture.claim(part, part) == [] && fixture.sent().count == 2)
+        #expect(fixture.claim(Fixture.job("aa", #""expiry":1895300000"#)).count == 1, "another key")
+        fixture.pass(.seconds(1))
+        #expect(fixture.claim(part).count == 1)
+    }
+
     @Test func `with mask, a word does not stop a job with several tokens`() {
         var plan = Fixture.plan()
         plan.filter = WordFilter(["darn"], action: .mask)

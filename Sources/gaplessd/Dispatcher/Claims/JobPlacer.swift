@@ -26,6 +26,10 @@ struct JobPlacer {
     /// The bytes of all parts of this claim, and by app the number of those that go out with the next claim.
     private var splitBytes = 0
     private var splitJobs: [Int: Int] = [:]
+    /// The last warnings about an expiry, by key. A producer makes the same mistake in all its jobs, and each token of a job
+    /// repeats it.
+    private var expiryHints: [JobKey: Instant] = [:]
+    static let hintInterval = Duration.seconds(1)
 
     init(plan: DispatchPlan) { self.plan = plan }
 
@@ -66,6 +70,7 @@ struct JobPlacer {
         guard isExpired || jobs.takesOne(app: app, list: list) else {
             return giveBack(claim, list: list, toTail: plan.apps.count > 1, &jobs, &effects)
         }
+        if let hint = job.expiryHint, !isExpired { warn(of: hint, in: job, jobs.now, &effects) }
         let expiration = job.expiration(now: jobs.wallClock.unixSeconds)
         let held = HeldJob(
             job, list: list, claim: claim.id, isAlone: claim.isAlone, app: app, expiration: expiration, claimed: jobs.now)
@@ -101,6 +106,14 @@ struct JobPlacer {
         splitJobs[job.app, default: 0] += singles
         jobs.settler.split(claim, list: job.list, into: parts, &effects)
         return true
+    }
+
+    private mutating func warn(
+        of hint: (key: JobKey, text: String), in job: borrowing Job, _ now: Instant, _ effects: inout [DispatchEffect]
+    ) {
+        if let last = expiryHints[hint.key], now < last + Self.hintInterval { return }
+        expiryHints[hint.key] = now
+        effects.append(.log(.unusualExpiry(job, hint: hint.text)))
     }
 
     /// Returns whether the filter stops the job. If it masks words instead, the job gets a masked payload.
