@@ -40,7 +40,8 @@ extension Job {
     static let mostSeparateFaults = 10
 
     /// Splits a job with `tokens`: into a job per token, so that each is claimed, pushed, evaluated and retried separately and
-    /// survives a crash separately; or first into jobs with fewer tokens; or into its bad and its good tokens if too many are bad.
+    /// survives a crash separately; or first into jobs with fewer tokens; or into its bad and its good tokens if too many are
+    /// bad.
     ///
     /// - Parameters:
     ///   - places: the most jobs per token; the other tokens remain one job.

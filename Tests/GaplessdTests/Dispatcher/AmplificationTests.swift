@@ -7,7 +7,7 @@ import Testing
 
 /// Redis and the log, as the effects of a machine fill them: a list, the jobs in flight, the records and the lines.
 ///
-/// Its app sends every job at once. What becomes of a push, the state says.
+/// Its app sends every job at once, and APNs accepts each push unless the app is held.
 final class Footprint {
     /// The state of the app whose job is counted.
     enum State: CaseIterable {
@@ -163,7 +163,7 @@ struct AmplificationTests {
         Kind("filtered", good: 1000, text: " darn"), Kind("unknown app", good: 1000, #","app":"absent""#),
     ]
 
-    /// What a record, its result and its line have besides the bytes of the job.
+    /// Bytes of a record, its result and its line besides those of the job.
     private static let constant = 4096
     /// While an app sends, the parts of one claim may wait for the next one: a megabyte and those of one job.
     private static let claim = 2 * JobPlacer.mostSplitBytes
