@@ -153,7 +153,7 @@ extension Scripts {
     ///     t  job (at_most_once)     to the tail of Q
     ///     u  job                    replaced by this job at the head of Q; ordered as h
     ///     v  job                    replaced by this job at the tail of Q
-    ///     s  k, k jobs              replaced by its parts at the head of Q (at_most_once)
+    ///     s  k, k jobs              replaced by these parts at the head of Q
     ///     c  k, text, text, k times first and last byte
     ///                               replaced by k parts of it at the head of Q, each between the two texts
     ///

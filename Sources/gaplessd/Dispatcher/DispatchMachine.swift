@@ -97,10 +97,10 @@ struct DispatchMachine: ~Copyable {
 
     private mutating func claimed(_ claims: [ClaimedJob], list: Int, _ effects: inout [DispatchEffect]) {
         jobs.settler.countClaims(claims.count)
-        lists[list].claimBegan()
+        placer.claimBegan()
         var givenBack: [ClaimedJob] = []
         let heldBySlowedApps = jobs.heldBySlowedApps
-        for claim in claims where !placer.place(claim, list: list, &lists[list], &jobs, &effects) { givenBack.append(claim) }
+        for claim in claims where !placer.place(claim, list: list, lists[list], &jobs, &effects) { givenBack.append(claim) }
         if plan.apps.count == 1 { return }
         // Jobs that a slowed app has taken do not count: otherwise the list would rotate its other jobs without a rest.
         let placed = claims.count - givenBack.count - (jobs.heldBySlowedApps - heldBySlowedApps)

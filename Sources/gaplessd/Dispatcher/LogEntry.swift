@@ -112,6 +112,10 @@ enum LogEntry: Equatable {
         .warning(.jobUnusual, "A job (ID \(String(decoding: job.identifierJSON, as: UTF8.self))) is delayed: \(hint).")
     }
 
+    static func unusualExpiry(_ job: borrowing Job, hint: String) -> LogEntry {
+        .warning(.jobUnusual, "A job (ID \(String(decoding: job.identifierJSON, as: UTF8.self))) is unusual: \(hint)")
+    }
+
     // MARK: Apps. `app` is `DispatchPlan.App.label`.
 
     static func held(app: String, _ reason: HoldReason) -> LogEntry {

@@ -68,6 +68,7 @@ enum QueueFuzz {
                     case 4: .release(toTail: false)
                     case 5: .release(toTail: true)
                     case 6: .replace(with: [1], toTail: false)
+                    case 7 where choice >= 0x80: .split(into: JobParts(texts: [[1], [2]]))
                     default: .split(into: JobParts(prefix: [1], ranges: [0..<1, 1..<2], suffix: [2]))
                     }
                 machine.settle(Settlement(id: id, effect: effect, resends: 1), now: now - .seconds(1))

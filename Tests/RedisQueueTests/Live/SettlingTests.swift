@@ -176,6 +176,20 @@ struct SettlingTests {
         #expect(try server.status().unexplained == 0)
     }
 
+    @Test func `parts that are not ranges of the job are given whole`() throws {
+        try server.push(["a", "b", "c"])
+        let worker = Worker(server.settings())
+        worker.places = 2
+        worker.run("two jobs") { worker.jobs.count == 2 }
+        worker.places = 0
+        let jobs = worker.jobs
+        worker.settle(jobs[1], .split(into: JobParts(texts: [bytes("x"), bytes("y")])))
+        worker.settle(jobs[0], .release(toTail: false))
+        worker.stop()
+        #expect(try server.list("jobs") == ["a", "x", "y", "c"])
+        #expect(try server.status().unexplained == 0)
+    }
+
     @Test func `a replacement goes to the head in the order of the claims, or to the tail`() throws {
         try server.push(["a", "b", "c", "d", "e"])
         let worker = Worker(server.settings())

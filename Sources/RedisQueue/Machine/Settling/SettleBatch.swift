@@ -107,11 +107,13 @@ struct SettleBatch: Equatable {
 
     /// - Parameter job: its bytes, if Redis does not keep them.
     private mutating func write(_ parts: JobParts, of job: [UInt8]?) {
-        steps.append(parts.ranges.count)
-        if let job {
-            for part in parts.parts(of: job) { steps.append(part) }
+        if job != nil || !parts.texts.isEmpty {
+            let texts = parts.parts(of: job ?? [])
+            steps.append(texts.count)
+            for text in texts { steps.append(text) }
             return
         }
+        steps.append(parts.ranges.count)
         steps.append(parts.prefix)
         steps.append(parts.suffix)
         for range in parts.ranges {
@@ -130,7 +132,7 @@ struct SettleBatch: Equatable {
             case .deadLetter(_, let isExpired, _): isExpired ? "E" : "D"
             case .release(let toTail): toTail ? "t" : "h"
             case .replace(_, let toTail): toTail ? "v" : "u"
-            case .split: isJobGiven ? "s" : "c"
+            case .split(let parts): isJobGiven || !parts.texts.isEmpty ? "s" : "c"
             }
         steps.append(kind)
         steps.append(settlement.id.chunk)

@@ -3,10 +3,6 @@ import SystemTime
 
 /// One list: whether Redis serves it, and when it may be claimed from.
 struct ListState {
-    /// The bytes of parts at which no further job of a claim is split. The parts are larger than their job by up to one payload
-    /// each, and are in memory several times before Redis has them.
-    static let mostSplitBytes = 1 << 20
-
     let name: String
     private(set) var isConnected = false
     /// Whether this worker's lease may have expired: then nothing of this list may be sent.
@@ -18,7 +14,6 @@ struct ListState {
     private(set) var pauses: [PauseNote] = []
     /// Whether operators have paused the list, or all of its apps.
     private(set) var isPaused = false
-    private var splitBytes = 0
     private var pause = ClaimPause()
 
     init(name: String) { self.name = name }
@@ -38,12 +33,6 @@ struct ListState {
 
     /// Returns the number of jobs to claim for this many places.
     func places(_ places: Int) -> Int { mayClaim ? pause.places(places) : 0 }
-
-    mutating func claimBegan() { splitBytes = 0 }
-
-    /// Whether another job of this claim may be split.
-    var splitsMore: Bool { splitBytes < Self.mostSplitBytes }
-    mutating func split(_ parts: JobParts) { splitBytes += parts.byteCount }
 
     /// - Parameters:
     ///   - placed: jobs of the claim that were not given back.

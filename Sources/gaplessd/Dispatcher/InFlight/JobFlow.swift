@@ -91,6 +91,16 @@ struct JobFlow: ~Copyable {
     /// Whether the app takes a claimed job of the list.
     func takesOne(app: Int, list: Int) -> Bool { apps[app].takesOne(from: list, now: now) }
 
+    /// Returns how many further jobs an app takes that takes one. Without a limit it takes any number: the others wait for its
+    /// streams.
+    func places(app: Int) -> Int {
+        let allowance = apps[app].breaker.allowance(now: now, suspects: apps[app].suspects)
+        let demand = demand(of: app)
+        if allowance == .max && demand.limit == nil { return .max }
+        let waiting = demand.limit.map { ClaimBudget.Rate(pushesPerSecond: $0).mostWaiting - demand.waiting }
+        return max(1, min(demand.places, waiting ?? .max))
+    }
+
     mutating func take(_ job: HeldJob) {
         apps[job.app].took(held.insert(job), job, topic: plan.apps[job.app].topic)
     }
