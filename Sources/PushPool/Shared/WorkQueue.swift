@@ -52,9 +52,12 @@ final class WorkQueue: Sendable {
     let rateLimits: SharedRateLimits
     /// Rung when `Load.wasBlocked` becomes true.
     private let blocked: WakeUp
-    private let clock: @Sendable () -> Instant
+    let clock: @Sendable () -> Instant
+    /// The time from which sessions take and write nothing, in nanoseconds since `origin`; `Int.max` without a limit.
+    private let sendingDeadline = Atomic<Int>(.max)
+    private let origin: Instant
 
-    /// - Parameter clock: the time with which the sending deadline is compared.
+    /// - Parameter clock: the time with which the sending deadline and the limits are compared.
     init(
         rateLimits: SharedRateLimits = SharedRateLimits(), blocked: WakeUp = WakeUp(),
         clock: @escaping @Sendable () -> Instant = { .now }
@@ -220,18 +223,18 @@ final class WorkQueue: Sendable {
                 state.consumers[consumer].isAsleep = true
                 return ([], nil)
             }
-            var opening: Instant?
-            if free > 0 && !state.waiting.isEmpty { opening = moveShare(room, of: consumer, to: batch, now: now, &state) }
+            var pause: Pause?
+            if free > 0 && !state.waiting.isEmpty { pause = moveShare(room, of: consumer, to: batch, now: now, &state) }
             state.consumers[consumer].isAsleep = true
             if state.waiting.isEmpty {
                 state.meter.became(nil, now: now)
                 return ([], nil)
             }
-            let limit = opening != nil ? .rateLimit : WorkQueue.isBlocked(state) ? state.consumers[consumer].limit : nil
+            let limit = pause != nil ? .rateLimit : WorkQueue.isBlocked(state) ? state.consumers[consumer].limit : nil
             state.meter.became(limit, now: now)
-            if let opening {
+            if let pause {
                 let hasTaken = state.consumers[consumer].free < free
-                return WorkQueue.wait(until: opening, consumer, hasTaken: hasTaken, &state)
+                return wait(for: pause, consumer, hasTaken: hasTaken, &state)
             }
             noteBlocked(&state)
             return (WorkQueue.nextSleeper(after: consumer, &state), nil)
@@ -240,18 +243,18 @@ final class WorkQueue: Sendable {
         return again
     }
 
-    /// Moves the share of a consumer with room. Returns the next opening if a rate limit stopped it.
+    /// Moves the share of a consumer with room. Returns the pause if a rate limit stopped it.
     @inline(__always)
     private func moveShare(
         _ room: Room, of consumer: Int, to batch: Ring<Notification>, now: Instant, _ state: inout State
-    ) -> Instant? {
+    ) -> Pause? {
         var share = room
         share.streams = min(room.streams, WorkQueue.share(of: state.waiting.count, for: consumer, state))
         state.consumers[consumer].lastRound = state.round
         let (most, session) = (share.streams, state.consumers[consumer].session)
-        var opening: Instant?
+        var pause: Pause?
         if state.calmLimiter != nil || rateLimits.isLimiting {
-            opening = movePaced(&share, to: batch, avoiding: session, &state)
+            pause = movePaced(&share, to: batch, avoiding: session, &state)
         } else {
             WorkQueue.move(&share, to: batch, avoiding: session, &state)
         }
@@ -262,7 +265,7 @@ final class WorkQueue: Sendable {
             state.tally.count(taken, now: now)
             state.meter.took(taken, bytes: room.bytes - share.bytes)
         }
-        return opening
+        return pause
     }
 
     /// Returns an equal part for each session with free streams and without a share in this round, so that the first session
