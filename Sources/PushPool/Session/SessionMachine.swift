@@ -318,9 +318,10 @@ struct SessionMachine {
     mutating func closed(because fault: SessionError, isWritten: (Int) -> Bool, _ effects: inout [Effect]) {
         phase = .closed
         pausedUntil = nil
+        let isOurWish = fault == .closedByUs || fault == .retired(.sendingEnded)
         for slot in attempts.unreportedSlots {
             let outcome: Outcome = isWritten(slot) ? .maybeProcessed(fault) : .notProcessed(fault)
-            if isWritten(slot) && fault != .closedByUs { unanswered += 1 }
+            if isWritten(slot) && !isOurWish { unanswered += 1 }
             effects.append(report(slot, outcome))
             attempts.markReported(at: slot)
         }

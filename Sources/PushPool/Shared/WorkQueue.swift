@@ -1,3 +1,4 @@
+internal import Synchronization
 import SystemTime
 internal import Threads
 
@@ -34,14 +35,10 @@ final class WorkQueue: Sendable {
         var timekeeper: SessionID?
         /// Whether a notification has waited since the last look while every session was full.
         var wasBlocked = false
-        /// The time from which sessions take nothing; `nil` without a limit.
-        var sendingDeadline: Instant?
         /// This pool's own limit after ENHANCE_YOUR_CALM.
         var calmLimiter: RateLimiter?
         var tally = PushTally(now: .now)
         var meter = QueueMeter()
-
-        func isSendingOver(_ clock: () -> Instant) -> Bool { sendingDeadline.map { $0 <= clock() } ?? false }
     }
 
     /// A session is not woken for less work than this while another one is awake: at 1 to 16 pushes a turn the wake-up costs
@@ -65,6 +62,7 @@ final class WorkQueue: Sendable {
         self.rateLimits = rateLimits
         self.blocked = blocked
         self.clock = clock
+        origin = clock()
     }
 
     // MARK: For the pool
@@ -83,14 +81,28 @@ final class WorkQueue: Sendable {
         for wakeUp in toRing { wakeUp.ring() }
     }
 
-    /// Lets sessions take notifications until this time; `nil` sets no limit.
+    /// Lets sessions take notifications and write requests until this time; `nil` sets no limit.
     func allowSending(until deadline: Instant?) {
         let toRing: [WakeUp] = state.withLock { state in
-            let wasOver = state.isSendingOver(clock)
-            state.sendingDeadline = deadline
-            return wasOver && !state.isSendingOver(clock) ? WorkQueue.sleepers(&state, enoughFor: state.waiting.count) : []
+            let wasOver = isSendingOver
+            sendingDeadline.store(deadline.map(nanoseconds) ?? .max, ordering: .relaxed)
+            return wasOver && !isSendingOver ? WorkQueue.sleepers(&state, enoughFor: state.waiting.count) : []
         }
         for wakeUp in toRing { wakeUp.ring() }
+    }
+
+    private func nanoseconds(_ deadline: Instant) -> Int {
+        let (seconds, attoseconds) = (deadline - origin).components
+        let most = Int64.max / 2_000_000_000
+        return Int(min(max(seconds, -most), most) * 1_000_000_000 + attoseconds / 1_000_000_000)
+    }
+
+    /// Whether the time for sending has ended. A session asks before it writes requests, without the lock.
+    var isSendingOver: Bool { isSendingOver(at: clock()) }
+
+    private func isSendingOver(at time: @autoclosure () -> Instant) -> Bool {
+        let deadline = sendingDeadline.load(ordering: .relaxed)
+        return deadline != .max && origin + .nanoseconds(deadline) <= time()
     }
 
     /// Withdraws all waiting notifications.
@@ -208,7 +220,8 @@ final class WorkQueue: Sendable {
     /// A session calls this in every turn, even without room: the queue learns its free streams from the call. A notification
     /// that avoids this session stays for another one with room, if there is any.
     ///
-    /// - Parameter now: the time of the session's turn; a small delay does not matter.
+    /// - Parameter now: the time of the session's turn; a small delay does not matter, because the session compares the sending
+    ///   deadline again when it writes.
     func take(
         into batch: Ring<Notification>, room: Room, for session: SessionID, now: Instant
     ) -> Instant? {
@@ -219,7 +232,7 @@ final class WorkQueue: Sendable {
             state.consumers[consumer].free = free
             state.consumers[consumer].limit = room.presentLimit
             (state.consumers[consumer].window, state.consumers[consumer].bytesInFlight) = (room.window, room.bytesInFlight)
-            if state.isSendingOver(clock) {
+            if isSendingOver(at: now) {
                 state.consumers[consumer].isAsleep = true
                 return ([], nil)
             }
