@@ -129,19 +129,31 @@ struct SessionLoop: ~Copyable {
     }
 
     private mutating func write() {
-        end(afterWriting: wire.write(from: &codec))
+        pass(least: 1)
         let hadUnwritten = hasUnwritten
         hasUnwritten = codec.out.count > 0
         if hadUnwritten || hasUnwritten { machine.wrote(now: now, isWritten: { codec.isWritten(slot: $0) }) }
         if codec.isOver { end(codec.fault) }
     }
 
+    /// Passes the output to TLS. Once the time for sending has ended, no request leaves: other workers may have its job.
+    ///
+    /// - Parameter least: a remainder of fewer bytes stays in the codec.
+    private mutating func pass(least: Int) {
+        if ending != nil { return }
+        if isFenced() { return end(because: .retired(.sendingEnded)) }
+        let flow = wire.write(from: &codec, least: least)
+        if flow != .open { end(because: .connectionLost(flow.text)) }
+    }
+
+    private mutating func isFenced() -> Bool { codec.hasUnwrittenRequests() && context.shared.queue.isSendingOver }
+
     /// Before a connection broke, the peer may have sent responses and the reason of its end.
-    private mutating func end(afterWriting flow: Wire.Flow) {
-        if flow == .open { return }
+    private mutating func end(because fault: SessionError) {
         wire.readRest(into: &codec)
         handleEvents()
-        end(flow.text)
+        machine.connectionLost(fault, &effects)
+        perform()
     }
 
     private mutating func end(_ fault: String) {
@@ -236,7 +248,7 @@ struct SessionLoop: ~Copyable {
             bytes += notification.payload.count
             submit(notification, at: time)
             // Full records leave at once, while they are in the processor's cache.
-            if codec.out.count >= Wire.recordBytes { end(afterWriting: wire.write(from: &codec, least: Wire.recordBytes)) }
+            if codec.out.count >= Wire.recordBytes { pass(least: Wire.recordBytes) }
         }
         perform()
         return bytes
@@ -294,7 +306,7 @@ struct SessionLoop: ~Copyable {
     private mutating func close(because fault: SessionError) {
         // Streams that were reset in this turn: the codec has forgotten that their requests were written.
         handleEvents()
-        if machine.inFlight == 0 {
+        if machine.inFlight == 0 && !isFenced() {
             codec.sendGoAway()
             if wire.write(from: &codec) == .open { wire.shutdown() }
         }

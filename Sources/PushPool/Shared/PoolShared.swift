@@ -1,5 +1,6 @@
 internal import Sockets
 internal import Synchronization
+import SystemTime
 internal import Threads
 
 /// The state that all sessions of a pool share.
@@ -21,11 +22,14 @@ final class PoolShared: Sendable {
     /// Messages to the pool's own thread, which the queue also wakes when every session is full.
     let messages: Mailbox<PoolMessage>
 
-    init(deliveries: Mailbox<Delivery>, rateLimits: SharedRateLimits, resolver: NameResolver) throws(ThreadError) {
+    init(
+        deliveries: Mailbox<Delivery>, rateLimits: SharedRateLimits, resolver: NameResolver,
+        clock: @escaping @Sendable () -> Instant = { .now }
+    ) throws(ThreadError) {
         self.resolver = resolver
         self.deliveries = deliveries
         let wakeUp = try WakeUp(thread: "apns pool")
         messages = Mailbox(wakeUp: wakeUp)
-        queue = WorkQueue(rateLimits: rateLimits, blocked: wakeUp)
+        queue = WorkQueue(rateLimits: rateLimits, blocked: wakeUp, clock: clock)
     }
 }

@@ -195,7 +195,9 @@ final class SimulatedSession {
 
     private func write(now: Instant) {
         let hadUnwritten = hasUnwritten
-        if !isStalled {
+        if !unwritten.isEmpty && pool.queue.isSendingOver {
+            machine.connectionLost(.retired(.sendingEnded), &effects)
+        } else if !isStalled {
             for request in unwritten {
                 streams[request.slot].isWritten = true
                 world.note(.sent, pool.worker, request.job)
