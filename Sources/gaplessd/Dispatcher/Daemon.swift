@@ -37,7 +37,8 @@ enum Daemon {
         var dispatcher = Dispatcher(
             configuration,
             reloader: Reloader(configuration, read: readConfiguration, log: log, metrics: metrics, fleet: fleet, now: .now),
-            log: log, metrics: metrics, service: service, pools: pools, signals: signals)
+            log: log, metrics: metrics, service: service, pools: pools, signals: signals,
+            memory: try Mailbox<[String: Duration]>(thread: "dispatcher"))
         return dispatcher.run().map { RedisAccess.faults(behind: $0, settings) } ?? []
     }
 }
