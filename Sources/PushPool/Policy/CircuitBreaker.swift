@@ -8,8 +8,8 @@ package import SystemTime
 /// whether the fault is gone. A closed breaker waits for acceptances that are on the wire: in a list with many dead tokens, 20 in
 /// a row occur by chance. The wait ends when 2,000 in a row are suspect, a second after the last response, or after ten seconds.
 ///
-/// An app is *known* if APNs has accepted one of its jobs within a day: its environment is right, and its suspect tokens are wrong.
-/// Then a closed breaker opens only when 2,000 responses in a row are suspect.
+/// An app is *known* if APNs has accepted one of its jobs within a day: its environment is right, and suspect tokens are wrong
+/// ones. Then a closed breaker opens only when 2,000 responses in a row are suspect.
 ///
 /// Errors of APNs itself (5xx, request timeouts) say nothing about a job. From the 20th in a row on the app is *failing*; after
 /// ten seconds the breaker opens.
