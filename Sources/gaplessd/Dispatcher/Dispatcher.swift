@@ -14,7 +14,7 @@ struct Dispatcher: ~Copyable {
     private let log: Log
     private var entries: DispatchLog
     private var publisher: SnapshotPublisher
-    /// What Redis remembers of acceptances.
+    /// Acceptances that Redis remembers: the time since each, by fingerprint.
     private let memory: Mailbox<[String: Duration]>
     /// `nil` without a service manager that waits for messages.
     private let service: ServiceReport?

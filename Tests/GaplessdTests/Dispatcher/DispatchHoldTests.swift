@@ -93,7 +93,7 @@ struct DispatchHoldTests {
             fixture.pass(.seconds(1))
         }
         #expect(logged == 1)
-        // Those that are pending are settled in time; a probe returns to the list.
+        // The pending suspects are settled in time; a probe returns to the list.
         fixture.pass(.seconds(60))
         _ = fixture.tick()
         #expect(fixture.counters.dead == 2000 && fixture.inFlight == 0)

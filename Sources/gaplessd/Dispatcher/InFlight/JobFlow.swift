@@ -182,7 +182,7 @@ struct JobFlow: ~Copyable {
             case .hold(let reason):
                 effects.append(.log(.held(app: plan.apps[app].label, reason)))
                 takeBack(app: app, &effects)
-                // Those of a known app are settled in time: none after the 2,000th that held it.
+                // The suspects of a known app are settled in time: there are at most 2,000, and none is added during the hold.
                 if reason != .suspectTokens || !apps[app].isKnown(now: now) { releaseSuspects(of: app, &effects) }
             case .reconnect: effects.append(.reconnect(app: app))
             case .resume:
