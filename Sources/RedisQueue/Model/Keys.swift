@@ -17,6 +17,8 @@ public struct Keys: Sendable, Equatable {
     public let pace: String
     /// Hash: encrypted provider tokens. See `SharedTokens`.
     public let providerTokens: String
+    /// Hash: fingerprint of an app's credential, server and topic -> Unix seconds of its last acceptance. See `AcceptanceMemory`.
+    public let accepted: String
     /// Hash: app, or nothing for the whole list -> record of a pause. See `QueuePause`.
     public let paused: String
     /// Hash: the workers that keep jobs in chunks. It also names those that are not registered any more.
@@ -41,6 +43,7 @@ public struct Keys: Sendable, Equatable {
         stats = prefix + "stats"
         pace = prefix + "pace"
         providerTokens = prefix + "provider-tokens"
+        accepted = prefix + "accepted"
         paused = prefix + "paused"
         holders = prefix + "holders"
         cancelled = prefix + "cancelled"
@@ -51,7 +54,8 @@ public struct Keys: Sendable, Equatable {
     public var types: [(key: String, type: String)] {
         [
             (workers, "zset"), (delayed, "zset"), (dead, "list"), (large, "hash"), (feedback, "list"), (stats, "hash"),
-            (pace, "hash"), (providerTokens, "hash"), (paused, "hash"), (holders, "hash"), (cancelled, "list"),
+            (pace, "hash"), (providerTokens, "hash"), (accepted, "hash"), (paused, "hash"), (holders, "hash"),
+            (cancelled, "list"),
         ] + recovered.map { ($0, "list") }
     }
 
