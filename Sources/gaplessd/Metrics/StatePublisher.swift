@@ -111,7 +111,7 @@ final class StatePublisher: Sendable {
                 let known = try client.run(current.settings, current.tls) { client throws(RedisError) in
                     try AcceptanceMemory.exchange(
                         current.accepted.mapValues { .now - $0 }, wanted: current.wanted, removesOld: cleans,
-                        Keys(list: workers[0].list), &client)
+                        Keys(list: current.workers[0].list), &client)
                 }
                 if cleans { nextCleaning = .now + cleaning }
                 if !known.isEmpty { memory.send(known) }

@@ -48,6 +48,10 @@ struct ModelWorker {
     var isSettled: Bool { machine.work.jobs.isEmpty }
     var deadline: Instant? { mutating get { machine.deadline } }
     var heldCount: Int { machine.work.jobs.held.count }
+    /// The jobs in its memory, until Redis has confirmed their settlement.
+    var heldJobs: [String] {
+        machine.work.jobs.held.ids.compactMap { machine.work.jobs.held.bytes(of: $0) }.map { String(decoding: $0, as: UTF8.self) }
+    }
 
     mutating func stop() { machine.stop() }
 
