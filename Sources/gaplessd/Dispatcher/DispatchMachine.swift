@@ -164,6 +164,9 @@ struct DispatchMachine: ~Copyable {
         rules.renewedToken(renewal, for: id, refusedOn: session, &jobs, &effects)
     }
 
+    /// Redis remembers acceptances: the time since the last one, by `DispatchPlan.App.fingerprint`.
+    mutating func remembered(_ ages: [String: Duration], _ effects: inout [DispatchEffect]) { jobs.remembered(ages, &effects) }
+
     // MARK: Pools
 
     mutating func observed(_ reading: AppState.PoolReading, app: Int) { jobs.observed(reading, app: app) }

@@ -16,6 +16,9 @@ struct OutcomeRules {
         jobs.apps[job.app].responses.countAcceptance()
         if let times { answered(job, times, &jobs) }
         if !jobs.apps[job.app].isAtRest { accepted(job, isCurrent: isCurrent, &jobs, &effects) }
+        if isCurrent, jobs.apps[job.app].notesAcceptance(now: jobs.now) {
+            jobs.apps[job.app].accepted(job, topic: jobs.plan.apps[job.app].topic, now: jobs.now)
+        }
         jobs.settler.delivered(job, apnsID: apnsID, &effects)
     }
 
@@ -26,11 +29,14 @@ struct OutcomeRules {
     }
 
     /// A job was accepted while its app's breaker was not at rest. An acceptance on a session with a replaced credential proves
-    /// nothing about the present one: it ends no hold, and settles no suspect. It only ends the caution after a reload, so that
-    /// a reload under load does not stop the claims.
+    /// nothing about the present one: it ends no hold, except that of a failing APNs, and settles no suspect. It also ends the
+    /// caution after a reload, so that a reload under load does not stop the claims.
     private func accepted(_ job: HeldJob, isCurrent: Bool, _ jobs: inout JobFlow, _ effects: inout [DispatchEffect]) {
+        if isCurrent { jobs.apps[job.app].isProven = true }
         let wasHeld = jobs.apps[job.app].breaker.isHeld
-        if !isCurrent && (wasHeld || jobs.apps[job.app].suspects > 0) { return }
+        if !isCurrent && (wasHeld || jobs.apps[job.app].suspects > 0) {
+            return jobs.perform(jobs.apps[job.app].breaker.failuresEnded(), app: job.app, &effects)
+        }
         let changes = jobs.apps[job.app].breaker.accepted()
         if wasHeld && changes.contains(.resume) { jobs.apps[job.app].culprits.holdEnded(by: job.fingerprint) }
         jobs.perform(changes, app: job.app, &effects)
@@ -156,7 +162,8 @@ struct OutcomeRules {
         }
         let isProbe = jobs.apps[app].breaker.isHeld
         let wasClosed = jobs.apps[app].breaker.isClosed
-        let changes = isCurrent ? jobs.apps[app].breaker.suspected(now: jobs.now) : []
+        let changes =
+            isCurrent ? jobs.apps[app].breaker.suspected(now: jobs.now, isKnown: jobs.apps[app].isKnown(now: jobs.now)) : []
         if isProbe || jobs.isLeaving || job.isAlone {
             // While a job is alone, nothing else is claimed, and no acceptance can follow.
             jobs.release(id, toTail: isProbe || job.isAlone, &effects)

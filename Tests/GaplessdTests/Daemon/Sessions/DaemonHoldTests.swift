@@ -33,7 +33,7 @@ struct DaemonHoldTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `after acceptances, jobs for the wrong environment stay in the list until a reload`() throws {
+    @Test func `after acceptances, 2,000 jobs for the wrong environment wait, and the others stay in the list`() throws {
         let stage = try Stage()
         let daemon = try stage.start()
         try stage.push((0..<1000).map { pushJob(deviceToken($0)) })
@@ -42,7 +42,8 @@ struct DaemonHoldTests {
         stage.simulator.behave { $0.script.failures = [.init(.usual(400), 1)] }
         try stage.push((1000..<6000).map { pushJob(deviceToken($0)) })
         #expect(daemon.says("APNs has rejected 20 device tokens in a row: wrong environment or topic?"))
-        #expect(try waitUntil { try stage.status().backlog == 5000 && stage.status().inFlight == 0 })
+        // A suspect token becomes a dead letter after a minute; until then a reload returns it to the list.
+        #expect(try waitUntil { try stage.status().backlog == 3000 && stage.status().inFlight == 2000 })
         #expect(try stage.status().dead == 0)
         #expect(try stage.status().feedback == 0)
         stage.simulator.behave { $0.script.failures = [] }
