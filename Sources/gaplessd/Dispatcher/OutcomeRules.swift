@@ -57,6 +57,11 @@ struct OutcomeRules {
         let app = job.app
         let isResponse = jobs.apps[app].responses.count(outcome)
         if let times { if isResponse { answered(job, times, &jobs) } else { job.times = times } }
+        if RetryPolicy.isFailure(outcome) {
+            jobs.apps[app].breaker.failed(now: jobs.now)
+        } else if isResponse {
+            jobs.perform(jobs.apps[app].breaker.failuresEnded(), app: app, &effects)
+        }
         if isCurrent, let throttle = RetryPolicy.throttle(outcome) {
             throttled(throttle.hold, pause: throttle.pause, app: app, &jobs, &effects)
         }
@@ -84,12 +89,15 @@ struct OutcomeRules {
         case .expire:
             probeEnded(app: app, provesCredential: false, &jobs, &effects)
             if let job = jobs.remove(id) { jobs.settler.expire(job, wasSent: false, &effects) }
+        case .retryLater where jobs.apps[app].breaker.holdReason == .failing: returned(id, outcome, &jobs, &effects)
         case .retryLater(let delay, let pausesToken):
             // If the device token alone has too many requests, APNs has accepted the credential.
             probeEnded(app: app, provesCredential: isCurrent && pausesToken, &jobs, &effects)
             let key = TokenMemory.Key(app: app, token: job.token)
             jobs.memory.failed(key, on: session, delay: delay, pauses: pausesToken, now: jobs.now)
             if let job = jobs.remove(id) { jobs.settler.retry(job, outcome, after: delay, &effects) }
+        case .deadLetter where jobs.apps[app].breaker.isFailing && hasUsedResends(outcome):
+            returned(id, outcome, &jobs, &effects)
         case .deadLetter(let verdict):
             let isAboutJob = RetryPolicy.isResponseAboutJob(outcome)
             probeEnded(app: app, provesCredential: isCurrent && isAboutJob, &jobs, &effects)
@@ -104,6 +112,21 @@ struct OutcomeRules {
             if !isCurrent { effects.append(.retire(session, app: app)) }
             jobs.resend(id, avoiding: session, &effects)
         }
+    }
+
+    /// Whether this outcome ends a job only because the job has no resends left.
+    private func hasUsedResends(_ outcome: Outcome) -> Bool {
+        if case .maybeProcessed = outcome { true } else { RetryPolicy.isFailure(outcome) }
+    }
+
+    /// APNs is failing, and no job is at fault: the job returns to its list with the counts that it had. A probe goes to the
+    /// tail, because it may fail by itself, and so does a job before the hold, so that others are tried before it.
+    private func returned(_ id: JobID, _ outcome: Outcome, _ jobs: inout JobFlow, _ effects: inout [DispatchEffect]) {
+        guard let job = jobs[id] else { return }
+        let isLast = jobs.apps[job.app].breaker.isProbing || !jobs.apps[job.app].breaker.isHeld
+        if outcome.isInDoubt { effects.append(.countMaybeDuplicate(list: job.list)) }
+        jobs.release(id, toTail: isLast, keepsDeadline: true, &effects)
+        probeEnded(app: job.app, provesCredential: false, &jobs, &effects)
     }
 
     /// The job may have been a probe, and has another outcome than an acceptance or a hold.

@@ -165,9 +165,13 @@ struct JobFlow: ~Copyable {
         return job
     }
 
-    mutating func release(_ id: JobID, toTail: Bool = false, _ effects: inout [DispatchEffect]) {
+    /// - Parameter keepsDeadline: whether the job was sent, so that a relative expiry does not start again.
+    mutating func release(
+        _ id: JobID, toTail: Bool = false, keepsDeadline: Bool = false, _ effects: inout [DispatchEffect]
+    ) {
         guard let job = remove(id) else { return }
-        settler.release(job, toTail: !isLeaving && (toTail || apps.count > 1), asClaimed: isLeaving, &effects)
+        settler.release(
+            job, toTail: !isLeaving && (toTail || apps.count > 1), keepsDeadline: keepsDeadline, asClaimed: isLeaving, &effects)
     }
 
     // MARK: Circuit breakers

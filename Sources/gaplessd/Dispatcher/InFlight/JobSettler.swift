@@ -57,10 +57,15 @@ struct JobSettler {
 
     /// Returns the job to its list, with its possible duplicates recorded.
     ///
-    /// - Parameter asClaimed: at shutdown the list gets the original bytes back.
-    mutating func release(_ job: HeldJob, toTail: Bool, asClaimed: Bool, _ effects: inout [DispatchEffect]) {
+    /// - Parameters:
+    ///   - keepsDeadline: whether the job was sent, so that a relative expiry does not start again.
+    ///   - asClaimed: at shutdown the list gets the original bytes back.
+    mutating func release(
+        _ job: HeldJob, toTail: Bool, keepsDeadline: Bool = false, asClaimed: Bool, _ effects: inout [DispatchEffect]
+    ) {
         counters.released += 1
-        if asClaimed || job.maybeDuplicates == 0 { return settle(job, .release(toTail: toTail), &effects) }
+        let isMarked = job.maybeDuplicates > 0 || keepsDeadline && job.deadlineToKeep != nil
+        if asClaimed || !isMarked { return settle(job, .release(toTail: toTail), &effects) }
         let marked = job.job.markedAsDoubtful(job.doubtful, deadline: job.deadlineToKeep)
         settle(job, .replace(with: marked, toTail: toTail), &effects)
     }
