@@ -6,7 +6,8 @@ extension Fault {
     static let jobRows = [mixedAnswers, hostileJobs, alike, backlog, everything]
 
     /// Each job is delivered exactly once, or dead-lettered with the correct reason after the configured number of sends. 15
-    /// tokens get only 503, while others are accepted: 20 failures in a row are those of a failing APNs, which dead-letters no job.
+    /// tokens get only 503, while others are accepted. With 20 failures in a row, APNs would be failing, and no job would be
+    /// dead-lettered.
     private static let mixedAnswers = Fault(
         number: 38, name: "answers", title: "2 % 503 and 1 % 410 responses", rule: .nothingTwice, isQuick: true
     ) { trial in

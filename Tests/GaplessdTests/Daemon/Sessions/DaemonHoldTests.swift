@@ -110,6 +110,30 @@ struct DaemonHoldTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    /// DispatchOutageTests tests an outage of twenty minutes.
+    @Test func `an outage of APNs holds the app, is named, and makes no dead letter`() throws {
+        let stage = try Stage()
+        let daemon = try stage.start([
+            "retry_delays": "[0.1]", "metrics_listen": "\"127.0.0.1:0\"",
+        ])
+        let port = try #require(daemon.metricsPort())
+        try stage.open(daemon)
+        stage.simulator.behave { $0.script.failures = [.init(.usual(503), 1)] }
+        try stage.push((0..<300).map { pushJob(deviceToken($0)) })
+        #expect(daemon.says("APNs is failing"))
+        #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.body.contains("is held: APNs is failing") == true })
+        #expect(try waitUntil { try stage.status().backlog == 300 && stage.status().inFlight == 0 })
+        let retried = try stage.counter(.retried)
+        stage.simulator.behave { $0.script.failures = [] }
+        #expect(daemon.says("APNs accepts pushes again: sending."))
+        #expect(stage.accepts(301))
+        #expect(try stage.drains())
+        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
+        #expect(try stage.status().dead == 0)
+        #expect(try stage.counter(.retried) == retried && retried <= 900)
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test(arguments: [(403, "InvalidProviderToken"), (403, "BadCertificateEnvironment"), (429, "TooManyProviderTokenUpdates")])
     func `a refused credential costs a handful of requests and no job`(status: Int, reason: String) throws {
         let stage = try Stage()
