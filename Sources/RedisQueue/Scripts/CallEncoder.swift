@@ -53,8 +53,18 @@ struct CallEncoder {
 
     /// `nil` where no password is set.
     static func authentication(_ settings: QueueSettings) -> Arguments? {
-        guard let password = settings.password else { return nil }
-        return Arguments(settings.username.map { ["AUTH", $0, password] } ?? ["AUTH", password])
+        authentication(settings.username, settings.password)
+    }
+
+    /// The login at a Sentinel.
+    static func sentinelAuthentication(_ settings: QueueSettings) -> Arguments? {
+        if settings.sentinelPassword == nil { return authentication(settings) }
+        return authentication(settings.sentinelUsername, settings.sentinelPassword)
+    }
+
+    private static func authentication(_ username: String?, _ password: String?) -> Arguments? {
+        guard let password else { return nil }
+        return Arguments(username.map { ["AUTH", $0, password] } ?? ["AUTH", password])
     }
 
     /// - Parameter number: of the connection.
