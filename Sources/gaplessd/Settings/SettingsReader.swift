@@ -131,9 +131,11 @@ struct SettingsReader {
             findings.fault(place, error.text, expected: error.expected ?? SettingType.path.traits.expected)
             return nil
         }
-        guard var bytes = findings.read(path, at: place, atMost: 64 << 10) else { return nil }
-        if bytes.last == UInt8(ascii: "\n") { bytes.removeLast() }
-        if bytes.last == UInt8(ascii: "\r") { bytes.removeLast() }
+        // A name without a folder may be the secret itself.
+        let isSurelyPath = value.stringValue.map { text in ["/", "./", "../", "${"].contains(where: text.hasPrefix) } ?? false
+        let shown = isSurelyPath || FileStamp(path: path) != nil ? path : "the file (hidden: it may be the secret itself)"
+        guard var bytes = findings.read(path, at: place, atMost: 64 << 10, shown: shown) else { return nil }
+        while let last = bytes.last, " \t\r\n".utf8.contains(last) { bytes.removeLast() }
         guard let text = String(validating: bytes, as: UTF8.self), key.traits.mayBeEmpty || !text.isEmpty else {
             findings.fault(place, "\(path) contains no text", expected: "a file that contains only the value of \(key.name)")
             return nil

@@ -70,6 +70,16 @@ struct ConfigurationTests {
         #expect(Set(loader.roots.keys) == [folder.file("ca.pem"), folder.file("other.pem")])
     }
 
+    @Test func `A key or a certificate may begin with a byte order mark and end with blanks`() throws {
+        try make()
+        for name in ["client.pem", "client-key.pem", "AuthKey_SIMKEY0001.p8"] {
+            try File.write("\u{FEFF}" + File.read(folder.file(name)) + " \n\n", to: folder.file(name))
+        }
+        #expect(try load(certificate).credentials.count == 1)
+        let key = #""apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#
+        #expect(try load(#""apns_auth_key_path": "AuthKey_SIMKEY0001.p8", \#(key)"#).credentials.count == 1)
+    }
+
     @Test func `One file may hold certificate and key`() throws {
         try make()
         let both = File.read(folder.file("client.pem")) + File.read(folder.file("client-key.pem"))
