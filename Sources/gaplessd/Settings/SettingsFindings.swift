@@ -7,6 +7,8 @@ struct SettingsFindings: Sendable, Equatable {
         faults.append(SettingsError(key: key, problem: problem, expected: expected))
     }
 
+    mutating func fault(_ fault: SettingsError) { faults.append(fault) }
+
     /// - Parameter sentence: the problem and what is expected.
     mutating func fault(_ key: String, sentence: String) {
         faults.append(SettingsError(key: key, problem: sentence, remedy: ""))

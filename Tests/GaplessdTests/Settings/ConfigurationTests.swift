@@ -47,7 +47,7 @@ struct ConfigurationTests {
                     "apns_topic": "com.example.other"}}
             """)
         #expect(configuration.credentials.map(\.topic) == ["com.example.app", "com.example.app", "com.example.other"])
-        #expect(configuration.credentials.map { $0.credential.certificate == nil } == [false, false, true])
+        #expect(configuration.credentials.map { $0.certificate == nil } == [false, false, true])
         #expect(
             configuration.warnings.map { String($0.dropFirst(folder.file("settings.json").count + 2)) } == [
                 "apps.p12.apns_topic: \"com.example.app\" is the topic of the top level as well; a job "

@@ -67,7 +67,9 @@ struct SettingsKeysTests {
 
     @Test func `A password where its file belongs is not shown`() {
         for key in SettingsTable.secretFiles.keys {
-            let faults = folder.faults(settings("\"\(key)\": \"SECRET.pass/word\""))
+            let file = SettingsFile(path: folder.write(settings("\"\(key)\": \"SECRET.pass/word\"")))
+            var faults: [String] = []
+            do throws(SettingsErrors) { _ = try Configuration.load(file) } catch { faults = error.faults.map(\.line) }
             #expect(faults.contains { $0.hasPrefix("\(key): the file (hidden: it may be the secret itself) cannot be read: ") })
             #expect(!faults.joined().contains("SECRET"), "\(faults)")
         }
