@@ -106,10 +106,12 @@ extension Fault {
     }
 
     private static let farReload = far("reload", "SIGHUP", .nothingTwice) { trial, daemon in
-        for _ in 1...trial.times(10) {
+        for turn in 1...trial.times(10) {
             try trial.awaitBusy()
             trial.pause(50...500)
             try trial.inject {
+                // Without a change the sessions would stay.
+                try trial.write(settings: ["apns_keepalive": "\(60 + turn)"])
                 let before = trial.stage.simulator.totals.connections
                 daemon.process.kill(SIGHUP)
                 try trial.await("new sessions replace the old ones") {

@@ -9,6 +9,7 @@ struct HeldText {
             switch reason {
             case .credential(let why):
                 "APNs does not accept the credential (\(why)): check the key or certificate, its team, the server and the clock"
+            case .unusable(let why): "the credential cannot be used (\(why))"
             case .untrusted(let why):
                 "the identity of the APNs server cannot be verified (\(why)): check the root certificates and the clock"
             case .topic(let why): "APNs does not accept the topic of the configuration (\(why))"

@@ -3,6 +3,8 @@
 package enum HoldReason: Equatable, Sendable {
     /// 403, with APNs' reason; or the TLS error with which the server refused our certificate.
     case credential(String)
+    /// The files of the credential have a fault: their faults. No session is opened.
+    case unusable(String)
     /// The certificate chain of the server is not trusted: the TLS error.
     case untrusted(String)
     /// APNs refuses a topic from the settings or the certificate.
@@ -47,7 +49,7 @@ package enum HoldReason: Equatable, Sendable {
     package var isOfSessions: Bool {
         switch self {
         case .credential, .untrusted, .topic, .tokenUpdates: true
-        case .suspectTokens, .throttled, .failing: false
+        case .unusable, .suspectTokens, .throttled, .failing: false
         }
     }
 
@@ -55,7 +57,7 @@ package enum HoldReason: Equatable, Sendable {
     package var mayBeOfOneJob: Bool {
         switch self {
         case .credential, .topic: true
-        case .untrusted, .suspectTokens, .tokenUpdates, .throttled, .failing: false
+        case .unusable, .untrusted, .suspectTokens, .tokenUpdates, .throttled, .failing: false
         }
     }
 }

@@ -6,6 +6,8 @@ public struct UserRights: Sendable, Equatable {
     /// Without these, jobs are not delivered or might be lost.
     public private(set) var missingCommands: [String] = []
     public private(set) var missingKeys: [String] = []
+    /// Whether Redis knows EVAL, which `rename-command` may hide.
+    private var hasScripts = true
     /// The error of Redis when the keys are not all in the slot of the list.
     public private(set) var crossing: ErrorReply?
     /// The error of Redis when its memory is full and it may evict nothing, so that no producer can push.
@@ -15,6 +17,7 @@ public struct UserRights: Sendable, Equatable {
 
     /// Sentences about the missing rights.
     public var faults: [String] {
+        if !hasScripts { return ["this Redis does not know the command eval, which gaplessd requires"] }
         var faults: [String] = []
         if !missingCommands.isEmpty { faults.append("this user may not run \(missingCommands.joined(separator: ", "))") }
         if !missingKeys.isEmpty {
@@ -49,15 +52,19 @@ public struct UserRights: Sendable, Equatable {
     public static func read(_ client: inout RedisClient, _ settings: QueueSettings) throws(RedisError) -> UserRights {
         let keys = Keys(list: settings.list)
         // In a cluster this also finds the node that has the list.
-        _ = try reply(&client, ["EVAL", "return 1", "1", keys.list])
+        let script = try reply(&client, ["EVAL", "return 1", "1", keys.list])
         var rights = UserRights()
+        if case .error(let error) = script, error.kind == .unknownCommand {
+            rights.hasScripts = false
+            return rights
+        }
         let needed = commands(settings.mode, hasResults: settings.resultsKey != nil)
         let wanted = optionalCommands(settings.mode)
         let touched = allKeys(keys, settings)
         let all = needed + wanted.map(\.command)
         let verdicts: [Verdict]
-        if case .error = try reply(&client, ["MULTI"]) {
-            verdicts = try rights.askOneByOne(&client, all, keys, touched)
+        if case .error(let error) = try reply(&client, ["MULTI"]) {
+            verdicts = try rights.askOneByOne(&client, all, keys, touched, hasMulti: error.isMissingRight)
         } else {
             verdicts = try rights.askInTransaction(&client, all, keys, touched)
         }
@@ -65,12 +72,12 @@ public struct UserRights: Sendable, Equatable {
         return rights
     }
 
-    /// Returns the reply or the error of a missing right; any other error is thrown.
+    /// Returns the reply, or the error of a missing right or a renamed command; any other error is thrown.
     private static func reply(_ client: inout RedisClient, _ command: [String]) throws(RedisError) -> RedisReply {
         do throws(RedisError) {
             return try client.command(command)
         } catch {
-            guard case .reply(let reply) = error, reply.isMissingRight else { throw error }
+            guard case .reply(let reply) = error, reply.isMissingRight || reply.kind == .unknownCommand else { throw error }
             return .error(reply)
         }
     }
@@ -86,9 +93,10 @@ public struct UserRights: Sendable, Equatable {
         return replies.prefix(questions.count).map(Verdict.init)
     }
 
-    /// For a user that may not run MULTI: commands without effect are sent, and a script asks for the rest (from Redis 7 on).
+    /// For a user that may not run MULTI, or a Redis that does not know it (`rename-command`): commands without effect are sent,
+    /// and a script asks for the rest (from Redis 7 on).
     private mutating func askOneByOne(
-        _ client: inout RedisClient, _ commands: [String], _ keys: Keys, _ touched: [String]
+        _ client: inout RedisClient, _ commands: [String], _ keys: Keys, _ touched: [String], hasMulti: Bool
     ) throws(RedisError) -> [Verdict] {
         let scripts = UserRights.scripts(touching: touched)
         // No script has this hash. HINCRBY needs memory, and then refuses the text.
@@ -100,7 +108,10 @@ public struct UserRights: Sendable, Equatable {
         // With a key that is refused, every command would be.
         guard !missingCommands.contains("eval"), let key = touched.first(where: { !missingKeys.contains($0) }) else { return [] }
         let verdicts = try client.command(["EVAL", UserRights.permissions, "1", key] + commands).items ?? []
-        if verdicts.isEmpty { remarks = ["the other rights of the user were not checked: it may not run MULTI"] }
+        if verdicts.isEmpty {
+            let why = hasMulti ? "it may not run MULTI" : "this Redis does not know MULTI"
+            remarks = ["the other rights of the user were not checked: \(why)"]
+        }
         return verdicts.map { $0.integer == 1 ? .granted : $0.integer == 2 ? .unknown : .refused }
     }
 

@@ -6,7 +6,7 @@ internal import Threads
 /// Finds the server to dial: at once, or by asking Sentinels over connections of its own.
 ///
 /// A thin shell: `ServerLocator` decides. Sentinels are reached by TLS if Redis is. They get no password unless they ask for one,
-/// and then that of Redis.
+/// and then their own, or that of Redis if they have none.
 struct ServerSearch: ~Copyable {
     enum Result {
         /// At least one address.
@@ -141,7 +141,9 @@ struct ServerSearch: ~Copyable {
             return master
         case (.master, .null): throw .unknownMaster
         case (.master, .error(let error)):
-            guard error.kind == .passwordMissing, !hasSentPassword, let command = CallEncoder.authentication(settings) else {
+            // Without a password, the user "default" may have no right for the question.
+            let asksForUser = error.kind == .passwordMissing || error.isMissingRight && settings.sentinelPassword != nil
+            guard asksForUser, !hasSentPassword, let command = CallEncoder.sentinelAuthentication(settings) else {
                 throw error.kind == .unknownCommand ? .notASentinel : .reply(error)
             }
             hasSentPassword = true

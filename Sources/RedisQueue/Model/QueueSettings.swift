@@ -22,6 +22,10 @@ public struct QueueSettings: Sendable, Equatable {
     public var username: String?
     /// A secret: kept out of every description, error and log.
     public var password: String?
+    /// For Sentinels that ask for a user of their own.
+    public var sentinelUsername: String?
+    /// A secret. `nil`: Sentinels that ask for a password get that of the server.
+    public var sentinelPassword: String?
     public var mode: DeliveryMode
     /// The silence after which others take over a worker's jobs.
     public var lease: Duration
@@ -57,6 +61,7 @@ public struct QueueSettings: Sendable, Equatable {
     /// dead letters and feedback from the next settlement on.
     mutating func adopt(_ new: QueueSettings) {
         (username, password) = (new.username, new.password)
+        (sentinelUsername, sentinelPassword) = (new.sentinelUsername, new.sentinelPassword)
         (resultsKey, resultsMax) = (new.resultsKey, new.resultsMax)
         (deadLetterMax, feedbackMax) = (new.deadLetterMax, new.feedbackMax)
     }

@@ -12,6 +12,9 @@ struct CallEncoder {
     private let chunks: [UInt8]
     private let readTail = Arguments(["0", "-1"]).bytes
     private var scripts: WorkerScripts
+    /// The stream of results that the settings no longer name, for results that were written before. `nil` without one.
+    private var formerResultsKey: String?
+    private var formerScripts: WorkerScripts?
     /// The arguments of `Scripts.settle` that the settings determine.
     private var settleOptions = Arguments()
 
@@ -30,13 +33,21 @@ struct CallEncoder {
 
     /// See `QueueSettings.adopt`.
     mutating func adopt(_ new: QueueSettings) {
+        if new.resultsKey == nil, let key = settings.resultsKey { formerResultsKey = key }
         settings.adopt(new)
         settleOptions = CallEncoder.settleOptions(settings)
         forgetScripts()
     }
 
     /// From here on the server's script cache may be another one's.
-    mutating func forgetScripts() { scripts = WorkerScripts(keys, worker, settings) }
+    mutating func forgetScripts() {
+        scripts = WorkerScripts(keys, worker, settings)
+        formerScripts = nil
+        guard settings.resultsKey == nil, let formerResultsKey else { return }
+        var former = settings
+        former.resultsKey = formerResultsKey
+        formerScripts = WorkerScripts(keys, worker, former)
+    }
 
     /// The commands that a new connection begins with.
     func greeting() -> [(Call.Greeting, Arguments)] {
@@ -53,8 +64,18 @@ struct CallEncoder {
 
     /// `nil` where no password is set.
     static func authentication(_ settings: QueueSettings) -> Arguments? {
-        guard let password = settings.password else { return nil }
-        return Arguments(settings.username.map { ["AUTH", $0, password] } ?? ["AUTH", password])
+        authentication(settings.username, settings.password)
+    }
+
+    /// The login at a Sentinel.
+    static func sentinelAuthentication(_ settings: QueueSettings) -> Arguments? {
+        if settings.sentinelPassword == nil { return authentication(settings) }
+        return authentication(settings.sentinelUsername, settings.sentinelPassword)
+    }
+
+    private static func authentication(_ username: String?, _ password: String?) -> Arguments? {
+        guard let password else { return nil }
+        return Arguments(username.map { ["AUTH", $0, password] } ?? ["AUTH", password])
     }
 
     /// - Parameter number: of the connection.
@@ -143,8 +164,16 @@ struct CallEncoder {
     }
 
     private mutating func settle(_ batch: SettleBatch, _ number: Int64, to out: inout [UInt8]) {
+        if batch.hasResults, var former = formerScripts {
+            defer { formerScripts = former }
+            return settle(batch, number, by: &former.settle, to: &out)
+        }
+        settle(batch, number, by: &scripts.settle, to: &out)
+    }
+
+    private func settle(_ batch: SettleBatch, _ number: Int64, by script: inout PreparedScript, to out: inout [UInt8]) {
         let count = 6 + settleOptions.count + batch.chunks.count + batch.steps.count
-        scripts.settle.begin(with: count, lists: batch.lists, of: chunks, to: &out)
+        script.begin(with: count, lists: batch.lists, of: chunks, to: &out)
         out.appendArgument(Int(number))
         out.appendArgument(batch.sequence)
         out.append(contentsOf: settleOptions.bytes)

@@ -54,7 +54,8 @@ struct LineReader: ~Copyable {
 
     deinit { close(descriptor) }
 
-    /// Returns the next line, or `nil` at the end. The last line may lack its line end.
+    /// Returns the next line, or `nil` at the end. The last line may lack its line end. A byte order mark at the beginning is no
+    /// part of the first line.
     mutating func next() throws(FileBytes.Fault) -> Line? {
         while true {
             if unread.isEmpty {
@@ -90,6 +91,7 @@ struct LineReader: ~Copyable {
             isTooLong = false
         }
         number += 1
+        if number == 1 { begun = begun.withoutByteOrderMark }
         if begun.last == UInt8(ascii: "\r") { begun.removeLast() }
         return isTooLong || begun.count > LineReader.longestLine ? .tooLong : .line(begun)
     }

@@ -28,10 +28,14 @@ struct SettingsArgument: ParsableArguments {
 
     /// Reads the settings and credentials. Prints every fault on stderr, one per line, and then throws the exit code.
     ///
-    /// - Parameter report: called before the faults are printed.
-    func load(beforeFaults report: (SettingsErrors) -> Void = { _ in }) throws -> Configuration {
+    /// - Parameters:
+    ///   - holdsFaultyApps: as in `Configuration.load`.
+    ///   - report: called before the faults are printed.
+    func load(
+        holdsFaultyApps: Bool = false, beforeFaults report: (SettingsErrors) -> Void = { _ in }
+    ) throws -> Configuration {
         do {
-            return try Configuration.load(SettingsFile(path: settings))
+            return try Configuration.load(SettingsFile(path: settings), holdsFaultyApps: holdsFaultyApps)
         } catch {
             report(error)
             throw reported(error)

@@ -18,7 +18,7 @@ struct Run: ParsableCommand {
 
     func run() throws {
         SignalInbox.answerEarly()
-        let configuration = try file.load()
+        let configuration = try file.load(holdsFaultyApps: true)
         // Before the first thread, which is the log's: threads inherit the signal mask.
         let signals = try SignalInbox()
         let settings = configuration.settings
@@ -27,7 +27,7 @@ struct Run: ParsableCommand {
         for warning in configuration.warnings { log.warning(warning, .settingsWarning) }
         let path = file.settings
         let faults = try Daemon.run(configuration, signals: signals, log: log) {
-            Result { () throws(SettingsErrors) in try Configuration.load(SettingsFile(path: path)) }
+            Result { () throws(SettingsErrors) in try Configuration.load(SettingsFile(path: path), holdsFaultyApps: true) }
         }
         log.close()
         if !faults.isEmpty {

@@ -10,13 +10,19 @@ struct AppRoutes {
     private var byTopic: [String: Int] = [:]
     /// The app without a name.
     private let topLevel: Int?
+    /// Held apps with a certificate that cannot be read: it may have any topic.
+    private let unread: [Int]
+    /// Whether the certificate of the top level restricts its topics.
+    private let isTopLevelCertified: Bool
 
     /// - Parameters:
     ///   - names: of the apps, in order.
     ///   - topics: the topic of each app for jobs that name none.
     ///   - certified: all topics of each app's certificate.
-    init(names: [String?], topics: [String?], certified: [[String]]) {
-        (self.names, self.topics) = (names, topics)
+    ///   - unread: the apps with a certificate that cannot be read, in order.
+    init(names: [String?], topics: [String?], certified: [[String]], unread: [Int] = []) {
+        (self.names, self.topics, self.unread) = (names, topics, unread)
+        isTopLevelCertified = names.firstIndex(of: nil).map { !certified[$0].isEmpty } ?? false
         topLevel = names.firstIndex(of: nil)
         for (index, name) in names.enumerated() { if let name { byName[name] = index } }
         // An app's own topic takes precedence over a topic that a certificate of another app covers.
@@ -33,16 +39,23 @@ struct AppRoutes {
         return topLevel
     }
 
-    /// Returns the app that the job names by `app` or by `topic`, or else the top level.
+    /// Returns the app that the job names by `app` or by `topic`, or else the top level. A job whose topic no app is known to
+    /// have waits for a certificate that cannot be read.
     ///
     /// - Throws: if there is none, or if neither the job nor the app has a topic.
     func app(for job: borrowing Job) throws(JobError) -> Int {
-        guard let app = app(name: job.app, topic: job.topic) else {
+        let found = app(name: job.app, topic: job.topic)
+        if let held = unread.first, job.app == nil, let topic = job.topic, found == nil || isTopLevelCertified,
+            byTopic[topic] ?? byTopic[PushTopic(topic).bundleID] == nil
+        {
+            return held
+        }
+        guard let app = found else {
             if let name = job.app { throw .structure("app \"\(name)\" is unknown") }
             let topic = job.topic.map { "no app has the topic \($0)" }
             throw .structure(topic ?? "app and topic are missing, and the settings have no credential at the top level")
         }
-        if job.topic == nil && topics[app] == nil {
+        if job.topic == nil && topics[app] == nil && !unread.contains(app) {
             let name = names[app].map { "app \"\($0)\"" } ?? "the top level"
             throw .structure("topic is missing, and \(name) has none")
         }
@@ -61,6 +74,7 @@ extension AppRoutes {
     init(_ configuration: Configuration) {
         self.init(
             names: configuration.settings.apps.map(\.name), topics: configuration.credentials.map(\.topic),
-            certified: configuration.credentials.map { $0.credential.certificate?.allTopics ?? [] })
+            certified: configuration.credentials.map { $0.certificate?.allTopics ?? [] },
+            unread: configuration.credentials.indices.filter { configuration.credentials[$0].hasUnknownTopics })
     }
 }

@@ -21,7 +21,7 @@ struct CertificateWatch {
     init(_ configuration: Configuration, now: Int64) {
         let apps = zip(configuration.settings.apps, configuration.credentials)
         let certificates = apps.compactMap { app, own in
-            own.credential.certificate.map { (key: app.keyPrefix + app.credential.certificateKey, facts: $0) }
+            own.certificate.map { (key: app.keyPrefix + app.credential.certificateKey, facts: $0) }
         }
         self.init(certificates, now: now)
     }

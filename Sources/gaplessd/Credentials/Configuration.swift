@@ -23,8 +23,12 @@ struct Configuration: Sendable {
     /// Lines for the log.
     var warnings: [String]
 
-    /// - Parameter now: Unix seconds, for the dates of certificates.
-    static func load(_ file: SettingsFile, now: Int64 = Int64(time(nil))) throws(SettingsErrors) -> Configuration {
+    /// - Parameters:
+    ///   - now: Unix seconds, for the dates of certificates.
+    ///   - holdsFaultyApps: whether an app whose files have a fault is no fault of the whole, as long as another app can send.
+    static func load(
+        _ file: SettingsFile, now: Int64 = Int64(time(nil)), holdsFaultyApps: Bool = false
+    ) throws(SettingsErrors) -> Configuration {
         let stateFolder = StateFolder.path(environment: file.environment, isRoot: geteuid() == 0)
         var loader = CredentialLoader(now: now, stateFolder: stateFolder)
         let reading: Settings.Reading
@@ -39,8 +43,10 @@ struct Configuration: Sendable {
                 certificates: loader.certificates, files: error.files)
         }
         if let certificate = reading.redisCertificate { loader.show(certificate, at: "redis_cert_path") }
+        let isFaulty = !loader.findings.faults.isEmpty
         let credentials = loader.load(reading.apps)
-        guard loader.findings.faults.isEmpty else {
+        let isHeld = credentials.contains { $0.credential == nil }
+        guard !isFaulty, !isHeld || holdsFaultyApps && credentials.contains(where: { $0.credential != nil }) else {
             throw SettingsErrors(
                 file: file.path, faults: loader.findings.faults, apps: reading.apps, certificates: loader.certificates,
                 files: reading.files)

@@ -14,6 +14,10 @@ struct CredentialLoader {
     private(set) var roots: [String?: TLSRoots] = [:]
     /// The places of `apns_ca_path` that were read. Apps that share one share its fault, which is reported once.
     private var readRoots: Set<String> = []
+    private var faultsOfRoots: [String: SettingsError] = [:]
+    /// The content of each `apns_ca_path`, and of the files of the app that is read now.
+    private var digestsOfRoots: [String: Int] = [:]
+    private var contents = Hasher()
     /// Every certificate that is readable.
     private(set) var certificates: [SettingsErrors.Certificate] = []
 
@@ -22,7 +26,8 @@ struct CredentialLoader {
         self.stateFolder = stateFolder
     }
 
-    /// Returns one for each app, in order; fewer only after faults.
+    /// Returns one for each app, in order; fewer only if the settings of an app are incomplete. An app whose files have a fault
+    /// gets no credential.
     mutating func load(_ apps: [AppFiles]) -> [AppCredential] {
         let loaded = apps.compactMap { load($0) }
         guard loaded.count == apps.count else { return loaded }
@@ -53,31 +58,45 @@ struct CredentialLoader {
 
     private mutating func load(_ files: AppFiles) -> AppCredential? {
         let before = findings.faults.count
+        contents = Hasher()
+        for fault in files.faults { findings.fault(fault) }
         let roots = roots(files)
-        let credential = credential(files)
+        let (credential, facts) = credential(files)
         guard let app = files.app else { return nil }
         if let facts = credential?.certificate { check(app, facts) }
-        guard findings.faults.count == before, let credential, let roots else { return nil }
-        let setup: SessionPool.Setup
-        do {
-            setup = try SessionPool.Setup(settings: app.pool, credential: credential, roots: roots)
-        } catch {
-            // TLS has demands of its own, for example on the size of keys.
-            let key = app.keyPrefix + app.credential.certificateKey
-            findings.fault(key, "cannot be used: \(error)", expected: "another credential")
-            return nil
+        var own = AppCredential(topic: app.topic ?? facts?.defaultTopic, certificate: facts)
+        own.hasUnknownTopics = facts == nil && files.credential.namesCertificate
+        own.digest = contents.finalize()
+        if findings.faults.count == before, let credential, let roots {
+            do {
+                own.setup = try SessionPool.Setup(settings: app.pool, credential: credential, roots: roots)
+                own.credential = credential
+            } catch {
+                // TLS has demands of its own, for example on the size of keys.
+                let key = app.keyPrefix + app.credential.certificateKey
+                findings.fault(key, "cannot be used: \(error)", expected: "another credential")
+            }
         }
-        let topic = app.topic ?? credential.certificate?.defaultTopic
-        if topic == nil { findings.warn(app.keyPrefix + "apns_topic", "no default topic", "each job must name its topic") }
-        return AppCredential(credential: credential, topic: topic, setup: setup)
+        own.faults = Array(findings.faults[before...])
+        if own.faults.isEmpty, own.credential == nil { own.faults = [faultsOfRoots[files.rootsKey]].compactMap(\.self) }
+        if own.topic == nil, own.credential != nil {
+            findings.warn(app.keyPrefix + "apns_topic", "no default topic", "each job must name its topic")
+        }
+        return own
     }
 
     /// `nil` after a fault, and without a bundle for a faulty app.
     private mutating func roots(_ files: AppFiles) -> TLSRoots? {
         let path = files.rootsPath
+        defer { if let path { contents.combine(digestsOfRoots[path]) } }
         if let known = roots[path] { return known }
         guard path != nil || files.app != nil, readRoots.insert(files.rootsKey).inserted else { return nil }
-        if let path, findings.read(path, at: files.rootsKey) == nil { return nil }
+        let before = findings.faults.count
+        defer { if findings.faults.count > before { faultsOfRoots[files.rootsKey] = findings.faults.last } }
+        if let path {
+            guard let bytes = findings.read(path, at: files.rootsKey) else { return nil }
+            digestsOfRoots[path] = bytes.hashValue
+        }
         let new = try? TLSRoots(bundle: path)
         roots[path] = new
         if new == nil {
@@ -88,8 +107,9 @@ struct CredentialLoader {
         return new
     }
 
-    /// Checks each file, then makes the credential of a faultless app.
-    private mutating func credential(_ files: AppFiles) -> Credential? {
+    /// Checks each file, then makes the credential of a faultless app. The facts of a readable certificate are returned in any
+    /// case.
+    private mutating func credential(_ files: AppFiles) -> (Credential?, CertificateFacts?) {
         let before = findings.faults.count
         let named = files.credential
         let (keyPassword, pkcs12Password) = (named.keyPassword?.text, named.pkcs12Password?.text ?? "")
@@ -107,18 +127,19 @@ struct CredentialLoader {
         let signingKey = read(named.signingKeyPath, "apns_auth_key_path", files) { Credential.fault(ofSigningKey: $0) }
 
         var made: Credential?
-        if findings.faults.count == before, let app = files.app {
+        if findings.faults.count == before, files.faults.isEmpty, let app = files.app {
             made = make(app, certificate ?? pkcs12 ?? signingKey ?? [], key: key ?? [])
         }
+        var facts = made?.certificate
         if let path = named.certificatePath, let certificate {
-            let facts = Credential.facts(ofCertificates: certificate, keyPEM: key, passphrase: keyPassword)
-            show(files, "apns_cert_path", path, made?.certificate ?? facts)
+            facts = facts ?? Credential.facts(ofCertificates: certificate, keyPEM: key, passphrase: keyPassword)
+            show(files, "apns_cert_path", path, facts)
         }
         if let path = named.pkcs12Path, let pkcs12 {
-            let facts = Credential.facts(ofPKCS12: pkcs12, password: pkcs12Password)
-            show(files, "apns_p12_path", path, made?.certificate ?? facts)
+            facts = facts ?? Credential.facts(ofPKCS12: pkcs12, password: pkcs12Password)
+            show(files, "apns_p12_path", path, facts)
         }
-        return made
+        return (made, facts)
     }
 
     /// - Parameter fault: checks the content of the file by itself.
@@ -126,6 +147,7 @@ struct CredentialLoader {
         _ path: String?, _ key: String, _ files: AppFiles, _ fault: ([UInt8]) -> CredentialError?
     ) -> [UInt8]? {
         guard let path, let bytes = findings.read(path, at: files.prefix + key) else { return nil }
+        contents.combine(bytes)
         if let error = fault(bytes) { report(error, key, path, files) }
         return bytes
     }
@@ -149,7 +171,7 @@ struct CredentialLoader {
         let problem = "\(path): \(error)"
         switch (key, error.part) {
         // The password of a faulty app may be its fault.
-        case (_, .password) where files.app == nil: return
+        case (_, .password) where files.app == nil || !files.faults.isEmpty: return
         case ("apns_key_path", .password):
             findings.fault(files.prefix + "apns_key_password", problem, expected: "the password of the private key")
         case ("apns_p12_path", .password):

@@ -3,12 +3,16 @@ import RedisQueue
 import SystemTime
 import Threads
 
-/// The pools of all apps, in the order of the configuration, with the mailboxes in which they report.
+/// The pools of all apps, in the order of the configuration, with the mailboxes in which they report. An app whose credential
+/// cannot be used has no pool.
 struct AppPools {
+    /// A pool for each app that has got a usable credential, before it is adopted.
+    typealias Additions = [Int: SessionPool]
+
     /// The longest wait for sessions to close: a session that is stuck is left, so that the daemon exits in time.
     static let closingTimeout = Duration.seconds(2)
 
-    private let pools: [SessionPool]
+    private var pools: [SessionPool?]
     let events: [Mailbox<PoolEvent>]
     let deliveries: Mailbox<Delivery>
     private let limits: SharedRateLimits
@@ -18,19 +22,33 @@ struct AppPools {
     init(_ configuration: Configuration, limits: SharedRateLimits) throws(ThreadError) {
         deliveries = try Mailbox<Delivery>(thread: "dispatcher")
         self.limits = limits
-        var pools: [SessionPool] = []
         var events: [Mailbox<PoolEvent>] = []
-        for credential in configuration.credentials {
-            let mailbox = try Mailbox<PoolEvent>(thread: "dispatcher")
-            pools.append(try SessionPool(credential.setup, deliveries: deliveries, events: mailbox, rateLimits: limits))
-            events.append(mailbox)
+        for _ in configuration.credentials { events.append(try Mailbox<PoolEvent>(thread: "dispatcher")) }
+        (pools, self.events) = (events.map { _ in nil }, events)
+        add(try additions(for: configuration))
+    }
+
+    /// Makes the pools that are missing. Their sessions begin to open.
+    func additions(for configuration: Configuration) throws(ThreadError) -> Additions {
+        var additions: Additions = [:]
+        for app in pools.indices where pools[app] == nil {
+            guard let setup = configuration.credentials[app].setup else { continue }
+            additions[app] = try SessionPool(setup, deliveries: deliveries, events: events[app], rateLimits: limits)
         }
-        (self.pools, self.events) = (pools, events)
+        return additions
+    }
+
+    private mutating func add(_ additions: Additions) {
+        for (app, pool) in additions {
+            pool.allowSending(until: sendingDeadline)
+            pools[app] = pool
+        }
     }
 
     var indices: Range<Int> { pools.indices }
 
-    subscript(app: Int) -> SessionPool { pools[app] }
+    /// `nil` for an app whose credential cannot be used.
+    subscript(app: Int) -> SessionPool? { pools[app] }
 
     /// The rate limit of all apps together.
     var sharedRate: ClaimBudget.Rate? {
@@ -39,7 +57,7 @@ struct AppPools {
 
     /// Counts the waiting notifications only if a limit needs them: counting takes a lock.
     func reading(of app: Int) -> AppState.PoolReading {
-        let pool = pools[app]
+        guard let pool = pools[app] else { return AppState.PoolReading() }
         let limit = pool.calmLimit
         return AppState.PoolReading(
             capacity: pool.capacity, limit: limit, waiting: limit != nil || limits.holding != nil ? pool.waiting : 0)
@@ -52,53 +70,61 @@ struct AppPools {
     mutating func allowSending(until deadline: Instant?) {
         if deadline == sendingDeadline { return }
         sendingDeadline = deadline
-        for pool in pools { pool.allowSending(until: deadline) }
+        for pool in pools { pool?.allowSending(until: deadline) }
     }
 
     /// Takes notifications back that no session has taken.
     func withdraw(_ withdrawal: DispatchEffect.Withdrawal, app: Int) -> [JobID] {
         let ids =
             switch withdrawal {
-            case .release: pools[app].withdraw()
-            case .keep(let ids), .forget(let ids), .giveBack(let ids): pools[app].withdraw(Set(ids.map(\.rawValue)))
+            case .release: pools[app]?.withdraw()
+            case .keep(let ids), .forget(let ids), .giveBack(let ids): pools[app]?.withdraw(Set(ids.map(\.rawValue)))
             }
-        return ids.map(JobID.init)
+        return ids?.map(JobID.init) ?? []
     }
 
     /// Whether the session that has ended, if this is its end, presented the credential that is in use now.
     func isCurrent(_ event: PoolEvent, app: Int) -> Bool {
         switch event {
-        case .closed(let session, _, _), .dialFailed(let session, _, _, _): pools[app].usesPresentCredential(session)
+        case .closed(let session, _, _), .dialFailed(let session, _, _, _): usesPresentCredential(session, app: app)
         default: true
         }
     }
 
-    /// Adopts limits and credentials.
-    func adopt(_ new: Configuration) {
+    func usesPresentCredential(_ session: SessionID, app: Int) -> Bool {
+        pools[app]?.usesPresentCredential(session) ?? true
+    }
+
+    /// Adopts limits and credentials. The other apps keep their sessions.
+    ///
+    /// - Parameter replaced: the apps whose sessions are replaced.
+    mutating func adopt(_ new: Configuration, replacing replaced: [Bool], adding additions: Additions) {
         let rates = new.settings.limits
         limits.change(pushesPerSecond: rates.pushesPerSecond, bitsPerSecond: rates.bitsPerSecond)
         for app in pools.indices {
-            pools[app].limitsChanged()
-            pools[app].replace(with: new.credentials[app].setup)
+            pools[app]?.limitsChanged()
+            if replaced[app], let setup = new.credentials[app].setup { pools[app]?.replace(with: setup) }
         }
+        add(additions)
     }
 
     /// Closes all pools at the same time. Returns for each the numbers of the notifications that no session had taken.
     func close() -> [[UInt64]] {
-        for pool in pools { pool.stop() }
+        for pool in pools { pool?.stop() }
         let end = Instant.now + Self.closingTimeout
-        return pools.map { $0.close(atMost: max(.zero, end - .now)) }
+        return pools.map { $0?.close(atMost: max(.zero, end - .now)) ?? [] }
     }
 
     // MARK: Figures
 
-    var figures: [PoolFigures] { pools.map(\.figures) }
+    var figures: [PoolFigures] { pools.map { $0?.figures ?? PoolFigures() } }
 
     /// Adds what only the pools know.
     func complete(_ snapshot: inout ProcessSnapshot, now: Instant) {
         for app in pools.indices {
-            snapshot.apps[app].streams = max(0, snapshot.apps[app].streams - pools[app].waiting)
-            snapshot.apps[app].tokenAge = pools[app].providerTokenAge(now: now)
+            guard let pool = pools[app] else { continue }
+            snapshot.apps[app].streams = max(0, snapshot.apps[app].streams - pool.waiting)
+            snapshot.apps[app].tokenAge = pool.providerTokenAge(now: now)
         }
     }
 }

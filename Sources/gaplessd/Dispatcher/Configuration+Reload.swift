@@ -11,6 +11,28 @@ extension Configuration {
         ordered.credentials = places.map { credentials[$0] }
         return ordered
     }
+
+    /// An app whose credential cannot be used keeps the previous one, with the settings of the app. Returns the faults. Both
+    /// configurations have the same apps.
+    mutating func keepUsableCredentials(of old: Configuration) -> [String] {
+        var faults: [String] = []
+        for app in credentials.indices where credentials[app].credential == nil && old.credentials[app].credential != nil {
+            let name = settings.apps[app].name.map { "app \"\($0)\"".printable } ?? "the top level"
+            faults += credentials[app].faults.map { "\($0.line(file: file)). Only \(name) keeps its previous credential" }
+            settings.apps[app] = old.settings.apps[app]
+            credentials[app] = old.credentials[app]
+        }
+        return faults
+    }
+
+    /// Returns for each app whether its settings or its credential differ. An app without a usable credential has no sessions to
+    /// replace.
+    func changes(from old: Configuration) -> [Bool] {
+        credentials.indices.map { app in
+            credentials[app].credential != nil
+                && (settings.apps[app] != old.settings.apps[app] || credentials[app].digest != old.credentials[app].digest)
+        }
+    }
 }
 
 extension Settings {

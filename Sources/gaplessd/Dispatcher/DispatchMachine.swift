@@ -249,14 +249,19 @@ struct DispatchMachine: ~Copyable {
         effects.append(shutdown.isRunning ? .readConfiguration : .log(.reloadIgnored))
     }
 
+    /// Holds the apps whose credentials cannot be used. Call once, at the start.
+    mutating func holdFaultyApps(_ effects: inout [DispatchEffect]) { jobs.holdFaultyApps(&effects) }
+
     /// A configuration was read, and the pools and lists have it already. It has the same apps and lists.
-    mutating func adopted(_ plan: DispatchPlan, _ effects: inout [DispatchEffect]) {
+    ///
+    /// - Parameter replaced: for each app, whether its sessions are replaced; `nil` is all.
+    mutating func adopted(_ plan: DispatchPlan, replaced: [Bool]? = nil, _ effects: inout [DispatchEffect]) {
         self.plan = plan
         placer.plan = plan
         rules.policy = plan.policy
         certificates = plan.certificates
-        jobs.adopted(plan, &effects)
-        effects.append(.log(.reloaded))
+        jobs.adopted(plan, replaced: replaced ?? plan.apps.map { _ in true }, &effects)
+        effects.append(.log(.reloaded(keepsSessions: replaced?.contains(true) == false)))
     }
 
     mutating func stopSignalReceived(_ effects: inout [DispatchEffect]) {
@@ -287,6 +292,8 @@ struct DispatchMachine: ~Copyable {
     // MARK: Questions
 
     var isStopped: Bool { shutdown.phase == .stopped }
+
+    func isHeld(app: Int) -> Bool { jobs.apps[app].breaker.isHeld }
 
     /// Whether a stop signal has arrived.
     var isLeaving: Bool { !shutdown.isRunning }

@@ -8,6 +8,8 @@ struct DispatchPlan {
         var name: String?
         /// For jobs that name none.
         var topic: String?
+        /// Why its credential cannot be used, so that it is held; `nil` if it can.
+        var fault: String?
         /// Unix seconds; `nil` for a signing key.
         var certificateExpires: Int64?
         /// The apps with the same credential and host, itself included: APNs throttles them together.
@@ -41,7 +43,9 @@ extension DispatchPlan {
         let settings = configuration.settings
         apps = zip(settings.apps, configuration.credentials).map { app, own in
             App(
-                name: app.name, topic: own.topic, certificateExpires: own.credential.certificate?.notAfter,
+                name: app.name, topic: own.topic,
+                fault: own.credential == nil ? own.faults.map(\.line).joined(separator: "; ") : nil,
+                certificateExpires: own.certificate?.notAfter,
                 sharers: settings.apps.indices.filter {
                     settings.apps[$0].credential == app.credential && settings.apps[$0].pool.host == app.pool.host
                 },

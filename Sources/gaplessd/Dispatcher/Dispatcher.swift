@@ -28,6 +28,8 @@ struct Dispatcher: ~Copyable {
     /// The start of this turn.
     private var now = Instant.now
     private var longestTurn = Duration.zero
+    /// The poller's place of the reloads.
+    private var reloadPlace = 0
     // Kept for their memory.
     private var effects: [DispatchEffect] = []
     private var performing: [DispatchEffect] = []
@@ -57,6 +59,8 @@ struct Dispatcher: ~Copyable {
     /// Runs until a signal ends it. Returns Redis' error if it refused before the first connection.
     mutating func run() -> RedisError? {
         now = .now
+        machine.holdFaultyApps(&effects)
+        performEffects()
         while !machine.isStopped && startFault == nil {
             sleep()
             turn()
@@ -65,19 +69,20 @@ struct Dispatcher: ~Copyable {
         return startFault
     }
 
-    /// The poller's places: 0 signals, 1 deliveries, 2 acceptances, from 3 on the events of each pool, then the lists.
+    /// The poller's places: 0 signals, 1 deliveries, 2 acceptances, from 3 on the events of each pool, then the reloads, then the
+    /// lists.
     private mutating func sleep() {
         poller.reset()
         poller.add(signals.descriptor, for: .read)
         poller.add(pools.deliveries.wakeDescriptor, for: .read)
         poller.add(memory.wakeDescriptor, for: .read)
         for mailbox in pools.events { poller.add(mailbox.wakeDescriptor, for: .read) }
+        reloadPlace = poller.add(reloader.wakeDescriptor, for: .read)
         lists.addInterests(to: &poller)
         var next = Earliest(machine.deadline)
         next.consider(lists.deadline)
         next.consider(publisher.deadline)
         if let service { next.consider(service.deadline) }
-        next.consider(reloader.nextLook)
         // The poller needs the time anyway.
         let end = Instant.now
         longestTurn = max(longestTurn, end - now)
@@ -105,7 +110,7 @@ struct Dispatcher: ~Copyable {
         for list in lists.indices { writeQueue(list) }
         publish()
         if let service { report(to: service) }
-        lookAtFiles()
+        readReloads()
     }
 
     // MARK: Facts. A mailbox is read only when its descriptor is readable: each read costs a lock and a system call.
@@ -153,7 +158,7 @@ struct Dispatcher: ~Copyable {
 
     /// Whether the session presents the credential that is in use now.
     private func isCurrent(_ delivery: Delivery) -> Bool {
-        machine.app(of: JobID(delivery.id)).map { pools[$0].usesPresentCredential(delivery.session) } ?? true
+        machine.app(of: JobID(delivery.id)).map { pools.usesPresentCredential(delivery.session, app: $0) } ?? true
     }
 
     private mutating func readPoolEvents() {
@@ -213,7 +218,7 @@ struct Dispatcher: ~Copyable {
     private mutating func push() {
         for app in pools.indices {
             machine.takeOutgoing(of: app, into: &outgoing)
-            pools[app].push(&outgoing)
+            pools[app]?.push(&outgoing)
         }
     }
 
@@ -236,12 +241,13 @@ struct Dispatcher: ~Copyable {
         case .logSent(let job): entries.sent(job)
         case .log(let entry): entries(entry)
         case .withdraw(let withdrawal, let app): withdraw(withdrawal, app: app)
-        case .reconnect(let app): pools[app].reconnect()
-        case .retire(let session, let app): pools[app].retire(session)
+        case .reconnect(let app): pools[app]?.reconnect()
+        case .retire(let session, let app): pools[app]?.retire(session)
         case .renewToken(let id, let session, let app):
-            machine.renewedToken(pools[app].renewToken(refusedOn: session), for: id, refusedOn: session, &effects)
-        case .keepToken(let app): pools[app].keepToken()
-        case .readConfiguration: reload()
+            let renewal = pools[app]?.renewToken(refusedOn: session) ?? .noSigningKey
+            machine.renewedToken(renewal, for: id, refusedOn: session, &effects)
+        case .keepToken(let app): pools[app]?.keepToken()
+        case .readConfiguration: beginReload()
         case .closePools: closePools()
         case .stopQueues: lists.stop()
         }
@@ -261,30 +267,48 @@ struct Dispatcher: ~Copyable {
 
     // MARK: Reload
 
-    private mutating func lookAtFiles() {
-        guard reloader.filesHaveChanged(now: now) else { return }
-        entries(.filesChanged)
-        machine.reloadSignalReceived(&effects)
-        performEffects()
+    private mutating func beginReload() {
+        service?.reloadBegan()
+        if !reloader.begin() { service?.reloadEnded(nil, machine.snapshot, now: now) }
+    }
+
+    private mutating func readReloads() {
+        if poller.readiness(at: reloadPlace).isEmpty { return }
+        for message in reloader.messages() {
+            switch message {
+            case .filesChanged:
+                entries(.filesChanged)
+                machine.reloadSignalReceived(&effects)
+            case .read where machine.isLeaving: entries(.reloadIgnored)
+            case .read(let result): endReload(result)
+            }
+            performEffects()
+        }
     }
 
     /// Adopts settings and credentials together, or neither.
-    private mutating func reload() {
-        service?.reloadBegan()
-        let new = reloader.reload(settings, now: now)
-        if let new { adopt(new) }
-        service?.reloadEnded(new, machine.snapshot, now: now)
+    private mutating func endReload(_ result: Result<Reloader.Reading, Reloader.Rejection>) {
+        let adoptable = reloader.ended(result, pools: pools)
+        if let (reading, additions) = adoptable { adopt(reading, additions) }
+        if !reloader.beginAgain() { service?.reloadEnded(adoptable?.0.configuration, machine.snapshot, now: now) }
     }
 
-    /// Cannot fail: every step that can fail was done when the configuration was read.
-    private mutating func adopt(_ new: Configuration) {
+    /// Cannot fail: every step that can fail was done before.
+    private mutating func adopt(_ reading: Reloader.Reading, _ additions: AppPools.Additions) {
+        let new = reading.configuration
         settings = new.settings
         log.change(format: settings.log.format, level: settings.log.level)
         for warning in new.warnings { log.warning(warning, .settingsWarning) }
         lists.adopt(new)
         publisher.adopt(new)
-        pools.adopt(new)
-        machine.adopted(DispatchPlan(new, now: WallClock.now().unixSeconds), &effects)
+        reloader.adopt(reading)
+        // The operator may have corrected what holds an app without changing its files.
+        let replaced = new.credentials.indices.map { app in
+            let isUsable = new.credentials[app].credential != nil
+            return isUsable && (reading.changes[app] || additions[app] != nil || machine.isHeld(app: app))
+        }
+        pools.adopt(new, replacing: replaced, adding: additions)
+        machine.adopted(reading.plan, replaced: replaced, &effects)
     }
 
     // MARK: Metrics and the worker's record

@@ -204,6 +204,11 @@ enum LogEntry: Equatable {
     static let filesChanged = LogEntry.info(
         .filesChanged, "A file of the settings has changed: reading the settings and credentials again.")
     static let reloadIgnored = LogEntry.warning(.reloadIgnored, "Reload ignored: gaplessd is stopping.")
-    static let reloaded = LogEntry.info(
-        .reloaded, "Reloaded: opening sessions with the new settings; existing sessions continue until then.")
+    static func reloaded(keepsSessions: Bool) -> LogEntry {
+        .info(
+            .reloaded,
+            keepsSessions
+                ? "Reloaded: no app has changed; all sessions stay open."
+                : "Reloaded: opening sessions with the new settings; existing sessions continue until then.")
+    }
 }

@@ -228,7 +228,7 @@ extension HoldReason {
     /// One word of `kinds`.
     var kind: String {
         switch self {
-        case .credential, .untrusted: "credential"
+        case .credential, .unusable, .untrusted: "credential"
         case .topic: "topic"
         case .suspectTokens: "suspect_tokens"
         case .tokenUpdates: "token_updates"

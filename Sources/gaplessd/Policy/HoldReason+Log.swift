@@ -9,6 +9,7 @@ extension HoldReason {
         switch self {
         case .credential(let why):
             "APNs does not accept the credential (\(why)): check the key or certificate, its team, its environment and the clock"
+        case .unusable(let why): "The credential cannot be used (\(why)): correct it, then send SIGHUP"
         case .untrusted(let why):
             "The identity of the APNs server cannot be verified (\(why)): "
                 + "check apns_ca_path, apns_server, the system's root certificates and the clock"

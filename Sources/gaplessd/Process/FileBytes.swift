@@ -44,3 +44,10 @@ enum FileBytes {
         return !poller.readiness(at: 0).isEmpty
     }
 }
+
+extension [UInt8] {
+    private static let byteOrderMark: Self = [0xEF, 0xBB, 0xBF]
+
+    /// The bytes without the byte order mark of UTF-8 that some editors write first.
+    var withoutByteOrderMark: Self { starts(with: Self.byteOrderMark) ? Array(dropFirst(Self.byteOrderMark.count)) : self }
+}

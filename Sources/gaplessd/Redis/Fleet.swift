@@ -19,11 +19,17 @@ struct Fleet: Sendable {
         tokens = try FleetTokens(configuration, log: log, start: start)
     }
 
-    /// Adopts the settings, at each reload.
-    func follow(_ configuration: Configuration) throws(ThreadError) {
-        try tokens.follow(configuration)
-        // Last: a limit that applies without its thread would stop all sending.
-        try limits.follow(configuration)
+    /// Starts the threads that the settings need, and changes nothing else: a limit that applies without its thread would stop
+    /// all sending.
+    func prepare(_ configuration: Configuration) throws(ThreadError) {
+        try tokens.prepare(configuration)
+        try limits.prepare(configuration)
+    }
+
+    /// Adopts the settings, at each reload, after `prepare`.
+    func follow(_ configuration: Configuration) {
+        tokens.follow(configuration)
+        limits.follow(configuration)
     }
 
     func stop() {

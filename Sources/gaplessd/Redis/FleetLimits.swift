@@ -31,25 +31,32 @@ final class FleetLimits: Sendable {
         self.limits = limits
         (self.log, self.start) = (log, start)
         state = Locked(State(settings: configuration.settings.queues[0], tls: configuration.redisTLS))
-        try follow(configuration)
+        try prepare(configuration)
+        follow(configuration)
     }
 
-    /// Adopts the settings, at the start and at each reload. Without a thread that asks for a lease, the limits stay as they are.
-    func follow(_ configuration: Configuration) throws(ThreadError) {
-        let fleet = configuration.settings.fleetLimits
+    /// Starts the thread, if the settings need it.
+    func prepare(_ configuration: Configuration) throws(ThreadError) {
+        guard configuration.settings.fleetLimits != Settings.Limits() else { return }
         let starts = state.withLock { state in
-            state.settings = configuration.settings.queues[0]
-            state.tls = configuration.redisTLS
-            state.version += 1
-            let starts = fleet != Settings.Limits() && !state.isRunning
-            if starts { state.isRunning = true }
-            return starts
+            defer { state.isRunning = true }
+            return !state.isRunning
         }
         do throws(ThreadError) {
             if starts { try start("fleet limits") { self.run() } }
         } catch {
             state.withLock { $0.isRunning = false }
             throw error
+        }
+    }
+
+    /// Adopts the settings, after `prepare`.
+    func follow(_ configuration: Configuration) {
+        let fleet = configuration.settings.fleetLimits
+        state.withLock { state in
+            state.settings = configuration.settings.queues[0]
+            state.tls = configuration.redisTLS
+            state.version += 1
         }
         limits.changeFleet(pushesPerSecond: fleet.pushesPerSecond, bitsPerSecond: fleet.bitsPerSecond)
         limits.leaseWanted.ring()

@@ -29,25 +29,29 @@ final class FleetTokens: Sendable {
         (self.log, self.start) = (log, start)
         exchange = ProviderTokenExchange(wanted: try WakeUp(thread: "provider tokens"))
         state = Locked(State(settings: configuration.settings.queues[0], tls: configuration.redisTLS))
-        try follow(configuration)
+        try prepare(configuration)
+        follow(configuration)
     }
 
-    /// Adopts the settings and the credentials, at the start and at each reload.
-    func follow(_ configuration: Configuration) throws(ThreadError) {
-        for app in configuration.credentials { app.credential.shareTokens(through: exchange) }
-        let usesTokens = configuration.credentials.contains { $0.credential.certificate == nil }
+    /// Starts the thread, if an app has a signing key.
+    func prepare(_ configuration: Configuration) throws(ThreadError) {
+        guard configuration.credentials.contains(where: { $0.credential.map { $0.certificate == nil } ?? false }) else { return }
         let starts = state.withLock { state in
-            (state.settings, state.tls) = (configuration.settings.queues[0], configuration.redisTLS)
-            defer { state.isRunning = state.isRunning || usesTokens }
-            return usesTokens && !state.isRunning
+            defer { state.isRunning = true }
+            return !state.isRunning
         }
-        guard starts else { return }
         do throws(ThreadError) {
-            try start("provider tokens") { self.run() }
+            if starts { try start("provider tokens") { self.run() } }
         } catch {
             state.withLock { $0.isRunning = false }
             throw error
         }
+    }
+
+    /// Adopts the settings and the credentials, after `prepare`.
+    func follow(_ configuration: Configuration) {
+        for app in configuration.credentials { app.credential?.shareTokens(through: exchange) }
+        state.withLock { ($0.settings, $0.tls) = (configuration.settings.queues[0], configuration.redisTLS) }
     }
 
     /// Ends the thread when it wakes next.

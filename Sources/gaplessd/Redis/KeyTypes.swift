@@ -31,12 +31,12 @@ struct KeyTypes {
         return faults
     }
 
-    /// `nil` if this user may not ask: `UserRights` reports missing rights.
+    /// `nil` if this user may not ask, or if Redis does not know the command: `UserRights` reports that.
     private func type(of key: String, _ client: inout RedisClient) throws(RedisError) -> String? {
         do throws(RedisError) {
             return try client.command(["TYPE", key]).text
         } catch {
-            if case .reply(let reply) = error, reply.isMissingRight { return nil }
+            if case .reply(let reply) = error, reply.isMissingRight || reply.kind == .unknownCommand { return nil }
             throw error
         }
     }

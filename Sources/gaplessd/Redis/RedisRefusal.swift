@@ -6,7 +6,14 @@ enum RedisRefusal {
         func fault(_ key: String, expected: String, problem: String? = nil) -> SettingsError {
             SettingsError(key: key, problem: problem ?? error.description, remedy: "expected \(expected)")
         }
+        // A Sentinel has a password of its own, or that of Redis.
+        let isOfSentinel = if case .noMaster = error { true } else { false }
         switch error.cause {
+        case .authenticationRefused where isOfSentinel:
+            return fault(
+                "redis_sentinel_password",
+                expected: "the password of the Sentinels, and redis_sentinel_username if they have users"
+                    + (settings.redis.sentinelPassword == nil ? "; without it they get redis_password" : ""))
         case .authenticationRefused(_, let isNeedless):
             return fault(
                 "redis_password", expected: isNeedless ? "no password" : "the password, and redis_username if Redis has users")
@@ -14,6 +21,12 @@ enum RedisRefusal {
         case .notASentinel: return fault("redis_sentinels", expected: "the addresses of Sentinels, usually with port 26379")
         case .reply(let reply):
             switch reply.kind {
+            case .passwordMissing where isOfSentinel:
+                return fault(
+                    "redis_sentinel_password", expected: "redis_sentinel_password or redis_sentinel_password_file",
+                    problem: "required key is missing: \(error)")
+            case .rightMissing where isOfSentinel:
+                return fault("redis_sentinel_username", expected: "a user of the Sentinels that may run SENTINEL")
             case .passwordMissing:
                 return fault(
                     "redis_password", expected: "redis_password or redis_password_file",

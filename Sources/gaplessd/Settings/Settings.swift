@@ -62,6 +62,9 @@ struct Settings: Sendable, Equatable {
         var database = standard.database
         var username: String?
         var password: Secret?
+        /// For Sentinels; without a password they get that of Redis.
+        var sentinelUsername: String?
+        var sentinelPassword: Secret?
         var delivery = standard.mode
         var lease = standard.lease
         var resultsKey: String?
@@ -102,10 +105,12 @@ struct Settings: Sendable, Equatable {
 
     /// The part of one list.
     func queue(_ list: String) -> QueueSettings {
-        QueueSettings(
+        var queue = QueueSettings(
             list: list, server: redis.server, database: redis.database, username: redis.username,
             password: redis.password?.text, mode: redis.delivery, lease: redis.lease, resultsKey: redis.resultsKey,
             resultsMax: redis.resultsMax, deadLetterMax: redis.deadLetterMax, feedbackMax: redis.feedbackMax)
+        (queue.sentinelUsername, queue.sentinelPassword) = (redis.sentinelUsername, redis.sentinelPassword?.text)
+        return queue
     }
 
     /// The part of the first list, for a connection that serves all lists.

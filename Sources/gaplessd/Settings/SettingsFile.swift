@@ -18,14 +18,12 @@ struct SettingsFile: Sendable {
         } catch {
             throw fault("cannot be read: \(error)", expected: "a settings file that this user can read")
         }
-        if bytes.starts(with: [0xEF, 0xBB, 0xBF]) {
-            throw fault("starts with a byte order mark, which JSON forbids", expected: "UTF-8 without a byte order mark")
-        }
+        let text = bytes.withoutByteOrderMark
         let value: JSONValue
         do {
-            value = try JSONValue.parse(bytes)
+            value = try JSONValue.parse(text)
         } catch {
-            throw fault("invalid JSON at \(Self.place(of: error.offset, in: bytes))", expected: error.expected.rawValue)
+            throw fault("invalid JSON at \(Self.place(of: error.offset, in: text))", expected: error.expected.rawValue)
         }
         guard case .object(let members) = value else {
             throw fault("contains no JSON object", expected: "{\"apns_server\": …, \"redis_queue_key\": …}")

@@ -7,6 +7,8 @@ struct SettingsFindings: Sendable, Equatable {
         faults.append(SettingsError(key: key, problem: problem, expected: expected))
     }
 
+    mutating func fault(_ fault: SettingsError) { faults.append(fault) }
+
     /// - Parameter sentence: the problem and what is expected.
     mutating func fault(_ key: String, sentence: String) {
         faults.append(SettingsError(key: key, problem: sentence, remedy: ""))
@@ -16,14 +18,17 @@ struct SettingsFindings: Sendable, Equatable {
         warnings.append(SettingsError(key: key, problem: problem, remedy: consequence))
     }
 
-    /// Reads a file that the settings name; `nil` after a fault.
+    /// Reads a file that the settings name, without a byte order mark; `nil` after a fault.
+    ///
+    /// - Parameter shown: the file in a fault; `nil` is its path.
     mutating func read(
-        _ path: String, at key: String, atMost most: Int = 4 << 20, expected: String = "a file that this user can read"
+        _ path: String, at key: String, atMost most: Int = 4 << 20, expected: String = "a file that this user can read",
+        shown: String? = nil
     ) -> [UInt8]? {
         do {
-            return try FileBytes.read(path, atMost: most)
+            return try FileBytes.read(path, atMost: most).withoutByteOrderMark
         } catch {
-            fault(key, "\(path) cannot be read: \(error)", expected: expected)
+            fault(key, "\(shown ?? path) cannot be read: \(error)", expected: expected)
             return nil
         }
     }

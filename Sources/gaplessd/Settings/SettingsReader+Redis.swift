@@ -29,6 +29,14 @@ extension SettingsReader {
         if top.given["redis_username"] != nil, top.given["redis_password"] == nil {
             findings.fault("redis_username", "requires redis_password", expected: "both keys, or only redis_password")
         }
+        if top.given["redis_sentinel_username"] != nil, top.given["redis_sentinel_password"] == nil {
+            findings.fault(
+                "redis_sentinel_username", "requires redis_sentinel_password",
+                expected: "both keys, or only redis_sentinel_password")
+        }
+        if let key = top.firstGiven(["redis_sentinel_password", "redis_sentinel_username"]), top.given["redis_sentinels"] == nil {
+            findings.fault(key, "requires redis_sentinels", expected: "the addresses of Sentinels as redis_sentinels")
+        }
     }
 
     /// Each key of Redis has one purpose. Otherwise the queue would stop, or consume its own records.

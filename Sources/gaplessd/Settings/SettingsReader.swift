@@ -108,8 +108,16 @@ struct SettingsReader {
         do {
             var value = member.value
             if isFile {
-                guard let text = try secret(member.value, key, place) else {
-                    _ = draft.invalid.insert(key.name)
+                var own = SettingsFindings()
+                let secret = try secret(member.value, key, place, &own)
+                // A file that cannot be read concerns the app of the secret alone.
+                if key.scope == .eachApp {
+                    draft.faults += own.faults
+                } else {
+                    for fault in own.faults { findings.fault(fault) }
+                }
+                guard let text = secret else {
+                    if key.scope != .eachApp || own.faults.isEmpty { draft.invalid.insert(key.name) }
                     return
                 }
                 value = .string(text)
@@ -123,7 +131,11 @@ struct SettingsReader {
     }
 
     /// Reads the file of a secret; returns `nil` after a fault.
-    private mutating func secret(_ value: JSONValue, _ key: Setting, _ place: String) throws(SettingError) -> String? {
+    ///
+    /// - Parameter found: receives a fault of the content of the file.
+    private mutating func secret(
+        _ value: JSONValue, _ key: Setting, _ place: String, _ found: inout SettingsFindings
+    ) throws(SettingError) -> String? {
         let path: String
         do {
             path = try SettingType.path.read(value, file)
@@ -131,11 +143,13 @@ struct SettingsReader {
             findings.fault(place, error.text, expected: error.expected ?? SettingType.path.traits.expected)
             return nil
         }
-        guard var bytes = findings.read(path, at: place, atMost: 64 << 10) else { return nil }
-        if bytes.last == UInt8(ascii: "\n") { bytes.removeLast() }
-        if bytes.last == UInt8(ascii: "\r") { bytes.removeLast() }
+        // A name without a folder may be the secret itself.
+        let isSurelyPath = value.stringValue.map { text in ["/", "./", "../", "${"].contains(where: text.hasPrefix) } ?? false
+        let shown = isSurelyPath || FileStamp(path: path) != nil ? path : "the file (hidden: it may be the secret itself)"
+        guard var bytes = found.read(path, at: place, atMost: 64 << 10, shown: shown) else { return nil }
+        while let last = bytes.last, " \t\r\n".utf8.contains(last) { bytes.removeLast() }
         guard let text = String(validating: bytes, as: UTF8.self), key.traits.mayBeEmpty || !text.isEmpty else {
-            findings.fault(place, "\(path) contains no text", expected: "a file that contains only the value of \(key.name)")
+            found.fault(place, "\(path) contains no text", expected: "a file that contains only the value of \(key.name)")
             return nil
         }
         return text
@@ -175,7 +189,7 @@ extension SettingsReader {
 
     private mutating func namedApps(_ top: SettingsDraft) -> [(name: String, draft: SettingsDraft)] {
         var start = top
-        start.own = []
+        (start.own, start.faults) = ([], [])
         for key in SettingsTable.keys where key.scope == .eachApp {
             key.reset(&start)
             start.given[key.name] = nil
@@ -223,7 +237,7 @@ extension SettingsReader {
         apps.append(
             AppFiles(
                 name: name, prefix: draft.prefix, credential: draft.credential, rootsPath: pool.extraRootsPath,
-                rootsKey: draft.place(of: "apns_ca_path"),
+                rootsKey: draft.place(of: "apns_ca_path"), faults: draft.faults,
                 app: credential.map { Settings.App(name: name, pool: pool, credential: $0, topic: draft.topic) }))
     }
 

@@ -51,6 +51,26 @@ struct CommandCheckTests {
         #expect(!call.output.contains("PRIVATE"))
     }
 
+    @Test(arguments: [["check", "--offline"], ["check", "--effective"], ["run"]])
+    func `The text of a key in every path key is printed by no call`(call: [String]) throws {
+        _ = try Credentials.make().write(to: folder.path)
+        let key = File.read(folder.file("AuthKey_SIMKEY0001.p8"))
+        let secret = key.split(separator: "\n")[1]
+        let members = SettingsTable.keys.compactMap { setting in
+            setting.traits.namesFile ? setting.name : setting.fileName
+        }.map { "\"\($0)\": \"\(key.replacing("\n", with: "\\n"))\"" }
+        let file = folder.file("settings.json")
+        try File.write(
+            #"{"apns_server": "sandbox", "redis_queue_key": "q", "redis_tls": true, \#(members.joined(separator: ", "))}"#,
+            to: file)
+        let result = try Call(call + [file])
+        #expect(result.status == 78)
+        #expect(result.errors.split(separator: "\n").count >= members.count)
+        for text in [result.output, result.errors] {
+            #expect(!text.contains(secret.prefix(20)) && !text.contains("BEGIN"), "\(call): \(text.count) bytes")
+        }
+    }
+
     @Test func `One session is printed in the singular`() throws {
         _ = try Credentials.make().write(to: folder.path)
         let call = try Call(["check", "--offline", try write(server: "sandbox", redis: "/nowhere", #""pool_size": 1,"#)])

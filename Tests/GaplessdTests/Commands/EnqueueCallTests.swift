@@ -181,6 +181,10 @@ struct LineReaderCallTests {
         #expect(try lines(folder.write("\n")) == [line("")])
     }
 
+    @Test func `do not contain the byte order mark of the file`() throws {
+        #expect(try lines(folder.write("\u{FEFF}a\n\u{FEFF}b")) == [line("a"), line("\u{FEFF}b")])
+    }
+
     @Test func `are complete wherever the reads end`() throws {
         let seed = UInt64.random(in: 0...UInt64.max)
         print("LineReaderCallTests seed \(seed)")

@@ -355,8 +355,40 @@ struct DispatchHoldTests {
         let refused = fixture.send()
         _ = fixture.reject(refused, 403, "Forbidden")
         let effects = fixture.effects { $0.adopted(Fixture.plan(), &$1) }
-        #expect(effects == [.reconnect(app: 0), .log(.resumed(app: "")), .log(.reloaded)])
+        #expect(effects == [.reconnect(app: 0), .log(.resumed(app: "")), .log(.reloaded(keepsSessions: false))])
         #expect(fixture.offers() == [20])
+    }
+
+    @Test mutating func `a reload leaves an app alone that it does not change`() {
+        fixture.close()
+        let suspect = fixture.send()
+        _ = fixture.reject(suspect, 400, "BadDeviceToken")
+        let effects = fixture.effects { $0.adopted(Fixture.plan(), replaced: [false], &$1) }
+        #expect(effects == [.log(.reloaded(keepsSessions: true))])
+        #expect(fixture.inFlight == 1)
+    }
+
+    @Test mutating func `an app whose credential cannot be used is held until a reload corrects it`() {
+        var plan = Fixture.plan(apps: [nil, "b"])
+        plan.apps[1].fault = "apps.b.apns_cert_path: expired"
+        let fixture = Fixture(plan)
+        fixture.machine.observed(.init(capacity: 0), app: 1)
+        let held = LogEntry.held(app: "app \"b\": ", .unusable("apps.b.apns_cert_path: expired"))
+        #expect(fixture.effects { $0.holdFaultyApps(&$1) } == [.log(held), .withdraw(.release, app: 1)])
+        #expect(fixture.machine.snapshot.apps.map(\.hold) == [nil, .unusable("apps.b.apns_cert_path: expired")])
+        fixture.close()
+        #expect(fixture.claim(Fixture.job("ab", #""app":"b""#)).releases(2, toTail: true))
+        fixture.pass(.seconds(100))
+        #expect(fixture.claim(Fixture.job("ab", #""app":"b""#)).releases(3, toTail: true))
+        // The same fault is logged once.
+        #expect(
+            fixture.effects { $0.adopted(plan, replaced: [false, false], &$1) } == [.log(.reloaded(keepsSessions: true))])
+        plan.apps[1].fault = nil
+        let effects = fixture.effects { $0.adopted(plan, replaced: [false, true], &$1) }
+        #expect(effects.contains(.log(.resumed(app: "app \"b\": "))))
+        #expect(fixture.machine.snapshot.apps.map(\.hold) == [nil, nil])
+        fixture.machine.observed(.init(capacity: 100), app: 1)
+        _ = fixture.send(Fixture.job("ab", #""app":"b""#), by: 1)
     }
 
     @Test mutating func `a reload takes over what is derived from the settings`() {

@@ -37,10 +37,12 @@ struct FleetTests {
             "apns_auth_key_path": "AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001",
             "max_rate_fleet": 100
             """)
-        #expect(throws: ThreadError(name: missing, code: EAGAIN)) { try fleet.follow(new) }
+        #expect(throws: ThreadError(name: missing, code: EAGAIN)) { try fleet.prepare(new) }
         #expect(limits.holding == nil)
         isMissing.withLock { $0 = false }
-        try fleet.follow(new)
+        try fleet.prepare(new)
+        #expect(limits.holding == nil)
+        fleet.follow(new)
         #expect(limits.holding == 50)
         #expect(started.withLock { $0.sorted() } == ["fleet limits", "provider tokens"])
     }

@@ -47,7 +47,7 @@ struct ConfigurationTests {
                     "apns_topic": "com.example.other"}}
             """)
         #expect(configuration.credentials.map(\.topic) == ["com.example.app", "com.example.app", "com.example.other"])
-        #expect(configuration.credentials.map { $0.credential.certificate == nil } == [false, false, true])
+        #expect(configuration.credentials.map { $0.certificate == nil } == [false, false, true])
         #expect(
             configuration.warnings.map { String($0.dropFirst(folder.file("settings.json").count + 2)) } == [
                 "apps.p12.apns_topic: \"com.example.app\" is the topic of the top level as well; a job "
@@ -68,6 +68,16 @@ struct ConfigurationTests {
         var loader = CredentialLoader(now: now, stateFolder: nil)
         #expect(loader.load(try Settings.read(SettingsFile(path: file)).apps).count == 4)
         #expect(Set(loader.roots.keys) == [folder.file("ca.pem"), folder.file("other.pem")])
+    }
+
+    @Test func `A key or a certificate may begin with a byte order mark and end with blanks`() throws {
+        try make()
+        for name in ["client.pem", "client-key.pem", "AuthKey_SIMKEY0001.p8"] {
+            try File.write("\u{FEFF}" + File.read(folder.file(name)) + " \n\n", to: folder.file(name))
+        }
+        #expect(try load(certificate).credentials.count == 1)
+        let key = #""apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#
+        #expect(try load(#""apns_auth_key_path": "AuthKey_SIMKEY0001.p8", \#(key)"#).credentials.count == 1)
     }
 
     @Test func `One file may hold certificate and key`() throws {

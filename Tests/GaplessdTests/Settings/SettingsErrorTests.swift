@@ -198,7 +198,7 @@ struct SettingsFileTests {
         ("{\n  \"pool_size\": 2\n  \"redis_db\": 0\n}", "invalid JSON at byte 21, line 3, column 3; expected ','"),
         ("", "invalid JSON at byte 0, line 1, column 1; expected a value"),
         ("[]", "contains no JSON object; expected {\"apns_server\": …, \"redis_queue_key\": …}"),
-        ("\u{FEFF}{}", "starts with a byte order mark, which JSON forbids; expected UTF-8 without a byte order mark"),
+        ("\u{FEFF}{\n1}", "invalid JSON at byte 2, line 2, column 1; expected a key or '}'"),
     ])
     func `A fault names the byte, line and column of invalid JSON`(content: String, fault: String) {
         #expect(folder.faults(content) == [fault])

@@ -22,6 +22,60 @@ struct SettingsKeysTests {
         #expect(!faults.joined().contains("SECRET"), "\(faults)")
     }
 
+    /// Every key whose value is a path, with what it needs beside it.
+    private static let paths: [String] = SettingsTable.keys.compactMap { key in
+        key.traits.namesFile || key.traits.expected == SettingType<String>.path.traits.expected ? key.name : key.fileName
+    }
+
+    private static let keyTexts = [
+        "-----BEGIN PRIVATE KEY-----\nSECRETMIGTAgEAMBMGByqGSM49\n-----END PRIVATE KEY-----\n",
+        "-----BEGIN PRIVATE KEY----- SECRETMIGTAgEAMBMGByqGSM49 -----END PRIVATE KEY-----", "SECRET\r\nMIGTAgEA",
+        "MIGTAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBHkwdwIBAQQgSECRETSECRETSECRETSECRET+/=",
+        "LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCk1JR1RBZ0VBTUJNR0J5cUdTTTQ5QWdFSECRET",
+    ]
+
+    /// CR LF is one character of a string, but two scalars.
+    private static func escaped(_ text: String) -> String {
+        text.unicodeScalars.map { $0 == "\r" ? "\\r" : $0 == "\n" ? "\\n" : String($0) }.joined()
+    }
+
+    @Test func `The text of a key where a path belongs is not shown`() {
+        #expect(Self.paths.count >= 15, "\(Self.paths)")
+        for key in Self.paths {
+            for text in Self.keyTexts + ["${KEY}"] {
+                let value = Self.escaped(text)
+                let apns = key.hasPrefix("apns_auth") ? #""apns_server": "sandbox""# : smallestAPNS
+                let faults = folder.faults(
+                    settings("\"\(key)\": \"\(value)\"", apns: apns), environment: ["KEY": Self.keyTexts[0]])
+                let shown = faults.filter { $0.hasPrefix("\(key): ") }
+                #expect(
+                    shown.contains { $0.hasPrefix("\(key): the value is the text of a key or a certificate (hidden); ") },
+                    "\(key): \(faults)")
+                #expect(!faults.joined().contains("SECRET") && !faults.joined().contains("BEGIN"), "\(key): \(faults)")
+            }
+        }
+    }
+
+    @Test(arguments: ["redis_netaddress", "apns_auth_key_id", "apns_topic", "redis_host", "apns_server", "log_format"])
+    func `The text of a key in another key is not shown`(key: String) {
+        for text in Self.keyTexts {
+            let json = Self.escaped((key == "redis_netaddress" ? "unix:" : "") + text)
+            let faults = folder.faults(#"{"redis_queue_key": "q", "\#(key)": "\#(json)"}"#)
+            #expect(!faults.joined().contains("SECRET"), "\(faults)")
+        }
+    }
+
+    @Test func `A password where its file belongs is not shown`() {
+        for key in SettingsTable.secretFiles.keys {
+            let file = SettingsFile(path: folder.write(settings("\"\(key)\": \"SECRET.pass/word\"")))
+            var faults: [String] = []
+            do throws(SettingsErrors) { _ = try Configuration.load(file) } catch { faults = error.faults.map(\.line) }
+            #expect(faults.contains { $0.hasPrefix("\(key): the file (hidden: it may be the secret itself) cannot be read: ") })
+            #expect(!faults.joined().contains("SECRET"), "\(faults)")
+        }
+        #expect(folder.faults(settings(#""redis_password_file": "./none""#)).joined().contains(folder.file("./none")))
+    }
+
     @Test(arguments: [
         ("[::1]", "::1"), ("::1", "::1"), ("fe80::1%eth0", "fe80::1%eth0"), ("redis.example.com", "redis.example.com"),
     ])

@@ -130,10 +130,14 @@ struct SettingsReadingTests {
         #expect(read.queues.map(\.list) == ["high", "low"])
     }
 
-    @Test(arguments: ["s3cret\n", "s3cret\r\n", "s3cret"])
-    func `A secret file may end with a line break`(content: String) throws {
+    @Test(arguments: ["s3cret\n", "s3cret\r\n", "s3cret", "s3cret \t\n\n", "\u{FEFF}s3cret\r\n"])
+    func `A secret file is read without a byte order mark and without blanks at its end`(content: String) throws {
         folder.write(content, to: "password")
         #expect(try read(#""redis_password_file": "password""#).redis.password == Secret("s3cret"))
+    }
+
+    @Test func `A settings file may begin with a byte order mark`() throws {
+        #expect(try folder.read("\u{FEFF}" + settings()).settings == read())
     }
 
     @Test func `The address of a proxy may be in a file, for all apps or for one`() throws {
@@ -167,8 +171,8 @@ struct SettingsReadingTests {
 
     @Test func `A secret has one source, and its file must be readable`() {
         #expect(
-            folder.faults(settings(#""redis_password_file": "none""#)) == [
-                "redis_password_file: \(folder.file("none")) cannot be read: No such file or directory; expected "
+            folder.faults(settings(#""redis_password_file": "./none""#)) == [
+                "redis_password_file: \(folder.file("./none")) cannot be read: No such file or directory; expected "
                     + "a file that this user can read"
             ])
         #expect(

@@ -30,6 +30,14 @@ struct SettingsRedisTests {
             #""redis_sentinels": ["a:1"], "redis_sentinel_master": "m", "redis_host": "b""#,
             "redis_sentinels: conflicts with redis_host; expected only one way to locate Redis"
         ),
+        (
+            #""redis_sentinel_password": "p""#,
+            "redis_sentinel_password: requires redis_sentinels; expected the addresses of Sentinels as redis_sentinels"
+        ),
+        (
+            #""redis_sentinels": ["a:1"], "redis_sentinel_master": "m", "redis_sentinel_username": "u""#,
+            "redis_sentinel_username: requires redis_sentinel_password; expected both keys, or only redis_sentinel_password"
+        ),
     ])
     func `Keys that need or exclude each other are faults`(members: String, fault: String) {
         #expect(faults(members) == [fault])
@@ -93,6 +101,16 @@ struct SettingsRedisTests {
             [.tcp(host: "a", port: 26379), .tcp(host: "::1", port: 26380)], master: "m")
         #expect(try folder.read(settings(both)).settings.redis.server == expected)
         #expect(expected.text == "master m from Sentinel at a:26379, [::1]:26380")
+    }
+
+    @Test func `Sentinels may have a user and a password of their own`() throws {
+        folder.write("s3cret\n", to: "password")
+        let both = #""redis_sentinels": ["a:1"], "redis_sentinel_master": "m", "redis_sentinel_username": "u""#
+        for key in [#""redis_sentinel_password": "s3cret""#, #""redis_sentinel_password_file": "password""#] {
+            let settings = try folder.read(settings("\(both), \(key)")).settings
+            #expect(settings.redis.sentinelPassword == Secret("s3cret") && settings.redis.password == nil)
+            #expect(settings.queues[0].sentinelUsername == "u" && settings.queues[0].sentinelPassword == "s3cret")
+        }
     }
 
     @Test(arguments: [#""a:1""#, "[]", #"["a"]"#, #"["a:1", "a:1"]"#, #"["a:0"]"#, "[1]"])

@@ -79,6 +79,37 @@ struct CertificateCredentialTests {
         #expect(early?.contains("not valid before 20") == true)
     }
 
+    @Test(arguments: ["PBE-MD5-DES", "PBE-SHA1-RC2-40", "PBE-SHA1-3DES"])
+    func `a key in an old encryption is opened by its passphrase`(cipher: String) throws {
+        material.directory.write(client.keyPEM, to: "plain.pem")
+        let path = material.path
+        try material.run(
+            "openssl", "pkcs8", "-topk8", "-v1", cipher, "-provider", "legacy", "-provider", "default", "-in",
+            "\(path)/plain.pem", "-out", "\(path)/locked.pem", "-passout", "pass:sesame")
+        let locked = material.directory.read("locked.pem")
+        #expect(Credential.fault(ofKey: locked, passphrase: "sesame") == nil)
+        #expect(
+            try Credential.certificate(certPEM: client.certificatesPEM, keyPEM: locked, passphrase: "sesame").certificate != nil)
+        #expect(Credential.fault(ofKey: locked, passphrase: "open")?.description == "the private key's passphrase is wrong")
+        #expect(Credential.fault(ofKey: locked, passphrase: nil)?.part == .password)
+    }
+
+    @Test func `a cipher that OpenSSL lacks is named`() {
+        let locked = """
+            -----BEGIN RSA PRIVATE KEY-----
+            Proc-Type: 4,ENCRYPTED
+            DEK-Info: DES-CBC,0102030405060708
+
+            AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=
+            -----END RSA PRIVATE KEY-----
+
+            """
+        let fault = Credential.fault(ofKey: Array(locked.utf8), passphrase: "sesame")
+        let problem = "the private key is encrypted with DES-CBC, which OpenSSL no longer supports"
+        #expect(fault?.description.hasPrefix(problem) == true)
+        #expect(fault?.part == .privateKey)
+    }
+
     @Test func `an encrypted key wants its passphrase`() throws {
         material.directory.write(client.keyPEM, to: "plain.pem")
         let path = material.path

@@ -29,6 +29,21 @@ struct SettlingTests {
         #expect(status.unexplained == 0)
     }
 
+    @Test func `results that wait when the settings lose their key are still written`() throws {
+        try server.push(["one", "two"])
+        var settings = server.settings()
+        settings.resultsKey = "results"
+        let worker = Worker(settings)
+        worker.run("two jobs") { worker.jobs.count == 2 }
+        worker.settle(worker.jobs[0], .ack, result: [bytes("status"), bytes("200")])
+        worker.queue.adopt(server.settings(), tls: nil)
+        worker.settle(worker.jobs[0], .ack)
+        worker.run("both are settled") { !worker.queueHasWork }
+        #expect(try server.ask("XLEN", "results").integer == 1)
+        #expect(try server.status().counters[.sent] == 2)
+        worker.stop()
+    }
+
     @Test func `a job that is pushed ends the wait of a worker`() throws {
         let worker = Worker(server.settings())
         try worker.run("waiting") { try server.ask("CLIENT", "LIST").text?.contains("cmd=blmove") == true }

@@ -19,6 +19,7 @@ struct SettleBatch: Equatable {
     private(set) var splits = 0
     /// The number of jobs to which APNs has responded. They are pushed twice if Redis returns to a state before this batch.
     private(set) var responded = 0
+    private(set) var hasResults = false
 
     private struct Tally: Equatable {
         var chunk: UInt64
@@ -139,6 +140,7 @@ struct SettleBatch: Equatable {
         steps.append(settlement.id.place)
         steps.append(settlement.feedback ?? [])
         steps.append(settlement.result?.count ?? 0)
+        if settlement.result != nil { hasResults = true }
         for value in settlement.result ?? [] { steps.append(value) }
     }
 

@@ -11,10 +11,11 @@ enum APNSProbe {
         (settings.sessions, settings.mostSessions) = (1, 1)
         let events: Mailbox<PoolEvent>
         let pool: SessionPool
+        guard let credential = own.credential else { throw .refused("the credential cannot be used") }
         do {
             events = try Mailbox(thread: "apns pool")
             pool = try SessionPool(
-                settings: settings, credential: own.credential, deliveries: Mailbox(thread: "apns pool"), events: events)
+                settings: settings, credential: credential, deliveries: Mailbox(thread: "apns pool"), events: events)
         } catch {
             throw .refused("\(error)")
         }

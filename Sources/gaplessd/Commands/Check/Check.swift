@@ -54,7 +54,7 @@ struct Check: ParsableCommand {
         StandardStreams.print(CheckReport(configuration, now: now).lines)
         StandardStreams.print(configuration.warnings.map { "warning: \($0)" }, to: STDERR_FILENO)
         // Apps with the same key share its provider tokens.
-        let news = configuration.credentials.compactMap { $0.credential.newsOfKeepingTokens() }.unique
+        let news = configuration.credentials.compactMap { $0.credential?.newsOfKeepingTokens() }.unique
         for each in news { each.warn() }
         if !offline { try connect(configuration, known: news) }
     }

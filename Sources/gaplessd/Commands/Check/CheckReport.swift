@@ -46,7 +46,7 @@ struct CheckReport {
     private static func lines(_ app: Settings.App, _ own: AppCredential, _ tokenFolder: String?, now: Int64) -> [String] {
         var lines = [
             "server      \(HostAndPort(app.pool.host, app.pool.port).text), \(app.pool.sessionsText)",
-            "credential  \(own.credential.description.printable)",
+            "credential  \(own.credential?.description.printable ?? "cannot be used")",
         ]
         if let proxy = app.pool.proxy {
             lines.append("proxy       \(proxy)\(proxy.user.map { ", user \($0.printable)" } ?? "")")
@@ -55,7 +55,7 @@ struct CheckReport {
             let place = tokenFolder.map { "kept in \($0.printable)" } ?? "kept in memory only: STATE_DIRECTORY is not set"
             lines.append("tokens      \(place)")
         }
-        if let facts = own.credential.certificate { lines += Self.lines(facts, now: now) }
+        if let facts = own.certificate { lines += Self.lines(facts, now: now) }
         return lines + ["topic       \(own.topic?.printable ?? "set by each job")"]
     }
 

@@ -54,9 +54,10 @@ struct SingleSend {
         let descriptors = [deliveries.wakeDescriptor, events.wakeDescriptor]
         let begun = Instant.now
         let pool: SessionPool
+        guard let credential = credential.credential else { throw SendError(description: "the credential cannot be used") }
         do {
             pool = try SessionPool(
-                settings: settings, credential: credential.credential, deliveries: deliveries, events: events)
+                settings: settings, credential: credential, deliveries: deliveries, events: events)
         } catch {
             throw SendError(description: "\(error)")
         }

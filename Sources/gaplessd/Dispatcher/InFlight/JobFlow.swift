@@ -321,13 +321,24 @@ struct JobFlow: ~Copyable {
 
     // MARK: Signals
 
+    /// Holds the apps whose credentials cannot be used.
+    mutating func holdFaultyApps(_ effects: inout [DispatchEffect]) {
+        for app in apps.indices {
+            guard let fault = plan.apps[app].fault else { continue }
+            perform(apps[app].breaker.faulted(.unusable(fault), now: now), app: app, &effects)
+        }
+    }
+
     /// A configuration with the same apps was read, and the pools have it already.
-    mutating func adopted(_ plan: DispatchPlan, _ effects: inout [DispatchEffect]) {
+    ///
+    /// - Parameter replaced: for each app, whether its sessions are replaced. The others go on as before.
+    mutating func adopted(_ plan: DispatchPlan, replaced: [Bool], _ effects: inout [DispatchEffect]) {
         let old = self.plan
         self.plan = plan
         settler.options = plan.settling
         for app in apps.indices {
             if plan.apps[app].fingerprint != old.apps[app].fingerprint { apps[app].forgetAcceptances() }
+            guard replaced[app] && plan.apps[app].fault == nil else { continue }
             // The environment may have changed: responses of the previous one say nothing about the tokens.
             releaseSuspects(of: app, &effects)
             let changes = apps[app].breaker.reloaded(isKnown: apps[app].isKnown(now: now))
@@ -335,6 +346,7 @@ struct JobFlow: ~Copyable {
             if !changes.isEmpty { effects.append(.reconnect(app: app)) }
             perform(changes, app: app, &effects)
         }
+        holdFaultyApps(&effects)
     }
 
     /// A stop signal has arrived: only what is on streams gets its outcome.

@@ -23,6 +23,8 @@ struct AppFiles: Sendable, Equatable {
     var rootsPath: String?
     /// The place of `apns_ca_path`, which an app may inherit.
     var rootsKey: String
+    /// The faults of its secrets that are in files. They concern this app alone.
+    var faults: [SettingsError] = []
     /// `nil` if the credential of the app is incomplete or faulty.
     var app: Settings.App?
 }

@@ -51,7 +51,9 @@ extension SettingType where Value == String {
     static let path = SettingType(SettingTraits(expected: "a file path", namesFile: true)) { (value, file) throws(SettingError) in
         // The system reads a path up to its first NUL.
         guard let text = value.nonEmptyString, !text.utf8.contains(0) else { throw .invalid(value) }
-        return try file.resolve(text)
+        let path = try file.resolve(text)
+        if text.looksLikeKey || path.looksLikeKey { throw .keyAsPath }
+        return path
     }
 
     /// A Unix socket.
@@ -110,7 +112,7 @@ extension SettingType where Value == QueueSettings.Server {
         SettingTraits(expected: "\"host:port\", \"tcp:host:port\" or \"unix:/path\""), text: { $0.text },
         read: { (value, file) throws(SettingError) in
             switch value.stringValue.flatMap(QueueSettings.Server.init(netAddress:)) {
-            case .unix(let path): return .unix(path: try file.resolve(path))
+            case .unix(let path): return .unix(path: try SettingType<String>.path.read(.string(path), file))
             case let server?: return server
             case nil: throw .invalid(value)
             }
@@ -286,6 +288,10 @@ extension SettingError {
     /// A value that may contain a password.
     fileprivate static let hidden = SettingError(text: "invalid value (hidden: it may contain a password)")
 
+    /// The content of a key file where its path is expected.
+    fileprivate static let keyAsPath = SettingError(
+        text: "the value is the text of a key or a certificate (hidden)", expected: "the path of a file that contains it")
+
     fileprivate static func outOfRange(_ value: JSONValue) -> SettingError {
         SettingError(text: "\(value.shown) is out of range")
     }
@@ -321,6 +327,7 @@ extension JSONValue {
         switch self {
         case .object(let members): members.isEmpty ? "{}" : "{…}"
         case .array(let elements): "[\(elements.map(\.shown).joined(separator: ", "))]".cut(to: 100)
+        case .string(let text) where text.looksLikeKey: "(hidden: it may be a key)"
         case .string(let text) where text.mayHoldSecret: "(hidden: it may contain a password)"
         case .string(let text): "\"\(text.cut(to: 60))\""
         case .number(let digits): digits.cut(to: 30)
@@ -331,6 +338,17 @@ extension JSONValue {
 }
 
 extension String {
+    /// Whether the text resembles the content of a key file: PEM, also damaged, or base64 without its frame. No path of a key
+    /// file contains a line break.
+    var looksLikeKey: Bool {
+        if utf8.contains(where: { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") }) { return true }
+        if firstRange(of: "-----") != nil { return true }
+        // In base64, a SEQUENCE of DER begins with M, and PEM with LS0tLS1.
+        let others = "+/= ".utf8
+        return (hasPrefix("M") || hasPrefix("LS0tLS1")) && utf8.count >= 64
+            && utf8.allSatisfy { others.contains($0) || 0x30...0x39 ~= $0 || 0x41...0x5A ~= $0 || 0x61...0x7A ~= $0 }
+    }
+
     /// Whether the text resembles `user:password@host` or `redis://:password@host`.
     fileprivate var mayHoldSecret: Bool { contains("@") || firstRange(of: "://") != nil }
 

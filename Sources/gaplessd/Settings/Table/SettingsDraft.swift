@@ -33,6 +33,8 @@ struct SettingsDraft: Sendable {
     var own: Set<String> = []
     /// The keys whose value is invalid.
     var invalid: Set<String> = []
+    /// The faults of files that contain secrets of this app.
+    var faults: [SettingsError] = []
 
     // An app.
     var server: APNSServer?

@@ -130,6 +130,11 @@ enum SettingsTable {
         Setting("redis_sentinels", optional: \.redis.sentinels, .addresses, help: "Addresses (host:port) of the Sentinels."),
         Setting("redis_sentinel_master", optional: \.redis.master, .text, help: "Name of the master that Sentinels report."),
         Setting(
+            "redis_sentinel_username", optional: \.settings.redis.sentinelUsername, .text, help: "ACL user of the Sentinels."),
+        Setting(
+            "redis_sentinel_password", optional: \.settings.redis.sentinelPassword, .secret(mayBeEmpty: false),
+            help: "Password of the Sentinels, if it is not that of Redis."),
+        Setting(
             "redis_delivery", \.settings.redis.delivery, .choice(["at_least_once": .atLeastOnce, "at_most_once": .atMostOnce]),
             help: "Whether a crash may lose jobs: with at_most_once it loses those that were popped."),
         Setting("redis_results_key", optional: \.settings.redis.resultsKey, .text, help: "Stream of final outcomes."),

@@ -192,6 +192,23 @@ struct DaemonRightsTests {
         #expect(try stage.command("KEYS", "*").items?.isEmpty == true)
     }
 
+    @Test(arguments: ["MULTI", "TYPE", "INFO"])
+    func `check passes where the daemon works: Redis does not know a command`(renamed: String) throws {
+        let stage = try Stage(redis: ["--rename-command", renamed, "hidden"])
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        let check = try Call(["check", stage.folder.file("settings.json")])
+        #expect(check.status == 0, "\(check.errors)")
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `check says that scripts are required where Redis does not know EVAL`() throws {
+        let stage = try Stage(redis: ["--rename-command", "EVAL", "hidden"])
+        let check = try Call(["check", try stage.write()])
+        #expect(check.status == 78)
+        #expect(check.errors.contains("this Redis does not know the command eval, which gaplessd requires"), "\(check.errors)")
+    }
+
     @Test(arguments: [["-multi", "-eval"], ["-@write"], ["-multi", "-@write"]])
     func `check and the daemon report the same missing rights`(lacks: [String]) throws {
         let stage = try Stage()

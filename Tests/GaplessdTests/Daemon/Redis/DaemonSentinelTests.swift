@@ -158,6 +158,30 @@ struct DaemonSentinelTests {
         #expect(!wrong.errors.contains("5417"))
     }
 
+    @Test func `Sentinels with a password of their own get it, and an error about it names its key`() throws {
+        let pair = try Pair()
+        let closed = try SentinelServer(master: "main", at: pair.masterPort, lines: ["requirepass pw-5417"])
+        func status(_ changes: [String: String?]) throws -> Call {
+            try Call(["status", try pair.stage.write(pair.settings([closed], changes))])
+        }
+        let missing = try status([:])
+        #expect(missing.status == 78)
+        #expect(missing.errors.contains("redis_sentinel_password: required key is missing: "), "\(missing.errors)")
+        let wrong = try status(["redis_password": "\"other-5417\""])
+        #expect(wrong.status == 78)
+        #expect(wrong.errors.contains("redis_sentinel_password: "), "\(wrong.errors)")
+        #expect(wrong.errors.contains("AUTH was refused (WRONGPASS)"), "\(wrong.errors)")
+        let right = try status(["redis_sentinel_password": "\"pw-5417\""])
+        #expect(right.status == 0, "\(right.errors)")
+        let named = try status(["redis_sentinel_username": "\"default\"", "redis_sentinel_password": "\"pw-5417\""])
+        #expect(named.status == 0, "\(named.errors)")
+        let daemon = try pair.stage.start(pair.settings([closed], ["redis_sentinel_password": "\"pw-5417\""]))
+        try pair.stage.push(pushJob("0a"))
+        #expect(pair.stage.accepts(1), "\(daemon.standardError)")
+        #expect(daemon.stop()?.status == 0)
+        for text in [missing.errors, wrong.errors, daemon.standardError] { #expect(!text.contains("5417")) }
+    }
+
     @Test func `a password that was changed by a reload is used for Sentinels, too`() throws {
         let pair = try Pair()
         let sentinel = try SentinelServer(master: "main", at: pair.masterPort, lines: ["requirepass pw-1"])

@@ -2,7 +2,10 @@ import APNSSimulator
 import Glibc
 import Harness
 import RedisQueue
+import SystemTime
 import Testing
+
+@testable import gaplessd
 
 extension DaemonProcess {
     /// The port of the last `Metrics are at http://127.0.0.1:…/metrics.`
@@ -217,23 +220,17 @@ struct DaemonMetricsTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    /// Key files that are pipes without a writer block the loop for two seconds each.
-    @Test func `a stuck main loop is neither healthy nor ready`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(Self.listens.merging(["redis_lease": "60"]) { $1 })
-        let port = try #require(daemon.metricsPort())
-        #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.status == 200 })
-        try #require(mkfifo(stage.folder.file("key.fifo"), 0o600) == 0)
-        let apps = (1...10).map { "\"app\($0)\": {\"apns_auth_key_path\": \"key.fifo\"}" }
-        try stage.write(Self.listens.merging(["redis_lease": "60", "apps": "{\(apps.joined(separator: ", "))}"]) { $1 })
-        daemon.signal(SIGHUP)
-        #expect(waitUntil(atMost: .seconds(30)) { HTTPTalk.get("/healthz", port: port)?.status == 503 })
-        #expect(HTTPTalk.get("/readyz", port: port)?.body.hasPrefix("dispatcher loop stalled for 1") == true)
-        #expect(value("gapless_dispatcher_idle_seconds", at: port).map { $0 >= 10 } == true)
-        #expect(waitUntil(atMost: .seconds(60)) { HTTPTalk.get("/healthz", port: port)?.status == 200 })
-        #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.status == 200 })
-        #expect(value("gapless_dispatcher_turn_max_seconds", at: port).map { $0 >= 10 } == true)
-        #expect(daemon.stop()?.status == 0)
+    @Test func `a stuck main loop is neither healthy nor ready`() {
+        let now = Instant.now
+        func notice(_ age: Duration) -> ProcessBoard.Notice {
+            ProcessBoard.Notice(snapshot: MachineFixture().machine.snapshot, at: now - age)
+        }
+        for notice in [notice(.seconds(11)), nil] {
+            #expect(!Readiness.isAlive(notice, started: now - .seconds(11), now: now))
+        }
+        #expect(Readiness.isAlive(notice(.seconds(9)), started: now - .seconds(60), now: now))
+        #expect(Readiness.faults(notice(.seconds(11)), now: now).first == "dispatcher loop stalled for 11 s")
+        #expect(!Readiness.faults(notice(.seconds(9)), now: now).contains { $0.contains("stalled") })
     }
 
     @Test func `without the setting there is no thread for it`() throws {

@@ -175,11 +175,13 @@ struct DaemonReloadTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `one unusable credential rejects the whole reload`() throws {
-        let stage = try Stage()
+    @Test func `an app whose new credential cannot be used keeps the previous one, and the others reload`() throws {
+        let stage = try Stage(topics: ["com.example.cert"]) { $0.topics = [Stage.topic, "com.example.cert"] }
         let certificate = #"{"cert": {"apns_cert_path": "credentials/NAME.pem", "apns_key_path": "credentials/NAME-key.pem"}}"#
         let daemon = try stage.start(["apps": certificate.replacing("NAME", with: "client")])
         try stage.open(daemon)
+        try stage.push(pushJob("0a", #""app":"cert""#))
+        #expect(stage.accepts(2))
         // A certificate of 1024 bits is valid, but TLS rejects it.
         let weak = try ChildProcess(
             "openssl",
@@ -188,19 +190,71 @@ struct DaemonReloadTests {
                 stage.folder.file("credentials/weak-key.pem"), "-out", stage.folder.file("credentials/weak.pem"),
             ])
         #expect(weak.wait().status == 0)
-        // Both sessions of both apps are open.
-        #expect(waitUntil { stage.simulator.totals.connections == 4 })
-        let connections = 4
-        let new = Self.useSecondKey.merging(["apps": certificate.replacing("NAME", with: "weak")]) { $1 }
-        try stage.write(new)
+        let used = Set(stage.simulator.ledger.requests(for: "0a").map(\.connection))
+        try stage.write(Self.useSecondKey.merging(["apps": certificate.replacing("NAME", with: "weak")]) { $1 })
         daemon.signal(SIGHUP)
-        #expect(daemon.says("Reload failed: "))
         #expect(daemon.says("apps.cert.apns_cert_path: cannot be used: "))
-        try stage.push((0..<100).map { pushJob(deviceToken($0)) })
-        #expect(stage.accepts(101))
-        #expect(stage.simulator.totals.connections == connections, "no session was replaced")
-        #expect(!daemon.standardOutput.contains("signed with the key SIMKEY0002"))
+        #expect(daemon.says(#"Only app "cert" keeps its previous credential"#))
+        #expect(daemon.says("signed with the key SIMKEY0002"), "\(daemon.standardError)")
+        #expect(!daemon.standardError.contains("Reload failed"))
+        let closed = daemon.reports.count { $0.contains(#"app "cert": Session "#) && $0.contains("is closed") }
+        #expect(closed == 0, "\(daemon.standardOutput)")
+        try stage.push((0..<100).map { pushJob(deviceToken($0)) + "" } + [pushJob("0b", #""app":"cert""#)])
+        #expect(stage.accepts(103))
+        #expect(!used.isEmpty)
         #expect(try Call(["check", "--offline", stage.folder.file("settings.json")]).status == 78)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a reload without a change keeps every session`() throws {
+        let stage = try Stage()
+        let app = #"{"cert": {"apns_cert_path": "credentials/client.pem", "apns_key_path": "credentials/client-key.pem"}}"#
+        let daemon = try stage.start(["apps": app])
+        try stage.open(daemon)
+        #expect(waitUntil { stage.simulator.totals.connections == 4 })
+        for number in 1...30 {
+            daemon.signal(SIGHUP)
+            #expect(waitUntil { daemon.reports.count { $0.contains("Reloaded: no app has changed") } == number })
+        }
+        // The content of one file: only its app gets new sessions.
+        let key = stage.folder.file("credentials/client-key.pem")
+        try File.write(File.read(key) + "\n", to: key)
+        try stage.push((0..<10).map { pushJob(deviceToken($0)) })
+        #expect(stage.accepts(11))
+        #expect(stage.simulator.totals.connections == 4)
+        daemon.signal(SIGHUP)
+        #expect(daemon.says("Reloaded: opening sessions"))
+        #expect(waitUntil { stage.simulator.totals.connections == 6 })
+        #expect(waitUntil { daemon.reports.count { $0.contains("is closed") } == 2 })
+        #expect(daemon.reports.filter { $0.contains("is closed") }.allSatisfy { $0.contains(#"app "cert": "#) })
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `settings that Redis refuses are rejected before anything changes`() throws {
+        let stage = try Stage()
+        let daemon = try stage.start()
+        try stage.open(daemon)
+        try stage.command("SET", "taken", "x")
+        try stage.write(Self.useSecondKey.merging(["redis_results_key": "\"taken\""]) { $1 })
+        daemon.signal(SIGHUP)
+        #expect(
+            daemon.says("redis_results_key: the key taken is a string, not a stream; expected another key"),
+            "\(daemon.standardError)")
+        #expect(daemon.says("Reload failed: "))
+        try stage.write(Self.useSecondKey.merging(["redis_password": "\"wrong-9172\""]) { $1 })
+        daemon.signal(SIGHUP)
+        #expect(daemon.says("redis_password: AUTH was refused"), "\(daemon.standardError)")
+        #expect(waitUntil { daemon.complaints.count { $0.contains("Reload failed: ") } == 2 })
+        try stage.push((0..<50).map { pushJob(deviceToken($0)) })
+        #expect(stage.accepts(51))
+        #expect(try stage.drains())
+        #expect(stage.simulator.totals.connections == 2)
+        #expect(!daemon.standardError.contains("WRONGTYPE") && !daemon.standardError.contains("9172"))
+        try stage.write(["redis_results_key": "\"{\(Stage.list)}:results\""])
+        daemon.signal(SIGHUP)
+        #expect(daemon.says("Reloaded: "), "\(daemon.standardError)")
+        try stage.push(pushJob("0a"))
+        #expect(try waitUntil { try stage.command("XLEN", "{\(Stage.list)}:results").integer == 1 })
         #expect(daemon.stop()?.status == 0)
     }
 
@@ -208,6 +262,7 @@ struct DaemonReloadTests {
         let stage = try Stage()
         let daemon = try stage.start(["pool_size": "1"])
         try stage.open(daemon)
+        try stage.write(["pool_size": "1", "apns_keepalive": "59"])
         daemon.signal(SIGHUP)
         #expect(daemon.says("Session 1 to "))
         #expect(waitUntil { daemon.reports.count { $0.contains(" is open, ") } == 2 })

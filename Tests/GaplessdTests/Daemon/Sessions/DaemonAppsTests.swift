@@ -96,6 +96,55 @@ struct DaemonAppsTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    @Test(arguments: ["expired", "missing", "rubbish"])
+    func `an app whose credential cannot be used is held alone, until a reload corrects it`(fault: String) throws {
+        let stage = try Stage(topics: ["com.example.cert"]) { $0.topics = [Stage.topic, "com.example.cert"] }
+        let app = #"{"bad": {"apns_cert_path": "credentials/NAME.pem", "apns_key_path": "credentials/client-key.pem"}}"#
+        let bad = stage.folder.file("credentials/bad.pem")
+        switch fault {
+        case "expired":
+            let other = stage.folder.file("expired")
+            var request = Credentials.Request(topics: ["com.example.cert"])
+            request.clientValidity = -7200 ... -3600
+            try Credentials.make(request).write(to: other)
+            try File.write(File.read("\(other)/client.pem"), to: bad)
+        case "rubbish": try File.write("rubbish", to: bad)
+        default: break
+        }
+        let settings: [String: String?] = ["apps": app.replacing("NAME", with: "bad"), "metrics_listen": "\"127.0.0.1:0\""]
+        let daemon = try stage.start(settings)
+        let port = try #require(daemon.metricsPort())
+        let held = (0..<5).map { pushJob(deviceToken(100 + $0), #""app":"bad""#) }
+        try stage.push(held + (0..<100).map { pushJob(deviceToken(1000 + $0)) } + [pushJob("0a", #""app":"nobody""#)])
+        #expect(stage.accepts(100), "\(daemon.standardError)")
+        #expect(daemon.says(#"app "bad": The credential cannot be used (apps.bad.apns_cert_path: "#), "\(daemon.standardError)")
+        #expect(
+            waitUntil {
+                HTTPTalk.get("/readyz", port: port)?.body.contains("app bad is held: The credential cannot be used (") == true
+            })
+        #expect(try waitUntil { try Set(stage.backlog()) == Set(held) })
+        // The job of an unknown app alone.
+        #expect(try stage.status().dead == 1)
+        #expect(try Call(["check", "--offline", stage.folder.file("settings.json")]).status == 78)
+        daemon.signal(SIGHUP)
+        #expect(daemon.says("Reloaded: no app has changed"), "\(daemon.standardError)")
+        try stage.write(settings.merging(["apps": app.replacing("NAME", with: "client")]) { $1 })
+        daemon.signal(SIGHUP)
+        #expect(stage.accepts(105), "\(daemon.standardError)")
+        #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.status == 200 })
+        #expect(daemon.complaints.count { $0.contains("The credential cannot be used") } == 1)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `the daemon does not start if no app can send`() throws {
+        let stage = try Stage()
+        let daemon = try stage.start([
+            "apns_auth_key_path": "\"none.p8\"", "apps": #"{"p12": {"apns_p12_path": "none.p12"}}"#,
+        ])
+        #expect(daemon.process.wait(atMost: .seconds(20))?.status == 78)
+        for key in ["apns_auth_key_path: ", "apps.p12.apns_p12_path: "] { #expect(daemon.standardError.contains(key)) }
+    }
+
     @Test func `a held app does not stop another one, and loses no job`() throws {
         let stage = try Stage(topics: ["com.example.cert"]) { $0.topics = [Stage.topic, "com.example.cert"] }
         let daemon = try stage.start(["apps": Self.apps])
