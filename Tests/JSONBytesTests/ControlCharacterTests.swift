@@ -5,7 +5,9 @@ import Testing
 struct ControlCharacterTests {
     @Test func `Escaping them changes no value and leaves none`() throws {
         let scalars: [Unicode.Scalar] = [
-            "\u{7F}", "\u{80}", "\u{9B}", "\u{9F}", "\u{A0}", "\u{2027}", "\u{2028}", "\u{2029}", "\u{202A}", "é", "€", "😀", "a",
+            "\u{AD}", "\u{61C}", "\u{180E}", "\u{200B}", "\u{200D}", "\u{200E}", "\u{202E}", "\u{2066}", "\u{2069}", "\u{FEFF}",
+            "\u{FFF9}", "\u{7F}", "\u{80}", "\u{9B}", "\u{9F}", "\u{A0}", "\u{2027}", "\u{2028}", "\u{2029}", "\u{202A}", "é",
+            "€", "😀", "a",
         ]
         for first in scalars {
             for second in scalars {
@@ -16,6 +18,23 @@ struct ControlCharacterTests {
                 let unprintable = String(decoding: escaped, as: UTF8.self).unicodeScalars.filter { $0.isUnprintable }
                 #expect(unprintable.isEmpty)
             }
+        }
+    }
+
+    @Test(
+        arguments: [
+            "\u{61C}", "\u{200E}", "\u{200F}", "\u{202A}", "\u{202E}", "\u{2066}", "\u{2069}", "\u{200B}", "\u{2060}", "\u{FEFF}",
+        ] as [Unicode.Scalar])
+    func `Bidirectional and other invisible controls are unprintable`(scalar: Unicode.Scalar) {
+        #expect(scalar.isUnprintable && !scalar.isControl)
+        let escaped = String(decoding: Array("\"\(scalar)\"".utf8).escapingUnprintable(), as: UTF8.self)
+        let digits = String(scalar.value, radix: 16)
+        #expect(escaped == #""\u\#(String(repeating: "0", count: 4 - digits.count))\#(digits)""#)
+    }
+
+    @Test func `Joiners and letters of right-to-left scripts are printable`() {
+        for text in ["👩‍👧", "می‌خواهم", "שלום", "مرحبا"] {
+            #expect(Array(text.utf8).escapingUnprintable() == Array(text.utf8))
         }
     }
 

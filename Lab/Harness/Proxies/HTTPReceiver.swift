@@ -13,8 +13,12 @@ public final class HTTPReceiver {
         public var status: Int
     }
 
+    /// Returns the status of the response to a request without a plan.
+    public typealias Judge = @Sendable (_ body: String) -> Int
+
     private struct State {
         var plan: [Int]
+        let judge: Judge?
         var requests: [Request] = []
         var connections = 0
     }
@@ -40,11 +44,12 @@ public final class HTTPReceiver {
 
     /// - Parameters:
     ///   - port: 0 is any free one.
-    ///   - plan: the statuses of the first responses; 0 closes the connection without one. The others are 200.
-    public init(port: Int = 0, plan: [Int] = []) throws {
+    ///   - plan: the statuses of the first responses; 0 closes the connection without one, and -1 never responds.
+    ///   - judge: of the others; 200 without it.
+    public init(port: Int = 0, plan: [Int] = [], judge: Judge? = nil) throws {
         let door = ProxyDoor(try Listener(port: port))
         self.port = door.listener.port
-        let (stop, state) = (stop, Locked(State(plan: plan)))
+        let (stop, state) = (stop, Locked(State(plan: plan, judge: judge)))
         self.state = state
         thread = Worker(try OwnedThread(name: "receiver") { HTTPReceiver.serve(door, stop, state) })
     }
@@ -99,11 +104,12 @@ public final class HTTPReceiver {
         }
         while let request = takeRequest(connection) {
             let status = state.withLock { state in
-                let status = state.plan.isEmpty ? 200 : state.plan.removeFirst()
+                let status = state.plan.isEmpty ? state.judge?(request.body) ?? 200 : state.plan.removeFirst()
                 state.requests.append(
                     Request(line: request.line, headers: request.headers, body: request.body, status: status))
                 return status
             }
+            if status < 0 { continue }
             if status == 0 {
                 connection.isOpen = false
                 return

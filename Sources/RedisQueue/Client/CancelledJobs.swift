@@ -21,8 +21,12 @@ public struct CancelledJobs: Sendable {
     }
 
     private let keys: Keys
+    private let records: GapList
 
-    public init(_ keys: Keys) { self.keys = keys }
+    public init(_ keys: Keys) {
+        self.keys = keys
+        records = GapList(nothing: keys.nothing, passed: keys.cancelledPassed, rest: keys.cancelled)
+    }
 
     public struct Entry: Sendable, Equatable {
         public var element: [UInt8]
@@ -42,11 +46,33 @@ public struct CancelledJobs: Sendable {
         }
     }
 
-    /// Returns records from the tail on: the last cancelled job first.
-    public func records(
-        skipping read: Int, most: Int = QueueScan.mostElements, _ client: inout RedisClient
-    ) throws(RedisError) -> [[UInt8]] {
-        try tailPage(keys.cancelled, skipping: read, most: min(most, QueueScan.mostElements), &client)
+    /// Returns records from an index on, the first cancelled job first. Passed records come first.
+    public func records(from index: Int, _ client: inout RedisClient) throws(RedisError) -> [[UInt8]] {
+        let passed = try client.command(["LLEN", keys.cancelledPassed]).count ?? 0
+        let (key, start) = index < passed ? (keys.cancelledPassed, index) : (keys.cancelled, index - passed)
+        return try WaitingJobs(keys).page(of: key, from: start, most: WaitingJobs.mostJobs, &client).map(\.element)
+    }
+
+    /// Returns the first records that are not passed, in their order.
+    public func nextRecords(_ client: inout RedisClient) throws(RedisError) -> [[UInt8]] {
+        try WaitingJobs(keys).page(of: keys.cancelled, from: 0, most: CancelledJobs.mostJobs, &client).map(\.element)
+    }
+
+    /// Returns the last passed records, the last one first.
+    public func passedRecords(most: Int, _ client: inout RedisClient) throws(RedisError) -> [[UInt8]] {
+        try tailPage(keys.cancelledPassed, skipping: 0, most: min(most, CancelledJobs.mostJobs), &client)
+    }
+
+    /// Puts passed records back. Returns the number of this step; 0 when none is left.
+    public func putBack(_ client: inout RedisClient) throws(RedisError) -> Int { try records.putBack(&client) }
+
+    /// Passes the first records of `nextRecords`.
+    ///
+    /// - Returns: false if others have changed the list; then nothing was changed.
+    public func pass(_ page: [[UInt8]], _ client: inout RedisClient) throws(RedisError) -> Bool {
+        if page.isEmpty { return true }
+        let head = ["EVAL", CancelledJobs.passScript, "3", keys.nothing, keys.cancelledPassed, keys.cancelled]
+        return try run(head, [page], &client)
     }
 
     private func tailPage(
@@ -67,34 +93,46 @@ public struct CancelledJobs: Sendable {
         if moves.isEmpty { return true }
         let script = source == .delayed ? CancelledJobs.delayedScript : CancelledJobs.listScript
         let head = [
-            "EVAL", script, "3", keys.nothing, keys.key(of: source), keys.cancelled, MarkedRemoval.marker(),
+            "EVAL", script, "3", keys.nothing, keys.key(of: source), keys.cancelled, CancelledJobs.marker(),
             String(CancelledJobs.mostShift),
         ]
         return try run(head, moves.map { [Array(String($0.fromTail).utf8), $0.element, $0.record] }, &client)
     }
 
+    /// A passed record, and its change.
     public struct Restore: Sendable, Equatable {
-        /// Of the record, counted from the tail, which is 1.
-        public var fromTail: Int
-        public var record: [UInt8]
-        public var element: [UInt8]
-        /// The score of a delayed job; `nil` for any other, which goes to the tail of the list.
-        public var due: String?
-
-        public init(fromTail: Int, record: [UInt8], element: [UInt8], due: String?) {
-            (self.fromTail, self.record, self.element, self.due) = (fromTail, record, element, due)
+        public enum Change: Sendable, Equatable {
+            /// The record returns behind the border.
+            case keep
+            /// The job goes to the tail of the list.
+            case push([UInt8])
+            /// The element goes to the delayed jobs, with its score.
+            case delay([UInt8], due: String)
         }
+
+        public var record: [UInt8]
+        public var change: Change
+
+        public init(record: [UInt8], change: Change) { (self.record, self.change) = (record, change) }
     }
 
-    /// Puts jobs back. The arguments and the result are as those of `cancel`.
-    public func restore(_ jobs: [Restore], _ client: inout RedisClient) throws(RedisError) -> Bool {
-        if jobs.isEmpty { return true }
+    /// Changes the last passed records.
+    ///
+    /// - Parameter steps: the records of `passedRecords`, each of them, from the first one on.
+    /// - Returns: false if others have changed the list; then nothing was changed.
+    public func restore(_ steps: [Restore], _ client: inout RedisClient) throws(RedisError) -> Bool {
+        if steps.isEmpty { return true }
         let head = [
-            "EVAL", CancelledJobs.restoreScript, "4", keys.nothing, keys.cancelled, keys.list, keys.delayed,
-            MarkedRemoval.marker(),
+            "EVAL", CancelledJobs.restoreScript, "5", keys.nothing, keys.cancelledPassed, keys.cancelled, keys.list, keys.delayed,
         ]
-        let steps = jobs.map { [Array(String($0.fromTail).utf8), $0.record, $0.element, Array(($0.due ?? "").utf8)] }
-        return try run(head, steps, &client)
+        let arguments = steps.map { step -> [[UInt8]] in
+            switch step.change {
+            case .keep: [step.record, Array("keep".utf8), [], []]
+            case .push(let job): [step.record, Array("push".utf8), job, []]
+            case .delay(let element, let due): [step.record, Array("delay".utf8), element, Array(due.utf8)]
+            }
+        }
+        return try run(head, arguments, &client)
     }
 
     private func run(_ head: [String], _ steps: [[[UInt8]]], _ client: inout RedisClient) throws(RedisError) -> Bool {
@@ -103,6 +141,19 @@ public struct CancelledJobs: Sendable {
         }
         return done >= 0
     }
+
+    /// Returns a random text, which no element equals. A script sets each element that it removes to it, and then removes these.
+    private static func marker() -> String {
+        (0..<2).map { _ in String(UInt64.random(in: .min ... .max), radix: 16) }.joined(separator: "-")
+    }
+
+    /// Tries the commands on KEYS[1], which exists only during the script. Without the right to one of them, a call that is
+    /// repeated would add its jobs again.
+    private static let trial = """
+        redis.call('DEL', KEYS[1])
+        redis.call('RPUSH', KEYS[1], '') redis.call('LSET', KEYS[1], 0, '') redis.call('LREM', KEYS[1], 0, '')
+
+        """
 
     /// KEYS: nothing, list, cancelled. ARGV: marker, most pushes, then place, element and record of each. As in `Scripts`, the
     /// checks come first, then a DEL that lets the rest run without memory, and jobs are added before they are removed.
@@ -134,7 +185,7 @@ public struct CancelledJobs: Sendable {
             end
             if shift < 0 then return -1 end
             redis.call('LLEN', KEYS[3])
-            \(MarkedRemoval.trial)
+            \(trial)
             local count = 0
             for i = 3, #ARGV, 3 do
               redis.call('RPUSH', KEYS[3], ARGV[i + 2])
@@ -160,25 +211,43 @@ public struct CancelledJobs: Sendable {
         return 1
         """
 
-    /// KEYS: nothing, cancelled, Q, delayed. ARGV: marker, then place, record, element and due time (or nothing) of each.
-    private static let restoreScript = """
-        for i = 2, #ARGV, 4 do
-          if redis.call('LINDEX', KEYS[2], -tonumber(ARGV[i])) ~= ARGV[i + 1] then return -1 end
-        end
-        redis.call('LLEN', KEYS[3])
-        \(MarkedRemoval.trial)
-        redis.call('ZADD', KEYS[4], 'XX', 0, '')
-        local count = 0
-        for i = 2, #ARGV, 4 do
-          if ARGV[i + 3] == '' then
-            redis.call('RPUSH', KEYS[3], ARGV[i + 2])
-          else
-            redis.call('ZADD', KEYS[4], ARGV[i + 3], ARGV[i + 2])
-          end
-          redis.call('LSET', KEYS[2], -tonumber(ARGV[i]), ARGV[1])
-          count = count + 1
-        end
-        redis.call('LREM', KEYS[2], -count, ARGV[1])
-        return count
+    /// KEYS: nothing, passed, cancelled. ARGV: the first records of cancelled.
+    private static let passScript =
         """
+        for i = 1, #ARGV do
+          if redis.call('LRANGE', KEYS[3], i - 1, i - 1)[1] ~= ARGV[i] then return -1 end
+        end
+        redis.call('LLEN', KEYS[2])
+
+        """ + GapList.moves + """
+            for i = 1, #ARGV do pass(KEYS[3], KEYS[2]) end
+            return #ARGV
+            """
+
+    /// KEYS: nothing, passed, cancelled, Q, delayed. ARGV: record, change, element and due time (or nothing) of each, the last
+    /// passed record first.
+    private static let restoreScript =
+        """
+        local count = #ARGV / 4
+        for i = 1, count do
+          if redis.call('LRANGE', KEYS[2], -i, -i)[1] ~= ARGV[4 * i - 3] then return -1 end
+        end
+        redis.call('LLEN', KEYS[3]) redis.call('LLEN', KEYS[4])
+
+        """ + GapList.moves + """
+            redis.call('ZADD', KEYS[5], 'XX', 0, '')
+            for i = 1, #ARGV, 4 do
+              if ARGV[i + 1] == 'keep' then
+                unpass(KEYS[2], KEYS[3])
+              else
+                if ARGV[i + 1] == 'push' then
+                  redis.call('RPUSH', KEYS[4], ARGV[i + 2])
+                else
+                  redis.call('ZADD', KEYS[5], ARGV[i + 3], ARGV[i + 2])
+                end
+                redis.call('LTRIM', KEYS[2], 0, -2)
+              end
+            end
+            return count
+            """
 }

@@ -1,7 +1,7 @@
 /// The dead letters of one list, read in pages and changed in small steps.
 ///
 /// Each step is one script, which Redis runs completely or not at all: a call that is killed between two steps, or whose
-/// connection breaks, loses no letter and doubles no job.
+/// connection breaks, loses no letter and doubles no job. A step works at the head of the list (`GapList`).
 public struct DeadLetterList: Sendable {
     /// Letters in a page, and so in a step. A step stops the server while it runs.
     public static let mostLetters = 100
@@ -9,11 +9,17 @@ public struct DeadLetterList: Sendable {
     static let mostBytes = 1 << 20
 
     private let keys: Keys
+    private let letters: GapList
 
-    public init(_ keys: Keys) { self.keys = keys }
+    public init(_ keys: Keys) {
+        self.keys = keys
+        letters = GapList(nothing: keys.nothing, passed: keys.deadPassed, rest: keys.dead)
+    }
 
     /// The change of one letter.
     public enum Change: Sendable, Equatable {
+        /// The walk passes the letter.
+        case keep
         /// `job` goes to the tail of the list.
         case requeue(job: [UInt8])
         /// The job in the hash of large jobs goes to the tail of the list unchanged.
@@ -21,38 +27,50 @@ public struct DeadLetterList: Sendable {
         case drop
     }
 
-    /// A letter, the index at which it was seen, and its change.
+    /// A letter and its change.
     public struct Step: Sendable, Equatable {
-        /// Counted from the oldest, which is 0.
-        public var index: Int
         public var record: [UInt8]
         public var change: Change
         /// The field of the hash of large jobs that has the job. It is removed with the letter.
         public var field: String?
 
-        public init(index: Int, record: [UInt8], change: Change, field: String? = nil) {
-            self.index = index
+        public init(record: [UInt8], change: Change, field: String? = nil) {
             self.record = record
             self.change = change
             self.field = field
         }
     }
 
+    /// The number of letters, passed ones included.
     public func count(_ client: inout RedisClient) throws(RedisError) -> Int {
-        try client.command(["LLEN", keys.dead]).count ?? 0
+        try (client.command(["LLEN", keys.deadPassed]).count ?? 0) + (client.command(["LLEN", keys.dead]).count ?? 0)
     }
 
-    /// Returns letters from an index on, oldest first; none behind the end.
+    /// Returns letters from an index on, oldest first; none behind the end. Passed letters come first.
     ///
     /// - Parameter beginnings: the number of bytes wanted of a record of the daemon, which begins with its reason; `nil` wants
     ///   whole records.
     public func page(
         from index: Int, beginnings: Int? = nil, most: Int = mostLetters, _ client: inout RedisClient
     ) throws(RedisError) -> [[UInt8]] {
+        try page([keys.dead, keys.deadPassed], from: index, beginnings: beginnings, most: most, &client)
+    }
+
+    /// Returns the letters at which the next step works: the oldest that are not passed.
+    public func head(most: Int = mostLetters, _ client: inout RedisClient) throws(RedisError) -> [[UInt8]] {
+        try page([keys.dead, keys.nothing], from: 0, most: most, &client)
+    }
+
+    private func page(
+        _ names: [String], from index: Int, beginnings: Int? = nil, most: Int, _ client: inout RedisClient
+    ) throws(RedisError) -> [[UInt8]] {
         let numbers = [index, most, DeadLetterList.mostBytes, beginnings ?? 0].map(String.init)
-        let reply = try client.command(["EVAL", DeadLetterList.pageScript, "1", keys.dead] + numbers)
+        let reply = try client.command(["EVAL", DeadLetterList.pageScript, "2"] + names + numbers)
         return (reply.items ?? []).compactMap(\.bytes)
     }
+
+    /// Puts passed letters back. Returns the number of this step; 0 when none is left.
+    public func putBack(_ client: inout RedisClient) throws(RedisError) -> Int { try letters.putBack(&client) }
 
     /// Returns a job of the hash of large jobs; `nil` if it is not there.
     public func storedJob(_ field: String, _ client: inout RedisClient) throws(RedisError) -> [UInt8]? {
@@ -65,18 +83,19 @@ public struct DeadLetterList: Sendable {
 
     /// Makes all changes in one step.
     ///
-    /// - Returns: `false` when a record is not where it was seen, because others removed letters, or when a stored job is
-    ///   missing. Then nothing was changed.
+    /// - Parameter steps: the letters of `head`, each of them, from the first one on.
+    /// - Returns: `false` when the list begins with other letters, because others removed some, or when a stored job is missing.
+    ///   Then nothing was changed.
     public func apply(_ steps: [Step], _ client: inout RedisClient) throws(RedisError) -> Bool {
         if steps.isEmpty { return true }
         let head = [
-            "EVAL", DeadLetterList.stepScript, "4", keys.nothing, keys.dead, keys.list, keys.large, MarkedRemoval.marker(),
+            "EVAL", DeadLetterList.stepScript, "5", keys.nothing, keys.dead, keys.deadPassed, keys.list, keys.large,
         ]
         var command = head.map { Array($0.utf8) }
         for step in steps {
-            command.append(Array(String(step.index).utf8))
             command.append(step.record)
             switch step.change {
+            case .keep: command += [Array("keep".utf8), []]
             case .requeue(let job): command += [Array("requeue".utf8), job]
             case .requeueStored: command += [Array("stored".utf8), []]
             case .drop: command += [Array("drop".utf8), []]
@@ -87,15 +106,17 @@ public struct DeadLetterList: Sendable {
         return done >= 0
     }
 
-    /// ARGV: first index, most letters, most bytes, bytes of a beginning (0: all).
+    /// KEYS: dead, passed. ARGV: first index, most letters, most bytes, bytes of a beginning (0: all).
     private static let pageScript = """
         local from, most, room, cut = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-        local out = {}
+        local out, bytes, count, passed = {}, 0, 1, redis.call('LLEN', KEYS[2])
         while #out < most do
-          local at = from + #out
-          local part = redis.call('LRANGE', KEYS[1], at, at + math.min(25, most - #out) - 1)
+          local key, at = KEYS[1], from + #out - passed
+          if at < 0 then key, at = KEYS[2], from + #out end
+          local part = redis.call('LRANGE', key, at, at + math.min(count, most - #out) - 1)
           if #part == 0 then return out end
           for _, record in ipairs(part) do
+            bytes = bytes + #record
             if cut > 0 and #record > cut and string.sub(record, 1, 11) == '{"reason": ' then
               record = string.sub(record, 1, cut)
             end
@@ -103,32 +124,39 @@ public struct DeadLetterList: Sendable {
             room = room - #record
             out[#out + 1] = record
           end
+          -- Few at once while they are large, so that letters of megabytes do not become gigabytes.
+          count = math.max(1, math.min(2 * count, 25, math.floor(\(mostBytes) * #out / bytes)))
         end
         return out
         """
 
-    /// KEYS: nothing, dead, Q, large. ARGV: a text that is no letter, then index, record, change, job and field of a large job
-    /// of each step. As in `Scripts`, the checks come first, then a DEL that lets the rest run without memory, and jobs are added
-    /// before letters are removed.
-    private static let stepScript = """
-        for i = 2, #ARGV, 5 do
-          if redis.call('LINDEX', KEYS[2], ARGV[i]) ~= ARGV[i + 1] then return -1 end
-          if ARGV[i + 2] == 'stored' and redis.call('HEXISTS', KEYS[4], ARGV[i + 4]) == 0 then return -1 end
-        end
-        redis.call('LLEN', KEYS[3])
-        \(MarkedRemoval.trial)
-        redis.call('HGET', KEYS[4], '') redis.call('HDEL', KEYS[4], '')
-        local count = 0
-        for i = 2, #ARGV, 5 do
-          local job = ARGV[i + 2] == 'requeue' and ARGV[i + 3]
-          if ARGV[i + 2] == 'stored' then job = redis.call('HGET', KEYS[4], ARGV[i + 4]) end
-          if job then redis.call('RPUSH', KEYS[3], job) end
-          if ARGV[i + 4] ~= '' then redis.call('HDEL', KEYS[4], ARGV[i + 4]) end
-          redis.call('LSET', KEYS[2], ARGV[i], ARGV[1])
-          count = count + 1
-        end
-        local fromTail = tonumber(ARGV[2]) * 2 > redis.call('LLEN', KEYS[2])
-        redis.call('LREM', KEYS[2], fromTail and -count or count, ARGV[1])
-        return count
+    /// KEYS: nothing, dead, passed, Q, large. ARGV: record, change, job and field of a large job of each step. As in `Scripts`,
+    /// the checks come first, then a DEL that lets the rest run without memory, and a job is added before its letter is
+    /// removed.
+    private static let stepScript =
         """
+        for i = 1, #ARGV, 4 do
+          local place = (i - 1) / 4
+          if redis.call('LRANGE', KEYS[2], place, place)[1] ~= ARGV[i] then return -1 end
+          if ARGV[i + 1] == 'stored' and redis.call('HEXISTS', KEYS[5], ARGV[i + 3]) == 0 then return -1 end
+        end
+        redis.call('LLEN', KEYS[3]) redis.call('LLEN', KEYS[4])
+
+        """ + GapList.moves + """
+            redis.call('HGET', KEYS[5], '') redis.call('HDEL', KEYS[5], '')
+            local count = 0
+            for i = 1, #ARGV, 4 do
+              if ARGV[i + 1] == 'keep' then
+                pass(KEYS[2], KEYS[3])
+              else
+                local job = ARGV[i + 1] == 'requeue' and ARGV[i + 2]
+                if ARGV[i + 1] == 'stored' then job = redis.call('HGET', KEYS[5], ARGV[i + 3]) end
+                if job then redis.call('RPUSH', KEYS[4], job) end
+                if ARGV[i + 3] ~= '' then redis.call('HDEL', KEYS[5], ARGV[i + 3]) end
+                redis.call('LTRIM', KEYS[2], 1, -1)
+                count = count + 1
+              end
+            end
+            return count
+            """
 }

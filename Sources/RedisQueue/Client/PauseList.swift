@@ -1,3 +1,5 @@
+import SystemTime
+
 /// The pauses of one list, as `pause` and `resume` change them.
 public struct PauseList: Sendable {
     private let keys: Keys
@@ -60,4 +62,81 @@ public struct PauseList: Sendable {
             redis.call('HDEL', KEYS[1], ARGV[1])
             return found
             """
+}
+
+extension PauseList {
+    /// Pauses the claims of a whole list while a call searches it. The pause has an end, which the call renews: a call that is
+    /// killed leaves no paused list behind.
+    public struct SearchPause: Sendable {
+        /// The time after which the list resumes by itself.
+        public static let span = Duration.seconds(30)
+
+        private let keys: Keys
+        private let details: [UInt8]
+        /// The record that this call wrote last; empty if there is none.
+        private var own: [UInt8] = []
+        /// A pause that would have ended earlier, and that this call replaced.
+        private var replaced: [UInt8] = []
+        private var due = Instant.now
+
+        /// - Parameter details: as in `PauseList.pause`.
+        public init(_ keys: Keys, details: [UInt8]) { (self.keys, self.details) = (keys, details) }
+
+        /// Pauses the list, or renews the pause after a third of its span. A pause of others that lasts longer stays as it is.
+        public mutating func renew(_ client: inout RedisClient) throws(RedisError) {
+            if .now < due { return }
+            due = .now + SearchPause.span / 3
+            let span = String(Int64(SearchPause.span / .milliseconds(1)))
+            let head = ["EVAL", SearchPause.renewScript, "2", keys.nothing, keys.paused, span].map { Array($0.utf8) }
+            guard let items = try client.command(head + [details, own]).items, items.count == 2 else {
+                throw .notRedis("a pause of another form")
+            }
+            own = items[0].bytes ?? []
+            if let other = items[1].bytes, !other.isEmpty { replaced = other }
+        }
+
+        /// Ends the pause. A pause that was replaced is in force again until its end.
+        public mutating func end(_ client: inout RedisClient) throws(RedisError) {
+            if own.isEmpty { return }
+            let head = ["EVAL", SearchPause.endScript, "2", keys.nothing, keys.paused].map { Array($0.utf8) }
+            _ = try client.command(head + [own, replaced])
+            (own, replaced) = ([], [])
+        }
+
+        /// Returns the end of a record: 0 is none.
+        private static let ends = """
+            local function ends(record) return tonumber(string.match(record, '^{"until": (%d+),')) or 0 end
+
+            """
+
+        /// KEYS: nothing, paused. ARGV: milliseconds, details, the own record. Replies the own record, and another one that it
+        /// replaces.
+        private static let renewScript =
+            Scripts.clock + ends + """
+                local now = math.floor(clock())
+                local last, present = now + tonumber(ARGV[1]), redis.call('HGET', KEYS[2], '')
+                local replaced = ''
+                if present and present ~= ARGV[3] then
+                  if ends(present) == 0 or ends(present) >= last then return {'', ''} end
+                  if ends(present) > now then replaced = present end
+                end
+                local record = string.format('{"until": %.0f, "since": %.0f', last, now) .. ARGV[2] .. '}'
+                redis.call('DEL', KEYS[1])
+                redis.call('HSET', KEYS[2], '', record)
+                return {record, replaced}
+                """
+
+        /// KEYS: nothing, paused. ARGV: the own record, the replaced one.
+        private static let endScript =
+            Scripts.clock + ends + """
+                if redis.call('HGET', KEYS[2], '') ~= ARGV[1] then return 0 end
+                redis.call('DEL', KEYS[1])
+                if ARGV[2] ~= '' and ends(ARGV[2]) > clock() then
+                  redis.call('HSET', KEYS[2], '', ARGV[2])
+                else
+                  redis.call('HDEL', KEYS[2], '')
+                end
+                return 1
+                """
+    }
 }

@@ -45,7 +45,10 @@ public struct QueueScan {
             return count
         case .delayed: return try readDelayed(&client, body)
         case .inFlight: return try readInFlight(&client, body)
-        case .dead: return try readList(keys.dead, place, &client, body)
+        case .dead:
+            let passed = try client.command(["LLEN", keys.deadPassed]).count ?? 0
+            let count = try readList(keys.dead, place, after: passed, &client, body)
+            return try count + readList(keys.deadPassed, place, &client, body)
         case .feedback: return try readList(keys.feedback, place, &client, body)
         case .results: return try readResults(&client, body)
         }
@@ -54,7 +57,7 @@ public struct QueueScan {
     /// Reads from the tail to the head: jobs are claimed at the head and pushed at the tail, so a place counted from the tail
     /// never moves past the reader.
     private func readList(
-        _ key: String, _ place: Place, _ client: inout RedisClient, _ body: ([Entry]) -> Bool
+        _ key: String, _ place: Place, after before: Int = 0, _ client: inout RedisClient, _ body: ([Entry]) -> Bool
     ) throws(RedisError) -> Int {
         var (read, length) = (0, Int.max)
         while read < length {
@@ -63,7 +66,7 @@ public struct QueueScan {
             guard items.count > 1, let now = items[0].count else { break }
             length = now
             let entries = items.dropFirst().enumerated().map { offset, item in
-                Entry(place: place, position: max(1, length - read - offset), content: [item.bytes ?? []])
+                Entry(place: place, position: before + max(1, length - read - offset), content: [item.bytes ?? []])
             }
             read += entries.count
             guard body(entries) else { break }

@@ -41,7 +41,7 @@ public struct QueueStatus: Sendable, Equatable {
     public static func read(_ client: inout RedisClient, _ keys: Keys) throws(RedisError) -> QueueStatus {
         let names =
             [keys.list, keys.workers, keys.delayed, keys.dead, keys.feedback, keys.stats] + keys.recovered + [
-                keys.paused, keys.cancelled, keys.holders,
+                keys.paused, keys.cancelled, keys.holders, keys.deadPassed, keys.cancelledPassed,
             ]
         let command = ["EVAL", script, String(names.count)] + names + [keys.inflight(""), keys.worker(""), keys.chunks("")]
         let reply = try client.command(command + Counter.allCases.map(\.rawValue))
@@ -56,9 +56,11 @@ public struct QueueStatus: Sendable, Equatable {
             local recovered = 0
             for i = 7, 9 do recovered = recovered + redis.call('LLEN', KEYS[i]) end
             local out = {
-              redis.call('LLEN', KEYS[1]), redis.call('ZCARD', KEYS[3]), redis.call('LLEN', KEYS[4]), redis.call('LLEN', KEYS[5]),
+              redis.call('LLEN', KEYS[1]), redis.call('ZCARD', KEYS[3]),
+              redis.call('LLEN', KEYS[4]) + redis.call('LLEN', KEYS[13]),
+              redis.call('LLEN', KEYS[5]),
               recovered, redis.call('HMGET', KEYS[6], unpack(ARGV, 4)), pauses(KEYS[10]) or 0,
-              redis.call('LLEN', KEYS[11])
+              redis.call('LLEN', KEYS[11]) + redis.call('LLEN', KEYS[14])
             }
             local function held(name)
               local count = redis.call('HLEN', ARGV[1] .. name)

@@ -73,10 +73,10 @@ public struct WaitingJobs: Sendable {
     /// ARGV: first index, most elements, most bytes, 1 for a sorted set.
     private static let pageScript = """
         local from, most, room, isSet = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
-        local out, taken, step = {}, 0, isSet and 2 or 1
+        local out, taken, bytes, count, step = {}, 0, 0, 1, isSet and 2 or 1
         while taken < most do
           local at, part = from + taken
-          local last = at + math.min(25, most - taken) - 1
+          local last = at + math.min(count, most - taken) - 1
           if isSet then
             part = redis.call('ZRANGE', KEYS[1], at, last, 'WITHSCORES')
           else
@@ -85,11 +85,13 @@ public struct WaitingJobs: Sendable {
           if #part == 0 then return out end
           for i = 1, #part, step do
             if taken > 0 and #part[i] > room then return out end
-            room = room - #part[i]
+            room, bytes = room - #part[i], bytes + #part[i]
             taken = taken + 1
             out[#out + 1] = part[i]
             if isSet then out[#out + 1] = part[i + 1] end
           end
+          -- Few at once while they are large, so that jobs of megabytes do not become gigabytes.
+          count = math.max(1, math.min(2 * count, 25, math.floor(room * taken / math.max(1, bytes))))
         end
         return out
         """

@@ -8,6 +8,8 @@ public struct Keys: Sendable, Equatable {
     /// Sorted set: `<worker>:<id>|<job>` -> due time in milliseconds.
     public let delayed: String
     public let dead: String
+    /// List: dead letters that `dead requeue` or `dead purge` has passed. They precede those of `dead`. See `GapList`.
+    public let deadPassed: String
     /// Hash: `<worker>:<id>` -> job, for each dead letter whose job is too large for a record.
     public let large: String
     public let feedback: String
@@ -25,6 +27,10 @@ public struct Keys: Sendable, Equatable {
     public let holders: String
     /// List: jobs that `cancel` removed. See `CancelledJobs`.
     public let cancelled: String
+    /// List: cancelled jobs that `cancel --undo` has passed. They precede those of `cancelled`. See `GapList`.
+    public let cancelledPassed: String
+    /// List: results that the receiver of `gaplessd relay` refused alone, beside the first list.
+    public let refused: String
     /// Exists only during a script, which tries commands with it, or until the next one if it fails. A script that deletes it
     /// first counts as having written, and Redis then lets it finish when out of memory.
     let nothing: String
@@ -38,6 +44,7 @@ public struct Keys: Sendable, Equatable {
         recovered = (1...3).map { [prefix] in "\(prefix)recovered:\($0)" }
         delayed = prefix + "delayed"
         dead = prefix + "dead"
+        deadPassed = prefix + "dead:passed"
         large = prefix + "large"
         feedback = prefix + "feedback"
         stats = prefix + "stats"
@@ -47,6 +54,8 @@ public struct Keys: Sendable, Equatable {
         paused = prefix + "paused"
         holders = prefix + "holders"
         cancelled = prefix + "cancelled"
+        cancelledPassed = prefix + "cancelled:passed"
+        refused = prefix + "refused"
         nothing = prefix + "nothing"
     }
 
@@ -55,7 +64,7 @@ public struct Keys: Sendable, Equatable {
         [
             (workers, "zset"), (delayed, "zset"), (dead, "list"), (large, "hash"), (feedback, "list"), (stats, "hash"),
             (pace, "hash"), (providerTokens, "hash"), (accepted, "hash"), (paused, "hash"), (holders, "hash"),
-            (cancelled, "list"),
+            (cancelled, "list"), (cancelledPassed, "list"), (deadPassed, "list"), (refused, "list"),
         ] + recovered.map { ($0, "list") }
     }
 

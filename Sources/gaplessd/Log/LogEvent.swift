@@ -56,5 +56,6 @@ enum LogEvent: String, Sendable, CaseIterable {
     case relayStopped = "relay_stopped"
     case relayFailing = "relay_failing"
     case relayRecovered = "relay_recovered"
+    case resultRefused = "result_refused"
     case resultsTrimmed = "results_trimmed"
 }

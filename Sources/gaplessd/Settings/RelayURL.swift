@@ -36,8 +36,8 @@ struct RelayURL: Sendable, Equatable {
         return address.port == (isSecure ? 443 : 80) ? host : "\(host):\(address.port)"
     }
 
-    /// The address without the query, which may contain a password.
-    var shown: String { "\(isSecure ? "https" : "http")://\(authority)\(target.prefix { $0 != "?" })" }
+    /// The address without path and query, which are the secret of many receivers.
+    var shown: String { "\(isSecure ? "https" : "http")://\(authority)" }
 
     /// The text that `init(_:)` reads.
     var text: String { "\(isSecure ? "https" : "http")://\(authority)\(target)" }

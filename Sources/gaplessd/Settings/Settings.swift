@@ -94,6 +94,7 @@ struct Settings: Sendable, Equatable {
         var url: RelayURL?
         /// The key of the signature.
         var secret: Secret?
+        var headers: [RelayHeader]?
     }
 
     /// Words that must not reach a device.

@@ -76,8 +76,11 @@ struct DeadCallTests {
         #expect(try stage.elements("calls") == [CallStage.job("aa"), CallStage.job("bb")])
         // It is removed by another client just before the step.
         var client = try RedisClient(settings: QueueSettings(list: "calls", server: .unix(path: stage.redis.socketPath)))
-        let step = DeadLetterList.Step(index: 1, record: letters[1], change: .requeueStored, field: "w:2")
-        #expect(try !stage.letters.apply([step], &client))
+        let steps = [
+            DeadLetterList.Step(record: letters[0], change: .keep),
+            DeadLetterList.Step(record: letters[1], change: .requeueStored, field: "w:2"),
+        ]
+        #expect(try !stage.letters.apply(steps, &client))
         #expect(try stage.elements(stage.keys.dead) == letters.map { String(decoding: $0, as: UTF8.self) })
         #expect(try stage.call("dead", "purge").lines.last == "2 deleted")
     }
@@ -186,6 +189,68 @@ struct DeadCallTests {
         let stage = try CallStage()
         try stage.deadLetter((0..<5000).map { String($0, radix: 16) })
         #expect(try stage.shell("$G dead $S list | head -n 1 > /dev/null").status == 0)
+    }
+}
+
+@Suite("A walk over the dead letters")
+struct DeadLetterPassingTests {
+    /// 700 letters, of which the 300 in the middle have another reason.
+    private func fill(_ stage: CallStage) throws -> [String] {
+        let tokens = (0..<700).map { String(0x1000 + $0, radix: 16) }
+        for (place, token) in tokens.enumerated() {
+            try stage.deadLetter([token], reason: 200..<500 ~= place ? "Middle" : "Expired")
+        }
+        return tokens
+    }
+
+    @Test(arguments: ["requeue", "purge"])
+    func `touches only the ends of the lists, and keeps the order`(action: String) throws {
+        let stage = try CallStage()
+        let tokens = try fill(stage)
+        let expected = (tokens[..<200] + tokens[500...]).map { CallStage.letter($0, reason: "Expired") }
+        #expect(try stage.call("dead", action, "--reason", "Middle").lines.last?.hasPrefix("300 ") == true)
+        let left = try stage.redis("LRANGE", stage.keys.dead, "0", "-1").items?.compactMap(\.bytes) ?? []
+        #expect(left == expected)
+        #expect(try stage.elements(stage.keys.deadPassed) == [])
+        #expect(try stage.elements("calls") == (action == "purge" ? [] : tokens[200..<500].map { CallStage.job($0) }))
+        let commands = try stage.redis("INFO", "commandstats").text ?? ""
+        for name in ["lindex", "lset", "lrem", "linsert", "lpos"] { #expect(!commands.contains("cmdstat_\(name):"), "\(name)") }
+    }
+
+    @Test func `letters that an interrupted walk has passed are listed, counted and put back`() throws {
+        let stage = try CallStage()
+        try stage.deadLetter(["aa", "bb"])
+        try stage.redis("RENAME", stage.keys.dead, stage.keys.deadPassed)
+        try stage.deadLetter(["cc"])
+        try stage.deadLetter(["dd"], reason: "Expired")
+        let list = try stage.call("dead", "list").lines
+        #expect(list.count == 4 && zip(list, ["aa", "bb", "cc", "dd"]).allSatisfy { $0.contains("token \($1) ") })
+        #expect(try stage.call("dead", "show", "3").output.contains("cc"))
+        #expect(try stage.call("status", "--json").output.contains(#""dead": 4"#))
+        #expect(try stage.call("find", "--token", "aa").status == 0)
+        #expect(try stage.call("audit", "--json").output.contains(#""foreign_keys": []"#))
+        #expect(try stage.call("dead", "requeue", "--reason", "Expired").lines.last == "1 requeued")
+        let left = try stage.redis("LRANGE", stage.keys.dead, "0", "-1").items?.compactMap(\.bytes) ?? []
+        #expect(left == ["aa", "bb", "cc"].map { CallStage.letter($0) })
+        #expect(try stage.elements("calls") == [CallStage.job("dd")])
+    }
+
+    @Test(arguments: 0..<3) func `loses no letter that it passes when it is killed`(round: Int) throws {
+        let stage = try CallStage()
+        let tokens = (0..<20_000).map { String(0x10_0000 + $0, radix: 16) }
+        try stage.deadLetter(tokens)
+        try stage.deadLetter(["ff"], reason: "Expired")
+        let (process, _, _) = try stage.start("dead", ["requeue", "--reason", "Expired"])
+        let threshold = 1 + round * 6000
+        #expect(try waitUntil(atMost: .seconds(90)) { try stage.redis("LLEN", stage.keys.deadPassed).integer ?? 0 >= threshold })
+        process.kill(SIGKILL)
+        _ = process.wait()
+        let (passed, rest) = try (stage.elements(stage.keys.deadPassed), stage.elements(stage.keys.dead))
+        let all = tokens.map { String(decoding: CallStage.letter($0), as: UTF8.self) }
+        #expect(!passed.isEmpty && Array((passed + rest).prefix(20_000)) == all)
+        #expect(try stage.call("dead", "requeue", "--reason", "Expired").status == 0)
+        #expect(try stage.elements(stage.keys.dead) == all && stage.elements(stage.keys.deadPassed) == [])
+        #expect(try stage.elements("calls") == [CallStage.job("ff")])
     }
 }
 

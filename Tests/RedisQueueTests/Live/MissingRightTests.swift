@@ -80,14 +80,34 @@ struct MissingRightTests {
         #expect(try server.status().inFlight == 3)
     }
 
-    @Test(arguments: ["lset", "lrem", "hget", "hdel"])
+    @Test(arguments: ["rpush", "lpush", "ltrim", "lrange", "llen", "hget", "hdel"])
     func `no dead letter is requeued`(right: String) throws {
-        try server.ask("RPUSH", "{jobs}:gapless:dead", "letter")
+        try server.ask("RPUSH", "{jobs}:gapless:dead", "first", "letter")
         var client = try RedisClient(settings: server.settings())
         try take(right)
-        let step = DeadLetterList.Step(index: 0, record: bytes("letter"), change: .requeue(job: bytes("job")))
-        #expect(throws: RedisError.self) { try DeadLetterList(Keys(list: "jobs")).apply([step], &client) }
+        let steps = [
+            DeadLetterList.Step(record: bytes("first"), change: .keep),
+            DeadLetterList.Step(record: bytes("letter"), change: .requeue(job: bytes("job"))),
+        ]
+        #expect(throws: RedisError.self) { try DeadLetterList(Keys(list: "jobs")).apply(steps, &client) }
+        try server.ask("ACL", "SETUSER", "default", "+@all")
+        #expect(try server.list("{jobs}:gapless:dead") == ["first", "letter"])
         #expect(try server.list("jobs") == [])
+    }
+
+    @Test func `letters are passed and put back without LMOVE`() throws {
+        try server.ask("RPUSH", "{jobs}:gapless:dead", "first", "letter", "last")
+        var client = try RedisClient(settings: server.settings())
+        try take("lmove")
+        let letters = DeadLetterList(Keys(list: "jobs"))
+        let steps = [
+            DeadLetterList.Step(record: bytes("first"), change: .keep),
+            DeadLetterList.Step(record: bytes("letter"), change: .requeue(job: bytes("job"))),
+        ]
+        #expect(try letters.apply(steps, &client))
+        #expect(try server.list("{jobs}:gapless:dead:passed") == ["first"] && server.list("jobs") == ["job"])
+        #expect(try letters.putBack(&client) == 1 && letters.putBack(&client) == 0)
+        #expect(try server.list("{jobs}:gapless:dead") == ["first", "last"])
     }
 
     @Test(arguments: [("lset", WaitingJobs.Source.waiting), ("lrem", .waiting), ("zrem", .delayed)])
@@ -101,13 +121,18 @@ struct MissingRightTests {
         #expect(try server.list("{jobs}:gapless:cancelled") == [])
     }
 
-    @Test(arguments: ["lset", "lrem", "zadd"])
+    @Test(arguments: ["rpush", "lpush", "ltrim", "lrange", "llen", "zadd"])
     func `no cancelled job is restored`(right: String) throws {
-        try server.ask("RPUSH", "{jobs}:gapless:cancelled", "record")
+        try server.ask("RPUSH", "{jobs}:gapless:cancelled:passed", "record", "kept")
         var client = try RedisClient(settings: server.settings())
         try take(right)
-        let job = CancelledJobs.Restore(fromTail: 1, record: bytes("record"), element: bytes("job"), due: nil)
-        #expect(throws: RedisError.self) { try CancelledJobs(Keys(list: "jobs")).restore([job], &client) }
+        let steps = [
+            CancelledJobs.Restore(record: bytes("kept"), change: .keep),
+            CancelledJobs.Restore(record: bytes("record"), change: .push(bytes("job"))),
+        ]
+        #expect(throws: RedisError.self) { try CancelledJobs(Keys(list: "jobs")).restore(steps, &client) }
+        try server.ask("ACL", "SETUSER", "default", "+@all")
+        #expect(try server.list("{jobs}:gapless:cancelled:passed") == ["record", "kept"])
         #expect(try server.list("jobs") == [])
     }
 }

@@ -38,16 +38,16 @@ struct Pause: ParsableCommand {
         try RedisAccess.run(settings) { client in
             for list in lists {
                 let pauses = PauseList(Keys(list: list))
-                let pause = try pauses.pause(app: which.app, for: span?.duration, details: details, &client)
+                let pause = try pauses.pause(app: which.app, for: span?.duration, details: Self.details(reason: reason), &client)
                 StandardStreams.print(["\(list.printable): \(PauseNote(pause).scopedSentence.printable)"])
             }
         }
     }
 
     /// The members of the record after the times.
-    private var details: [UInt8] {
+    static func details(reason: String?) -> [UInt8] {
         var bytes: [UInt8] = []
-        for (key, value) in [("reason", reason), ("by", Self.user)] {
+        for (key, value) in [("reason", reason), ("by", user)] {
             guard let value else { continue }
             bytes += Array(", ".utf8)
             bytes.appendJSONString(key)

@@ -52,61 +52,75 @@ struct DeadLetterWalk {
 
     enum Action { case requeue, delete }
 
-    /// Changes the oldest `limit` matching dead letters, one page per step. Passes the number of each step to `progress`.
-    ///
-    /// Restarts from the oldest dead letter if another client removes dead letters during a step.
+    /// Changes the oldest `limit` matching dead letters, one page per step. Passes the number of each step to `progress`. The
+    /// walk goes from the head to the tail, and puts the letters back that it has passed. It rests after each step.
     ///
     /// - Returns: the number of those that were kept because their jobs are missing.
     func change(
         _ action: Action, limit: Int, _ client: inout RedisClient, progress: (Int) -> Void
     ) throws(RedisError) -> Int {
-        var left = limit
-        var (index, kept) = (0, 0)
-        var restarts = 0
+        var (left, kept, retries) = (limit, 0, 0)
+        var rest = RedisRest()
+        // A walk that was interrupted has passed them.
+        try putBack(&client, &rest)
         while left > kept {
-            let page = try page(from: index, &client)
-            if page.isEmpty { break }
-            let part = try steps(page, at: index, action, most: min(left - kept, mostPerStep), &client)
-            guard try letters.apply(part.steps, &client) else {
-                restarts += 1
+            rest.begin()
+            let records = try letters.head(&client)
+            rest.end()
+            if records.isEmpty { break }
+            let page = records.map { Entry($0, DeadLetter(record: $0)) }
+            let part = try steps(page, action, most: min(left - kept, mostPerStep), &client)
+            rest.begin()
+            let isDone = try letters.apply(part.steps, &client)
+            rest.end()
+            if isDone {
+                (left, kept, retries) = (left - part.changed, kept + part.kept, 0)
+                if part.changed > 0 { progress(part.changed) }
+            } else {
+                retries += 1
                 // Reached only if other clients empty the list continuously.
-                guard restarts < 1000 else { throw .timedOut(.deadLetters) }
-                (index, kept) = (0, 0)
-                continue
+                guard retries < 1000 else { throw .timedOut(.deadLetters) }
             }
-            left -= part.steps.count
-            kept += part.kept
-            index += part.walked - part.steps.count
-            if !part.steps.isEmpty {
-                restarts = 0
-                progress(part.steps.count)
-            }
+            rest.sleep()
         }
+        try putBack(&client, &rest)
         return kept
+    }
+
+    private func putBack(_ client: inout RedisClient, _ rest: inout RedisRest) throws(RedisError) {
+        while true {
+            rest.begin()
+            let count = try letters.putBack(&client)
+            rest.end()
+            if count == 0 { return }
+            rest.sleep()
+        }
     }
 
     /// The changes for the first letters of a page: for all of them, or up to a full step or a letter whose job is large.
     private struct Part {
         var steps: [DeadLetterList.Step] = []
+        var changed = 0
         /// Letters whose jobs are missing.
         var kept = 0
-        /// The number of letters that were looked at.
-        var walked = 0
     }
 
     private func steps(
-        _ page: [Entry], at start: Int, _ action: Action, most: Int, _ client: inout RedisClient
+        _ page: [Entry], _ action: Action, most: Int, _ client: inout RedisClient
     ) throws(RedisError) -> Part {
         var part = Part()
-        for entry in page where part.steps.count + part.kept < most {
-            part.walked += 1
-            guard let letter = entry.letter, matches(letter) else { continue }
-            guard let change = try action == .delete ? .drop : requeue(letter, &client) else {
-                part.kept += 1
+        for entry in page where part.changed + part.kept < most {
+            guard let letter = entry.letter, matches(letter) else {
+                part.steps.append(DeadLetterList.Step(record: entry.record, change: .keep))
                 continue
             }
-            let index = start + part.walked - 1
-            part.steps.append(DeadLetterList.Step(index: index, record: entry.record, change: change, field: letter.field))
+            guard let change = try action == .delete ? .drop : requeue(letter, &client) else {
+                part.kept += 1
+                part.steps.append(DeadLetterList.Step(record: entry.record, change: .keep))
+                continue
+            }
+            part.changed += 1
+            part.steps.append(DeadLetterList.Step(record: entry.record, change: change, field: letter.field))
             if letter.field != nil { break }
         }
         return part

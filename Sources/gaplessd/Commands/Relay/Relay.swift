@@ -9,8 +9,12 @@ struct Relay: ParsableCommand {
         abstract: "Posts the entries of redis_results_key to relay_url until SIGTERM or SIGINT.",
         discussion: """
             Each request is a JSON array of results. With relay_secret, the header X-Gapless-Signature contains \
-            'sha256=' and the HMAC-SHA256 of the body. A response of 2xx acknowledges the batch; after any other response, or \
-            none, the batch is sent again with backoff. Each result is delivered at least once. Several relays share the work.
+            'sha256=' and the HMAC-SHA256 of the body; relay_headers adds headers. A response of 2xx acknowledges the batch; \
+            after any other response, or none, it is sent again with backoff, and in halves if it was too large or too slow. \
+            Each result is delivered at least once. Several relays share the work.
+
+            A result that the receiver refuses alone in \(RelayPlan.mostAttempts) attempts, while it accepts others, is set \
+            aside in the list {Q}:gapless:refused of the first list, and logged.
 
             Exit status: 0 after a signal, 64 wrong usage, 78 a fault in the settings, or Redis refused access.
             """)
@@ -40,7 +44,7 @@ struct Relay: ParsableCommand {
         let client: RelayClient
         do throws(TLSError) {
             let tls = url.isSecure ? try TLSContext(clientTrusting: nil, identity: nil, protocols: []) : nil
-            client = RelayClient(url, secret: settings.relay.secret, tls: tls)
+            client = RelayClient(url, secret: settings.relay.secret, headers: settings.relay.headers ?? [], tls: tls)
         } catch {
             throw ProbeError.failed("\(error)").told("relay")
         }

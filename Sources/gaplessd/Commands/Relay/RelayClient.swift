@@ -7,42 +7,71 @@ struct RelayClient: ~Copyable {
     /// For the connection, and for the response.
     static let timeout = Duration.seconds(10)
 
+    enum Outcome: Equatable {
+        /// The status of the response.
+        case response(Int)
+        /// The request was sent, and no response came in time.
+        case slow(SocketError)
+        /// There is no connection, or it ended without a response.
+        case lost(SocketError)
+    }
+
     private let url: RelayURL
     private let secret: Secret?
+    private let headers: [RelayHeader]
     private let tls: TLSContext?
     private var connection: RelayConnection?
 
     /// - Parameter tls: `nil` for `http`.
-    init(_ url: RelayURL, secret: Secret?, tls: TLSContext?) {
-        (self.url, self.secret, self.tls) = (url, secret, tls)
+    init(_ url: RelayURL, secret: Secret?, headers: [RelayHeader] = [], tls: TLSContext?) {
+        (self.url, self.secret, self.headers, self.tls) = (url, secret, headers, tls)
         connection = nil
     }
 
-    /// Returns the status of the response. A connection that the receiver closed while it was idle is replaced once.
-    mutating func post(_ body: [UInt8]) throws(SocketError) -> Int {
+    /// Posts a body. A connection that the receiver closed while it was idle, or on which it sent unasked bytes, is replaced.
+    ///
+    /// - Parameter watch: runs several times per second while the call waits. An error ends the call.
+    mutating func post(_ body: [UInt8], watch: () throws(SocketError) -> Void) -> Outcome {
         let request = request(body)
-        if let idle = connection.take() {
-            do throws(SocketError) { return try post(request, over: idle) } catch { if case .timedOut = error { throw error } }
+        if var idle = connection.take(), idle.isQuiet {
+            let outcome = post(request, over: idle, watch)
+            guard case .lost = outcome else { return outcome }
         }
-        return try post(request, over: RelayConnection.open(to: url, tls: tls, until: .now + Self.timeout))
+        let new: RelayConnection
+        do throws(SocketError) {
+            new = try RelayConnection.open(to: url, tls: tls, until: .now + Self.timeout, watch: watch)
+        } catch {
+            return .lost(error)
+        }
+        return post(request, over: new, watch)
     }
 
-    private mutating func post(_ request: [UInt8], over connection: consuming RelayConnection) throws(SocketError) -> Int {
+    private mutating func post(
+        _ request: [UInt8], over connection: consuming RelayConnection, _ watch: () throws(SocketError) -> Void
+    ) -> Outcome {
         var connection = connection
-        let reader = try connection.exchange(request, until: .now + Self.timeout)
-        if reader.keepsConnection { self.connection = .some(connection) }
-        return reader.status ?? 0
+        do throws(SocketError) {
+            let reader = try connection.exchange(request, until: .now + Self.timeout, watch: watch)
+            if reader.keepsConnection { self.connection = .some(connection) }
+            return .response(reader.status ?? 0)
+        } catch {
+            if case .timedOut = error { return .slow(error) }
+            return .lost(error)
+        }
     }
 
     private func request(_ body: [UInt8]) -> [UInt8] {
         var head = """
             POST \(url.target) HTTP/1.1\r
             Host: \(url.authority)\r
-            User-Agent: gaplessd/\(gaplessdVersion)\r
             Content-Type: application/json\r
             Content-Length: \(body.count)\r
 
             """
+        if !headers.contains(where: { $0.name.lowercased() == "user-agent" }) {
+            head += "User-Agent: gaplessd/\(gaplessdVersion)\r\n"
+        }
+        for header in headers { head += "\(header.name): \(header.value.text)\r\n" }
         if let secret {
             head += "X-Gapless-Signature: sha256=\(HMACSHA256.hexadecimal(of: body, key: Array(secret.text.utf8)))\r\n"
         }

@@ -7,37 +7,95 @@ import Threads
 
 /// Reads results from the consumer group, posts them, and acknowledges what the receiver has accepted, until a signal.
 struct RelayLoop: ~Copyable {
+    /// The longest time in which nothing shows a signal: Redis waits for new entries.
+    private static let mostWait = Duration.milliseconds(500)
+
+    /// Watches signals and renews the lease of the entries during a post.
+    private struct Pulse: ~Copyable {
+        /// The time that a post still has after a signal to stop.
+        private static let grace = Duration.milliseconds(300)
+
+        private var signals: SignalInbox
+        private let interval: Duration
+        private var due = Instant.now
+        private var end: Instant?
+
+        init(_ signals: consuming SignalInbox, lease: Duration) {
+            self.signals = signals
+            interval = lease / 3
+        }
+
+        var isStopped: Bool { end != nil }
+
+        mutating func readSignals() {
+            while let signal = signals.next() { if signal == .stop, end == nil { end = .now + Self.grace } }
+        }
+
+        /// Whether the lease of the entries is to be renewed now.
+        mutating func mustRenew() -> Bool {
+            guard due <= .now else { return false }
+            due = .now + interval
+            return true
+        }
+
+        /// Runs while a post waits. The post goes on without Redis: other relays do not get its entries either.
+        mutating func beat(_ ids: [String], _ group: inout ResultsGroup) throws(SocketError) {
+            readSignals()
+            if let end, end <= .now { throw .refused("the relay stops") }
+            if mustRenew() { try? group.keep(ids) }
+        }
+
+        /// Sleeps, or returns early for a signal to stop.
+        mutating func pause(until wakeUp: Instant) {
+            var poller = Poller()
+            while !isStopped, .now < wakeUp {
+                poller.reset()
+                poller.add(signals.descriptor, for: .read)
+                poller.wait(until: wakeUp)
+                readSignals()
+            }
+        }
+    }
+
     private let settings: Settings
     private let stream: String
-    private var client: RelayClient
-    private var signals: SignalInbox
     private let log: Log
-    /// Shorter than the time after which other relays take over a batch.
     private let backoff: Backoff
-    private var isStopped = false
+    private var client: RelayClient
+    private var pulse: Pulse
+    private var plan: RelayPlan
     private var hasConnected = false
+    /// Whether the log has reported a failing receiver.
+    private var isFailing = false
 
     init(
         _ settings: Settings, stream: String, _ client: consuming RelayClient, _ signals: consuming SignalInbox, _ log: Log
     ) {
         (self.settings, self.stream, self.log) = (settings, stream, log)
         self.client = client
-        self.signals = signals
+        pulse = Pulse(signals, lease: settings.redis.lease)
         backoff = Backoff(first: min(.milliseconds(500), settings.redis.lease / 4), most: settings.redis.lease / 3)
+        plan = RelayPlan(backoff: backoff, timeout: RelayClient.timeout)
     }
 
-    /// A Redis that is lost is awaited; one that refuses at the start ends the call.
+    /// A Redis that is lost is awaited; one that refuses at the start ends the call. A connection that Redis closed, for example
+    /// during a long post, is replaced silently.
     consuming func run() throws {
         var failures = 0
-        while !isStopped {
+        while !pulse.isStopped {
             let fault: ProbeError
             do {
                 var group = ResultsGroup(
-                    try RedisAccess.connect(settings), stream: stream, consumer: Self.consumer, minIdleTime: settings.redis.lease)
-                try group.create()
-                (hasConnected, failures) = (true, 0)
+                    try RedisAccess.connect(settings), stream: stream, keys: Keys(list: settings.lists[0]),
+                    consumer: Self.consumer, minIdleTime: settings.redis.lease)
+                let isNew = try group.create()
+                hasConnected = true
+                try group.acknowledge(plan.accepted)
+                plan.acknowledged()
+                if !isNew { plan.keepOnly(try group.owned(plan.ids)) }
+                failures = min(failures, 1)
                 try relay(&group)
-                try group.leave()
+                try group.leave(plan.ids)
                 return
             } catch let error as ProbeError {
                 fault = error
@@ -48,8 +106,11 @@ struct RelayLoop: ~Copyable {
             }
             if !hasConnected && fault.isOurs { throw fault.told("redis") }
             failures += 1
-            if failures == 1 { log.warning("Redis: \(fault). Results stay in the stream; trying again.", .redisLost) }
-            pause(backoff.wait(afterFailures: failures, random: .random(in: 0..<1)))
+            if hasConnected, failures == 1 { continue }
+            if failures == (hasConnected ? 2 : 1) {
+                log.warning("Redis: \(fault). Results stay in the stream; trying again.", .redisLost)
+            }
+            pulse.pause(until: .now + backoff.wait(afterFailures: failures, random: .random(in: 0..<1)))
         }
     }
 
@@ -58,63 +119,76 @@ struct RelayLoop: ~Copyable {
 
     private mutating func relay(_ group: inout ResultsGroup) throws {
         while true {
-            readSignals()
-            if isStopped { return }
-            let (entries, trimmed) = try group.next()
-            if trimmed > 0 {
-                log.warning(
-                    "\(trimmed.counted("result")) left the stream before a receiver had them: raise redis_results_max.",
-                    .resultsTrimmed)
+            pulse.readSignals()
+            try group.acknowledge(plan.accepted)
+            plan.acknowledged()
+            try setAside(&group)
+            if pulse.isStopped { return }
+            if pulse.mustRenew() { try group.keep(plan.ids) }
+            try read(&group)
+            let batch = plan.next(now: .now)
+            if !batch.isEmpty {
+                post(batch, &group)
+            } else if plan.room == 0 {
+                pulse.pause(until: plan.due ?? .now)
             }
-            if !entries.isEmpty, try post(entries, &group) { try group.acknowledge(entries) }
         }
     }
 
-    /// Posts until the receiver accepts. Returns `false` if a signal ends it: another relay takes over.
-    private mutating func post(_ entries: [RelayEntry], _ group: inout ResultsGroup) throws -> Bool {
-        let body = RelayEntry.body(entries)
-        var failures = 0
-        while true {
-            let problem: String
-            do throws(SocketError) {
-                let status = try client.post(body)
-                if 200..<300 ~= status {
-                    if failures > 0 { log.info("relay_url accepts results again.", .relayRecovered) }
-                    return true
-                }
-                problem = "response \(status)"
-            } catch {
-                problem = error.description
-            }
-            failures += 1
-            let wait = backoff.wait(afterFailures: failures, random: .random(in: 0..<1))
-            if failures == 1 {
-                log.warning(
-                    "relay_url: \(problem). \(entries.count.counted("result")) not delivered; trying again with backoff.",
-                    .relayFailing)
-            }
-            pause(wait)
-            if isStopped {
-                try group.release(entries)
-                return false
-            }
-            try group.keep(entries)
+    private mutating func read(_ group: inout ResultsGroup) throws {
+        let room = plan.room
+        if room == 0 { return }
+        let wait = min(Self.mostWait, max(.zero, (plan.due ?? .now + Self.mostWait) - .now))
+        let (entries, trimmed) = try group.next(most: room, wait: Int(wait / .milliseconds(1)))
+        if trimmed > 0 {
+            log.warning(
+                "\(trimmed.counted("result")) left the stream before a receiver had them: raise redis_results_max.",
+                .resultsTrimmed)
         }
+        plan.received(entries)
     }
 
-    private mutating func readSignals() {
-        while let signal = signals.next() { if signal == .stop { isStopped = true } }
+    private mutating func setAside(_ group: inout ResultsGroup) throws {
+        if plan.refused.isEmpty { return }
+        for refused in plan.refused {
+            guard let count = try group.setAside(refused, at: WallClock.now().unixSeconds) else { continue }
+            log.warning(
+                "relay_url: \(refused.problem) to result \(refused.entry.id) alone, "
+                    + "\(refused.attempts.counted("attempt")). It was set aside in \(Keys(list: settings.lists[0]).refused), "
+                    + "which has \(Int(count).counted("result")).", .resultRefused)
+        }
+        plan.setAside()
     }
 
-    /// Sleeps, or returns early for a signal to stop.
-    private mutating func pause(_ time: Duration) {
-        let end = Instant.now + time
-        var poller = Poller()
-        while !isStopped, .now < end {
-            poller.reset()
-            poller.add(signals.descriptor, for: .read)
-            poller.wait(until: end)
-            readSignals()
+    private mutating func post(_ batch: [RelayEntry], _ group: inout ResultsGroup) {
+        let ids = plan.ids
+        let body = RelayEntry.body(batch)
+        let start = Instant.now
+        let outcome = Self.post(body, ids, &client, &pulse, &group)
+        let (failure, problem): (RelayPlan.Failure, String)
+        switch outcome {
+        case .response(let status) where 200..<300 ~= status:
+            if isFailing { log.info("relay_url accepts results again.", .relayRecovered) }
+            isFailing = false
+            return plan.accepted(after: .now - start)
+        case .response(let status): (failure, problem) = (.init(status: status), "response \(status)")
+        case .slow(let error): (failure, problem) = (.slow, error.description)
+        case .lost(let error): (failure, problem) = (.other, error.description)
         }
+        if pulse.isStopped { return }
+        if !isFailing {
+            isFailing = true
+            log.warning(
+                "relay_url: \(problem). \(batch.count.counted("result")) not delivered; trying again with backoff.",
+                .relayFailing)
+        }
+        pulse.pause(until: .now + plan.failed(failure, problem, now: .now))
+    }
+
+    /// Not a method: the closure needs exclusive access to the parts.
+    private static func post(
+        _ body: [UInt8], _ ids: [String], _ client: inout RelayClient, _ pulse: inout Pulse, _ group: inout ResultsGroup
+    ) -> RelayClient.Outcome {
+        client.post(body) { () throws(SocketError) in try pulse.beat(ids, &group) }
     }
 }

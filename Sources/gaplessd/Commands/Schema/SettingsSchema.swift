@@ -78,6 +78,11 @@ struct SettingsSchema {
                 type("object"), JSONMember("patternProperties", comments),
                 JSONMember("additionalProperties", .members(["$ref": .string("#/$defs/app")])),
             ]
+        case .headers:
+            return [
+                type("object"), JSONMember("propertyNames", .members(["pattern": .string("^[-!#$%&'*+.^_`|~0-9A-Za-z]+$")])),
+                JSONMember("additionalProperties", .object(members(of: .pattern("^[!-~]([ -~]*[!-~])?$")))),
+            ]
         case .any(let schemas): return [JSONMember("anyOf", .array(schemas.map { .object(members(of: $0)) }))]
         }
     }

@@ -16,13 +16,15 @@ indirect enum SettingSchema: Sendable, Equatable {
     case array(SettingSchema, isEmptyAllowed: Bool, isUnique: Bool)
     /// The object of `apps`.
     case apps
+    /// The object of `relay_headers`.
+    case headers
     case any([SettingSchema])
 
     /// Whether every value is a string.
     var isText: Bool {
         switch self {
         case .text, .anyText, .pattern, .choice: true
-        case .flag, .integer, .number, .zero, .array, .apps: false
+        case .flag, .integer, .number, .zero, .array, .apps, .headers: false
         case .any(let schemas): schemas.allSatisfy(\.isText)
         }
     }

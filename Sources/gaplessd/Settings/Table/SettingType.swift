@@ -95,9 +95,31 @@ extension SettingType where Value == HTTPProxy {
 }
 
 extension SettingType where Value == RelayURL {
+    /// A secret, because path and query of many receivers are one.
     static let relayURL = SettingType(
-        RelayURL.expected, schema: .pattern("^[Hh][Tt][Tt][Pp][Ss]?://[!-~]+$"), text: { $0.shown },
-        { $0.stringValue.flatMap(RelayURL.init) })
+        SettingTraits(expected: RelayURL.expected, schema: .pattern("^[Hh][Tt][Tt][Pp][Ss]?://[!-~]+$"), isSecret: true),
+        text: { $0.shown },
+        read: { (value, _) throws(SettingError) in
+            guard let text = value.stringValue else { throw .hidden }
+            if text.isEmpty { throw .invalid(value) }
+            guard let url = RelayURL(text) else { throw .hidden }
+            return url
+        })
+}
+
+extension SettingType where Value == [RelayHeader] {
+    /// Name to value. The file of this secret contains the object as JSON.
+    static let relayHeaders = SettingType(
+        SettingTraits(expected: RelayHeader.expected, schema: .headers, isSecret: true), text: { _ in "" },
+        read: { (value, _) throws(SettingError) in
+            var object = value
+            if let text = value.stringValue {
+                guard let parsed = try? JSONValue.parse(Array(text.utf8)) else { throw .hidden }
+                object = parsed
+            }
+            guard case .object(let members) = object else { throw .hidden }
+            return try RelayHeader.read(members)
+        })
 }
 
 extension SettingType where Value == APNSServer {

@@ -174,6 +174,9 @@ enum SettingsTable {
             "relay_secret", optional: \.settings.relay.secret, .secret(mayBeEmpty: false),
             help: "Key of the HMAC-SHA256 signature of posted results."),
         Setting(
+            "relay_headers", optional: \.settings.relay.headers, .relayHeaders,
+            help: "Additional headers of a request with results, name to value."),
+        Setting(
             "drain_timeout", \.settings.drainTimeout, .seconds(0...3600),
             help: "Seconds that a stop waits for the requests in flight."),
     ]

@@ -59,7 +59,117 @@ struct RelayCallTests {
         relay.kill(SIGTERM)
         #expect(relay.wait(atMost: .seconds(60))?.status == 0)
         #expect(try stage.redis("XINFO", "CONSUMERS", "results", "gapless-relay").items?.count == 0)
-        #expect(!(File.read(out) + File.read(err)).contains("hush-8123") && !File.read(out).contains("x=1"))
+        let text = File.read(out) + File.read(err)
+        #expect(!["hush-8123", "x=1", "/hook"].contains(where: text.contains), "\(text)")
+    }
+
+    @Test func `sends additional headers, and prints no value of them`() throws {
+        let receiver = try HTTPReceiver(plan: [500])
+        try add(0..<1)
+        let headers = #"{"Authorization": "Bearer hush 8124", "User-Agent": "mine"}"#
+        let (relay, out, err) = try stage.start("relay", [], settings: settings(receiver, ["relay_headers": headers]))
+        #expect(waitUntil { identifiers(receiver) == [0] })
+        let request = try #require(receiver.requests.first)
+        #expect(request.headers["authorization"] == "Bearer hush 8124" && request.headers["user-agent"] == "mine")
+        relay.kill(SIGTERM)
+        #expect(relay.wait(atMost: .seconds(60))?.status == 0)
+        #expect(!(File.read(out) + File.read(err)).contains("8124"))
+    }
+
+    @Test func `makes batches smaller for a receiver that refuses large ones`() throws {
+        let receiver = try HTTPReceiver { $0.utf8.count > 4000 ? 413 : 200 }
+        try add(0..<600)
+        let (relay, _, err) = try stage.start("relay", [], settings: settings(receiver))
+        #expect(waitUntil { identifiers(receiver).count >= 600 }, "\(File.read(err))")
+        #expect(identifiers(receiver) == Array(0..<600))
+        #expect(try waitUntil { try pending() == 0 })
+        relay.kill(SIGTERM)
+        #expect(relay.wait(atMost: .seconds(60))?.status == 0)
+    }
+
+    @Test(arguments: [422, 500, 0])
+    func `sets a result aside that the receiver refuses alone`(status: Int) throws {
+        let receiver = try HTTPReceiver { $0.contains("\"identifier\": \"7\"") ? status : 200 }
+        try add(0..<20)
+        let (relay, out, err) = try stage.start("relay", [], settings: settings(receiver))
+        let list = stage.keys.refused
+        let isSetAside = waitUntil(atMost: .seconds(120)) {
+            // An acceptance of another result shows that the receiver works.
+            try? add(100..<101)
+            return (try? stage.redis("LLEN", list).integer) == 1
+        }
+        #expect(isSetAside, "\(File.read(err))")
+        #expect(try waitUntil { try pending() == 0 })
+        #expect(Set(identifiers(receiver)).isSuperset(of: (0..<20).filter { $0 != 7 }))
+        let record = try JSONValue.parse(Array(#require(try stage.elements(list).first).utf8))
+        #expect(record["result"]?["identifier"]?.stringValue == "7" && record["attempts"]?.integerValue == 5)
+        #expect(record["stream"]?.stringValue == "results" && record["at"]?.integerValue ?? 0 > 0)
+        #expect(try stage.redis("HGET", stage.keys.stats, "results_refused").text == "1")
+        #expect(waitUntil { File.read(err).contains("It was set aside in \(list), which has 1 result.") }, "\(File.read(err))")
+        let alone = receiver.requests.filter { $0.body.contains("\"identifier\": \"7\"") && !$0.body.contains("}, {") }
+        #expect(alone.count >= 5)
+        #expect(try stage.call("audit", "--json").output.contains(#""foreign_keys": []"#))
+        relay.kill(SIGTERM)
+        #expect(relay.wait(atMost: .seconds(60))?.status == 0, "\(File.read(out))")
+    }
+
+    @Test func `posts no batch again whose acknowledgement was lost with the connection`() throws {
+        let path = stage.redis.socketPath
+        let receiver = try HTTPReceiver { _ in
+            // Redis closes the connection of the relay during each post.
+            let settings = QueueSettings(list: "calls", server: .unix(path: path))
+            guard var client = try? RedisClient(settings: settings) else { return 500 }
+            let clients = (try? client.command(["CLIENT", "LIST"]))?.text?.split(separator: "\n") ?? []
+            let commands = ["xreadgroup", "xautoclaim", "xclaim", "xack"].map { " cmd=\($0)" }
+            for line in clients where commands.contains(where: line.contains) {
+                let id = line.split(separator: " ").first?.dropFirst("id=".count) ?? ""
+                _ = try? client.command(["CLIENT", "KILL", "ID", String(id)])
+            }
+            return 200
+        }
+        try add(0..<300)
+        let (relay, _, err) = try stage.start("relay", [], settings: settings(receiver))
+        #expect(try waitUntil { try identifiers(receiver).count >= 300 && pending() == 0 }, "\(File.read(err))")
+        #expect(identifiers(receiver) == Array(0..<300))
+        relay.kill(SIGTERM)
+        #expect(relay.wait(atMost: .seconds(60))?.status == 0)
+        #expect(identifiers(receiver) == Array(0..<300))
+    }
+
+    @Test func `a signal ends a post without a response, and the consumer leaves the group`() throws {
+        let receiver = try HTTPReceiver(plan: [-1])
+        let file = try settings(receiver, ["redis_lease": "600"])
+        try add(0..<5)
+        let (first, _, _) = try stage.start("relay", [], settings: file)
+        #expect(waitUntil { receiver.requests.count == 1 })
+        first.kill(SIGTERM)
+        #expect(first.wait(atMost: .seconds(60))?.status == 0)
+        #expect(try pending() == 5 && consumers() == [ResultsGroup.heir])
+        let (second, _, _) = try stage.start("relay", [], settings: file)
+        #expect(waitUntil { identifiers(receiver) == [0, 1, 2, 3, 4] })
+        #expect(try waitUntil { try pending() == 0 })
+        second.kill(SIGTERM)
+        #expect(second.wait(atMost: .seconds(60))?.status == 0)
+        #expect(try consumers() == [])
+    }
+
+    private func consumers() throws -> [String] {
+        try stage.redis("XINFO", "CONSUMERS", "results", "gapless-relay").items?.compactMap { $0.items?[1].text } ?? []
+    }
+
+    @Test func `takes over an abandoned result behind 3,000 that another relay holds`() throws {
+        let receiver = try HTTPReceiver()
+        try stage.redis("XGROUP", "CREATE", "results", "gapless-relay", "0", "MKSTREAM")
+        try add(0..<3001)
+        try stage.redis("XREADGROUP", "GROUP", "gapless-relay", "other", "COUNT", "3000", "STREAMS", "results", ">")
+        let last = try stage.redis("XREADGROUP", "GROUP", "gapless-relay", "dead", "COUNT", "1", "STREAMS", "results", ">")
+        let id = try #require(last.items?.first?.items?.last?.items?.first?.items?.first?.text)
+        try stage.redis("XCLAIM", "results", "gapless-relay", "dead", "0", id, "IDLE", "700000")
+        let (relay, _, err) = try stage.start("relay", [], settings: settings(receiver, ["redis_lease": "600"]))
+        #expect(waitUntil { identifiers(receiver) == [3000] }, "\(File.read(err))")
+        relay.kill(SIGTERM)
+        #expect(relay.wait(atMost: .seconds(60))?.status == 0)
+        #expect(try pending() == 3000)
     }
 
     @Test func `ends with 0 after a signal, also if standard output was closed at the start`() throws {

@@ -22,6 +22,21 @@ struct RelayConnectionTests {
         }
     }
 
+    /// Sends two responses to the first request.
+    private static func serveTwice(_ listener: borrowing Listener) {
+        guard let socket = accepted(listener) else { return }
+        let bytes = Array("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".utf8)
+        _ = unsafe bytes.withUnsafeBytes { unsafe socket.write($0) }
+        _ = unsafe bytes.withUnsafeBytes { unsafe socket.write($0) }
+        var buffer = [UInt8](repeating: 0, count: 1024)
+        _ = waitUntil(atMost: .seconds(60), every: .zero) {
+            switch unsafe buffer.withUnsafeMutableBytes({ unsafe socket.read(into: $0) }) {
+            case .closed, .failed: true
+            default: false
+            }
+        }
+    }
+
     private static func accepted(_ listener: borrowing Listener) -> Socket? {
         let deadline = Instant.now + .seconds(60)
         while .now < deadline { if let socket = listener.accept() { return socket } }
@@ -32,6 +47,38 @@ struct RelayConnectionTests {
     private final class Door: Sendable {
         let listener: Listener
         init() throws { listener = try Listener(port: 0) }
+    }
+
+    @Test func `a connection with an unasked response is not used again`() throws {
+        let door = try Door()
+        let url = try #require(RelayURL("http://127.0.0.1:\(door.listener.port)/"))
+        let thread = try OwnedThread(name: "twice") { Self.serveTwice(door.listener) }
+        do {
+            var connection = try RelayConnection.open(to: url, tls: nil, until: .now + .seconds(60))
+            let reader = try connection.exchange(Array("x".utf8), until: .now + .seconds(60))
+            #expect(reader.status == 200)
+            // Both responses may arrive at once.
+            if reader.keepsConnection {
+                var isQuiet = true
+                let deadline = Instant.now + .seconds(60)
+                while isQuiet, .now < deadline { isQuiet = connection.isQuiet }
+                #expect(!isQuiet)
+            }
+        }
+        thread.join()
+    }
+
+    @Test func `the caller can end a wait`() throws {
+        let door = try Door()
+        let url = try #require(RelayURL("http://127.0.0.1:\(door.listener.port)/"))
+        var connection = try RelayConnection.open(to: url, tls: nil, until: .now + .seconds(60))
+        var beats = 0
+        #expect(throws: SocketError.refused("enough")) {
+            _ = try connection.exchange(Array("x".utf8), until: .now + .seconds(60)) { () throws(SocketError) in
+                beats += 1
+                if beats == 3 { throw .refused("enough") }
+            }
+        }
     }
 
     @Test func `a response without an end does not outlast its deadline`() throws {

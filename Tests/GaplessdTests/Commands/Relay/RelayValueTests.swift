@@ -1,3 +1,4 @@
+import JSONBytes
 import Testing
 
 @testable import gaplessd
@@ -66,6 +67,18 @@ struct RelayValueTests {
     @Test(arguments: ["ftp://a", "a.example", "https://", "https://u:p@a", "https://a/#b", "https://a b", "https://a:0/", ""])
     func `relay_url has no other form`(text: String) {
         #expect(RelayURL(text) == nil)
+    }
+
+    @Test func `a log or a fault shows neither path nor query of relay_url`() {
+        #expect(RelayURL("https://a.example/SECRET?k=SECRET")?.shown == "https://a.example")
+    }
+
+    @Test(arguments: ["+200", "007", "-0", "0x1", "1.5", "1e3", " 1", "NaN", "99999999999999999999"])
+    func `a number that JSON does not allow is a string`(text: String) throws {
+        let entry = RelayEntry(id: "1-0", fields: [("status", text), ("at", "5"), ("id", "x"), ("at", "-7")])
+        let body = RelayEntry.body([entry])
+        #expect(String(decoding: body, as: UTF8.self) == #"[{"id": "1-0", "status": "\#(text)", "at": -7}]"#)
+        #expect(throws: Never.self) { try JSONValue.parse(body) }
     }
 
     @Test func `results are JSON with numbers and nulls`() {

@@ -137,6 +137,79 @@ struct CancelCallTests {
         #expect(try !walk.cancel(&client) { _ in returnOne() })
     }
 
+    @Test func `--limit cancels the newest, and restores the oldest first`() throws {
+        let stage = try CallStage()
+        let jobs = (0..<300).map { CallStage.job("a1", marks: #","trace":"\#($0)""#) }
+        _ = try stage.redis(["RPUSH", "calls"] + jobs)
+        let cancelled = try stage.call("cancel", "--token", "a1", "--limit", "120", "--json")
+        #expect(cancelled.lines == [#"{"matched": 120, "changed": 120, "in_flight": 0, "complete": true}"#])
+        #expect(try stage.elements("calls") == Array(jobs[..<180]))
+        #expect(try stage.call("cancel", "--token", "a1", "--limit", "30").lines.last == "30 cancelled")
+        let undo = try stage.call("cancel", "--undo", "--limit", "50")
+        #expect(undo.lines == ["50 jobs to restore", "50 restored"])
+        #expect(try stage.elements("calls") == Array(jobs[..<150] + jobs[180..<230]))
+        #expect(try stage.call("cancel", "--undo").lines.last == "100 restored")
+        #expect(try stage.elements("calls") == Array(jobs[..<150] + jobs[180...] + jobs[150..<180]))
+        #expect(try stage.call("cancel", "--undo", "--limit", "0").status == 64)
+    }
+
+    @Test func `--undo of one of several cancels touches only the ends of the lists`() throws {
+        let stage = try CallStage()
+        for token in ["a", "b", "c"] {
+            _ = try stage.redis(["RPUSH", "calls"] + (0..<250).map { CallStage.job(token, marks: #","trace":"\#($0)""#) })
+            #expect(try stage.call("cancel", "--token", token).lines.last == "250 cancelled")
+        }
+        let before = try stage.elements(stage.keys.cancelled)
+        try stage.redis("CONFIG", "RESETSTAT")
+        #expect(try stage.call("cancel", "--undo", "--token", "b").lines.last == "250 restored")
+        #expect(try stage.elements("calls") == (0..<250).map { CallStage.job("b", marks: #","trace":"\#($0)""#) })
+        #expect(try stage.elements(stage.keys.cancelled) == Array(before[..<250] + before[500...]))
+        #expect(try stage.elements(stage.keys.cancelledPassed) == [])
+        let commands = try stage.redis("INFO", "commandstats").text ?? ""
+        for name in ["lindex", "lset", "lrem"] { #expect(!commands.contains("cmdstat_\(name):"), "\(name)") }
+    }
+
+    @Test func `--undo puts back the records that an interrupted one has passed`() throws {
+        let stage = try CallStage()
+        _ = try stage.redis(["RPUSH", "calls"] + (0..<4).map { CallStage.job("a\($0)", marks: #","identifier":7"#) })
+        #expect(try stage.call("cancel", "--identifier", "7").status == 0)
+        for _ in 0..<3 { try stage.redis("LMOVE", stage.keys.cancelled, stage.keys.cancelledPassed, "LEFT", "RIGHT") }
+        #expect(try stage.call("status", "--json").output.contains(#""cancelled": 4"#))
+        #expect(try stage.call("cancel", "--undo").lines == ["4 jobs to restore", "4 restored"])
+        #expect(try stage.elements("calls") == (0..<4).map { CallStage.job("a\($0)", marks: #","identifier":7"#) })
+    }
+
+    @Test func `the list is paused while the call searches it, and as before afterwards`() throws {
+        let stage = try CallStage()
+        var client = try RedisClient(settings: QueueSettings(list: "calls", server: .unix(path: stage.redis.socketPath)))
+        let pauses = PauseList(stage.keys)
+        var search = PauseList.SearchPause(stage.keys, details: Array(#", "reason": "x""#.utf8))
+        try search.renew(&client)
+        var inForce = try pauses.read(&client)
+        #expect(inForce.count == 1 && inForce[0].app == nil)
+        #expect(inForce[0].left.map { .zero < $0 && $0 <= PauseList.SearchPause.span } == true)
+        try search.end(&client)
+        #expect(try pauses.read(&client) == [])
+        // A pause without an end stays as it is.
+        _ = try pauses.pause(app: nil, for: nil, details: [], &client)
+        inForce = try pauses.read(&client)
+        try search.renew(&client)
+        try search.end(&client)
+        #expect(try pauses.read(&client) == inForce)
+        // A short pause is extended, and then in force again.
+        _ = try pauses.pause(app: nil, for: .seconds(20), details: Array(#", "reason": "y""#.utf8), &client)
+        let short = try pauses.read(&client).map(\.record)
+        var second = PauseList.SearchPause(stage.keys, details: [])
+        try second.renew(&client)
+        #expect(try pauses.read(&client).map(\.record) != short)
+        try second.end(&client)
+        #expect(try pauses.read(&client).map(\.record) == short)
+        #expect(try pauses.resume(app: nil, &client))
+        _ = try stage.redis(["RPUSH", "calls"] + mixed(100))
+        #expect(try stage.call("cancel", "--identifier", "7").status == 0)
+        #expect(try pauses.read(&client) == [])
+    }
+
     @Test(arguments: [WaitingJobs.Source.waiting, .delayed])
     func `large jobs are read, cancelled and restored in steps of a few megabytes`(source: WaitingJobs.Source) throws {
         let stage = try CallStage()
