@@ -189,7 +189,7 @@ struct SendMachine {
             pool.dialFailed("\(address): \(error.text)")
             if isCurrent { perform(breaker.sessionFailed(error, now: now), now: now, &effects) }
         case .closed(_, _, let error): if isCurrent { perform(breaker.sessionFailed(error, now: now), now: now, &effects) }
-        case .capacityChanged, .resized, .slowed, .slowdownEnded, .tokens, .limited: break
+        case .capacityChanged, .resized, .slowed, .slowdownEnded, .credentialRefused, .tokens, .limited: break
         }
     }
 

@@ -39,6 +39,8 @@ struct SessionLoop: ~Copyable {
     /// The streams that this session has added to the pool's capacity.
     private var announced = 0
     private var hasServed = false
+    /// The last news about the credential of the session.
+    private var credential = CredentialUse.News.none
     private var wasToldToCalmDown = false
     private var token: ProviderToken?
     /// Whether TLS has not taken the whole output: the timers of these requests have not started.
@@ -170,12 +172,14 @@ struct SessionLoop: ~Copyable {
     private mutating func handle(_ event: HTTP2Event) {
         switch event {
         case .delivered(let slot, let stream, let apnsID):
-            hasServed = true
+            if credential != .accepted { proved(.accepted) }
             machine.answered(.delivered(apnsID: apnsID), stream: stream, at: slot, &effects)
         case .rejected(let slot, let stream, let response):
             // A server that only fails must not be dialled again and again without backoff.
-            if response.rejection.status < 500 { hasServed = true }
-            machine.answered(.rejected(response.rejection), stream: stream, at: slot, &effects)
+            let rejection = response.rejection
+            if rejection.status < 500 { hasServed = true }
+            judgeCredential(rejection)
+            machine.answered(.rejected(rejection), stream: stream, at: slot, &effects)
         case .reset(let slot, let stream, let code, let wasSent):
             if code == SessionMachine.enhanceYourCalm {
                 mustSlowDown()
@@ -190,6 +194,28 @@ struct SessionLoop: ~Copyable {
         case .pingAnswered(let number):
             if roundTrip.answered(number, now: .now) { context.shared.queue.measured(roundTrip, of: context.id) }
             machine.pingAnswered(number, now: now, &effects)
+        }
+    }
+
+    /// The owner receives the outcome later: it knows then that this credential is in use.
+    private mutating func proved(_ news: CredentialUse.News) {
+        hasServed = true
+        credential = news
+        context.shared.credentials.withLock { $0.prove(context.id) }
+        context.shared.messages.send(.proved(context.id, isAcceptance: news == .accepted))
+    }
+
+    private mutating func judgeCredential(_ rejection: Rejection) {
+        if credential == .accepted && rejection.status != 403 && rejection.status != 429 { return }
+        let news = CredentialUse.News(rejection)
+        if news == credential { return }
+        switch news {
+        case .accepted: proved(.accepted)
+        case .answered: if credential != .accepted { proved(.answered) }
+        case .refused:
+            credential = .refused
+            context.shared.messages.send(.refused(context.id, rejection.text))
+        case .none: break
         }
     }
 

@@ -131,6 +131,11 @@ enum LogEntry: Equatable {
         case .slowdownEnded:
             .info(
                 .apnsSlowdownEnded, "\(app)APNs has not sent ENHANCE_YOUR_CALM again: its limit of pushes per second is lifted.")
+        case .credentialRefused(let reason, let wait):
+            .sentence(
+                .error,
+                "\(app)APNs refuses the new credential (\(reason)): keeping the previous one. "
+                    + "Next attempt in \(wait.roundedSeconds) s.", .credentialRefused)
         case .tokens(let news):
             if case .notKept = news {
                 .warning(.tokenNotKept, app + news.logText)

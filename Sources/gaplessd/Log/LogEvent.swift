@@ -31,6 +31,7 @@ enum LogEvent: String, Sendable, CaseIterable {
     case poolLimited = "pool_limited"
     case apnsSlowed = "apns_slowed"
     case apnsSlowdownEnded = "apns_slowdown_ended"
+    case credentialRefused = "credential_refused"
     case tokenInUse = "token_in_use"
     case tokenNotKept = "token_not_kept"
     case tokenNotShared = "token_not_shared"

@@ -19,6 +19,7 @@ final class SimulatedSession {
     private var outbox: [Delivery] = []
     private var announced = 0
     private var hasServed = false
+    private var credential = CredentialUse.News.none
     private var asksAgain: Instant?
     private var ending: SessionError?
 
@@ -108,6 +109,7 @@ final class SimulatedSession {
             world.note(.answered, Int(id.number), attempt.job)
             guard let slot = end(stream) else { return }
             if case .rejected(let rejection) = outcome, rejection.status >= 500 {} else { hasServed = true }
+            judgeCredential(outcome)
             machine.answered(outcome, stream: stream, at: slot, &effects)
         case .reset(let stream, let code, let attempt):
             link.answered(attempt)
@@ -118,6 +120,14 @@ final class SimulatedSession {
         case .pong(let number): machine.pingAnswered(number, now: now, &effects)
         case .closed: machine.connectionLost(.connectionLost("the connection is gone"), &effects)
         }
+    }
+
+    private func judgeCredential(_ outcome: Outcome) {
+        var news = CredentialUse.News.accepted
+        if case .rejected(let rejection) = outcome { news = CredentialUse.News(rejection) }
+        if news == .none || news == credential || news == .answered && credential == .accepted { return }
+        credential = news
+        if news == .refused { pool.send(.refused(id, "refused")) } else { pool.proved(id, isAcceptance: news == .accepted) }
     }
 
     /// The stream is closed.

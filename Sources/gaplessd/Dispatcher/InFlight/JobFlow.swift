@@ -228,7 +228,7 @@ struct JobFlow: ~Copyable {
         case .dialFailed(_, _, let error, _): sessionFailed(error, app: app, isCurrent: isCurrent, &effects)
         // The list counts what the pool cannot send soon.
         case .slowed: takeBack(app: app, &effects)
-        case .capacityChanged, .resized, .slowdownEnded, .tokens, .limited: break
+        case .capacityChanged, .resized, .slowdownEnded, .credentialRefused, .tokens, .limited: break
         }
     }
 

@@ -217,10 +217,10 @@ struct DaemonHoldTests {
             "apns_cert_path": "\"own/client.pem\"", "apns_key_path": "\"own/client-key.pem\"", "pool_size": "8",
         ]
         for key in ["apns_auth_key_path", "apns_auth_key_id", "apns_team_id", "apns_topic"] { settings[key] = .some(nil) }
-        try wrong.write(to: stage.folder.file("own"))
-        let daemon = try stage.start(settings)
         for round in 1...5 {
-            #expect(waitUntil { daemon.holds >= round })
+            try wrong.write(to: stage.folder.file("own"))
+            let daemon = try stage.start(settings)
+            #expect(waitUntil { daemon.holds >= 1 })
             try good.write(to: stage.folder.file("own"))
             // The failures of the current dials and SIGHUP are both there when the daemon continues.
             let dials = stage.simulator.totals.failedHandshakes
@@ -230,10 +230,29 @@ struct DaemonHoldTests {
             daemon.signal(SIGCONT)
             try stage.push(pushJob(deviceToken(round)))
             #expect(stage.accepts(round), "round \(round): \(daemon.standardError.suffix(2000))")
-            try wrong.write(to: stage.folder.file("own"))
-            daemon.signal(SIGHUP)
+            #expect(try stage.drains())
+            #expect(daemon.stop()?.status == 0)
         }
+    }
+
+    @Test func `a new certificate that TLS refuses leaves the sessions as they were`() throws {
+        let stage = try Stage()
+        var settings: [String: String?] = [
+            "apns_cert_path": "\"own/client.pem\"", "apns_key_path": "\"own/client-key.pem\"", "pool_size": "1",
+        ]
+        for key in ["apns_auth_key_path", "apns_auth_key_id", "apns_team_id", "apns_topic"] { settings[key] = .some(nil) }
+        try stage.credentials.write(to: stage.folder.file("own"))
+        let daemon = try stage.start(settings)
+        try stage.push(pushJob("0a"))
+        #expect(stage.accepts(1))
+        try Credentials.make().write(to: stage.folder.file("own"))
+        daemon.signal(SIGHUP)
+        #expect(daemon.says("APNs refuses the new credential ("))
+        try stage.push((0..<100).map { pushJob(deviceToken($0)) })
+        #expect(stage.accepts(101), "\(daemon.standardError)")
         #expect(try stage.drains())
+        #expect(daemon.holds == 0)
+        #expect(!daemon.standardOutput.contains("is closed"))
         #expect(daemon.stop()?.status == 0)
     }
 }
