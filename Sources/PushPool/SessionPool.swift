@@ -126,8 +126,8 @@ public final class SessionPool: Sendable {
     /// Applies new settings and a new credential. The host may differ.
     ///
     /// If APNs has accepted the present credential, the new one is on trial: the old sessions drain when APNs has accepted the
-    /// new credential. If APNs refuses it, the pool reports `PoolEvent.credentialRefused` and returns to the previous settings and
-    /// credential. Otherwise new sessions open before the old ones drain.
+    /// new credential. If APNs refuses it, the pool reports `PoolEvent.credentialRefused` and returns to the previous settings
+    /// and credential. Otherwise new sessions open before the old ones drain.
     public func replace(with setup: Setup) {
         let configuration = setup.configuration
         shared.tokens.withLock { $0.source = configuration.tokens }

@@ -3,10 +3,12 @@ import SystemTime
 /// Decides which sessions a pool dials, keeps and ends. Knows no thread, no socket and no clock.
 ///
 /// The pool keeps `target` sessions of the current generation. New settings or a credential start a new generation, whose
-/// sessions replace the older ones. If APNs has accepted the older generation, the new one is on trial: the older sessions stay
-/// until APNs has accepted the new generation, and if it refuses that one, the pool returns to the older generation. Apple treats connections that open and close in quick succession as an attack ("Establishing
-/// a connection to APNs"), so dials are limited twice: after a failure there is one dial at a time with growing backoff, and a
-/// budget limits all other dials.
+/// sessions replace the older ones. If APNs has accepted the older generation, the new one is on trial: the older sessions
+/// stay until APNs has accepted the new generation. If it refuses that one, the pool returns to the older generation.
+///
+/// Apple treats connections that open and close in quick succession as an attack ("Establishing a connection to APNs"), so
+/// dials are limited twice: after a failure there is one dial at a time with growing backoff, and a budget limits all other
+/// dials.
 ///
 /// | message | dialing | open | draining |
 /// |---|---|---|---|
@@ -31,7 +33,7 @@ struct PoolMachine {
         case tell(PoolEvent)
         /// The trial has ended: the new settings and the new credential are in use.
         case adopt
-        /// The trial has ended, for this reason: return to the previous settings and credential.
+        /// APNs refuses the credential on trial, with this text: return to the previous settings and credential.
         case revert(String)
     }
 
@@ -188,7 +190,7 @@ struct PoolMachine {
         return [.adopt] + (0..<opened).flatMap { _ in drainReplaced() }
     }
 
-    /// APNs has refused the credential of a session, for this reason.
+    /// APNs has refused the credential of a session, with this text.
     mutating func refused(_ id: SessionID, because reason: String) -> [Effect] {
         guard let session = sessions[id] else { return [] }
         if session.generation != generation { return retire(id) }

@@ -40,7 +40,7 @@ struct SessionLoop: ~Copyable {
     private var announced = 0
     private var hasServed = false
     /// The last news about the credential of the session.
-    private var credential = CredentialNews.none
+    private var credential = CredentialUse.News.none
     private var wasToldToCalmDown = false
     private var token: ProviderToken?
     /// Whether TLS has not taken the whole output: the timers of these requests have not started.
@@ -198,7 +198,7 @@ struct SessionLoop: ~Copyable {
     }
 
     /// The owner receives the outcome later: it knows then that this credential is in use.
-    private mutating func proved(_ news: CredentialNews) {
+    private mutating func proved(_ news: CredentialUse.News) {
         hasServed = true
         credential = news
         context.shared.credentials.withLock { $0.prove(context.id) }
@@ -207,7 +207,7 @@ struct SessionLoop: ~Copyable {
 
     private mutating func judgeCredential(_ rejection: Rejection) {
         if credential == .accepted && rejection.status != 403 && rejection.status != 429 { return }
-        let news = CredentialNews(rejection)
+        let news = CredentialUse.News(rejection)
         if news == credential { return }
         switch news {
         case .accepted: proved(.accepted)

@@ -1,9 +1,27 @@
 /// Knows which credential each session of a pool presents, and which one is in use.
 ///
-/// Ids of sessions grow, so that each credential has ranges of them. While a new credential is on trial (`PoolMachine`), none is in
-/// use: a fault of the new credential is no reason to hold the app, and a response of an old session says nothing about the new
-/// credential.
+/// Ids of sessions grow, so that each credential has ranges of them. While a new credential is on trial (`PoolMachine`), none is
+/// in use: a fault of the new credential is no reason to hold the app, and a response of an old session says nothing about the
+/// new credential.
 struct CredentialUse {
+    /// The meaning of a response for the credential of its session.
+    enum News {
+        case none
+        /// APNs has looked at the device token and rejected it, which a wrong environment would explain.
+        case answered
+        case accepted
+        case refused
+
+        init(_ rejection: Rejection) {
+            switch RetryTable.meaning(of: rejection.status, rejection.reason) {
+            case .final, .deadToken: self = .accepted
+            case .suspectToken: self = .answered
+            case .credential, .expiredProviderToken, .tokenUpdates: self = .refused
+            case .topic, .topicOrChannel, .sessionEnd, .passing, .tooManyToOne, .tooManyToAll: self = .none
+            }
+        }
+    }
+
     /// Ranges that are still known: their last outcomes may not have been read yet.
     private static let mostRanges = 16
 
@@ -56,23 +74,5 @@ struct CredentialUse {
     private mutating func add(_ credential: Int, after latest: SessionID) {
         ranges.append((latest, credential))
         if ranges.count > Self.mostRanges { ranges.removeFirst() }
-    }
-}
-
-/// What a response says about the credential of its session.
-enum CredentialNews {
-    case none
-    /// APNs has looked at the device token, which a wrong environment would explain.
-    case answered
-    case accepted
-    case refused
-
-    init(_ rejection: Rejection) {
-        switch RetryTable.meaning(of: rejection.status, rejection.reason) {
-        case .final, .deadToken: self = .accepted
-        case .suspectToken: self = .answered
-        case .credential, .expiredProviderToken, .tokenUpdates: self = .refused
-        case .topic, .topicOrChannel, .sessionEnd, .passing, .tooManyToOne, .tooManyToAll: self = .none
-        }
     }
 }

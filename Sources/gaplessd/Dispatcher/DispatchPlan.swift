@@ -49,7 +49,7 @@ extension DispatchPlan {
                 sharers: settings.apps.indices.filter {
                     settings.apps[$0].credential == app.credential && settings.apps[$0].pool.host == app.pool.host
                 },
-                fingerprint: own.credential.fingerprint(server: "\(app.pool.host):\(app.pool.port)", topic: own.topic))
+                fingerprint: own.credential?.fingerprint(server: "\(app.pool.host):\(app.pool.port)", topic: own.topic) ?? "")
         }
         lists = settings.lists
         server = settings.redis.server.text

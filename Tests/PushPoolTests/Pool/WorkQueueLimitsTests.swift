@@ -195,7 +195,7 @@ struct PacedResendTests {
         while clock.now < start + .seconds(20) {
             if refill <= clock.now {
                 refill = clock.now + .milliseconds(50)
-                // Those that are due are claimed again, then new jobs.
+                // Due resends are claimed first, then new jobs.
                 var batch: [PushPool.Notification] = []
                 let room = Self.mostWaiting - queue.count
                 while batch.count < room {

@@ -554,14 +554,14 @@ extension FailingScript {
 
 extension FailingScript {
     static let calls: [FailingScript] = [
-        cancel(.waiting), cancel(.delayed), restore, deadLetters, feedback, pause, resume, record,
+        cancel(.waiting), cancel(.delayed), pass, restore, putBack, deadLetters, feedback, pause, resume, record,
     ]
 
-    private static let removals = commands(inClient: "MarkedRemoval")
+    private static let moves = commands(inClient: "GapList")
 
     private static func cancel(_ source: WaitingJobs.Source) -> FailingScript {
         FailingScript(
-            name: "cancel \(source)", commands: commands(inClient: "CancelledJobs").union(removals),
+            name: "cancel \(source)", commands: commands(inClient: "CancelledJobs").union(moves),
             prepare: { redis in
                 try redis.ask("RPUSH", "jobs", "a", "b", "a", "c", "d")
                 for job in ["a", "b", "c"] { try redis.ask("ZADD", redis.keys.delayed, "99999999999999", job) }
@@ -574,28 +574,45 @@ extension FailingScript {
             })
     }
 
-    private static let restore = FailingScript(
-        name: "restore", commands: commands(inClient: "CancelledJobs").union(removals),
+    private static let pass = FailingScript(
+        name: "pass", commands: moves,
         prepare: { redis in try redis.ask("RPUSH", redis.keys.cancelled, "record a", "record b", "record c") },
         call: { redis, _ in
+            _ = try redis.withClient { try CancelledJobs(redis.keys).pass([bytes("record a"), bytes("record b")], &$0) }
+        })
+
+    private static let putBack = FailingScript(
+        name: "put back", commands: moves,
+        prepare: { redis in
+            try redis.ask("RPUSH", redis.keys.cancelledPassed, "record a", "record b")
+            try redis.ask("RPUSH", redis.keys.cancelled, "record c")
+        },
+        call: { redis, _ in _ = try redis.withClient { try CancelledJobs(redis.keys).putBack(&$0) } })
+
+    private static let restore = FailingScript(
+        name: "restore", commands: commands(inClient: "CancelledJobs").union(moves),
+        prepare: { redis in try redis.ask("RPUSH", redis.keys.cancelledPassed, "record a", "record b", "record c") },
+        call: { redis, _ in
             let jobs = [
-                CancelledJobs.Restore(fromTail: 1, record: bytes("record c"), element: bytes("c"), due: nil),
-                CancelledJobs.Restore(fromTail: 3, record: bytes("record a"), element: bytes("a"), due: "99999999999999"),
+                CancelledJobs.Restore(record: bytes("record c"), change: .push(bytes("c"))),
+                CancelledJobs.Restore(record: bytes("record b"), change: .keep),
+                CancelledJobs.Restore(record: bytes("record a"), change: .delay(bytes("a"), due: "99999999999999")),
             ]
             _ = try redis.withClient { try CancelledJobs(redis.keys).restore(jobs, &$0) }
         })
 
     private static let deadLetters = FailingScript(
-        name: "dead letters", commands: commands(inClient: "DeadLetterList").union(removals),
+        name: "dead letters", commands: commands(inClient: "DeadLetterList").union(moves),
         prepare: { redis in
-            try redis.ask("RPUSH", redis.keys.dead, "a", "b", "c", "d")
+            try redis.ask("RPUSH", redis.keys.dead, "a", "b", "c", "d", "e")
             try redis.ask("HSET", redis.keys.large, "f", "large job", "g", "other")
         },
         call: { redis, _ in
             let steps = [
-                DeadLetterList.Step(index: 0, record: bytes("a"), change: .requeue(job: bytes("job a"))),
-                DeadLetterList.Step(index: 1, record: bytes("b"), change: .requeueStored, field: "f"),
-                DeadLetterList.Step(index: 3, record: bytes("d"), change: .drop, field: "g"),
+                DeadLetterList.Step(record: bytes("a"), change: .requeue(job: bytes("job a"))),
+                DeadLetterList.Step(record: bytes("b"), change: .requeueStored, field: "f"),
+                DeadLetterList.Step(record: bytes("c"), change: .keep),
+                DeadLetterList.Step(record: bytes("d"), change: .drop, field: "g"),
             ]
             _ = try redis.withClient { try DeadLetterList(redis.keys).apply(steps, &$0) }
         })

@@ -19,7 +19,7 @@ final class SimulatedSession {
     private var outbox: [Delivery] = []
     private var announced = 0
     private var hasServed = false
-    private var credential = CredentialNews.none
+    private var credential = CredentialUse.News.none
     private var asksAgain: Instant?
     private var ending: SessionError?
 
@@ -123,8 +123,8 @@ final class SimulatedSession {
     }
 
     private func judgeCredential(_ outcome: Outcome) {
-        var news = CredentialNews.accepted
-        if case .rejected(let rejection) = outcome { news = CredentialNews(rejection) }
+        var news = CredentialUse.News.accepted
+        if case .rejected(let rejection) = outcome { news = CredentialUse.News(rejection) }
         if news == .none || news == credential || news == .answered && credential == .accepted { return }
         credential = news
         if news == .refused { pool.send(.refused(id, "refused")) } else { pool.proved(id, isAcceptance: news == .accepted) }
