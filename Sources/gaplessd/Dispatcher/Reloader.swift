@@ -240,8 +240,8 @@ extension Reloader {
             }
         }
 
-        /// Rejects what Redis refuses. If Redis cannot be asked, a new stream of results is rejected as well: the settlements of the
-        /// jobs would stop.
+        /// Rejects what Redis refuses. If Redis cannot be asked, a new stream of results is rejected as well: it could stop the
+        /// settlements.
         private func tryAtRedis(_ new: Configuration, _ current: Configuration) throws(Rejection) {
             let (redis, old) = (new.settings.redis, current.settings.redis)
             // The files for TLS may have other contents.

@@ -196,6 +196,6 @@ struct ReloaderTests {
         let alone = AppRoutes(names: ["a", "cert"], topics: ["com.example.a", nil], certified: [[], []], unread: [1])
         #expect(try app(#","topic":"com.example.a""#, alone) == 0)
         #expect(try app(#","topic":"com.example.other""#, alone) == 1)
-        #expect(throws: JobError.self) { try app(#","app":"nobody""#, alone) }
+        #expect(throws: JobError.self) { try app(#","app":"unknown""#, alone) }
     }
 }

@@ -115,7 +115,7 @@ struct DaemonAppsTests {
         let daemon = try stage.start(settings)
         let port = try #require(daemon.metricsPort())
         let held = (0..<5).map { pushJob(deviceToken(100 + $0), #""app":"bad""#) }
-        try stage.push(held + (0..<100).map { pushJob(deviceToken(1000 + $0)) } + [pushJob("0a", #""app":"nobody""#)])
+        try stage.push(held + (0..<100).map { pushJob(deviceToken(1000 + $0)) } + [pushJob("0a", #""app":"unknown""#)])
         #expect(stage.accepts(100), "\(daemon.standardError)")
         #expect(daemon.says(#"app "bad": The credential cannot be used (apps.bad.apns_cert_path: "#), "\(daemon.standardError)")
         #expect(
