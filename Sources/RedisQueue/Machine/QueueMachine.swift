@@ -255,8 +255,8 @@ struct QueueMachine {
         }
     }
 
-    /// Redis lacks the settlement or the claim before this call: it met NOSCRIPT and has been sent again, or Redis has confirmed it and was
-    /// put back to an earlier state since. Then only a registration brings the lost settlements to light.
+    /// Redis lacks the settlement or the claim before this call: it met NOSCRIPT and has been sent again, or Redis has confirmed
+    /// it and was put back to an earlier state since. Then only a registration brings the losses to light.
     private mutating func foundGap(before call: Call, now: Instant, into effects: inout [Effect]) {
         if case .settle(let batch) = call, !work.jobs.isOldestUnconfirmed(batch.sequence) { return effects.append(.call(call)) }
         lost("Redis has lost claims or settlements that it had confirmed", now: now, into: &effects)

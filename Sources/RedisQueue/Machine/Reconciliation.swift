@@ -19,7 +19,7 @@ struct Reconciliation {
     /// The last registration whose reply was read.
     private(set) var answered: Int64 = 0
     private var warnings: [String] = []
-    /// What happened to Redis. The first one is the best: a second registration finds what the first one has not repaired.
+    /// The warning about lost data. The first one counts: a second registration finds only what the first has not put back.
     private var cause: String?
     /// The numbers of records at the registration.
     private var lengths: [RecordList: Int] = [:]

@@ -1,7 +1,7 @@
 import SystemTime
 
-/// The pauses between dials: 50 ms, doubling to 2 s, or to 5 s after an error of the server, each between half of it and the whole,
-/// so that the workers of a Redis that returns do not all dial at once. They grow until a claim works.
+/// The pauses between dials: 50 ms, doubling to 2 s, or to 5 s after an error of the server. Each is between half of it and the
+/// whole, so that the workers of a Redis that returns do not all dial at once. They grow until a claim works.
 struct Reconnection {
     static let longestPause = Duration.seconds(2)
     private static let shortestPause = Duration.milliseconds(50)

@@ -182,9 +182,10 @@ package enum Scripts {
     /// The heartbeat: sets the counter to a value that it never had. The other workers compare only that.
     ///
     /// KEYS: nothing, workers, worker:W, recovered:1, :2, :3, delayed, paused, holders, chunks:W. ARGV: W, number, counter, the
-    /// last settlement that was confirmed, the number of the newest chunk ('' if there is none). Replies the kind of the recovered
-    /// jobs, when `delayed` is due (with the pauses, if any), and all workers with their counters; or `GAP` if that settlement or
-    /// that chunk is lost: an idle worker settles nothing, and would not notice that Redis returned to an earlier state.
+    /// last settlement that was confirmed, the number of the newest chunk ('' if there is none). Replies the kind of the
+    /// recovered jobs, when `delayed` is due (with the pauses, if any), and all workers with their counters; or `GAP` if that
+    /// settlement or that chunk is lost: an idle worker settles nothing, and would not notice that Redis returned to an earlier
+    /// state.
     static let beat = Script(
         clock + due + pauses + waiting + counters + fence + """
             if tonumber(state[2] or 0) < tonumber(ARGV[4]) then return 'GAP' end
@@ -367,7 +368,7 @@ package enum Scripts {
               end
             end
             if missing == 0 then return out end
-            -- The jobs before the last one that was found, without those that were found. Few are read at once: they may be large.
+            -- `kept`: the jobs before the last one that was found, without those that were found. Large jobs are read one by one.
             local at, bytes, before, step = 0, 0, 0, 1
             while source and found < missing and at < 2000 and bytes < 1048576 do
               local piece = redis.call('LRANGE', source, at, at + step - 1)

@@ -4,9 +4,9 @@ import Glibc
 /// lease.
 ///
 /// `<place>-<pid>-<start>-<instance>`: place is a hash of the machine's id, its boot id, the hardware addresses of its network
-/// devices and the process' PID namespace, start the process' start time in clock ticks after boot. Inside one place a PID that is
-/// gone, or that started at another time, cannot come back. Of other places nothing is concluded. The hardware addresses differ
-/// between clones of a running machine. No character of the name has a meaning in a key.
+/// devices and the process' PID namespace, start the process' start time in clock ticks after boot. Inside one place a PID that
+/// is gone, or that started at another time, cannot come back. Of other places nothing is concluded. The hardware addresses
+/// differ between clones of a running machine. No character of the name has a meaning in a key.
 struct WorkerName: Equatable {
     let text: String
     let host: String

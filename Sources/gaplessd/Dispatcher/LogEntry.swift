@@ -95,8 +95,8 @@ enum LogEntry: Equatable {
     static func renamed(to worker: String, number: String, list: String?) -> LogEntry {
         .sentence(
             .error,
-            "The record of this worker\(list.map { " for \($0)" } ?? "") in Redis cannot be continued (number \"\(number)\"): another "
-                + "process uses its name (a cloned machine, or a process restored from a snapshot), or the record is damaged. "
+            "The record of this worker\(list.map { " for \($0)" } ?? "") in Redis cannot be continued (number \"\(number)\"): "
+                + "another process uses its name (a cloned machine, or a process restored from a snapshot), or it is damaged. "
                 + "This process continues as \(worker).", .workerRenamed)
     }
 
