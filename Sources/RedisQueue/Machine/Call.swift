@@ -11,8 +11,8 @@ enum Call: Equatable {
     case pop(count: Int)
     /// Indirect, because the batch is large, and a call is moved several times.
     indirect case settle(SettleBatch)
-    /// `settled` is the last settlement that Redis has confirmed, `chunk` the newest chunk: Redis lacks them if it was put back to
-    /// an earlier state.
+    /// `settled` is the last settlement that Redis has confirmed, `chunk` the newest chunk: Redis lacks them if it was put back
+    /// to an earlier state.
     case beat(counter: Int64, settled: UInt64, chunk: UInt64? = nil)
     case promote
     /// Suspects go to this chunk. The reply asks for the call with the chunks of the dead worker if it has other ones.

@@ -19,7 +19,7 @@ struct Reconciliation {
     /// The last registration whose reply was read.
     private(set) var answered: Int64 = 0
     private var warnings: [String] = []
-    /// The warning about lost data. The first one counts: a second registration finds only the jobs that the first has not put back.
+    /// The warning about lost data. The first one counts: a second registration finds only what the first has not put back.
     private var cause: String?
     /// The numbers of records at the registration.
     private var lengths: [RecordList: Int] = [:]

@@ -133,9 +133,11 @@ package enum Scripts {
               stored = redis.call('HGET', KEYS[5], 'reaped:' .. ARGV[1])
               since, lowest, taken = nil, nil, '-'
               if stored then
-                local record = redis.call('HGET', KEYS[5], 'taken:' .. ARGV[1])
-                since, lowest, taken = string.match(record or '', '^%d+|(%d*)|(%-?%d*)|([%d,]*)$')
-                taken = taken or '*'
+                taken = '*'
+                for _, field in ipairs(redis.call('HKEYS', KEYS[5])) do
+                  local name, number, least, chunks = string.match(field, '^taken:([^|]*)|(%d*)|(%-?%d*)|([%d,]*)$')
+                  if name == ARGV[1] then since, lowest, taken = number, least, chunks end
+                end
               end
             end
             local last = tonumber(stored or -1) or math.huge
@@ -184,8 +186,9 @@ package enum Scripts {
     ///
     /// KEYS: nothing, workers, worker:W, recovered:1, :2, :3, delayed, paused, holders, chunks:W. ARGV: W, number, counter, the
     /// last settlement that was confirmed, the number of the newest chunk ('' if there is none). Replies the kind of the
-    /// recovered jobs, when `delayed` is due (with the pauses, if any), and all workers with their counters; or `GAP` if that settlement or
-    /// that chunk is lost: an idle worker settles nothing, and would not notice that Redis returned to an earlier state.
+    /// recovered jobs, when `delayed` is due (with the pauses, if any), and all workers with their counters; or `GAP` if that
+    /// settlement or that chunk is lost: an idle worker settles nothing, and would not notice that Redis returned to an earlier
+    /// state.
     static let beat = Script(
         clock + due + pauses + waiting + counters + fence + """
             if tonumber(state[2] or 0) < tonumber(ARGV[4]) then return 'GAP' end
@@ -221,9 +224,9 @@ package enum Scripts {
     /// was alone at a crash goes to a chunk of the caller. Nothing happens unless the heartbeat counter is the one that was seen
     /// (-1: D is not registered), for at least the lease that D has published.
     ///
-    /// Records of the last 64 dead workers are kept in `stats`: `reaped:D`, the last settlement, and `taken:D`, the time in ms,
-    /// the fields `since` and `known` of D, and the numbers of its chunks. A worker that returns and has settled more, or has
-    /// chunks that were not taken over, had another Redis.
+    /// Records of the last 64 dead workers are kept in `stats`, where all values are numbers: `reaped:D`, the last settlement,
+    /// and `taken:D|since|known|chunks`, the time in ms; the name has two fields of D and the numbers of its chunks. A worker
+    /// that returns and has settled more, or has chunks that were not taken over, had another Redis.
     ///
     /// KEYS: nothing, workers, worker:W, chunks:W, worker:D, inflight:D, chunks:D, stats, recovered:1, :2, :3, holders, the list
     /// of a chunk of W for suspects, then the lists of the chunks of D. ARGV: W, number, D, the counter seen, number of the chunk
@@ -294,25 +297,33 @@ package enum Scripts {
             redis.call('HDEL', KEYS[12], ARGV[3])
             local stats = redis.pcall('HKEYS', KEYS[8])
             if type(settled) == 'string' and not stats.err then
-              local known = {}
+              local known, records = {}, {}
+              for _, field in ipairs(stats) do
+                local name = string.match(field, '^taken:([^|]*)|')
+                if name then
+                  if redis.pcall('HEXISTS', KEYS[8], 'reaped:' .. name) ~= 1 or name == ARGV[3] then
+                    redis.pcall('HDEL', KEYS[8], field)
+                  else
+                    records[name] = field
+                  end
+                end
+              end
               for _, field in ipairs(stats) do
                 local name = string.match(field, '^reaped:(.*)$')
                 if name and name ~= ARGV[3] then
-                  local time = string.match(redis.pcall('HGET', KEYS[8], 'taken:' .. name) or '', '^%d+')
-                  known[#known + 1] = {name, tonumber(time) or 0}
+                  known[#known + 1] = {name, records[name] and tonumber(redis.pcall('HGET', KEYS[8], records[name])) or 0}
                 end
-                -- 0.2 removes only the first field.
-                name = string.match(field, '^taken:(.*)$')
-                if name and redis.pcall('HEXISTS', KEYS[8], 'reaped:' .. name) == 0 then redis.pcall('HDEL', KEYS[8], field) end
               end
               table.sort(known, function(a, b) return a[2] < b[2] end)
               for place = 1, #known - 63 do
-                redis.pcall('HDEL', KEYS[8], 'reaped:' .. known[place][1], 'taken:' .. known[place][1])
+                local name = known[place][1]
+                redis.pcall('HDEL', KEYS[8], 'reaped:' .. name, records[name] or '')
               end
               local since, lowest = tonumber(evidence[1] or ''), tonumber(evidence[2] or '')
-              local record = string.format('%d|%s|%s|%s', now, since and evidence[1] or '',
+              local record = string.format('taken:%s|%s|%s|%s', ARGV[3], since and evidence[1] or '',
                 lowest and evidence[2] or '', table.concat(taken, ','))
-              redis.pcall('HSET', KEYS[8], 'reaped:' .. ARGV[3], settled, 'taken:' .. ARGV[3], record)
+              local time = string.format('%d', now)
+              redis.pcall('HSET', KEYS[8], 'reaped:' .. ARGV[3], settled, record, time)
             end
             local all = moved + #out - 2
             if moved > 0 then redis.pcall('HINCRBY', KEYS[8], 'recovered', moved) end
