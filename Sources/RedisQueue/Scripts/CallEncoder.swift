@@ -82,6 +82,12 @@ struct CallEncoder {
             for job in adopted.jobs { rest.append(job) }
             scripts.adopt.write(rest, to: &out)
         case .merge: scripts.merge.begin(with: 0, to: &out)
+        case .take(let app, let count):
+            var take = scripts.take(app)
+            take.write(Arguments([String(count)]), to: &out)
+        case .restore(let app, let isStop):
+            var restore = scripts.restore(app)
+            restore.write(Arguments([String(number), isStop ? "1" : "0"]), to: &out)
         case .unregister: scripts.unregister.write(Arguments([String(number)]), to: &out)
         case .info: out.appendCommand(Arguments(["INFO"]))
         case .nodes: out.appendCommand(Arguments(["CLUSTER", "SLOTS"]))
@@ -126,7 +132,11 @@ struct CallEncoder {
     }
 
     private mutating func claim(_ claim: Call.Claim, _ number: Int64, to out: inout [UInt8]) {
-        scripts.claim.begin(with: claim.after == nil ? 5 : 6, to: &out)
+        if let app = claim.aside {
+            scripts.withAsideClaim(of: app) { $0.begin(with: 5, to: &out) }
+        } else {
+            scripts.claim.begin(with: claim.after == nil ? 5 : 6, to: &out)
+        }
         out.appendArgument(Int(number))
         out.appendArgument(claim.chunk)
         out.appendArgument(claim.count)
@@ -136,7 +146,12 @@ struct CallEncoder {
     }
 
     private mutating func settle(_ batch: SettleBatch, _ number: Int64, to out: inout [UInt8]) {
-        scripts.settle.begin(with: 5 + settleOptions.count + batch.chunks.count + batch.steps.count, to: &out)
+        let count = 5 + settleOptions.count + batch.chunks.count + batch.steps.count
+        if batch.asides.isEmpty {
+            scripts.settle.begin(with: count, to: &out)
+        } else {
+            scripts.withSettle(asides: batch.asides) { $0.begin(with: count + 2, to: &out) }
+        }
         out.appendArgument(Int(number))
         out.appendArgument(batch.sequence)
         out.append(contentsOf: settleOptions.bytes)
@@ -144,6 +159,10 @@ struct CallEncoder {
         out.appendArgument(batch.maybeDuplicates)
         out.appendArgument(batch.chunkCount)
         out.append(contentsOf: batch.chunks.bytes)
+        if !batch.asides.isEmpty {
+            out.appendArgument("x")
+            out.appendArgument(batch.asides.count)
+        }
         out.append(contentsOf: batch.steps.bytes)
     }
 }

@@ -5,8 +5,8 @@ struct PreparedScript {
     private let constant: Arguments
     /// The same, with EVALSHA and the hash in front.
     private let byHash: Arguments
-    /// Whether the text was sent to the server.
-    private var isLoaded = false
+    /// Whether the text was sent to the server, also with other keys.
+    var isLoaded = false
 
     /// - Parameter arguments: the first arguments of every call.
     init(_ script: Script, keys: [String], arguments: [String] = []) {

@@ -15,11 +15,13 @@ extension Scripts {
     ///
     /// It takes nothing while the whole list is paused.
     ///
+    /// With asides as KEYS[11], Q is the side list of an app, and recovered:1 to :3 are nothing.
+    ///
     /// Replies drained (1: Q has no more; with the pauses, if any), the number of jobs, the number of crashes at which they were
     /// in flight, 1 for a job that is too large (and 2 more where the script has copied the jobs), and the kind of the recovered
     /// jobs.
     package static let claim = Script(
-        clock + pauses + waiting + fence + """
+        clock + pauses + waiting + noted + fence + """
             local paused, whole, hasRecovered = nil, false, false
             if redis.call('EXISTS', KEYS[6], KEYS[7], KEYS[8], KEYS[10]) > 0 then
               paused, whole = pauses(KEYS[10])
@@ -40,7 +42,10 @@ extension Scripts {
               end
             end
             local length = redis.call('LLEN', list)
-            if length == 0 then return {with(paused, 1), 0, 0, 0, hasRecovered and waiting(KEYS[6], KEYS[7], KEYS[8]) or 0} end
+            if length == 0 then
+              if KEYS[11] then noted(KEYS[11], list) end
+              return {with(paused, 1), 0, 0, 0, hasRecovered and waiting(KEYS[6], KEYS[7], KEYS[8]) or 0}
+            end
             most = math.min(most, length)
             redis.call('DEL', KEYS[1])
             local number, flags = ARGV[3], 0
@@ -100,6 +105,10 @@ extension Scripts {
             try('HSET', KEYS[4], number, level .. ':' .. string.rep('1', most))
             if level == 3 then try('HSET', KEYS[3], 'alone', number) end
             try('LTRIM', list, most, -1)
+            if KEYS[11] then
+              noted(KEYS[11], list)
+              redis.pcall('HINCRBY', KEYS[5], 'aside_claimed', most)
+            end
             redis.pcall('HINCRBY', KEYS[5], 'claimed', most)
             redis.pcall('HINCRBY', KEYS[3], 'claimed', most)
             local drained = level == 0 and most == length and 1 or 0
@@ -112,11 +121,14 @@ extension Scripts {
     /// Batches are numbered one by one. A batch that was applied before is skipped, so that counters count it once. A batch that
     /// is too early (its predecessor met NOSCRIPT) gets the reply `GAP` and is sent again.
     ///
-    /// KEYS: nothing, workers, worker:W, chunks:W, stats, delayed, dead, feedback, Q, results or nothing, large. ARGV: W,
+    /// KEYS: nothing, workers, worker:W, chunks:W, stats, delayed, dead, feedback, Q, results or nothing, large, and last of all
+    /// the side lists of the batch, if it has any, and asides. ARGV: W,
     /// number, sequence, guard (1, or 0 for `at_most_once`, which keeps only suspects), most dead letters (0: any), most feedback
     /// entries (0: any), most results, resent, maybe_duplicate, n, then n times a chunk: its number, its entry after the batch
     /// ('' when no job of it is left, '-' when Redis keeps none), and the number of plain acknowledgements in it. Then steps,
-    /// each of: kind, number of the chunk, position, feedback record or '', count of results, results, and by kind
+    /// each of: kind, number of the chunk, position, feedback record or '', count of results, results, for a kind from h to c in
+    /// upper case the number of a side list that takes the place of Q, and by kind. In front of the steps: x and the number of
+    /// side lists, if there are any.
     ///
     ///     a  nothing                acknowledged
     ///     r  due, job               retry; due is a time in ms, or +ms from now
@@ -135,13 +147,14 @@ extension Scripts {
     /// Replies 1 (0: skipped), the number of trimmed dead letters, when `delayed` is due (-2: not read), the number of dead
     /// letters (0: none was added, or there is a maximum), and the same two numbers for feedback.
     package static let settle = Script(
-        clock + due + fence + """
+        clock + due + noted + fence + """
             local sequence, settled = tonumber(ARGV[3]), tonumber(state[2])
             if sequence <= settled then return {0, 0, -2, 0, 0, 0} end
             if sequence > settled + 1 then return 'GAP' end
             local guard = ARGV[4] == '1'
             local n = tonumber(ARGV[10])
-            local at = 11 + 3 * n
+            local at, sides = 11 + 3 * n, 0
+            if ARGV[at] == 'x' then at, sides = at + 2, tonumber(ARGV[at + 1]) end
             local numbers, known, kept = {}, {}, {}
             for i = 1, n do
               numbers[i] = ARGV[8 + 3 * i]
@@ -153,6 +166,8 @@ extension Scripts {
               redis.call('HLEN', KEYS[11])
               if KEYS[10] ~= KEYS[1] then redis.call('XLEN', KEYS[10]) end
             end
+            for i = #KEYS - sides, #KEYS - 1 do redis.call('LLEN', KEYS[i]) end
+            if sides > 0 then redis.call('HLEN', KEYS[#KEYS]) end
             redis.call('HLEN', KEYS[5])
             redis.call('DEL', KEYS[1])
             if ARGV[at] then
@@ -188,13 +203,16 @@ extension Scripts {
               end
               redis.call('ZADD', KEYS[6], at, ARGV[1] .. ':' .. number .. ':' .. place .. '|' .. job)
             end
-            local delays, notes = false, 0
+            local delays, notes, returned = false, 0, 0
             while ARGV[at] do
               local kind, number, place, note = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
               local extras = tonumber(ARGV[at + 4])
               local first = at + 5
               at = first + extras
-              local ours, job = held[number], nil
+              local ours, job, list, isAside = held[number], nil, KEYS[9], string.find(kind, '^[HTUVSC]$')
+              if isAside then
+                list, kind, at = KEYS[#KEYS - 1 - sides + ARGV[at]], string.lower(kind), at + 1
+              end
               if ours and kept[number] and string.find('htDEc', kind) then
                 job = redis.call('LRANGE', KEYS[4] .. ':' .. number, place, place)[1]
                 ours = job
@@ -213,22 +231,22 @@ extension Scripts {
                 end
                 at, term = at + 3, string.lower(kind)
               elseif kind == 'h' or kind == 't' then
-                if ours then redis.call(kind == 'h' and 'LPUSH' or 'RPUSH', KEYS[9], job or ARGV[at]) end
+                if ours then redis.call(kind == 'h' and 'LPUSH' or 'RPUSH', list, job or ARGV[at]) end
                 at, term = at + 1, 'h'
               elseif kind == 'u' or kind == 'v' then
-                if ours then redis.call(kind == 'u' and 'LPUSH' or 'RPUSH', KEYS[9], ARGV[at]) end
+                if ours then redis.call(kind == 'u' and 'LPUSH' or 'RPUSH', list, ARGV[at]) end
                 at, term = at + 1, 'h'
               elseif kind == 's' then
                 local parts = tonumber(ARGV[at])
                 if ours then
-                  for i = at + parts, at + 1, -1 do redis.call('LPUSH', KEYS[9], ARGV[i]) end
+                  for i = at + parts, at + 1, -1 do redis.call('LPUSH', list, ARGV[i]) end
                 end
                 at, term = at + parts + 1, 'h'
               elseif kind == 'c' then
                 local last = at + 2 + 2 * tonumber(ARGV[at])
                 if ours then
                   for i = last, at + 4, -2 do
-                    redis.call('LPUSH', KEYS[9], ARGV[at + 1] .. string.sub(job, ARGV[i - 1], ARGV[i]) .. ARGV[at + 2])
+                    redis.call('LPUSH', list, ARGV[at + 1] .. string.sub(job, ARGV[i - 1], ARGV[i]) .. ARGV[at + 2])
                   end
                 end
                 at, term = last + 1, 'h'
@@ -242,6 +260,7 @@ extension Scripts {
                   redis.call('XADD', KEYS[10], 'MAXLEN', ARGV[7], '*', unpack(ARGV, first, first + extras - 1))
                 end
                 count[term] = count[term] + 1
+                if term == 'h' and not isAside then returned = returned + 1 end
                 if not kept[number] then new = new + 1 end
               elseif term == 'a' or term == 'r' or term == 'd' or term == 'e' then
                 maybe = maybe + 1
@@ -283,10 +302,11 @@ extension Scripts {
               redis.call('LTRIM', list, surplus, -1)
               return surplus, 0
             end
+            for i = #KEYS - sides, #KEYS - 1 do noted(KEYS[#KEYS], KEYS[i]) end
             local trimmed, letters = bound(KEYS[7], count.d + count.e, tonumber(ARGV[5]))
             local dropped, entries = bound(KEYS[8], notes, tonumber(ARGV[6]))
             redis.call('HSET', KEYS[3], 'settled', ARGV[3])
-            if count.h > 0 then redis.call('HSET', KEYS[3], 'returned', ARGV[3]) end
+            if returned > 0 then redis.call('HSET', KEYS[3], 'returned', ARGV[3]) end
             local function add(key, name, by)
               if by > 0 then redis.pcall('HINCRBY', key, name, by) end
             end
@@ -298,6 +318,7 @@ extension Scripts {
             add(KEYS[5], 'dead', count.d)
             add(KEYS[5], 'expired', count.e)
             add(KEYS[5], 'released', count.h)
+            add(KEYS[5], 'aside_released', count.h - returned)
             add(KEYS[5], 'resent', tonumber(ARGV[8]))
             add(KEYS[5], 'maybe_duplicate', maybe)
             add(KEYS[5], 'trimmed', trimmed + dropped)

@@ -229,6 +229,7 @@ final class SimulatedWorker {
         case .settle(let settlement, _):
             claims?[settlement.id] = nil
             queue.settle(settlement)
+        case .restore: break  // There is one app.
         case .countMaybeDuplicate: queue.countMaybeDuplicate()
         case .logSent, .log: break
         case .withdraw(let withdrawal, let app): withdraw(withdrawal, app: app)

@@ -98,7 +98,7 @@ struct Cancel: ParsableCommand {
             counts.matched += try walk.countCancelled(&client)
             return
         }
-        for source in WaitingJobs.Source.allCases { counts.matched += try walk.count(source, &client) }
+        counts.matched += try walk.count(&client)
         _ = try QueueScan(Keys(list: list), resultsKey: nil).read(.inFlight, &client) { page in
             counts.inFlight += page.count { $0.content.first.map(selection.matches) ?? false }
             return true

@@ -6,6 +6,7 @@ import Threads
 /// never moves past the reader.
 struct CancelWalk {
     private let jobs: CancelledJobs
+    private let waiting: WaitingJobs
     private let selection: JobSelection
     /// Unix seconds.
     private let now: Int64
@@ -17,11 +18,17 @@ struct CancelWalk {
     private static let mostRetries = 1000
 
     init(_ keys: Keys, _ selection: JobSelection, now: Int64) {
-        (jobs, self.selection, self.now) = (CancelledJobs(keys), selection, now)
+        (jobs, waiting, self.selection, self.now) = (CancelledJobs(keys), WaitingJobs(keys), selection, now)
     }
 
-    /// Counts the selected jobs of a source.
-    func count(_ source: WaitingJobs.Source, _ client: inout RedisClient) throws(RedisError) -> Int {
+    /// Counts the selected jobs of all sources.
+    func count(_ client: inout RedisClient) throws(RedisError) -> Int {
+        var count = 0
+        for source in try waiting.sources(&client) { count += try self.count(source, &client) }
+        return count
+    }
+
+    private func count(_ source: WaitingJobs.Source, _ client: inout RedisClient) throws(RedisError) -> Int {
         var (read, count) = (0, 0)
         while true {
             let page = try jobs.page(of: source, skipping: read, &client)
@@ -38,7 +45,7 @@ struct CancelWalk {
         for _ in 0..<Self.mostPasses {
             var found = 0
             let pass = Int64(WallClock.now().seconds * 1e6)
-            for source in WaitingJobs.Source.allCases {
+            for source in try waiting.sources(&client) {
                 try cancel(source, pass: pass, &client) { count in
                     found += count
                     progress(count)

@@ -11,7 +11,7 @@ import SystemTime
 ///     several tokens                                split: its parts are claimed in turn
 ///     `not_before` to come, and not expired         delayed
 ///     no app, or no topic                           dead letter
-///     the app cannot send, and not expired          released
+///     the app cannot take it, and not expired       released; in a list of several apps, set aside
 ///     expired, or filtered                          dead letter
 ///     its token is paused, and it is no resend      delayed
 ///     otherwise                                     held, and outgoing
@@ -22,7 +22,9 @@ struct JobPlacer {
     mutating func place(
         _ claim: ClaimedJob, list: Int, _ state: inout ListState, _ jobs: inout JobFlow, _ effects: inout [DispatchEffect]
     ) -> Bool {
-        guard !jobs.isLeaving, !state.isPaused else { return giveBack(claim, list: list, toTail: false, &jobs, &effects) }
+        guard !jobs.isLeaving, !state.isPaused else {
+            return giveBack(claim, app: appOfOlder(claim), list: list, &jobs, &effects)
+        }
         if let size = claim.fullSize {
             jobs.settler.rejectLargeJob(claim, size: size, list: list, &effects)
             return true
@@ -39,7 +41,7 @@ struct JobPlacer {
         _ job: consuming Job, of claim: ClaimedJob, list: Int, _ state: inout ListState, _ jobs: inout JobFlow,
         _ effects: inout [DispatchEffect]
     ) throws(JobError) -> Bool {
-        if case .tokens = job.target { return split(job, of: claim, list: list, &state, &jobs, &effects) }
+        if case .tokens = job.target { return try split(job, of: claim, list: list, &state, &jobs, &effects) }
         let isExpired = job.isExpired(now: jobs.wallClock.unixSeconds)
         if !isExpired, let due = job.notBefore, due > jobs.wallClock.seconds {
             if let hint = job.notBeforeHint { effects.append(.log(.unusualNotBefore(job, hint: hint))) }
@@ -49,8 +51,8 @@ struct JobPlacer {
             return true
         }
         let app = try plan.routes.app(for: job)
-        guard isExpired || jobs.takesOne(app: app, list: list) else {
-            return giveBack(claim, list: list, toTail: plan.apps.count > 1, &jobs, &effects)
+        guard isExpired || jobs.takesOne(app: app, list: list, wasClaimed: claim.wasClaimed) else {
+            return giveBack(claim, app: app, list: list, isRetry: job.attempts > 0, &jobs, &effects)
         }
         let expiration = job.expiration(now: jobs.wallClock.unixSeconds)
         let held = HeldJob(
@@ -77,13 +79,23 @@ struct JobPlacer {
     private func split(
         _ job: borrowing Job, of claim: ClaimedJob, list: Int, _ state: inout ListState, _ jobs: inout JobFlow,
         _ effects: inout [DispatchEffect]
-    ) -> Bool {
-        guard state.splitsMore, let parts = job.parts() else {
-            return giveBack(claim, list: list, toTail: false, &jobs, &effects)
+    ) throws(JobError) -> Bool {
+        let app = try plan.routes.app(for: job)
+        let isAside = jobs.isAside(app: app, list: list)
+        guard state.splitsMore, claim.wasClaimed || !isAside, let parts = job.parts() else {
+            return giveBack(claim, app: isAside ? app : nil, list: list, &jobs, &effects)
         }
         state.split(parts)
-        jobs.settler.split(claim, list: list, into: parts, &effects)
+        // The parts of a job from a side list are claimed from there.
+        jobs.settler.split(
+            claim, list: list, aside: isAside ? jobs.aside(of: app, list: list) : nil, into: parts, &effects)
         return true
+    }
+
+    /// The app of a job that comes from a side list, where it belongs in front.
+    private mutating func appOfOlder(_ claim: ClaimedJob) -> Int? {
+        guard claim.wasClaimed, let job = try? plan.reader.read(claim.bytes) else { return nil }
+        return try? plan.routes.app(for: job)
     }
 
     /// Returns whether the filter stops the job. If it masks words instead, the job gets a masked payload.
@@ -98,10 +110,16 @@ struct JobPlacer {
         }
     }
 
+    /// - Parameters:
+    ///   - app: `nil` for a job that returns to the list, whatever its app.
+    ///   - isRetry: whether it goes before the other jobs of its app.
     private func giveBack(
-        _ claim: ClaimedJob, list: Int, toTail: Bool, _ jobs: inout JobFlow, _ effects: inout [DispatchEffect]
+        _ claim: ClaimedJob, app: Int?, list: Int, isRetry: Bool = false, _ jobs: inout JobFlow,
+        _ effects: inout [DispatchEffect]
     ) -> Bool {
-        jobs.settler.giveBack(claim, list: list, toTail: toTail, &effects)
+        let aside = if let app { jobs.aside(of: app, list: list) } else { String?.none }
+        let toTail = aside != nil && !claim.wasClaimed && !isRetry
+        jobs.settler.giveBack(claim, list: list, aside: aside, toTail: toTail, &effects)
         return false
     }
 }
