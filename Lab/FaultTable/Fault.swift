@@ -76,7 +76,7 @@ public struct Fault: Sendable {
     /// All rows, in the order of the table.
     public static let all =
         (daemonRows + redisRows + apnsRows + jobRows + fleetRows + sessionRows + streamRows + credentialRows + hostileRows
-        + distanceRows + relayRows + upgradeRows)
+        + distanceRows + relayRows + upgradeRows + appRows)
         .sorted { $0.number < $1.number }
 
     private static let hostileRows = hostileAPNsRows + hostileRedisRows + hostilePlaceRows + hugeJobRows

@@ -233,7 +233,7 @@ public final class Stage {
 
     /// Returns the keys of the list that must be gone when all jobs are settled and every daemon has stopped.
     public func leftoverKeys() throws -> [String] {
-        let kept = [keys.workers, keys.stats, keys.dead, keys.large, keys.feedback, keys.providerTokens]
+        let kept = [keys.workers, keys.stats, keys.dead, keys.large, keys.feedback, keys.providerTokens, keys.accepted]
         return try command("KEYS", "*").items?.compactMap(\.text).filter { !kept.contains($0) } ?? []
     }
 }

@@ -73,8 +73,10 @@ public final class APNSClient: Sendable {
 
     /// Uses another credential from now on, for example a new key before the old one is revoked. No push is lost.
     ///
-    /// Sessions with the new credential open, and then those with the earlier one close. A hold of the client ends. The topic of
-    /// a certificate replaces that of the earlier one, unless the configuration names a topic.
+    /// Sessions with the new credential open, and those with the earlier one close when APNs has accepted a push with the new
+    /// one. If APNs refuses the new credential, the client continues with the earlier one, if APNs has accepted that, and tries the
+    /// new one again after a minute. A hold of the client ends. The topic of a certificate replaces that of the earlier one, unless
+    /// the configuration names a topic.
     ///
     /// - Throws: ``APNSError`` with the cause ``APNSError/Cause/invalid``; the client then keeps its credential.
     public func replaceAuthentication(with authentication: APNSAuthentication) throws(APNSError) {

@@ -13,7 +13,6 @@ public final class SessionPool: Sendable {
     private let thread: JoinOnce
     private let isStopped = Atomic<Bool>(false)
     private let isClosed = Atomic<Bool>(false)
-    private let tokens: Locked<(source: ProviderTokenSource?, renewedAt: SessionID)>
 
     /// Starts dialling at once.
     ///
@@ -45,9 +44,9 @@ public final class SessionPool: Sendable {
         _ configuration: PoolConfiguration, deliveries: Mailbox<Delivery>, events: Mailbox<PoolEvent>,
         rateLimits: SharedRateLimits = SharedRateLimits(), resolver: NameResolver
     ) throws(ThreadError) {
-        let shared = try PoolShared(deliveries: deliveries, rateLimits: rateLimits, resolver: resolver)
+        let shared = try PoolShared(
+            deliveries: deliveries, rateLimits: rateLimits, resolver: resolver, tokens: configuration.tokens)
         self.shared = shared
-        tokens = Locked((configuration.tokens, SessionID(0)))
         thread = try JoinOnce(name: "apns pool") {
             var loop = PoolLoop(configuration, shared, events: events)
             loop.run()
@@ -74,7 +73,7 @@ public final class SessionPool: Sendable {
     public var figures: PoolFigures { shared.queue.figures() }
 
     /// The age of the current provider token; `nil` with a certificate and before the first token. Any thread.
-    public func providerTokenAge(now: Instant) -> Duration? { tokens.withLock { $0.source?.age(now: now) } }
+    public func providerTokenAge(now: Instant) -> Duration? { shared.tokens.withLock { $0.source?.age(now: now) } }
 
     /// Queues notifications in order and leaves `batch` empty. Never blocks. Any thread.
     public func push(_ batch: inout [Notification]) { shared.queue.push(&batch) }
@@ -107,7 +106,7 @@ public final class SessionPool: Sendable {
     /// Old sessions wait for their open streams; the new dials wait neither for them nor for any backoff.
     public func reconnect() { shared.messages.send(.reconnect) }
 
-    /// Gives no more work to a session, if its credential was replaced.
+    /// Gives no more work to a session whose credential is refused, if its credential was replaced or is on trial.
     public func retire(_ session: SessionID) { shared.messages.send(.retire(session)) }
 
     /// Settings and a credential that have been checked together: using them cannot fail.
@@ -124,18 +123,22 @@ public final class SessionPool: Sendable {
         }
     }
 
-    /// Applies new settings and a new credential: new sessions open before the old ones drain. The host may differ.
+    /// Applies new settings and a new credential. The host may differ.
+    ///
+    /// If APNs has accepted the present credential, the new one is on trial: the old sessions drain when APNs has accepted the
+    /// new credential. If APNs refuses it, the pool reports `PoolEvent.credentialRefused` and returns to the previous settings and
+    /// credential. Otherwise new sessions open before the old ones drain.
     public func replace(with setup: Setup) {
         let configuration = setup.configuration
-        tokens.withLock { $0.source = configuration.tokens }
-        shared.replacement.withLock { $0.pending += 1 }
+        shared.tokens.withLock { $0.source = configuration.tokens }
+        shared.credentials.withLock { $0.request() }
         shared.messages.send(.replace(configuration))
     }
 
     /// Whether a session, or a failed dial, uses the current credential. A rejection of an older credential says nothing about
-    /// the current one.
+    /// the current one. While a credential is on trial, no session does.
     public func usesPresentCredential(_ session: SessionID) -> Bool {
-        shared.replacement.withLock { $0.pending == 0 && session > $0.lastOld }
+        shared.credentials.withLock { $0.isPresent(session) }
     }
 
     /// The result of a request for another provider token.
@@ -156,7 +159,7 @@ public final class SessionPool: Sendable {
     public func renewToken(refusedOn session: SessionID? = nil) -> TokenRenewal {
         let known = session.flatMap { session in shared.sessionTokens.withLock { $0[session] } }
         let generation = known ?? shared.tokenGeneration.load(ordering: .relaxed)
-        let renewal = tokens.withLock { tokens -> TokenRenewal in
+        let renewal = shared.tokens.withLock { tokens -> TokenRenewal in
             guard let source = tokens.source else { return .noSigningKey }
             if let session, session <= tokens.renewedAt { return .alreadyRenewed }
             let renewed = source.renew(after: generation)
@@ -170,7 +173,7 @@ public final class SessionPool: Sendable {
     }
 
     /// Signs no other token for 20 minutes, after 429 `TooManyProviderTokenUpdates`.
-    public func keepToken() { tokens.withLock { $0.source?.updatesRefused() } }
+    public func keepToken() { shared.tokens.withLock { $0.source?.updatesRefused() } }
 
     /// Orders every session to end, without waiting for them. `close` waits.
     public func stop() {

@@ -27,8 +27,9 @@ public struct JobQueue: ~Copyable {
 
     private static let instances = Locked(0)
 
-    /// The name of this worker in Redis.
-    public let worker: String
+    /// The name of this worker in Redis. The event `.renamed` changes it.
+    public private(set) var worker: String
+    private let version: String
 
     /// - Parameters:
     ///   - version: of the program, for `status`.
@@ -53,11 +54,16 @@ public struct JobQueue: ~Copyable {
         search = ServerSearch(settings, tls: tls, resolver: resolver)
         self.worker = worker.text
         machine = QueueMachine(settings: settings, worker: worker.text, seed: .random(in: .min ... .max), now: .now)
+        self.version = version
+        encoder = JobQueue.encoder(settings, worker, version: version)
+    }
+
+    private static func encoder(_ settings: QueueSettings, _ worker: WorkerName, version: String) -> CallEncoder {
         let information = [
             "host", worker.host, "pid", String(worker.pid), "version", version, "started", String(time(nil)),
             "lease", String(Int(settings.lease / .milliseconds(1))),
         ]
-        encoder = CallEncoder(
+        return CallEncoder(
             settings: settings, worker: worker, information: information, epochSeed: .random(in: 0...Int64.max / 2))
     }
 
@@ -245,12 +251,23 @@ public struct JobQueue: ~Copyable {
             case .wait(let claim):
                 wait(.wait)
                 if let claim { wait(.claim(claim)) }
+            case .rename: rename()
             case .report(let event):
-                if case .connected = event { search.locator.confirmed() }
+                switch event {
+                case .connected, .resumed: search.locator.confirmed()
+                default: break
+                }
                 events.append(event)
             }
         }
         performing.removeAll(keepingCapacity: true)
+    }
+
+    private mutating func rename() {
+        let name = WorkerName.unique()
+        worker = name.text
+        encoder = JobQueue.encoder(encoder.settings, name, version: version)
+        machine.renamed(to: worker, into: &effects)
     }
 
     private mutating func send(_ call: Call) {

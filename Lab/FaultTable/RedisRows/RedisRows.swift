@@ -4,7 +4,7 @@ import SystemTime
 
 /// Faults of the Redis process and of the connections to it.
 extension Fault {
-    static let redisRows = connectionRows + memoryRows + failoverRows + operatorRows
+    static let redisRows = connectionRows + memoryRows + failoverRows + operatorRows + heldJobRows
 
     private static let connectionRows = [
         killed(13, "redis-kill", "kill -9 of Redis, append-only file always", fsync: "always", isQuick: true),

@@ -94,7 +94,7 @@ extension Fault {
             try trial.inject { try trial.crowd(expiring: false) }
         }
         if trial.complaints("Redis evicts any key when its memory is full") != 1 { trial.fail("no warning at the start") }
-        if trial.complaints("Redis was emptied") + trial.complaints("considered this worker dead") == 0 {
+        if trial.complaints("Redis was emptied") + trial.complaints("is not registered any more") == 0 {
             trial.fail("no loss was logged")
         }
         try trial.judgeServesAgain()

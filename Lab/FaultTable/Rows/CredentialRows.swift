@@ -53,7 +53,8 @@ extension Fault {
             try trial.endRound()
             try trial.write(settings: ["apps": strayed(to: wrong == .server ? sandbox.port : trial.stage.service.port)])
             trial.stage.simulator.behave { ($0.devices, $0.refusals) = (wrong.devices, wrong.refusals) }
-            let daemon = try trial.hold(at: wrong == .server ? sandbox : trial.stage.simulator, apps: ["strayed"])
+            // 20 suspect responses, and then up to 20 probes every five seconds.
+            let daemon = try trial.hold(at: wrong == .server ? sandbox : trial.stage.simulator, apps: ["strayed"], most: 200)
             try trial.repair(backWithin: .seconds(300)) {
                 if wrong == .server { try trial.write(settings: ["apps": strayed(to: trial.stage.service.port)]) }
                 trial.stage.simulator.behave { ($0.devices, $0.refusals) = ([], []) }
@@ -123,15 +124,18 @@ extension Trial {
         return [place % kinds.count, (place + 1) % kinds.count].sorted().map { kinds[$0] }
     }
 
-    /// Stops the daemons: a daemon that has had an acceptance settles suspect tokens differently.
+    /// Stops the daemons and deletes what they remember: after an acceptance suspect tokens are settled differently.
     fileprivate func endRound() throws {
         for daemon in daemons { try terminate(daemon) }
+        _ = try stage.command("DEL", stage.keys.accepted)
     }
 
     /// Queues jobs of the refused apps, then jobs of the accepted app, and starts a daemon. Returns the daemon after a minute.
     ///
-    /// - Parameter service: the simulator that refuses the jobs.
-    fileprivate func hold(at service: Simulator, apps: [String]) throws -> DaemonProcess {
+    /// - Parameters:
+    ///   - service: the simulator that refuses the jobs.
+    ///   - most: the requests that it may get in the minute: by default, one probe at a time.
+    fileprivate func hold(at service: Simulator, apps: [String], most: Int = 40) throws -> DaemonProcess {
         let jobs = self.jobs(100_000)
         try queue(jobs) { number in
             #"{"token":"\#(deviceToken(number))","app":"\#(apps[number % apps.count])","#
@@ -140,15 +144,17 @@ extension Trial {
         // All stages together produce as many jobs as one.
         if producer == nil { try produce(perSecond: Trial.rate / stages, from: Trial.firstOfOthers) }
         let daemon = try start()
-        try watch(jobs, at: service)
+        try watch(jobs, at: service, most: most)
         return daemon
     }
 
     /// Verifies one minute (seconds with small counts): APNs refuses few requests, no job is spent, and the other app continues.
     ///
-    /// - Parameter service: the simulator that refuses the jobs, with a different reason for each app.
-    private func watch(_ jobs: Int, at service: Simulator) throws {
-        let (length, most) = scale == .full ? (Duration.seconds(60), 40) : (.seconds(3), 22)
+    /// - Parameters:
+    ///   - service: the simulator that refuses the jobs, with a different reason for each app.
+    ///   - most: the requests that it may get in the minute.
+    private func watch(_ jobs: Int, at service: Simulator, most: Int) throws {
+        let (length, most) = scale == .full ? (Duration.seconds(60), most) : (.seconds(3), 22)
         let (before, start) = (service.totals, Instant.now)
         try self.await("the app is held") { complaints("Its jobs stay in the queue until APNs accepts one.") > 0 }
         pause(length / 2)

@@ -115,7 +115,7 @@ final class ClientCore: Sendable {
         }
     }
 
-    /// Opens sessions with another credential; those with the earlier one drain.
+    /// Opens sessions with another credential; those with the earlier one drain when APNs has accepted the new one.
     func replaceAuthentication(with authentication: APNSAuthentication) throws(APNSError) {
         var configuration = configuration
         configuration.authentication = authentication

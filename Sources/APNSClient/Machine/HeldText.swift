@@ -16,6 +16,7 @@ struct HeldText {
             case .tokenUpdates:
                 "APNs reports too many provider token updates: the present token is kept, and no other is signed for 20 minutes"
             case .throttled(let why): "APNs asks for fewer pushes (\(why))"
+            case .failing: "APNs is failing"
             }
     }
 }

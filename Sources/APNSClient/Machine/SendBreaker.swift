@@ -1,8 +1,8 @@
 internal import PushPool
 internal import SystemTime
 
-/// The circuit breaker of a client. It decides how many sends may be in the pool. While it is open, one send at a time is a
-/// probe, and all others fail with its error.
+/// The circuit breaker of a client. It decides how many sends may be in the pool. While it is open, single sends are
+/// probes, and all others fail with its error.
 struct SendBreaker {
     typealias Effect = CircuitBreaker.Effect
 
@@ -42,7 +42,7 @@ struct SendBreaker {
     mutating func replacedCredential() { breaker = CircuitBreaker() }
 
     /// No send is in the pool: a probe has ended without a response.
-    mutating func poolEmptied(now: Instant) -> [Effect] { breaker.probeWasInconclusive(now: now) }
+    mutating func poolEmptied(now: Instant) -> [Effect] { breaker.probesWereLost(now: now) }
 
     /// A request has failed.
     ///

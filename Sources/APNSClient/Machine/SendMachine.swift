@@ -16,7 +16,7 @@ internal import SystemTime
 ///     resting        cancelled, deadline, time to stop            settled
 ///     renewing       another token                                waiting
 ///
-/// The circuit breaker decides how many may be pooled. While it is open, one push at a time is a probe, and all others fail.
+/// The circuit breaker decides how many may be pooled. While it is open, single pushes are probes, and all others fail.
 struct SendMachine {
     struct Options {
         /// The topic of pushes that name none.
@@ -189,7 +189,7 @@ struct SendMachine {
             pool.dialFailed("\(address): \(error.text)")
             if isCurrent { perform(breaker.sessionFailed(error, now: now), now: now, &effects) }
         case .closed(_, _, let error): if isCurrent { perform(breaker.sessionFailed(error, now: now), now: now, &effects) }
-        case .capacityChanged, .resized, .slowed, .slowdownEnded, .tokens, .limited: break
+        case .capacityChanged, .resized, .slowed, .slowdownEnded, .credentialRefused, .tokens, .limited: break
         }
     }
 

@@ -16,11 +16,18 @@ public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringCo
     public let certificate: CertificateFacts?
     public let description: String
     private let secret: Secret
+    /// Public: the digest of the certificate, or the ids of the signing key.
+    private let publicName: String
     /// Shared by all credentials with the same key: APNs counts tokens by key, not by pool.
     let tokens: ProviderTokenSource?
 
     public var debugDescription: String { description }
     public var customMirror: Mirror { Mirror(self, children: []) }
+
+    /// Names the credential together with a server and a topic: the first half of a SHA-256, in hex, which contains no secret.
+    public func fingerprint(server: String, topic: String?) -> String {
+        hexadecimal(sha256(Array("\(publicName)\n\(server)\n\(topic ?? "")".utf8)).prefix(16))
+    }
 
     /// For the TLS handshake.
     var identity: TLSContext.Identity? { secret.identity }
@@ -119,6 +126,7 @@ public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringCo
         secret = Secret(nil)
         tokens = ProviderTokenSource.shared(for: key, folder: tokenFolder)
         description = "signing key \(key.keyID) of team \(key.teamID)"
+        publicName = "key \(key.keyID) \(key.teamID)"
     }
 
     private init(_ certificates: [Certificate], _ key: PrivateKey, now: Int64) throws(CredentialError) {
@@ -136,5 +144,6 @@ public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringCo
         certificate = facts
         tokens = nil
         description = "certificate \(facts.subject)"
+        publicName = "certificate \(hexadecimal(sha256(try own.pem())))"
     }
 }

@@ -28,6 +28,8 @@ struct HTTP2Codec: ~Copyable {
     private var nextStream: UInt32 = 1
     /// The highest stream whose HEADERS were sent: those above are idle (RFC 9113, 5.1.1).
     private(set) var lastOpened: StreamID = 0
+    /// The end of the requests in the output as of the last look, and the newest of their streams.
+    private var requestsEnd = (place: UInt64(0), stream: StreamID(0))
     /// Whether GOAWAY was sent or received: no more requests.
     var isClosing = false
     /// The peer's violation that ended the connection.
@@ -150,6 +152,7 @@ struct HTTP2Codec: ~Copyable {
             send(body.bytes, body.range.lowerBound..<end, slot, stream, isLast: isLast)
             streams[slot].unsent = isLast ? nil : UnsentBody(bytes: body.bytes, range: end..<body.range.upperBound)
             if !isLast { rest.append(stream) }
+            requestsEnd.place = out.end
         }
         sending = rest
     }
@@ -195,6 +198,13 @@ struct HTTP2Codec: ~Copyable {
     /// Whether any byte of this slot's HEADERS has left the output.
     func isWritten(slot: Int) -> Bool {
         streams.indices.contains(slot) && streams[slot].headersAt < out.written
+    }
+
+    /// Whether bytes of requests wait in the output. Call it before each write: frames of other kinds count as requests if they
+    /// follow some that were submitted since the last call.
+    mutating func hasUnwrittenRequests() -> Bool {
+        if requestsEnd.stream != lastOpened { requestsEnd = (out.end, lastOpened) }
+        return requestsEnd.place > out.written
     }
 
     /// Moves all events to `batch`, whose previous content is removed.

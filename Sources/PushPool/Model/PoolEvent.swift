@@ -15,6 +15,9 @@ public enum PoolEvent: Sendable, Equatable {
     case slowed(pushesPerSecond: Int)
     /// The limit, which has grown since the last ENHANCE_YOUR_CALM, has ended.
     case slowdownEnded
+    /// APNs refuses the new credential, with this response or error: the previous one stays in use, and the new one is tried
+    /// again later.
+    case credentialRefused(String, retryIn: Duration)
     case tokens(TokenNews)
     /// Windows or streams have limited the pool for some seconds.
     case limited(PoolAdvice)

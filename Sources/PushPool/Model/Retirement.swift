@@ -11,4 +11,6 @@ public enum Retirement: Sendable, Equatable {
     case noWindow
     /// A response announced the end, as GOAWAY does: 400 `IdleTimeout`, 503 `Shutdown`.
     case shutdownAnnounced
+    /// The time for sending ended (`SessionPool.allowSending`) before its requests were written: they must not leave.
+    case sendingEnded
 }

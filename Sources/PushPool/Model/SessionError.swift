@@ -31,6 +31,7 @@ public indirect enum SessionError: Sendable, Equatable {
         case .retired(.serverErrors): "three responses of 500 in a row; replacing the session"
         case .retired(.shutdownAnnounced): "the server announced its shutdown in a response; replacing the session"
         case .retired(.noWindow): "the server admits no more bytes; replacing the session"
+        case .retired(.sendingEnded): "the time for sending ended while requests waited for the socket; replacing the session"
         case .retired(.usedUp): "its stream identifiers are used up; replacing the session"
         }
     }

@@ -4,13 +4,15 @@ import SystemTime
 /// Limits the units within any second and spreads them evenly over it.
 ///
 /// Each unit delays the next one by its own share of a second (the generic cell rate algorithm of ITU-T I.371), so that there
-/// are no bursts. Delays may be made up for within a small slack, while the units of the last second are remembered, so that
-/// no second exceeds the limit.
+/// are no bursts. Delays may be made up for within a small slack. The units of a second and this slack are remembered and keep
+/// to the limit of one second. So no second exceeds the limit at the receiver either, as long as the times on the way differ by
+/// at most the slack. The price is 2 % of the rate.
 struct RateLimiter {
     /// The longest delay that may be made up for: sessions wake late by some milliseconds.
     private static let slack = Duration.milliseconds(20)
-    /// Units that leave evenly arrive with jitter: half a percent is reserved for it.
-    private static let margin = 0.995
+    /// The time for which units are remembered: a second and the slack.
+    private static let memory = Duration.milliseconds(1020)
+    private static let memoryInSeconds = 1.02
     /// Units within this time are remembered as one mark, with the time of the last.
     private static let grain = Duration.milliseconds(1)
 
@@ -23,7 +25,7 @@ struct RateLimiter {
     /// Units per second, above 0.
     private(set) var limit: Double
     private var next: Instant
-    /// The units of the last second, oldest first.
+    /// The units within `memory`, oldest first.
     private var marks: Deque<Mark> = []
     private var sum = 0.0
 
@@ -33,13 +35,13 @@ struct RateLimiter {
     }
 
     /// Returns the time from which these units may go: now or earlier means at once. More units than the limit go alone, into
-    /// a second without any other.
+    /// a time without any other.
     mutating func opening(for units: Double, now: Instant) -> Instant {
         forget(before: now)
         var left = sum
         for mark in marks where left + units > limit {
             left -= mark.units
-            if left + units <= limit || mark.last == marks.last?.last { return max(next, mark.last + .seconds(1)) }
+            if left + units <= limit || mark.last == marks.last?.last { return max(next, mark.last + RateLimiter.memory) }
         }
         return next
     }
@@ -62,10 +64,10 @@ struct RateLimiter {
         next = min(next, now + share(of: 1))
     }
 
-    private func share(of units: Double) -> Duration { .seconds(units / (limit * RateLimiter.margin)) }
+    private func share(of units: Double) -> Duration { .seconds(units * RateLimiter.memoryInSeconds / limit) }
 
     private mutating func forget(before now: Instant) {
-        while let oldest = marks.first, oldest.last + .seconds(1) <= now {
+        while let oldest = marks.first, oldest.last + RateLimiter.memory <= now {
             sum -= oldest.units
             marks.removeFirst()
         }

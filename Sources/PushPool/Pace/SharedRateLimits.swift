@@ -14,12 +14,21 @@ public final class SharedRateLimits: Sendable {
     private let limits = Atomic<Bool>(false)
     /// Rings when `wantedLease` becomes a length.
     public let leaseWanted: WakeUp
+    private let clock: @Sendable () -> Instant
 
     /// - Parameters: 0 means no limit; bits count payload only.
-    public init(pushesPerSecond: Double = 0, bitsPerSecond: Double = 0, leaseWanted: WakeUp = WakeUp()) {
+    public convenience init(pushesPerSecond: Double = 0, bitsPerSecond: Double = 0, leaseWanted: WakeUp = WakeUp()) {
+        self.init(pushesPerSecond: pushesPerSecond, bitsPerSecond: bitsPerSecond, leaseWanted: leaseWanted, clock: { .now })
+    }
+
+    init(
+        pushesPerSecond: Double, bitsPerSecond: Double = 0, leaseWanted: WakeUp = WakeUp(),
+        clock: @escaping @Sendable () -> Instant
+    ) {
         self.leaseWanted = leaseWanted
+        self.clock = clock
         let limits = RateLimits.Limits(pushesPerSecond: pushesPerSecond, bitsPerSecond: bitsPerSecond)
-        state = Locked(RateLimits(limits: limits, now: .now))
+        state = Locked(RateLimits(limits: limits, now: clock()))
         self.limits.store(!limits.isNone, ordering: .relaxed)
     }
 
@@ -27,7 +36,7 @@ public final class SharedRateLimits: Sendable {
     public func change(pushesPerSecond: Double, bitsPerSecond: Double) {
         let limits = RateLimits.Limits(pushesPerSecond: pushesPerSecond, bitsPerSecond: bitsPerSecond)
         let isLimiting = state.withLock { state in
-            state.change(limits: limits, now: .now)
+            state.change(limits: limits, now: clock())
             return state.isLimiting
         }
         self.limits.store(isLimiting, ordering: .relaxed)
@@ -62,7 +71,7 @@ public final class SharedRateLimits: Sendable {
     /// - Parameter payload: in bytes.
     func admit(payload: Int) -> Instant? {
         let (opening, wantsLease) = state.withLock { state in
-            let now = Instant.now
+            let now = clock()
             let wanted = state.wantedLease
             let opening = state.admit(payload: payload, now: now).map { max($0, now + SharedRateLimits.shortestWait) }
             return (opening, wanted == nil && state.wantedLease != nil)

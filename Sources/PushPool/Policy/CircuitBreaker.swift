@@ -1,26 +1,37 @@
 package import SystemTime
 
-/// Decides whether one app's jobs may go out: all of them (closed), at most 20 until the first acceptance (proving), or one
-/// probe at a time (open; half-open while a probe is out). Users call an app with an open breaker *held*.
+/// Decides whether one app's jobs may go out: all of them (closed), at most 20 until the first acceptance (proving), or single
+/// probes (open; half-open while one is out). Users call an app with an open breaker *held*.
 ///
 /// A response that a wrong environment would explain (a suspect response) does not make a dead letter before a later acceptance.
 /// A credential fault, or 20 suspect responses in a row, open the breaker: the jobs stay in the queue, and single jobs probe
 /// whether the fault is gone. A closed breaker waits for acceptances that are on the wire: in a list with many dead tokens, 20 in
 /// a row occur by chance. The wait ends when 2,000 in a row are suspect, a second after the last response, or after ten seconds.
 ///
+/// An app is *known* if APNs has accepted one of its jobs within a day: its environment is right, and suspect tokens are wrong
+/// ones. Then a closed breaker opens only when 2,000 responses in a row are suspect.
+///
+/// Errors of APNs itself (5xx, request timeouts) say nothing about a job. From the 20th in a row on the app is *failing*; after
+/// ten seconds the breaker opens.
+///
 ///     phase                 fact                                            next
 ///     proving               acceptance                                      closed, settles suspects
 ///     proving               20 suspect responses in a row                   open (suspect tokens)
+///     proving               the app is known from another process           closed
 ///     closed                acceptance                                      closed, settles suspects
-///     closed                20 in a row, and no acceptance in the wait      open (suspect tokens)
+///     closed, known         2,000 suspect responses in a row                open (suspect tokens)
+///     closed, not known     20 in a row, and no acceptance in the wait      open (suspect tokens)
 ///     proving, closed       credential fault, throttle                      open
+///     proving, closed       20 failures in a row, and 10 s of them          open (failing)
 ///     open                  another fault                                   open with that reason
-///     open                  probe sent                                      half-open
+///     open                  probes sent                                     half-open
 ///     half-open             acceptance                                      closed, settles suspects
 ///     half-open, sessions   response about the job, suspect response        proving: APNs knows the credential
 ///     half-open             fault, or no response about the credential      open, with a longer wait
+///     half-open, suspects   suspect responses alone                         open, with more probes, up to 20
+///     open, failing         acceptance, or a definite response              closed or proving, as before
 ///     open, throttled       acceptance or end for another app of the key    closed or proving
-///     any                   reload                                          proving
+///     any                   reload                                          proving; closed if the app is known
 ///
 /// "Sessions" are the reasons for which APNs refuses sessions: see `HoldReason.isOfSessions`.
 @usableFromInline
@@ -54,30 +65,50 @@ package struct CircuitBreaker: Sendable {
     /// The most jobs that may be out during this wait, in addition to the suspects: if only most of the tokens are dead, APNs
     /// accepts one of these jobs.
     package static let graceAllowance = 200
-    /// The wait between probes after suspect tokens.
+    /// How long an acceptance proves the credential, the server and the topic of an app.
+    package static let proofLifetime = Duration.seconds(86_400)
+    /// The wait between rounds of probes after suspect tokens. A round is one probe at first; while only suspect responses come,
+    /// each is twice as large as the one before, up to `caution`.
     package static let suspectProbeInterval = Duration.seconds(5)
     /// The wait before the first probe after a credential fault. It doubles up to the longest.
     package static let firstProbeWait = Duration.seconds(5)
     package static let longestProbeWait = Duration.seconds(60)
+    /// The time for which APNs may fail, from the 20th failure in a row on, before the breaker opens.
+    package static let longestFailure = Duration.seconds(10)
 
     @usableFromInline package private(set) var phase = Phase.proving
     @usableFromInline package private(set) var suspectsInARow = 0
     /// The time of the 20th suspect response in a row.
     private var graceBegan: Instant?
     private var graceEnd: Instant?
+    @usableFromInline package private(set) var failuresInARow = 0
+    /// The time of the 20th failure in a row, until the breaker opens.
+    private var failingSince: Instant?
+    /// Whether the breaker was closed before it opened.
+    private var wasClosed = false
     private var probeWait = CircuitBreaker.firstProbeWait
     package private(set) var nextProbe: Instant?
-    /// Whether the breaker is half-open: a probe is out and has no response yet.
-    package private(set) var isProbing = false
+    /// The size of a round of probes, how many of this round are still to be sent, and how many have no response yet.
+    private var probes = (size: 1, toSend: 1, out: 0)
 
     package init() {}
+
+    private init(phase: Phase) { self.phase = phase }
 
     // Inlinable: a call from another module copies the breaker.
     @inlinable package var isClosed: Bool { if case .closed = phase { true } else { false } }
     /// Whether an acceptance changes nothing.
-    @inlinable package var isAtRest: Bool { suspectsInARow == 0 && isClosed }
+    @inlinable package var isAtRest: Bool { suspectsInARow == 0 && failuresInARow == 0 && isClosed }
     /// The next time at which `tick` may have an effect.
-    package var deadline: Instant? { graceEnd }
+    package var deadline: Instant? {
+        var next = Earliest(graceEnd)
+        if let failingSince { next.consider(failingSince + Self.longestFailure) }
+        return next.instant
+    }
+    /// Whether the breaker is half-open: a probe is out and has no response yet.
+    package var isProbing: Bool { probes.out > 0 }
+    /// Whether APNs answers this app with errors of its own alone. Then no job is at fault.
+    package var isFailing: Bool { phase == .open(.failing) || failuresInARow >= Self.caution }
     package var isHeld: Bool { holdReason != nil }
     package var holdReason: HoldReason? { if case .open(let reason) = phase { reason } else { nil } }
 
@@ -86,9 +117,9 @@ package struct CircuitBreaker: Sendable {
     /// - Parameter suspects: the number of them that wait for an acceptance.
     package func allowance(now: Instant, suspects: Int = 0) -> Int {
         switch phase {
-        case .closed: graceEnd == nil ? Int.max : suspects + Self.graceAllowance
+        case .closed: isFailing || suspectsInARow >= Self.caution ? suspects + Self.graceAllowance : Int.max
         case .proving: Self.caution
-        case .open: if let nextProbe, nextProbe <= now { 1 } else { 0 }
+        case .open: if let nextProbe, nextProbe <= now { suspects + probes.out + probes.toSend } else { 0 }
         }
     }
 
@@ -96,6 +127,7 @@ package struct CircuitBreaker: Sendable {
     package mutating func accepted() -> [Effect] {
         let hadSuspects = suspectsInARow > 0
         forgetSuspects()
+        forgetFailures()
         switch phase {
         case .closed: return hadSuspects ? [.settleSuspects] : []
         case .proving:
@@ -103,18 +135,29 @@ package struct CircuitBreaker: Sendable {
             return [.settleSuspects]
         case .open(.throttled) where !isProbing: return []
         case .open:
-            phase = .closed
-            nextProbe = nil
-            isProbing = false
-            probeWait = Self.firstProbeWait
+            self = CircuitBreaker(phase: .closed)
             return [.resume, .settleSuspects]
         }
     }
 
-    /// Opens the breaker when no acceptance came after 20 suspect responses in a row.
+    /// APNs accepted a job of the app within `proofLifetime`, before this process began or in another one.
+    package mutating func wasAcceptedElsewhere() -> [Effect] {
+        switch phase {
+        case .proving:
+            phase = .closed
+            return []
+        case .open(.suspectTokens):
+            self = CircuitBreaker(phase: .closed)
+            return [.resume]
+        case .closed, .open: return []
+        }
+    }
+
+    /// Opens the breaker when no acceptance came after 20 suspect responses in a row, or after 20 failures in a row.
     ///
     /// - Parameter isAwaiting: whether jobs of the app are out that have no response yet.
     package mutating func tick(now: Instant, isAwaiting: Bool) -> [Effect] {
+        if let failingSince, failingSince + Self.longestFailure <= now { return open(.failing, now: now) }
         guard let graceBegan, let graceEnd, graceEnd <= now else { return [] }
         if !isAwaiting || graceBegan + Self.longestGrace <= now { return open(.suspectTokens, now: now) }
         extendGrace(now: now)
@@ -122,12 +165,14 @@ package struct CircuitBreaker: Sendable {
     }
 
     /// APNs gave a suspect response.
-    package mutating func suspected(now: Instant) -> [Effect] {
+    ///
+    /// - Parameter isKnown: whether APNs has accepted a job of the app within `proofLifetime`.
+    package mutating func suspected(now: Instant, isKnown: Bool = false) -> [Effect] {
         switch phase {
         case .closed:
             suspectsInARow += 1
             if suspectsInARow >= Self.mostSuspects { return open(.suspectTokens, now: now) }
-            if suspectsInARow >= Self.caution { extendGrace(now: now) }
+            if suspectsInARow >= Self.caution && !isKnown { extendGrace(now: now) }
             return []
         case .open(.credential), .open(.untrusted), .open(.tokenUpdates),
             .open(.throttled) where isProbing:
@@ -135,7 +180,9 @@ package struct CircuitBreaker: Sendable {
             suspectsInARow = 1
             return effects
         case .open:
-            return isProbing ? postponeProbe(now: now) : []
+            guard isProbing else { return [] }
+            if phase == .open(.suspectTokens) && probes.out == 1 { probes.size = min(2 * probes.size, Self.caution) }
+            return probeEnded(now: now)
         case .proving:
             suspectsInARow += 1
             return suspectsInARow < Self.caution ? [] : open(.suspectTokens, now: now)
@@ -153,6 +200,21 @@ package struct CircuitBreaker: Sendable {
         }
     }
 
+    /// APNs failed: 5xx, 408, or no response in time.
+    package mutating func failed(now: Instant) {
+        if isHeld { return }
+        failuresInARow += 1
+        if failuresInARow == Self.caution { failingSince = now }
+    }
+
+    /// APNs gave a response that is no failure.
+    package mutating func failuresEnded() -> [Effect] {
+        forgetFailures()
+        guard phase == .open(.failing) else { return [] }
+        self = CircuitBreaker(phase: wasClosed ? .closed : .proving)
+        return [.resume]
+    }
+
     /// The credential, a topic of the settings or the provider token is at fault.
     package mutating func faulted(_ reason: HoldReason, now: Instant) -> [Effect] {
         guard case .open(let known) = phase else { return open(reason, now: now) }
@@ -163,7 +225,7 @@ package struct CircuitBreaker: Sendable {
         }
         // A response to a job that was out when the breaker opened, or a failed dial: no probe was sent, so the wait stays.
         if known.isLike(reason) { return [] }
-        return known == .suspectTokens ? [.hold(reason), .reconnect] : [.hold(reason)]
+        return known == .suspectTokens || known == .failing ? [.hold(reason), .reconnect] : [.hold(reason)]
     }
 
     /// APNs wants no pushes for a while.
@@ -194,23 +256,33 @@ package struct CircuitBreaker: Sendable {
         return [.resume]
     }
 
-    /// A job goes out. While the breaker is open it is the probe, and no other job goes out until it ends.
+    /// A job goes out. While the breaker is open it is a probe, and once the round is complete no other job goes out until all
+    /// its probes have ended.
     package mutating func sent() {
         guard case .open = phase else { return }
-        isProbing = true
-        nextProbe = nil
+        probes.out += 1
+        probes.toSend = max(0, probes.toSend - 1)
+        if probes.toSend == 0 { nextProbe = nil }
     }
 
     /// A probe ended without a response about the credential (a timeout, a 503, a lost session).
     package mutating func probeWasInconclusive(now: Instant) -> [Effect] {
         guard case .open = phase, isProbing else { return [] }
+        return probeEnded(now: now)
+    }
+
+    /// No job of the app is out: its probes have ended without a response.
+    package mutating func probesWereLost(now: Instant) -> [Effect] {
+        guard case .open = phase, isProbing else { return [] }
         return postponeProbe(now: now)
     }
 
-    /// The settings and credentials were reloaded: the app starts again without an acceptance.
-    package mutating func reloaded() -> [Effect] {
+    /// The settings and credentials were reloaded: the app starts again.
+    ///
+    /// - Parameter isKnown: whether APNs has accepted a job with this credential, server and topic within `proofLifetime`.
+    package mutating func reloaded(isKnown: Bool = false) -> [Effect] {
         let wasHeld = isHeld
-        self = CircuitBreaker()
+        self = CircuitBreaker(phase: isKnown ? .closed : .proving)
         return wasHeld ? [.resume] : []
     }
 
@@ -221,19 +293,29 @@ package struct CircuitBreaker: Sendable {
     }
 
     private mutating func forgetSuspects() { (suspectsInARow, graceBegan, graceEnd) = (0, nil, nil) }
+    private mutating func forgetFailures() { (failuresInARow, failingSince) = (0, nil) }
 
     private mutating func open(_ reason: HoldReason, now: Instant) -> [Effect] {
-        phase = .open(reason)
-        forgetSuspects()
-        isProbing = false
-        probeWait = Self.firstProbeWait
+        let wasClosed = isClosed
+        self = CircuitBreaker(phase: .open(reason))
+        self.wasClosed = wasClosed
         nextProbe = now + probeWait
         return reason.isOfSessions ? [.hold(reason), .reconnect] : [.hold(reason)]
     }
 
+    /// One probe has ended. The last one of a round sets the time of the next round.
+    private mutating func probeEnded(now: Instant) -> [Effect] {
+        if probes.out > 1 {
+            probes.out -= 1
+            return []
+        }
+        return postponeProbe(now: now)
+    }
+
     private mutating func postponeProbe(now: Instant) -> [Effect] {
-        isProbing = false
         guard case .open(let reason) = phase else { return [] }
+        if reason != .suspectTokens { probes.size = 1 }
+        (probes.toSend, probes.out) = (probes.size, 0)
         if reason == .suspectTokens {
             nextProbe = now + Self.suspectProbeInterval
             return []

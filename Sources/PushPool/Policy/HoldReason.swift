@@ -13,6 +13,8 @@ package enum HoldReason: Equatable, Sendable {
     case tokenUpdates
     /// 429 for a reason that concerns neither a device nor the provider token: status and reason.
     case throttled(String)
+    /// APNs answers with errors of its own (5xx), or not in time, and accepts nothing.
+    case failing
 
     /// The reason for which a session ended, if the credential is the cause.
     package init?(_ error: SessionError) {
@@ -45,7 +47,7 @@ package enum HoldReason: Equatable, Sendable {
     package var isOfSessions: Bool {
         switch self {
         case .credential, .untrusted, .topic, .tokenUpdates: true
-        case .suspectTokens, .throttled: false
+        case .suspectTokens, .throttled, .failing: false
         }
     }
 
@@ -53,7 +55,7 @@ package enum HoldReason: Equatable, Sendable {
     package var mayBeOfOneJob: Bool {
         switch self {
         case .credential, .topic: true
-        case .untrusted, .suspectTokens, .tokenUpdates, .throttled: false
+        case .untrusted, .suspectTokens, .tokenUpdates, .throttled, .failing: false
         }
     }
 }

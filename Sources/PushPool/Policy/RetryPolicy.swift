@@ -68,6 +68,15 @@ package struct RetryPolicy: Sendable, Equatable {
         return (.throttled(rejection.text), rejection.retryAfter.map { min($0, longestRetryAfter) })
     }
 
+    /// Whether the outcome is an error of APNs itself, which says nothing about the job: 5xx, 408, or no response in time.
+    package static func isFailure(_ outcome: Outcome) -> Bool {
+        switch outcome {
+        case .timedOut: true
+        case .rejected(let rejection): rejection.status >= 500 || rejection.status == 408
+        case .delivered, .notProcessed, .maybeProcessed, .outdated, .begun: false
+        }
+    }
+
     /// Whether APNs evaluated the job and rejected it, which means that it accepted the credential.
     package static func isResponseAboutJob(_ outcome: Outcome) -> Bool {
         guard case .rejected(let rejection) = outcome else { return false }

@@ -22,6 +22,10 @@ struct PoolLoop: ~Copyable {
     private let shared: PoolShared
     private let events: Mailbox<PoolEvent>
     private var configuration: PoolConfiguration
+    /// While the present configuration is on trial, the one before.
+    private var previous: PoolConfiguration?
+    /// The configuration that APNs refused, and the time of its next trial.
+    private var refused: (configuration: PoolConfiguration, retryAt: Instant)?
     private var machine: PoolMachine
     private var governor: Governor
     /// Replaces the governor if the settings ask for it.
@@ -42,12 +46,16 @@ struct PoolLoop: ~Copyable {
         calmLimiter = CalmLimiter(quietTime: settings.quietTime)
     }
 
+    /// The time after which a refused configuration is tried again: the longest wait between two probes of a held app.
+    private static let retryInterval = Duration.seconds(60)
+
     /// Returns when the pool is closed and every thread is joined.
     mutating func run() {
         while !machine.isDone {
             resize()
             advise()
             if calmLimiter.tick(now: .now) { applyCalmLimit() }
+            if let refused, refused.retryAt <= .now { perform(replace(refused.configuration)) }
             perform(machine.plan(now: .now, newID: SessionNumbers.next))
             poller.reset()
             poller.add(shared.messages.wakeDescriptor, for: .read)
@@ -58,7 +66,7 @@ struct PoolLoop: ~Copyable {
 
     private var nextDeadline: Instant? {
         let sizing = autoSize == nil ? governor.deadline : autoSize?.deadline
-        return [machine.deadline, sizing, advice.deadline, calmLimiter.deadline].compactMap { $0 }.min()
+        return [machine.deadline, sizing, advice.deadline, calmLimiter.deadline, refused?.retryAt].compactMap { $0 }.min()
     }
 
     private mutating func resize() {
@@ -174,11 +182,16 @@ struct PoolLoop: ~Copyable {
             join(id)
             machine.dialAbandoned(id)
             return []
+        case .proved(let id, let isAcceptance):
+            return machine.proved(id, isAcceptance: isAcceptance)
+        case .refused(let id, let reason):
+            return machine.refused(id, because: reason)
         case .reconnect:
             return machine.reconnect(now: .now)
         case .retire(let id):
             return machine.retire(id)
         case .replace(let configuration):
+            defer { shared.credentials.withLock { $0.apply() } }
             return replace(configuration)
         case .close:
             return machine.close()
@@ -186,16 +199,35 @@ struct PoolLoop: ~Copyable {
     }
 
     private mutating func replace(_ new: PoolConfiguration) -> [PoolMachine.Effect] {
-        configuration = new
-        shared.replacement.withLock { $0 = ($0.pending - 1, SessionNumbers.latest) }
-        let settings = new.settings
+        let old = previous ?? configuration
+        (configuration, refused) = (new, nil)
+        let effects = machine.replace(target: size(by: new.settings), backoff: new.settings.dialBackoff, now: .now)
+        previous = machine.isOnTrial ? old : nil
+        shared.tokens.withLock { $0.source = new.tokens }
+        shared.credentials.withLock { $0.begin(after: SessionNumbers.latest, isOnTrial: machine.isOnTrial) }
+        return effects
+    }
+
+    /// APNs has refused the configuration on trial.
+    private mutating func revert(because reason: String) {
+        guard let previous else { return }
+        refused = (configuration, .now + PoolLoop.retryInterval)
+        (configuration, self.previous) = (previous, nil)
+        shared.tokens.withLock { $0.source = previous.tokens }
+        shared.credentials.withLock { $0.revert(after: SessionNumbers.latest) }
+        perform(machine.resize(to: size(by: previous.settings)))
+        events.send(.credentialRefused(reason, retryIn: PoolLoop.retryInterval))
+    }
+
+    /// Returns the number of sessions to keep with these settings.
+    private mutating func size(by settings: PoolSettings) -> Int {
         governor.change(Governor.Plan(settings), sessions: machine.target, now: .now)
         if settings.isAutomatic, autoSize != nil {
             autoSize?.change(most: settings.mostSessions)
         } else {
             autoSize = settings.isAutomatic ? AutoSize(most: settings.mostSessions, target: machine.target) : nil
         }
-        return machine.replace(target: autoSize?.target ?? governor.target, backoff: settings.dialBackoff, now: .now)
+        return autoSize?.target ?? governor.target
     }
 
     private mutating func perform(_ effects: [PoolMachine.Effect]) {
@@ -205,6 +237,10 @@ struct PoolLoop: ~Copyable {
             case .drain(let id): handles[id]?.orders.send(.drain)
             case .end(let id): handles[id]?.orders.send(.end)
             case .tell(let event): events.send(event)
+            case .adopt:
+                previous = nil
+                shared.credentials.withLock { $0.adopt() }
+            case .revert(let reason): revert(because: reason)
             }
         }
     }

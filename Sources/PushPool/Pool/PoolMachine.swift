@@ -3,7 +3,8 @@ import SystemTime
 /// Decides which sessions a pool dials, keeps and ends. Knows no thread, no socket and no clock.
 ///
 /// The pool keeps `target` sessions of the current generation. New settings or a credential start a new generation, whose
-/// sessions replace the older ones. Apple treats connections that open and close in quick succession as an attack ("Establishing
+/// sessions replace the older ones. If APNs has accepted the older generation, the new one is on trial: the older sessions stay
+/// until APNs has accepted the new generation, and if it refuses that one, the pool returns to the older generation. Apple treats connections that open and close in quick succession as an attack ("Establishing
 /// a connection to APNs"), so dials are limited twice: after a failure there is one dial at a time with growing backoff, and a
 /// budget limits all other dials.
 ///
@@ -15,7 +16,9 @@ import SystemTime
 /// | `retired` | - | draining; a short life without a response counts as a failure | draining |
 /// | `mustSlowDown` | - | counts as a failure whatever it has served | counts as a failure |
 /// | `ended` | - | gone; a short life without a response counts as a failure | gone |
-/// | `reconnect`, `replace` | drains | drains at once, or one by one as new sessions open | - |
+/// | `proved` | - | ends the trial: older sessions drain | - |
+/// | `refused`, `retire` | - | ends the trial: all sessions on trial drain; an older session drains | - |
+/// | `reconnect`, `replace` | drains | drains at once, or one by one as new sessions open, or after the trial | - |
 /// | `resize` | drains if surplus | drains if surplus, or old and no longer needed | - |
 /// | `close` | ends | ends | ends |
 struct PoolMachine {
@@ -26,6 +29,10 @@ struct PoolMachine {
         /// Close immediately, whatever is in flight.
         case end(SessionID)
         case tell(PoolEvent)
+        /// The trial has ended: the new settings and the new credential are in use.
+        case adopt
+        /// The trial has ended, for this reason: return to the previous settings and credential.
+        case revert(String)
     }
 
     private enum Phase { case dialing, open, draining }
@@ -52,8 +59,13 @@ struct PoolMachine {
     private(set) var target: Int
     private var backoff: Backoff
     private var sessions: [SessionID: Session] = [:]
-    /// Incremented by new settings and credentials; sessions of older generations only drain.
+    /// Changed by new settings and credentials; sessions of other generations only drain, except on trial.
     private var generation = 0
+    private var lastGeneration = 0
+    /// Whether APNs has accepted the credential of this generation and not refused it since.
+    private var isProven = false
+    /// The generation that stays while the present one is on trial.
+    private var base: Int?
     /// Sessions of older generations stay until new ones are open.
     private var isReplacing = false
     private var isClosing = false
@@ -74,6 +86,8 @@ struct PoolMachine {
         budget = Double(2 * target) + PoolMachine.spareDials
         budgetAt = now
     }
+
+    var isOnTrial: Bool { base != nil }
 
     /// Whether the pool is closed and has no sessions.
     var isDone: Bool { isClosing && sessions.isEmpty }
@@ -97,7 +111,7 @@ struct PoolMachine {
         guard let session = sessions[id] else { return [] }
         judge(id, hasServed: hasServed, isOurWish: session.phase == .draining, now: now, random: random)
         sessions[id]?.phase = .draining
-        return [.tell(.capacityChanged)]
+        return [.tell(.capacityChanged)] + endTrialIfAlone()
     }
 
     mutating func ended(
@@ -108,7 +122,7 @@ struct PoolMachine {
         if unanswered > 0 { brokeAt = now }
         judge(id, hasServed: hasServed, isOurWish: session.phase == .draining, now: now, random: random)
         sessions[id] = nil
-        return [.tell(.closed(id, address: address, fault))]
+        return [.tell(.closed(id, address: address, fault))] + (revert(session, because: fault) ?? endTrialIfAlone())
     }
 
     mutating func dialFailed(
@@ -117,7 +131,8 @@ struct PoolMachine {
         guard let session = sessions.removeValue(forKey: id) else { return [] }
         if isClosing || session.generation != generation { return [] }
         fail(session, now: now, random: random)
-        return [.tell(.dialFailed(id, address: address, fault, retryIn: nextDial - now))]
+        let event = PoolEvent.dialFailed(id, address: address, fault, retryIn: nextDial - now)
+        return [.tell(event)] + (revert(session, because: fault) ?? [])
     }
 
     mutating func dialAbandoned(_ id: SessionID) {
@@ -157,27 +172,78 @@ struct PoolMachine {
         nextDial = now + backoff.wait(afterFailures: failures, random: random)
     }
 
+    // MARK: The credential
+
+    /// APNs has not refused the credential of a session.
+    ///
+    /// - Parameter isAcceptance: false if it has rejected a device token, which a wrong environment would explain: that ends a
+    ///   trial, but does not justify the next one.
+    mutating func proved(_ id: SessionID, isAcceptance: Bool = true) -> [Effect] {
+        guard let session = sessions[id], session.generation == generation else { return [] }
+        if isAcceptance { isProven = true }
+        guard isOnTrial else { return [] }
+        base = nil
+        if isComplete { return [.adopt] + finishReplacing() }
+        let opened = sessions.values.count { $0.generation == generation && $0.phase == .open }
+        return [.adopt] + (0..<opened).flatMap { _ in drainReplaced() }
+    }
+
+    /// APNs has refused the credential of a session, for this reason.
+    mutating func refused(_ id: SessionID, because reason: String) -> [Effect] {
+        guard let session = sessions[id] else { return [] }
+        if session.generation != generation { return retire(id) }
+        isProven = false
+        return revert(because: reason)
+    }
+
+    /// The sessions of the previous generation go on working, and those on trial drain.
+    private mutating func revert(because reason: String) -> [Effect] {
+        guard let base else { return [] }
+        (generation, self.base) = (base, nil)
+        (isProven, isReplacing) = (true, false)
+        return [.revert(reason)] + letGo { _ in true }
+    }
+
+    /// Reverts if the session was on trial and ended because of its credential.
+    private mutating func revert(_ session: Session, because fault: SessionError) -> [Effect]? {
+        guard isOnTrial, session.generation == generation, HoldReason(fault) != nil else { return nil }
+        return revert(because: fault.text)
+    }
+
+    /// Ends a trial without result if the previous generation has no more session that works.
+    private mutating func endTrialIfAlone() -> [Effect] {
+        if base == nil || sessions.values.contains(where: { $0.generation == base && $0.phase == .open }) { return [] }
+        base = nil
+        return [.adopt]
+    }
+
     // MARK: Orders from the owner
 
     mutating func reconnect(now: Instant) -> [Effect] {
+        let wasOnTrial = isOnTrial
         beginGeneration(now: now)
-        isReplacing = false
-        return letGo { _ in true }
+        (isReplacing, base) = (false, nil)
+        return (wasOnTrial ? [.adopt] : []) + letGo { _ in true }
     }
 
-    /// Drains an old session whose credential is refused, although no new one has opened in its place.
+    /// Drains an old session whose credential is refused, although no new one has opened in its place. If it is on trial, the
+    /// trial ends.
     mutating func retire(_ id: SessionID) -> [Effect] {
-        guard let session = sessions[id], session.generation < generation, session.phase == .open else { return [] }
+        guard let session = sessions[id] else { return [] }
+        if session.generation == generation { return revert(because: "a topic of the settings") }
+        guard session.phase == .open else { return [] }
         sessions[id]?.phase = .draining
-        return [.drain(id)]
+        return [.drain(id)] + endTrialIfAlone()
     }
 
     mutating func replace(target: Int, backoff: Backoff, now: Instant) -> [Effect] {
         self.target = target
         self.backoff = backoff
+        let proven = base ?? (isProven ? generation : nil)
         beginGeneration(now: now)
         isReplacing = true
-        return letGo { $0.phase == .dialing }
+        base = sessions.values.contains { $0.generation == proven && $0.phase == .open } ? proven : nil
+        return letGo { [base] in $0.phase == .dialing || base != nil && $0.generation != base }
     }
 
     /// Changes the number of sessions. Surplus sessions drain: first those that are dialling, then the youngest.
@@ -201,17 +267,19 @@ struct PoolMachine {
     }
 
     private mutating func beginGeneration(now: Instant) {
-        generation += 1
+        lastGeneration += 1
+        generation = lastGeneration
+        isProven = false
         failures = 0
         nextDial = now
     }
 
-    /// Drains sessions of older generations, including those that are dialling: they may have opened and taken work before
+    /// Drains sessions of other generations, including those that are dialling: they may have opened and taken work before
     /// this machine receives the message.
     private mutating func letGo(where isWanted: (borrowing Session) -> Bool) -> [Effect] {
         var effects: [Effect] = []
         for id in sessions.keys.sorted() {
-            guard let session = sessions[id], session.generation < generation, isWanted(session) else { continue }
+            guard let session = sessions[id], session.generation != generation, isWanted(session) else { continue }
             switch session.phase {
             case .dialing: effects.append(.drain(id))
             case .open:
@@ -225,9 +293,9 @@ struct PoolMachine {
 
     /// For each new session that opens, drains an old one; with the last new one, all remaining old ones.
     private mutating func drainReplaced() -> [Effect] {
-        guard isReplacing else { return [] }
+        guard isReplacing, !isOnTrial else { return [] }
         if isComplete { return finishReplacing() }
-        let old = sessions.filter { $0.value.generation < generation && $0.value.phase == .open }.keys.min()
+        let old = sessions.filter { $0.value.generation != generation && $0.value.phase == .open }.keys.min()
         guard let old else { return [] }
         sessions[old]?.phase = .draining
         return [.drain(old)]
@@ -235,7 +303,7 @@ struct PoolMachine {
 
     /// Drains all remaining old sessions if enough new ones are open, and ends the replacement.
     private mutating func finishReplacing() -> [Effect] {
-        guard isReplacing, isComplete else { return [] }
+        guard isReplacing, !isOnTrial, isComplete else { return [] }
         isReplacing = false
         return letGo { $0.phase == .open }
     }

@@ -39,6 +39,8 @@ struct SessionLoop: ~Copyable {
     /// The streams that this session has added to the pool's capacity.
     private var announced = 0
     private var hasServed = false
+    /// The last news about the credential of the session.
+    private var credential = CredentialNews.none
     private var wasToldToCalmDown = false
     private var token: ProviderToken?
     /// Whether TLS has not taken the whole output: the timers of these requests have not started.
@@ -129,19 +131,31 @@ struct SessionLoop: ~Copyable {
     }
 
     private mutating func write() {
-        end(afterWriting: wire.write(from: &codec))
+        pass(least: 1)
         let hadUnwritten = hasUnwritten
         hasUnwritten = codec.out.count > 0
         if hadUnwritten || hasUnwritten { machine.wrote(now: now, isWritten: { codec.isWritten(slot: $0) }) }
         if codec.isOver { end(codec.fault) }
     }
 
+    /// Passes the output to TLS. Once the time for sending has ended, no request leaves: other workers may have its job.
+    ///
+    /// - Parameter least: a remainder of fewer bytes stays in the codec.
+    private mutating func pass(least: Int) {
+        if ending != nil { return }
+        if isFenced() { return end(because: .retired(.sendingEnded)) }
+        let flow = wire.write(from: &codec, least: least)
+        if flow != .open { end(because: .connectionLost(flow.text)) }
+    }
+
+    private mutating func isFenced() -> Bool { codec.hasUnwrittenRequests() && context.shared.queue.isSendingOver }
+
     /// Before a connection broke, the peer may have sent responses and the reason of its end.
-    private mutating func end(afterWriting flow: Wire.Flow) {
-        if flow == .open { return }
+    private mutating func end(because fault: SessionError) {
         wire.readRest(into: &codec)
         handleEvents()
-        end(flow.text)
+        machine.connectionLost(fault, &effects)
+        perform()
     }
 
     private mutating func end(_ fault: String) {
@@ -158,12 +172,14 @@ struct SessionLoop: ~Copyable {
     private mutating func handle(_ event: HTTP2Event) {
         switch event {
         case .delivered(let slot, let stream, let apnsID):
-            hasServed = true
+            if credential != .accepted { proved(.accepted) }
             machine.answered(.delivered(apnsID: apnsID), stream: stream, at: slot, &effects)
         case .rejected(let slot, let stream, let response):
             // A server that only fails must not be dialled again and again without backoff.
-            if response.rejection.status < 500 { hasServed = true }
-            machine.answered(.rejected(response.rejection), stream: stream, at: slot, &effects)
+            let rejection = response.rejection
+            if rejection.status < 500 { hasServed = true }
+            judgeCredential(rejection)
+            machine.answered(.rejected(rejection), stream: stream, at: slot, &effects)
         case .reset(let slot, let stream, let code, let wasSent):
             if code == SessionMachine.enhanceYourCalm {
                 mustSlowDown()
@@ -178,6 +194,28 @@ struct SessionLoop: ~Copyable {
         case .pingAnswered(let number):
             if roundTrip.answered(number, now: .now) { context.shared.queue.measured(roundTrip, of: context.id) }
             machine.pingAnswered(number, now: now, &effects)
+        }
+    }
+
+    /// The owner receives the outcome later: it knows then that this credential is in use.
+    private mutating func proved(_ news: CredentialNews) {
+        hasServed = true
+        credential = news
+        context.shared.credentials.withLock { $0.prove(context.id) }
+        context.shared.messages.send(.proved(context.id, isAcceptance: news == .accepted))
+    }
+
+    private mutating func judgeCredential(_ rejection: Rejection) {
+        if credential == .accepted && rejection.status != 403 && rejection.status != 429 { return }
+        let news = CredentialNews(rejection)
+        if news == credential { return }
+        switch news {
+        case .accepted: proved(.accepted)
+        case .answered: if credential != .accepted { proved(.answered) }
+        case .refused:
+            credential = .refused
+            context.shared.messages.send(.refused(context.id, rejection.text))
+        case .none: break
         }
     }
 
@@ -236,7 +274,7 @@ struct SessionLoop: ~Copyable {
             bytes += notification.payload.count
             submit(notification, at: time)
             // Full records leave at once, while they are in the processor's cache.
-            if codec.out.count >= Wire.recordBytes { end(afterWriting: wire.write(from: &codec, least: Wire.recordBytes)) }
+            if codec.out.count >= Wire.recordBytes { pass(least: Wire.recordBytes) }
         }
         perform()
         return bytes
@@ -294,7 +332,7 @@ struct SessionLoop: ~Copyable {
     private mutating func close(because fault: SessionError) {
         // Streams that were reset in this turn: the codec has forgotten that their requests were written.
         handleEvents()
-        if machine.inFlight == 0 {
+        if machine.inFlight == 0 && !isFenced() {
             codec.sendGoAway()
             if wire.write(from: &codec) == .open { wire.shutdown() }
         }

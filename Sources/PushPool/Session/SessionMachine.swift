@@ -80,7 +80,8 @@ struct SessionMachine {
     /// REFUSED_STREAM: the peer did not process the stream (RFC 9113, 7).
     static let refusedStream: UInt32 = 7
     /// The pause after a refused stream, which doubles with each further refusal without a response in between: a peer that
-    /// refuses everything must not be asked again at full speed.
+    /// refuses everything must not be asked again at full speed. Each refused stream also takes one away from the session, and a
+    /// second pause without a response all but one.
     static let firstPause = Duration.milliseconds(10)
     static let mostPause = Duration.seconds(1)
     /// ENHANCE_YOUR_CALM: the peer considers the load excessive (RFC 9113, 7).
@@ -91,14 +92,17 @@ struct SessionMachine {
     private var peerLimit: Int
     private var attempts = AttemptTable()
     private var requests = 0
-    /// Responses so far of a session that starts slowly; `nil` once it has all streams.
-    private var answers: Int?
+    /// The streams of a session that may not use all, times `answersPerStream`: after a slow start or refused streams. `nil`
+    /// once it has all. The peer's limit does not change it: requests that cross a lower limit on the way may be refused.
+    private var allowance: Int?
     /// Requests that the end of the session or a GOAWAY left without a response although the peer may have received them.
     private(set) var unanswered = 0
     private var serverErrors = 0
-    /// Refused streams without a response in between; those during a pause count once.
+    /// Pauses after refused streams without a response in between.
     private var refusals = 0
     private var pausedUntil: Instant?
+    /// The start of the last pause: refusals of requests that left before it say nothing new.
+    private var pausedAt: Instant?
     private var lastHeard: Instant
     /// The time at which an idle session got its first open stream.
     private var busySince: Instant
@@ -115,7 +119,7 @@ struct SessionMachine {
     init(limits: Limits, peerLimit: Int, now: Instant) {
         self.limits = limits
         self.peerLimit = peerLimit
-        answers = limits.startsSlowly ? 0 : nil
+        allowance = limits.startsSlowly ? SessionMachine.firstWindow * SessionMachine.answersPerStream : nil
         lastHeard = now
         busySince = now
     }
@@ -132,8 +136,8 @@ struct SessionMachine {
 
     private var usableLimit: Int {
         let limit = max(0, min(peerLimit, limits.maxConcurrentStreams))
-        guard let answers else { return limit }
-        return min(limit, SessionMachine.firstWindow + answers / SessionMachine.answersPerStream)
+        guard let allowance else { return limit }
+        return min(limit, allowance / SessionMachine.answersPerStream)
     }
 
     // MARK: Attempts
@@ -181,9 +185,9 @@ struct SessionMachine {
     }
 
     private mutating func widen() {
-        guard let answers else { return }
-        let isOver = SessionMachine.firstWindow + answers / SessionMachine.answersPerStream >= limits.maxConcurrentStreams
-        self.answers = isOver ? nil : answers + 1
+        guard let allowance else { return }
+        let isOver = allowance / SessionMachine.answersPerStream >= limits.maxConcurrentStreams
+        self.allowance = isOver ? nil : allowance + 1
     }
 
     private mutating func count(_ outcome: Outcome, _ effects: inout [Effect]) {
@@ -212,7 +216,7 @@ struct SessionMachine {
         code: UInt32, wasSent: Bool, stream: StreamID, at slot: Int, now: Instant, _ effects: inout [Effect]
     ) {
         guard attempts.holds(stream, at: slot) else { return }
-        if code == Self.refusedStream && wasSent { pause(now: now) }
+        if code == Self.refusedStream && wasSent { refused(slot, now: now) }
         if !attempts[slot].isReported {
             let fault = SessionError.streamReset(code: code)
             let isUntouched = code == Self.refusedStream || !wasSent
@@ -221,9 +225,12 @@ struct SessionMachine {
         release(slot, &effects)
     }
 
-    private mutating func pause(now: Instant) {
-        if pausedUntil != nil { return }
-        pausedUntil = now + min(Self.mostPause, Self.firstPause * (1 << min(refusals, 10)))
+    private mutating func refused(_ slot: Int, now: Instant) {
+        let before = allowance ?? limits.maxConcurrentStreams * Self.answersPerStream
+        allowance = max(before - Self.answersPerStream, Self.answersPerStream)
+        if let pausedAt, attempts[slot].deadline <= pausedAt + limits.requestTimeout { return }
+        if refusals > 0 { allowance = Self.answersPerStream }
+        (pausedAt, pausedUntil) = (now, now + min(Self.mostPause, Self.firstPause * (1 << min(refusals, 10))))
         refusals += 1
     }
 
@@ -311,9 +318,10 @@ struct SessionMachine {
     mutating func closed(because fault: SessionError, isWritten: (Int) -> Bool, _ effects: inout [Effect]) {
         phase = .closed
         pausedUntil = nil
+        let isOurWish = fault == .closedByUs || fault == .retired(.sendingEnded)
         for slot in attempts.unreportedSlots {
             let outcome: Outcome = isWritten(slot) ? .maybeProcessed(fault) : .notProcessed(fault)
-            if isWritten(slot) && fault != .closedByUs { unanswered += 1 }
+            if isWritten(slot) && !isOurWish { unanswered += 1 }
             effects.append(report(slot, outcome))
             attempts.markReported(at: slot)
         }

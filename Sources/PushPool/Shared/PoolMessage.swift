@@ -11,6 +11,10 @@ enum PoolMessage: Sendable {
     /// The session received its first ENHANCE_YOUR_CALM: the pool lowers its rate and delays its dials.
     case mustSlowDown(SessionID)
     case tokens(TokenNews)
+    /// APNs has accepted a push with the credential of the session, or only rejected a device token; or it has refused the
+    /// credential with this response.
+    case proved(SessionID, isAcceptance: Bool)
+    case refused(SessionID, String)
     /// The session's thread is about to end. All attempts are reported, `unanswered` of them as maybe processed.
     case ended(SessionID, address: String, SessionError, hasServed: Bool, unanswered: Int)
     case dialFailed(SessionID, address: String, SessionError)

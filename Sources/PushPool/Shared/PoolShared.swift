@@ -1,5 +1,6 @@
 internal import Sockets
 internal import Synchronization
+import SystemTime
 internal import Threads
 
 /// The state that all sessions of a pool share.
@@ -13,19 +14,24 @@ final class PoolShared: Sendable {
     /// The generation of the provider token that the newest session opened with.
     let tokenGeneration = Atomic<UInt64>(0)
     let sessionTokens = Locked(SessionTokens())
-    /// The number of new credentials that the pool's thread has not applied yet, and the newest session with an older one.
-    let replacement = Locked((pending: 0, lastOld: SessionID(0)))
+    let credentials = Locked(CredentialUse())
+    /// The source of provider tokens, `nil` with a certificate, and the newest session at the last renewal.
+    let tokens: Locked<(source: ProviderTokenSource?, renewedAt: SessionID)>
     /// The orders of the open sessions.
     let orders = Locked<[SessionID: Mailbox<SessionOrder>]>([:])
     let deliveries: Mailbox<Delivery>
     /// Messages to the pool's own thread, which the queue also wakes when every session is full.
     let messages: Mailbox<PoolMessage>
 
-    init(deliveries: Mailbox<Delivery>, rateLimits: SharedRateLimits, resolver: NameResolver) throws(ThreadError) {
+    init(
+        deliveries: Mailbox<Delivery>, rateLimits: SharedRateLimits, resolver: NameResolver,
+        tokens: ProviderTokenSource? = nil, clock: @escaping @Sendable () -> Instant = { .now }
+    ) throws(ThreadError) {
         self.resolver = resolver
         self.deliveries = deliveries
+        self.tokens = Locked((tokens, SessionID(0)))
         let wakeUp = try WakeUp(thread: "apns pool")
         messages = Mailbox(wakeUp: wakeUp)
-        queue = WorkQueue(rateLimits: rateLimits, blocked: wakeUp)
+        queue = WorkQueue(rateLimits: rateLimits, blocked: wakeUp, clock: clock)
     }
 }

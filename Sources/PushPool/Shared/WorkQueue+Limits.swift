@@ -23,8 +23,9 @@ extension WorkQueue {
                 return
             }
             let limit = Double(pushesPerSecond)
-            if state.calmLimiter == nil { state.calmLimiter = RateLimiter(limit: limit, now: .now) }
-            state.calmLimiter?.change(limit: limit, now: .now)
+            let now = clock()
+            if state.calmLimiter == nil { state.calmLimiter = RateLimiter(limit: limit, now: now) }
+            state.calmLimiter?.change(limit: limit, now: now)
         }
         limitsChanged()
     }
@@ -32,23 +33,33 @@ extension WorkQueue {
     /// Returns the pushes per second that sessions have taken recently.
     func rate(now: Instant) -> Int { state.withLock { $0.tally.rate(now: now) } }
 
-    /// Handles limits that admit nothing before `opening`: one session keeps the time for all.
-    static func wait(
-        until opening: Instant, _ consumer: Int, hasTaken: Bool, _ state: inout State
+    /// The reason why limits stopped a take.
+    struct Pause {
+        /// The time to ask again.
+        var opening: Instant
+        /// Whether pushes that avoid the session were left to another one.
+        var hasPassedOver: Bool
+    }
+
+    /// Handles limits that admit nothing for now: one session keeps the time for all. It passes this on after a long wait, and if
+    /// it has left pushes to others: pushes wake no session meanwhile.
+    func wait(
+        for pause: Pause, _ consumer: Int, hasTaken: Bool, _ state: inout State
     ) -> ([WakeUp], Instant?) {
         if state.timekeeper != nil { return ([], nil) }
-        if hasTaken && opening - .now >= worthPassingOn {
-            let next = nextSleeper(after: consumer, &state)
+        // A session that has taken nothing keeps the time, so that two sessions do not wake each other until the opening.
+        if hasTaken && (pause.hasPassedOver || pause.opening - clock() >= WorkQueue.worthPassingOn) {
+            let next = WorkQueue.nextSleeper(after: consumer, &state)
             if !next.isEmpty { return (next, nil) }
         }
         state.timekeeper = state.consumers[consumer].session
-        return ([], opening)
+        return ([], pause.opening)
     }
 
-    /// Moves notifications as `move` does, as far as the limits admit them. Returns the next opening if a limit stopped it.
+    /// Moves notifications as `move` does, as far as the limits admit them. Returns the pause if a limit stopped it.
     func movePaced(
         _ room: inout Room, to batch: Ring<Notification>, avoiding session: SessionID, _ state: inout State
-    ) -> Instant? {
+    ) -> Pause? {
         var passed: [Notification] = []
         var opening: Instant?
         let avoids = state.avoiders > 0 && WorkQueue.hasAlternative(to: session, state)
@@ -67,13 +78,13 @@ extension WorkQueue {
             }
         }
         for notification in passed.reversed() { state.waiting.prepend(notification) }
-        return opening
+        return opening.map { Pause(opening: $0, hasPassedOver: !passed.isEmpty) }
     }
 
     /// Counts a push that may go now and returns `nil`, or returns the time to ask again.
     private func admit(payload: Int, _ state: inout State) -> Instant? {
         guard state.calmLimiter != nil else { return rateLimits.admit(payload: payload) }
-        let now = Instant.now
+        let now = clock()
         if let opening = state.calmLimiter?.opening(for: 1, now: now), opening > now {
             return max(opening, now + SharedRateLimits.shortestWait)
         }

@@ -1,3 +1,4 @@
+internal import Synchronization
 import SystemTime
 internal import Threads
 
@@ -34,14 +35,10 @@ final class WorkQueue: Sendable {
         var timekeeper: SessionID?
         /// Whether a notification has waited since the last look while every session was full.
         var wasBlocked = false
-        /// The time from which sessions take nothing; `nil` without a limit.
-        var sendingDeadline: Instant?
         /// This pool's own limit after ENHANCE_YOUR_CALM.
         var calmLimiter: RateLimiter?
         var tally = PushTally(now: .now)
         var meter = QueueMeter()
-
-        func isSendingOver(_ clock: () -> Instant) -> Bool { sendingDeadline.map { $0 <= clock() } ?? false }
     }
 
     /// A session is not woken for less work than this while another one is awake: at 1 to 16 pushes a turn the wake-up costs
@@ -52,9 +49,12 @@ final class WorkQueue: Sendable {
     let rateLimits: SharedRateLimits
     /// Rung when `Load.wasBlocked` becomes true.
     private let blocked: WakeUp
-    private let clock: @Sendable () -> Instant
+    let clock: @Sendable () -> Instant
+    /// The time from which sessions take and write nothing, in nanoseconds since `origin`; `Int.max` without a limit.
+    private let sendingDeadline = Atomic<Int>(.max)
+    private let origin: Instant
 
-    /// - Parameter clock: the time with which the sending deadline is compared.
+    /// - Parameter clock: the time with which the sending deadline and the limits are compared.
     init(
         rateLimits: SharedRateLimits = SharedRateLimits(), blocked: WakeUp = WakeUp(),
         clock: @escaping @Sendable () -> Instant = { .now }
@@ -62,6 +62,7 @@ final class WorkQueue: Sendable {
         self.rateLimits = rateLimits
         self.blocked = blocked
         self.clock = clock
+        origin = clock()
     }
 
     // MARK: For the pool
@@ -80,14 +81,28 @@ final class WorkQueue: Sendable {
         for wakeUp in toRing { wakeUp.ring() }
     }
 
-    /// Lets sessions take notifications until this time; `nil` sets no limit.
+    /// Lets sessions take notifications and write requests until this time; `nil` sets no limit.
     func allowSending(until deadline: Instant?) {
         let toRing: [WakeUp] = state.withLock { state in
-            let wasOver = state.isSendingOver(clock)
-            state.sendingDeadline = deadline
-            return wasOver && !state.isSendingOver(clock) ? WorkQueue.sleepers(&state, enoughFor: state.waiting.count) : []
+            let wasOver = isSendingOver
+            sendingDeadline.store(deadline.map(nanoseconds) ?? .max, ordering: .relaxed)
+            return wasOver && !isSendingOver ? WorkQueue.sleepers(&state, enoughFor: state.waiting.count) : []
         }
         for wakeUp in toRing { wakeUp.ring() }
+    }
+
+    private func nanoseconds(_ deadline: Instant) -> Int {
+        let (seconds, attoseconds) = (deadline - origin).components
+        let most = Int64.max / 2_000_000_000
+        return Int(min(max(seconds, -most), most) * 1_000_000_000 + attoseconds / 1_000_000_000)
+    }
+
+    /// Whether the time for sending has ended. A session asks before it writes requests, without the lock.
+    var isSendingOver: Bool { isSendingOver(at: clock()) }
+
+    private func isSendingOver(at time: @autoclosure () -> Instant) -> Bool {
+        let deadline = sendingDeadline.load(ordering: .relaxed)
+        return deadline != .max && origin + .nanoseconds(deadline) <= time()
     }
 
     /// Withdraws all waiting notifications.
@@ -205,7 +220,8 @@ final class WorkQueue: Sendable {
     /// A session calls this in every turn, even without room: the queue learns its free streams from the call. A notification
     /// that avoids this session stays for another one with room, if there is any.
     ///
-    /// - Parameter now: the time of the session's turn; a small delay does not matter.
+    /// - Parameter now: the time of the session's turn; a small delay does not matter, because the session compares the sending
+    ///   deadline again when it writes.
     func take(
         into batch: Ring<Notification>, room: Room, for session: SessionID, now: Instant
     ) -> Instant? {
@@ -216,22 +232,22 @@ final class WorkQueue: Sendable {
             state.consumers[consumer].free = free
             state.consumers[consumer].limit = room.presentLimit
             (state.consumers[consumer].window, state.consumers[consumer].bytesInFlight) = (room.window, room.bytesInFlight)
-            if state.isSendingOver(clock) {
+            if isSendingOver(at: now) {
                 state.consumers[consumer].isAsleep = true
                 return ([], nil)
             }
-            var opening: Instant?
-            if free > 0 && !state.waiting.isEmpty { opening = moveShare(room, of: consumer, to: batch, now: now, &state) }
+            var pause: Pause?
+            if free > 0 && !state.waiting.isEmpty { pause = moveShare(room, of: consumer, to: batch, now: now, &state) }
             state.consumers[consumer].isAsleep = true
             if state.waiting.isEmpty {
                 state.meter.became(nil, now: now)
                 return ([], nil)
             }
-            let limit = opening != nil ? .rateLimit : WorkQueue.isBlocked(state) ? state.consumers[consumer].limit : nil
+            let limit = pause != nil ? .rateLimit : WorkQueue.isBlocked(state) ? state.consumers[consumer].limit : nil
             state.meter.became(limit, now: now)
-            if let opening {
+            if let pause {
                 let hasTaken = state.consumers[consumer].free < free
-                return WorkQueue.wait(until: opening, consumer, hasTaken: hasTaken, &state)
+                return wait(for: pause, consumer, hasTaken: hasTaken, &state)
             }
             noteBlocked(&state)
             return (WorkQueue.nextSleeper(after: consumer, &state), nil)
@@ -240,18 +256,18 @@ final class WorkQueue: Sendable {
         return again
     }
 
-    /// Moves the share of a consumer with room. Returns the next opening if a rate limit stopped it.
+    /// Moves the share of a consumer with room. Returns the pause if a rate limit stopped it.
     @inline(__always)
     private func moveShare(
         _ room: Room, of consumer: Int, to batch: Ring<Notification>, now: Instant, _ state: inout State
-    ) -> Instant? {
+    ) -> Pause? {
         var share = room
         share.streams = min(room.streams, WorkQueue.share(of: state.waiting.count, for: consumer, state))
         state.consumers[consumer].lastRound = state.round
         let (most, session) = (share.streams, state.consumers[consumer].session)
-        var opening: Instant?
+        var pause: Pause?
         if state.calmLimiter != nil || rateLimits.isLimiting {
-            opening = movePaced(&share, to: batch, avoiding: session, &state)
+            pause = movePaced(&share, to: batch, avoiding: session, &state)
         } else {
             WorkQueue.move(&share, to: batch, avoiding: session, &state)
         }
@@ -262,7 +278,7 @@ final class WorkQueue: Sendable {
             state.tally.count(taken, now: now)
             state.meter.took(taken, bytes: room.bytes - share.bytes)
         }
-        return opening
+        return pause
     }
 
     /// Returns an equal part for each session with free streams and without a share in this round, so that the first session

@@ -11,11 +11,12 @@ enum Call: Equatable {
     case pop(count: Int)
     /// Indirect, because the batch is large, and a call is moved several times.
     indirect case settle(SettleBatch)
-    /// `settled` is the last settlement that Redis has confirmed: it lacks it if it was put back to an earlier state.
-    case beat(counter: Int64, settled: UInt64)
+    /// `settled` is the last settlement that Redis has confirmed, `chunk` the newest chunk: Redis lacks them if it was put back to
+    /// an earlier state.
+    case beat(counter: Int64, settled: UInt64, chunk: UInt64? = nil)
     case promote
-    /// Suspects go to this chunk.
-    case reap(LeaseMachine.Dead, chunk: UInt64)
+    /// Suspects go to this chunk. The reply asks for the call with the chunks of the dead worker if it has other ones.
+    case reap(LeaseMachine.Dead, chunk: UInt64, lists: [String] = [])
     indirect case adopt(Adopted)
     case merge
     /// `at_most_once`: jobs of the side list of this app leave Redis.
@@ -82,16 +83,29 @@ enum Call: Equatable {
         var isPiggybacked: Bool { after != nil }
     }
 
+    /// Held jobs of one chunk that Redis lacks.
     struct Adopted: Equatable {
+        struct Job: Equatable {
+            var place: Int
+            var bytes: [UInt8]
+            /// The number of bytes of a job of which only the beginning is held.
+            var fullSize: Int?
+        }
+
         var chunk: UInt64
-        var entry: [UInt8]
-        /// A job that is not in flight is empty.
-        var jobs: [[UInt8]]
+        var level: UInt8
+        /// The number of positions of the chunk.
+        var positions: Int
+        var jobs: [Job]
     }
 
     struct Registration: Equatable {
         var counter: Int64
         var confirmed: UInt64
         var isExpected: Bool
+        /// The last settlement that has a number.
+        var sealed: UInt64 = 0
+        /// The number of the last registration whose reply was read.
+        var answered: Int64 = 0
     }
 }

@@ -26,7 +26,8 @@ struct LeaseMachine {
     let beatInterval: Duration
     /// The time after the last contact from which others may soon consider this worker dead: 60 % of a lease.
     private let doubtDelay: Duration
-    private let own: String
+    /// The name of this worker.
+    var own: String
     private var sightings: [String: Sighting] = [:]
     private var lastObservation: Instant?
     private(set) var lastContact: Instant?

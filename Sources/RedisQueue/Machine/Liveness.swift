@@ -32,6 +32,8 @@ struct Liveness {
     var lastContact: Instant? { lease.lastContact }
     var isReaping: Bool { !toReap.isEmpty }
 
+    mutating func renamed(to worker: String) { lease.own = worker }
+
     /// The heartbeat counter, raised.
     mutating func nextCounter() -> Int64 {
         counter += 1

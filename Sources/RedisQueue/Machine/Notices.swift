@@ -2,18 +2,34 @@
 struct Notices {
     private var alarm = RecordAlarm()
     private var missing: Set<MissingFeature> = []
+    /// The last disconnection since a claim worked.
     private var lastState: QueueEvent?
+    private var isServing = false
+    /// The connection broke before a claim worked, for a reason that was reported: not worth another line.
+    private var isRepeating = false
     /// The pauses that Redis replied last.
     private(set) var pauses: [QueuePause] = []
 
-    /// The connection does not serve. A state is reported once, not with every attempt.
-    mutating func disconnected(_ event: QueueEvent) -> QueueEvent? {
-        if event == lastState { return nil }
-        lastState = event
-        return event
+    /// Reports a disconnection once for each reason, and not at every attempt.
+    ///
+    /// - Parameter isRefused: whether the server has replied an error to a call that served.
+    mutating func disconnected(_ event: QueueEvent, isRefused: Bool = false) -> QueueEvent? {
+        let isNew = event != lastState
+        isRepeating = isRepeating || isServing && (isRefused || !isNew)
+        defer { (lastState, isServing) = (event, false) }
+        return isNew ? event : isServing ? .interrupted : nil
     }
 
-    mutating func connected() { lastState = nil }
+    mutating func connected(_ warnings: [String]) -> QueueEvent {
+        isServing = true
+        return isRepeating && warnings.isEmpty ? .resumed : .connected(warnings: warnings)
+    }
+
+    /// A claim, or where nothing is claimed a wait or beat, has worked.
+    mutating func worked() -> QueueEvent? {
+        defer { (lastState, isRepeating) = (nil, false) }
+        return isRepeating ? .connected(warnings: []) : nil
+    }
 
     /// A substitute is in use: reported once, not at every reconnect.
     mutating func limited(_ feature: MissingFeature) -> QueueEvent? { missing.insert(feature).inserted ? .limited(feature) : nil }

@@ -9,5 +9,7 @@ enum QueueEffect: Equatable {
     case follow(ErrorReply.Node?)
     /// The nodes of the cluster, from CLUSTER SLOTS.
     case learn([RedisReply])
+    /// The worker needs a new name. `renamed` follows.
+    case rename
     case report(QueueEvent)
 }

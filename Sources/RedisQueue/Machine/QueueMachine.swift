@@ -14,7 +14,7 @@ import SystemTime
 ///     disconnected   the pause is over                     dialing
 ///     disconnected   stopping, nothing held                stopped
 ///     dialing        both connections are open             registering
-///     registering    a higher number is in use             registering
+///     registering    another process has the record        registering, under a new name
 ///     registering    registered                            reconciling
 ///     reconciling    the last expected reply               serving
 ///     serving        stopping, all settled and reaped      unregistering
@@ -36,6 +36,10 @@ struct QueueMachine {
     private var reconciliation = Reconciliation()
     private var reconnection: Reconnection
     private var notices = Notices()
+    /// Whether a claim, or where nothing is claimed a wait or beat, has worked since the registration.
+    private var hasWorked = false
+    /// The number of the last record that could not be continued.
+    private var foreignNumber = ""
     /// Redis had jobs of this worker at the end of a stop. The next connection fetches them and gives them back.
     private var leavesJobs = false
 
@@ -57,22 +61,26 @@ struct QueueMachine {
     mutating func connected(into effects: inout [Effect]) {
         number += 1
         phase = .registering
+        hasWorked = false
         let registration = Call.Registration(
-            counter: liveness.nextCounter(), confirmed: work.jobs.confirmed, isExpected: reconciliation.isRegistered)
+            counter: liveness.nextCounter(), confirmed: work.jobs.confirmed, isExpected: reconciliation.isRegistered,
+            sealed: work.jobs.sealed, answered: reconciliation.answered)
         effects.append(.call(.register(registration)))
     }
 
     /// There is no connection, or none that serves. State is kept, and the next dial follows after a pause.
-    mutating func lost(_ reason: String, now: Instant, into effects: inout [Effect]) {
+    ///
+    /// - Parameter isError: whether the server has replied an error.
+    mutating func lost(_ reason: String, isError: Bool = false, now: Instant, into effects: inout [Effect]) {
         if phase == .disconnected || phase == .stopped { return }
-        reconnection.failed(now: now)
-        disconnect(reporting: .disconnected(reason), into: &effects)
+        reconnection.failed(isError: isError && phase == .serving, now: now)
+        disconnect(reporting: .disconnected(reason), isError: isError, into: &effects)
     }
 
     /// The server refuses the user, the password, a right or a key type: only an operator can change that.
     mutating func refused(_ error: RedisError, now: Instant, into effects: inout [Effect]) {
         reconnection.refused(now: now)
-        disconnect(reporting: .refused(error), into: &effects)
+        disconnect(reporting: .refused(error), isError: true, into: &effects)
     }
 
     /// Another node of the cluster has the list.
@@ -84,13 +92,21 @@ struct QueueMachine {
         disconnect(reporting: isEndless ? .disconnected(reason) : nil, into: &effects)
     }
 
-    /// Other workers consider this one dead, and may have taken over its jobs.
+    /// Redis does not know this worker: others have taken over its jobs, or Redis was emptied or put back to an earlier state.
     private mutating func fenced(now: Instant, into effects: inout [Effect]) {
-        if liveness.doubt() { effects.append(.report(.leaseInDoubt)) }
-        lost("other workers considered this worker dead; it registers again", now: now, into: &effects)
+        if liveness.doubt() { effects.append(.report(.registrationLost)) }
+        lost("this worker is not registered any more; it registers again", now: now, into: &effects)
     }
 
-    private mutating func disconnect(reporting event: QueueEvent?, into effects: inout [Effect]) {
+    /// The worker has a new name, after the effect `rename`. It registers at once.
+    mutating func renamed(to worker: String, into effects: inout [Effect]) {
+        liveness.renamed(to: worker)
+        reconciliation.renamed()
+        effects.append(.report(.renamed(worker: worker, number: foreignNumber)))
+        connected(into: &effects)
+    }
+
+    private mutating func disconnect(reporting event: QueueEvent?, isError: Bool = false, into effects: inout [Effect]) {
         if phase == .stopped { return }
         if phase != .disconnected { effects.append(.hangUp) }
         phase = .disconnected
@@ -98,7 +114,7 @@ struct QueueMachine {
         work.connectionLost()
         liveness.connectionLost()
         reconciliation.connectionLost()
-        report(event.flatMap { notices.disconnected($0) }, into: &effects)
+        report(event.flatMap { notices.disconnected($0, isRefused: isError) }, into: &effects)
     }
 
     private mutating func startServing(now: Instant, into effects: inout [Effect]) {
@@ -107,11 +123,17 @@ struct QueueMachine {
         work.beginServing(now: now)
         liveness.beginServing(now: now)
         liveness.watch(notices.pauses, now: now)
-        reconnection.succeeded()
-        notices.connected()
         let (warnings, lengths) = reconciliation.finish()
-        effects.append(.report(.connected(warnings: warnings)))
+        effects.append(.report(notices.connected(warnings)))
         for records in RecordList.allCases { report(notices.counted(records, lengths[records] ?? 0), into: &effects) }
+    }
+
+    /// The claims work: the next disconnection is a new one.
+    private mutating func worked(into effects: inout [Effect]) {
+        if hasWorked { return }
+        hasWorked = true
+        reconnection.succeeded()
+        report(notices.worked(), into: &effects)
     }
 
     private func report(_ event: QueueEvent?, into effects: inout [Effect]) { if let event { effects.append(.report(event)) } }
@@ -180,7 +202,8 @@ struct QueueMachine {
     private mutating func serve(now: Instant, into effects: inout [Effect]) {
         // Also while the reply to an earlier beat waits behind a large reply: the beat itself arrives in time.
         if let counter = liveness.nextBeat(now: now) {
-            call(.beat(counter: counter, settled: work.jobs.confirmed), .beat, into: &effects)
+            let beat = Call.beat(counter: counter, settled: work.jobs.confirmed, chunk: work.jobs.newestChunk)
+            call(beat, .beat, into: &effects)
         }
         if outstanding.isDisjoint(with: [.beat, .inspection]), liveness.isInspectionDue(now: now) {
             call(work.inspection, .inspection, into: &effects)
@@ -222,21 +245,25 @@ struct QueueMachine {
         switch call.isFenced ? reply.text : nil {
         case "FENCED": return fenced(now: now, into: &effects)
         case "STALE": return lost("another connection took over this worker's number", now: now, into: &effects)
+        case "TAKEN":
+            return lost("Redis already has a chunk with the number of this claim", now: now, into: &effects)
         case "GAP": return foundGap(before: call, now: now, into: &effects)
         default: break
         }
+        // A wait with a claim behind it shows nothing: that claim may fail each time.
+        let mayWork = phase == .serving && work.shows(call)
         switch understand(reply, to: call, sentAt: sentAt, now: now, isGone: isGone, into: &effects) {
-        case .good: break
+        case .good: if mayWork { worked(into: &effects) }
         case .unintelligible: lost("a reply of an unexpected form", now: now, into: &effects)
         case .lost(let reason): lost(reason, now: now, into: &effects)
         }
     }
 
-    /// Redis lacks the settlement before this call: it met NOSCRIPT and has been sent again, or Redis has confirmed it and was
-    /// put back to an earlier state since. Then only a registration brings the lost settlements to light.
+    /// Redis lacks the settlement or the claim before this call: it met NOSCRIPT and has been sent again, or Redis has confirmed
+    /// it and was put back to an earlier state since. Then only a registration brings the losses to light.
     private mutating func foundGap(before call: Call, now: Instant, into effects: inout [Effect]) {
         if case .settle(let batch) = call, !work.jobs.isOldestUnconfirmed(batch.sequence) { return effects.append(.call(call)) }
-        lost("Redis has lost settlements that it had confirmed", now: now, into: &effects)
+        lost("Redis has lost claims or settlements that it had confirmed", now: now, into: &effects)
     }
 
     private mutating func understand(
@@ -258,7 +285,7 @@ struct QueueMachine {
         case .promote:
             guard let promoted = ScriptReply.Promoted(items) else { return .unintelligible }
             work.promoted(promoted, now: now)
-        case .reap(let dead, let chunk): return reaped(dead, items, chunk, now: now, into: &effects)
+        case .reap(let dead, let chunk, _): return reaped(dead, items, chunk, now: now, into: &effects)
         case .fetch(let chunk, let places):
             if let reading = work.arrived(items, chunk: chunk, now: now, into: &effects) { return reading }
             work.fetched(items, chunk: chunk, places: places, into: &effects)
@@ -272,11 +299,14 @@ struct QueueMachine {
         case .unregister: return unregistered(reply, into: &effects)
         case .wait: work.waited(reply, now: now, into: &effects)
         case .inspect: return inspected(reply, now: now)
-        case .adopt: reconciled(now: now, into: &effects)
         case .take(let app, _): return work.took(items, of: app, now: now, into: &effects) ? .good : .unintelligible
         case .restore(let app, _):
             guard let left = reply.integer else { return .unintelligible }
             work.restored(app, left: left)
+        case .adopt(let adopted):
+            guard let reply = ScriptReply.Adopted(items) else { return .unintelligible }
+            work.adopted(adopted, reply, into: &effects)
+            reconciled(now: now, into: &effects)
         case .merge, .greeting: break
         }
         return .good
@@ -296,7 +326,7 @@ struct QueueMachine {
             if error.isRefusal {
                 refused(.reply(error), now: now, into: &effects)
             } else {
-                lost(error.description, now: now, into: &effects)
+                lost(error.description, isError: true, now: now, into: &effects)
             }
         }
     }
@@ -347,6 +377,10 @@ struct QueueMachine {
     private mutating func reaped(
         _ dead: LeaseMachine.Dead, _ items: [RedisReply], _ chunk: UInt64, now: Instant, into effects: inout [Effect]
     ) -> ReplyReading {
+        if let lists = ScriptReply.chunksToReap(items) {
+            effects.append(.call(.reap(dead, chunk: chunk, lists: lists)))
+            return .good
+        }
         guard let reply = ScriptReply.Reaped(items) else { return .unintelligible }
         outstanding.remove(.reap)
         guard let moved = reply.moved else { return .good }
@@ -372,15 +406,16 @@ struct QueueMachine {
     ) -> ReplyReading {
         switch ScriptReply.Registration(items) {
         case nil: return .unintelligible
-        case .numberTaken(let taken):
-            number = max(number, taken)
-            connected(into: &effects)
+        case .foreign(let found):
+            foreignNumber = found
+            work.abandon(into: &effects)
+            effects.append(.rename)
         case .registered(let reply):
             liveness.beatConfirmed(sentAt: sentAt)
             phase = .reconciling
-            let finding = reconciliation.registered(reply, confirmed: work.jobs.confirmed)
+            let finding = reconciliation.registered(reply, number: number, confirmed: work.jobs.confirmed)
             let (warning, calls) = work.registered(reply, finding, now: now, into: &effects)
-            if let warning { reconciliation.warn(warning) }
+            reconciliation.warn(warning)
             work.learned(asides: reply.asides)
             work.reportAsides(into: &effects)
             for call in calls { expect(call, into: &effects) }

@@ -2,7 +2,7 @@
 struct Reconciliation {
     enum Finding: Equatable {
         case unchanged
-        /// Redis was emptied, or is another one: it has none of the held jobs.
+        /// Redis was emptied, is another one, or returned to a state before its first worker: it has none of the claims.
         case emptied
         /// Redis returned to a state in which `stored` was the last settlement.
         case rolledBack(stored: UInt64)
@@ -16,7 +16,11 @@ struct Reconciliation {
     private var epoch: String?
     private var newEpoch: String?
     private var missingReplies = 0
+    /// The last registration whose reply was read.
+    private(set) var answered: Int64 = 0
     private var warnings: [String] = []
+    /// The warning about lost data. The first one counts: a second registration finds only the jobs that the first has not put back.
+    private var cause: String?
     /// The numbers of records at the registration.
     private var lengths: [RecordList: Int] = [:]
 
@@ -24,8 +28,8 @@ struct Reconciliation {
 
     mutating func connectionLost() { missingReplies = 0 }
 
-    mutating func registered(_ reply: ScriptReply.Registered, confirmed: UInt64) -> Finding {
-        defer { (newEpoch, lengths, isRegistered) = (reply.epoch, reply.lengths, true) }
+    mutating func registered(_ reply: ScriptReply.Registered, number: Int64, confirmed: UInt64) -> Finding {
+        defer { (newEpoch, lengths, isRegistered, answered) = (reply.epoch, reply.lengths, true, number) }
         if let epoch, epoch != reply.epoch { return .emptied }
         // Without a number, the state is older than this worker.
         let stored = reply.settled ?? 0
@@ -33,7 +37,22 @@ struct Reconciliation {
         return .unchanged
     }
 
-    mutating func warn(_ text: String) { warnings.append(text) }
+    /// The worker has a new name, and so a new record.
+    mutating func renamed() { isRegistered = false }
+
+    mutating func warn(_ text: String?) { if cause == nil { cause = text } }
+
+    /// - Parameter count: the number of held jobs that Redis lacks.
+    static func warning(_ finding: Finding, putBack count: Int) -> String? {
+        let jobs = "\(count) job\(count == 1 ? "" : "s") that this worker holds \(count == 1 ? "was" : "were") put back"
+        switch finding {
+        case .emptied: return "Redis was emptied" + (count > 0 ? ": \(jobs)" : "")
+        case .unchanged: return count > 0 ? "Redis was put back to an earlier state: \(jobs)" : nil
+        case .rolledBack:
+            let again = "the jobs that it has again are pushed again"
+            return "Redis was put back to an earlier state: \(count > 0 ? "\(jobs), and \(again)" : again)"
+        }
+    }
 
     mutating func expectReply() { missingReplies += 1 }
     mutating func replied() { missingReplies -= 1 }
@@ -52,7 +71,7 @@ struct Reconciliation {
     /// back again.
     mutating func finish() -> (warnings: [String], lengths: [RecordList: Int]) {
         epoch = newEpoch
-        defer { warnings = [] }
-        return (warnings, lengths)
+        defer { (warnings, cause) = ([], nil) }
+        return ((cause.map { [$0] } ?? []) + warnings, lengths)
     }
 }

@@ -1,7 +1,7 @@
 import SystemTime
 
-/// The pauses between dials: 50 ms, doubling to 2 s, each between half of it and the whole, so that the workers of a Redis that
-/// returns do not all dial at once.
+/// The pauses between dials: 50 ms, doubling to 2 s, or to 5 s after an error of the server. Each is between half of it and the
+/// whole, so that the workers of a Redis that returns do not all dial at once. They grow until a claim works.
 struct Reconnection {
     static let longestPause = Duration.seconds(2)
     private static let shortestPause = Duration.milliseconds(50)
@@ -21,12 +21,15 @@ struct Reconnection {
         dialsAt = now
     }
 
-    /// Whether at most one dial or connection has failed, or was refused, since the last one that served.
+    /// Whether at most one dial or connection has failed, or was refused, since the last claim that worked.
     var isFirstDial: Bool { failures <= 1 }
 
     mutating func succeeded() { (failures, redirects) = (0, 0) }
 
-    mutating func failed(now: Instant) { dialsAt = now + nextPause() }
+    /// - Parameter isError: whether the server has replied an error to a call that served. Then the dials pause longer.
+    mutating func failed(isError: Bool = false, now: Instant) {
+        dialsAt = now + nextPause(isError ? Reconnection.refusalPause : Reconnection.longestPause)
+    }
 
     mutating func refused(now: Instant) {
         failures += 1
@@ -43,8 +46,8 @@ struct Reconnection {
         return isEndless
     }
 
-    private mutating func nextPause() -> Duration {
-        let whole = min(Reconnection.longestPause, Reconnection.shortestPause * (1 << min(failures, 6)))
+    private mutating func nextPause(_ longest: Duration) -> Duration {
+        let whole = min(longest, Reconnection.shortestPause * (1 << min(failures, 7)))
         failures += 1
         // xorshift64 (Marsaglia 2003).
         state ^= state << 13

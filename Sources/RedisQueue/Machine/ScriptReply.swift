@@ -28,12 +28,15 @@ enum ScriptReply {
         return counters
     }
 
+    /// Numbers are exact in Lua below 2^53, and below it a `ClaimID` cannot overflow.
+    private static let leastBadNumber: UInt64 = 1 << 53
+
     /// Fields that are not the number of a chunk are ignored.
     private static func chunks(_ reply: RedisReply) -> [UInt64: [UInt8]]? {
         guard var rest = reply.items?[...] else { return nil }
         var chunks: [UInt64: [UInt8]] = [:]
         while let field = rest.popFirst()?.text, let entry = rest.popFirst()?.bytes {
-            if let number = UInt64(field) { chunks[number] = entry }
+            if let number = UInt64(field), number < leastBadNumber { chunks[number] = entry }
         }
         return chunks
     }
@@ -56,27 +59,38 @@ enum ScriptReply {
     }
 
     enum Registration {
-        /// A higher connection number is in use.
-        case numberTaken(Int64)
+        /// Another process uses the record of this worker, or the record is damaged. The number in it, for the log.
+        case foreign(number: String)
         case registered(Registered)
 
         init?(_ items: [RedisReply]) {
             if items.count == 2, items[0].text == "NUMBER" {
-                // Lua's numbers are exact up to 2^53. A higher one is corrupt, and the next number would overflow.
-                guard let taken = items[1].text.flatMap({ Int64($0) }), taken < 1 << 53 else { return nil }
-                self = .numberTaken(taken)
+                guard let number = items[1].text else { return nil }
+                self = .foreign(number: number)
                 return
             }
-            guard items.count >= 8, let settled = items[1].text.flatMap({ Int64($0) }), let epoch = items[2].text,
+            guard items.count >= 10, let settled = items[1].text.flatMap({ Int64($0) }), let epoch = items[2].text,
                 let recovered = items[3].integer.flatMap(RecoveredJobs.Kind.init), let (due, pauses) = QueuePause.split(items[4]),
-                let deadLetters = items[5].count, let feedback = items[6].count, let chunks = ScriptReply.chunks(items[7])
+                let deadLetters = items[5].count, let feedback = items[6].count, let chunks = ScriptReply.chunks(items[7]),
+                let taken = items[8].text.map(TakenChunks.init), let jobs = items[9].count
             else { return nil }
             self = .registered(
                 Registered(
                     settled: UInt64(exactly: settled), epoch: epoch, recovered: recovered, due: NextDue(due),
                     pauses: pauses, asides: Set(QueuePause.sideLists(items[4]).keys),
                     lengths: [.deadLetters: deadLetters, .feedback: feedback],
-                    chunks: chunks, counters: counters(items.dropFirst(8))))
+                    chunks: chunks, taken: taken, jobs: jobs, counters: counters(items.dropFirst(10))))
+        }
+    }
+
+    /// The chunks of this worker that another one has taken over.
+    enum TakenChunks: Equatable {
+        case these(Set<UInt64>)
+        /// This worker was taken over by one of 0.2, which does not record chunks.
+        case unknown
+
+        init(_ text: String) {
+            self = text == "*" ? .unknown : .these(Set(text.split(separator: ",").compactMap { UInt64($0) }))
         }
     }
 
@@ -94,7 +108,20 @@ enum ScriptReply {
         var lengths: [RecordList: Int]
         /// The entries of the worker's chunks, by their numbers.
         var chunks: [UInt64: [UInt8]]
+        var taken: TakenChunks
+        /// The number of jobs that wait or were ever claimed in this data set.
+        var jobs: Int
         var counters: Counters
+    }
+
+    struct Adopted {
+        /// The positions of jobs that are too large and were not found.
+        var lost: [Int]
+
+        init?(_ items: [RedisReply]) {
+            guard items.count >= 2, items[0].count != nil, items[1].count != nil else { return nil }
+            lost = items.dropFirst(2).compactMap(\.count)
+        }
     }
 
     struct Beat {
@@ -166,6 +193,11 @@ enum ScriptReply {
             guard items.count == 2, let count = items[0].integer, let due = items[1].integer else { return nil }
             (self.count, self.due) = (count, NextDue(due))
         }
+    }
+
+    /// The chunks of a dead worker whose lists the call has to name.
+    static func chunksToReap(_ items: [RedisReply]) -> [String]? {
+        items.first?.text == "LISTS" ? items.dropFirst().compactMap(\.text) : nil
     }
 
     struct Reaped {

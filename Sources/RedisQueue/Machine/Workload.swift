@@ -178,6 +178,16 @@ struct Workload {
 
     // MARK: Claims
 
+    /// Whether a good reply to this call shows that claims work, or that they need not.
+    func shows(_ call: Call) -> Bool {
+        switch call {
+        case .claim, .pop: true
+        case .wait: !outstanding.contains(.piggybackedClaim)
+        case .beat: claims.outstanding == 0
+        default: false
+        }
+    }
+
     mutating func claimed(
         _ claim: Call.Claim, _ reply: ScriptReply.Claim, sentAt: Instant, now: Instant, into effects: inout [Effect]
     ) {
@@ -299,46 +309,67 @@ struct Workload {
 
     // MARK: Reconciling
 
-    /// Compares the jobs of this worker with those that Redis has, after a registration.
+    /// Compares the jobs of this worker with those that Redis has, after a registration: takes over settlements that were applied
+    /// and jobs in flight, drops jobs that another worker has, and puts the other held jobs back into a Redis that was emptied or
+    /// returned to an earlier state.
+    ///
+    /// Until Redis has answered the calls that put jobs back, it may have none of these jobs: an emptied Redis must be recognized
+    /// again after the next connect, and no settlement may be sent, because Redis skips that of a job that it does not have.
     ///
     /// - Returns: a warning, and the calls whose replies end the comparison.
     mutating func registered(
         _ reply: ScriptReply.Registered, _ finding: Reconciliation.Finding, now: Instant, into effects: inout [Effect]
     ) -> (warning: String?, calls: [Call]) {
-        let (warning, adoptions) = compare(with: reply, finding, now: now)
+        takeMarks(of: reply, now: now)
+        switch finding {
+        case .unchanged: break
+        // Nothing is pushed again, unless Redis returned to a state before its first worker.
+        case .emptied: jobs.rolledBack(to: 0, most: reply.jobs, now: now)
+        case .rolledBack(let stored): jobs.rolledBack(to: stored, now: now)
+        }
+        let disowned = jobs.disown(jobs.missing.filter { isElsewhere($0, reply.taken, finding) })
+        if !disowned.isEmpty { effects.append(.report(.disowned(disowned, .takenOver))) }
+        let lacking = mode == .atLeastOnce ? jobs.missing : []
+        let adoptions = jobs.adopt(lacking).map(Call.adopt)
         if adoptions.isEmpty { sendSettlements(into: &effects) }
-        disown(into: &effects)
         learned(reply.recovered, due: reply.due, now: now)
-        return (warning, adoptions + missingJobs())
+        return (Reconciliation.warning(finding, putBack: lacking.count), adoptions + missingJobs())
     }
 
-    /// Takes over what Redis has of this worker: settlements that were applied, and jobs in flight.
-    ///
-    /// - Returns: a warning, and the calls that put the held jobs back into a Redis that was emptied. Until Redis has answered
-    ///   them, it may have none of these jobs: an emptied Redis must be recognized again after the next connect, and no
-    ///   settlement may be sent, because Redis skips that of a job that it does not have.
-    private mutating func compare(
-        with reply: ScriptReply.Registered, _ finding: Reconciliation.Finding, now: Instant
-    ) -> (warning: String?, calls: [Call]) {
-        let chunks = reply.chunks.filter { $0.key < claims.nextChunk }  // This worker has written no other one.
-        if let stored = reply.settled { jobs.confirm(through: stored) }
-        jobs.compare(with: chunks)
-        switch finding {
-        case .unchanged: return (nil, [])
-        case .emptied where mode == .atMostOnce: return ("Redis was emptied", [])
-        case .emptied:
-            let warning = "Redis was emptied: \(jobs.held.count) jobs that this worker holds were put back"
-            return (warning, jobs.adoptable(besides: chunks).map(Call.adopt))
-        case .rolledBack(let stored):
-            jobs.rolledBack(to: stored, now: now)
-            return ("Redis was put back to an earlier state: the jobs that it has again are pushed again", [])
+    /// Whether another worker has taken over a held job that Redis does not have in flight for this one.
+    private func isElsewhere(_ id: ClaimID, _ taken: ScriptReply.TakenChunks, _ finding: Reconciliation.Finding) -> Bool {
+        // Of `at_most_once`, Redis has only suspects in flight, and these are not put back.
+        if mode == .atMostOnce { return true }
+        switch taken {
+        case .these(let chunks): return chunks.contains(id.chunk)
+        case .unknown: return finding == .unchanged
         }
     }
 
-    /// Drops the jobs that Redis does not have.
-    private mutating func disown(into effects: inout [Effect]) {
-        let gone = jobs.disown()
-        if !gone.isEmpty { effects.append(.report(.disowned(gone))) }
+    /// Takes over the settlements that Redis has applied, and its marks of the jobs in flight.
+    private mutating func takeMarks(of reply: ScriptReply.Registered, now: Instant) {
+        // A former state of this process cannot know chunks that the process has claimed since.
+        let strange = reply.chunks.filter { $0.key >= claims.nextChunk }
+        if !strange.isEmpty {
+            let count = strange.values.reduce(0) { $0 + (Chunk(entry: $1)?.inFlightCount ?? 0) }
+            jobs.countMaybeDuplicates(count, now: now)
+        }
+        if let newest = reply.chunks.keys.max() { claims.skip(through: newest) }
+        if let stored = reply.settled { jobs.confirm(through: stored) }
+        jobs.compare(with: reply.chunks)
+    }
+
+    /// Jobs were put back, except those at these positions.
+    mutating func adopted(_ adopted: Call.Adopted, _ reply: ScriptReply.Adopted, into effects: inout [Effect]) {
+        let lost = jobs.drop(reply.lost.filter { $0 < adopted.positions }.map { ClaimID(chunk: adopted.chunk, place: $0) })
+        if !lost.isEmpty { effects.append(.report(.disowned(lost, .tooLarge))) }
+    }
+
+    /// The record of this worker belongs to another process, and with it the jobs in flight. Settlements of these jobs are sent
+    /// under the new name: they have no effect, and count the jobs as possible duplicates.
+    mutating func abandon(into effects: inout [Effect]) {
+        let gone = jobs.abandon()
+        if !gone.isEmpty { effects.append(.report(.disowned(gone, .otherProcess))) }
     }
 
     /// The calls for the jobs that only Redis knows.

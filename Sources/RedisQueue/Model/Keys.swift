@@ -18,6 +18,8 @@ public struct Keys: Sendable, Equatable {
     public let pace: String
     /// Hash: encrypted provider tokens. See `SharedTokens`.
     public let providerTokens: String
+    /// Hash: fingerprint of an app's credential, server and topic -> Unix seconds of its last acceptance. See `AcceptanceMemory`.
+    public let accepted: String
     /// Hash: app, or nothing for the whole list -> record of a pause. See `QueuePause`.
     public let paused: String
     /// Hash: the workers that keep jobs in chunks -> 2, or 1 for those of a version without side lists. It also names those that
@@ -27,8 +29,8 @@ public struct Keys: Sendable, Equatable {
     public let asides: String
     /// List: jobs that `cancel` removed. See `CancelledJobs`.
     public let cancelled: String
-    /// Exists only during a script, which tries commands with it. A script that deletes it first counts as having written, and
-    /// Redis then lets it finish when out of memory.
+    /// Exists only during a script, which tries commands with it, or until the next one if it fails. A script that deletes it
+    /// first counts as having written, and Redis then lets it finish when out of memory.
     let nothing: String
     /// The beginning of every key except the list's own.
     let prefix: String
@@ -45,6 +47,7 @@ public struct Keys: Sendable, Equatable {
         stats = prefix + "stats"
         pace = prefix + "pace"
         providerTokens = prefix + "provider-tokens"
+        accepted = prefix + "accepted"
         paused = prefix + "paused"
         holders = prefix + "holders"
         asides = prefix + "asides"
@@ -56,7 +59,7 @@ public struct Keys: Sendable, Equatable {
     public var types: [(key: String, type: String)] {
         [
             (workers, "zset"), (delayed, "zset"), (dead, "list"), (large, "hash"), (feedback, "list"), (stats, "hash"),
-            (pace, "hash"), (providerTokens, "hash"), (paused, "hash"), (holders, "hash"), (asides, "hash"),
+            (pace, "hash"), (providerTokens, "hash"), (accepted, "hash"), (paused, "hash"), (holders, "hash"), (asides, "hash"),
             (cancelled, "list"),
         ] + recovered.map { ($0, "list") }
     }
@@ -71,7 +74,8 @@ public struct Keys: Sendable, Equatable {
     /// flight (4: the last time alone), a colon, and one character for each position: 1 for a job in flight, 0 for a settled one.
     public func chunks(_ worker: String) -> String { "\(prefix)chunks:\(worker)" }
 
-    /// List: the jobs of one claim, also those that are settled. It is removed with its last job.
+    /// List: the jobs of one claim, also those that are settled. A compacted list has only the jobs in flight at their places: a
+    /// settled one is empty, or missing at the end. It is removed with its last job.
     public func chunk(_ worker: String, _ number: UInt64) -> String { "\(chunks(worker)):\(number)" }
 
     /// List: jobs that wait until their app can take them. The jobs of the other apps pass them. The scripts read the name of the

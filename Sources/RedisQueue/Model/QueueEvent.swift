@@ -4,6 +4,10 @@ public enum QueueEvent: Sendable, Equatable {
     case connected(warnings: [String])
     /// No connection, or a server that does not serve now. The queue retries; the text is for the log.
     case disconnected(String)
+    /// As `.disconnected` and `.connected`, before a claim has worked since the last disconnection that was reported. Not worth a
+    /// line in the log.
+    case interrupted
+    case resumed
     /// The server refuses: wrong password, missing right, wrong type at a key. Reported again only when the reason changes.
     case refused(RedisError)
     /// Reported once for each feature.
@@ -12,9 +16,14 @@ public enum QueueEvent: Sendable, Equatable {
     case claimed([ClaimedJob])
     /// Jobs that were in flight at four crashes of workers, the last time alone. This worker holds them: dead-letter them.
     case suspects([ClaimedJob])
-    /// Another worker holds these jobs: drop what is not on the wire. A later response is settled, and then counts as
-    /// `maybe_duplicate`.
-    case disowned([ClaimID])
+    /// This worker does not have these jobs any more: drop what is not on the wire. A later response is settled, and then counts
+    /// as `maybe_duplicate`.
+    case disowned([ClaimID], Loss)
+    /// Redis does not know this worker, and others may have its jobs: send nothing more until `.connected`.
+    case registrationLost
+    /// Another process uses the name of this worker, or its record in Redis, with this number, cannot be continued: it works
+    /// under a new name from now on.
+    case renamed(worker: String, number: String)
     /// No contact for so long that others may take over the jobs: send nothing more until `.connected`.
     case leaseInDoubt
     /// Records beyond the maximum were dropped.
@@ -30,4 +39,14 @@ public enum QueueEvent: Sendable, Equatable {
     case aside([String])
     /// After `stop`: all settlements are confirmed.
     case stopped
+
+    /// Why this worker does not have jobs any more.
+    public enum Loss: Sendable {
+        /// Another worker has taken them over.
+        case takenOver
+        /// They are in the record of this worker that belongs to another process, or will be taken over from it.
+        case otherProcess
+        /// Redis was emptied or put back to an earlier state, and only the beginning of the jobs was in memory.
+        case tooLarge
+    }
 }

@@ -2,7 +2,7 @@
 /// little else.
 struct CallEncoder {
     private let keys: Keys
-    private var settings: QueueSettings
+    private(set) var settings: QueueSettings
     private let worker: WorkerName
     private let information: [String]
     private let epochSeed: Int64
@@ -69,18 +69,23 @@ struct CallEncoder {
             out.appendArgument(chunks, claim.chunk)
             out.append(contentsOf: readTail)
         case .settle(let batch): settle(batch, number, to: &out)
-        case .beat(let counter, let settled):
-            scripts.beat.write(Arguments([String(number), String(counter), String(settled)]), to: &out)
+        case .beat(let counter, let settled, let chunk):
+            let newest = chunk.map { String($0) } ?? ""
+            scripts.beat.write(Arguments([String(number), String(counter), String(settled), newest]), to: &out)
         case .promote: scripts.promote.begin(with: 0, to: &out)
-        case .reap(let dead, let chunk):
-            var reap = scripts.reap(dead.worker)
+        case .reap(let dead, let chunk, let lists):
+            var reap = scripts.reap(dead.worker, suspects: chunk, lists: lists)
             let silence = dead.silence.map { String(Int($0 / .milliseconds(1))) } ?? ""
             reap.write(Arguments([String(number), dead.worker, String(dead.counter), String(chunk), silence]), to: &out)
         case .adopt(let adopted):
-            var rest = Arguments([String(number), String(adopted.chunk)])
-            rest.append(adopted.entry)
-            for job in adopted.jobs { rest.append(job) }
-            scripts.adopt.write(rest, to: &out)
+            var rest = Arguments([number, Int64(adopted.chunk), Int64(adopted.level), Int64(adopted.positions)].map(String.init))
+            for job in adopted.jobs {
+                rest.append(job.place)
+                rest.append(job.fullSize.map { String($0) } ?? "")
+                rest.append(job.bytes)
+            }
+            scripts.adopt.begin(with: rest.count, lists: [adopted.chunk], of: chunks, to: &out)
+            out.append(contentsOf: rest.bytes)
         case .merge: scripts.merge.begin(with: 0, to: &out)
         case .take(let app, let count):
             var take = scripts.take(app)
@@ -118,7 +123,8 @@ struct CallEncoder {
             [
                 String(number), String(registration.counter), String(registration.confirmed), registration.isExpected ? "1" : "0",
                 String(epochSeed &+ number),  // Differs each time: a worker may see Redis emptied twice.
-                String(max(0, settings.deadLetterMax)), String(max(0, settings.feedbackMax)),
+                String(max(0, settings.deadLetterMax)), String(max(0, settings.feedbackMax)), String(worker.identity),
+                String(registration.sealed), String(registration.answered),
             ] + information)
     }
 
@@ -132,10 +138,13 @@ struct CallEncoder {
     }
 
     private mutating func claim(_ claim: Call.Claim, _ number: Int64, to out: inout [UInt8]) {
+        let (count, lists) = (claim.after == nil ? 5 : 6, [claim.chunk, claim.chunk + 1])
         if let app = claim.aside {
-            scripts.withAsideClaim(of: app) { $0.begin(with: 5, to: &out) }
+            scripts.withAsideClaim(of: app) {
+                $0.begin(with: count, lists: lists, of: chunks, others: [keys.asides], to: &out)
+            }
         } else {
-            scripts.claim.begin(with: claim.after == nil ? 5 : 6, to: &out)
+            scripts.claim.begin(with: count, lists: lists, of: chunks, to: &out)
         }
         out.appendArgument(Int(number))
         out.appendArgument(claim.chunk)
@@ -146,18 +155,17 @@ struct CallEncoder {
     }
 
     private mutating func settle(_ batch: SettleBatch, _ number: Int64, to out: inout [UInt8]) {
-        let count = 5 + settleOptions.count + batch.chunks.count + batch.steps.count
-        if batch.asides.isEmpty {
-            scripts.settle.begin(with: count, to: &out)
-        } else {
-            scripts.withSettle(asides: batch.asides) { $0.begin(with: count + 2, to: &out) }
-        }
+        let isAside = !batch.asides.isEmpty
+        let count = 6 + settleOptions.count + batch.chunks.count + batch.steps.count + (isAside ? 2 : 0)
+        let others = isAside ? batch.asides.map(keys.aside) + [keys.asides] : []
+        scripts.settle.begin(with: count, lists: batch.lists, of: chunks, others: others, to: &out)
         out.appendArgument(Int(number))
         out.appendArgument(batch.sequence)
         out.append(contentsOf: settleOptions.bytes)
         out.appendArgument(batch.resent)
         out.appendArgument(batch.maybeDuplicates)
         out.appendArgument(batch.chunkCount)
+        out.appendArgument(batch.compacted.isEmpty ? "" : batch.compacted.reduce(into: " ") { $0 += "\($1) " })
         out.append(contentsOf: batch.chunks.bytes)
         if !batch.asides.isEmpty {
             out.appendArgument("x")

@@ -1,36 +1,51 @@
 /// The constant beginning of a script's call: the hash, the keys and the first arguments.
 struct PreparedScript {
     private let text: String
-    /// The arguments behind the text or the hash.
-    private let constant: Arguments
-    /// The same, with EVALSHA and the hash in front.
-    private let byHash: Arguments
+    private let hash: Arguments
+    private let keys: Arguments
+    private let arguments: Arguments
+    /// A whole call without further keys: EVALSHA, the hash, the keys and the first arguments.
+    private var whole: Arguments
     /// Whether the text was sent to the server, also with other keys.
     var isLoaded = false
 
     /// - Parameter arguments: the first arguments of every call.
     init(_ script: Script, keys: [String], arguments: [String] = []) {
         text = script.text
-        var constant = Arguments()
-        constant.append(keys.count)
-        for text in keys + arguments { constant.append(text) }
-        self.constant = constant
-        var byHash = Arguments(["EVALSHA", script.sha])
-        byHash.append(contentsOf: constant)
-        self.byHash = byHash
+        self.keys = Arguments(keys)
+        self.arguments = Arguments(arguments)
+        hash = Arguments(["EVALSHA", script.sha])
+        whole = hash
+        whole.append(keys.count)
+        whole.append(contentsOf: self.keys)
+        whole.append(contentsOf: self.arguments)
     }
 
     /// Writes the beginning of a call. Exactly `count` more arguments complete it.
     mutating func begin(with count: Int, to out: inout [UInt8]) {
+        if !isLoaded { return begin(with: count, lists: [], of: [], to: &out) }
+        out.appendCommandHead(of: whole.count + count)
+        out.append(contentsOf: whole.bytes)
+    }
+
+    /// Writes the beginning of a call that has more keys: `name` with each of these numbers, and others.
+    mutating func begin(
+        with count: Int, lists numbers: [UInt64], of name: [UInt8], others: [String] = [], to out: inout [UInt8]
+    ) {
+        if isLoaded && numbers.isEmpty && others.isEmpty { return begin(with: count, to: &out) }
+        out.appendCommandHead(of: whole.count + numbers.count + others.count + count)
         if isLoaded {
-            out.appendCommandHead(of: byHash.count + count)
-            return out.append(contentsOf: byHash.bytes)
+            out.append(contentsOf: hash.bytes)
+        } else {
+            out.appendArgument("EVAL")
+            out.appendArgument(text)
+            isLoaded = true
         }
-        isLoaded = true
-        out.appendCommandHead(of: 2 + constant.count + count)
-        out.appendArgument("EVAL")
-        out.appendArgument(text)
-        out.append(contentsOf: constant.bytes)
+        out.appendArgument(keys.count + numbers.count + others.count)
+        out.append(contentsOf: keys.bytes)
+        for number in numbers { out.appendArgument(name, number) }
+        for key in others { out.appendArgument(key) }
+        out.append(contentsOf: arguments.bytes)
     }
 
     /// Writes a whole call.

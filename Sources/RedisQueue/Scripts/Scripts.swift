@@ -5,7 +5,8 @@
 /// - The list of a chunk is at the key of the worker's chunks, followed by a colon and its number. See `Keys.chunks`.
 /// - A step that may fail (a wrong type at a key, a right that the user lacks) is tried before the first effect, and a job is
 ///   added at its new place before it is removed from the old one: Redis does not roll back, and half a script must never lose a
-///   job.
+///   job. A script that failed can be called again any number of times: no effect is repeated.
+/// - Every key that a script touches is among KEYS, also the lists of chunks: Redis checks the rights to all of them first.
 /// - The first write is a DEL of a key that exists only during a script, or a removal. After it Redis lets a script finish even
 ///   when it is out of memory. It refuses a first HSET or LPUSH (`script_oom` in the Redis source).
 /// - A worker's call names the worker and its connection number. The reply is `FENCED` when the worker is not registered, and
@@ -116,40 +117,72 @@ package enum Scripts {
     /// KEYS: nothing, workers, worker:W, chunks:W, stats, recovered:1, :2, :3, Q, delayed, dead, feedback, results or
     /// nothing, paused, holders, asides.
     /// ARGV: W, number, heartbeat counter, the last settlement that this worker knows as applied, 1 when it was registered
-    /// before, a random number, 0 where dead letters have no maximum, the same for feedback, then fields of worker:W.
+    /// before, a random number, 0 where dead letters have no maximum, the same for feedback, the identity of the process, its
+    /// last settlement, the number of its last registration whose reply it has read, then fields of worker:W.
     ///
-    /// Replies `{'NUMBER', n}` when a higher number n is in use; else present (1 or 0), the last settlement that is stored, also
-    /// when this worker was among the last to be reaped (-1: none), the epoch: the random number that was stored first in this
-    /// data set (another one: Redis was emptied), the kind of the recovered jobs, when `delayed` is due (with the pauses and side
-    /// lists, if any), the number of dead letters where they have no maximum (else 0), the same for feedback, the chunks of this
-    /// worker with their entries, and all workers with their counters.
+    /// Replies `{'NUMBER', n}` and does nothing when the record of W cannot be continued: n is not lower than this number, or the
+    /// record has another identity or later settlements. Another process then uses this name (a cloned machine, a process that
+    /// returned to an earlier state), or the record is damaged.
+    ///
+    /// Otherwise replies present (1 or 0), the last settlement that is stored, also when this worker was among the last to be
+    /// reaped (-1: none), the epoch: the random number that was stored first in this data set (another one: Redis was emptied),
+    /// the kind of the recovered jobs, when `delayed` is due (with the pauses and side lists, if any), the number of dead
+    /// letters where they have no maximum (else 0), the same for feedback, the chunks of this worker with their entries, the
+    /// chunks that were taken over (`-`: W was not reaped, `*`: it was reaped by a worker of 0.2, else numbers), the number of jobs that wait or were
+    /// ever claimed in this data set, and all workers with their counters.
+    ///
+    /// A reply may be lost. The stored settlement and the chunks that were taken over are therefore kept as fields of worker:W
+    /// (`known`, `taken`), and replied until the worker has read a reply of the registration `since` or a later one.
     static let register = Script(
         clock + due + pauses + asides + waiting + counters + """
-            redis.call('LLEN', KEYS[9]) redis.call('HLEN', KEYS[4]) redis.call('ZCARD', KEYS[10])
-            for i = 6, 8 do redis.call('LLEN', KEYS[i]) end
+            local jobs = redis.call('LLEN', KEYS[9]) + redis.call('ZCARD', KEYS[10])
+            redis.call('HLEN', KEYS[4])
+            for i = 6, 8 do jobs = jobs + redis.call('LLEN', KEYS[i]) end
             local letters = redis.call('LLEN', KEYS[11])
             local notes = redis.call('LLEN', KEYS[12])
             if KEYS[13] ~= KEYS[1] then redis.call('XLEN', KEYS[13]) end
             local epoch, paused = redis.call('HGET', KEYS[5], 'born'), asides(KEYS[16], (pauses(KEYS[14])))
             local present = redis.call('ZSCORE', KEYS[2], ARGV[1])
-            local state = redis.call('HMGET', KEYS[3], 'number', 'settled')
-            if state[1] and tonumber(state[1]) >= tonumber(ARGV[2]) then return {'NUMBER', state[1]} end
-            local known = state[2]
-            if not known then known = redis.call('HGET', KEYS[5], 'reaped:' .. ARGV[1]) end
+            local state = redis.call('HMGET', KEYS[3], 'number', 'settled', 'identity', 'since', 'known', 'taken')
+            local stored, since, lowest, taken = state[2], state[4], state[5], state[6] or '-'
+            if not stored then
+              stored = redis.call('HGET', KEYS[5], 'reaped:' .. ARGV[1])
+              since, lowest, taken = nil, nil, '-'
+              if stored then
+                local record = redis.call('HGET', KEYS[5], 'taken:' .. ARGV[1])
+                since, lowest, taken = string.match(record or '', '^%d+|(%d*)|(%-?%d*)|([%d,]*)$')
+                taken = taken or '*'
+              end
+            end
+            local last = tonumber(stored or -1) or math.huge
+            local isForeign = last > tonumber(ARGV[10])
+            if state[1] then
+              isForeign = isForeign or (tonumber(state[1]) or math.huge) >= tonumber(ARGV[2])
+              isForeign = isForeign or state[3] and state[3] ~= ARGV[9]
+            end
+            if isForeign then return {'NUMBER', state[1] or ''} end
             redis.call('HLEN', KEYS[15])
             redis.call('DEL', KEYS[1])
+            local known = stored or '-1'
+            if (tonumber(since or 0) or 0) > tonumber(ARGV[11]) then
+              if (tonumber(lowest) or math.huge) < last then known = lowest end
+            else
+              since = ARGV[2]
+              if state[2] then taken = '-' end
+            end
             local settled = ARGV[4]
-            if tonumber(known or -1) > tonumber(settled) then settled = known end
-            redis.call('HSET', KEYS[3], 'number', ARGV[2], 'settled', settled, unpack(ARGV, 9))
+            if last > tonumber(settled) then settled = stored end
+            redis.call('HSET', KEYS[3], 'number', ARGV[2], 'settled', settled, 'identity', ARGV[9], 'since', since,
+              'known', known, 'taken', taken, unpack(ARGV, 12))
             redis.call('HSET', KEYS[15], ARGV[1], '2')
             redis.call('ZADD', KEYS[2], ARGV[3], ARGV[1])
             if not epoch then
               epoch = ARGV[6]
               redis.call('HSET', KEYS[5], 'born', epoch)
-            elseif ARGV[5] == '1' and not present then
+            elseif ARGV[5] == '1' and not present and taken ~= '-' then
               redis.pcall('HINCRBY', KEYS[5], 'fenced', 1)
             end
-            local answer = {present and 1 or 0, known or '-1', epoch, waiting(KEYS[6], KEYS[7], KEYS[8])}
+            local answer = {present and 1 or 0, known, epoch, waiting(KEYS[6], KEYS[7], KEYS[8])}
             answer[5] = with(paused, due(KEYS[10]))
             answer[6] = ARGV[7] == '0' and letters or 0
             answer[7] = ARGV[8] == '0' and notes or 0
@@ -158,20 +191,24 @@ package enum Scripts {
               table.insert(answer[8], number)
               table.insert(answer[8], redis.call('HGET', KEYS[4], number))
             end
+            answer[9] = taken
+            answer[10] = jobs + math.max(0, math.min(2 ^ 52, tonumber(redis.call('HGET', KEYS[5], 'claimed') or 0) or 0))
             return counters(KEYS[2], KEYS[15], answer)
             """)
 
     /// The heartbeat: sets the counter to a value that it never had. The other workers compare only that.
     ///
-    /// KEYS: nothing, workers, worker:W, recovered:1, :2, :3, delayed, paused, holders, asides. ARGV: W, number, counter, the
-    /// last settlement that was confirmed. Replies the kind of the recovered jobs, when `delayed` is due (with the pauses and
-    /// side lists, if any), and all workers with their counters; or `GAP` if that settlement is lost: an idle worker settles
-    /// nothing, and would not notice jobs that this Redis has in flight again.
+    /// KEYS: nothing, workers, worker:W, recovered:1, :2, :3, delayed, paused, holders, chunks:W, asides. ARGV: W, number,
+    /// counter, the last settlement that was confirmed, the number of the newest chunk ('' if there is none). Replies the kind
+    /// of the recovered jobs, when `delayed` is due (with the pauses and side lists, if any), and all workers with their
+    /// counters; or `GAP` if that settlement or that chunk is lost: an idle worker settles nothing, and would not notice that
+    /// Redis returned to an earlier state.
     static let beat = Script(
         clock + due + pauses + asides + waiting + counters + fence + """
             if tonumber(state[2] or 0) < tonumber(ARGV[4]) then return 'GAP' end
+            if ARGV[5] ~= '' and redis.call('HEXISTS', KEYS[10], ARGV[5]) == 0 then return 'GAP' end
             redis.call('DEL', KEYS[1])
-            local paused = asides(KEYS[10], (pauses(KEYS[8], true)))
+            local paused = asides(KEYS[11], (pauses(KEYS[8], true)))
             redis.call('ZADD', KEYS[2], ARGV[3], ARGV[1])
             local answer = {waiting(KEYS[4], KEYS[5], KEYS[6]), with(paused, due(KEYS[7]))}
             return counters(KEYS[2], KEYS[9], answer)
@@ -188,7 +225,7 @@ package enum Scripts {
               redis.call('LLEN', KEYS[3])
               redis.call('DEL', KEYS[1])
               -- Without the right to remove them, none is pushed.
-              redis.call('ZREM', KEYS[2], '')
+              redis.call('ZREM', KEYS[2], '') redis.call('ZRANGE', KEYS[2], 0, 0)
               for i = #ripe, 1, -1 do
                 redis.call('LPUSH', KEYS[3], string.sub(ripe[i], string.match(ripe[i], '^[^|{]+:[%d:]+|()') or 1))
               end
@@ -198,16 +235,20 @@ package enum Scripts {
             """)
 
     /// Moves a dead worker's jobs, in the order of their claims, to the lists of recovered jobs, one crash further. A job that
-    /// was alone at a crash goes to a chunk of the caller. The last settlements of the last 64 dead workers are kept: a worker
-    /// that returns and has settled more had another Redis. Nothing happens unless the heartbeat counter is the one that was
-    /// seen (-1: D is not registered), for at least the lease that D has published.
+    /// was alone at a crash goes to a chunk of the caller. Nothing happens unless the heartbeat counter is the one that was seen
+    /// (-1: D is not registered), for at least the lease that D has published.
     ///
-    /// KEYS: nothing, workers, worker:W, chunks:W, worker:D, inflight:D, chunks:D, stats, recovered:1, :2, :3, holders. ARGV: W,
-    /// number, D, the counter seen, number of a chunk for suspects, milliseconds since the counter was first seen ('' when the
-    /// process of D is gone). Replies -1 when D may be alive, else the number of jobs moved to the lists, the kind of the
-    /// recovered jobs, and the suspects.
+    /// Records of the last 64 dead workers are kept in `stats`: `reaped:D`, the last settlement, and `taken:D`, the time in ms,
+    /// the fields `since` and `known` of D, and the numbers of its chunks. A worker that returns and has settled more, or has
+    /// chunks that were not taken over, had another Redis.
+    ///
+    /// KEYS: nothing, workers, worker:W, chunks:W, worker:D, inflight:D, chunks:D, stats, recovered:1, :2, :3, holders, the list
+    /// of a chunk of W for suspects, then the lists of the chunks of D. ARGV: W, number, D, the counter seen, number of the chunk
+    /// for suspects, milliseconds since the counter was first seen ('' when the process of D is gone). Replies -1 when D may be
+    /// alive, else the number of jobs moved to the lists, the kind of the recovered jobs, and the suspects; or `LISTS` and the
+    /// numbers of the chunks of D, if a list of them is not among KEYS; or `TAKEN` if the number for suspects is in use.
     static let reap = Script(
-        waiting + abridged + fence + """
+        clock + waiting + abridged + fence + """
             local seen = redis.call('ZSCORE', KEYS[2], ARGV[3])
             if tonumber(seen or -1) ~= tonumber(ARGV[4]) then return {-1, 0} end
             local lease, silence = redis.pcall('HGET', KEYS[5], 'lease'), tonumber(ARGV[6])
@@ -223,15 +264,25 @@ package enum Scripts {
               table.sort(fields, function(a, b) return a[2] < b[2] end)
               return fields
             end
-            local older, chunks = sorted(KEYS[6]), sorted(KEYS[7])
+            local older, chunks, declared, unknown = sorted(KEYS[6]), sorted(KEYS[7]), {}, false
+            for i = 14, #KEYS do declared[KEYS[i]] = true end
+            for _, chunk in ipairs(chunks) do unknown = unknown or not declared[KEYS[7] .. ':' .. chunk[1]] end
+            if unknown then
+              local numbers = {'LISTS'}
+              for i, chunk in ipairs(chunks) do numbers[i + 1] = chunk[1] end
+              return numbers
+            end
+            for i = 14, #KEYS do redis.call('LLEN', KEYS[i]) end
+            if redis.call('HEXISTS', KEYS[4], ARGV[5]) == 1 or redis.call('EXISTS', KEYS[13]) == 1 then return 'TAKEN' end
             redis.call('DEL', KEYS[1])
             -- As in `settle`, each command is tried without an effect.
             redis.call('LRANGE', KEYS[1], 0, 0) redis.call('HSET', KEYS[3], 'number', ARGV[2])
             redis.call('ZREM', KEYS[2], '') redis.call('HDEL', KEYS[12], '')
+            local now = math.floor(clock())
             local out, moved, most = {0, 0}, 0, \(Chunk.mostJobs)
             local function move(job, level)
               if level >= 3 and #out - 2 < most then
-                redis.call('RPUSH', KEYS[4] .. ':' .. ARGV[5], job)
+                redis.call('RPUSH', KEYS[13], job)
                 out[#out + 1] = abridged(job)
               else
                 redis.call('RPUSH', KEYS[9 + math.min(level, 2)], job)
@@ -249,7 +300,12 @@ package enum Scripts {
             end
             if #out > 2 then redis.call('HSET', KEYS[4], ARGV[5], '4:' .. string.rep('1', #out - 2)) end
             local settled = redis.pcall('HGET', KEYS[5], 'settled')
-            for _, chunk in ipairs(chunks) do redis.call('DEL', KEYS[7] .. ':' .. chunk[1]) end
+            local evidence, taken = redis.pcall('HMGET', KEYS[5], 'since', 'known', 'taken'), {}
+            if not evidence.err and evidence[3] and string.find(evidence[3], '^%d[%d,]*$') then taken[1] = evidence[3] end
+            for _, chunk in ipairs(chunks) do
+              redis.call('DEL', KEYS[7] .. ':' .. chunk[1])
+              if string.find(chunk[1], '^%d+$') then taken[#taken + 1] = chunk[1] end
+            end
             redis.call('DEL', KEYS[5], KEYS[6], KEYS[7])
             redis.call('ZREM', KEYS[2], ARGV[3])
             redis.call('HDEL', KEYS[12], ARGV[3])
@@ -257,10 +313,23 @@ package enum Scripts {
             if type(settled) == 'string' and not stats.err then
               local known = {}
               for _, field in ipairs(stats) do
-                if string.sub(field, 1, 7) == 'reaped:' then known[#known + 1] = field end
+                local name = string.match(field, '^reaped:(.*)$')
+                if name and name ~= ARGV[3] then
+                  local time = string.match(redis.pcall('HGET', KEYS[8], 'taken:' .. name) or '', '^%d+')
+                  known[#known + 1] = {name, tonumber(time) or 0}
+                end
+                -- 0.2 removes only the first field.
+                name = string.match(field, '^taken:(.*)$')
+                if name and redis.pcall('HEXISTS', KEYS[8], 'reaped:' .. name) == 0 then redis.pcall('HDEL', KEYS[8], field) end
               end
-              for place = 1, #known - 63 do redis.pcall('HDEL', KEYS[8], known[place]) end
-              redis.pcall('HSET', KEYS[8], 'reaped:' .. ARGV[3], settled)
+              table.sort(known, function(a, b) return a[2] < b[2] end)
+              for place = 1, #known - 63 do
+                redis.pcall('HDEL', KEYS[8], 'reaped:' .. known[place][1], 'taken:' .. known[place][1])
+              end
+              local since, lowest = tonumber(evidence[1] or ''), tonumber(evidence[2] or '')
+              local record = string.format('%d|%s|%s|%s', now, since and evidence[1] or '',
+                lowest and evidence[2] or '', table.concat(taken, ','))
+              redis.pcall('HSET', KEYS[8], 'reaped:' .. ARGV[3], settled, 'taken:' .. ARGV[3], record)
             end
             local all = moved + #out - 2
             if moved > 0 then redis.pcall('HINCRBY', KEYS[8], 'recovered', moved) end
@@ -288,20 +357,80 @@ package enum Scripts {
             return jobs
             """)
 
-    /// Puts a chunk that a worker holds in memory back into Redis, after Redis was emptied.
+    /// Puts jobs of a chunk that a worker holds in memory back into Redis, after Redis was emptied or put back to an earlier
+    /// state. It can be sent again: a job that the chunk has in flight is skipped.
     ///
-    /// KEYS: nothing, workers, worker:W, chunks:W, stats. ARGV: W, number, number of the chunk, its entry, then its jobs; a job
-    /// that is not in flight is empty.
+    /// Redis may have the jobs where they were before the claim. The script looks for them near the head of that list, and moves
+    /// those that it finds, so that they are not pushed twice. The others may have been claimed by another worker since, unless
+    /// nothing was claimed in this data set: they count as `maybe_duplicate`. Of a job that is too large only the beginning is
+    /// given: it is moved if it is at the head.
+    ///
+    /// KEYS: nothing, workers, worker:W, chunks:W, stats, recovered:1, :2, :3, Q, the list of the chunk. ARGV: W, number, number
+    /// of the chunk, number of crashes at which its jobs were in flight, number of positions, then for each job: position, size
+    /// ('' where all of it follows), bytes. Replies the number of jobs that were put back, the number of those that were found,
+    /// and the positions of jobs that are too large and were not found.
     static let adopt = Script(
         fence + """
-            if redis.call('HEXISTS', KEYS[4], ARGV[3]) == 1 then return 0 end
-            local list = KEYS[4] .. ':' .. ARGV[3]
-            redis.call('DEL', list)
-            redis.call('RPUSH', list, unpack(ARGV, 5))
-            redis.call('HSET', KEYS[4], ARGV[3], ARGV[4])
-            local _, added = string.gsub(string.sub(ARGV[4], 3), '1', '')
-            redis.pcall('HINCRBY', KEYS[5], 'claimed', added)
-            return added
+            local number, level, size = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+            local chunk, entry = KEYS[10], redis.call('HGET', KEYS[4], number)
+            local source = level == 0 and KEYS[9] or level < 4 and KEYS[5 + level]
+            local jobs, marks = entry and redis.call('LRANGE', chunk, 0, -1) or {}, {}
+            if entry then size = math.max(size, #entry - 2) end
+            for place = 1, size do
+              marks[place] = entry and string.sub(entry, place + 2, place + 2) == '1' and '1' or '0'
+              jobs[place] = jobs[place] or ''
+            end
+            local out, wanted, missing, found, cut, kept = {0, 0}, {}, 0, 0, 0, {}
+            for i = 6, #ARGV, 3 do
+              local place, job = tonumber(ARGV[i]) + 1, ARGV[i + 2]
+              if marks[place] ~= '1' and ARGV[i + 1] ~= '' then
+                local first = source and cut == 0 and redis.call('LRANGE', source, 0, 0)[1]
+                if first and #first == tonumber(ARGV[i + 1]) and string.sub(first, 1, #job) == job then
+                  jobs[place], marks[place], missing, found, cut = first, '1', missing + 1, 1, 1
+                else
+                  out[#out + 1] = place - 1
+                end
+              elseif marks[place] ~= '1' then
+                jobs[place], marks[place], missing = job, '1', missing + 1
+                wanted[job] = (wanted[job] or 0) + 1
+              end
+            end
+            if missing == 0 then return out end
+            -- `kept`: the jobs before the last one that was found, without those that were found. Large jobs are read one by one.
+            local at, bytes, before, step = 0, 0, 0, 1
+            while source and found < missing and at < 2000 and bytes < 1048576 do
+              local piece = redis.call('LRANGE', source, at, at + step - 1)
+              for _, job in ipairs(piece) do
+                at, bytes = at + 1, bytes + #job
+                if (wanted[job] or 0) > 0 then
+                  wanted[job] = wanted[job] - 1
+                  found, cut, before = found + 1, at, #kept
+                else
+                  kept[#kept + 1] = job
+                end
+              end
+              if #piece < step then break end
+              step = math.max(1, math.min(200, math.floor(131072 * at / (bytes + 1))))
+            end
+            local claimed, adopted = unpack(redis.call('HMGET', KEYS[5], 'claimed', 'adopted'))
+            redis.call('DEL', KEYS[1])
+            -- As in `settle`, each command is tried without an effect.
+            redis.call('RPUSH', KEYS[1], '') redis.call('LPUSH', KEYS[1], '') redis.call('LTRIM', KEYS[1], 0, 0)
+            redis.call('DEL', KEYS[1])
+            redis.call('HSET', KEYS[3], 'number', ARGV[2])
+            redis.call('DEL', chunk)
+            redis.call('RPUSH', chunk, unpack(jobs, 1, size))
+            redis.call('HSET', KEYS[4], number, level .. ':' .. table.concat(marks))
+            if level == 3 then redis.call('HSET', KEYS[3], 'alone', number) end
+            if cut > 0 then redis.call('LTRIM', source, cut, -1) end
+            for place = before, 1, -1 do redis.call('LPUSH', source, kept[place]) end
+            if missing > found and (tonumber(claimed) or 0) > (tonumber(adopted) or 0) then
+              redis.pcall('HINCRBY', KEYS[5], 'maybe_duplicate', missing - found)
+            end
+            redis.pcall('HINCRBY', KEYS[5], 'claimed', missing)
+            redis.pcall('HINCRBY', KEYS[5], 'adopted', missing)
+            out[1], out[2] = missing, found
+            return out
             """)
 
     /// For `at_most_once`, which does not read the lists of recovered jobs: moves their jobs to the head of Q.
@@ -382,6 +511,8 @@ package enum Scripts {
         fence + """
             local held = redis.call('HLEN', KEYS[4])
             if held == 0 then
+              -- All are tried: a worker that is half unregistered could not call this again.
+              redis.call('DEL', KEYS[1]) redis.call('HDEL', KEYS[5], '')
               redis.call('ZREM', KEYS[2], ARGV[1])
               redis.call('DEL', KEYS[3])
               redis.call('HDEL', KEYS[5], ARGV[1])

@@ -3,7 +3,6 @@ struct WorkerScripts {
     private let keys: Keys
     private let mine: [String]
     private let worker: String
-    private let settleKeys: [String]
 
     var register: PreparedScript
     var claim: PreparedScript
@@ -29,12 +28,12 @@ struct WorkerScripts {
         let others = [keys.paused, keys.holders]
         register = guarded(Scripts.register, [keys.stats] + queue + [keys.delayed] + ends + results + others + [keys.asides])
         claim = guarded(Scripts.claim, [keys.stats] + queue + [keys.paused])
-        settleKeys = mine + [keys.stats, keys.delayed] + ends + [keys.list] + results + [keys.large]
-        settle = PreparedScript(Scripts.settle, keys: settleKeys, arguments: [worker.text])
-        let watched = keys.recovered + [keys.delayed, keys.paused, keys.holders, keys.asides]
-        beat = PreparedScript(Scripts.beat, keys: fence + watched, arguments: [worker.text])
+        settle = guarded(Scripts.settle, [keys.stats, keys.delayed] + ends + [keys.list] + results + [keys.large])
+        let watched = keys.recovered + [keys.delayed, keys.paused, keys.holders]
+        beat = PreparedScript(
+            Scripts.beat, keys: fence + watched + [keys.chunks(worker.text), keys.asides], arguments: [worker.text])
         promote = PreparedScript(Scripts.promote, keys: [keys.nothing, keys.delayed, keys.list])
-        adopt = guarded(Scripts.adopt, [keys.stats])
+        adopt = guarded(Scripts.adopt, [keys.stats] + queue)
         merge = PreparedScript(Scripts.merge, keys: [keys.nothing, keys.list] + keys.recovered)
         unregister = guarded(Scripts.unregister, [keys.holders])
     }
@@ -42,20 +41,11 @@ struct WorkerScripts {
     /// Takes jobs from the side list of an app.
     mutating func withAsideClaim(of app: String, _ body: (inout PreparedScript) -> Void) {
         let none = Array(repeating: keys.nothing, count: keys.recovered.count)
-        let all = mine + [keys.stats] + none + [keys.aside(app), keys.paused, keys.asides]
+        let all = mine + [keys.stats] + none + [keys.aside(app), keys.paused]
         var script = asideClaims[app] ?? PreparedScript(Scripts.claim, keys: all, arguments: [worker])
         if claim.isLoaded { script.isLoaded = true }
         body(&script)
         (claim.isLoaded, asideClaims[app]) = (true, script)
-    }
-
-    /// Settles jobs of which some go to the side lists of these apps.
-    mutating func withSettle(asides apps: [String], _ body: (inout PreparedScript) -> Void) {
-        let all = settleKeys + apps.map(keys.aside) + [keys.asides]
-        var script = PreparedScript(Scripts.settle, keys: all, arguments: [worker])
-        script.isLoaded = settle.isLoaded
-        body(&script)
-        settle.isLoaded = true
     }
 
     /// Sent in full, as `take`: both are rare.
@@ -69,9 +59,15 @@ struct WorkerScripts {
     }
 
     /// Sent in full: workers rarely die, and each has keys of its own.
-    func reap(_ dead: String) -> PreparedScript {
+    ///
+    /// - Parameters:
+    ///   - chunk: of this worker, for suspects.
+    ///   - lists: the numbers of the chunks of the dead worker.
+    func reap(_ dead: String, suspects chunk: UInt64, lists: [String]) -> PreparedScript {
         let theirs = [keys.worker(dead), keys.inflight(dead), keys.chunks(dead), keys.stats]
-        return PreparedScript(Scripts.reap, keys: mine + theirs + keys.recovered + [keys.holders], arguments: [worker])
+        let chunks = [keys.chunk(worker, chunk)] + lists.map { "\(keys.chunks(dead)):\($0)" }
+        return PreparedScript(
+            Scripts.reap, keys: mine + theirs + keys.recovered + [keys.holders] + chunks, arguments: [worker])
     }
 
     /// Sent in full: it follows a lost connection, or claims a job that is too large.

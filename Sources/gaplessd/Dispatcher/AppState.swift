@@ -31,7 +31,7 @@ struct AppState: ~Copyable {
     }
 
     /// The longest wait of a suspect for an acceptance: then it is settled, because fewer than `CircuitBreaker.caution` came in a
-    /// row.
+    /// row, or the app is known.
     static let suspectTimeout = Duration.seconds(60)
     /// The time for which an app without a session, or with far too few streams for its claimed jobs, keeps them. Then they go
     /// back to the list, where LLEN counts them.
@@ -45,6 +45,12 @@ struct AppState: ~Copyable {
 
     var breaker = CircuitBreaker()
     var culprits = HoldCulprits()
+    /// The last acceptance of a job by the present credential and server, with the topic of the app: in this process, to the
+    /// second, or in another one. See `CircuitBreaker.proofLifetime`.
+    private(set) var acceptedAt: Instant?
+    private var nextAcceptance: Instant?
+    /// Whether a session with the present credential has had an acceptance in this process.
+    var isProven = false
     /// The outcomes of its attempts.
     var responses = ResponseFigures()
     private(set) var reading = PoolReading()
@@ -100,6 +106,24 @@ struct AppState: ~Copyable {
     mutating func setAside(_ isAside: Bool, in list: Int) {
         if isAside { asideLists.insert(list) } else { asideLists.remove(list) }
     }
+
+    /// A session with the present credential had an acceptance. Only the first one of a second counts.
+    ///
+    /// - Parameter topic: of the app.
+    mutating func accepted(_ job: HeldJob, topic: String?, now: Instant) {
+        nextAcceptance = now + .seconds(1)
+        if job.job.usesTopicOfApp || job.job.topic(ofApp: topic) == topic { acceptedAt = now }
+    }
+
+    /// A job of the app was accepted at this time, perhaps before this process began. Returns whether this is news.
+    mutating func wasAccepted(at time: Instant, now: Instant) -> Bool {
+        guard !isKnown(now: now), now - time < CircuitBreaker.proofLifetime else { return false }
+        acceptedAt = time
+        return true
+    }
+
+    /// The credential, the server or the topic has changed.
+    mutating func forgetAcceptances() { (acceptedAt, nextAcceptance, isProven) = (nil, nil, false) }
 
     mutating func opened(_ session: SessionID) { sessions.insert(session) }
     mutating func closed(_ session: SessionID) { sessions.remove(session) }
@@ -176,7 +200,11 @@ struct AppState: ~Copyable {
     // MARK: Questions
 
     /// Whether an acceptance changes nothing.
-    var isAtRest: Bool { breaker.isAtRest }
+    var isAtRest: Bool { breaker.isAtRest && isProven }
+    /// Whether the next acceptance counts.
+    func notesAcceptance(now: Instant) -> Bool { nextAcceptance.map { $0 <= now } ?? true }
+    /// Whether APNs has accepted a job within a day: see `CircuitBreaker`.
+    func isKnown(now: Instant) -> Bool { acceptedAt.map { now - $0 < CircuitBreaker.proofLifetime } ?? false }
 
     private var waiting: Int { reading.waiting + outgoing.count }
     /// Jobs that occupy places.
@@ -232,8 +260,8 @@ struct AppState: ~Copyable {
 
     mutating func tookBack(now: Instant) { takenBackAt = now }
 
-    /// Whether a probe has ended without a response about the credential: a broken session, an expiry, another worker.
-    var hasLostProbe: Bool { breaker.isProbing && held == 0 }
+    /// Whether the last probes have ended without a response about the credential: a broken session, an expiry, another worker.
+    var hasLostProbe: Bool { breaker.isProbing && held == suspects }
 
     func deadline(now: Instant) -> Instant? {
         var next = Earliest(nextTakeBack)

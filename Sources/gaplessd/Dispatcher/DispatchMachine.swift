@@ -107,9 +107,9 @@ struct DispatchMachine: ~Copyable {
 
     private mutating func claimed(_ claims: [ClaimedJob], list: Int, _ effects: inout [DispatchEffect]) {
         jobs.settler.countClaims(claims.count)
-        lists[list].claimBegan()
+        placer.claimBegan()
         var givenBack = 0
-        for claim in claims where !placer.place(claim, list: list, &lists[list], &jobs, &effects) { givenBack += 1 }
+        for claim in claims where !placer.place(claim, list: list, lists[list], &jobs, &effects) { givenBack += 1 }
         if plan.apps.count > 1 { lists[list].claimEnded(placed: givenBack < claims.count, givenBack: givenBack > 0) }
     }
 
@@ -183,6 +183,9 @@ struct DispatchMachine: ~Copyable {
         rules.renewedToken(renewal, for: id, refusedOn: session, &jobs, &effects)
     }
 
+    /// Redis remembers acceptances: the time since the last one, by `DispatchPlan.App.fingerprint`.
+    mutating func remembered(_ ages: [String: Duration], _ effects: inout [DispatchEffect]) { jobs.remembered(ages, &effects) }
+
     // MARK: Pools
 
     mutating func observed(_ reading: AppState.PoolReading, app: Int) { jobs.observed(reading, app: app) }
@@ -200,10 +203,17 @@ struct DispatchMachine: ~Copyable {
         switch event {
         case .claimed(let claims): claimed(claims, list: list, &effects)
         case .suspects(let claims): for claim in claims { jobs.settler.rejectCrashSuspect(claim, list: list, &effects) }
-        case .disowned(let claims):
+        case .disowned(let claims, let loss):
             // Those on streams are forgotten when their outcomes arrive, which settle nothing.
             jobs.disowned(Set(claims), list: list, &effects)
-            effects.append(.log(.disowned(claims.count)))
+            effects.append(.log(.disowned(claims.count, loss)))
+        case .registrationLost:
+            // The log gets the cause once the worker is registered again.
+            lists[list].leaseInDoubt()
+            jobs.leaseInDoubt(list: list, &effects)
+        case .renamed(let worker, let number):
+            jobs.settler.renamed(to: worker, list: list)
+            effects.append(.log(.renamed(to: worker, number: number, list: nameInLog(of: list))))
         case .leaseInDoubt:
             lists[list].leaseInDoubt()
             effects.append(.log(.leaseInDoubt(list: nameInLog(of: list))))
@@ -215,6 +225,11 @@ struct DispatchMachine: ~Copyable {
             restoreUnknownAsides(of: list, &effects)
             effects.append(.log(.connected(at: server.map { "\($0)" }, list: name)))
             for warning in warnings { effects.append(.log(.redisWarning(warning))) }
+        case .resumed:
+            hasConnected = true
+            lists[list].connected()
+            jobs.resume(list: list)
+        case .interrupted: lists[list].disconnected()
         case .disconnected(let why):
             lists[list].disconnected()
             effects.append(.log(.disconnected(why, from: plan.server)))

@@ -12,6 +12,8 @@ struct DispatchPlan {
         var certificateExpires: Int64?
         /// The apps with the same credential and host, itself included: APNs throttles them together.
         var sharers: [Int]
+        /// Names its credential, server and topic without revealing them: see `AcceptanceMemory`.
+        var fingerprint = ""
 
         /// `app "beta": `, or nothing for the top level: the beginning of a log line.
         var label: String { name.map { "app \"\($0)\": " } ?? "" }
@@ -42,7 +44,8 @@ extension DispatchPlan {
                 name: app.name, topic: own.topic, certificateExpires: own.credential.certificate?.notAfter,
                 sharers: settings.apps.indices.filter {
                     settings.apps[$0].credential == app.credential && settings.apps[$0].pool.host == app.pool.host
-                })
+                },
+                fingerprint: own.credential.fingerprint(server: "\(app.pool.host):\(app.pool.port)", topic: own.topic))
         }
         lists = settings.lists
         server = settings.redis.server.text

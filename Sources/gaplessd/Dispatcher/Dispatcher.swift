@@ -14,6 +14,8 @@ struct Dispatcher: ~Copyable {
     private let log: Log
     private var entries: DispatchLog
     private var publisher: SnapshotPublisher
+    /// Acceptances that Redis remembers: the time since each, by fingerprint.
+    private let memory: Mailbox<[String: Duration]>
     /// `nil` without a service manager that waits for messages.
     private let service: ServiceReport?
     private var pools: AppPools
@@ -35,7 +37,7 @@ struct Dispatcher: ~Copyable {
 
     init(
         _ configuration: Configuration, reloader: consuming Reloader, log: Log, metrics: MetricsEndpoint,
-        service: ServiceReport?, pools: consuming AppPools, signals: consuming SignalInbox
+        service: ServiceReport?, pools: consuming AppPools, signals: consuming SignalInbox, memory: Mailbox<[String: Duration]>
     ) {
         settings = configuration.settings
         self.reloader = reloader
@@ -45,7 +47,8 @@ struct Dispatcher: ~Copyable {
         self.pools = pools
         self.signals = signals
         lists = JobLists(configuration)
-        publisher = SnapshotPublisher(metrics, StatePublisher(configuration, workers: lists.workers))
+        self.memory = memory
+        publisher = SnapshotPublisher(metrics, StatePublisher(configuration, workers: lists.workers, memory: memory))
         let wallClock = WallClock.now()
         machine = DispatchMachine(
             DispatchPlan(configuration, now: wallClock.unixSeconds), workers: lists.workers, now: now, wallClock: wallClock)
@@ -62,11 +65,12 @@ struct Dispatcher: ~Copyable {
         return startFault
     }
 
-    /// The poller's places: 0 signals, 1 deliveries, from 2 on the events of each pool, then the lists.
+    /// The poller's places: 0 signals, 1 deliveries, 2 acceptances, from 3 on the events of each pool, then the lists.
     private mutating func sleep() {
         poller.reset()
         poller.add(signals.descriptor, for: .read)
         poller.add(pools.deliveries.wakeDescriptor, for: .read)
+        poller.add(memory.wakeDescriptor, for: .read)
         for mailbox in pools.events { poller.add(mailbox.wakeDescriptor, for: .read) }
         lists.addInterests(to: &poller)
         var next = Earliest(machine.deadline)
@@ -86,6 +90,7 @@ struct Dispatcher: ~Copyable {
         now = .now
         machine.turnBegan(now: now, wallClock: .now())
         readSignals()
+        readMemory()
         readDeliveries()
         readPoolEvents()
         for app in pools.indices { machine.observed(pools.reading(of: app), app: app) }
@@ -119,6 +124,12 @@ struct Dispatcher: ~Copyable {
         }
     }
 
+    private mutating func readMemory() {
+        if poller.readiness(at: 2).isEmpty { return }
+        for ages in memory.drain() { machine.remembered(ages, &effects) }
+        performEffects()
+    }
+
     private mutating func readDeliveries() {
         if poller.readiness(at: 1).isEmpty { return }
         pools.deliveries.drain(into: &arrived)
@@ -146,7 +157,7 @@ struct Dispatcher: ~Copyable {
     }
 
     private mutating func readPoolEvents() {
-        for app in pools.indices where !poller.readiness(at: 2 + app).isEmpty {
+        for app in pools.indices where !poller.readiness(at: 3 + app).isEmpty {
             for event in pools.events[app].drain() {
                 machine.happened(event, app: app, isCurrent: pools.isCurrent(event, app: app), &effects)
             }
@@ -180,7 +191,11 @@ struct Dispatcher: ~Copyable {
     private mutating func takeQueueEvents(_ list: Int) {
         if queueEvents.isEmpty { return }
         for event in queueEvents {
-            if case .refused(let why) = event { refused(why) }
+            switch event {
+            case .refused(let why): refused(why)
+            case .renamed(let worker, _): publisher.renamed(to: worker, list: list)
+            default: break
+            }
             machine.happened(event, list: list, server: lists.discoveredServer(after: event, list: list), &effects)
         }
         queueEvents.removeAll(keepingCapacity: true)

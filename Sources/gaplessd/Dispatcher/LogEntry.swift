@@ -73,8 +73,31 @@ enum LogEntry: Equatable {
         return "The app \"\(app)\"" + (place.map { " of \($0)" } ?? "")
     }
 
-    static func disowned(_ count: Int) -> LogEntry {
-        .warning(.jobsDisowned, "Another worker has taken over \(count.counted("job")) of this worker.")
+    static func disowned(_ count: Int, _ loss: QueueEvent.Loss) -> LogEntry {
+        switch loss {
+        case .takenOver: .warning(.jobsDisowned, "Another worker has taken over \(count.counted("job")) of this worker.")
+        case .otherProcess:
+            .warning(
+                .jobsDisowned,
+                "This worker leaves \(count.counted("job")) in the record of its former name. The process that uses the name "
+                    + "settles them, or another worker takes them over.")
+        case .tooLarge:
+            .sentence(
+                .error,
+                "\(count.counted("job")) of more than 24 MiB cannot be put back into Redis: only the beginning is in memory.",
+                .jobsDisowned)
+        }
+    }
+
+    /// - Parameters:
+    ///   - number: in the record that was found.
+    ///   - list: `nil` if there is only one.
+    static func renamed(to worker: String, number: String, list: String?) -> LogEntry {
+        .sentence(
+            .error,
+            "The record of this worker\(list.map { " for \($0)" } ?? "") in Redis cannot be continued (number \"\(number)\"): "
+                + "another process uses its name (a cloned machine, or a process restored from a snapshot), or it is damaged. "
+                + "This process continues as \(worker).", .workerRenamed)
     }
 
     static func crashSuspect(identifier: [UInt8]?) -> LogEntry {
@@ -87,6 +110,10 @@ enum LogEntry: Equatable {
 
     static func unusualNotBefore(_ job: borrowing Job, hint: String) -> LogEntry {
         .warning(.jobUnusual, "A job (ID \(String(decoding: job.identifierJSON, as: UTF8.self))) is delayed: \(hint).")
+    }
+
+    static func unusualExpiry(_ job: borrowing Job, hint: String) -> LogEntry {
+        .warning(.jobUnusual, "A job (ID \(String(decoding: job.identifierJSON, as: UTF8.self))) is unusual: \(hint)")
     }
 
     // MARK: Apps. `app` is `DispatchPlan.App.label`.
@@ -131,6 +158,11 @@ enum LogEntry: Equatable {
         case .slowdownEnded:
             .info(
                 .apnsSlowdownEnded, "\(app)APNs has not sent ENHANCE_YOUR_CALM again: its limit of pushes per second is lifted.")
+        case .credentialRefused(let reason, let wait):
+            .sentence(
+                .error,
+                "\(app)APNs refuses the new credential (\(reason)): keeping the previous one. "
+                    + "Next attempt in \(wait.roundedSeconds) s.", .credentialRefused)
         case .tokens(let news):
             if case .notKept = news {
                 .warning(.tokenNotKept, app + news.logText)

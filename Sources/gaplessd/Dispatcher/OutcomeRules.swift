@@ -16,6 +16,9 @@ struct OutcomeRules {
         jobs.apps[job.app].responses.countAcceptance()
         if let times { answered(job, times, &jobs) }
         if !jobs.apps[job.app].isAtRest { accepted(job, isCurrent: isCurrent, &jobs, &effects) }
+        if isCurrent, jobs.apps[job.app].notesAcceptance(now: jobs.now) {
+            jobs.apps[job.app].accepted(job, topic: jobs.plan.apps[job.app].topic, now: jobs.now)
+        }
         jobs.settler.delivered(job, apnsID: apnsID, &effects)
     }
 
@@ -26,11 +29,14 @@ struct OutcomeRules {
     }
 
     /// A job was accepted while its app's breaker was not at rest. An acceptance on a session with a replaced credential proves
-    /// nothing about the present one: it ends no hold, and settles no suspect. It only ends the caution after a reload, so that
-    /// a reload under load does not stop the claims.
+    /// nothing about the present one: it ends no hold, except that of a failing APNs, and settles no suspect. It also ends the
+    /// caution after a reload, so that a reload under load does not stop the claims.
     private func accepted(_ job: HeldJob, isCurrent: Bool, _ jobs: inout JobFlow, _ effects: inout [DispatchEffect]) {
+        if isCurrent { jobs.apps[job.app].isProven = true }
         let wasHeld = jobs.apps[job.app].breaker.isHeld
-        if !isCurrent && (wasHeld || jobs.apps[job.app].suspects > 0) { return }
+        if !isCurrent && (wasHeld || jobs.apps[job.app].suspects > 0) {
+            return jobs.perform(jobs.apps[job.app].breaker.failuresEnded(), app: job.app, &effects)
+        }
         let changes = jobs.apps[job.app].breaker.accepted()
         if wasHeld && changes.contains(.resume) { jobs.apps[job.app].culprits.holdEnded(by: job.fingerprint) }
         jobs.perform(changes, app: job.app, &effects)
@@ -51,6 +57,11 @@ struct OutcomeRules {
         let app = job.app
         let isResponse = jobs.apps[app].responses.count(outcome)
         if let times { if isResponse { answered(job, times, &jobs) } else { job.times = times } }
+        if RetryPolicy.isFailure(outcome) {
+            jobs.apps[app].breaker.failed(now: jobs.now)
+        } else if isResponse {
+            jobs.perform(jobs.apps[app].breaker.failuresEnded(), app: app, &effects)
+        }
         if isCurrent, let throttle = RetryPolicy.throttle(outcome) {
             throttled(throttle.hold, pause: throttle.pause, app: app, &jobs, &effects)
         }
@@ -78,12 +89,15 @@ struct OutcomeRules {
         case .expire:
             probeEnded(app: app, provesCredential: false, &jobs, &effects)
             if let job = jobs.remove(id) { jobs.settler.expire(job, wasSent: false, &effects) }
+        case .retryLater where jobs.apps[app].breaker.holdReason == .failing: returned(id, outcome, &jobs, &effects)
         case .retryLater(let delay, let pausesToken):
             // If the device token alone has too many requests, APNs has accepted the credential.
             probeEnded(app: app, provesCredential: isCurrent && pausesToken, &jobs, &effects)
             let key = TokenMemory.Key(app: app, token: job.token)
             jobs.memory.failed(key, on: session, delay: delay, pauses: pausesToken, now: jobs.now)
             if let job = jobs.remove(id) { jobs.settler.retry(job, outcome, after: delay, &effects) }
+        case .deadLetter where jobs.apps[app].breaker.isFailing && hasUsedResends(outcome):
+            returned(id, outcome, &jobs, &effects)
         case .deadLetter(let verdict):
             let isAboutJob = RetryPolicy.isResponseAboutJob(outcome)
             probeEnded(app: app, provesCredential: isCurrent && isAboutJob, &jobs, &effects)
@@ -98,6 +112,21 @@ struct OutcomeRules {
             if !isCurrent { effects.append(.retire(session, app: app)) }
             jobs.resend(id, avoiding: session, &effects)
         }
+    }
+
+    /// Whether this outcome ends a job only because the job has no resends left.
+    private func hasUsedResends(_ outcome: Outcome) -> Bool {
+        if case .maybeProcessed = outcome { true } else { RetryPolicy.isFailure(outcome) }
+    }
+
+    /// APNs is failing, and no job is at fault: the job returns to its list with the counts that it had. A probe goes to the
+    /// tail, because it may fail by itself, and so does a job before the hold, so that others are tried before it.
+    private func returned(_ id: JobID, _ outcome: Outcome, _ jobs: inout JobFlow, _ effects: inout [DispatchEffect]) {
+        guard let job = jobs[id] else { return }
+        let isLast = jobs.apps[job.app].breaker.isProbing || !jobs.apps[job.app].breaker.isHeld
+        if outcome.isInDoubt { effects.append(.countMaybeDuplicate(list: job.list)) }
+        jobs.release(id, toTail: isLast, keepsDeadline: true, &effects)
+        probeEnded(app: job.app, provesCredential: false, &jobs, &effects)
     }
 
     /// The job may have been a probe, and has another outcome than an acceptance or a hold.
@@ -156,7 +185,8 @@ struct OutcomeRules {
         }
         let isProbe = jobs.apps[app].breaker.isHeld
         let wasClosed = jobs.apps[app].breaker.isClosed
-        let changes = isCurrent ? jobs.apps[app].breaker.suspected(now: jobs.now) : []
+        let changes =
+            isCurrent ? jobs.apps[app].breaker.suspected(now: jobs.now, isKnown: jobs.apps[app].isKnown(now: jobs.now)) : []
         if isProbe || jobs.isLeaving || job.isAlone {
             // While a job is alone, nothing else is claimed, and no acceptance can follow.
             jobs.release(id, toTail: isProbe || job.isAlone, &effects)

@@ -230,6 +230,18 @@ extension Job {
         return "not_before is in seconds, and this value is after the year 5000; is it in milliseconds?"
     }
 
+    /// A warning about an `expires_at` in milliseconds, or an `expiry` that is a date: 10^9 seconds are 31 years, or the year
+    /// 2001.
+    var expiryHint: (key: JobKey, text: String)? {
+        switch expiry {
+        case .at(let time) where time >= 100_000_000_000:
+            (.expiresAt, "expires_at is in seconds, and this value is after the year 5000; is it in milliseconds?")
+        case .after(let seconds) where seconds >= 1_000_000_000:
+            (.expiry, "expiry counts seconds from the first send, and this value is more than 31 years; is it a date?")
+        default: nil
+        }
+    }
+
     /// `apns-expiration` of a send at `now`, in Unix seconds; 0 means one attempt and no storing. A resend keeps the first value.
     func expiration(now: Int64) -> Int64 {
         switch expiry {

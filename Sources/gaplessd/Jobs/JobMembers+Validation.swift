@@ -47,9 +47,7 @@ extension JobMembers {
         case (nil, nil): throw .structure("token is missing")
         case (.some, let tokens?): throw fault(tokens, "token and tokens are both given")
         case (let token?, nil):
-            if let fault = tokenFault(of: token) {
-                throw self.fault(fault == .notHex ? firstNotHex(of: token) : token.range.lowerBound, fault.description)
-            }
+            if let fault = tokenFault(of: token) { throw self.fault(offset(of: fault, in: token), fault.description) }
             return token.hasEscapes ? .escapedToken(token.text(in: bytes.span), token.content) : .token(token.content)
         case (nil, let tokens?): return .tokens(try self.tokens(of: tokens))
         }
@@ -107,9 +105,9 @@ extension JobMembers {
     }
 
     func expiry(pushType: String) throws(JobError) -> Job.Expiry {
-        let seconds = try integer(.expiry)
+        let seconds = try wholeSeconds(.expiry)
         if let seconds, seconds < 0, let value = self[.expiry] { throw fault(value, "expiry is negative") }
-        if let time = try integer(.expiresAt) { return .at(time) }
+        if let time = try wholeSeconds(.expiresAt) { return .at(time) }
         if let seconds { return .after(seconds) }
         let isOnce = self[.channel] != nil || pushType == "voip" || pushType == "pushtotalk"
         return .after(isOnce ? Job.defaultExpiryOnce : Job.defaultExpiry)
@@ -232,12 +230,17 @@ extension JobMembers {
     private func tokens(of list: JSONSlice) throws(JobError) -> [Job.Token] {
         guard list.kind == .array else { throw fault(list, "tokens is not an array") }
         var tokens: [Job.Token] = []
+        var (bad, firstBad) = (0, nil as JSONSlice?)
         do {
             var cursor = JSONCursor(at: list.range.lowerBound)
             try cursor.enterArray(in: bytes.span)
             while try cursor.advanceToElement(in: bytes.span) {
                 let value = try cursor.value(in: bytes.span)
-                tokens.append(Job.Token(value: value.range, fault: tokenFault(of: value)))
+                let fault = tokenFault(of: value)
+                tokens.append(Job.Token(value: value.range, fault: fault))
+                if fault == nil { continue }
+                bad += 1
+                firstBad = firstBad ?? value
             }
         } catch {
             preconditionFailure("an array is no longer JSON: \(error)")
@@ -245,6 +248,9 @@ extension JobMembers {
         guard !tokens.isEmpty else { throw fault(list, "tokens is empty") }
         guard tokens.count <= JobReader.mostTokens else {
             throw fault(list, "tokens holds \(tokens.count) tokens, over the \(JobReader.mostTokens) that are allowed")
+        }
+        if bad == tokens.count, bad > Job.mostSeparateFaults, let firstBad, let fault = tokens[0].fault {
+            throw self.fault(offset(of: fault, in: firstBad), "\(bad) tokens are invalid; first fault: \(fault)")
         }
         return tokens
     }
@@ -265,6 +271,10 @@ extension JobMembers {
         return areHex(text.span) ? nil : .notHex
     }
 
+    private func offset(of fault: Job.TokenFault, in value: JSONSlice) -> Int {
+        fault == .notHex ? firstNotHex(of: value) : value.range.lowerBound
+    }
+
     /// The offset of the first character that is not a hex digit. A hex digit takes one byte, or six as an escape.
     private func firstNotHex(of value: JSONSlice) -> Int {
         let digits = value.utf8(in: bytes.span).prefix(while: isHex).count
@@ -272,17 +282,17 @@ extension JobMembers {
     }
 
     @inline(__always)
-    private func integer(_ key: JobKey) throws(JobError) -> Int64? {
+    private func wholeSeconds(_ key: JobKey) throws(JobError) -> Int64? {
         guard let value = self[key] else { return nil }
-        return try integer(key, value)
+        return try wholeSeconds(key, value)
     }
 
-    private func integer(_ key: JobKey, _ value: JSONSlice) throws(JobError) -> Int64 {
-        switch value.integer(in: bytes.span) {
-        case .exact(let integer): return integer
-        case .outOfRange: throw fault(value, "\(key.name) is beyond 64 bits")
-        case nil: throw fault(value, "\(key.name) is not an integer")
-        }
+    /// Drops the fraction.
+    private func wholeSeconds(_ key: JobKey, _ value: JSONSlice) throws(JobError) -> Int64 {
+        if case .exact(let integer) = value.integer(in: bytes.span) { return integer }
+        guard let number = value.double(in: bytes.span) else { throw fault(value, "\(key.name) is not a number") }
+        guard let seconds = Int64(exactly: number.rounded(.down)) else { throw fault(value, "\(key.name) is beyond 64 bits") }
+        return seconds
     }
 
     private func fault(_ value: JSONSlice, _ text: String) -> JobError { fault(value.range.lowerBound, text) }

@@ -33,6 +33,45 @@ extension Job {
         return object.removing { $0.key?.isMark == true }
     }
 
+    /// The most tokens of one job that go out together. A job with more tokens is first split into jobs of this size.
+    static let tokensTogether = 250
+
+    /// The most bad tokens of one job that become a dead letter each.
+    static let mostSeparateFaults = 10
+
+    /// Splits a job with `tokens`: into a job per token, so that each is claimed, pushed, evaluated and retried separately and
+    /// survives a crash separately; or first into jobs with fewer tokens; or into its bad and its good tokens if too many are
+    /// bad.
+    ///
+    /// - Parameters:
+    ///   - places: the most jobs per token; the other tokens remain one job.
+    ///   - bytes: the most bytes of them, except that one job is always made.
+    /// - Returns: the parts, and how many tokens go out with the next claim; `nil` for a job with one token.
+    func split(into places: Int, bytes most: Int) -> (parts: JobParts, singles: Int)? {
+        guard case .tokens(let tokens) = target, let frame else { return nil }
+        if tokens.count(where: { $0.fault != nil }) > Self.mostSeparateFaults {
+            return (JobParts(texts: [keeping { $0.fault != nil }, keeping { $0.fault == nil }]), 0)
+        }
+        let frameBytes = frame.byteCount + 16
+        if tokens.count > Self.tokensTogether {
+            // Each part has the frame again, which may be larger than its tokens.
+            let parts = min((tokens.count - 1) / Self.tokensTogether + 1, max(2, 3 * bytes.count / frameBytes))
+            let size = (tokens.count - 1) / parts + 1
+            let ranges = stride(from: 0, to: tokens.count, by: size).map { $0..<min($0 + size, tokens.count) }
+            return chunkParts(ranges).map { ($0, 0) }
+        }
+        let singles = min(places, max(1, most / frameBytes))
+        if tokens.count <= singles { return singleParts(tokens.map(\.value)).map { ($0, tokens.count) } }
+        return chunkParts([0..<singles, singles..<tokens.count]).map { ($0, singles) }
+    }
+
+    /// Returns the job with only the tokens for which `isWanted` holds.
+    private func keeping(_ isWanted: (Token) -> Bool) -> [UInt8] {
+        guard case .tokens(let tokens) = target, let first = tokens.first, let last = tokens.last else { return bytes }
+        let kept = tokens.lazy.filter(isWanted).map { bytes[$0.value] }.joined(separator: [UInt8(ascii: ",")])
+        return Array(bytes[..<first.value.lowerBound]) + kept + bytes[last.value.upperBound...]
+    }
+
     /// Returns the single-token forms with these elements: in each, a member `token` with the bytes of the element replaces
     /// `tokens`.
     func singleParts(_ elements: [Range<Int>]) -> JobParts? {

@@ -223,7 +223,7 @@ extension Limitation {
 }
 
 extension HoldReason {
-    static let kinds = ["credential", "topic", "suspect_tokens", "token_updates", "throttled"]
+    static let kinds = ["credential", "topic", "suspect_tokens", "token_updates", "throttled", "failing"]
 
     /// One word of `kinds`.
     var kind: String {
@@ -233,6 +233,7 @@ extension HoldReason {
         case .suspectTokens: "suspect_tokens"
         case .tokenUpdates: "token_updates"
         case .throttled: "throttled"
+        case .failing: "failing"
         }
     }
 }

@@ -21,7 +21,13 @@ struct ProcessSnapshot: Sendable, Equatable {
         var responses = ResponseFigures()
         /// Unix seconds.
         var certificateExpires: Int64?
+        /// As in `DispatchPlan.App`.
+        var fingerprint = ""
+        /// The last acceptance; see `AppState.acceptedAt`.
+        var acceptedAt: Instant?
         var tokenAge: Duration?
+
+        func isKnown(now: Instant) -> Bool { acceptedAt.map { now - $0 < CircuitBreaker.proofLifetime } ?? false }
 
         /// The name in labels and sentences, as in the output of `check`.
         var label: String { name ?? "(top level)" }

@@ -3,31 +3,42 @@ import Sockets
 import SystemTime
 import Threads
 
-/// Writes the state of the apps to this worker's records in Redis, on a thread and a connection of its own: a Redis that hangs
-/// blocks only this thread.
+/// Writes the state of the apps to this worker's records in Redis, records acceptances and looks them up (`AcceptanceMemory`),
+/// on a thread and a connection of its own: a Redis that hangs blocks only this thread.
 final class StatePublisher: Sendable {
     private static let timeout = Duration.seconds(1)
     /// The wait after a failure.
     private static let pause = Duration.seconds(2)
     /// The longest time between two writes of the same record: Redis may have been emptied.
     private static let refresh = Duration.seconds(30)
+    /// The time between two searches for acceptances that are too old.
+    private static let cleaning = Duration.seconds(3600)
     private static let closingTimeout = Duration.milliseconds(100)
 
     private struct State {
         var record: [UInt8]?
+        /// Acceptances that Redis does not have yet, by fingerprint.
+        var accepted: [String: Instant] = [:]
+        /// The fingerprints of apps in doubt.
+        var wanted: [String] = []
         var settings: QueueSettings
         var tls: TLSContext?
+        var workers: [(list: String, worker: String)]
         var isStopped = false
     }
 
     private let state: Locked<State>
-    private let workers: [(list: String, worker: String)]
     private let thread = Locked<(join: JoinOnce, wakeUp: WakeUp)?>(nil)
+    /// For what Redis remembers of `wanted`: the time since the last acceptance, by fingerprint.
+    private let memory: Mailbox<[String: Duration]>
 
     /// - Parameter workers: the name of this worker at each list.
-    init(_ configuration: Configuration, workers: [String]) {
-        self.workers = zip(configuration.settings.lists, workers).map { (list: $0, worker: $1) }
-        state = Locked(State(settings: configuration.settings.connection(timeout: Self.timeout), tls: configuration.redisTLS))
+    init(_ configuration: Configuration, workers: [String], memory: Mailbox<[String: Duration]>) {
+        self.memory = memory
+        state = Locked(
+            State(
+                settings: configuration.settings.connection(timeout: Self.timeout), tls: configuration.redisTLS,
+                workers: zip(configuration.settings.lists, workers).map { (list: $0, worker: $1) }))
     }
 
     /// Uses other credentials and addresses from the next connection on.
@@ -36,8 +47,19 @@ final class StatePublisher: Sendable {
         state.withLock { ($0.settings, $0.tls) = (queue, configuration.redisTLS) }
     }
 
-    func publish(_ record: [UInt8]) {
-        state.withLock { $0.record = record }
+    /// Writes to the record of another name from the next time on.
+    func renamed(to worker: String, list: Int) { state.withLock { $0.workers[list].worker = worker } }
+
+    /// - Parameters:
+    ///   - record: of this worker; `nil` leaves it as it is.
+    ///   - accepted: acceptances to record, by fingerprint.
+    ///   - wanted: the fingerprints of all apps in doubt.
+    func publish(_ record: [UInt8]?, accepted: [String: Instant], wanted: [String]) {
+        state.withLock { state in
+            if let record { state.record = record }
+            state.accepted.merge(accepted) { max($0, $1) }
+            state.wanted = wanted
+        }
         // Without a free thread or descriptor the next record tries again: delivery comes first.
         thread.withLock { thread in
             if thread == nil { thread = try? start() }
@@ -56,12 +78,13 @@ final class StatePublisher: Sendable {
     private func start() throws(ThreadError) -> (join: JoinOnce, wakeUp: WakeUp) {
         let name = "state"
         let wakeUp = try WakeUp(thread: name)
-        let thread = try JoinOnce(name: name) { [workers, state] in Self.run(workers, state, wakeUp) }
+        let thread = try JoinOnce(name: name) { [state, memory] in Self.run(state, memory, wakeUp) }
         return (thread, wakeUp)
     }
 
-    private static func run(_ workers: [(list: String, worker: String)], _ state: Locked<State>, _ wakeUp: WakeUp) {
+    private static func run(_ state: Locked<State>, _ memory: Mailbox<[String: Duration]>, _ wakeUp: WakeUp) {
         var client = KeptClient()
+        var nextCleaning = Instant.now
         var poller = Poller()
         poller.add(wakeUp.descriptor, for: .read)
         var next: Instant?
@@ -70,14 +93,38 @@ final class StatePublisher: Sendable {
             wakeUp.listen()
             let current = state.withLock { $0 }
             if current.isStopped { return }
-            guard let record = current.record else { continue }
+            next = .now + refresh
             do throws(RedisError) {
-                try client.run(current.settings, current.tls) { client throws(RedisError) in
-                    for (list, worker) in workers { try WorkerRecord.write(apps: record, of: worker, Keys(list: list), &client) }
+                if let record = current.record {
+                    try client.run(current.settings, current.tls) { client throws(RedisError) in
+                        for (list, worker) in current.workers {
+                            try WorkerRecord.write(apps: record, of: worker, Keys(list: list), &client)
+                        }
+                    }
                 }
-                next = .now + refresh
             } catch {
                 next = .now + pause
+            }
+            guard !current.accepted.isEmpty || !current.wanted.isEmpty else { continue }
+            do throws(RedisError) {
+                let cleans = nextCleaning <= .now
+                let known = try client.run(current.settings, current.tls) { client throws(RedisError) in
+                    try AcceptanceMemory.exchange(
+                        current.accepted.mapValues { .now - $0 }, wanted: current.wanted, removesOld: cleans,
+                        Keys(list: current.workers[0].list), &client)
+                }
+                if cleans { nextCleaning = .now + cleaning }
+                if !known.isEmpty { memory.send(known) }
+                state.withLock { state in
+                    for (app, time) in current.accepted where state.accepted[app] == time { state.accepted[app] = nil }
+                }
+            } catch {
+                // The lists report a failure of Redis. Without the right, each app begins in doubt.
+                if case .reply(let reply) = error, reply.isMissingRight || reply.kind == .wrongType {
+                    state.withLock { ($0.accepted, $0.wanted) = ([:], []) }
+                } else {
+                    next = .now + pause
+                }
             }
         }
     }

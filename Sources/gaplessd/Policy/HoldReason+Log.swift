@@ -20,6 +20,8 @@ extension HoldReason {
             "APNs reports too many provider token updates: the present token is kept, and no other is signed for 20 minutes"
         case .throttled(let why):
             "APNs asks for fewer pushes (\(why)): one job at a time probes until APNs accepts it"
+        case .failing:
+            "APNs is failing: 20 or more responses in a row were errors of APNs (5xx) or request timeouts"
         }
     }
 }

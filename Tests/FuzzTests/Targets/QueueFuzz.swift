@@ -68,6 +68,7 @@ enum QueueFuzz {
                     case 4: .release(toTail: false)
                     case 5: .release(toTail: true)
                     case 6: .replace(with: [1], toTail: false)
+                    case 7 where choice >= 0x80: .split(into: JobParts(texts: [[1], [2]]))
                     default: .split(into: JobParts(prefix: [1], ranges: [0..<1, 1..<2], suffix: [2]))
                     }
                 machine.settle(Settlement(id: id, effect: effect, resends: 1), now: now - .seconds(1))
@@ -79,7 +80,7 @@ enum QueueFuzz {
         /// Does what is due, as the shell of the queue does it.
         private mutating func turn() {
             machine.advance(now: now, into: &effects)
-            var isConnected = false
+            var (isConnected, isRenamed) = (false, false)
             var out: [UInt8] = []
             for effect in effects {
                 switch effect {
@@ -87,13 +88,18 @@ enum QueueFuzz {
                 case .hangUp: (first, second) = ([], [])
                 case .call(let call): first += sent(call, &out)
                 case .wait(let claim): second += [.wait] + (claim.map { sent(.claim($0), &out) } ?? [])
+                case .rename: isRenamed = true
                 case .follow, .learn: break
                 case .report(.claimed(let jobs)), .report(.suspects(let jobs)): held += jobs.map(\.id)
-                case .report(.disowned(let ids)): held.removeAll { ids.contains($0) }
+                case .report(.disowned(let ids, _)): held.removeAll { ids.contains($0) }
                 case .report: break
                 }
             }
             effects = []
+            if isRenamed {
+                machine.renamed(to: "new", into: &effects)
+                return turn()
+            }
             guard isConnected else { return }
             machine.connected(into: &effects)
             turn()

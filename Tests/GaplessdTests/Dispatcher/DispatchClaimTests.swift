@@ -70,23 +70,114 @@ struct DispatchClaimTests {
 
     @Test mutating func `a job with several tokens is replaced by one job for each`() {
         let job = #"{"tokens":["aa","bb"],"data":{"aps":{}}}"#
-        let parts = [#"{"token":"aa","data":{"aps":{}}}"#, #"{"token":"bb","data":{"aps":{}}}"#].map { Array($0.utf8) }
-        let made = fixture.claim(job).settlements.flatMap { settlement in
-            if case .split(let split) = settlement.effect { split.parts(of: Array(job.utf8)) } else { [[UInt8]]() }
-        }
-        #expect(made == parts)
+        #expect(fixture.split(job) == [#"{"token":"aa","data":{"aps":{}}}"#, #"{"token":"bb","data":{"aps":{}}}"#])
     }
 
     @Test mutating func `a part without a token is no broadcast to the channel beside the tokens`() {
         let job = #"{"tokens":["aa",null],"channel":"AAAA","data":{"aps":{}}}"#
-        let parts = [#"{"token":"aa","data":{"aps":{}}}"#, #"{"token":null,"data":{"aps":{}}}"#].map { Array($0.utf8) }
-        let made = fixture.claim(job).settlements.flatMap { settlement in
-            if case .split(let split) = settlement.effect { split.parts(of: Array(job.utf8)) } else { [[UInt8]]() }
+        #expect(fixture.split(job) == [#"{"token":"aa","data":{"aps":{}}}"#, #"{"token":null,"data":{"aps":{}}}"#])
+    }
+
+    /// Jobs of an app that is held, paused, without a session, or full return whole to the list, or to its side list.
+    @Test(arguments: [[nil], [nil, "beta"]] as [[String?]])
+    func `a job with several tokens stays one job while its app takes none`(apps: [String?]) {
+        let job = #"{"tokens":["aa","bb"],"data":{"aps":{}}}"#
+        let isShared = apps.count > 1
+        let held = Fixture(Fixture.plan(apps: apps))
+        _ = held.reject(held.send(), 403, "InvalidProviderToken")
+        #expect(held.claim(job).releases(2, aside: isShared ? "" : nil, toTail: isShared))
+        let away = Fixture(Fixture.plan(apps: apps))
+        away.machine.observed(.init(), app: 0)
+        #expect(away.claim(job).releases(1, aside: isShared ? "" : nil, toTail: isShared))
+        let full = Fixture(Fixture.plan(apps: apps))
+        for _ in 0..<CircuitBreaker.caution { _ = full.claim(Fixture.job()) }
+        #expect(full.claim(job).releases(21, aside: isShared ? "" : nil, toTail: isShared))
+        let paused = Fixture(Fixture.plan(apps: apps))
+        let pause = QueuePause(app: PauseNote.topLevel, record: Array("{}".utf8))
+        _ = paused.effects { $0.happened(.paused([pause]), list: 0, &$1) }
+        #expect(paused.claim(job).releases(1, aside: isShared ? "" : nil, toTail: isShared))
+    }
+
+    @Test func `a job with several tokens is delayed, expired, filtered and dead-lettered as a whole`() throws {
+        var plan = Fixture.plan(options: .init(apps: [.init(name: "", topic: "topic")]))
+        plan.filter = WordFilter(["darn"], action: .drop)
+        let fixture = Fixture(plan)
+        func job(_ members: String) -> String { #"{"tokens":["aa","bb"],"identifier":7,"data":{"aps":{}}\#(members)}"# }
+        let late = job(#","not_before":1800000060"#)
+        let delay = Settlement.Effect.delay(job: Array(late.utf8), .at(milliseconds: 1_800_000_060_000), isRetry: false)
+        #expect(fixture.claim(late).settlements.map(\.effect) == [delay])
+        for (job, reason) in [
+            (job(#","expires_at":1"#), "Expired"), (job(#","data":{"a":"darn"}"#), "Filtered"),
+            (job(#","app":"absent""#), #"Parsing apns structure error: app "absent" is unknown at byte 61"#),
+        ] {
+            let effects = fixture.claim(job)
+            #expect(effects.count == 2, "one line and one record: \(effects)")
+            let settlement = try #require(effects.settlements.first)
+            guard case .deadLetter(let record, _, _) = settlement.effect else { return #expect(Bool(false), "\(effects)") }
+            let letter = try #require(DeadLetter(record: record))
+            #expect(letter.reason == reason && letter.token == nil && letter.job == Array(job.utf8))
+            #expect(letter.identifier == [UInt8(ascii: "7")] && letter.attempts == 0)
+            #expect(settlement.result?.count(where: { $0 == Array(reason.utf8) }) == 1)
         }
-        #expect(made == parts)
+        #expect(fixture.counters.expired == 1 && fixture.counters.dead == 2 && fixture.counters.released == 0)
+    }
+
+    @Test func `an expiry in a wrong unit is sent as it stands, with one warning for all tokens of a job`() {
+        let fixture = Fixture()
+        let parts = fixture.claim(#"{"tokens":["aa","bb"],"identifier":7,"data":{},"expires_at":1895300000000}"#)
+        let text = "expires_at is in seconds, and this value is after the year 5000; is it in milliseconds?"
+        #expect(parts.first == .log(.sentence(.warning, "A job (ID 7) is unusual: \(text)", .jobUnusual)) && parts.count == 2)
+        let part = Fixture.job("aa", #""expires_at":1895300000000"#)
+        #expect(fixture.claim(part, part) == [] && fixture.sent().count == 2)
+        #expect(fixture.claim(Fixture.job("aa", #""expiry":1895300000"#)).count == 1, "another key")
+        fixture.pass(.seconds(1))
+        #expect(fixture.claim(part).count == 1)
+    }
+
+    @Test func `with mask, a word does not stop a job with several tokens`() {
+        var plan = Fixture.plan()
+        plan.filter = WordFilter(["darn"], action: .mask)
+        let fixture = Fixture(plan)
+        #expect(fixture.split(#"{"tokens":["aa","bb"],"data":{"a":"darn"}}"#).count == 2)
+    }
+
+    @Test func `no more tokens than the app takes become jobs, and the others stay one job`() {
+        let fixture = Fixture()
+        let job = #"{"tokens":["a1","a2","a3","a4"],"data":{}}"#
+        for _ in 0..<CircuitBreaker.caution - 3 { _ = fixture.claim(Fixture.job()) }
+        let parts = fixture.split(job)
+        #expect(parts == [#"{"tokens":["a1","a2","a3"],"data":{}}"#, #"{"tokens":["a4"],"data":{}}"#])
+        #expect(fixture.split(parts[0]) == ["a1", "a2", "a3"].map { #"{"token":"\#($0)","data":{}}"# })
+        // The places are taken by the jobs before it.
+        let effects = fixture.claim(parts[0], job, Fixture.job()).settlements.map(\.effect)
+        #expect(effects.count == 2 && effects[1] == .release(toTail: false))
+        let closed = Fixture()
+        closed.close()
+        #expect(closed.split(job).count == 4)
+        closed.machine.observed(.init(capacity: 100, limit: 4), app: 0)
+        #expect(closed.split(job).count == 2)
+    }
+
+    @Test func `many bad tokens of one job become one dead letter with one line, and the good ones are sent`() throws {
+        let fixture = Fixture()
+        let bad = (1...11).map { "\"z\($0)\"" }
+        let tokens = "\"aa\", " + bad.joined(separator: " , ") + ",\"bb\""
+        let parts = fixture.split(#"{ "tokens" : [ \#(tokens) ] , "x":[1, 2], "data": {} }"#)
+        let onlyBad = #"{ "tokens" : [ \#(bad.joined(separator: ",")) ] , "x":[1, 2], "data": {} }"#
+        #expect(parts == [onlyBad, #"{ "tokens" : [ "aa","bb" ] , "x":[1, 2], "data": {} }"#])
+        // Also while its app takes no jobs.
+        fixture.machine.observed(.init(), app: 0)
+        let effects = fixture.claim(onlyBad)
+        let error = JobError.structure("11 tokens are invalid; first fault: token is not hex", at: 16)
+        #expect(effects.first == .log(.badJob(Array(onlyBad.utf8), error, redacts: false)) && effects.count == 2)
+        #expect(effects.deadLetter == error.reason)
+        let few = Fixture()
+        #expect(few.split(#"{"tokens":[\#(bad.dropLast().joined(separator: ","))],"data":{}}"#).count == 10)
+        #expect(few.split(#"{"token":"z1","data":{}}"#).isEmpty && few.counters.dead == 1)
     }
 
     @Test mutating func `one claim splits no more than a megabyte`() {
+        fixture.close()
         let tokens = (0..<250).map { #""\#(String($0, radix: 16))""# }.joined(separator: ",")
         let text = String(repeating: "x", count: 4000)
         let job = #"{"tokens":[\#(tokens)],"data":{"aps":{"alert":"\#(text)"}}}"#
@@ -222,5 +313,15 @@ struct DispatchClaimTests {
         #expect(fixture.asideOffers() == ["alpha": 2])
         fixture.aside()
         #expect(fixture.send(Fixture.job("ab", #""app":"alpha""#)).rawValue > 0)
+    }
+}
+
+extension MachineFixture {
+    /// Claims a job and returns its parts.
+    fileprivate func split(_ job: String) -> [String] {
+        claim(job).settlements.flatMap { settlement in
+            guard case .split(let parts) = settlement.effect else { return [String]() }
+            return parts.parts(of: Array(job.utf8)).map { String(decoding: $0, as: UTF8.self) }
+        }
     }
 }

@@ -41,8 +41,9 @@ struct DispatchHoldTests {
         #expect(fixture.inFlight == 1 && fixture.deadline == fixture.now + .seconds(59))
     }
 
-    @Test mutating func `twenty suspect responses hold a proven app a second after the last response`() {
+    @Test mutating func `twenty suspect responses hold an app a day after its acceptance, a second after the last response`() {
         fixture.close()
+        fixture.pass(CircuitBreaker.proofLifetime)
         for _ in 0..<20 { _ = fixture.reject(fixture.send(), 400, "BadDeviceToken") }
         let id = fixture.send()
         fixture.pass(.seconds(1))
@@ -55,6 +56,7 @@ struct DispatchHoldTests {
 
     @Test mutating func `if one response stays away, they hold it after ten seconds, and every job goes back`() {
         fixture.close()
+        fixture.pass(CircuitBreaker.proofLifetime)
         let ids = (0..<30).map { _ in fixture.send() }
         for id in ids.dropLast() { #expect(fixture.reject(id, 400, "BadDeviceToken") == []) }
         #expect(fixture.inFlight == 30)
@@ -65,6 +67,93 @@ struct DispatchHoldTests {
         #expect(effects.settlements.allSatisfy { $0.effect == .release(toTail: true) })
         #expect(fixture.reject(ids[29], 400, "BadDeviceToken").releases(31, toTail: true))
         #expect(fixture.inFlight == 0 && fixture.counters.dead == 0)
+    }
+
+    @Test mutating func `dead tokens alone end as suspect dead letters after a minute if the app was accepted within a day`() {
+        fixture.close()
+        fixture.pass(.seconds(3600))
+        var effects: [DispatchEffect] = []
+        for _ in 0..<300 { effects += fixture.reject(fixture.send(), 400, "BadDeviceToken") }
+        #expect(effects == [] && fixture.inFlight == 300 && fixture.offers()[0] > 0)
+        fixture.pass(.seconds(59))
+        #expect(fixture.tick() == [])
+        fixture.pass(.seconds(1))
+        #expect(fixture.tick().settlements.count == 300)
+        #expect(fixture.counters.dead == 300 && fixture.inFlight == 0 && fixture.counters.released == 0)
+    }
+
+    @Test mutating func `at most two thousand jobs in a row are settled as suspect, whatever their pace is`() {
+        fixture.close()
+        var logged = 0
+        for _ in 0..<2100 {
+            if fixture.offers()[0] == 0 { break }
+            for effect in fixture.reject(fixture.send(), 400, "BadDeviceToken") + fixture.tick() {
+                if effect == .log(.held(app: "", .suspectTokens)) { logged += 1 }
+            }
+            fixture.pass(.seconds(1))
+        }
+        #expect(logged == 1)
+        // The pending suspects are settled in time; a probe returns to the list.
+        fixture.pass(.seconds(60))
+        _ = fixture.tick()
+        #expect(fixture.counters.dead == 2000 && fixture.inFlight == 0)
+        for _ in 0..<30 {
+            let probe = fixture.send()
+            let effects = fixture.reject(probe, 400, "BadDeviceToken")
+            #expect(effects.settlements.map(\.effect) == [.release(toTail: true)])
+            fixture.pass(.seconds(5))
+        }
+        #expect(fixture.counters.dead == 2000)
+        #expect(fixture.accept(fixture.send()).contains(.log(.resumed(app: ""))))
+    }
+
+    @Test mutating func `a suspect response while others are pending for a held app does not stop its probes`() {
+        fixture.close()
+        let late = fixture.send()
+        for _ in 0..<2000 { _ = fixture.reject(fixture.send(), 400, "BadDeviceToken") }
+        #expect(fixture.inFlight == 2001 && fixture.offers() == [0])
+        #expect(fixture.reject(late, 400, "BadDeviceToken").releases(2, toTail: true))
+        fixture.pass(.seconds(5))
+        #expect(fixture.offers() == [1])
+        let effects = fixture.accept(fixture.send())
+        #expect(effects.contains(.log(.resumed(app: ""))) && effects.settlements.count == 2001)
+        #expect(fixture.counters.dead == 2000 && fixture.offers() == [200])
+    }
+
+    @Test mutating func `probes of suspect tokens grow from one to twenty, and any acceptance ends the hold`() {
+        for _ in 0..<20 { _ = fixture.reject(fixture.send(), 400, "BadDeviceToken") }
+        for size in [1, 2, 4, 8, 16, 20, 20] {
+            fixture.pass(.seconds(5) - .milliseconds(1))
+            #expect(fixture.offers() == [0])
+            fixture.pass(.milliseconds(1))
+            #expect(fixture.offers() == [size])
+            let probes = (0..<size).map { _ in fixture.send() }
+            #expect(fixture.offers() == [0])
+            for probe in probes {
+                let settlements = fixture.reject(probe, 400, "BadDeviceToken").settlements
+                #expect(settlements.map(\.effect) == [.release(toTail: true)])
+            }
+        }
+        fixture.pass(.seconds(5))
+        let probes = (0..<20).map { _ in fixture.send() }
+        _ = fixture.reject(probes[0], 400, "BadDeviceToken")
+        #expect(fixture.accept(probes[1]).contains(.log(.resumed(app: ""))))
+        #expect(fixture.reject(probes[2], 400, "BadDeviceToken").settlements == [])
+        #expect(fixture.counters.dead == 0)
+    }
+
+    @Test mutating func `probes that are lost or inconclusive do not stop the next round`() {
+        for _ in 0..<20 { _ = fixture.reject(fixture.send(), 400, "BadDeviceToken") }
+        fixture.pass(.seconds(5))
+        _ = fixture.reject(fixture.send(), 400, "BadDeviceToken")
+        fixture.pass(.seconds(5))
+        let probes = (0..<2).map { _ in fixture.send() }
+        #expect(fixture.fail(probes[0], .timedOut).settlements.count == 1)
+        #expect(fixture.fail(probes[1], .notProcessed(.connectionLost("gone"))).settlements.count == 1)
+        #expect(fixture.tick() == [])
+        #expect(fixture.deadline == fixture.now + .seconds(5))
+        fixture.pass(.seconds(5))
+        #expect(fixture.offers() == [2])
     }
 
     @Test mutating func `twenty suspect responses hold the app, and every job goes back`() {

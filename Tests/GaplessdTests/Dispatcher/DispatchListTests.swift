@@ -22,6 +22,21 @@ struct DispatchListTests {
         #expect(Set(fixture.sent()) == [inPool, JobID(slot: 1, use: 1)])
     }
 
+    @Test mutating func `a lost registration stops sending without a line in the log, and so does a repeated disconnection`() {
+        let inPool = fixture.send()
+        let effects = fixture.effects { $0.happened(.registrationLost, list: 0, &$1) }
+        #expect(effects == [.withdraw(.keep([inPool]), app: 0)])
+        #expect(fixture.withdraw([inPool], .keep([inPool])) == [])
+        #expect(fixture.effects { $0.happened(.interrupted, list: 0, &$1) } == [])
+        #expect(fixture.effects { $0.happened(.resumed, list: 0, &$1) } == [])
+        #expect(fixture.sent() == [inPool])
+    }
+
+    @Test mutating func `a new name of the worker is an error in the log`() {
+        let effects = fixture.effects { $0.happened(.renamed(worker: "new", number: "7"), list: 0, &$1) }
+        #expect(effects == [.log(.renamed(to: "new", number: "7", list: nil))])
+    }
+
     @Test func `the doubt of one list does not stop another`() {
         let fixture = MachineFixture(MachineFixture.plan(lists: ["first", "second"]))
         let (first, second) = (fixture.send(list: 0), fixture.send(list: 1))

@@ -107,15 +107,15 @@ struct DispatchOutcomeTests {
 
     @Test mutating func `a job of another worker is neither settled nor sent again`() {
         let id = fixture.send()
-        let effects = fixture.effects { $0.happened(.disowned([ClaimID(2)]), list: 0, &$1) }
-        #expect(effects == [.withdraw(.forget([id]), app: 0), .log(.disowned(1))])
+        let effects = fixture.effects { $0.happened(.disowned([ClaimID(2)], .takenOver), list: 0, &$1) }
+        #expect(effects == [.withdraw(.forget([id]), app: 0), .log(.disowned(1, .takenOver))])
         #expect(fixture.fail(id, .notProcessed(.streamReset(code: 7))) == [])
         #expect(fixture.sent() == [] && fixture.inFlight == 0)
     }
 
     @Test mutating func `an attempt for a job that another worker took over still counts as a possible duplicate`() {
         let onStream = fixture.send()
-        _ = fixture.effects { $0.happened(.disowned([ClaimID(2)]), list: 0, &$1) }
+        _ = fixture.effects { $0.happened(.disowned([ClaimID(2)], .takenOver), list: 0, &$1) }
         #expect(fixture.fail(onStream, .timedOut) == [.countMaybeDuplicate(list: 0)])
     }
 
@@ -135,7 +135,7 @@ struct DispatchOutcomeTests {
     @Test mutating func `jobs that another worker took over before they were sent are forgotten`() {
         let waiting = fixture.send()
         _ = fixture.claim(Fixture.job())
-        _ = fixture.effects { $0.happened(.disowned([ClaimID(2), ClaimID(3)]), list: 0, &$1) }
+        _ = fixture.effects { $0.happened(.disowned([ClaimID(2), ClaimID(3)], .takenOver), list: 0, &$1) }
         #expect(fixture.sent() == [])
         #expect(fixture.withdraw([waiting], .forget([waiting])) == [])
         #expect(fixture.inFlight == 0)

@@ -16,11 +16,13 @@ final class MachineFixture {
 
     static func plan(
         apps: [String?] = [nil], lists: [String] = ["q"], options: JobSettler.Options = JobSettler.Options(),
-        delivery: QueueSettings.DeliveryMode = .atLeastOnce, sharesCredential: Bool = false
+        delivery: QueueSettings.DeliveryMode = .atLeastOnce, sharesCredential: Bool = false, fingerprint: String = ""
     ) -> DispatchPlan {
         DispatchPlan(
             apps: apps.indices.map { app in
-                DispatchPlan.App(name: apps[app], topic: "topic", sharers: sharesCredential ? Array(apps.indices) : [app])
+                DispatchPlan.App(
+                    name: apps[app], topic: "topic", sharers: sharesCredential ? Array(apps.indices) : [app],
+                    fingerprint: fingerprint)
             },
             lists: lists, server: "redis",
             routes: AppRoutes(names: apps, topics: apps.map { _ in "topic" }, certified: apps.map { _ in [] }),

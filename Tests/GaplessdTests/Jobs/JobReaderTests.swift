@@ -124,6 +124,26 @@ struct JobReaderTests {
         #expect((try job(with: #""not_before":\#(time)"#).notBeforeHint != nil) == isHinted)
     }
 
+    @Test(arguments: [
+        (#""expires_at":1895300000000"#, JobKey.expiresAt), (#""expires_at":1895300000"#, nil),
+        (#""expires_at":99999999999.9"#, nil), (#""expires_at":-1895300000000"#, nil), (#""expiry":1895300000"#, .expiry),
+        (#""expiry":1000000000000000000"#, .expiry), (#""expiry":999999999"#, nil),
+        (#""expiry":1895300000,"expires_at":1895300000"#, nil),
+    ])
+    func `an expiry in a wrong unit causes a warning that names the key`(members: String, key: JobKey?) throws {
+        let hint = try job(with: members).expiryHint
+        #expect(hint?.key == key && hint?.text.hasPrefix(key.map { "\($0.name)" } ?? "") != false)
+    }
+
+    @Test(arguments: [
+        (#""expiry":60.9"#, Job.Expiry.after(60)), (#""expiry":1e3"#, .after(1000)), (#""expiry":0.5"#, .after(0)),
+        (#""expires_at":1895300000.0"#, .at(1_895_300_000)), (#""expires_at":1895300000.75"#, .at(1_895_300_000)),
+        (#""expires_at":9e18"#, .at(9_000_000_000_000_000_000)),
+    ])
+    func `fractions of an expiry are dropped`(members: String, expiry: Job.Expiry) throws {
+        #expect(try job(with: members).expiry == expiry)
+    }
+
     @Test func `the topic of a broadcast is its decoded text, too`() throws {
         let job = try read(#"{"channel":"AAAA","topic":"com\u002eexample","data":{}}"#)
         #expect(job.topic == "com.example")
@@ -142,10 +162,10 @@ struct JobReaderTests {
         (#""identifier":true"#, "identifier is neither an integer nor a string"),
         (#""identifier":{}"#, "identifier is neither an integer nor a string"),
         (#""identifier":18446744073709551616"#, "identifier is beyond 64 bits"),
-        (#""identifier":-9223372036854775809"#, "identifier is beyond 64 bits"), (#""expiry":"60""#, "expiry is not an integer"),
-        (#""expiry":1e3"#, "expiry is not an integer"), (#""expiry":60.0"#, "expiry is not an integer"),
+        (#""identifier":-9223372036854775809"#, "identifier is beyond 64 bits"), (#""expiry":"60""#, "expiry is not a number"),
+        (#""expiry":1e19"#, "expiry is beyond 64 bits"), (#""expiry":-0.5"#, "expiry is negative"),
         (#""expiry":-1"#, "expiry is negative"),
-        (#""expiry":9223372036854775808"#, "expiry is beyond 64 bits"), (#""expires_at":1.5"#, "expires_at is not an integer"),
+        (#""expiry":9223372036854775808"#, "expiry is beyond 64 bits"), (#""expires_at":true"#, "expires_at is not a number"),
         (#""priority":7"#, "priority is not 1, 5 or 10"), (#""priority":"10""#, "priority is not 1, 5 or 10"),
         (#""priority":10.0"#, "priority is not 1, 5 or 10"),
         (#""not_before":"soon""#, "not_before is not a number"), (#""not_before":1e999"#, "not_before is out of range"),

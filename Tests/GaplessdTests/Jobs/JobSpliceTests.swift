@@ -169,6 +169,26 @@ struct JobSplitTests {
         #expect(throws: JobError.self) { try read(job) }
     }
 
+    @Test func `has either the bad or the good tokens if many are bad`() throws {
+        let seed = UInt64.random(in: 0...UInt64.max)
+        print("JobSplitTests seed \(seed)")
+        var generator = SeededJobs(seed: seed)
+        let bad = (0..<11).map { ["5", "null", #""zz""#, #""""#, #"{"a":[1]}"#][$0 % 5] }
+        for _ in 0..<300 {
+            var tokens = bad + Array(repeating: #""\u0061b""#, count: 3)
+            for index in tokens.indices { tokens.swapAt(index, generator.below(tokens.count)) }
+            let (text, _) = generator.job(target: [#""tokens": [ \#(tokens.joined(separator: " , "))]"#, #""token":null"#])
+            let job = try read(text)
+            let parts = try #require(job.split(into: 5, bytes: 1000)?.parts.parts(of: job.bytes).map(string))
+            func rest(_ kept: (String) -> Bool) -> String {
+                text.replacing(tokens.joined(separator: " , "), with: tokens.filter(kept).joined(separator: ","))
+            }
+            #expect(parts == [rest(bad.contains), rest { !bad.contains($0) }], "seed \(seed): \(text)")
+            #expect(throws: JobError.self, "seed \(seed): \(text)") { try read(parts[0]) }
+            #expect(try read(parts[1]).tokens.allSatisfy { $0.fault == nil }, "seed \(seed): \(text)")
+        }
+    }
+
     @Test func `is itself where it has one token only`() throws {
         let one = #"{"token":"ab","tokens":null,"data":{}}"#
         #expect(string(try read(one).single(tokenAt: 0)) == one)
@@ -237,7 +257,7 @@ private struct SeededJobs {
         #""identifier":"q""#,
     ]
 
-    private mutating func below(_ bound: Int) -> Int {
+    mutating func below(_ bound: Int) -> Int {
         state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
         return Int(state >> 33) % bound
     }

@@ -95,7 +95,8 @@ struct MetricsTests {
         #expect(text.contains(#"gapless_app_held{app="(top level)",reason="credential"} 1"# + "\n"))
         #expect(text.contains(#"gapless_app_held{app="(top level)",reason="topic"} 0"# + "\n"))
         #expect(
-            [HoldReason.credential(""), .topic(""), .suspectTokens, .tokenUpdates, .throttled("")].map(\.kind) == HoldReason.kinds
+            [HoldReason.credential(""), .topic(""), .suspectTokens, .tokenUpdates, .throttled(""), .failing].map(\.kind)
+                == HoldReason.kinds
         )
     }
 

@@ -90,14 +90,14 @@ struct CircuitBreakerTests {
         #expect(breaker.allowance(now: start) == 0)
     }
 
-    @Test mutating func `suspect tokens are probed with one job every five seconds`() {
+    @Test mutating func `suspect tokens are probed every five seconds, each time with more jobs, up to twenty`() {
         for _ in 0..<20 { _ = breaker.suspected(now: start) }
-        for turn in 1...4 {
+        for (turn, size) in zip(1..., [1, 2, 4, 8, 16, 20, 20]) {
             #expect(breaker.allowance(now: later(5 * turn - 1)) == 0)
-            #expect(breaker.allowance(now: later(5 * turn)) == 1)
-            breaker.sent()
+            #expect(breaker.allowance(now: later(5 * turn)) == size)
+            for _ in 0..<size { breaker.sent() }
             #expect(breaker.allowance(now: later(5 * turn)) == 0)
-            #expect(breaker.suspected(now: later(5 * turn)) == [])
+            for _ in 0..<size { #expect(breaker.suspected(now: later(5 * turn)) == []) }
         }
         #expect(breaker.accepted() == [.resume, .settleSuspects])
         #expect(breaker.phase == .closed)

@@ -206,6 +206,7 @@ class CodecBox {
 
     func submit(_ notification: PushPool.Notification, slot: Int) -> StreamID? { codec.submit(notification, slot: slot) }
     func isWritten(slot: Int) -> Bool { codec.isWritten(slot: slot) }
+    func hasUnwrittenRequests() -> Bool { codec.hasUnwrittenRequests() }
     var isOver: Bool { codec.isOver }
     var fault: String { codec.fault }
 

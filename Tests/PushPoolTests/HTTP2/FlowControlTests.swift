@@ -37,6 +37,26 @@ struct FlowControlTests {
         #expect(codec.output() == frame(4, flags: 1) + frame(0, flags: 1, stream: 1, Array(body.utf8)[3005...] + []))
     }
 
+    @Test func `unwritten requests are those of which bytes wait in the output, also of bodies, and no other frames`() throws {
+        let codec = try CodecBox(slots: 2)
+        codec.receive(settings([(3, 10), (4, 3000)]))
+        codec.codec.ping(1)
+        #expect(!codec.hasUnwrittenRequests())
+        _ = codec.submit(notification(1, payload: body), slot: 0)
+        let count = codec.codec.out.count
+        codec.codec.out.consume(count - 1)
+        #expect(codec.hasUnwrittenRequests())
+        codec.codec.out.consume(1)
+        #expect(!codec.hasUnwrittenRequests())
+        codec.codec.ping(2)
+        #expect(!codec.hasUnwrittenRequests())
+        // The rest of the body waited for its window.
+        codec.receive(frame(8, stream: 1, bytes(5000)))
+        #expect(codec.hasUnwrittenRequests())
+        _ = codec.output()
+        #expect(!codec.hasUnwrittenRequests())
+    }
+
     @Test func `the connection's window is shared, and a request it has no room for waits unsent`() throws {
         let pair = try CodecPair(updatesWindows: false)
         for slot in 0..<20 { _ = pair.submit(notification(UInt64(slot), payload: body), slot: slot) }

@@ -17,6 +17,14 @@ private struct Pool {
         machine = PoolMachine(target: target, backoff: backoff, now: start)
     }
 
+    /// A pool with open sessions 1 to `target`, whose credential APNs has accepted.
+    static func proven(_ target: Int) -> Pool {
+        var pool = Pool(target)
+        for id in pool.plan() { _ = pool.opened(id) }
+        _ = pool.machine.proved(SessionID(1))
+        return pool
+    }
+
     mutating func plan(_ seconds: Double = 0) -> [UInt64] {
         var next = nextID
         let effects = machine.plan(now: start + .seconds(seconds)) {
@@ -313,6 +321,95 @@ struct PoolMachineTests {
             return
         }
         #expect(pool.opened(2) == [])
+    }
+
+    @Test func `after an acceptance, old sessions stay until the new credential is accepted`() {
+        var pool = Pool.proven(2)
+        #expect(pool.machine.replace(target: 2, backoff: Backoff(), now: pool.start) == [])
+        #expect(pool.machine.isOnTrial)
+        #expect(pool.plan() == [3, 4])
+        #expect(pool.opened(3) == [told(3)])
+        #expect(pool.machine.proved(SessionID(1)) == [], "of the old credential")
+        #expect(pool.machine.proved(SessionID(3)) == [.adopt, drain(1)])
+        #expect(pool.opened(4) == [told(4), drain(2)])
+        #expect(!pool.machine.isOnTrial)
+    }
+
+    @Test func `a refused new credential leaves the old sessions, and the next dial is theirs`() {
+        var pool = Pool.proven(2)
+        _ = pool.machine.replace(target: 2, backoff: Backoff(), now: pool.start)
+        _ = pool.plan()
+        _ = pool.opened(3)
+        #expect(pool.machine.refused(SessionID(3), because: "403") == [.revert("403"), drain(3), drain(4)])
+        #expect(pool.opened(4) == [told(4), drain(4)])
+        #expect(pool.machine.refused(SessionID(3), because: "403") == [])
+        #expect(pool.machine.proved(SessionID(3)) == [])
+        _ = pool.ended(1)
+        #expect(pool.plan() == [5])
+        #expect(pool.opened(5) == [told(5)])
+    }
+
+    @Test func `a dial that fails because of the new credential ends the trial, another failure does not`() {
+        var pool = Pool.proven(1)
+        _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
+        _ = pool.plan()
+        _ = pool.failed(2)
+        #expect(pool.machine.isOnTrial)
+        #expect(pool.plan(60) == [3])
+        let alert = SessionError.dial("alert", isCredential: true)
+        let effects = pool.machine.dialFailed(SessionID(3), address: "a", alert, now: pool.start, random: 0.5)
+        #expect(effects.dropFirst() == [.revert("alert")])
+    }
+
+    @Test func `a topic of the settings that is refused on trial ends it`() {
+        var pool = Pool.proven(1)
+        _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
+        _ = pool.plan()
+        _ = pool.opened(2)
+        #expect(pool.machine.retire(SessionID(2)) == [.revert("a topic of the settings"), drain(2)])
+    }
+
+    @Test func `a trial ends with the last old session, and with a reconnect`() {
+        var pool = Pool.proven(2)
+        _ = pool.machine.replace(target: 2, backoff: Backoff(), now: pool.start)
+        _ = pool.plan()
+        #expect(pool.machine.refused(SessionID(1), because: "403") == [drain(1)])
+        #expect(pool.ended(2).dropFirst() == [.adopt])
+        #expect(pool.machine.refused(SessionID(3), because: "403") == [])
+        var other = Pool.proven(1)
+        _ = other.machine.replace(target: 1, backoff: Backoff(), now: other.start)
+        #expect(other.machine.reconnect(now: other.start) == [.adopt, drain(1)])
+    }
+
+    @Test func `a credential that was refused since its acceptance is replaced as soon as a session opens`() {
+        var pool = Pool.proven(1)
+        #expect(pool.machine.refused(SessionID(1), because: "403") == [])
+        _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
+        #expect(!pool.machine.isOnTrial)
+        #expect(pool.plan() == [2])
+        #expect(pool.opened(2) == [told(2), drain(1)])
+    }
+
+    @Test func `a rejected device token ends a trial, but without an acceptance there is no other trial`() {
+        var pool = Pool.proven(1)
+        _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
+        _ = pool.plan()
+        _ = pool.opened(2)
+        #expect(pool.machine.proved(SessionID(2), isAcceptance: false) == [.adopt, drain(1)])
+        _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
+        #expect(!pool.machine.isOnTrial)
+    }
+
+    @Test func `a third credential replaces one on trial, and the proven one stays`() {
+        var pool = Pool.proven(1)
+        _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
+        _ = pool.plan()
+        _ = pool.opened(2)
+        #expect(pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start) == [drain(2)])
+        #expect(pool.plan() == [3])
+        #expect(pool.opened(3) == [told(3)])
+        #expect(pool.machine.refused(SessionID(3), because: "403") == [.revert("403"), drain(3)])
+        #expect(pool.plan() == [])
     }
 
     @Test func `closing ends everything and is done when the last has ended`() {

@@ -54,11 +54,47 @@ struct PoolTests {
             with: try .init(settings: fixture.settings(port: new.port, sessions: 2), credential: PoolFixture.signing.get()))
         let after = fixture.push(2000)
         fixture.waitUntilOpened(4)
-        let last = fixture.push(100)
-        let deliveries = fixture.waitForDeliveries(4100)
+        // The old sessions take work until the new server has accepted a push.
+        var last: [UInt64] = []
+        while !(fixture.events.drain().count { if case .closed = $0 { true } else { false } } == 2) {
+            last += fixture.push(10)
+            fixture.waitForDeliveries(4000 + last.count)
+        }
+        last += fixture.push(100)
+        let deliveries = fixture.waitForDeliveries(4000 + last.count)
         #expect(deliveries.map(\.id).sorted() == before + after + last)
         #expect(deliveries.allSatisfy { $0.outcome == .delivered(apnsID: nil) })
         #expect(new.record.requests.load(ordering: .relaxed) >= 100)
+    }
+
+    @Test func `a refused new credential leaves the sessions and the settings as they were`() throws {
+        let old = try FakeServer()
+        let new = try FakeServer([.init(answers: [.status(403, body: #"{"reason":"InvalidProviderToken"}"#)])])
+        let fixture = try PoolFixture(port: old.port)
+        fixture.push(1)
+        let session = try #require(fixture.waitForDeliveries(1).first?.session)
+        fixture.pool.replace(with: try .init(settings: fixture.settings(port: new.port), credential: PoolFixture.signing.get()))
+        fixture.waitUntilOpened(2)
+        #expect(!fixture.pool.usesPresentCredential(session))
+        var count = UInt64(1)
+        func isRefused() -> Bool {
+            fixture.events.drain().contains(.credentialRefused("403 InvalidProviderToken", retryIn: .seconds(60)))
+        }
+        while !isRefused() {
+            count += UInt64(fixture.push(4).count)
+            fixture.waitForDeliveries(Int(count))
+        }
+        #expect(fixture.pool.usesPresentCredential(session))
+        let refused = fixture.deliveries.all.filter { $0.outcome != .delivered(apnsID: nil) }
+        #expect(!refused.isEmpty)
+        #expect(refused.allSatisfy { !fixture.pool.usesPresentCredential($0.session) })
+        // Only the session on trial closes.
+        fixture.events.wait { $0.contains { if case .closed(let id, _, .closedByUs) = $0 { id != session } else { false } } }
+        let ids = fixture.push(100)
+        let last = fixture.waitForDeliveries(Int(count) + 100).suffix(100)
+        #expect(last.map(\.id).sorted() == ids)
+        #expect(last.allSatisfy { $0.outcome == .delivered(apnsID: nil) && $0.session == session })
+        #expect(fixture.events.all.count { if case .closed = $0 { true } else { false } } == 1)
     }
 
     @Test func `a dial that failed before a reload used the old credential, one that failed after it the current one`()

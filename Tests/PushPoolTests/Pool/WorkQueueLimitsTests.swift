@@ -1,3 +1,4 @@
+import Harness
 import SystemTime
 import Testing
 import Threads
@@ -156,5 +157,71 @@ struct BrakedQueueTests {
         #expect(takers[1].takePaced(20, now: start + .milliseconds(500)).ids.count == 20)
         #expect(takers[0].takePaced(20, now: start + .milliseconds(1500)).ids.count == 10)
         #expect(queue.rate(now: start + .seconds(2)) == 40)
+    }
+}
+
+/// Two sessions and their queue, in simulated time.
+@Suite("Resends under a limit")
+struct PacedResendTests {
+    private final class Clock: Sendable {
+        private let time = Locked(Instant.now)
+        var now: Instant { time.withLock { $0 } }
+        func advance(to instant: Instant) { time.withLock { $0 = max($0, instant) } }
+    }
+
+    private static let rate = 2000
+    /// The dispatcher claims half a second of work.
+    private static let mostWaiting = rate / 2
+
+    private let clock = Clock()
+    private let queue: WorkQueue
+
+    init() {
+        let clock = clock
+        let limits = SharedRateLimits(pushesPerSecond: Double(Self.rate), clock: { clock.now })
+        queue = WorkQueue(rateLimits: limits, clock: { clock.now })
+    }
+
+    @Test(arguments: [2, 3])
+    func `no push waits for a session that is never woken`(sessions: Int) {
+        let seed = UInt64.random(in: 1...1_000_000)
+        var random = SeededGenerator(seed: seed)
+        let start = clock.now
+        let takers = (1...sessions).map { Taker(UInt64($0), queue, free: 1000) }
+        var turns = [Instant](repeating: start, count: sessions)
+        var retries: [(due: Instant, avoiding: SessionID)] = []
+        var pushed: [UInt64: Instant] = [:]
+        var (last, refill, taken, longest) = (UInt64(0), start, 0, Duration.zero)
+        while clock.now < start + .seconds(20) {
+            if refill <= clock.now {
+                refill = clock.now + .milliseconds(50)
+                // Those that are due are claimed again, then new jobs.
+                var batch: [PushPool.Notification] = []
+                let room = Self.mostWaiting - queue.count
+                while batch.count < room {
+                    last += 1
+                    pushed[last] = clock.now
+                    let due = retries.firstIndex { $0.due <= clock.now }
+                    batch.append(notification(last, avoiding: due.map { retries.remove(at: $0).avoiding }))
+                }
+                queue.push(&batch)
+            }
+            for (index, taker) in takers.enumerated() {
+                if taker.wasRung { turns[index] = min(turns[index], clock.now) }
+                guard turns[index] <= clock.now else { continue }
+                let (ids, again) = taker.takePaced(1000, now: clock.now)
+                turns[index] = again ?? start + .seconds(3600)
+                taken += ids.count
+                for id in ids {
+                    if let time = pushed.removeValue(forKey: id) { longest = max(longest, clock.now - time) }
+                    // 503: it is due again after a second.
+                    if Int.random(in: 0..<50, using: &random) == 0 { retries.append((clock.now + .seconds(1), taker.id)) }
+                }
+            }
+            clock.advance(to: min(turns.min() ?? refill, refill, clock.now + .milliseconds(1)))
+        }
+        longest = pushed.values.reduce(longest) { max($0, clock.now - $1) }
+        #expect(longest < .seconds(2), "seed \(seed)")
+        #expect(taken > 19 * Self.rate, "seed \(seed)")
     }
 }

@@ -1,6 +1,7 @@
 import Harness
 import Sockets
 import Synchronization
+import SystemTime
 import Testing
 import Threads
 
@@ -9,12 +10,58 @@ import Threads
 struct FailedWriteTests {
     @Test func `the GOAWAY that arrived before a failed write is the reason of the end`() throws {
         let server = try FakeServer([.init(goAwayThenReset: #"{"reason":"Shutdown"}"#)])
+        let end = try run(server) { _, shared in
+            #expect(waitUntil { server.record.goAways.load(ordering: .relaxed) == 1 })
+            // GOAWAY and RST have arrived when the server's threads have ended.
+            server.close()
+            push(1...1, to: shared.queue)
+        }
+        let goAway = SessionError.goAway(code: 0, reason: "Shutdown")
+        #expect(end == End(outcomes: [.notProcessed(goAway)], faults: [goAway]))
+    }
+
+    @Test func `no request leaves when the time for sending ends between take and write`() throws {
+        let server = try FakeServer()
+        let end = try run(server, ahead: .seconds(7200)) { orders, shared in
+            shared.queue.allowSending(until: .now + .seconds(3600))
+            push(1...3, to: shared.queue)
+            // Without the fence, the session would end with its responses.
+            orders.send(.drain)
+        }
+        let fault = SessionError.retired(.sendingEnded)
+        #expect(end == End(outcomes: [.notProcessed(fault), .notProcessed(fault), .notProcessed(fault)], faults: [fault]))
+        server.close()
+        #expect(server.record.requests.load(ordering: .relaxed) == 0)
+    }
+
+    @Test func `a session without unwritten requests stays open when the time for sending ends`() throws {
+        let server = try FakeServer()
+        let end = try run(server) { orders, shared in
+            shared.queue.allowSending(until: .now)
+            push(1...3, to: shared.queue)
+            orders.send(.drain)
+        }
+        #expect(end == End(outcomes: [], faults: [.closedByUs]))
+    }
+
+    private struct End: Equatable {
+        var outcomes: [Outcome]
+        var faults: [SessionError]
+    }
+
+    /// Runs a session on this thread from its first SETTINGS to its end.
+    ///
+    /// - Parameter ahead: the time by which the clock of the queue is ahead of the session's.
+    private func run(
+        _ server: FakeServer, ahead: Duration = .zero, before: (Mailbox<SessionOrder>, PoolShared) -> Void
+    ) throws -> End {
         let folder = TemporaryFolder()
         folder.write(Certificates.shared.rootPEM, to: "root.pem")
         let settings = PoolSettings(host: "127.0.0.1", port: server.port, extraRootsPath: "\(folder.path)/root.pem")
         let deliveries = Mailbox<Delivery>()
         let shared = try PoolShared(
-            deliveries: deliveries, rateLimits: SharedRateLimits(), resolver: NameResolver(thread: "apns names"))
+            deliveries: deliveries, rateLimits: SharedRateLimits(), resolver: NameResolver(thread: "apns names"),
+            clock: { .now + ahead })
         let wakeUp = WakeUp()
         let context = try SessionContext(
             id: SessionID(1), startsSlowly: false,
@@ -22,18 +69,13 @@ struct FailedWriteTests {
             orders: Mailbox(wakeUp: wakeUp), wakeUp: wakeUp)
         switch Dial(context).run() {
         case .open(let wire, let codec, let address, let streams):
-            #expect(waitUntil { server.record.goAways.load(ordering: .relaxed) == 1 })
-            // GOAWAY and RST have arrived when the server's threads have ended.
-            server.close()
-            push(1...1, to: shared.queue)
+            before(context.orders, shared)
             var loop = SessionLoop(context, wire, codec, address, streams: streams)
             loop.run()
         case .failed(_, let fault): Issue.record("\(fault)")
         case .abandoned: Issue.record("abandoned")
         }
-        let goAway = SessionError.goAway(code: 0, reason: "Shutdown")
-        #expect(deliveries.drain().map(\.outcome) == [.notProcessed(goAway)])
-        let ends = shared.messages.drain().compactMap { if case .ended(_, _, let fault, _, _) = $0 { fault } else { nil } }
-        #expect(ends == [goAway])
+        let faults = shared.messages.drain().compactMap { if case .ended(_, _, let fault, _, _) = $0 { fault } else { nil } }
+        return End(outcomes: deliveries.drain().map(\.outcome), faults: faults)
     }
 }

@@ -25,22 +25,83 @@ struct SessionMachineTests {
         var clock = Duration.zero
         for pause in [10, 20, 40, 80, 160, 320, 640, 1000, 1000] {
             session.push(1, after: clock)
-            session.push(2, after: clock)
             _ = session.reset(0, code: 7, after: clock)
-            // A second refusal during the pause does not extend it.
-            _ = session.reset(1, code: 7, after: clock + .milliseconds(1))
             #expect(session.machine.free == 0)
             #expect(session.machine.deadline == session.start + clock + .milliseconds(pause))
             clock += .milliseconds(pause)
             _ = session.tick(after: clock)
-            #expect(session.machine.free == 10)
         }
-        // The slot that was freed last is used first.
         session.push(3, after: clock)
-        _ = session.answer(1)
+        _ = session.answer(0)
         session.push(4, after: clock)
-        _ = session.reset(1, code: 7, after: clock)
+        _ = session.reset(0, code: 7, after: clock)
         #expect(session.machine.deadline == session.start + clock + .milliseconds(10), "a response ends the row")
+    }
+
+    @Test func `refusals of requests that left before the pause neither extend it nor begin another`() {
+        var session = SessionFixture(inFlight: [1, 2, 3], limit: 10)
+        _ = session.reset(0, code: 7)
+        _ = session.reset(1, code: 7, after: .milliseconds(1))
+        #expect(session.machine.deadline == session.start + .milliseconds(10))
+        _ = session.tick(after: .milliseconds(10))
+        _ = session.reset(2, code: 7, after: .milliseconds(11))
+        #expect(session.machine.free == 10)
+    }
+
+    @Test func `refusals of requests that crossed a lower limit do not keep the session small`() {
+        var session = SessionFixture(inFlight: Array(1...100), limit: 1000)
+        _ = session.tell { $0.limitChanged(to: 1, &$1) }
+        for slot in 1..<100 { _ = session.reset(slot, code: 7) }
+        _ = session.tick(after: .milliseconds(10))
+        _ = session.tell { $0.limitChanged(to: 1000, &$1) }
+        #expect(session.machine.capacity == 901)
+    }
+
+    @Test func `each refused stream takes one away, a second pause without a response all but one, and responses return them`() {
+        var limits = SessionMachine.Limits()
+        limits.maxConcurrentStreams = 4
+        var session = SessionFixture(inFlight: [1, 2], limits: limits)
+        _ = session.reset(0, code: 7)
+        _ = session.tick(after: .milliseconds(10))
+        #expect(session.machine.capacity == 3)
+        session.push(3, after: .milliseconds(10))
+        _ = session.reset(0, code: 7, after: .milliseconds(10))
+        _ = session.tick(after: .milliseconds(30))
+        #expect(session.machine.capacity == 1)
+        #expect(session.machine.free == 0)
+        _ = session.answer(1)
+        for step in 2...24 {
+            session.push(4, after: .milliseconds(30))
+            _ = session.answer(1)
+            #expect(session.machine.capacity == min(4, 1 + step / SessionMachine.answersPerStream))
+        }
+        #expect(session.machine.free == 4)
+    }
+
+    @Test func `a server that refuses everything gets a burst, and then few requests`() {
+        let roundTrip = Duration.milliseconds(20)
+        var sessions = [SessionFixture(limit: 1000), SessionFixture(limit: 1000)]
+        var open = [[(slot: Int, until: Duration)]](repeating: [], count: 2)
+        // Of each second after the first round trip.
+        var requests = [Int](repeating: 0, count: 10)
+        for step in 0..<10_000 {
+            let clock = Duration.milliseconds(step)
+            for index in sessions.indices {
+                _ = sessions[index].tick(after: clock)
+                let refused = open[index].prefix { $0.until <= clock }
+                open[index].removeFirst(refused.count)
+                for (slot, _) in refused { _ = sessions[index].reset(slot, code: 7, after: clock) }
+                while sessions[index].machine.free > 0 {
+                    let slot = sessions[index].machine.accepted(1, now: sessions[index].start + clock)
+                    sessions[index].machine.opened(StreamID(2 * slot + 1), at: slot)
+                    open[index].append((slot, clock + roundTrip))
+                    if clock > roundTrip { requests[step / 1000] += 1 }
+                }
+            }
+        }
+        // The second burst follows a pause of 10 ms.
+        #expect(requests[0] <= 2 * 1000 + 20)
+        #expect(requests.dropFirst().allSatisfy { (1...4).contains($0) }, "\(requests)")
     }
 
     @Test func `a request that was never sent or another code causes no pause`() {

@@ -46,6 +46,7 @@ struct MachineFixture {
         effects()
     }
     mutating func stop() { machine.stop() }
+    mutating func rename(to worker: String) { machine.renamed(to: worker, into: &gathered) }
     mutating func advance(to now: Instant = start) { machine.advance(now: now, into: &gathered) }
 
     mutating func reply(_ reply: RedisReply, to call: Call, at now: Instant = start) {
@@ -59,13 +60,14 @@ struct MachineFixture {
     /// Connects and registers.
     mutating func register(
         settled: String = "-1", counter: Int64 = 1, isExpected: Bool = false, deadLetters: Int64 = 0, feedback: Int64 = 0,
-        epoch: String = "epoch", chunks: KeyValuePairs<String, String> = [:]
+        epoch: String = "epoch", chunks: KeyValuePairs<String, String> = [:], taken: String = "-", jobs: Int64 = 0
     ) {
         connected()
         let items: [RedisReply] = [
             .integer(0), .string(bytes(settled)), .string(bytes(epoch)), .integer(0), .integer(-1),
             .integer(deadLetters), .integer(feedback),
             .array(chunks.flatMap { [.string(bytes($0.key)), .string(bytes($0.value))] }),
+            .string(bytes(taken)), .integer(jobs),
         ]
         reply(items, to: .register(.init(counter: counter, confirmed: 0, isExpected: isExpected)))
     }

@@ -75,6 +75,8 @@ final class Worker {
         queue.settle(Settlement(id: job.id, effect: effect, aside: aside, feedback: feedback, result: result))
     }
 
+    func acknowledgeFirst() { if let job = jobs.first { settle(job, .ack) } }
+
     func acknowledgeAll() {
         for job in jobs { queue.settle(Settlement(id: job.id, effect: .ack)) }
         jobs = []
@@ -100,7 +102,7 @@ final class Worker {
             }
         case .suspects(let new): suspects += new
         case .aside(let apps): asides = apps
-        case .disowned(let ids):
+        case .disowned(let ids, _):
             disowned += ids
             let gone = Set(ids)
             jobs.removeAll { gone.contains($0.id) }

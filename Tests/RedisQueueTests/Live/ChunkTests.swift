@@ -199,6 +199,33 @@ struct ChunkTests {
         #expect(try server.status().unexplained == 0)
     }
 
+    @Test(arguments: [1, 2])
+    func `a claim with a number that is in use changes nothing`(later: UInt64) throws {
+        let redis = try RestrictedRedis()
+        try redis.send(.register(.init(counter: 1, confirmed: 0, isExpected: false)))
+        try redis.ask("RPUSH", "jobs", "a", "b", "c")
+        try redis.send(.claim(.init(chunk: 2, count: 1, fromSecond: 0)))
+        let again = Call.claim(.init(chunk: later, count: 2, fromSecond: 0))
+        #expect(try redis.send(again) == .string(bytes("TAKEN")))
+        #expect(try redis.ask("LRANGE", keys.chunk("w", 2), "0", "-1") == .array([.string(bytes("a"))]))
+        #expect(try redis.ask("HGETALL", keys.chunks("w")).items?.compactMap(\.text) == ["2", "0:1"])
+        #expect(try redis.ask("LLEN", "jobs") == .integer(2))
+        #expect(try redis.ask("HGET", keys.stats, "claimed") == .string(bytes("1")))
+    }
+
+    /// A process that was put back in time, as with the snapshot of its machine.
+    @Test func `a worker that claims with a number that is in use registers again, and pushes the jobs of that chunk`() throws {
+        try server.push(["a", "b", "c"])
+        try server.ask("HSET", keys.chunks("w"), "1", "0:1")
+        try server.ask("RPUSH", keys.chunk("w", 1), "old")
+        let worker = Worker(server.settings(), worker: stranger("w"))
+        worker.run("all jobs") { worker.jobs.count == 4 }
+        #expect(Set(worker.texts) == ["a", "b", "c", "old"])
+        worker.acknowledgeAll()
+        worker.stop()
+        #expect(try server.status().counters[.sent] == 4)
+    }
+
     @Test func `jobs of a worker without a record are audited by the list that has them`() throws {
         try server.push(["a"])
         let worker = Worker(server.settings(), worker: stranger("w"))

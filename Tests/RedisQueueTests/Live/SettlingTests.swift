@@ -107,6 +107,37 @@ struct SettlingTests {
         #expect(status.unexplained == 0)
     }
 
+    @Test func `a batch that fails in the middle continues behind the settlements that it has applied`() throws {
+        let (redis, keys) = (try RestrictedRedis(), Keys(list: "jobs"))
+        try redis.send(.register(.init(counter: 1, confirmed: 0, isExpected: false)))
+        try redis.ask("RPUSH", "jobs", "a", "b", "c")
+        try redis.send(.claim(.init(chunk: 1, count: 2, fromSecond: 0)))
+        try redis.send(.claim(.init(chunk: 3, count: 1, fromSecond: 0)))
+        var (held, batch) = (JobWindow(), SettleBatch())
+        held.insert(["a", "b"].enumerated().map { ClaimedJob(id: ClaimID(chunk: 1, place: $0), bytes: bytes($1)) }, chunk: 1)
+        held.insert([ClaimedJob(id: ClaimID(chunk: 3, place: 0), bytes: bytes("c"))], chunk: 3)
+        batch.sequence = 1
+        batch.addAcknowledgement(ClaimID(chunk: 1, place: 1))
+        let letter = Settlement.Effect.deadLetter(record: bytes("letter"), isExpired: false)
+        batch.add(Settlement(id: ClaimID(chunk: 1, place: 0), effect: letter, feedback: bytes("note")), job: nil)
+        batch.add(Settlement(id: ClaimID(chunk: 3, place: 0), effect: .release(toTail: true)), job: nil)
+        batch.address(&held)
+        // No trial finds that this list is none.
+        try redis.ask("RENAME", keys.chunk("w", 3), "saved")
+        try redis.ask("SET", keys.chunk("w", 3), "text")
+        for _ in 0..<3 { #expect(throws: RedisError.self) { try redis.send(.settle(batch)) } }
+        #expect(try redis.ask("HGETALL", keys.chunks("w")).items?.compactMap(\.text) == ["1", "0:01", "3", "0:1"])
+        try redis.ask("RENAME", "saved", keys.chunk("w", 3))
+        try redis.send(.settle(batch))
+        #expect(try redis.ask("LRANGE", keys.dead, "0", "-1").items?.compactMap(\.text) == ["letter"])
+        #expect(try redis.ask("LRANGE", keys.feedback, "0", "-1").items?.compactMap(\.text) == ["note"])
+        #expect(try redis.ask("LRANGE", "jobs", "0", "-1").items?.compactMap(\.text) == ["c"])
+        let counters = ["claimed", "sent", "dead", "released", "maybe_duplicate"]
+        let counted = try redis.ask(["HMGET", keys.stats] + counters).items?.map(\.text)
+        #expect(counted == ["3", "1", "1", "1", nil])
+        #expect(try redis.ask("EXISTS", keys.chunks("w"), keys.chunk("w", 1), keys.chunk("w", 3)) == .integer(0))
+    }
+
     @Test(arguments: RecordList.allCases)
     func `the oldest records beyond the maximum of their list are dropped and counted`(records: RecordList) throws {
         try server.push((0..<10).map(String.init))
@@ -142,6 +173,20 @@ struct SettlingTests {
         worker.settle(jobs[0], .release(toTail: false))
         worker.stop()
         #expect(try server.list("jobs") == ["a", "b1!", "b2!", "c", "e", "d"])
+        #expect(try server.status().unexplained == 0)
+    }
+
+    @Test func `parts that are not ranges of the job are given whole`() throws {
+        try server.push(["a", "b", "c"])
+        let worker = Worker(server.settings())
+        worker.places = 2
+        worker.run("two jobs") { worker.jobs.count == 2 }
+        worker.places = 0
+        let jobs = worker.jobs
+        worker.settle(jobs[1], .split(into: JobParts(texts: [bytes("x"), bytes("y")])))
+        worker.settle(jobs[0], .release(toTail: false))
+        worker.stop()
+        #expect(try server.list("jobs") == ["a", "x", "y", "c"])
         #expect(try server.status().unexplained == 0)
     }
 

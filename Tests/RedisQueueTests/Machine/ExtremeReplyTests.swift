@@ -8,8 +8,8 @@ import Testing
 struct ExtremeReplyTests {
     private static let numbers: [Int64] = [.min, .min + 1, -2, -1, 0, 1, 2, 1 << 53, .max - 1, .max]
 
-    @Test func `a connection number at the end of its range is refused`() {
-        for taken in ["9223372036854775807", "9223372036854775806", "99999999999999999999"] {
+    @Test func `a record with an absurd connection number is left, and the worker continues under a new name`() {
+        for taken in ["9223372036854775807", "9223372036854775806", "99999999999999999999", "rubbish"] {
             var machine = MachineFixture()
             machine.advance()
             machine.connected()
@@ -17,7 +17,10 @@ struct ExtremeReplyTests {
             machine.reply(
                 [.string(bytes("NUMBER")), .string(bytes(taken))],
                 to: .register(.init(counter: 1, confirmed: 0, isExpected: false)))
-            #expect(machine.phase == .disconnected)
+            #expect(machine.effects() == [.rename])
+            machine.rename(to: "new")
+            let registration = Call.register(.init(counter: 2, confirmed: 0, isExpected: false))
+            #expect(machine.effects() == [.report(.renamed(worker: "new", number: taken)), .call(registration)])
         }
     }
 
@@ -41,6 +44,7 @@ struct ExtremeReplyTests {
         let batch = SettleBatch()
         let calls: [Call] = [
             .register(.init(counter: 1, confirmed: 0, isExpected: true)), .beat(counter: 1, settled: 0), .promote, .settle(batch),
+            .adopt(.init(chunk: 1, level: 0, positions: 2, jobs: [.init(place: 1, bytes: [])])),
             .inspect(chunk: nil), .claim(MachineFixture.claim(1, 9)), .jobs(of: MachineFixture.claim(1, 9)), .nodes,
             .reap(.init(worker: "w", counter: 1), chunk: 1), .unregister, .fetch(chunk: 1, [0]), .pop(count: 9),
             .claim(MachineFixture.claim(1, 9, after: 0)),
@@ -50,7 +54,7 @@ struct ExtremeReplyTests {
             machine.serve()
             machine.offer(100)
             for _ in 0..<4 {
-                let items = (0..<Int.random(in: 0...9, using: &random)).map { _ -> RedisReply in
+                let items = (0..<Int.random(in: 0...12, using: &random)).map { _ -> RedisReply in
                     let number = Self.numbers.randomElement(using: &random) ?? 0
                     return Bool.random(using: &random) ? .integer(number) : .string(bytes(String(number)))
                 }

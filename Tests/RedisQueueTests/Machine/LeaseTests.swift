@@ -45,4 +45,12 @@ struct LeaseTests {
         #expect(!WorkerName.isGone("\(parts[0])--1-1-1"))
         #expect(!WorkerName.isGone("anything"))
     }
+
+    @Test func `a unique name has the place and process of the first, and another instance and identity`() {
+        let (first, one, other) = (WorkerName.make(instance: 3), WorkerName.unique(), WorkerName.unique())
+        #expect(Set([first.text, one.text, other.text]).count == 3)
+        #expect(Set([first.identity, one.identity, other.identity]).count == 3)
+        #expect(one.text.split(separator: "-").prefix(3) == first.text.split(separator: "-").prefix(3))
+        #expect(!WorkerName.isGone(one.text))
+    }
 }

@@ -15,7 +15,7 @@ struct QueueMachineTests {
         machine.reply(
             [
                 .integer(0), .string(bytes("-1")), .string(bytes("epoch")), .integer(0), .integer(-1), .integer(0), .integer(0),
-                .array([]),
+                .array([]), .string(bytes("-")), .integer(0),
             ], to: .register(.init(counter: 1, confirmed: 0, isExpected: false)))
         #expect(machine.effects() == [.call(.info)])
         machine.reply(.error(ErrorReply("NOPERM no")), to: .info)
@@ -283,7 +283,7 @@ struct QueueMachineTests {
             machine.advance(to: now)
             for effect in machine.effects() {
                 switch effect {
-                case .call(.beat(let counter, _)):
+                case .call(.beat(let counter, _, _)):
                     counts.beats += 1
                     machine.reply([.integer(0), .integer(-1)], to: .beat(counter: counter, settled: 0), at: now)
                 case .call(let call) where call == .inspect(chunk: 3):

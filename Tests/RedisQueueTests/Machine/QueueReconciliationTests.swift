@@ -23,11 +23,10 @@ struct QueueReconciliationTests {
         #expect(machine.effects() == [.hangUp, .report(.disconnected("cut"))])
         machine.advance(to: start + .seconds(3))
         machine.effects()
-        // No chunk 9 was ever reserved.
-        machine.register(settled: "0", counter: 2, isExpected: true, chunks: ["1": "0:11", "9": "0:1", "rubbish": "0:1"])
+        machine.register(settled: "0", counter: 2, isExpected: true, chunks: ["1": "0:11", "rubbish": "0:1"])
         #expect(machine.effects().dropFirst() == [.call(.settle(batch)), .report(.connected(warnings: []))])
         #expect(machine.held == [id(1, 0), id(1, 1)])
-        machine.lost("cut")
+        machine.lost("cut again")
         machine.advance(to: start + .seconds(6))
         machine.effects()
         machine.register(settled: "1", counter: 3, isExpected: true, chunks: ["1": "0:01"])
@@ -47,11 +46,12 @@ struct QueueReconciliationTests {
         machine.reply([.string(bytes("a")), .string(bytes("c"))], to: .fetch(chunk: 1, [0, 2]))
         let jobs = [(0, "a"), (2, "c")].map { ClaimedJob(id: id(1, $0), bytes: bytes($1), wasClaimed: true) }
         #expect(machine.effects() == [.report(.claimed(jobs)), .report(.connected(warnings: []))])
-        machine.lost("cut")
+        machine.lost("cut again")
         machine.advance(to: start + .seconds(6))
         machine.effects()
-        machine.register(settled: "0", counter: 3, isExpected: true, chunks: ["1": "2:100"])
-        #expect(machine.effects().dropFirst() == [.report(.disowned([id(1, 2)])), .report(.connected(warnings: []))])
+        machine.register(settled: "0", counter: 3, isExpected: true, taken: "1")
+        let gone = QueueEvent.disowned([id(1, 0), id(1, 2)], .takenOver)
+        #expect(machine.effects().dropFirst() == [.report(gone), .report(.connected(warnings: []))])
     }
 
     @Test mutating func `settlements that Redis has lost do not hide those of the next batch`() {
@@ -125,7 +125,7 @@ struct QueueReconciliationTests {
         machine.advance(to: start + .milliseconds(10))
         machine.confirmSettlements()
         machine.advance(to: start + .seconds(4))
-        let beat = Call.beat(counter: 2, settled: 1)
+        let beat = Call.beat(counter: 2, settled: 1)  // No chunk is left.
         #expect(machine.effects().contains(.call(beat)))
         machine.reply(.string(bytes("GAP")), to: beat, at: start + .seconds(4))
         #expect(machine.effects().contains(.hangUp))
@@ -143,7 +143,8 @@ struct QueueReconciliationTests {
         machine.advance(to: start + .seconds(3))
         machine.effects()
         machine.register(settled: "-1", counter: 2, isExpected: true, epoch: "another")
-        let adopted = Call.Adopted(chunk: 1, entry: bytes("0:101"), jobs: [bytes("a"), [], bytes("c")])
+        let adopted = Call.Adopted(
+            chunk: 1, level: 0, positions: 3, jobs: [.init(place: 0, bytes: bytes("a")), .init(place: 2, bytes: bytes("c"))])
         #expect(machine.effects().contains(.call(.adopt(adopted))))
         #expect(machine.held == [id(1, 0), id(1, 2)])
     }
@@ -171,7 +172,8 @@ struct QueueReconciliationTests {
         machine.claim(["a", "b"], asked: 2, drained: 0)
         machine.settle(id(1, 0), .delay(job: bytes("a"), .after(.seconds(1)), isRetry: true))
         machine.advance()
-        let adopt = Call.adopt(.init(chunk: 1, entry: bytes("0:11"), jobs: [bytes("a"), bytes("b")]))
+        let jobs = [Call.Adopted.Job(place: 0, bytes: bytes("a")), Call.Adopted.Job(place: 1, bytes: bytes("b"))]
+        let adopt = Call.adopt(.init(chunk: 1, level: 0, positions: 2, jobs: jobs))
         for counter: Int64 in 2...3 {
             machine.lost("cut")
             machine.advance(to: start + .seconds(3 * (counter - 1)))
@@ -180,7 +182,7 @@ struct QueueReconciliationTests {
             #expect(machine.effects().last == .call(adopt))
             #expect(machine.phase == .reconciling)
         }
-        machine.reply(.integer(2), to: adopt)
+        machine.reply([.integer(2), .integer(0)], to: adopt)
         #expect(machine.phase == .serving)
         #expect(machine.held == [id(1, 0), id(1, 1)])
         machine.advance(to: start + .seconds(6))
@@ -189,5 +191,208 @@ struct QueueReconciliationTests {
             return
         }
         #expect(batch.ids == [id(1, 0)])
+    }
+
+    // MARK: A Redis that lacks claims
+
+    /// Serves with two jobs in chunk 1 and one in chunk 3, and loses the connection.
+    private mutating func loseWithJobs() {
+        machine.serve()
+        machine.offer(3)
+        machine.advance(to: start + .milliseconds(2))
+        machine.claim(["a", "b"], asked: 3, drained: 0)
+        machine.advance(to: start + .milliseconds(4))
+        machine.claim(["c"], chunk: 3, asked: 1, drained: 0)
+        machine.lost("cut")
+        machine.advance(to: start + .seconds(3))
+        machine.effects()
+    }
+
+    private static func adopt(_ chunk: UInt64, _ jobs: [String], positions: Int? = nil, from place: Int = 0) -> Call {
+        let jobs = jobs.enumerated().map { Call.Adopted.Job(place: place + $0.offset, bytes: bytes($0.element)) }
+        return .adopt(.init(chunk: chunk, level: 0, positions: positions ?? jobs.count, jobs: jobs))
+    }
+
+    @Test mutating func `held jobs whose claim Redis has lost are put back, and the warning names their number`() {
+        loseWithJobs()
+        machine.register(settled: "0", counter: 2, isExpected: true)
+        let adoptions = [Self.adopt(1, ["a", "b"]), Self.adopt(3, ["c"])]
+        #expect(Array(machine.effects().dropFirst()) == adoptions.map { QueueEffect.call($0) })
+        #expect(machine.phase == .reconciling)
+        machine.reply([.integer(2), .integer(2)], to: adoptions[0])
+        machine.reply([.integer(1), .integer(0)], to: adoptions[1])
+        let warning = "Redis was put back to an earlier state: 3 jobs that this worker holds were put back"
+        #expect(machine.effects() == [.report(.connected(warnings: [warning]))])
+        #expect(machine.held == [id(1, 0), id(1, 1), id(3, 0)])
+        // The next connection finds them.
+        machine.lost("cut again")
+        machine.advance(to: start + .seconds(6))
+        machine.effects()
+        machine.register(settled: "0", counter: 3, isExpected: true, chunks: ["1": "0:11", "3": "0:1"])
+        #expect(machine.effects().dropFirst() == [.report(.connected(warnings: []))])
+    }
+
+    @Test mutating func `of a worker that was taken over, chunks that were not taken are put back`() {
+        loseWithJobs()
+        machine.register(settled: "0", counter: 2, isExpected: true, taken: "1")
+        let gone = QueueEvent.disowned([id(1, 0), id(1, 1)], .takenOver)
+        #expect(machine.effects().dropFirst() == [.report(gone), .call(Self.adopt(3, ["c"]))])
+        #expect(machine.held == [id(3, 0)])
+    }
+
+    @Test mutating func `a takeover by a worker of 0_2, which records no chunks, disowns all jobs`() {
+        loseWithJobs()
+        machine.register(settled: "0", counter: 2, isExpected: true, taken: "*")
+        let gone = QueueEvent.disowned([id(1, 0), id(1, 1), id(3, 0)], .takenOver)
+        #expect(machine.effects().dropFirst() == [.report(gone), .report(.connected(warnings: []))])
+    }
+
+    @Test mutating func `jobs that are being settled are put back before, and not if another worker has them`() {
+        machine.serve()
+        machine.offer(3)
+        machine.advance(to: start + .milliseconds(2))
+        machine.claim(["a", "b", "c"], asked: 3, drained: 0)
+        machine.settle(id(1, 1), .delay(job: bytes("b"), .after(.seconds(1)), isRetry: true))
+        machine.advance()
+        machine.lost("cut")
+        machine.advance(to: start + .seconds(3))
+        machine.effects()
+        machine.register(settled: "0", counter: 2, isExpected: true)
+        #expect(machine.effects().dropFirst() == [.call(Self.adopt(1, ["a", "b", "c"]))])
+        machine.lost("cut")
+        machine.advance(to: start + .seconds(6))
+        machine.effects()
+        machine.register(settled: "0", counter: 3, isExpected: true, taken: "1")
+        let effects = machine.effects()
+        #expect(effects.dropFirst().first == .report(.disowned([id(1, 0), id(1, 2)], .takenOver)))
+        #expect(!effects.contains { if case .call(.adopt) = $0 { true } else { false } })
+        machine.lost("cut")
+        machine.advance(to: start + .seconds(9))
+        machine.effects()
+        machine.register(settled: "0", counter: 4, isExpected: true)
+        #expect(!machine.effects().contains { if case .call(.adopt) = $0 { true } else { false } })
+    }
+
+    @Test mutating func `a chunk that this process has never claimed is fetched, counted, and raises the numbers`() {
+        machine.serve()
+        machine.offer(3)
+        machine.advance(to: start + .milliseconds(2))
+        machine.lost("cut")
+        machine.advance(to: start + .seconds(3))
+        machine.effects()
+        machine.register(settled: "0", counter: 2, isExpected: true, chunks: ["9": "0:1", "9007199254740992": "0:1"])
+        #expect(machine.effects().dropFirst() == [.call(.fetch(chunk: 9, [0]))])
+        machine.reply([.string(bytes("a"))], to: .fetch(chunk: 9, [0]))
+        machine.offer(3)
+        machine.advance(to: start + .seconds(4))
+        let calls = machine.effects().compactMap { if case .call(let call) = $0 { call } else { nil } }
+        #expect(calls.contains { if case .claim(let claim) = $0 { claim.chunk == 10 } else { false } })
+        #expect(calls.contains { if case .settle(let batch) = $0 { batch.maybeDuplicates == 1 } else { false } })
+    }
+
+    @Test mutating func `a beat names the newest chunk`() {
+        machine.serve()
+        machine.offer(3)
+        machine.advance(to: start + .milliseconds(2))
+        machine.claim(["a"], asked: 3, drained: 1)
+        machine.advance(to: start + .seconds(4))
+        let beat = Call.beat(counter: 2, settled: 0, chunk: 1)
+        #expect(machine.effects().contains(.call(beat)))
+        machine.reply(.string(bytes("GAP")), to: beat, at: start + .seconds(4))
+        #expect(machine.phase == .disconnected)
+    }
+
+    @Test mutating func `a job of which only the beginning is in memory is dropped if Redis does not have it`() {
+        machine.serve()
+        machine.offer(3)
+        machine.advance(to: start + .milliseconds(2))
+        let claim = MachineFixture.claim(1, 3)
+        machine.reply([.integer(0), .integer(1), .integer(0), .integer(1), .integer(0)], to: .claim(claim))
+        let size: Int64 = 30 << 20
+        machine.reply([.array([.integer(size), .string(bytes("head"))])], to: .fetch(chunk: 2, [0]))
+        machine.lost("cut")
+        machine.advance(to: start + .seconds(3))
+        machine.effects()
+        machine.register(settled: "0", counter: 2, isExpected: true)
+        let job = Call.Adopted.Job(place: 0, bytes: bytes("head"), fullSize: Int(size))
+        let adopt = Call.adopt(.init(chunk: 2, level: 0, positions: 1, jobs: [job]))
+        #expect(machine.effects().dropFirst() == [.call(adopt)])
+        machine.reply([.integer(0), .integer(0), .integer(0)], to: adopt)
+        #expect(machine.effects().first == .report(.disowned([id(2, 0)], .tooLarge)))
+        #expect(machine.held.isEmpty)
+        #expect(machine.phase == .serving)
+    }
+
+    // MARK: A record of another process
+
+    @Test mutating func `a record of another process is left with its jobs, and the worker registers under a new name`() {
+        loseWithJobs()
+        machine.settle(id(1, 0), .ack)
+        machine.connected()
+        machine.effects()
+        let registration = Call.register(.init(counter: 2, confirmed: 0, isExpected: true))
+        machine.reply([.string(bytes("NUMBER")), .string(bytes("7"))], to: registration)
+        #expect(machine.effects() == [.report(.disowned([id(1, 1), id(3, 0)], .otherProcess)), .rename])
+        #expect(machine.held.isEmpty)
+        machine.rename(to: "new")
+        let new = Call.register(.init(counter: 3, confirmed: 0, isExpected: false, sealed: 0, answered: 1))
+        #expect(machine.effects() == [.report(.renamed(worker: "new", number: "7")), .call(new)])
+        #expect(machine.phase == .registering)
+    }
+
+    @Test mutating func `a claim whose number is in use leads to a registration, and claims continue above`() {
+        machine.serve()
+        machine.offer(3)
+        machine.advance(to: start + .milliseconds(2))
+        machine.reply(.string(bytes("TAKEN")), to: .claim(MachineFixture.claim(1, 3)))
+        #expect(machine.phase == .disconnected)
+        machine.advance(to: start + .seconds(3))
+        machine.effects()
+        machine.register(settled: "0", counter: 2, isExpected: true, chunks: ["1": "0:1"])
+        machine.reply([.string(bytes("x"))], to: .fetch(chunk: 1, [0]))
+        machine.offer(3)
+        machine.advance(to: start + .seconds(4))
+        #expect(machine.effects().contains { if case .call(.claim(let claim)) = $0 { claim.chunk == 3 } else { false } })
+    }
+
+    @Test mutating func `a worker that Redis does not know claims no reason`() {
+        machine.serve()
+        machine.reply(.string(bytes("FENCED")), to: .beat(counter: 2, settled: 0))
+        let reason = "this worker is not registered any more; it registers again"
+        #expect(machine.effects() == [.report(.registrationLost), .hangUp, .report(.disconnected(reason))])
+    }
+
+    // MARK: Claims that fail
+
+    @Test mutating func `an error of each claim is reported once, and the pauses grow to five seconds`() {
+        let error = ErrorReply("ERR proxy: unknown command")
+        machine.serve()
+        var now = start
+        var pauses: [Duration] = []
+        var events: [QueueEvent] = []
+        for counter in 2..<20 {
+            machine.offer(3, at: now)
+            machine.advance(to: now + .milliseconds(2))
+            let claims = machine.effects().compactMap { if case .call(.claim(let claim)) = $0 { claim } else { nil } }
+            machine.reply(.error(error), to: .claim(claims.first ?? MachineFixture.claim(1, 3)), at: now)
+            pauses.append((machine.deadline ?? now) - now)
+            now = machine.deadline ?? now
+            machine.advance(to: now)
+            machine.register(settled: "0", counter: Int64(counter), isExpected: true)
+            // The fixture dates each reply to the start.
+            events += machine.effects().compactMap { if case .report(let event) = $0 { event } else { nil } }
+                .filter { $0 != .leaseInDoubt }
+        }
+        #expect(events.prefix(4) == [.disconnected("\(error)"), .resumed, .interrupted, .resumed])
+        #expect(events.dropFirst().allSatisfy { $0 == .resumed || $0 == .interrupted })
+        #expect(pauses.suffix(5).allSatisfy { $0 >= .milliseconds(2500) && $0 <= .seconds(5) })
+        // A claim works.
+        machine.offer(3, at: now)
+        machine.advance(to: now + .milliseconds(2))
+        let claims = machine.effects().compactMap { if case .call(.claim(let claim)) = $0 { claim } else { nil } }
+        machine.reply(MachineFixture.claimReply(0, drained: 1), to: .claim(claims.first ?? MachineFixture.claim(1, 3)), at: now)
+        #expect(machine.effects() == [.report(.connected(warnings: []))])
+        machine.lost("cut", at: now)
+        #expect((machine.deadline ?? now) - now <= .milliseconds(50))
     }
 }

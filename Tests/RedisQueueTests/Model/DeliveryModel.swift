@@ -72,10 +72,10 @@ final class DeliveryModel {
     private var now = Instant.now
     private var sent: [String: Int] = [:]
     private var dead: Set<String> = []
-    /// Jobs that a fault of Redis may lose.
+    /// Jobs that neither Redis nor a living worker had after a fault.
     private var excused: Set<String> = []
-    /// Jobs that Redis lacked after it was emptied, when its state was saved.
-    private var unsaved: Set<String> = []
+    /// Possible duplicates that Redis had counted before it lost data.
+    private var countedBefore: Int64 = 0
     private var faults = 0
     private var isFlushed = false
     private var isRestored = false
@@ -88,8 +88,8 @@ final class DeliveryModel {
 
     private func begin(_ start: Start) throws {
         try redis.run("FLUSHALL")
-        (workers, late, gone, sent, dead, excused, unsaved, trace) = ([], [], [], [:], [], [], [], [])
-        (faults, isFlushed, isRestored, hasTakeOver, hasSaved) = (0, false, false, false, false)
+        (workers, late, gone, sent, dead, excused, trace) = ([], [], [], [:], [], [], [])
+        (faults, countedBefore, isFlushed, isRestored, hasTakeOver, hasSaved) = (0, 0, false, false, false, false)
         for job in DeliveryModel.jobs { try redis.run("RPUSH", "jobs", job) }
         for _ in 0..<2 { workers.append(makeWorker()) }
         for worker in workers.indices {
@@ -167,8 +167,8 @@ final class DeliveryModel {
             hasTakeOver = true
             leaveBehind(worker)
             gone.insert(workers[worker].name)
-            if isFlushed { excuseHeld(by: worker) }
             workers[worker] = makeWorker()
+            if isFlushed || isRestored { try excuseLostJobs() }
             workers[worker].advance(now: now)
         case .suspect(let worker):
             hasTakeOver = true
@@ -176,12 +176,10 @@ final class DeliveryModel {
         case .flush: try flush()
         case .save:
             hasSaved = true
-            if isFlushed { unsaved = Set(DeliveryModel.jobs).subtracting(try jobsInRedis()) }
             try redis.save()
         case .restore:
             isRestored = true
-            excused.formUnion(unsaved)
-            try redis.restore()
+            try loseData { try redis.restore() }
         }
         try check()
     }
@@ -244,21 +242,24 @@ final class DeliveryModel {
 
     private func runLate() throws { _ = try redis.run(late.removeFirst().bytes) }
 
-    private func excuseHeld(by worker: Int) {
-        for job in workers[worker].jobs { excused.insert(text(job)) }
-        excused.formUnion(DeliveryModel.jobs.filter { _ in workers[worker].heldCount > workers[worker].jobs.count })
-    }
-
     private func flush() throws {
         isFlushed = true
-        try excuseJobsInRedis()
-        try redis.run("FLUSHALL")
+        try loseData { try redis.run("FLUSHALL") }
     }
 
-    /// FLUSHALL keeps only the jobs in the memory of the workers.
-    private func excuseJobsInRedis() throws {
-        let held = Set(workers.flatMap { $0.jobs.map { text($0) } })
-        excused.formUnion(DeliveryModel.jobs.filter { !held.contains($0) })
+    private func loseData(_ fault: () throws -> Void) throws {
+        countedBefore += try maybeDuplicates()
+        try fault()
+        countedBefore -= try maybeDuplicates()
+        try excuseLostJobs()
+    }
+
+    private func maybeDuplicates() throws -> Int64 { try redis.status().counters[.maybeDuplicate, default: 0] }
+
+    /// Only jobs that are neither in Redis nor in the memory of a living worker may be lost.
+    private func excuseLostJobs() throws {
+        let kept = Set(try jobsInRedis()).union(workers.flatMap(\.heldJobs))
+        excused.formUnion(DeliveryModel.jobs.filter { !kept.contains($0) })
     }
 
     // MARK: Checks
@@ -344,6 +345,9 @@ final class DeliveryModel {
         if !hasTakeOver && !isFlushed && !isRestored, let job = sent.first(where: { $0.value > 1 }) {
             throw Failure(description: "\(job.key) was sent \(job.value) times, although only connections broke")
         }
+        let extra = sent.values.reduce(0) { $0 + $1 - 1 }
+        let counted = countedBefore + (try maybeDuplicates())
+        if extra > counted { throw Failure(description: "\(extra) pushes too many, but maybe_duplicate is \(counted): \(sent)") }
         let status = try redis.status()
         if status.unexplained != 0 { throw Failure(description: "claimed jobs without an end: \(status.unexplained)") }
         if workers.contains(where: { !$0.hasStopped }) { throw Failure(description: "a worker does not stop") }

@@ -19,7 +19,8 @@ struct ModelWorker {
 
     static let places = 3
 
-    let name: String
+    private(set) var name: String
+    private let settings: QueueSettings
     private(set) var machine: QueueMachine
     private var encoder: CallEncoder
     /// The first one carries the scripts, the second one waits.
@@ -28,12 +29,15 @@ struct ModelWorker {
     private(set) var jobs: [ClaimedJob] = []
     private(set) var suspects: [ClaimedJob] = []
     private(set) var hasStopped = false
+    private(set) var warnings: [String] = []
+    private(set) var disowned: [ClaimID] = []
     /// It has taken over jobs of a worker that was silent for a lease.
     private(set) var hasTakenOver = false
     private var effects: [QueueMachine.Effect] = []
 
     init(_ number: Int, _ settings: QueueSettings, now: Instant) {
         name = "w\(number)"
+        self.settings = settings
         machine = QueueMachine(settings: settings, worker: name, seed: UInt64(number), now: now)
         encoder = CallEncoder(
             settings: settings, worker: WorkerName(text: name, host: "model", pid: number), information: [],
@@ -44,6 +48,10 @@ struct ModelWorker {
     var isSettled: Bool { machine.work.jobs.isEmpty }
     var deadline: Instant? { mutating get { machine.deadline } }
     var heldCount: Int { machine.work.jobs.held.count }
+    /// The jobs in its memory, until Redis has confirmed their settlement.
+    var heldJobs: [String] {
+        machine.work.jobs.held.ids.compactMap { machine.work.jobs.held.bytes(of: $0) }.map { String(decoding: $0, as: UTF8.self) }
+    }
 
     mutating func stop() { machine.stop() }
 
@@ -92,6 +100,13 @@ struct ModelWorker {
         if case .claim(let claim) = call { send(.jobs(of: claim), on: link) }
     }
 
+    private mutating func rename() {
+        name += "'"
+        encoder = CallEncoder(
+            settings: settings, worker: WorkerName(text: name, host: "model", pid: 1), information: [], epochSeed: 1)
+        machine.renamed(to: name, into: &effects)
+    }
+
     private mutating func perform(now: Instant) {
         while !effects.isEmpty {
             let due = effects
@@ -108,9 +123,13 @@ struct ModelWorker {
                     if let claim { send(.claim(claim), on: 1) }
                 case .report(.claimed(let new)): jobs += new
                 case .report(.suspects(let new)): suspects += new
-                case .report(.disowned(let ids)): jobs.removeAll { ids.contains($0.id) }
+                case .report(.disowned(let ids, _)):
+                    disowned += ids
+                    jobs.removeAll { ids.contains($0.id) }
+                case .report(.connected(let new)): warnings += new
                 case .report(.recovered(_, let jobs)): if jobs > 0 { hasTakenOver = true }
                 case .report(.stopped): hasStopped = true
+                case .rename: rename()
                 case .report, .follow, .learn: break
                 }
             }

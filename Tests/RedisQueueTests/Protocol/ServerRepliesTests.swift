@@ -41,7 +41,7 @@ struct ServerRepliesTests {
     private static let calls: [Call] = [
         .claim(MachineFixture.claim(3, 9)), .beat(counter: 2, settled: 0), .promote,
         .reap(.init(worker: "dead", counter: 1), chunk: 3), .unregister,
-        .adopt(.init(chunk: 1, entry: [], jobs: [])), .fetch(chunk: 1, []), .jobs(of: MachineFixture.claim(3, 9)),
+        .adopt(.init(chunk: 1, level: 0, positions: 1, jobs: [])), .fetch(chunk: 1, []), .jobs(of: MachineFixture.claim(3, 9)),
     ]
 
     @Test(arguments: passing, calls)
@@ -58,7 +58,7 @@ struct ServerRepliesTests {
         #expect(machine.effects() == [])
         machine.advance(to: start + .milliseconds(50))
         #expect(machine.effects() == [.dial])
-        machine.register(counter: 2, isExpected: true)
+        machine.register(settled: "0", counter: 2, isExpected: true, chunks: ["1": "0:11"])
         // The unconfirmed settlement is sent again before any claim.
         let sent = machine.effects().compactMap { if case .call(.settle(let batch)) = $0 { batch.sequence } else { nil } }
         #expect(sent == [1])
@@ -172,6 +172,15 @@ struct ServerRepliesTests {
         #expect(machine.phase == .serving)
     }
 
+    // MARK: Chunks
+
+    @Test mutating func `a take-over is sent again with the lists of the dead worker`() {
+        machine.serve()
+        let dead = LeaseMachine.Dead(worker: "dead", counter: 3)
+        machine.reply([.string(bytes("LISTS")), .string(bytes("4"))], to: .reap(dead, chunk: 7))
+        #expect(machine.effects() == [.call(.reap(dead, chunk: 7, lists: ["4"]))])
+    }
+
     // MARK: Rights
 
     @Test func `the checked rights are those of the scripts, no more and no less`() {
@@ -194,7 +203,8 @@ struct ServerRepliesTests {
     /// The quoted names in capitals: `redis.call(kind == 'h' and 'LPUSH' or 'RPUSH', …)`.
     private func commands(in script: String) -> Set<String> {
         let options: Set<String> = [
-            "WITHSCORES", "LIMIT", "MAXLEN", "FENCED", "STALE", "GAP", "NUMBER", "BY", "STORE", "USAGE", "SAMPLES",
+            "WITHSCORES", "LIMIT", "MAXLEN", "FENCED", "STALE", "GAP", "NUMBER", "TAKEN", "LISTS", "BY", "STORE", "USAGE",
+            "SAMPLES",
         ]
         let quoted = script.split(separator: "'", omittingEmptySubsequences: false).enumerated().filter {
             !$0.offset.isMultiple(of: 2)

@@ -31,6 +31,8 @@ final class RedisHost {
     @discardableResult
     func run(_ words: String...) throws -> RedisReply { try wire.run(words) }
 
+    func run(_ words: [String]) throws -> RedisReply { try wire.run(words) }
+
     struct Snapshot {
         fileprivate var dumps: [(key: String, bytes: [UInt8])] = []
     }

@@ -22,6 +22,8 @@ final class SimulatedRedis {
     private var pushed: [Range<Int>] = []
     private var pushesBeforeSave = 0
     private var snapshot: RedisHost.Snapshot?
+    /// Possible duplicates that Redis had counted before it lost data.
+    private var countedBefore: Int64 = 0
     private var clockShift: Int64 = 0
 
     init(_ world: World, _ host: RedisHost, _ ledger: Ledger) {
@@ -90,7 +92,7 @@ final class SimulatedRedis {
 
     /// Remembers which jobs leave a worker that others consider dead.
     private func reap(_ request: RedisLink.Request, worker: Int) -> [RedisReply] {
-        guard case .reap(let dead, _) = request.call else { return [] }
+        guard case .reap(let dead, _, _) = request.call else { return [] }
         let held = jobs(heldBy: dead.worker)
         let replies = run([request], worker: worker)
         if let first = replies.first?.items?.first?.integer, first >= 0 {
@@ -171,6 +173,7 @@ final class SimulatedRedis {
     func flush(holding held: Set<Int>) {
         ledger.isForgetful = true
         for job in pushed.joined() where !held.contains(job) { ledger.forget(job) }
+        countedBefore += counted
         attempt { try host.run("FLUSHALL") }
     }
 
@@ -179,14 +182,56 @@ final class SimulatedRedis {
         pushesBeforeSave = pushed.count
     }
 
-    /// Redis returns to the state of the last `save`, as after a failover to an old replica.
-    func restore() {
+    /// Redis returns to the state of the last `save`, as after a failover to an old replica. Only jobs that no worker holds are
+    /// lost with the pushes since then.
+    ///
+    /// - Parameters:
+    ///   - held: the jobs in the memory of the workers.
+    ///   - workers: the numbers of the workers that live, and so can count the pushes that are repeated.
+    func restore(holding held: Set<Int>, workers: Set<Int>) {
         guard let snapshot else { return }
         ledger.isForgetful = true
-        for job in pushed[pushesBeforeSave...].joined() { ledger.forget(job) }
+        for job in pushed[pushesBeforeSave...].joined() where !held.contains(job) { ledger.forget(job) }
+        countedBefore += counted
         attempt { try host.restore(snapshot) }
+        countedBefore -= counted
+        ledger.returned(contents(), countedBy: workers)
         wakeWaiters()
     }
+
+    /// The number of possible duplicates that Redis has counted, with those that it has forgotten.
+    var maybeDuplicates: Int64 { countedBefore + counted }
+
+    private var counted: Int64 { status().counters[.maybeDuplicate, default: 0] }
+
+    /// The jobs that Redis has and that have no end.
+    func contents() -> Set<Int> {
+        let keys = SimulatedRedis.keys
+        let reply = attempt {
+            setTime()
+            let lists = [SimulatedRedis.list] + keys.recovered
+            return try host.run(
+                ["EVAL", SimulatedRedis.allJobs, String(lists.count + 1)] + lists + [keys.delayed, keys.chunks("*")])
+        }
+        return Set((reply?.items ?? []).compactMap(\.bytes).flatMap(Ledger.jobs))
+    }
+
+    private static let allJobs = """
+        local out = {}
+        for i = 1, #KEYS - 1 do
+          for _, job in ipairs(redis.call('LRANGE', KEYS[i], 0, -1)) do out[#out + 1] = job end
+        end
+        for _, job in ipairs(redis.call('ZRANGE', KEYS[#KEYS], 0, -1)) do out[#out + 1] = job end
+        for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
+          local entries = redis.call('TYPE', key).ok == 'hash' and redis.call('HGETALL', key) or {}
+          for i = 1, #entries, 2 do
+            for place, job in ipairs(redis.call('LRANGE', key .. ':' .. entries[i], 0, -1)) do
+              if string.sub(entries[i + 1], place + 2, place + 2) == '1' then out[#out + 1] = job end
+            end
+          end
+        end
+        return out
+        """
 
     func shiftClock(by shift: Int64) { clockShift += shift }
 

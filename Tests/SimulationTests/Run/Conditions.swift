@@ -24,9 +24,6 @@ struct Conditions {
     var later = 0.0
     var expiring = 0.0
 
-    /// Whether Redis may lose data.
-    var isForgetful: Bool { faults.contains { $0.kind.makesForgetful } }
-
     var plan: DispatchPlan {
         DispatchPlan(
             apps: [DispatchPlan.App(name: nil, topic: "topic", sharers: [0])], lists: ["q"], server: "redis",
@@ -78,7 +75,7 @@ struct Conditions {
     }
 
     private mutating func chooseFaults(_ world: World) {
-        for kind in Fault.allCases where world.chance(kind.makesForgetful ? 0.05 : 0.2) {
+        for kind in Fault.allCases where world.chance(kind.makesForgetful ? 0.15 : 0.2) {
             faults.append((kind, [1, 3, 10][world.number(in: 0...2)] * .second))
         }
     }

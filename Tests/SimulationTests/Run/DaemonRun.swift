@@ -124,7 +124,10 @@ final class DaemonRun {
         switch kind {
         case .crash:
             // They may have been only here.
-            if ledger.isForgetful { for job in worker.heldJobs { ledger.forget(job) } }
+            if ledger.isForgetful {
+                let kept = redis.contents().union(heldJobs { $0 !== worker })
+                for job in worker.heldJobs where !kept.contains(job) { ledger.forget(job) }
+            }
             worker.crash()
             ended(worker)
             world.after(world.skewed(upTo: 5 * .second)) { [unowned self] in start() }
@@ -142,12 +145,14 @@ final class DaemonRun {
             for worker in workers { ledger.hasFault(worker.number) }
             redis.restart(for: world.skewed(upTo: 20 * .second))
         case .redisFlush:
-            redis.flush(holding: Set(workers.flatMap(\.heldJobs)))
+            redis.flush(holding: heldJobs { _ in true })
             // The moment in which a worker puts its jobs back is short.
             if world.chance(0.5) { world.after(world.skewed(upTo: .second)) { [unowned self] in cutRedis() } }
         case .redisRollback:
             redis.save()
-            world.after(world.skewed(upTo: 5 * .second)) { [unowned self] in if !isCalm { redis.restore() } }
+            world.after(world.skewed(upTo: 5 * .second)) { [unowned self] in
+                if !isCalm { redis.restore(holding: heldJobs { _ in true }, workers: Set(workers.map(\.number))) }
+            }
         case .redisClock: redis.shiftClock(by: world.time(in: -60 * .second...60 * .second))
         case .scriptFlush: redis.forgetScripts()
         case .pause: redis.pause(for: world.skewed(upTo: 5 * .second))
@@ -161,6 +166,11 @@ final class DaemonRun {
         }
         world.note(.fault, kind.rawValue, worker.number)
         faults[kind.rawValue] += 1
+    }
+
+    /// The jobs in the memory of these workers.
+    private func heldJobs(of areMeant: (SimulatedWorker) -> Bool) -> Set<Int> {
+        Set(workers.filter(areMeant).flatMap(\.heldJobs))
     }
 
     private func cutRedis() {
@@ -236,7 +246,7 @@ final class DaemonRun {
             }
         }
         let status = redis.status()
-        ledger.check(maybeDuplicates: status.counters[.maybeDuplicate, default: 0])
+        ledger.check(maybeDuplicates: redis.maybeDuplicates)
         if status.unexplained != 0 { world.fail("claimed jobs without an end: \(status.unexplained)") }
         // The record of a pause that has ended stays until the next beat.
         let keys = SimulatedRedis.keys

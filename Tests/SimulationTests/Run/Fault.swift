@@ -30,6 +30,6 @@ enum Fault: Int, CaseIterable {
     case credential
     case expiredToken
 
-    /// Whether Redis loses data: such a run cannot judge duplicates.
+    /// Whether Redis loses data.
     var makesForgetful: Bool { self == .redisFlush || self == .redisRollback }
 }

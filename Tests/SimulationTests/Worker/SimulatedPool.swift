@@ -19,8 +19,7 @@ final class SimulatedPool {
     private var dialing: [SessionID: Bool] = [:]
     private var lastID: UInt64
     var capacity = 0
-    private var pendingReplacements = 0
-    private var lastOld = SessionID(0)
+    private var credentials = CredentialUse()
     private var renewedAt = SessionID(0)
     private let onDeliveries: ([Delivery]) -> Void
     private let onEvent: (PoolEvent) -> Void
@@ -57,13 +56,13 @@ final class SimulatedPool {
     func withdraw() -> [UInt64] { queue.withdraw() }
     func withdraw(_ ids: Set<UInt64>) -> [UInt64] { queue.withdraw(ids) }
 
-    func usesPresentCredential(_ session: SessionID) -> Bool { pendingReplacements == 0 && session > lastOld }
+    func usesPresentCredential(_ session: SessionID) -> Bool { credentials.isPresent(session) }
 
     func reconnect() { send(.reconnect) }
     func retire(_ session: SessionID) { send(.retire(session)) }
 
     func replace() {
-        pendingReplacements += 1
+        credentials.request()
         replacements += 1
         ticker.wake(at: world.time + world.time(in: 5 * .microsecond...500 * .microsecond))
     }
@@ -104,6 +103,11 @@ final class SimulatedPool {
 
     // MARK: Sessions
 
+    func proved(_ session: SessionID, isAcceptance: Bool) {
+        credentials.prove(session)
+        send(.proved(session, isAcceptance: isAcceptance))
+    }
+
     func deliver(_ deliveries: [Delivery]) { onDeliveries(deliveries) }
 
     func send(_ message: PoolMessage) {
@@ -123,8 +127,10 @@ final class SimulatedPool {
         inbox = []
         for message in messages { perform(handle(message, now: now)) }
         for _ in 0..<replacements {
-            (pendingReplacements, lastOld) = (pendingReplacements - 1, SessionID(lastID))
-            perform(machine.replace(target: settings.sessions, backoff: settings.dialBackoff, now: now))
+            let effects = machine.replace(target: settings.sessions, backoff: settings.dialBackoff, now: now)
+            credentials.begin(after: SessionID(lastID), isOnTrial: machine.isOnTrial)
+            credentials.apply()
+            perform(effects)
         }
         replacements = 0
         perform(
@@ -156,6 +162,8 @@ final class SimulatedPool {
         case .dialAbandoned(let id):
             machine.dialAbandoned(id)
             return []
+        case .proved(let id, let isAcceptance): return machine.proved(id, isAcceptance: isAcceptance)
+        case .refused(let id, let reason): return machine.refused(id, because: reason)
         case .reconnect: return machine.reconnect(now: now)
         case .retire(let id): return machine.retire(id)
         case .close: return machine.close()
@@ -170,6 +178,8 @@ final class SimulatedPool {
             case .drain(let id): order(.drain, id)
             case .end(let id): order(.end, id)
             case .tell(let event): onEvent(event)
+            case .adopt: credentials.adopt()
+            case .revert: credentials.revert(after: SessionID(lastID))
             }
         }
     }

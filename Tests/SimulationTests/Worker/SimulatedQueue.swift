@@ -45,6 +45,8 @@ final class SimulatedQueue {
 
     var sendingDeadline: Instant? { machine.sendingDeadline }
     var heldCount: Int { machine.work.jobs.held.count }
+    /// The bytes of the jobs in the memory of the worker, until Redis has confirmed their settlement.
+    var heldJobs: [[UInt8]] { machine.work.jobs.held.ids.compactMap { machine.work.jobs.held.bytes(of: $0) } }
     var isSettled: Bool { machine.work.jobs.isEmpty }
     var isServing: Bool { machine.phase == .serving }
 
@@ -125,6 +127,7 @@ final class SimulatedQueue {
                 wait(.wait)
                 if let claim { wait(.claim(claim)) }
             case .report(let event): events.append(event)
+            case .rename: preconditionFailure("no other process has the name of this worker")
             case .follow, .learn: break
             }
         }

@@ -19,6 +19,7 @@ final class SimulatedSession {
     private var outbox: [Delivery] = []
     private var announced = 0
     private var hasServed = false
+    private var credential = CredentialNews.none
     private var asksAgain: Instant?
     private var ending: SessionError?
 
@@ -108,6 +109,7 @@ final class SimulatedSession {
             world.note(.answered, Int(id.number), attempt.job)
             guard let slot = end(stream) else { return }
             if case .rejected(let rejection) = outcome, rejection.status >= 500 {} else { hasServed = true }
+            judgeCredential(outcome)
             machine.answered(outcome, stream: stream, at: slot, &effects)
         case .reset(let stream, let code, let attempt):
             link.answered(attempt)
@@ -118,6 +120,14 @@ final class SimulatedSession {
         case .pong(let number): machine.pingAnswered(number, now: now, &effects)
         case .closed: machine.connectionLost(.connectionLost("the connection is gone"), &effects)
         }
+    }
+
+    private func judgeCredential(_ outcome: Outcome) {
+        var news = CredentialNews.accepted
+        if case .rejected(let rejection) = outcome { news = CredentialNews(rejection) }
+        if news == .none || news == credential || news == .answered && credential == .accepted { return }
+        credential = news
+        if news == .refused { pool.send(.refused(id, "refused")) } else { pool.proved(id, isAcceptance: news == .accepted) }
     }
 
     /// The stream is closed.
@@ -195,7 +205,9 @@ final class SimulatedSession {
 
     private func write(now: Instant) {
         let hadUnwritten = hasUnwritten
-        if !isStalled {
+        if !unwritten.isEmpty && pool.queue.isSendingOver {
+            machine.connectionLost(.retired(.sendingEnded), &effects)
+        } else if !isStalled {
             for request in unwritten {
                 streams[request.slot].isWritten = true
                 world.note(.sent, pool.worker, request.job)

@@ -26,8 +26,6 @@ final class SimulatedWorker {
     private var performing: [DispatchEffect] = []
     private var queueEvents: [QueueEvent] = []
     private var outgoing: [Notification] = []
-    /// The jobs that were claimed and are not settled, if the run asks for them.
-    private var claims: [ClaimID: [Int]]?
     private(set) var isGone = false
     private(set) var isStopping = false
     private(set) var stoppedUntil: Int64 = 0
@@ -40,7 +38,6 @@ final class SimulatedWorker {
         ledger = apns.ledger
         name = Ledger.name(ofWorker: number)
         plan = conditions.plan
-        claims = conditions.isForgetful ? [:] : nil
         now = world.now
         machine = DispatchMachine(plan, workers: [name], now: now, wallClock: world.clock.wallClock)
         ticker = Ticker(world)
@@ -66,7 +63,7 @@ final class SimulatedWorker {
     }
 
     var inFlight: Int { machine.inFlight }
-    var heldJobs: [Int] { claims?.values.flatMap(\.self) ?? [] }
+    var heldJobs: [Int] { queue.heldJobs.flatMap(Ledger.jobs) }
     var isIdle: Bool { machine.inFlight == 0 && queue.isSettled && queue.isServing }
 
     // MARK: Signals and faults
@@ -196,8 +193,6 @@ final class SimulatedWorker {
 
     private func happened(_ event: QueueEvent) {
         switch event {
-        case .claimed(let jobs) where claims != nil: for job in jobs { claims?[job.id] = Ledger.jobs(in: job.bytes) }
-        case .disowned(let gone): for id in gone { claims?[id] = nil }
         case .refused(let why): world.fail("Redis refuses: \(why)")
         default: break
         }
@@ -223,12 +218,8 @@ final class SimulatedWorker {
 
     private func perform(_ effect: DispatchEffect) {
         switch effect {
-        case .acknowledge(let claim, _):
-            claims?[claim] = nil
-            queue.acknowledge(claim)
-        case .settle(let settlement, _):
-            claims?[settlement.id] = nil
-            queue.settle(settlement)
+        case .acknowledge(let claim, _): queue.acknowledge(claim)
+        case .settle(let settlement, _): queue.settle(settlement)
         case .restore: break  // There is one app.
         case .countMaybeDuplicate: queue.countMaybeDuplicate()
         case .logSent, .log: break

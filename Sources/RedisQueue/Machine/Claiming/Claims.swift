@@ -107,6 +107,9 @@ struct Claims {
         return nextChunk
     }
 
+    /// Redis has this chunk: the next numbers are above it.
+    mutating func skip(through number: UInt64) { nextChunk = max(nextChunk, number + 1) }
+
     /// A claim has moved jobs to a chunk, and the jobs follow. Returns the number of the chunk if they are still to be fetched.
     mutating func expect(_ claim: Call.Claim, _ reply: ScriptReply.Claim, sentAt: Instant) -> UInt64? {
         let chunk = reply.isLarge ? claim.chunk + 1 : claim.chunk

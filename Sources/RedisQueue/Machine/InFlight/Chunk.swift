@@ -4,7 +4,7 @@
 /// are those of the entry after the last settlement that was sent.
 struct Chunk {
     static let mostJobs = 250
-    private static let mark = UInt8(ascii: "1")
+    static let mark = UInt8(ascii: "1")
     private static let settled = UInt8(ascii: "0")
 
     /// The number of crashes at which the jobs were in flight.
@@ -15,6 +15,10 @@ struct Chunk {
     private var marks: [UInt8]
     private(set) var heldCount = 0
     private(set) var inFlightCount = 0
+    /// The bytes of the jobs in flight, as far as they are known.
+    private(set) var inFlightBytes = 0
+    /// The bytes in the list of the chunk: also of settled jobs, until it is compacted.
+    private(set) var storedBytes = 0
 
     /// A chunk that was claimed.
     ///
@@ -25,6 +29,8 @@ struct Chunk {
         heldCount = jobs.count
         inFlightCount = isKept ? jobs.count : 0
         marks = Array(repeating: Chunk.mark, count: inFlightCount)
+        if isKept { inFlightBytes = jobs.reduce(0) { $0 + $1.bytes.count } }
+        storedBytes = inFlightBytes
     }
 
     /// A chunk that only Redis knows; `nil` for an entry of another form.
@@ -64,6 +70,8 @@ struct Chunk {
     mutating func insert(_ job: [UInt8], at place: Int) {
         if jobs[place] == nil { heldCount += 1 }
         jobs[place] = .some(job)
+        countBytes()
+        storedBytes = max(storedBytes, inFlightBytes)
     }
 
     /// Removes a job that is held.
@@ -78,6 +86,17 @@ struct Chunk {
         guard marks.indices.contains(place), marks[place] == Chunk.mark else { return }
         marks[place] = Chunk.settled
         inFlightCount -= 1
+        inFlightBytes -= jobs[place]?.count ?? 0
+        if inFlightCount == 0 { storedBytes = 0 }
+    }
+
+    var inFlightShare: Double { Double(inFlightBytes) / Double(max(1, storedBytes)) }
+
+    /// From here on the list has only the jobs in flight.
+    mutating func compact() { storedBytes = inFlightBytes }
+
+    private mutating func countBytes() {
+        inFlightBytes = marks.indices.reduce(0) { $0 + (marks[$1] == Chunk.mark ? jobs[$1]?.count ?? 0 : 0) }
     }
 
     /// Takes over the marks of Redis; `nil`: Redis has no such chunk.
@@ -86,12 +105,22 @@ struct Chunk {
             marks[place] = entry.map { place + 2 < $0.count ? $0[place + 2] : Chunk.settled } ?? Chunk.settled
         }
         inFlightCount = marks.count { $0 == Chunk.mark }
+        countBytes()
+        if inFlightCount == 0 { storedBytes = 0 }
     }
 
-    /// Marks the jobs at these positions as in flight, and no other one.
-    mutating func mark(_ places: [Int]) {
-        for place in marks.indices { marks[place] = Chunk.settled }
-        for place in places { marks[place] = Chunk.mark }
-        inFlightCount = places.count
+    /// Redis does not keep it for this worker any more: another one has it.
+    mutating func leave() { (marks, inFlightCount, inFlightBytes, storedBytes) = ([], 0, 0, 0) }
+
+    /// The number of positions in Redis.
+    var positions: Int { marks.count }
+
+    /// Marks the job at this position as in flight again.
+    mutating func mark(_ place: Int) {
+        guard marks.indices.contains(place), marks[place] != Chunk.mark else { return }
+        marks[place] = Chunk.mark
+        inFlightCount += 1
+        inFlightBytes += jobs[place]?.count ?? 0
+        storedBytes = max(storedBytes, inFlightBytes)
     }
 }

@@ -8,10 +8,13 @@ struct JobWindow {
     /// The level of a job that was alone in a worker that died: it is not pushed again.
     static let suspect: UInt8 = 4
 
+    /// Most chunks that one batch compacts: together they free more than the jobs that it settles have needed.
+    private static let mostCompacted = 64
+
     private var numbers: [UInt64] = []
     private var chunks: [Chunk] = []
-    /// Jobs that are too large: their bytes here are only the beginning.
-    private var abridged: Set<ClaimID> = []
+    /// The sizes of jobs that are too large: their bytes here are only the beginning.
+    private var abridged: [ClaimID: Int] = [:]
     private var counts = InlineArray<5, Int>(repeating: 0)
     private(set) var count = 0
     /// Bytes of all jobs.
@@ -40,7 +43,7 @@ struct JobWindow {
     }
 
     private mutating func note(_ job: ClaimedJob, level: UInt8) {
-        if job.fullSize != nil { abridged.insert(job.id) }
+        if let size = job.fullSize { abridged[job.id] = size }
         count += 1
         counts[Int(level)] += 1
         byteCount += job.bytes.count
@@ -59,7 +62,7 @@ struct JobWindow {
         byteCount -= job.count
         count -= 1
         counts[Int(chunks[index].level)] -= 1
-        if !abridged.isEmpty { abridged.remove(id) }
+        if !abridged.isEmpty { abridged[id] = nil }
         if chunks[index].isFinished { drop(at: index) }
         return true
     }
@@ -102,6 +105,29 @@ struct JobWindow {
         if let index = index(of: id.chunk) { chunks[index].settle(at: id.place) }
     }
 
+    /// Returns the chunks whose settled jobs are to leave Redis, if all chunks have more than twice the bytes of the jobs in
+    /// flight and one claim. From here on these chunks count as compacted.
+    ///
+    /// Those with the smallest share of jobs in flight come first, because Redis copies these jobs. A chunk is compacted when
+    /// less than half of its bytes are in flight, so that all copies together have fewer bytes than the jobs that were claimed.
+    mutating func compact() -> [UInt64] {
+        var (inFlight, stored) = (0, 0)
+        for index in chunks.indices {
+            inFlight += chunks[index].inFlightBytes
+            stored += chunks[index].storedBytes
+        }
+        if stored <= 2 * inFlight + ClaimSize.mostBytes { return [] }
+        let wasteful = chunks.indices.filter { chunks[$0].storedBytes > 2 * chunks[$0].inFlightBytes }
+        var compacted: [UInt64] = []
+        for index in wasteful.sorted(by: { chunks[$0].inFlightShare < chunks[$1].inFlightShare }).prefix(Self.mostCompacted) {
+            if stored <= 2 * inFlight + ClaimSize.mostBytes / 2 { break }
+            stored -= chunks[index].storedBytes - chunks[index].inFlightBytes
+            chunks[index].compact()
+            compacted.append(numbers[index])
+        }
+        return compacted
+    }
+
     /// The entry of a chunk in Redis after the last settlement that was sent: see `Chunk.entry`.
     func entry(of number: UInt64) -> [UInt8]? { index(of: number).flatMap { chunks[$0].entry } }
 
@@ -116,6 +142,9 @@ struct JobWindow {
         }
     }
 
+    /// The newest chunk that Redis has after the settlements that were sent.
+    var newestChunk: UInt64? { chunks.lastIndex { $0.inFlightCount > 0 }.map { numbers[$0] } }
+
     /// The jobs in flight that are not held.
     var unknown: [(chunk: UInt64, places: [Int])] { places(\.unknownPlaces) }
 
@@ -124,17 +153,24 @@ struct JobWindow {
         places(\.missingPlaces).flatMap { number, places in places.map { ClaimID(chunk: number, place: $0) } }
     }
 
-    /// The chunks with held jobs that Redis, which was emptied, does not have: their entries and jobs. From here on these jobs
-    /// count as in flight. Of a job that is too large there is only the beginning: it is not put back.
-    mutating func adoptable(besides known: [UInt64: [UInt8]]) -> [Call.Adopted] {
+    /// Another worker has these chunks.
+    mutating func leave(_ gone: Set<UInt64>) {
+        for number in gone { if let index = index(of: number) { chunks[index].leave() } }
+    }
+
+    /// Prepares to put these held jobs, in the order of the claims, back into Redis. From here on they count as in flight.
+    mutating func adopt(_ ids: [ClaimID]) -> [Call.Adopted] {
         var adopted: [Call.Adopted] = []
-        for (index, number) in numbers.enumerated() where known[number] == nil {
-            let places = chunks[index].heldPlaces.filter { !abridged.contains(ClaimID(chunk: number, place: $0)) }
-            guard !places.isEmpty else { continue }
-            chunks[index].mark(places)
-            guard let entry = chunks[index].entry else { continue }
-            let jobs = (0..<entry.count - 2).map { places.contains($0) ? chunks[index].job(at: $0) ?? [] : [] }
-            adopted.append(Call.Adopted(chunk: number, entry: entry, jobs: jobs))
+        for id in ids {
+            guard let index = index(of: id.chunk), let bytes = chunks[index].job(at: id.place) else { continue }
+            chunks[index].mark(id.place)
+            let job = Call.Adopted.Job(place: id.place, bytes: bytes, fullSize: abridged[id])
+            if adopted.last?.chunk == id.chunk {
+                adopted[adopted.count - 1].jobs.append(job)
+            } else {
+                let (level, positions) = (chunks[index].level, chunks[index].positions)
+                adopted.append(Call.Adopted(chunk: id.chunk, level: level, positions: positions, jobs: [job]))
+            }
         }
         return adopted
     }

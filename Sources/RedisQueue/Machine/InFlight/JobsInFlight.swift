@@ -16,6 +16,10 @@ struct JobsInFlight {
     var isSplitting: Bool { settlements.isSplitting }
     /// The number of the last settlement that Redis has confirmed.
     var confirmed: UInt64 { settlements.confirmed }
+    /// The number of the last settlement that has one.
+    var sealed: UInt64 { settlements.lastSealed }
+    /// The newest chunk that Redis has after the settlements that were sent.
+    var newestChunk: UInt64? { held.newestChunk }
 
     // MARK: Jobs
 
@@ -106,24 +110,50 @@ struct JobsInFlight {
     }
 
     /// Redis returned to a state in which `stored` was the last batch.
-    mutating func rolledBack(to stored: UInt64, now: Instant) {
-        settlements.addMaybeDuplicates(settlements.forgotten(after: stored), now: now)
+    ///
+    /// - Parameter most: the number of jobs that Redis can have again.
+    mutating func rolledBack(to stored: UInt64, most: Int = .max, now: Instant) {
+        settlements.addMaybeDuplicates(min(most, settlements.forgotten(after: stored)), now: now)
     }
+
+    /// Counts pushes that another process of this name may have made.
+    mutating func countMaybeDuplicates(_ count: Int, now: Instant) { settlements.addMaybeDuplicates(count, now: now) }
 
     /// Takes over which jobs Redis has in flight. Belongs before the unsent batches are taken.
     mutating func compare(with entries: [UInt64: [UInt8]]) { held.compare(with: entries) }
 
-    /// Returns the held chunks that Redis lacks, after it was emptied. Belongs behind `compare`.
-    mutating func adoptable(besides known: [UInt64: [UInt8]]) -> [Call.Adopted] { held.adoptable(besides: known) }
+    /// The held jobs that Redis does not have in flight. Call it after `compare`.
+    var missing: [ClaimID] { held.missing }
 
-    /// Removes the held jobs that Redis does not have in flight, except those that are being settled.
-    mutating func disown() -> [ClaimID] {
-        let missing = held.missing
+    /// Prepares to put these held jobs back into Redis.
+    mutating func adopt(_ ids: [ClaimID]) -> [Call.Adopted] { held.adopt(ids) }
+
+    /// Removes held jobs that another worker has, and returns them without those that are being settled: their settlement
+    /// counts them as possible duplicates.
+    mutating func disown(_ missing: [ClaimID]) -> [ClaimID] {
         if missing.isEmpty { return [] }
         let settling = settlements.settlingIDs
         let gone = missing.filter { !settling.contains($0) }
+        // Of `at_most_once`, Redis would apply the settlement of a chunk that it does not keep.
+        if mode == .atLeastOnce { held.leave(Set(missing.map(\.chunk))) }
         for id in gone { held.remove(id) }
         return gone
+    }
+
+    /// Removes held jobs that Redis lacks for good. Returns those that are not being settled.
+    mutating func drop(_ lost: [ClaimID]) -> [ClaimID] {
+        let settling = settlements.settlingIDs
+        for id in lost {
+            held.settle(id)
+            held.remove(id)
+        }
+        return lost.filter { !settling.contains($0) }
+    }
+
+    /// Removes every job that Redis keeps in the record of this worker, which belongs to another process. Returns those that are
+    /// not being settled.
+    mutating func abandon() -> [ClaimID] {
+        drop(held.ids.filter { held.isKept($0) })
     }
 
     /// The jobs in flight that are not held, in pieces.

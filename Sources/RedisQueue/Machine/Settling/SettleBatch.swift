@@ -7,6 +7,10 @@ struct SettleBatch: Equatable {
     private var tallies: [Tally] = []
     /// The chunks with their entries, as `Scripts.settle` reads them.
     private(set) var chunks = Arguments()
+    /// The chunks whose lists the batch removes, reads or compacts.
+    private(set) var lists: [UInt64] = []
+    /// The chunks of which Redis is to keep only the jobs in flight.
+    private(set) var compacted: [UInt64] = []
     /// Everything else than plain acknowledgements, as `Scripts.settle` reads it.
     private(set) var steps = Arguments()
     /// The apps to whose side lists jobs go.
@@ -22,6 +26,8 @@ struct SettleBatch: Equatable {
         var chunk: UInt64
         /// The number of plain acknowledgements.
         var acknowledged = 0
+        /// Whether a step reads a job.
+        var readsList = false
     }
 
     /// A batch is full beyond either. 256 chunks are far below the 8,000 values that Lua can unpack at once.
@@ -36,14 +42,14 @@ struct SettleBatch: Equatable {
     /// Adds an acknowledgement without feedback and result.
     mutating func addAcknowledgement(_ id: ClaimID) {
         responded += 1
-        tallies[addTally(of: id)].acknowledged += 1
+        ids.append(id)
+        tallies[tally(of: id.chunk)].acknowledged += 1
     }
 
-    /// Adds a job, and returns the index of its chunk. The chunk is nearly always one of the last.
-    private mutating func addTally(of id: ClaimID) -> Int {
-        ids.append(id)
-        if let index = tallies.lastIndex(where: { $0.chunk == id.chunk }) { return index }
-        tallies.append(Tally(chunk: id.chunk))
+    /// Returns the index of a chunk, which is nearly always one of the last.
+    private mutating func tally(of chunk: UInt64) -> Int {
+        if let index = tallies.lastIndex(where: { $0.chunk == chunk }) { return index }
+        tallies.append(Tally(chunk: chunk))
         return tallies.count - 1
     }
 
@@ -53,7 +59,12 @@ struct SettleBatch: Equatable {
         if case .ack = settlement.effect, settlement.feedback == nil, settlement.result == nil {
             return addAcknowledgement(settlement.id)
         }
-        _ = addTally(of: settlement.id)
+        ids.append(settlement.id)
+        let tally = tally(of: settlement.id.chunk)
+        switch settlement.effect {
+        case .release, .split, .deadLetter(_, _, storingJobUnder: .some): tallies[tally].readsList = true
+        case .ack, .delay, .deadLetter, .replace: break
+        }
         switch settlement.effect {
         case .ack, .delay(_, _, isRetry: true), .deadLetter: responded += 1
         case .split: splits += 1
@@ -77,24 +88,34 @@ struct SettleBatch: Equatable {
         }
     }
 
-    /// Settles the jobs in `held`, and writes the entries that follow. Batches are addressed in the order of their numbers.
+    /// Settles the jobs in `held`, and writes the entries that follow. Batches are addressed in the order of their numbers, and
+    /// again after a lost connection.
     mutating func address(_ held: inout JobWindow) {
         for id in ids { held.settle(id) }
+        for chunk in held.compact() {
+            _ = tally(of: chunk)
+            compacted.append(chunk)
+        }
+        lists = []
         chunks = Arguments(reservingBytes: 32 * tallies.count)
         for tally in tallies {
             chunks.append(tally.chunk)
-            if let entry = held.entry(of: tally.chunk) { chunks.append(entry) } else { chunks.append("-") }
+            let entry = held.entry(of: tally.chunk)
+            if let entry { chunks.append(entry) } else { chunks.append("-") }
             chunks.append(tally.acknowledged)
+            if let entry, entry.isEmpty || tally.readsList || compacted.contains(tally.chunk) { lists.append(tally.chunk) }
         }
     }
 
     /// - Parameter job: its bytes, if Redis does not keep them.
     private mutating func write(_ parts: JobParts, of job: [UInt8]?) {
-        steps.append(parts.ranges.count)
-        if let job {
-            for part in parts.parts(of: job) { steps.append(part) }
+        if job != nil || !parts.texts.isEmpty {
+            let texts = parts.parts(of: job ?? [])
+            steps.append(texts.count)
+            for text in texts { steps.append(text) }
             return
         }
+        steps.append(parts.ranges.count)
         steps.append(parts.prefix)
         steps.append(parts.suffix)
         for range in parts.ranges {
@@ -113,7 +134,7 @@ struct SettleBatch: Equatable {
             case .deadLetter(_, let isExpired, _): isExpired ? "E" : "D"
             case .release(let toTail): toTail ? "t" : "h"
             case .replace(_, let toTail): toTail ? "v" : "u"
-            case .split: isJobGiven ? "s" : "c"
+            case .split(let parts): isJobGiven || !parts.texts.isEmpty ? "s" : "c"
             }
         steps.append(settlement.aside == nil ? kind : kind.uppercased())
         steps.append(settlement.id.chunk)

@@ -65,7 +65,7 @@ enum APNSProbe {
                 case .dialFailed(_, let address, let fault, _), .closed(_, let address, let fault):
                     throw ProbeError(fault, at: address)
                 case .tokens(let news): if !known.contains(news) { news.warn() }
-                case .capacityChanged, .resized, .slowed, .slowdownEnded, .limited: continue
+                case .capacityChanged, .resized, .slowed, .slowdownEnded, .credentialRefused, .limited: continue
                 }
             }
             poller.reset()

@@ -114,7 +114,7 @@ struct SingleSend {
             case .dialFailed(_, let address, let fault, _), .closed(_, let address, let fault):
                 throw SendError(description: "\(address): no response: \(fault.logText)")
             case .tokens(let news): news.warn()
-            case .capacityChanged, .resized, .slowed, .slowdownEnded, .limited: continue
+            case .capacityChanged, .resized, .slowed, .slowdownEnded, .credentialRefused, .limited: continue
             }
         }
         return false

@@ -49,8 +49,8 @@ extension JobKey {
                 "type": .strings(["integer", "string", "null"]), "minimum": .integer(Int64.min), "maximum": .integer(UInt64.max),
             ])
         case .expiry:
-            Self.integer("Seconds for which APNs stores an undelivered push.", from: 0)
-        case .expiresAt: Self.integer("Unix time instead of expiry.", from: Int64.min)
+            Self.seconds("Seconds for which APNs stores an undelivered push. A fraction is dropped.", from: 0)
+        case .expiresAt: Self.seconds("Unix time instead of expiry. A fraction is dropped.", from: Int64.min)
         case .app: Self.text("Name of one of the apps of the settings.", pattern: Self.header, most: JobReader.longestName)
         case .topic: Self.text("apns-topic.", pattern: Self.header, most: JobReader.longestName)
         case .pushType: Self.text("apns-push-type.", pattern: Self.header, most: JobReader.longestName)
@@ -86,9 +86,9 @@ extension JobKey {
         ])
     }
 
-    private static func integer(_ help: String, from least: Int64) -> JSONValue {
+    private static func seconds(_ help: String, from least: Int64) -> JSONValue {
         .members([
-            "description": .string(help), "type": .strings(["integer", "null"]), "minimum": .integer(least),
+            "description": .string(help), "type": .strings(["number", "null"]), "minimum": .integer(least),
             "maximum": .integer(Int64.max),
         ])
     }

@@ -80,7 +80,11 @@ struct Explanation {
         }
         lines.append(row("payload", "\(payloadBytes.counted("byte")) of at most \(payloadLimit)" + (isMasked ? ", masked" : "")))
         if requests > 1 || !badTokens.isEmpty { lines.append(row("requests", "\(requests), one for each valid token")) }
-        for token in badTokens { lines.append(row("dead letter", token)) }
+        if badTokens.count > Job.mostSeparateFaults {
+            lines.append(row("dead letter", "\(badTokens.count) invalid tokens together; first fault: \(badTokens[0])"))
+        } else {
+            for token in badTokens { lines.append(row("dead letter", token)) }
+        }
         if let notBefore { lines.append(row("not before", LocalTime.text(of: Int64(notBefore)))) }
         return lines
     }

@@ -2,10 +2,6 @@ import RedisQueue
 
 /// One list: whether Redis serves it, and when it may be claimed from.
 struct ListState {
-    /// The bytes of parts at which no further job of a claim is split. The parts are larger than their job by up to one payload
-    /// each, and are in memory several times before Redis has them.
-    static let mostSplitBytes = 1 << 20
-
     /// Jobs per claim while no app takes one: of one script, and so the price of a search through many.
     static let lookAhead = 250
 
@@ -22,7 +18,6 @@ struct ListState {
     var asides: Set<String> = []
     /// The last claim found only jobs that were set aside.
     private var looksAhead = false
-    private var splitBytes = 0
 
     init(name: String) { self.name = name }
 
@@ -37,12 +32,6 @@ struct ListState {
     mutating func paused(_ pauses: [PauseNote], isWhole: Bool) {
         (self.pauses, isPaused) = (pauses, isWhole)
     }
-
-    mutating func claimBegan() { splitBytes = 0 }
-
-    /// Whether another job of this claim may be split.
-    var splitsMore: Bool { splitBytes < Self.mostSplitBytes }
-    mutating func split(_ parts: JobParts) { splitBytes += parts.byteCount }
 
     /// - Parameters:
     ///   - placed: whether an app took a job of the claim.

@@ -33,10 +33,13 @@ extension HeldJob {
 
     var token: String { job.text(of: job.tokens[0]) }
 
+    /// `nil` for a job with `tokens` that ends as a whole.
+    private var tokenOfRecords: String? { if case .tokens = job.target { nil } else { token } }
+
     func deadLetter(_ end: JobEnd, at time: WallClock, worker: String, wasSent: Bool) -> DeadLetter {
         DeadLetter(
             reason: end.reason, status: end.status, apnsID: end.apnsID ?? job.apnsID, identifier: job.identifierJSON,
-            token: token, trace: job.trace, attempts: wasSent ? sends : sends - 1, at: time.unixSeconds, worker: worker,
+            token: tokenOfRecords, trace: job.trace, attempts: wasSent ? sends : sends - 1, at: time.unixSeconds, worker: worker,
             job: job.bytes)
     }
 
@@ -50,7 +53,7 @@ extension HeldJob {
     func result(_ end: JobEnd, at time: WallClock, wasSent: Bool) -> ResultEntry {
         let channel: String? = if case .channel(let id, _) = job.target { id } else { nil }
         return ResultEntry(
-            identifier: job.identifierJSON, token: token, status: end.status, reason: end.reason,
+            identifier: job.identifierJSON, token: tokenOfRecords, status: end.status, reason: end.reason,
             apnsID: end.apnsID ?? job.apnsID,
             attempts: wasSent ? sends : sends - 1, at: time.unixSeconds, pushType: job.pushType, channel: channel,
             timestamp: end.timestamp, trace: job.trace)
@@ -61,19 +64,5 @@ extension Job {
     /// Whether a resend must carry the first deadline: without it, a relative expiry would start again.
     var keepsDeadline: Bool {
         if case .after(let seconds) = expiry { seconds > 0 } else { false }
-    }
-
-    /// The most tokens of one job that go out together. A job with more tokens is first split into jobs of this size.
-    static let tokensTogether = 250
-
-    /// Splits a job with `tokens` into a job per token, or into smaller jobs if there are more than `tokensTogether`; `nil` for
-    /// a job with one token. Each part is claimed, pushed, evaluated and retried separately, and survives a crash separately.
-    func parts() -> JobParts? {
-        guard case .tokens(let tokens) = target else { return nil }
-        if tokens.count <= Self.tokensTogether { return singleParts(tokens.map(\.value)) }
-        return chunkParts(
-            stride(from: 0, to: tokens.count, by: Self.tokensTogether).map { start in
-                start..<min(start + Self.tokensTogether, tokens.count)
-            })
     }
 }

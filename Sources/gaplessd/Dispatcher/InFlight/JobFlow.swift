@@ -17,8 +17,10 @@ import SystemTime
 ///     in the pool  200                                              acknowledged
 ///     in the pool  another outcome                                  as `RetryPolicy` decides
 ///     in the pool  suspect response                                 suspect
+///     in the pool  5xx or timeout without resends, APNs is failing  released
 ///     suspect      acceptance of the app, or 60 s                   dead letter
 ///     suspect      app held, reload, stop signal                    released
+///     suspect      known app held after 2,000 of them               suspect
 ///     any          another worker took it over                      forgotten, after its outcome if it is on a stream
 ///
 /// `JobPlacer` decides what comes before, `OutcomeRules` what an outcome means, and `CircuitBreaker` whether an app may send.
@@ -63,7 +65,7 @@ struct JobFlow: ~Copyable {
             }
             perform(apps[app].breaker.tick(now: now, isAwaiting: apps[app].isAwaiting), app: app, &effects)
             settle(apps[app].takeOldSuspects(now: now), &effects)
-            if apps[app].hasLostProbe { perform(apps[app].breaker.probeWasInconclusive(now: now), app: app, &effects) }
+            if apps[app].hasLostProbe { perform(apps[app].breaker.probesWereLost(now: now), app: app, &effects) }
         }
     }
 
@@ -113,6 +115,16 @@ struct JobFlow: ~Copyable {
     private func isPausedWhole(_ list: Int) -> Bool {
         for app in apps.indices where !apps[app].isPaused(in: list) { return false }
         return true
+    }
+
+    /// Returns how many further jobs an app takes that takes one. Without a limit it takes any number: the others wait for its
+    /// streams.
+    func places(app: Int) -> Int {
+        let allowance = apps[app].breaker.allowance(now: now, suspects: apps[app].suspects)
+        let demand = demand(of: app)
+        if allowance == .max && demand.limit == nil { return .max }
+        let waiting = demand.limit.map { ClaimBudget.Rate(pushesPerSecond: $0).mostWaiting - demand.waiting }
+        return max(1, min(demand.places, waiting ?? .max))
     }
 
     mutating func take(_ job: HeldJob) {
@@ -186,10 +198,14 @@ struct JobFlow: ~Copyable {
         return job
     }
 
-    mutating func release(_ id: JobID, toTail: Bool = false, _ effects: inout [DispatchEffect]) {
+    /// - Parameter keepsDeadline: whether the job was sent, so that a relative expiry does not start again.
+    mutating func release(
+        _ id: JobID, toTail: Bool = false, keepsDeadline: Bool = false, _ effects: inout [DispatchEffect]
+    ) {
         guard let job = remove(id) else { return }
         let aside = aside(of: job.app, list: job.list)
-        settler.release(job, aside: aside, toTail: toTail && !isLeaving, asClaimed: isLeaving, &effects)
+        settler.release(
+            job, aside: aside, toTail: toTail && !isLeaving, keepsDeadline: keepsDeadline, asClaimed: isLeaving, &effects)
     }
 
     // MARK: Circuit breakers
@@ -200,10 +216,12 @@ struct JobFlow: ~Copyable {
             case .hold(let reason):
                 effects.append(.log(.held(app: plan.apps[app].label, reason)))
                 takeBack(app: app, &effects)
-                releaseSuspects(of: app, &effects)
+                // The suspects of a known app are settled in time: there are at most 2,000, and none is added during the hold.
+                if reason != .suspectTokens || !apps[app].isKnown(now: now) { releaseSuspects(of: app, &effects) }
             case .reconnect: effects.append(.reconnect(app: app))
             case .resume:
                 apps[app].culprits.forgetRejections()
+                if apps[app].isKnown(now: now) { _ = apps[app].breaker.wasAcceptedElsewhere() }
                 effects.append(.log(.resumed(app: plan.apps[app].label)))
                 // The other apps with this credential may have no job with which to probe.
                 for other in plan.apps[app].sharers where other != app {
@@ -211,6 +229,16 @@ struct JobFlow: ~Copyable {
                 }
             case .settleSuspects: settle(apps[app].takeSuspects(), &effects)
             }
+        }
+    }
+
+    /// Redis remembers acceptances of these apps, which this process or another one has had.
+    ///
+    /// - Parameter ages: by `DispatchPlan.App.fingerprint`.
+    mutating func remembered(_ ages: [String: Duration], _ effects: inout [DispatchEffect]) {
+        for app in apps.indices {
+            guard let age = ages[plan.apps[app].fingerprint], apps[app].wasAccepted(at: now - age, now: now) else { continue }
+            perform(apps[app].breaker.wasAcceptedElsewhere(), app: app, &effects)
         }
     }
 
@@ -254,7 +282,7 @@ struct JobFlow: ~Copyable {
         case .dialFailed(_, _, let error, _): sessionFailed(error, app: app, isCurrent: isCurrent, &effects)
         // The list counts what the pool cannot send soon.
         case .slowed: takeBack(app: app, &effects)
-        case .capacityChanged, .resized, .slowdownEnded, .tokens, .limited: break
+        case .capacityChanged, .resized, .slowdownEnded, .credentialRefused, .tokens, .limited: break
         }
     }
 
@@ -307,12 +335,14 @@ struct JobFlow: ~Copyable {
 
     /// A configuration with the same apps was read, and the pools have it already.
     mutating func adopted(_ plan: DispatchPlan, _ effects: inout [DispatchEffect]) {
+        let old = self.plan
         self.plan = plan
         settler.options = plan.settling
         for app in apps.indices {
+            if plan.apps[app].fingerprint != old.apps[app].fingerprint { apps[app].forgetAcceptances() }
             // The environment may have changed: responses of the previous one say nothing about the tokens.
             releaseSuspects(of: app, &effects)
-            let changes = apps[app].breaker.reloaded()
+            let changes = apps[app].breaker.reloaded(isKnown: apps[app].isKnown(now: now))
             // The sessions of a held app may still be refused.
             if !changes.isEmpty { effects.append(.reconnect(app: app)) }
             perform(changes, app: app, &effects)
@@ -352,6 +382,7 @@ struct JobFlow: ~Copyable {
             name: plan.apps[app].name, sessions: apps[app].sessions.count, capacity: apps[app].reading.capacity,
             held: apps[app].held, streams: apps[app].handedOver, hold: apps[app].breaker.holdReason,
             isPaused: apps[app].isPausedAnywhere, responses: apps[app].responses,
-            certificateExpires: plan.apps[app].certificateExpires)
+            certificateExpires: plan.apps[app].certificateExpires, fingerprint: plan.apps[app].fingerprint,
+            acceptedAt: apps[app].acceptedAt)
     }
 }

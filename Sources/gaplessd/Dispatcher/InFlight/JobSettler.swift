@@ -28,7 +28,7 @@ struct JobSettler {
     var now: Instant
     var wallClock: WallClock
     /// The name of this worker at each list.
-    private let workers: [String]
+    private var workers: [String]
     private(set) var counters = Counters()
     private var sampler = SuccessSampler()
 
@@ -37,6 +37,8 @@ struct JobSettler {
         self.workers = workers
         (self.now, self.wallClock) = (now, wallClock)
     }
+
+    mutating func renamed(to worker: String, list: Int) { workers[list] = worker }
 
     mutating func countClaims(_ count: Int) { counters.claimed += count }
     mutating func countResend() { counters.resent += 1 }
@@ -59,12 +61,15 @@ struct JobSettler {
     ///
     /// - Parameters:
     ///   - aside: the app in whose side list it waits.
+    ///   - keepsDeadline: whether the job was sent, so that a relative expiry does not start again.
     ///   - asClaimed: at shutdown the list gets the original bytes back.
     mutating func release(
-        _ job: HeldJob, aside: String? = nil, toTail: Bool, asClaimed: Bool, _ effects: inout [DispatchEffect]
+        _ job: HeldJob, aside: String? = nil, toTail: Bool, keepsDeadline: Bool = false, asClaimed: Bool,
+        _ effects: inout [DispatchEffect]
     ) {
         counters.released += 1
-        if asClaimed || job.maybeDuplicates == 0 { return settle(job, .release(toTail: toTail), aside: aside, &effects) }
+        let isMarked = job.maybeDuplicates > 0 || keepsDeadline && job.deadlineToKeep != nil
+        if asClaimed || !isMarked { return settle(job, .release(toTail: toTail), aside: aside, &effects) }
         let marked = job.job.markedAsDoubtful(job.doubtful, deadline: job.deadlineToKeep)
         settle(job, .replace(with: marked, toTail: toTail), aside: aside, &effects)
     }

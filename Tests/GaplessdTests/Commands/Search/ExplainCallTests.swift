@@ -36,6 +36,16 @@ struct ExplainCallTests {
         #expect(report["headers"]?["apns-push-type"]?.stringValue == "alert")
     }
 
+    @Test func `many invalid tokens are one dead letter`() throws {
+        let bad = (1...11).map { "\"z\($0)\"" }.joined(separator: ",")
+        let lines = try explain(#"{"tokens":["ab",\#(bad)],"data":{}}"#).output.split(separator: "\n")
+        #expect(lines.contains("requests          1, one for each valid token"))
+        #expect(lines.contains("dead letter       11 invalid tokens together; first fault: z1: token is not hex"))
+        let call = try explain(#"{"tokens":[\#(bad)],"data":{}}"#)
+        let reason = "11 tokens are invalid; first fault: token is not hex at byte 12"
+        #expect(call.output == "dead letter: Parsing apns structure error: \(reason)\n" && call.status == 65)
+    }
+
     @Test(arguments: [
         ("{", "Json unmarshal error"), (#"{"data":{}}"#, "token is missing"),
         (#"{"token":"ab","data":{},"expires_at":1}"#, "Expired"), (#"{"token":"ab","data":{},"app":"no"}"#, "app"),

@@ -105,6 +105,7 @@ struct SchemaCallTests {
         #""unknown": [1]"#, #""identifier": 154"#, #""identifier": "x""#, #""identifier": true"#, #""identifier": 1.5"#,
         #""identifier": -9223372036854775808"#, #""identifier": 18446744073709551615"#, #""identifier": 18446744073709551616"#,
         #""identifier": null"#, #""expiry": 0"#, #""expiry": -1"#, #""expiry": "60""#, #""expiry": null"#, #""expires_at": -5"#,
+        #""expiry": 60.5"#, #""expiry": -0.5"#,
         #""expires_at": 1.5"#, #""topic": "com.example.app""#, #""topic": """#, #""topic": " x""#, #""topic": "x ""#,
         #""topic": "x\u0007""#, #""topic": 1"#, #""push_type": "anything""#, #""push_type": null"#, #""priority": 5"#,
         #""priority": 7"#, #""priority": "5""#, #""priority": null"#, #""collapse_id": "\#(String(repeating: "c", count: 64))""#,

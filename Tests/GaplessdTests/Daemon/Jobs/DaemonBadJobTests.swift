@@ -22,7 +22,7 @@ struct DaemonBadJobTests {
         (#"{"tokens":[],"data":{}}"#, "tokens is empty at byte 10"),
         (#"{"token":"ab","data":{},"priority":7}"#, "priority is not 1, 5 or 10 at byte 35"),
         (#"{"token":"ab","data":{},"expiry":-1}"#, "expiry is negative at byte 33"),
-        (#"{"token":"ab","data":{},"expiry":1.5}"#, "expiry is not an integer at byte 33"),
+        (#"{"token":"ab","data":{},"expiry":"60"}"#, "expiry is not a number at byte 33"),
         (#"{"token":"ab","data":{},"topic":"a\nb"}"#, "topic has a control character at byte 32"),
         (#"{"token":"ab","data":{},"apns_id":"no uuid"}"#, "apns_id is not a UUID at byte 34"),
         (#"{"token":"ab","data":{},"identifier":99999999999999999999999}"#, "identifier is beyond 64 bits at byte 37"),

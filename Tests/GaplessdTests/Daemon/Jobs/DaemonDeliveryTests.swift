@@ -114,6 +114,9 @@ struct DaemonDeliveryTests {
         try File.write(job, to: stage.folder.file("jobs"))
         let call = try Call(["enqueue", stage.folder.file("settings.json"), stage.folder.file("jobs")])
         #expect(call.status == 0 && call.errors.contains("jobs:1: not_before is in seconds"), "\(call.errors)")
+        try File.write(pushJob("0d", #""expires_at":1895300000000"#), to: stage.folder.file("jobs"))
+        let late = try Call(["enqueue", stage.folder.file("settings.json"), stage.folder.file("jobs")])
+        #expect(late.status == 0 && late.errors.contains("jobs:1: expires_at is in seconds"), "\(late.errors)")
     }
 
     @Test func `not_before delays a job unchanged`() throws {

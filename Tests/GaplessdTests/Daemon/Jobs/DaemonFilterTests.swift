@@ -50,14 +50,22 @@ struct DaemonFilterTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `each token of a job is filtered separately`() throws {
+    @Test func `a job for several devices is filtered as a whole, and masked for each`() throws {
         let stage = try Stage()
         let daemon = try stage.start(["filter_words": #"["rude"]"#])
-        try stage.push(#"{"tokens":["0a","0b"],"data":{"aps":{"alert":"rude"}}}"#)
-        #expect(try waitUntil { try stage.status().dead == 2 })
-        #expect(try Set(stage.deadLetters().compactMap { $0.text("token") }) == ["0a", "0b"])
+        let job = #"{"tokens":["0a","0b"],"data":{"aps":{"alert":"rude"}}}"#
+        try stage.push(job)
+        #expect(try waitUntil { try stage.status().dead == 1 })
+        #expect(try stage.deadLetters().map { $0.text("job") } == [job])
         #expect(try stage.drains())
         #expect(stage.simulator.totals.requests == 0)
+        try stage.write(["filter_words": #"["rude"]"#, "filter_action": "\"mask\""])
+        daemon.signal(SIGHUP)
+        #expect(daemon.says("Reloaded: "))
+        try stage.push(job)
+        #expect(stage.accepts(2))
+        let masked = Array(#"{"aps":{"alert":"****"}}"#.utf8)
+        #expect(["0a", "0b"].allSatisfy { stage.simulator.ledger.requests(for: $0).map(\.body) == [masked] })
         #expect(daemon.stop()?.status == 0)
     }
 

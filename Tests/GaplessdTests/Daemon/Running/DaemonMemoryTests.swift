@@ -74,6 +74,27 @@ struct DaemonMemoryTests {
         #expect(
             daemon.complaints.contains { $0.hasPrefix("[Gapless W]") && $0.contains("jobs that this worker holds were put back") }
         )
+        #expect(!daemon.complaints.contains { $0.contains("60 %") || $0.contains("taken over") }, "\(daemon.standardError)")
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `jobs that the daemon holds survive a Redis that was put back to before their push`() throws {
+        let stage = try Stage()
+        let daemon = try stage.start(["apns_max_concurrent_streams": "10", "pool_size": "1"])
+        try stage.open(daemon)
+        try stage.command("SAVE")
+        stage.simulator.behave { $0.script.latency = .seconds(1)...(.seconds(1)) }
+        try stage.push((0..<40).map { pushJob(deviceToken($0)) })
+        #expect(try waitUntil { try stage.status().inFlight >= 30 && stage.status().backlog == 0 })
+        stage.redis.kill()
+        try stage.redis.restart()
+        try stage.reconnect()
+        #expect(daemon.says("Redis was put back to an earlier state: "), "\(daemon.standardError)")
+        #expect(stage.accepts(41), "\(daemon.standardError)")
+        #expect(try stage.drains())
+        #expect(Set(stage.simulator.ledger.entries.map(\.token)).count == 41)
+        #expect(!daemon.complaints.contains { $0.contains("60 %") || $0.contains("taken over") }, "\(daemon.standardError)")
+        #expect(try stage.status().unexplained == 0)
         #expect(daemon.stop()?.status == 0)
     }
 

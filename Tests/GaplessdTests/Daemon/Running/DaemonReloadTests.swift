@@ -56,6 +56,29 @@ struct DaemonReloadTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    @Test func `a new key that APNs refuses leaves the sessions and the key as they were`() throws {
+        let stage = try Stage { $0.providerKeys.removeLast() }
+        let daemon = try stage.start(["pool_size": "1"])
+        try stage.open(daemon)
+        try stage.write(Self.useSecondKey.merging(["pool_size": "1"]) { $1 })
+        daemon.signal(SIGHUP)
+        #expect(waitUntil { daemon.reports.count { $0.contains(" is open, ") } == 2 })
+        var count = 0
+        #expect(
+            try waitUntil {
+                count += 1
+                try stage.push(pushJob(deviceToken(count)))
+                return daemon.standardError.contains("APNs refuses the new credential (403 InvalidProviderToken)")
+            })
+        try stage.push((1000..<1100).map { pushJob(deviceToken($0)) })
+        #expect(stage.accepts(1 + count + 100), "\(daemon.standardError)")
+        #expect(try stage.drains())
+        #expect(!daemon.standardError.contains("Its jobs stay in the queue"))
+        #expect(!daemon.standardOutput.contains("Session 1 to localhost:\(stage.simulator.port) is closed"))
+        #expect(try stage.counter(.retried) == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `a new key replaces a revoked one at once`() throws {
         let stage = try Stage { $0.providerKeys.removeFirst() }
         try stage.push((0..<30).map { pushJob(deviceToken($0)) })
@@ -187,6 +210,15 @@ struct DaemonReloadTests {
         try stage.open(daemon)
         daemon.signal(SIGHUP)
         #expect(daemon.says("Session 1 to "))
+        #expect(waitUntil { daemon.reports.count { $0.contains(" is open, ") } == 2 })
+        // The old one stays until the new one has had an acceptance.
+        var count = 0
+        #expect(
+            try waitUntil {
+                count += 1
+                try stage.push(pushJob(deviceToken(count)))
+                return daemon.standardOutput.contains(" is closed.")
+            })
         #expect(waitUntil { daemon.standardOutput.contains(" is closed.") })
         let news = daemon.reports.filter { $0.contains("Session ") }
         #expect(news.map { $0.contains("Session 1 ") } == [true, false, true])

@@ -1,0 +1,173 @@
+import APNSSimulator
+import Harness
+internal import RedisQueue
+import SystemTime
+
+/// One app of a list is disturbed, and the others are not.
+extension Fault {
+    static let appRows = [disturbedApp, waitingJobs, undueTokens]
+
+    /// The producer pushes jobs of the first app behind a backlog of the second, and the second is disturbed: nine tenths of the
+    /// arriving jobs are still sent, and afterwards every waiting job is, once.
+    private static let disturbedApp = Fault(
+        number: 78, name: "app-silent", title: "one app silent, slow, unreachable, refused, throttled, failing; another one busy",
+        rule: .onlyWhatWasInFlight, isQuick: true
+    ) { trial in
+        try trial.openForApps()
+        try trial.start()
+        try trial.queue(100) { Trial.job($0, app: "second") }
+        try trial.produce(from: Trial.firstOfBusyApp)
+        try trial.awaitSent(200)
+        for kind in Disturbance.allCases.shuffled(using: &trial.random).prefix(trial.times(Disturbance.allCases.count)) {
+            try trial.queue(trial.jobs(10_000)) { Trial.job($0, app: "second") }
+            trial.disturb(kind)
+            try trial.inject(backWithin: .seconds(60)) {}
+            trial.pause(.seconds(trial.scale == .full ? 10 : 2))
+            // Still, when the disturbance is no longer new.
+            try trial.inject(backWithin: .seconds(60)) {}
+            // A request without a response may have been accepted.
+            try trial.allowInFlightTwice()
+            trial.disturb(nil)
+            try trial.await("the waiting jobs are sent", atMost: .seconds(300), every: .milliseconds(50)) {
+                try trial.status().backlog < Trial.rate
+            }
+        }
+    }
+
+    /// Jobs of apps that cannot send wait, and an app without jobs is the only other one.
+    private static let waitingJobs = Fault(
+        number: 79, name: "app-waits", title: "jobs of an unreachable and of a refused app wait", rule: .onlyWhatWasInFlight,
+        isQuick: true
+    ) { trial in
+        try trial.openForApps(redis: ["--appendonly", "yes", "--appendfsync", "everysec"])
+        try trial.start()
+        for kind in [Disturbance.unreachable, .refused].prefix(trial.times(2)) {
+            trial.disturb(kind)
+            try trial.queue(trial.jobs(50_000)) { Trial.job($0, app: "second") }
+            try trial.inject {
+                try trial.await("the daemon has stopped to move them", atMost: .seconds(60), every: .milliseconds(200)) {
+                    try trial.isQuiet(for: .seconds(1))
+                }
+                let length = Duration.seconds(trial.scale == .full ? 10 : 3)
+                let before = (try trial.activity(), Instant.now)
+                trial.pause(length)
+                let after = try trial.activity()
+                let seconds = (Instant.now - before.1) / .seconds(1)
+                let commands = Double(after.commands - before.0.commands) / seconds
+                let bytes = Double(after.logBytes - before.0.logBytes) / seconds
+                if commands > 100 { trial.fail("\(Int(commands)) commands per second while jobs wait; at most 100 are allowed") }
+                if bytes > 100_000 { trial.fail("\(Int(bytes)) bytes of append-only file per second while jobs wait") }
+            }
+            try trial.allowInFlightTwice()
+            trial.disturb(nil)
+            try trial.await("the waiting jobs are sent", atMost: .seconds(300), every: .milliseconds(50)) {
+                try trial.status().isDrained
+            }
+        }
+    }
+
+    /// A job for many devices that is not due, or whose app cannot send, stays one job.
+    private static let undueTokens = Fault(
+        number: 80, name: "tokens-wait", title: "jobs for 40,000 devices that may not go out, under maxmemory", rule: .nothingTwice,
+        isQuick: true
+    ) { trial in
+        try trial.openForApps()
+        try trial.start()
+        try trial.queue(100)
+        try trial.await("the daemon works") { try trial.status().isDrained }
+        let count = trial.scale == .full ? 40_000 : 4000
+        let devices = (0..<count).map { #""\#(deviceToken(1_000_000 + $0))""# }.joined(separator: ",")
+        let data = #"{"aps":{"alert":"\#(String(repeating: "x", count: 3900))"}}"#
+        let soon = #""not_before":4102444800"#
+        for extra in [soon, #""app":"second""#, soon + #","app":"second""#].prefix(trial.times(3)) {
+            trial.disturb(.unreachable)
+            let job = #"{"tokens":[\#(devices)],"data":\#(data),\#(extra)}"#
+            let before = try trial.usedMemory()
+            try trial.inject {
+                try trial.stage.push([job])
+                try trial.await("the job has its place") { try trial.status().inFlight == 0 }
+                for _ in 1...trial.times(20) {
+                    // Another job passes.
+                    try trial.queue(50)
+                    trial.pause(100...200)
+                }
+                let grown = try trial.usedMemory() - before
+                if grown > 10 * job.utf8.count + (1 << 20) {
+                    trial.fail("a job of \(job.utf8.count) bytes needs \(grown) bytes in Redis")
+                }
+            }
+            // An operator cancels it: the trial does not count its devices.
+            try trial.stage.command(["DEL", trial.stage.keys.list, trial.stage.keys.delayed])
+            let aside = try trial.stage.command(["KEYS", "*gapless:aside*"]).items?.compactMap(\.text) ?? []
+            if !aside.isEmpty { try trial.stage.command(["DEL"] + aside) }
+            trial.disturb(nil)
+        }
+    }
+
+    fileprivate enum Disturbance: CaseIterable {
+        case silent, slow, unreachable, refused, throttled, failing
+    }
+}
+
+extension Trial {
+    /// The jobs of the second app have lower numbers.
+    fileprivate static let firstOfBusyApp = 0x10_0000
+    private static let tokensOfSecondApp = String(deviceToken(0).dropLast(5))
+
+    fileprivate static func job(_ number: Int, app: String) -> String {
+        #"{"token":"\#(deviceToken(number))","app":"\#(app)","identifier":\#(number),"data":{"aps":{"alert":"\#(number)"}}}"#
+    }
+
+    /// Opens a simulator behind a proxy that only the second app uses.
+    fileprivate func openForApps(redis: [String] = []) throws {
+        try open(
+            hosting: Trial.accepting(after: 1...5), redis: redis,
+            settings: ["retry_delays": "[5]", "retry_limit": "100", "apns_request_timeout": "60"])
+        let door = try FaultProxy(toPort: stage.service.port, seed: seed)
+        secondDoor = door
+        try write(settings: [
+            "apps": """
+            {"second": {"apns_server": "localhost:\(door.port)", "apns_auth_key_path": "credentials/AuthKey_SIMKEY0002.p8",
+                        "apns_auth_key_id": "SIMKEY0002", "apns_team_id": "SIMTEAM001", "apns_topic": "\(Stage.topic)"}}
+            """
+        ])
+    }
+
+    /// Disturbs the second app, or ends that.
+    fileprivate func disturb(_ kind: Fault.Disturbance?) {
+        secondDoor?.behaviour.refuses = kind == .unreachable
+        if kind == .unreachable { secondDoor?.cutAll() }
+        let answer: Answer? =
+            switch kind {
+            case .silent: .silent
+            case .slow: .delay(.seconds(12), then: .accept)
+            case .throttled: .status(429, "TooManyRequests")
+            case .failing: .status(503, "ServiceUnavailable")
+            case .unreachable, .refused, nil: nil
+            }
+        stage.simulator.behave {
+            $0.refusals = kind == .refused ? [.init(.key("SIMKEY0002"), .invalidProviderToken)] : []
+            $0.script.tokenPlans = answer.map {
+                [.init(prefix: Trial.tokensOfSecondApp, answers: [$0], repeatsLast: true)]
+            } ?? []
+        }
+    }
+
+    fileprivate struct Activity: Equatable {
+        var commands: Int
+        var logBytes: Int
+    }
+
+    fileprivate func activity() throws -> Activity {
+        Activity(commands: try info("stats", "total_commands_processed"), logBytes: (try? info("persistence", "aof_current_size")) ?? 0)
+    }
+
+    /// Whether Redis has run few commands in this time.
+    fileprivate func isQuiet(for time: Duration) throws -> Bool {
+        let before = try activity().commands
+        pause(time)
+        return try activity().commands - before < 200
+    }
+
+    fileprivate func usedMemory() throws -> Int { try info("memory", "used_memory") }
+}

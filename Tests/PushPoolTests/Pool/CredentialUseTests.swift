@@ -1,0 +1,43 @@
+import Testing
+
+@testable import PushPool
+
+@Suite("Which session presents the credential in use")
+struct CredentialUseTests {
+    private var use = CredentialUse()
+
+    private func present(_ numbers: ClosedRange<UInt64>) -> [UInt64] { numbers.filter { use.isPresent(SessionID($0)) } }
+
+    @Test mutating func `none between the request and its application, then those of the new credential`() {
+        #expect(present(1...5) == [1, 2, 3, 4, 5])
+        use.request()
+        #expect(present(1...5) == [])
+        use.begin(after: SessionID(3), isOnTrial: false)
+        use.apply()
+        #expect(present(1...5) == [4, 5])
+    }
+
+    @Test mutating func `none on trial, and those of the new credential once one of them is accepted`() {
+        use.begin(after: SessionID(2), isOnTrial: true)
+        use.prove(SessionID(1))
+        #expect(present(1...5) == [])
+        use.prove(SessionID(3))
+        #expect(present(1...5) == [3, 4, 5])
+        use.adopt()
+        #expect(present(1...5) == [3, 4, 5])
+    }
+
+    @Test mutating func `after a refusal those of the old credential, also later ones`() {
+        use.begin(after: SessionID(2), isOnTrial: true)
+        use.prove(SessionID(3))
+        // Another session was refused first.
+        use.revert(after: SessionID(4))
+        #expect(present(1...6) == [1, 2, 5, 6])
+        use.begin(after: SessionID(6), isOnTrial: true)
+        use.begin(after: SessionID(7), isOnTrial: true)
+        use.prove(SessionID(7))
+        #expect(present(1...8) == [], "that trial is over")
+        use.adopt()
+        #expect(present(1...8) == [8])
+    }
+}
