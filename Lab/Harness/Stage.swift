@@ -198,9 +198,13 @@ public final class Stage {
         try waitUntil(atMost: limit) { try status().isDrained }
     }
 
-    /// Returns the waiting jobs, head first.
+    /// Returns the waiting jobs, head first: those of the list, and then those of its side lists.
     public func backlog(of list: String = Stage.list) throws -> [String] {
-        try command("LRANGE", list, "0", "-1").items?.compactMap(\.text) ?? []
+        let keys = Keys(list: list)
+        let apps = try command("HKEYS", keys.asides).items?.compactMap(\.text) ?? []
+        return try ([list] + apps.sorted().map(keys.aside)).flatMap { key in
+            try command("LRANGE", key, "0", "-1").items?.compactMap(\.text) ?? []
+        }
     }
 
     public func deadLetters(of list: String = Stage.list) throws -> [JSONValue] { try records(Keys(list: list).dead) }

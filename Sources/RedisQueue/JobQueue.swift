@@ -117,13 +117,21 @@ public struct JobQueue: ~Copyable {
     }
 
     /// Sets how many more jobs the owner can take now. The queue claims up to that number, at most 250 at a time, when it is
-    /// worth a round trip (see `Claims`). 0 claims nothing.
+    /// worth a round trip (see `Claims`). 0 claims nothing from the list.
     ///
     /// More jobs than places can arrive: after a reconnect, if the reply to a claim was lost, and up to 32 if the places are
     /// withdrawn while the queue waits for an empty list. The owner releases these jobs.
     public mutating func offer(places: Int, now: Instant) {
         machine.offer(places: places, now: now)
     }
+
+    /// Sets how many more jobs of one app the owner can take now from its side list, which has jobs (`QueueEvent.aside`).
+    public mutating func offer(places: Int, aside app: String, now: Instant) {
+        machine.offer(places: places, aside: app, now: now)
+    }
+
+    /// Returns the jobs of a side list to the head of the list, in their order.
+    public mutating func restore(aside app: String) { machine.restore(app) }
 
     /// Whether the list may hold jobs for which this worker lacks only places. A list counts as empty when a claim has found
     /// nothing and no wait has ended since.
@@ -136,7 +144,9 @@ public struct JobQueue: ~Copyable {
 
     /// Settles a job. The settlement is sent with its batch.
     public mutating func settle(_ settlement: consuming Settlement) {
+        let isAside = settlement.aside != nil
         machine.settle(settlement, now: now)
+        if isAside { machine.reportAsides(into: &effects) }
     }
 
     /// Counts a push that APNs may receive twice: `maybe_duplicate`. Sent with the next batch, before its job is settled.

@@ -92,10 +92,10 @@ public struct CancelledJobs: Sendable {
     public func cancel(_ moves: [Move], from source: WaitingJobs.Source, _ client: inout RedisClient) throws(RedisError) -> Bool {
         if moves.isEmpty { return true }
         let script = source == .delayed ? CancelledJobs.delayedScript : CancelledJobs.listScript
-        let head = [
-            "EVAL", script, "3", keys.nothing, keys.key(of: source), keys.cancelled, CancelledJobs.marker(),
-            String(CancelledJobs.mostShift),
-        ]
+        var touched = [keys.nothing, keys.key(of: source), keys.cancelled]
+        if case .aside = source { touched.append(keys.asides) }
+        let head =
+            ["EVAL", script, String(touched.count)] + touched + [CancelledJobs.marker(), String(CancelledJobs.mostShift)]
         return try run(head, moves.map { [Array(String($0.fromTail).utf8), $0.element, $0.record] }, &client)
     }
 
@@ -155,12 +155,13 @@ public struct CancelledJobs: Sendable {
 
         """
 
-    /// KEYS: nothing, list, cancelled. ARGV: marker, most pushes, then place, element and record of each. As in `Scripts`, the
-    /// checks come first, then a DEL that lets the rest run without memory, and jobs are added before they are removed.
+    /// KEYS: nothing, list, cancelled, and asides for a side list. ARGV: marker, most pushes, then place, element and record of
+    /// each. As in `Scripts`, the checks come first, then a DEL that lets the rest run without memory, and jobs are added before
+    /// they are removed.
     ///
     /// The elements are read until twice the bytes of a page are used: those of a page, and as many that were pushed since.
     private static let listScript =
-        QueueScan.pieces + """
+        QueueScan.pieces + Scripts.noted + """
             local near, far = tonumber(ARGV[3]), tonumber(ARGV[#ARGV - 2])
             local length, room = redis.call('LLEN', KEYS[2]), \(2 * QueueScan.mostBytes)
             local span, nextPart = {}, pieces(KEYS[2], length - near)
@@ -193,6 +194,7 @@ public struct CancelledJobs: Sendable {
               count = count + 1
             end
             redis.call('LREM', KEYS[2], far * 2 < length and -count or count, ARGV[1])
+            if KEYS[4] then noted(KEYS[4], KEYS[2]) end
             return count
             """
 

@@ -21,7 +21,7 @@ public struct QueueAudit: Sendable, Equatable {
         var audit = QueueAudit(status: try QueueStatus.read(&client, keys))
         audit.recordless = audit.status.workers.filter { $0.details.isEmpty }.map(\.name)
         let known = keys.types.map(\.key)
-        let (inflight, worker, chunks) = (keys.inflight(""), keys.worker(""), keys.chunks(""))
+        let (inflight, worker, chunks, aside) = (keys.inflight(""), keys.worker(""), keys.chunks(""), keys.aside(""))
         for key in try allKeys(of: keys, &client).subtracting(known).sorted() {
             if key.hasPrefix(inflight) {
                 let name = String(key.dropFirst(inflight.count))
@@ -31,6 +31,10 @@ public struct QueueAudit: Sendable, Equatable {
                 let parts = key.dropFirst(chunks.count).split(separator: ":").map(String.init)
                 let arguments = ["2", keys.holders, keys.chunks(parts.first ?? ""), key] + parts
                 if try client.command(["EVAL", ownerlessScript] + arguments).integer == 1 { audit.foreignKeys.append(key) }
+            } else if key.hasPrefix(aside) {
+                // Daemons find a side list by its field.
+                let isKnown = try client.command(["HEXISTS", keys.asides, String(key.dropFirst(aside.count))]).integer == 1
+                if !isKnown { audit.foreignKeys.append(key) }
             } else if !key.hasPrefix(worker) {
                 audit.foreignKeys.append(key)
             }

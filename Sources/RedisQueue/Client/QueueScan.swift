@@ -38,7 +38,10 @@ public struct QueueScan {
     /// - Returns: the number of entries that were read.
     public func read(_ place: Place, _ client: inout RedisClient, _ body: ([Entry]) -> Bool) throws(RedisError) -> Int {
         switch place {
-        case .waiting: return try readList(keys.list, place, &client, body)
+        case .waiting:
+            var count = try readList(keys.list, place, &client, body)
+            for app in try asideApps(keys, &client) { count += try readList(keys.aside(app), place, &client, body) }
+            return count
         case .recovered:
             var count = 0
             for key in keys.recovered { count += try readList(key, place, &client, body) }

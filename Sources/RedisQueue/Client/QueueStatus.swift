@@ -8,8 +8,10 @@ public struct QueueStatus: Sendable, Equatable {
         public var details: [String: String]
     }
 
-    /// Jobs that wait in the list.
+    /// Jobs that wait in the list and in the side lists.
     public var backlog = 0
+    /// The jobs in the side lists, by app (empty for the top level).
+    public var asides: [String: Int] = [:]
     public var inFlight = 0
     public var delayed = 0
     public var recovered = 0
@@ -41,7 +43,7 @@ public struct QueueStatus: Sendable, Equatable {
     public static func read(_ client: inout RedisClient, _ keys: Keys) throws(RedisError) -> QueueStatus {
         let names =
             [keys.list, keys.workers, keys.delayed, keys.dead, keys.feedback, keys.stats] + keys.recovered + [
-                keys.paused, keys.cancelled, keys.holders, keys.deadPassed, keys.cancelledPassed,
+                keys.paused, keys.cancelled, keys.holders, keys.deadPassed, keys.cancelledPassed, keys.asides,
             ]
         let command = ["EVAL", script, String(names.count)] + names + [keys.inflight(""), keys.worker(""), keys.chunks("")]
         let reply = try client.command(command + Counter.allCases.map(\.rawValue))
@@ -52,14 +54,14 @@ public struct QueueStatus: Sendable, Equatable {
     /// ARGV: the prefixes of a worker's keys, then names of counters. The jobs in flight include those of workers that are not
     /// registered any more, and will be taken over.
     private static let script =
-        Scripts.clock + Scripts.pauses + """
+        Scripts.clock + Scripts.pauses + Scripts.asides + """
             local recovered = 0
             for i = 7, 9 do recovered = recovered + redis.call('LLEN', KEYS[i]) end
             local out = {
               redis.call('LLEN', KEYS[1]), redis.call('ZCARD', KEYS[3]),
               redis.call('LLEN', KEYS[4]) + redis.call('LLEN', KEYS[13]),
               redis.call('LLEN', KEYS[5]),
-              recovered, redis.call('HMGET', KEYS[6], unpack(ARGV, 4)), pauses(KEYS[10]) or 0,
+              recovered, redis.call('HMGET', KEYS[6], unpack(ARGV, 4)), asides(KEYS[15], (pauses(KEYS[10]))) or 0,
               redis.call('LLEN', KEYS[11]) + redis.call('LLEN', KEYS[14])
             }
             local function held(name)
@@ -86,6 +88,8 @@ public struct QueueStatus: Sendable, Equatable {
         }
         cancelled = items[7].count ?? 0
         pauses = QueuePause.split(items[6])?.pauses ?? []
+        asides = QueuePause.sideLists(items[6])
+        for count in asides.values { backlog &+= count }
         for case .integer(let held) in items.dropFirst(8) { inFlight &+= Int(held) }
         for case .array(let parts) in items.dropFirst(8) where parts.count == 3 {
             let texts = parts[2].items?.compactMap(\.text) ?? []

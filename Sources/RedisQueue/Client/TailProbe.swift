@@ -110,8 +110,11 @@ public struct TailProbe: Sendable {
     /// it. Otherwise the list is searched from the tail.
     private static let script = """
         local length = redis.call('LLEN', KEYS[1])
-        local stats = redis.call('HMGET', KEYS[2], 'claimed', 'released', 'recovered', 'retried', 'postponed')
-        for i = 1, 5 do stats[i] = tonumber(stats[i]) or 0 end
+        local stats = redis.call('HMGET', KEYS[2], 'claimed', 'released', 'recovered', 'retried', 'postponed', 'aside_claimed',
+          'aside_released')
+        for i = 1, 7 do stats[i] = tonumber(stats[i]) or 0 end
+        -- What moves to a side list has left Q, and what is claimed from there was not in it.
+        stats[1], stats[2] = stats[1] - stats[6], stats[2] - stats[7]
         local delayed = redis.call('ZCARD', KEYS[3])
         local function digest(job) return string.sub(redis.sha1hex(job), 1, \(digits)) end
         local function at(behind) return redis.call('LRANGE', KEYS[1], -1 - behind, -1 - behind)[1] end

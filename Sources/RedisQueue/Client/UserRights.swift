@@ -136,7 +136,7 @@ public struct UserRights: Sendable, Equatable {
     }
 
     private static func allKeys(_ keys: Keys, _ settings: QueueSettings) -> [String] {
-        let own = [keys.dead, keys.large, keys.feedback, keys.stats, keys.paused, keys.nothing]
+        let own = [keys.dead, keys.large, keys.feedback, keys.stats, keys.paused, keys.asides, keys.aside("x"), keys.nothing]
         return [keys.list, keys.workers, keys.delayed] + own + keys.recovered
             + [keys.inflight("x"), keys.worker("x"), keys.holders, keys.chunks("x"), keys.chunk("x", 1)]
             + [settings.resultsKey].compactMap(\.self)

@@ -6,15 +6,14 @@ public struct WaitingJobs: Sendable {
     private static let mostBytes = 1 << 20
 
     /// The place of jobs.
-    public enum Source: Sendable, CaseIterable {
+    public enum Source: Sendable, Equatable {
         /// The list.
         case waiting
         case delayed
         /// Jobs of workers that died while they held them: at one, two or three crashes.
         case once, twice, thrice
-
-        /// The sources without delayed jobs, the first to be claimed first.
-        public static let inClaimOrder = [once, twice, thrice, waiting]
+        /// The side list of an app.
+        case aside(app: String)
     }
 
     public struct Entry: Sendable, Equatable {
@@ -30,6 +29,20 @@ public struct WaitingJobs: Sendable {
     private let keys: Keys
 
     public init(_ keys: Keys) { self.keys = keys }
+
+    /// Returns all sources, in the order in which a job moves on.
+    public func sources(_ client: inout RedisClient) throws(RedisError) -> [Source] {
+        [.waiting] + (try asides(&client)) + [.delayed, .once, .twice, .thrice]
+    }
+
+    /// Returns the sources without delayed jobs, the first to be claimed first. The side lists are claimed by their own apps.
+    public func sourcesInClaimOrder(_ client: inout RedisClient) throws(RedisError) -> [Source] {
+        [.once, .twice, .thrice] + (try asides(&client)) + [.waiting]
+    }
+
+    private func asides(_ client: inout RedisClient) throws(RedisError) -> [Source] {
+        try asideApps(keys, &client).map { .aside(app: $0) }
+    }
 
     public func count(of source: Source, _ client: inout RedisClient) throws(RedisError) -> Int {
         try client.command([source == .delayed ? "ZCARD" : "LLEN", keys.key(of: source)]).count ?? 0
@@ -97,6 +110,11 @@ public struct WaitingJobs: Sendable {
         """
 }
 
+/// Returns the apps whose side lists have jobs, sorted.
+func asideApps(_ keys: Keys, _ client: inout RedisClient) throws(RedisError) -> [String] {
+    try client.command(["HKEYS", keys.asides]).items?.compactMap(\.text).sorted() ?? []
+}
+
 extension Keys {
     func key(of source: WaitingJobs.Source) -> String {
         switch source {
@@ -105,6 +123,7 @@ extension Keys {
         case .once: recovered[0]
         case .twice: recovered[1]
         case .thrice: recovered[2]
+        case .aside(let app): aside(app)
         }
     }
 }

@@ -19,6 +19,10 @@ enum Call: Equatable {
     case reap(LeaseMachine.Dead, chunk: UInt64, lists: [String] = [])
     indirect case adopt(Adopted)
     case merge
+    /// `at_most_once`: jobs of the side list of this app leave Redis.
+    case take(app: String, count: Int)
+    /// Jobs of the side list of this app return to Q. At a stop only the last worker does this.
+    case restore(app: String, isStop: Bool)
     case info
     /// The nodes of a Redis Cluster.
     case nodes
@@ -34,8 +38,8 @@ enum Call: Equatable {
     /// Whether the reply may be a status of the worker instead of a result. A job with the text `FENCED` is only a job.
     var isFenced: Bool {
         switch self {
-        case .claim, .settle, .beat, .reap, .adopt, .unregister: true
-        case .greeting, .register, .jobs, .pop, .promote, .merge, .info, .nodes, .fetch, .inspect, .wait: false
+        case .claim, .settle, .beat, .reap, .adopt, .restore, .unregister: true
+        case .greeting, .register, .jobs, .pop, .promote, .merge, .take, .info, .nodes, .fetch, .inspect, .wait: false
         }
     }
 
@@ -73,6 +77,8 @@ enum Call: Equatable {
         /// The claim is sent behind the wait on the second connection, and runs when the wait ends. It takes nothing if this
         /// worker has given jobs back in a settlement later than this one.
         var after: UInt64?
+        /// The app from whose side list it takes jobs; `nil` for the list.
+        var aside: String?
 
         var isPiggybacked: Bool { after != nil }
     }

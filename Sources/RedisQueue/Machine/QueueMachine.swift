@@ -146,6 +146,9 @@ struct QueueMachine {
     // MARK: The owner
 
     mutating func offer(places: Int, now: Instant) { work.offer(places: places, now: now) }
+    mutating func offer(places: Int, aside app: String, now: Instant) { work.offer(places: places, aside: app, now: now) }
+    mutating func restore(_ app: String) { work.restore(app) }
+    mutating func reportAsides(into effects: inout [Effect]) { work.reportAsides(into: &effects) }
     mutating func acknowledge(_ id: ClaimID, now: Instant) { work.acknowledge(id, now: now) }
     mutating func settle(_ settlement: Settlement, now: Instant) { work.settle(settlement, now: now) }
     mutating func countMaybeDuplicate(now: Instant) { work.countMaybeDuplicate(now: now) }
@@ -208,6 +211,7 @@ struct QueueMachine {
         if !outstanding.contains(.reap), let dead = liveness.takeDead() {
             call(.reap(dead, chunk: work.reserveChunk()), .reap, into: &effects)
         }
+        work.reportAsides(into: &effects)
         if !work.isStopping { return work.serve(now: now, isInDoubt: liveness.isInDoubt, into: &effects) }
         // The known dead workers are reaped before: this may be the last worker for a long time.
         let isReaping = outstanding.contains(.reap) || liveness.isReaping
@@ -295,6 +299,10 @@ struct QueueMachine {
         case .unregister: return unregistered(reply, into: &effects)
         case .wait: work.waited(reply, now: now, into: &effects)
         case .inspect: return inspected(reply, now: now)
+        case .take(let app, _): return work.took(items, of: app, now: now, into: &effects) ? .good : .unintelligible
+        case .restore(let app, _):
+            guard let left = reply.integer else { return .unintelligible }
+            work.restored(app, left: left)
         case .adopt(let adopted):
             guard let reply = ScriptReply.Adopted(items) else { return .unintelligible }
             work.adopted(adopted, reply, into: &effects)
@@ -355,13 +363,14 @@ struct QueueMachine {
         if liveness.isRestored(at: now) { startServing(now: now, into: &effects) }
         work.learned(reply.recovered, due: reply.due, now: now)
         learned(reply.pauses, now: now, into: &effects)
+        work.learned(asides: reply.asides)
         liveness.observed(reply.counters, now: now, isGone: isGone)
         return .good
     }
 
     private mutating func learned(_ new: [QueuePause], now: Instant, into effects: inout [Effect]) {
         liveness.watch(new, now: now)
-        if new.contains(where: { $0.app == nil }) { work.offer(places: 0, now: now) }
+        if new.contains(where: { $0.app == nil }) { work.withdrawOffers(now: now) }
         report(notices.learned(new), into: &effects)
     }
 
@@ -407,6 +416,8 @@ struct QueueMachine {
             let finding = reconciliation.registered(reply, number: number, confirmed: work.jobs.confirmed)
             let (warning, calls) = work.registered(reply, finding, now: now, into: &effects)
             reconciliation.warn(warning)
+            work.learned(asides: reply.asides)
+            work.reportAsides(into: &effects)
             for call in calls { expect(call, into: &effects) }
             learned(reply.pauses, now: now, into: &effects)
             liveness.observed(reply.counters, now: now, isGone: isGone)

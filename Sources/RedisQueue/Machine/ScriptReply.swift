@@ -77,7 +77,8 @@ enum ScriptReply {
             self = .registered(
                 Registered(
                     settled: UInt64(exactly: settled), epoch: epoch, recovered: recovered, due: NextDue(due),
-                    pauses: pauses, lengths: [.deadLetters: deadLetters, .feedback: feedback],
+                    pauses: pauses, asides: Set(QueuePause.sideLists(items[4]).keys),
+                    lengths: [.deadLetters: deadLetters, .feedback: feedback],
                     chunks: chunks, taken: taken, jobs: jobs, counters: counters(items.dropFirst(10))))
         }
     }
@@ -101,6 +102,8 @@ enum ScriptReply {
         var recovered: RecoveredJobs.Kind
         var due: NextDue
         var pauses: [QueuePause]
+        /// The apps whose side lists have jobs.
+        var asides: Set<String>
         /// The numbers of records; 0 where there is a maximum.
         var lengths: [RecordList: Int]
         /// The entries of the worker's chunks, by their numbers.
@@ -125,6 +128,7 @@ enum ScriptReply {
         var recovered: RecoveredJobs.Kind
         var due: NextDue
         var pauses: [QueuePause]
+        var asides: Set<String>
         var counters: Counters
 
         init?(_ items: [RedisReply]) {
@@ -132,6 +136,7 @@ enum ScriptReply {
                 let (due, pauses) = QueuePause.split(items[1])
             else { return nil }
             (self.recovered, self.due, self.pauses) = (recovered, NextDue(due), pauses)
+            asides = Set(QueuePause.sideLists(items[1]).keys)
             counters = ScriptReply.counters(items.dropFirst(2))
         }
     }

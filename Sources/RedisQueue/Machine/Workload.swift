@@ -14,6 +14,8 @@ struct Workload {
     private(set) var isStopping = false
     /// Jobs are fetched that only Redis knows.
     private var isFetching = false
+    /// A stop has begun to return the side lists to Q.
+    private var isReturningAsides = false
 
     init(mode: QueueSettings.DeliveryMode) {
         self.mode = mode
@@ -25,6 +27,19 @@ struct Workload {
 
     mutating func offer(places: Int, now: Instant) { claims.offer(places: places, now: now) }
 
+    /// Places of one app, whose side list has jobs.
+    mutating func offer(places: Int, aside app: String, now: Instant) {
+        claims.sides.offer(places: places, app: app, now: now)
+    }
+
+    /// The whole list is paused.
+    mutating func withdrawOffers(now: Instant) {
+        claims.offer(places: 0, now: now)
+        claims.sides.withdrawOffers()
+    }
+
+    mutating func restore(_ app: String) { claims.sides.restore(app) }
+
     mutating func acknowledge(_ id: ClaimID, now: Instant) {
         claims.ownerResponded()
         jobs.acknowledge(id, now: now)
@@ -32,6 +47,7 @@ struct Workload {
 
     mutating func settle(_ settlement: Settlement, now: Instant) {
         claims.ownerResponded()
+        if let app = settlement.aside { claims.sides.setAside(app) }
         jobs.settle(settlement, now: now)
     }
 
@@ -77,6 +93,8 @@ struct Workload {
         let situation = situation(isInDoubt)
         settleIfDue(now: now, isClaiming: claims.isClaiming(situation), into: &effects)
         if let claim = claims.nextClaim(now: now, situation) { effects.append(.call(claim)) }
+        if let claim = claims.nextAsideClaim(now: now, situation) { effects.append(.call(claim)) }
+        if let app = claims.sides.nextReturn() { effects.append(.call(.restore(app: app, isStop: false))) }
         if claims.startsWait(situation) {
             let claim = claims.claimBehindWait(situation)
             outstanding.insert(claim == nil ? .wait : [.wait, .piggybackedClaim])
@@ -92,14 +110,19 @@ struct Workload {
             next.consider(claims.deadline(situation))
             if !outstanding.contains(.promotion) { next.consider(delayed.dueAt) }
         }
-        next.consider(jobs.sealsAt(includingHeads: !claims.isClaiming(situation)))
+        next.consider(
+            jobs.sealsAt(
+                includingHeads: !claims.isClaiming(situation), includingAsideHeads: claims.sides.outstanding == nil))
         return next.instant
     }
 
     private mutating func settleIfDue(now: Instant, isClaiming: Bool, into effects: inout [Effect]) {
         // Jobs return to the head of the list together with those of an outstanding claim, which were behind them.
-        if let due = jobs.sealsAt(includingHeads: !isClaiming), now >= due {
-            jobs.seal(includingHeads: !isClaiming && !claims.isFresh)
+        let isClaimingAside = claims.sides.outstanding != nil
+        if let due = jobs.sealsAt(includingHeads: !isClaiming, includingAsideHeads: !isClaimingAside), now >= due {
+            jobs.seal(
+                includingHeads: !isClaiming && !claims.isFresh,
+                includingAsideHeads: !isClaimingAside && !claims.sides.isFresh)
         }
         sendSettlements(into: &effects)
     }
@@ -111,12 +134,46 @@ struct Workload {
 
     /// Gives back the held jobs, and returns whether every settlement is confirmed. The owner settles suspects.
     mutating func leave(now: Instant, isInDoubt: Bool, into effects: inout [Effect]) -> Bool {
-        let isClaiming = claims.isClaiming(situation(isInDoubt))
+        let isClaiming = claims.isClaiming(situation(isInDoubt)) || claims.sides.outstanding != nil
         let isPopping = outstanding.contains(.wait) && mode == .atMostOnce
         if !isClaiming && !isPopping { jobs.releaseAll(now: now) }
-        jobs.seal(includingHeads: !isClaiming)
+        jobs.seal(includingHeads: !isClaiming, includingAsideHeads: !isClaiming)
         sendSettlements(into: &effects)
-        return jobs.isEmpty && !isClaiming && !isPopping
+        return jobs.isEmpty && !isClaiming && !isPopping && returnAsides(into: &effects)
+    }
+
+    /// The last worker returns the side lists to Q, where an older version finds their jobs.
+    ///
+    /// - Returns: whether they are all gone, or stay with other workers.
+    private mutating func returnAsides(into effects: inout [Effect]) -> Bool {
+        if !isReturningAsides { for app in claims.sides.apps { claims.sides.restore(app) } }
+        isReturningAsides = true
+        if let app = claims.sides.nextReturn() { effects.append(.call(.restore(app: app, isStop: true))) }
+        return !claims.sides.isReturning
+    }
+
+    mutating func restored(_ app: String, left: Int64) { claims.sides.restored(app, left: left) }
+
+    // MARK: Side lists
+
+    mutating func learned(asides: Set<String>) {
+        claims.sides.learned(asides, unconfirmed: jobs.unconfirmedAsides)
+    }
+
+    mutating func reportAsides(into effects: inout [Effect]) {
+        if let apps = claims.sides.change() { effects.append(.report(.aside(apps))) }
+    }
+
+    /// `at_most_once`: jobs of a side list have left Redis.
+    mutating func took(_ items: [RedisReply], of app: String, now: Instant, into effects: inout [Effect]) -> Bool {
+        guard let left = items.first?.integer else { return false }
+        let found = items.dropFirst().compactMap(ScriptReply.JobBytes.init)
+        if found.count > Chunk.mostJobs { return false }
+        let taken = jobs.hold(found, chunk: claims.reserve(), level: 0, isAside: true)
+        claims.sides.claimed(
+            taken.count, of: app, isEmptied: left == 0, unconfirmed: jobs.unconfirmedAsides, now: now)
+        report(claimed: taken, into: &effects)
+        return true
     }
 
     // MARK: Claims
@@ -143,6 +200,11 @@ struct Workload {
 
     private mutating func complete(_ claim: Call.Claim, _ reply: ScriptReply.Claim, now: Instant) {
         if claim.isPiggybacked { outstanding.remove(.piggybackedClaim) }
+        if let app = claim.aside {
+            let (count, isEmptied) = (reply.count, reply.isDrained)
+            return claims.sides.claimed(
+                count, of: app, isEmptied: isEmptied, unconfirmed: jobs.unconfirmedAsides, now: now)
+        }
         claims.claimed(claim, reply, now: now)
     }
 
@@ -155,7 +217,8 @@ struct Workload {
         guard let arrival = claims.takeArrival(of: chunk) else { return nil }
         let found = items.compactMap(ScriptReply.JobBytes.init)
         if found.count != arrival.reply.count { return .lost("a claimed chunk is gone") }
-        let claimed = jobs.hold(found, chunk: chunk, level: arrival.reply.level)
+        let claimed = jobs.hold(
+            found, chunk: chunk, level: arrival.reply.level, isAside: arrival.claim.aside != nil)
         complete(arrival.claim, arrival.reply, now: now)
         if !arrival.claim.isPiggybacked {
             claims.measured(claimed.reduce(0) { $0 + $1.bytes.count }, within: now - arrival.sentAt)

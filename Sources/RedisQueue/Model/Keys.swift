@@ -13,7 +13,8 @@ public struct Keys: Sendable, Equatable {
     /// Hash: `<worker>:<id>` -> job, for each dead letter whose job is too large for a record.
     public let large: String
     public let feedback: String
-    /// Hash: counters that survive restarts. See `Counter`.
+    /// Hash: counters that survive restarts. See `Counter`. Of `claimed` and `released`, `aside_claimed` and `aside_released` are
+    /// those from and to side lists.
     public let stats: String
     /// Hash: `next`, the end of the last window that a daemon leased for the fleet's rate limits.
     public let pace: String
@@ -23,8 +24,11 @@ public struct Keys: Sendable, Equatable {
     public let accepted: String
     /// Hash: app, or nothing for the whole list -> record of a pause. See `QueuePause`.
     public let paused: String
-    /// Hash: the workers that keep jobs in chunks. It also names those that are not registered any more.
+    /// Hash: the workers that keep jobs in chunks -> 2, or 1 for those of a version without side lists. It also names those that
+    /// are not registered any more.
     public let holders: String
+    /// Hash: app (empty for the top level) -> the number of jobs in its side list, for each side list with jobs.
+    public let asides: String
     /// List: jobs that `cancel` removed. See `CancelledJobs`.
     public let cancelled: String
     /// List: cancelled jobs that `cancel --undo` has passed. They precede those of `cancelled`. See `GapList`.
@@ -53,6 +57,7 @@ public struct Keys: Sendable, Equatable {
         accepted = prefix + "accepted"
         paused = prefix + "paused"
         holders = prefix + "holders"
+        asides = prefix + "asides"
         cancelled = prefix + "cancelled"
         cancelledPassed = prefix + "cancelled:passed"
         refused = prefix + "refused"
@@ -63,7 +68,7 @@ public struct Keys: Sendable, Equatable {
     public var types: [(key: String, type: String)] {
         [
             (workers, "zset"), (delayed, "zset"), (dead, "list"), (large, "hash"), (feedback, "list"), (stats, "hash"),
-            (pace, "hash"), (providerTokens, "hash"), (accepted, "hash"), (paused, "hash"), (holders, "hash"),
+            (pace, "hash"), (providerTokens, "hash"), (accepted, "hash"), (paused, "hash"), (holders, "hash"), (asides, "hash"),
             (cancelled, "list"), (cancelledPassed, "list"), (deadPassed, "list"), (refused, "list"),
         ] + recovered.map { ($0, "list") }
     }
@@ -81,6 +86,10 @@ public struct Keys: Sendable, Equatable {
     /// List: the jobs of one claim, also those that are settled. A compacted list has only the jobs in flight at their places: a
     /// settled one is empty, or missing at the end. It is removed with its last job.
     public func chunk(_ worker: String, _ number: UInt64) -> String { "\(chunks(worker)):\(number)" }
+
+    /// List: jobs that wait until their app can take them. The jobs of the other apps pass them. The scripts read the name of the
+    /// app from the key: it follows as many characters as `asides` has.
+    public func aside(_ app: String) -> String { "\(prefix)aside:\(app)" }
 
     /// Hash: id -> job, for each job in flight of a worker of an older version. The field of a job from `recovered:N` is
     /// `<id>:N`. Only such workers write it, and this version takes it over.

@@ -35,6 +35,8 @@ public enum QueueEvent: Sendable, Equatable {
     case recovered(worker: String, jobs: Int)
     /// The pauses of the list have changed: these are in force now. Reported before the jobs of the same reply.
     case paused([QueuePause])
+    /// The apps whose side lists have jobs have changed: these have some now. Reported before `connected` if there are any.
+    case aside([String])
     /// After `stop`: all settlements are confirmed.
     case stopped
 

@@ -26,12 +26,27 @@ public struct QueuePause: Sendable, Equatable {
             guard let field = field.text, let left = rest.popFirst()?.integer, let record = rest.popFirst()?.bytes else {
                 return nil
             }
+            if left == sideList { continue }
             pauses.append(
                 QueuePause(
                     app: field == wholeList ? nil : field, left: left < 0 ? nil : .milliseconds(min(left, 1 << 52)),
                     record: record))
         }
         return pauses.sorted { ($0.app ?? "") < ($1.app ?? "") }
+    }
+
+    /// In the flat array, the number in place of the time that is left that marks a side list: app, this number and the number of
+    /// its jobs.
+    private static let sideList: Int64 = -2
+
+    /// Returns the numbers of jobs in the side lists that an item of `split` names, by app.
+    static func sideLists(_ item: RedisReply) -> [String: Int] {
+        var rest = item.items?.dropFirst() ?? []
+        var lists: [String: Int] = [:]
+        while let app = rest.popFirst()?.text, let mark = rest.popFirst()?.integer, let count = rest.popFirst()?.text {
+            if mark == sideList { lists[app] = max(0, Int(count) ?? 0) }
+        }
+        return lists
     }
 
     /// Reads an item that is a number, or while something is paused an array of the number and the pauses.

@@ -28,6 +28,8 @@ public struct Settlement: Sendable, Equatable {
 
     public var id: ClaimID
     public var effect: Effect
+    /// The app in whose side list a released, replaced or split job waits; `nil` for the list itself.
+    public var aside: String?
     /// A record for the feedback list.
     public var feedback: [UInt8]?
     /// Fields and values for the results stream.
@@ -35,9 +37,12 @@ public struct Settlement: Sendable, Equatable {
     /// Uncounted resends of this job: `resent`.
     public var resends: Int
 
-    public init(id: ClaimID, effect: Effect, feedback: [UInt8]? = nil, result: [[UInt8]]? = nil, resends: Int = 0) {
+    public init(
+        id: ClaimID, effect: Effect, aside: String? = nil, feedback: [UInt8]? = nil, result: [[UInt8]]? = nil, resends: Int = 0
+    ) {
         self.id = id
         self.effect = effect
+        self.aside = aside
         self.feedback = feedback
         self.result = result
         self.resends = resends

@@ -108,6 +108,12 @@ struct CallEncoder {
             scripts.adopt.begin(with: rest.count, lists: [adopted.chunk], of: chunks, to: &out)
             out.append(contentsOf: rest.bytes)
         case .merge: scripts.merge.begin(with: 0, to: &out)
+        case .take(let app, let count):
+            var take = scripts.take(app)
+            take.write(Arguments([String(count)]), to: &out)
+        case .restore(let app, let isStop):
+            var restore = scripts.restore(app)
+            restore.write(Arguments([String(number), isStop ? "1" : "0"]), to: &out)
         case .unregister: scripts.unregister.write(Arguments([String(number)]), to: &out)
         case .info: out.appendCommand(Arguments(["INFO"]))
         case .nodes: out.appendCommand(Arguments(["CLUSTER", "SLOTS"]))
@@ -153,8 +159,14 @@ struct CallEncoder {
     }
 
     private mutating func claim(_ claim: Call.Claim, _ number: Int64, to out: inout [UInt8]) {
-        scripts.claim.begin(
-            with: claim.after == nil ? 5 : 6, lists: [claim.chunk, claim.chunk + 1], of: chunks, to: &out)
+        let (count, lists) = (claim.after == nil ? 5 : 6, [claim.chunk, claim.chunk + 1])
+        if let app = claim.aside {
+            scripts.withAsideClaim(of: app) {
+                $0.begin(with: count, lists: lists, of: chunks, others: [keys.asides], to: &out)
+            }
+        } else {
+            scripts.claim.begin(with: count, lists: lists, of: chunks, to: &out)
+        }
         out.appendArgument(Int(number))
         out.appendArgument(claim.chunk)
         out.appendArgument(claim.count)
@@ -172,8 +184,10 @@ struct CallEncoder {
     }
 
     private func settle(_ batch: SettleBatch, _ number: Int64, by script: inout PreparedScript, to out: inout [UInt8]) {
-        let count = 6 + settleOptions.count + batch.chunks.count + batch.steps.count
-        script.begin(with: count, lists: batch.lists, of: chunks, to: &out)
+        let isAside = !batch.asides.isEmpty
+        let count = 6 + settleOptions.count + batch.chunks.count + batch.steps.count + (isAside ? 2 : 0)
+        let others = isAside ? batch.asides.map(keys.aside) + [keys.asides] : []
+        script.begin(with: count, lists: batch.lists, of: chunks, others: others, to: &out)
         out.appendArgument(Int(number))
         out.appendArgument(batch.sequence)
         out.append(contentsOf: settleOptions.bytes)
@@ -182,6 +196,10 @@ struct CallEncoder {
         out.appendArgument(batch.chunkCount)
         out.appendArgument(batch.compacted.isEmpty ? "" : batch.compacted.reduce(into: " ") { $0 += "\($1) " })
         out.append(contentsOf: batch.chunks.bytes)
+        if !batch.asides.isEmpty {
+            out.appendArgument("x")
+            out.appendArgument(batch.asides.count)
+        }
         out.append(contentsOf: batch.steps.bytes)
     }
 }

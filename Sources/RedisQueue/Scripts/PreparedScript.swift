@@ -6,8 +6,8 @@ struct PreparedScript {
     private let arguments: Arguments
     /// A whole call without further keys: EVALSHA, the hash, the keys and the first arguments.
     private var whole: Arguments
-    /// Whether the text was sent to the server.
-    private var isLoaded = false
+    /// Whether the text was sent to the server, also with other keys.
+    var isLoaded = false
 
     /// - Parameter arguments: the first arguments of every call.
     init(_ script: Script, keys: [String], arguments: [String] = []) {
@@ -28,10 +28,12 @@ struct PreparedScript {
         out.append(contentsOf: whole.bytes)
     }
 
-    /// Writes the beginning of a call that has more keys: `name` with each of these numbers.
-    mutating func begin(with count: Int, lists numbers: [UInt64], of name: [UInt8], to out: inout [UInt8]) {
-        if isLoaded && numbers.isEmpty { return begin(with: count, to: &out) }
-        out.appendCommandHead(of: whole.count + numbers.count + count)
+    /// Writes the beginning of a call that has more keys: `name` with each of these numbers, and others.
+    mutating func begin(
+        with count: Int, lists numbers: [UInt64], of name: [UInt8], others: [String] = [], to out: inout [UInt8]
+    ) {
+        if isLoaded && numbers.isEmpty && others.isEmpty { return begin(with: count, to: &out) }
+        out.appendCommandHead(of: whole.count + numbers.count + others.count + count)
         if isLoaded {
             out.append(contentsOf: hash.bytes)
         } else {
@@ -39,9 +41,10 @@ struct PreparedScript {
             out.appendArgument(text)
             isLoaded = true
         }
-        out.appendArgument(keys.count + numbers.count)
+        out.appendArgument(keys.count + numbers.count + others.count)
         out.append(contentsOf: keys.bytes)
         for number in numbers { out.appendArgument(name, number) }
+        for key in others { out.appendArgument(key) }
         out.append(contentsOf: arguments.bytes)
     }
 

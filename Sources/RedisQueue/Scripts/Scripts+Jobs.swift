@@ -16,11 +16,13 @@ extension Scripts {
     /// It takes nothing while the whole list is paused. The reply is `TAKEN`, and nothing changes, if one of the two numbers is
     /// in use: then another process has the name of this worker, or this process was put back in time.
     ///
+    /// With asides as KEYS[13], Q is the side list of an app, and recovered:1 to :3 are nothing.
+    ///
     /// Replies drained (1: Q has no more; with the pauses, if any), the number of jobs, the number of crashes at which they were
     /// in flight, 1 for a job that is too large (and 2 more where the script has copied the jobs), and the kind of the recovered
     /// jobs.
     package static let claim = Script(
-        clock + pauses + waiting + fence + """
+        clock + pauses + waiting + noted + fence + """
             local paused, whole, hasRecovered = nil, false, false
             if redis.call('EXISTS', KEYS[6], KEYS[7], KEYS[8], KEYS[10]) > 0 then
               paused, whole = pauses(KEYS[10])
@@ -41,7 +43,10 @@ extension Scripts {
               end
             end
             local length = redis.call('LLEN', list)
-            if length == 0 then return {with(paused, 1), 0, 0, 0, hasRecovered and waiting(KEYS[6], KEYS[7], KEYS[8]) or 0} end
+            if length == 0 then
+              if KEYS[13] then noted(KEYS[13], list) end
+              return {with(paused, 1), 0, 0, 0, hasRecovered and waiting(KEYS[6], KEYS[7], KEYS[8]) or 0}
+            end
             most = math.min(most, length)
             local number, following, chunk, flags = ARGV[3], string.format('%d', ARGV[3] + 1), KEYS[11], 0
             local taken = redis.call('HMGET', KEYS[4], number, following)
@@ -100,6 +105,10 @@ extension Scripts {
               redis.pcall('DEL', KEYS[11], KEYS[12])
               error(fault, 0)
             end
+            if KEYS[13] then
+              noted(KEYS[13], list)
+              redis.pcall('HINCRBY', KEYS[5], 'aside_claimed', most)
+            end
             redis.pcall('HINCRBY', KEYS[5], 'claimed', most)
             redis.pcall('HINCRBY', KEYS[3], 'claimed', most)
             local drained = level == 0 and most == length and 1 or 0
@@ -136,12 +145,15 @@ extension Scripts {
     /// again. A result is added first, because it may fail for reasons that no trial finds.
     ///
     /// KEYS: nothing, workers, worker:W, chunks:W, stats, delayed, dead, feedback, Q, results or nothing, large, then
-    /// each list of a chunk that the batch removes, reads or compacts. ARGV: W, number, sequence, guard (1, or 0 for
+    /// each list of a chunk that the batch removes, reads or compacts, and last of all the side lists of the batch, if it has
+    /// any, and asides. ARGV: W, number, sequence, guard (1, or 0 for
     /// `at_most_once`, which keeps only suspects), most dead letters (0: any), most feedback entries (0: any), most results,
     /// resent, maybe_duplicate, n, the numbers of the chunks to compact, with a blank
     /// around each, then n times a chunk: its number, its entry after the
     /// batch ('' when no job of it is left, '-' when Redis keeps none), and the number of plain acknowledgements in it. Then
-    /// steps, each of: kind, number of the chunk, position, feedback record or '', count of results, results, and by kind
+    /// steps, each of: kind, number of the chunk, position, feedback record or '', count of results, results, for a kind from h
+    /// to c in upper case the number of a side list that takes the place of Q, and by kind. In front of the steps: x and the
+    /// number of side lists, if there are any.
     ///
     ///     a  nothing                acknowledged
     ///     r  due, job               retry; due is a time in ms, or +ms from now
@@ -160,13 +172,14 @@ extension Scripts {
     /// Replies 1 (0: skipped), the number of trimmed dead letters, when `delayed` is due (-2: not read), the number of dead
     /// letters (0: none was added, or there is a maximum), and the same two numbers for feedback.
     package static let settle = Script(
-        clock + due + compact + fence + """
+        clock + due + compact + noted + fence + """
             local sequence, settled = tonumber(ARGV[3]), tonumber(state[2])
             if sequence <= settled then return {0, 0, -2, 0, 0, 0} end
             if sequence > settled + 1 then return 'GAP' end
             local guard = ARGV[4] == '1'
             local n = tonumber(ARGV[10])
-            local at = 12 + 3 * n
+            local at, sides = 12 + 3 * n, 0
+            if ARGV[at] == 'x' then at, sides = at + 2, tonumber(ARGV[at + 1]) end
             local numbers, known, kept = {}, {}, {}
             for i = 1, n do
               numbers[i] = ARGV[9 + 3 * i]
@@ -180,7 +193,9 @@ extension Scripts {
               redis.call('HLEN', KEYS[11])
               if KEYS[10] ~= KEYS[1] then redis.call('XLEN', KEYS[10]) end
               -- Jobs that Redis does not keep have no marks of applied steps: such a batch must not fail in the middle.
-              for i = 12, guard and 0 or #KEYS do redis.call('LLEN', KEYS[i]) end
+              for i = 12, guard and 0 or #KEYS - math.min(sides, 1) do redis.call('LLEN', KEYS[i]) end
+              for i = #KEYS - sides, #KEYS - 1 do redis.call('LLEN', KEYS[i]) end
+              if sides > 0 then redis.call('HLEN', KEYS[#KEYS]) end
             end
             redis.call('HLEN', KEYS[5])
             redis.call('DEL', KEYS[1])
@@ -218,6 +233,7 @@ extension Scripts {
             end
             -- The applied steps, each by the place of its first argument.
             local applied, steps, delays, notes, left, gone, lists = {}, 0, false, 0, {}, {}, {}
+            local returned = 0
             local function apply()
               local ARGV, KEYS, redis, held, kept, count, at = ARGV, KEYS, redis, held, kept, count, at
               while ARGV[at] do
@@ -225,7 +241,9 @@ extension Scripts {
                 local extras = tonumber(ARGV[at + 4])
                 local first = at + 5
                 at = first + extras
-                local ours, job, isSettled = held[number], nil, false
+                local ours, job, isSettled, list = held[number], nil, false, KEYS[9]
+                local isAside = string.find(kind, '^[HTUVSC]$')
+                if isAside then list, kind, at = KEYS[#KEYS - 1 - sides + ARGV[at]], string.lower(kind), at + 1 end
                 if ours and kept[number] then
                   isSettled = string.byte(ours, place + 3) ~= \(Chunk.mark)
                   ours = not isSettled
@@ -251,22 +269,22 @@ extension Scripts {
                   end
                   at, term = at + 3, string.lower(kind)
                 elseif kind == 'h' or kind == 't' then
-                  if ours then redis.call(kind == 'h' and 'LPUSH' or 'RPUSH', KEYS[9], job or ARGV[at]) end
+                  if ours then redis.call(kind == 'h' and 'LPUSH' or 'RPUSH', list, job or ARGV[at]) end
                   at, term = at + 1, 'h'
                 elseif kind == 'u' or kind == 'v' then
-                  if ours then redis.call(kind == 'u' and 'LPUSH' or 'RPUSH', KEYS[9], ARGV[at]) end
+                  if ours then redis.call(kind == 'u' and 'LPUSH' or 'RPUSH', list, ARGV[at]) end
                   at, term = at + 1, 'h'
                 elseif kind == 's' then
                   local parts = tonumber(ARGV[at])
                   if ours then
-                    for i = at + parts, at + 1, -1 do redis.call('LPUSH', KEYS[9], ARGV[i]) end
+                    for i = at + parts, at + 1, -1 do redis.call('LPUSH', list, ARGV[i]) end
                   end
                   at, term = at + parts + 1, 'h'
                 elseif kind == 'c' then
                   local last = at + 2 + 2 * tonumber(ARGV[at])
                   if ours then
                     for i = last, at + 4, -2 do
-                      redis.call('LPUSH', KEYS[9], ARGV[at + 1] .. string.sub(job, ARGV[i - 1], ARGV[i]) .. ARGV[at + 2])
+                      redis.call('LPUSH', list, ARGV[at + 1] .. string.sub(job, ARGV[i - 1], ARGV[i]) .. ARGV[at + 2])
                     end
                   end
                   at, term = last + 1, 'h'
@@ -277,6 +295,7 @@ extension Scripts {
                     notes = notes + 1
                   end
                   count[term] = count[term] + 1
+                  if term == 'h' and not isAside then returned = returned + 1 end
                   steps = steps + 1
                   applied[steps] = step
                 elseif isSettled then
@@ -297,7 +316,7 @@ extension Scripts {
                 end
               end
               if #left > 0 then redis.call('HSET', KEYS[4], unpack(left)) end
-              if count.h > 0 then
+              if returned > 0 then
                 redis.call('HSET', KEYS[3], 'settled', ARGV[3], 'returned', ARGV[3])
               else
                 redis.call('HSET', KEYS[3], 'settled', ARGV[3])
@@ -320,6 +339,8 @@ extension Scripts {
               add(KEYS[5], 'dead', count.d)
               add(KEYS[5], 'expired', count.e)
               add(KEYS[5], 'released', count.h)
+              add(KEYS[5], 'aside_released', count.h - returned)
+              for i = #KEYS - sides, #KEYS - 1 do pcall(noted, KEYS[#KEYS], KEYS[i]) end
             end
             local isApplied, fault = pcall(apply)
             if not isApplied then
@@ -334,7 +355,7 @@ extension Scripts {
                 if held[numbers[i]] and kept[numbers[i]] then redis.pcall('HSET', KEYS[4], numbers[i], held[numbers[i]]) end
               end
               redis.pcall('HSET', KEYS[3], 'settled', state[2])
-              if count.h > 0 then redis.pcall('HSET', KEYS[3], 'returned', ARGV[3]) end
+              if returned > 0 then redis.pcall('HSET', KEYS[3], 'returned', ARGV[3]) end
               new = 0
               addSteps()
               error(fault, 0)

@@ -71,6 +71,22 @@ package enum Scripts {
 
         """
 
+    /// Adds the side lists to what `pauses` has returned: the app, -2 and the number of jobs of each.
+    static let asides = """
+        local function asides(key, out)
+          local apps = redis.call('HKEYS', key)
+          if #apps == 0 then return out end
+          out = out or {0}
+          for i, count in ipairs(redis.call('HMGET', key, unpack(apps))) do
+            out[#out + 1] = apps[i]
+            out[#out + 1] = -2
+            out[#out + 1] = count
+          end
+          return out
+        end
+
+        """
+
     /// The kind of the recovered jobs: 0 none, 1 some, 2 only those that must be alone.
     static let waiting = """
         local function waiting(first, second, third)
@@ -99,7 +115,7 @@ package enum Scripts {
     /// Registers a worker, also again after a lost connection, under a connection number higher than any before.
     ///
     /// KEYS: nothing, workers, worker:W, chunks:W, stats, recovered:1, :2, :3, Q, delayed, dead, feedback, results or
-    /// nothing, paused, holders.
+    /// nothing, paused, holders, asides.
     /// ARGV: W, number, heartbeat counter, the last settlement that this worker knows as applied, 1 when it was registered
     /// before, a random number, 0 where dead letters have no maximum, the same for feedback, the identity of the process, its
     /// last settlement, the number of its last registration whose reply it has read, then fields of worker:W.
@@ -110,22 +126,22 @@ package enum Scripts {
     ///
     /// Otherwise replies present (1 or 0), the last settlement that is stored, also when this worker was among the last to be
     /// reaped (-1: none), the epoch: the random number that was stored first in this data set (another one: Redis was emptied),
-    /// the kind of the recovered jobs, when `delayed` is due (with the pauses, if any), the number of dead letters where they
-    /// have no maximum (else 0), the same for feedback, the chunks of this worker with their entries, the chunks that were taken
-    /// over (`-`: W was not reaped, `*`: it was reaped by a worker of 0.2, else numbers), the number of jobs that wait or were
+    /// the kind of the recovered jobs, when `delayed` is due (with the pauses and side lists, if any), the number of dead
+    /// letters where they have no maximum (else 0), the same for feedback, the chunks of this worker with their entries, the
+    /// chunks that were taken over (`-`: W was not reaped, `*`: it was reaped by a worker of 0.2, else numbers), the number of jobs that wait or were
     /// ever claimed in this data set, and all workers with their counters.
     ///
     /// A reply may be lost. The stored settlement and the chunks that were taken over are therefore kept as fields of worker:W
     /// (`known`, `taken`), and replied until the worker has read a reply of the registration `since` or a later one.
     static let register = Script(
-        clock + due + pauses + waiting + counters + """
+        clock + due + pauses + asides + waiting + counters + """
             local jobs = redis.call('LLEN', KEYS[9]) + redis.call('ZCARD', KEYS[10])
             redis.call('HLEN', KEYS[4])
             for i = 6, 8 do jobs = jobs + redis.call('LLEN', KEYS[i]) end
             local letters = redis.call('LLEN', KEYS[11])
             local notes = redis.call('LLEN', KEYS[12])
             if KEYS[13] ~= KEYS[1] then redis.call('XLEN', KEYS[13]) end
-            local epoch, paused = redis.call('HGET', KEYS[5], 'born'), pauses(KEYS[14])
+            local epoch, paused = redis.call('HGET', KEYS[5], 'born'), asides(KEYS[16], (pauses(KEYS[14])))
             local present = redis.call('ZSCORE', KEYS[2], ARGV[1])
             local state = redis.call('HMGET', KEYS[3], 'number', 'settled', 'identity', 'since', 'known', 'taken')
             local stored, since, lowest, taken = state[2], state[4], state[5], state[6] or '-'
@@ -160,7 +176,7 @@ package enum Scripts {
             if last > tonumber(settled) then settled = stored end
             redis.call('HSET', KEYS[3], 'number', ARGV[2], 'settled', settled, 'identity', ARGV[9], 'since', since,
               'known', known, 'taken', taken, unpack(ARGV, 12))
-            redis.call('HSET', KEYS[15], ARGV[1], '1')
+            redis.call('HSET', KEYS[15], ARGV[1], '2')
             redis.call('ZADD', KEYS[2], ARGV[3], ARGV[1])
             if not epoch then
               epoch = ARGV[6]
@@ -184,17 +200,17 @@ package enum Scripts {
 
     /// The heartbeat: sets the counter to a value that it never had. The other workers compare only that.
     ///
-    /// KEYS: nothing, workers, worker:W, recovered:1, :2, :3, delayed, paused, holders, chunks:W. ARGV: W, number, counter, the
-    /// last settlement that was confirmed, the number of the newest chunk ('' if there is none). Replies the kind of the
-    /// recovered jobs, when `delayed` is due (with the pauses, if any), and all workers with their counters; or `GAP` if that
-    /// settlement or that chunk is lost: an idle worker settles nothing, and would not notice that Redis returned to an earlier
-    /// state.
+    /// KEYS: nothing, workers, worker:W, recovered:1, :2, :3, delayed, paused, holders, chunks:W, asides. ARGV: W, number,
+    /// counter, the last settlement that was confirmed, the number of the newest chunk ('' if there is none). Replies the kind
+    /// of the recovered jobs, when `delayed` is due (with the pauses and side lists, if any), and all workers with their
+    /// counters; or `GAP` if that settlement or that chunk is lost: an idle worker settles nothing, and would not notice that
+    /// Redis returned to an earlier state.
     static let beat = Script(
-        clock + due + pauses + waiting + counters + fence + """
+        clock + due + pauses + asides + waiting + counters + fence + """
             if tonumber(state[2] or 0) < tonumber(ARGV[4]) then return 'GAP' end
             if ARGV[5] ~= '' and redis.call('HEXISTS', KEYS[10], ARGV[5]) == 0 then return 'GAP' end
             redis.call('DEL', KEYS[1])
-            local paused = pauses(KEYS[8], true)
+            local paused = asides(KEYS[11], (pauses(KEYS[8], true)))
             redis.call('ZADD', KEYS[2], ARGV[3], ARGV[1])
             local answer = {waiting(KEYS[4], KEYS[5], KEYS[6]), with(paused, due(KEYS[7]))}
             return counters(KEYS[2], KEYS[9], answer)
@@ -447,6 +463,56 @@ package enum Scripts {
         end
         return moved
         """)
+
+    /// Moves jobs of a side list back to the head of Q in their order: at most 1,000, and about a megabyte.
+    ///
+    /// KEYS: nothing, workers, worker:W, the side list, Q, asides, holders. ARGV: W, number, 1 to do it only as the last
+    /// registered worker that knows side lists: `holders` has a 2 for it. Replies the number of jobs that are left, or -1 if
+    /// such workers are registered.
+    static let restore = Script(
+        noted + fence + """
+            if ARGV[3] == '1' then
+              for _, name in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
+                if name ~= ARGV[1] and redis.call('HGET', KEYS[7], name) == '2' then return -1 end
+              end
+            end
+            redis.call('LLEN', KEYS[5]) redis.call('HLEN', KEYS[6])
+            redis.call('DEL', KEYS[1])
+            -- Tried without an effect: without this right no job is pushed.
+            redis.call('LTRIM', KEYS[4], 0, -1)
+            local moved, size = 0, 0
+            while moved < 1000 and size < 1048576 do
+              local job = redis.call('LRANGE', KEYS[4], -1, -1)[1]
+              if not job then break end
+              redis.call('LPUSH', KEYS[5], job)
+              redis.call('LTRIM', KEYS[4], 0, -2)
+              moved, size = moved + 1, size + #job
+            end
+            return noted(KEYS[6], KEYS[4])
+            """)
+
+    /// Notes how many jobs a side list has, and returns the number.
+    static let noted = """
+        local function noted(asides, list)
+          local app, left = string.sub(list, #asides + 1), redis.call('LLEN', list)
+          if left == 0 then redis.pcall('HDEL', asides, app) else redis.pcall('HSET', asides, app, left) end
+          return left
+        end
+
+        """
+
+    /// For `at_most_once`: takes jobs from the head of a side list.
+    ///
+    /// KEYS: nothing, the side list, asides. ARGV: most jobs. Replies the number of jobs that are left, and the jobs.
+    static let take = Script(
+        noted + """
+            redis.call('LLEN', KEYS[2]) redis.call('HLEN', KEYS[3])
+            redis.call('DEL', KEYS[1])
+            local jobs = redis.call('LRANGE', KEYS[2], 0, ARGV[1] - 1)
+            redis.call('LTRIM', KEYS[2], #jobs, -1)
+            table.insert(jobs, 1, noted(KEYS[3], KEYS[2]))
+            return jobs
+            """)
 
     /// Unregisters a worker that holds nothing. Replies the number of chunks that it still has; if not 0, nothing was done.
     ///

@@ -12,6 +12,8 @@ struct WorkerScripts {
     var adopt: PreparedScript
     var merge: PreparedScript
     var unregister: PreparedScript
+    /// Claims from side lists, by app.
+    private var asideClaims: [String: PreparedScript] = [:]
 
     init(_ keys: Keys, _ worker: WorkerName, _ settings: QueueSettings) {
         let fence = [keys.nothing, keys.workers, keys.worker(worker.text)]
@@ -24,15 +26,36 @@ struct WorkerScripts {
         }
         (self.keys, self.mine, self.worker) = (keys, mine, worker.text)
         let others = [keys.paused, keys.holders]
-        register = guarded(Scripts.register, [keys.stats] + queue + [keys.delayed] + ends + results + others)
+        register = guarded(Scripts.register, [keys.stats] + queue + [keys.delayed] + ends + results + others + [keys.asides])
         claim = guarded(Scripts.claim, [keys.stats] + queue + [keys.paused])
         settle = guarded(Scripts.settle, [keys.stats, keys.delayed] + ends + [keys.list] + results + [keys.large])
         let watched = keys.recovered + [keys.delayed, keys.paused, keys.holders]
-        beat = PreparedScript(Scripts.beat, keys: fence + watched + [keys.chunks(worker.text)], arguments: [worker.text])
+        beat = PreparedScript(
+            Scripts.beat, keys: fence + watched + [keys.chunks(worker.text), keys.asides], arguments: [worker.text])
         promote = PreparedScript(Scripts.promote, keys: [keys.nothing, keys.delayed, keys.list])
         adopt = guarded(Scripts.adopt, [keys.stats] + queue)
         merge = PreparedScript(Scripts.merge, keys: [keys.nothing, keys.list] + keys.recovered)
         unregister = guarded(Scripts.unregister, [keys.holders])
+    }
+
+    /// Takes jobs from the side list of an app.
+    mutating func withAsideClaim(of app: String, _ body: (inout PreparedScript) -> Void) {
+        let none = Array(repeating: keys.nothing, count: keys.recovered.count)
+        let all = mine + [keys.stats] + none + [keys.aside(app), keys.paused]
+        var script = asideClaims[app] ?? PreparedScript(Scripts.claim, keys: all, arguments: [worker])
+        if claim.isLoaded { script.isLoaded = true }
+        body(&script)
+        (claim.isLoaded, asideClaims[app]) = (true, script)
+    }
+
+    /// Sent in full, as `take`: both are rare.
+    func restore(_ app: String) -> PreparedScript {
+        let others = [keys.aside(app), keys.list, keys.asides, keys.holders]
+        return PreparedScript(Scripts.restore, keys: Array(mine.dropLast()) + others, arguments: [worker])
+    }
+
+    func take(_ app: String) -> PreparedScript {
+        PreparedScript(Scripts.take, keys: [keys.nothing, keys.aside(app), keys.asides])
     }
 
     /// Sent in full: workers rarely die, and each has keys of its own.

@@ -28,9 +28,6 @@ struct AppState: ~Copyable {
         var limit: Int?
         /// Jobs that no session has taken.
         var waiting: Int
-        /// The number of its jobs that may be claimed for places of other apps, because a claim cannot choose: it holds at most
-        /// twice as many as for its own places. An app that gives them back has room for any number.
-        var room: Int
     }
 
     /// The longest wait of a suspect for an acceptance: then it is settled, because fewer than `CircuitBreaker.caution` came in a
@@ -39,6 +36,10 @@ struct AppState: ~Copyable {
     /// The time for which an app without a session, or with far too few streams for its claimed jobs, keeps them. Then they go
     /// back to the list, where LLEN counts them.
     static let unreachableTimeout = Duration.seconds(1)
+    /// The time without a response after which an app that shares its lists counts as slow.
+    static let slowAfter = Duration.seconds(1)
+    /// The jobs of a slow app that are out at most when it takes more.
+    static let slowPlaces = 10
     /// Jobs claimed beyond the streams keep the sessions busy between claims: one batch at most.
     private static let batch = 250
 
@@ -65,12 +66,17 @@ struct AppState: ~Copyable {
     private var unreachableSince: Instant?
     /// The time at which its unsent jobs were last taken back for this reason.
     private var takenBackAt: Instant?
-    /// At the last question.
-    private var wasUnlimited = false
+    /// The number of responses at the last look, and the time since which requests are out without another one.
+    private var seenResponses = 0
+    private var silentSince: Instant?
+    /// All of its requests have been unanswered for `slowAfter`. Only a response ends this.
+    private(set) var isSlow = false
     private var headers = SharedHeadersCache()
     private let listCount: Int
     /// The lists in which operators have paused it.
     private var pausedLists: Set<Int> = []
+    /// The lists whose side list of this app has jobs.
+    private var asideLists: Set<Int> = []
 
     init(listCount: Int) { self.listCount = listCount }
 
@@ -84,6 +90,21 @@ struct AppState: ~Copyable {
         } else if unreachableSince == nil {
             unreachableSince = now
         }
+    }
+
+    /// Looks for responses: for an app that shares its lists with others.
+    mutating func watchResponses(now: Instant) {
+        if responses.responses != seenResponses || (handedOver == 0 && !isSlow) {
+            (seenResponses, silentSince, isSlow) = (responses.responses, nil, false)
+        }
+        guard handedOver > 0 else { return }
+        let since = silentSince ?? now
+        silentSince = since
+        if now - since >= Self.slowAfter { isSlow = true }
+    }
+
+    mutating func setAside(_ isAside: Bool, in list: Int) {
+        if isAside { asideLists.insert(list) } else { asideLists.remove(list) }
     }
 
     /// A session with the present credential had an acceptance. Only the first one of a second counts.
@@ -197,24 +218,24 @@ struct AppState: ~Copyable {
     var isPausedAnywhere: Bool { !pausedLists.isEmpty }
     private var isPaused: Bool { pausedLists.count == listCount }
 
+    func isAside(in list: Int) -> Bool { !asideLists.isEmpty && asideLists.contains(list) }
+    var isAsideAnywhere: Bool { !asideLists.isEmpty }
+
     func demand(now: Instant) -> Demand {
-        Demand(places: places(now: now), limit: reading.limit, waiting: waiting, room: room)
+        Demand(places: places(now: now), limit: reading.limit, waiting: waiting)
     }
 
     private var mostPlaced: Int { reading.capacity + min(reading.capacity, Self.batch) }
 
     private func places(now: Instant) -> Int {
         guard reading.capacity > 0, !isPaused else { return 0 }
-        return max(0, min(breaker.allowance(now: now, suspects: suspects) - held, mostPlaced - placed))
+        let free = (isSlow ? min(Self.slowPlaces, mostPlaced) : mostPlaced) - placed
+        return max(0, min(breaker.allowance(now: now, suspects: suspects) - held, free))
     }
 
-    private var room: Int {
-        guard breaker.isClosed, reading.capacity > 0, reading.limit == nil, !isPaused, takenBackAt == nil else { return Int.max }
-        return max(0, 2 * mostPlaced - placed)
-    }
-
-    /// Whether nothing but the number of its streams limits it.
-    private var isUnlimited: Bool { breaker.isClosed && reading.capacity > 0 && reading.limit == nil }
+    /// Whether an app that shares its lists may hold one more job that was claimed for any app: it holds at most twice as many as
+    /// for its own places.
+    var hasRoom: Bool { placed < (isSlow ? min(Self.slowPlaces, 2 * mostPlaced) : 2 * mostPlaced) }
 
     /// Whether a claimed job of the list may go out.
     func takesOne(from list: Int, now: Instant) -> Bool {
@@ -225,12 +246,6 @@ struct AppState: ~Copyable {
     private func takesOne(under limit: Int?) -> Bool {
         guard let limit else { return true }
         return placed < mostPlaced && waiting < ClaimBudget.Rate(pushesPerSecond: limit).mostWaiting
-    }
-
-    /// Whether nothing but the number of its streams limits it, and something did at the last question.
-    mutating func becameUnlimited() -> Bool {
-        defer { wasUnlimited = isUnlimited }
-        return isUnlimited && !wasUnlimited
     }
 
     /// Whether it holds jobs and has been without a session, or with far too few streams, for too long.

@@ -18,6 +18,8 @@ enum DispatchEffect: Equatable {
     /// APNs accepted the job at the first attempt, and no result is recorded: the end of nearly all jobs.
     case acknowledge(ClaimID, list: Int)
     indirect case settle(Settlement, list: Int)
+    /// Return the jobs of the side list of an app that the settings do not have.
+    case restore(aside: String, list: Int)
     /// APNs may have accepted an attempt, and another one follows, here or by another worker.
     case countMaybeDuplicate(list: Int)
     /// A delivered job for its `Sent:` line, already redacted.

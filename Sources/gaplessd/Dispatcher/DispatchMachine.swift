@@ -49,7 +49,6 @@ struct DispatchMachine: ~Copyable {
     /// Does what is due, after the facts of the turn.
     mutating func tick(_ effects: inout [DispatchEffect]) {
         jobs.tick(&effects)
-        for list in lists.indices { lists[list].tick(now: now) }
         for warning in certificates.look(now: now, wallClock: wallClock) { effects.append(.log(.certificate(warning))) }
         perform(shutdown.tick(now: now, held: jobs.count), &effects)
     }
@@ -57,8 +56,6 @@ struct DispatchMachine: ~Copyable {
     /// The earliest pending timer.
     var deadline: Instant? {
         var next = Earliest(budget.nextRefill)
-        if jobs.hasResumed { next.consider(now) }
-        for list in lists.indices { next.consider(lists[list].pausedUntil) }
         next.consider(jobs.deadline)
         next.consider(certificates.deadline(now: now))
         next.consider(shutdown.deadline)
@@ -71,16 +68,16 @@ struct DispatchMachine: ~Copyable {
     ///
     /// - Parameter limit: of all apps together; `nil` without one.
     mutating func countPlaces(limit: ClaimBudget.Rate?) {
-        if jobs.takeResumption() { for list in lists.indices { lists[list].resume() } }
         budget.reset()
         places = FreePlaces()
+        places.isDivided = jobs.hasAsides
         if !shutdown.isRunning { return }
         var waiting = 0
         for app in plan.apps.indices {
             let demand = jobs.demand(of: app)
             let free = budget.places(
                 demand.places, under: demand.limit.map(ClaimBudget.Rate.init), waiting: demand.waiting, now: now)
-            places.add(free, room: demand.room)
+            places.add(free)
             // Jobs of an app without places wait for its streams.
             if demand.places > 0 { waiting += demand.waiting }
         }
@@ -92,19 +89,41 @@ struct DispatchMachine: ~Copyable {
     /// - Parameter mayHaveJobs: whether the list lacks only places.
     mutating func offer(to list: Int, mayHaveJobs: Bool) -> Int {
         defer { if lists[list].mayClaim && mayHaveJobs { places.close() } }
-        return places.offer(to: lists[list])
+        return lists[list].mayClaim ? lists[list].claims(for: places.all { jobs.isAside(app: $0, list: list) }) : 0
+    }
+
+    /// Whether `offerAsides` has something to say.
+    var hasAsides: Bool { places.isDivided }
+
+    /// Returns how many jobs to claim from the side lists of `list`, by the name of the app. It belongs before `offer`.
+    mutating func offerAsides(to list: Int) -> [(app: String, places: Int)] {
+        var offers: [(app: String, places: Int)] = []
+        for app in plan.apps.indices where jobs.isAside(app: app, list: list) {
+            let mayClaim = lists[list].mayClaim && !jobs.isPaused(app: app, list: list)
+            offers.append((plan.apps[app].name ?? "", mayClaim ? places.take(app: app) : 0))
+        }
+        return offers
     }
 
     private mutating func claimed(_ claims: [ClaimedJob], list: Int, _ effects: inout [DispatchEffect]) {
         jobs.settler.countClaims(claims.count)
         placer.claimBegan()
-        var givenBack: [ClaimedJob] = []
-        let heldBySlowedApps = jobs.heldBySlowedApps
-        for claim in claims where !placer.place(claim, list: list, lists[list], &jobs, &effects) { givenBack.append(claim) }
-        if plan.apps.count == 1 { return }
-        // Jobs that a slowed app has taken do not count: otherwise the list would rotate its other jobs without a rest.
-        let placed = claims.count - givenBack.count - (jobs.heldBySlowedApps - heldBySlowedApps)
-        lists[list].claimEnded(placed: placed, givenBack: givenBack, now: now)
+        var givenBack = 0
+        for claim in claims where !placer.place(claim, list: list, lists[list], &jobs, &effects) { givenBack += 1 }
+        if plan.apps.count > 1 { lists[list].claimEnded(placed: givenBack < claims.count, givenBack: givenBack > 0) }
+    }
+
+    /// Takes over which apps of the settings have side lists.
+    private mutating func markAsides(of list: Int) {
+        for app in plan.apps.indices {
+            jobs.setAside(lists[list].asides.contains(plan.apps[app].name ?? ""), app: app, list: list)
+        }
+    }
+
+    /// Jobs of an app that the settings do not have return to the list, where they are bad jobs.
+    private mutating func restoreUnknownAsides(of list: Int, _ effects: inout [DispatchEffect]) {
+        let known = Set(plan.apps.map { $0.name ?? "" })
+        for app in lists[list].asides.subtracting(known).sorted() { effects.append(.restore(aside: app, list: list)) }
     }
 
     // MARK: Notifications
@@ -203,6 +222,7 @@ struct DispatchMachine: ~Copyable {
             hasConnected = true
             lists[list].connected()
             jobs.resume(list: list)
+            restoreUnknownAsides(of: list, &effects)
             effects.append(.log(.connected(at: server.map { "\($0)" }, list: name)))
             for warning in warnings { effects.append(.log(.redisWarning(warning))) }
         case .resumed:
@@ -220,6 +240,9 @@ struct DispatchMachine: ~Copyable {
         case .recovered(_, 0): break  // It died idle.
         case .recovered(let worker, let jobs): effects.append(.log(.recovered(jobs, worker: worker)))
         case .paused(let pauses): paused(pauses, list: list, &effects)
+        case .aside(let apps):
+            lists[list].asides = Set(apps)
+            markAsides(of: list)
         case .stopped:
             lists[list].stopped()
             if lists.allSatisfy(\.isStopped) { perform(shutdown.everyListStopped(), &effects) }
@@ -261,6 +284,10 @@ struct DispatchMachine: ~Copyable {
         rules.policy = plan.policy
         certificates = plan.certificates
         jobs.adopted(plan, replaced: replaced ?? plan.apps.map { _ in true }, &effects)
+        for list in lists.indices where !lists[list].asides.isEmpty {
+            markAsides(of: list)
+            restoreUnknownAsides(of: list, &effects)
+        }
         effects.append(.log(.reloaded(keepsSessions: replaced?.contains(true) == false)))
     }
 

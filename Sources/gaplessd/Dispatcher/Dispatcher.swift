@@ -176,6 +176,9 @@ struct Dispatcher: ~Copyable {
         machine.countPlaces(limit: pools.sharedRate)
         for list in lists.indices {
             let mayHaveJobs = lists.count > 1 && lists[list].wantsPlaces(now: now)
+            if machine.hasAsides {
+                for (app, places) in machine.offerAsides(to: list) { lists[list].offer(places: places, aside: app, now: now) }
+            }
             lists[list].offer(places: machine.offer(to: list, mayHaveJobs: mayHaveJobs), now: now)
         }
     }
@@ -237,6 +240,7 @@ struct Dispatcher: ~Copyable {
         switch effect {
         case .acknowledge(let claim, let list): lists[list].acknowledge(claim)
         case .settle(let settlement, let list): lists[list].settle(settlement)
+        case .restore(let app, let list): lists[list].restore(aside: app)
         case .countMaybeDuplicate(let list): lists[list].countMaybeDuplicate()
         case .logSent(let job): entries.sent(job)
         case .log(let entry): entries(entry)

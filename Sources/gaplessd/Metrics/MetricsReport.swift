@@ -39,7 +39,7 @@ struct MetricsReport {
 
     private mutating func addQueues(_ reading: RedisReading) {
         let gauges: [(String, String, (QueueStatus) -> Int)] = [
-            ("backlog", "Jobs waiting in the list.", \.backlog),
+            ("backlog", "Jobs waiting in the list and its side lists.", \.backlog),
             ("in_flight", "Jobs that workers have claimed and not settled.", \.inFlight),
             ("delayed", "Retries and not_before jobs that are not due yet.", \.delayed),
             ("recovered", "Jobs of dead workers that wait for a new claim.", \.recovered),

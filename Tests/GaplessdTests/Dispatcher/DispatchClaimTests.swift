@@ -78,24 +78,24 @@ struct DispatchClaimTests {
         #expect(fixture.split(job) == [#"{"token":"aa","data":{"aps":{}}}"#, #"{"token":null,"data":{"aps":{}}}"#])
     }
 
-    /// Jobs of an app that is held, paused, without a session, or full return whole to the list.
+    /// Jobs of an app that is held, paused, without a session, or full return whole to the list, or to its side list.
     @Test(arguments: [[nil], [nil, "beta"]] as [[String?]])
     func `a job with several tokens stays one job while its app takes none`(apps: [String?]) {
         let job = #"{"tokens":["aa","bb"],"data":{"aps":{}}}"#
         let isShared = apps.count > 1
         let held = Fixture(Fixture.plan(apps: apps))
         _ = held.reject(held.send(), 403, "InvalidProviderToken")
-        #expect(held.claim(job).releases(2, toTail: isShared))
+        #expect(held.claim(job).releases(2, aside: isShared ? "" : nil, toTail: isShared))
         let away = Fixture(Fixture.plan(apps: apps))
         away.machine.observed(.init(), app: 0)
-        #expect(away.claim(job).releases(1, toTail: isShared))
+        #expect(away.claim(job).releases(1, aside: isShared ? "" : nil, toTail: isShared))
         let full = Fixture(Fixture.plan(apps: apps))
         for _ in 0..<CircuitBreaker.caution { _ = full.claim(Fixture.job()) }
-        #expect(full.claim(job).releases(21, toTail: isShared))
+        #expect(full.claim(job).releases(21, aside: isShared ? "" : nil, toTail: isShared))
         let paused = Fixture(Fixture.plan(apps: apps))
         let pause = QueuePause(app: PauseNote.topLevel, record: Array("{}".utf8))
         _ = paused.effects { $0.happened(.paused([pause]), list: 0, &$1) }
-        #expect(paused.claim(job).releases(1, toTail: isShared))
+        #expect(paused.claim(job).releases(1, aside: isShared ? "" : nil, toTail: isShared))
     }
 
     @Test func `a job with several tokens is delayed, expired, filtered and dead-lettered as a whole`() throws {
@@ -213,50 +213,6 @@ struct DispatchClaimTests {
         #expect(fixture.claim(Fixture.job()).releases(1))
     }
 
-    @Test func `with several apps a job that cannot go out goes to the tail`() {
-        let fixture = MachineFixture(MachineFixture.plan(apps: [nil, "beta"]))
-        fixture.machine.observed(.init(capacity: 0), app: 1)
-        #expect(fixture.claim(Fixture.job("ab", #""app":"beta""#)).releases(1, toTail: true))
-        #expect(fixture.offers() == [0], "the list rests before its next claim")
-        fixture.pass(.milliseconds(1))
-        _ = fixture.tick()
-        #expect(fixture.offers() == [ClaimPause.lookAhead])
-    }
-
-    @Test(arguments: [AppState.PoolReading(), AppState.PoolReading(capacity: 50, limit: 2, waiting: 1)])
-    func `a list stops its rest when an app that could not send can`(before: AppState.PoolReading) {
-        let fixture = MachineFixture(MachineFixture.plan(apps: [nil, "beta"]), capacity: 50)
-        fixture.close(app: 0)
-        fixture.close(app: 1, Fixture.job("bb", #""app":"beta""#))
-        fixture.machine.observed(before, app: 1)
-        #expect(fixture.offers()[0] > 0)
-        for _ in 0..<2 {
-            fixture.pass(.seconds(4))
-            _ = fixture.tick()
-            #expect(fixture.claim(Fixture.job("ab", #""app":"beta""#)).settlements.count == 1)
-        }
-        #expect(fixture.offers() == [0])
-        fixture.machine.observed(.init(capacity: 50), app: 1)
-        _ = fixture.tick()
-        #expect(fixture.offers()[0] > 0)
-    }
-
-    @Test func `a list stops its rest when the first acceptance of an app ends its caution`() {
-        let fixture = MachineFixture(MachineFixture.plan(apps: [nil, "beta"]), capacity: 50)
-        let job = Fixture.job("ab", #""app":"beta""#)
-        let sent = (0..<CircuitBreaker.caution).map { _ in fixture.send(job, by: 1) }
-        #expect(fixture.offers()[0] > 0)
-        for _ in 0..<2 {
-            fixture.pass(.seconds(4))
-            _ = fixture.tick()
-            #expect(fixture.claim(job).settlements.count == 1)
-        }
-        #expect(fixture.offers() == [0])
-        _ = fixture.accept(sent[0])
-        _ = fixture.tick()
-        #expect(fixture.offers()[0] > 0)
-    }
-
     @Test mutating func `newer jobs of a token wait behind its retry after TooManyRequests`() {
         fixture.close()
         let id = fixture.send()
@@ -290,18 +246,6 @@ struct DispatchClaimTests {
         #expect(fixture.deadline == fixture.now + .milliseconds(200))
         fixture.machine.observed(.init(capacity: 100, limit: 2, waiting: 0), app: 0)
         #expect(fixture.offers() == [0], "the limit of the pool after ENHANCE_YOUR_CALM")
-    }
-
-    @Test func `an idle app claims at most twice as many jobs for another app as that app has places`() {
-        let fixture = MachineFixture(MachineFixture.plan(apps: ["alpha", "beta"]), capacity: 50)
-        fixture.close(app: 0, Fixture.job("aa", #""app":"alpha""#))
-        var offers = fixture.offers()[0]
-        while offers > 0 {
-            for _ in 0..<offers { _ = fixture.claim(Fixture.job("ab", #""app":"alpha""#)) }
-            offers = fixture.offers()[0]
-        }
-        // Its 50 streams and as many jobs for the time after them, twice.
-        #expect(fixture.inFlight == 200)
     }
 
     @Test func `an app that APNs has slowed down leaves the places of the other apps of its list to them`() {
@@ -354,45 +298,21 @@ struct DispatchClaimTests {
         let sent = fixture.sent()
         fixture.machine.observed(.init(capacity: 1), app: 0)
         #expect(fixture.tick() == [], "a new session may have one stream at first")
-        #expect(fixture.offers() == [0] && fixture.deadline == fixture.now + .seconds(1))
+        #expect(fixture.offers() == [100] && fixture.deadline == fixture.now + .seconds(1))
         fixture.pass(.seconds(1))
         fixture.machine.observed(.init(capacity: 1), app: 0)
         #expect(fixture.tick() == [.withdraw(.release, app: 0)])
         #expect(fixture.tick() == [])
         // The streams that are open stay.
-        #expect(fixture.withdraw(Array(sent[50...])).settlements.allSatisfy { $0.effect == .release(toTail: true) })
+        #expect(fixture.withdraw(Array(sent[50...])).settlements.allSatisfy { $0.aside == "alpha" })
         #expect(fixture.inFlight == 50)
         #expect(fixture.offers() == [100])
-        #expect(fixture.claim(Fixture.job("ab", #""app":"alpha""#)).releases(103, toTail: true))
+        #expect(fixture.claim(Fixture.job("ab", #""app":"alpha""#)).releases(103, aside: "alpha", toTail: true))
         for id in sent[..<50] { _ = fixture.accept(id) }
         fixture.machine.observed(.init(capacity: 1), app: 0)
+        #expect(fixture.asideOffers() == ["alpha": 2])
+        fixture.aside()
         #expect(fixture.send(Fixture.job("ab", #""app":"alpha""#)).rawValue > 0)
-    }
-
-    @Test func `a list is looked through with rests while only a slowed app has jobs in it`() {
-        let fixture = MachineFixture(MachineFixture.plan(apps: ["alpha", "beta"]), capacity: 50)
-        fixture.close(app: 0, Fixture.job("aa", #""app":"alpha""#))
-        fixture.machine.observed(.init(capacity: 50, limit: 2, waiting: 0), app: 0)
-        #expect(fixture.offers()[0] > 0)
-        var sent: [JobID] = []
-        let job = Fixture.job("ab", #""app":"alpha""#)
-        while fixture.inFlight < 100 {
-            _ = fixture.claim(job)
-            sent += fixture.sent()
-        }
-        // Each rotation, one job is sent and another one takes its place.
-        for id in sent.prefix(3) {
-            _ = fixture.accept(id)
-            _ = fixture.claim(job, job)
-            _ = fixture.claim(job)
-            #expect(fixture.offers() == [0])
-            fixture.pass(.milliseconds(200))
-            _ = fixture.tick()
-            #expect(fixture.offers() == [0])
-            fixture.pass(.milliseconds(60))
-            _ = fixture.tick()
-            #expect(fixture.offers()[0] > 0)
-        }
     }
 }
 

@@ -55,10 +55,12 @@ final class MachineFixture {
     }
 
     /// Claims jobs, which get the claim ids that follow.
-    func claim(_ jobs: String..., list: Int = 0, isAlone: Bool = false) -> [DispatchEffect] {
+    func claim(
+        _ jobs: String..., list: Int = 0, isAlone: Bool = false, wasClaimed: Bool = false
+    ) -> [DispatchEffect] {
         let claimed = jobs.map { job in
             claims += 1
-            return ClaimedJob(id: ClaimID(claims), bytes: Array(job.utf8), isAlone: isAlone)
+            return ClaimedJob(id: ClaimID(claims), bytes: Array(job.utf8), isAlone: isAlone, wasClaimed: wasClaimed)
         }
         return effects { $0.happened(.claimed(claimed), list: list, &$1) }
     }
@@ -109,6 +111,15 @@ final class MachineFixture {
 
     func tick() -> [DispatchEffect] { effects { $0.tick(&$1) } }
 
+    /// The queue reports which apps have side lists.
+    func aside(_ apps: String..., list: Int = 0) { _ = effects { $0.happened(.aside(apps), list: list, &$1) } }
+
+    /// How many jobs a side list of each app is asked for, after `offers`.
+    func asideOffers(list: Int = 0) -> [String: Int] {
+        machine.countPlaces(limit: nil)
+        return Dictionary(uniqueKeysWithValues: machine.offerAsides(to: list).map { ($0.app, $0.places) })
+    }
+
     /// How many jobs each list is asked for.
     func offers(limit: ClaimBudget.Rate? = nil, mayHaveJobs: [Bool] = [false]) -> [Int] {
         machine.countPlaces(limit: limit)
@@ -129,8 +140,10 @@ extension [DispatchEffect] {
     }
 
     /// `release` for each claim, in this order.
-    func releases(_ claims: UInt64..., toTail: Bool = false) -> Bool {
-        settlements == claims.map { Settlement(id: ClaimID($0), effect: .release(toTail: toTail)) }
+    ///
+    /// - Parameter aside: the app to whose side list they go.
+    func releases(_ claims: UInt64..., aside: String? = nil, toTail: Bool = false) -> Bool {
+        settlements == claims.map { Settlement(id: ClaimID($0), effect: .release(toTail: toTail), aside: aside) }
     }
 
     /// The reason of the only dead letter.

@@ -9,6 +9,10 @@ import Threads
 final class Worker {
     var queue: JobQueue
     var places = 1000
+    /// Places for the side lists of apps.
+    var asidePlaces: [String: Int] = [:]
+    /// The apps with side lists, as the queue reports them.
+    private(set) var asides: [String] = []
     private(set) var events: [QueueEvent] = []
     /// Jobs that this worker may push, in the order of their arrival.
     private(set) var jobs: [ClaimedJob] = []
@@ -41,6 +45,7 @@ final class Worker {
     /// One sleep and one turn.
     func step(atMost pause: Duration = .milliseconds(20)) {
         queue.offer(places: max(0, places - jobs.count), now: .now)
+        for app in asides { queue.offer(places: asidePlaces[app] ?? 0, aside: app, now: .now) }
         poller.reset()
         queue.addInterests(to: &poller)
         let limit = Instant.now + pause
@@ -62,9 +67,12 @@ final class Worker {
         Issue.record("did not happen: \(what.rawValue); events: \(events.suffix(5))")
     }
 
-    func settle(_ job: ClaimedJob, _ effect: Settlement.Effect, feedback: [UInt8]? = nil, result: [[UInt8]]? = nil) {
+    func settle(
+        _ job: ClaimedJob, _ effect: Settlement.Effect, aside: String? = nil, feedback: [UInt8]? = nil,
+        result: [[UInt8]]? = nil
+    ) {
         jobs.removeAll { $0.id == job.id }
-        queue.settle(Settlement(id: job.id, effect: effect, feedback: feedback, result: result))
+        queue.settle(Settlement(id: job.id, effect: effect, aside: aside, feedback: feedback, result: result))
     }
 
     func acknowledgeFirst() { if let job = jobs.first { settle(job, .ack) } }
@@ -93,6 +101,7 @@ final class Worker {
                 if let settlement = onJob?(job) { queue.settle(settlement) } else { jobs.append(job) }
             }
         case .suspects(let new): suspects += new
+        case .aside(let apps): asides = apps
         case .disowned(let ids, _):
             disowned += ids
             let gone = Set(ids)

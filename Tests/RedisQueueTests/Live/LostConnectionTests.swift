@@ -177,7 +177,7 @@ struct LostConnectionTests {
 }
 
 extension FaultProxy {
-    fileprivate func tear(replies: Double, requests: Double) {
+    func tear(replies: Double, requests: Double) {
         var behaviour = Behaviour()
         (behaviour.tearsReply, behaviour.tearsRequest) = (replies, requests)
         self.behaviour = behaviour

@@ -44,7 +44,7 @@ struct QueueReconciliationTests {
         machine.register(settled: "0", counter: 2, isExpected: true, chunks: ["1": "2:101"])
         #expect(machine.effects().dropFirst() == [.call(.fetch(chunk: 1, [0, 2]))])
         machine.reply([.string(bytes("a")), .string(bytes("c"))], to: .fetch(chunk: 1, [0, 2]))
-        let jobs = [ClaimedJob(id: id(1, 0), bytes: bytes("a")), ClaimedJob(id: id(1, 2), bytes: bytes("c"))]
+        let jobs = [(0, "a"), (2, "c")].map { ClaimedJob(id: id(1, $0), bytes: bytes($1), wasClaimed: true) }
         #expect(machine.effects() == [.report(.claimed(jobs)), .report(.connected(warnings: []))])
         machine.lost("cut again")
         machine.advance(to: start + .seconds(6))

@@ -254,7 +254,7 @@ extension Call {
     fileprivate var mayFillList: Bool {
         switch self {
         case .settle(let batch): !batch.steps.bytes.isEmpty
-        case .promote, .merge, .unregister: true
+        case .promote, .merge, .restore, .unregister: true
         default: false
         }
     }
@@ -278,6 +278,8 @@ extension Call {
         case .unregister: 14
         case .inspect: 15
         case .wait: 16
+        case .take: 17
+        case .restore: 18
         }
     }
 }

@@ -220,6 +220,7 @@ final class SimulatedWorker {
         switch effect {
         case .acknowledge(let claim, _): queue.acknowledge(claim)
         case .settle(let settlement, _): queue.settle(settlement)
+        case .restore: break  // There is one app.
         case .countMaybeDuplicate: queue.countMaybeDuplicate()
         case .logSent, .log: break
         case .withdraw(let withdrawal, let app): withdraw(withdrawal, app: app)

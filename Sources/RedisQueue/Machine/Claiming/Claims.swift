@@ -60,6 +60,7 @@ struct Claims {
     private var recovered = RecoveredJobs()
     private var piggyback = PiggybackedClaim()
     private var size = ClaimSize()
+    var sides = SideLists()
 
     init(mode: QueueSettings.DeliveryMode) { self.mode = mode }
 
@@ -67,6 +68,7 @@ struct Claims {
 
     mutating func offer(places: Int, now: Instant) {
         isFresh = false
+        sides.isFresh = false
         self.places = max(0, places)
         if self.places == 0 {
             offeredAt = nil
@@ -78,6 +80,7 @@ struct Claims {
     /// The owner settled a job.
     mutating func ownerResponded() {
         isFresh = false
+        sides.isFresh = false
         recovered.isWithheld = false
     }
 
@@ -86,6 +89,7 @@ struct Claims {
 
     mutating func connectionLost() {
         if outstanding > 0 || !arrivals.isEmpty { size.claimLost() }
+        sides.connectionLost()
         outstanding = 0
         arrivals = []
         piggyback.reset()
@@ -231,6 +235,22 @@ struct Claims {
         }
     }
 
+    /// Whether a side list may be claimed from. It may while a claim from Q is outstanding.
+    private func mayClaimAside(_ situation: Situation, now: Instant) -> Bool {
+        !situation.isInDoubt && !situation.holdsIsolated && !situation.isSplitting
+            && situation.heldBytes <= Claims.mostHeldBytes
+            && !(mode == .atLeastOnce && recovered.stopsClaims(isHoldingJobs: situation.heldCount > 0, at: now))
+    }
+
+    /// The claim from a side list that is due now, if any.
+    mutating func nextAsideClaim(now: Instant, _ situation: Situation) -> Call? {
+        guard sides.claimsAt != nil, mayClaimAside(situation, now: now), let (app, count) = sides.next(now: now) else {
+            return nil
+        }
+        if mode == .atMostOnce { return .take(app: app, count: count) }
+        return .claim(Call.Claim(chunk: reserve(2), count: count, fromSecond: 0, mostBytes: size.bytes, aside: app))
+    }
+
     private mutating func makeClaim(_ count: Int, _ situation: Situation, after: UInt64? = nil) -> Call.Claim {
         Call.Claim(
             chunk: reserve(2), count: count, fromSecond: max(0, Claims.mostTwiceCrashed - situation.heldTwiceCrashed),
@@ -262,6 +282,7 @@ struct Claims {
             if let poll = waiting.nextPoll, isWorthClaiming(at: poll, situation) { next.consider(poll) }
             if let offeredAt { next.consider(claimsAt(offeredAt + Claims.longestDelay, situation)) }
         }
+        if let claimsAt = sides.claimsAt, mayClaimAside(situation, now: claimsAt) { next.consider(claimsAt) }
         return next.instant
     }
 }

@@ -24,11 +24,15 @@ struct JobsInFlight {
     // MARK: Jobs
 
     /// Holds the jobs of a new chunk.
-    mutating func hold(_ jobs: [ScriptReply.JobBytes], chunk: UInt64, level: UInt8) -> [ClaimedJob] {
+    ///
+    /// - Parameter isAside: whether they come from a side list.
+    mutating func hold(
+        _ jobs: [ScriptReply.JobBytes], chunk: UInt64, level: UInt8, isAside: Bool = false
+    ) -> [ClaimedJob] {
         let jobs = jobs.enumerated().map { place, job in
             ClaimedJob(
                 id: ClaimID(chunk: chunk, place: place), bytes: job.bytes, fullSize: job.fullSize,
-                isAlone: level == JobWindow.isolated)
+                isAlone: level == JobWindow.isolated, wasClaimed: isAside || level > 0)
         }
         held.insert(jobs, chunk: chunk, level: level, isKept: mode == .atLeastOnce || level == JobWindow.suspect)
         return jobs
@@ -42,7 +46,8 @@ struct JobsInFlight {
         var suspects: [ClaimedJob] = []
         for (place, item) in zip(places, items) {
             guard let bytes = ScriptReply.JobBytes(item) else { continue }
-            var job = ClaimedJob(id: ClaimID(chunk: chunk, place: place), bytes: bytes.bytes, fullSize: bytes.fullSize)
+            var job = ClaimedJob(
+                id: ClaimID(chunk: chunk, place: place), bytes: bytes.bytes, fullSize: bytes.fullSize, wasClaimed: true)
             guard let level = held.insert(job) else { continue }
             job.isAlone = level == JobWindow.isolated
             if level == JobWindow.suspect { suspects.append(job) } else { jobs.append(job) }
@@ -72,11 +77,17 @@ struct JobsInFlight {
     /// Counts a push that APNs may receive twice.
     mutating func countMaybeDuplicate(now: Instant) { settlements.addMaybeDuplicates(1, now: now) }
 
-    mutating func seal(includingHeads: Bool) { settlements.seal(includingHeads: includingHeads) }
-
-    func sealsAt(includingHeads: Bool) -> Instant? {
-        settlements.sealsAt(includingHeads: includingHeads, heldCount: held.count)
+    mutating func seal(includingHeads: Bool, includingAsideHeads: Bool) {
+        settlements.seal(includingHeads: includingHeads, includingAsideHeads: includingAsideHeads)
     }
+
+    func sealsAt(includingHeads: Bool, includingAsideHeads: Bool) -> Instant? {
+        settlements.sealsAt(
+            includingHeads: includingHeads, includingAsideHeads: includingAsideHeads, heldCount: held.count)
+    }
+
+    /// The apps to whose side lists jobs go with a settlement that Redis has not confirmed.
+    var unconfirmedAsides: Set<String> { settlements.asides }
 
     /// The sealed batches that this connection has not sent, oldest first. From here on their jobs count as settled.
     mutating func takeUnsent() -> [SettleBatch] { settlements.takeUnsent(of: &held) }

@@ -13,6 +13,8 @@ struct SettleBatch: Equatable {
     private(set) var compacted: [UInt64] = []
     /// Everything else than plain acknowledgements, as `Scripts.settle` reads it.
     private(set) var steps = Arguments()
+    /// The apps to whose side lists jobs go.
+    private(set) var asides: [String] = []
     private(set) var resent = 0
     var maybeDuplicates = 0
     /// The number of jobs that are replaced by their parts.
@@ -135,13 +137,20 @@ struct SettleBatch: Equatable {
             case .replace(_, let toTail): toTail ? "v" : "u"
             case .split(let parts): isJobGiven || !parts.texts.isEmpty ? "s" : "c"
             }
-        steps.append(kind)
+        steps.append(settlement.aside == nil ? kind : kind.uppercased())
         steps.append(settlement.id.chunk)
         steps.append(settlement.id.place)
         steps.append(settlement.feedback ?? [])
         steps.append(settlement.result?.count ?? 0)
         if settlement.result != nil { hasResults = true }
         for value in settlement.result ?? [] { steps.append(value) }
+        if let aside = settlement.aside { steps.append(1 + index(ofAside: aside)) }
+    }
+
+    private mutating func index(ofAside app: String) -> Int {
+        if let index = asides.firstIndex(of: app) { return index }
+        asides.append(app)
+        return asides.count - 1
     }
 
     private static func text(of due: Settlement.Due) -> String {

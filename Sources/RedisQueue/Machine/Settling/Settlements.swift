@@ -8,13 +8,20 @@ struct Settlements {
         var job: [UInt8]?
     }
 
+    private struct Heads {
+        var steps: [HeadStep] = []
+        /// The number of them that are replaced by their parts.
+        var splits = 0
+        /// The time of the first that gathers.
+        var since: Instant?
+    }
+
     private var pending = SettleBatch()
-    private var heads: [HeadStep] = []
-    /// The number of them that are replaced by their parts.
-    private var headSplits = 0
-    /// The time of the first that still gathers. Those for the head of the list have their own.
+    private var heads = Heads()
+    /// Those for the heads of side lists.
+    private var asideHeads = Heads()
+    /// The time of the first that still gathers. Those for the head of a list have their own.
     private var gatheringSince: Instant?
-    private var headsSince: Instant?
     /// Sealed, oldest first.
     private(set) var unconfirmed: [SettleBatch] = []
     /// The number of the last batch that Redis has confirmed.
@@ -29,10 +36,10 @@ struct Settlements {
     private static let fewJobs = 32
 
     var isEmpty: Bool { !isGathering && unconfirmed.isEmpty }
-    var isGathering: Bool { !pending.isEmpty || !heads.isEmpty }
+    var isGathering: Bool { !pending.isEmpty || !heads.steps.isEmpty || !asideHeads.steps.isEmpty }
 
     /// Whether the parts of a split job are not known to be in the list.
-    var isSplitting: Bool { headSplits > 0 || unconfirmed.contains { $0.splits > 0 } }
+    var isSplitting: Bool { heads.splits + asideHeads.splits > 0 || unconfirmed.contains { $0.splits > 0 } }
 
     /// The path of nearly all jobs: see `SettleBatch.addAcknowledgement`.
     mutating func addAcknowledgement(_ id: ClaimID, now: Instant) {
@@ -44,14 +51,23 @@ struct Settlements {
     mutating func add(_ settlement: Settlement, job: [UInt8]?, now: Instant) {
         switch settlement.effect {
         case .release(toTail: false), .replace(_, toTail: false), .split:
-            if headsSince == nil { headsSince = now }
-            if case .split = settlement.effect { headSplits += 1 }
-            heads.append(HeadStep(settlement: settlement, job: job))
+            let step = HeadStep(settlement: settlement, job: job)
+            if settlement.aside == nil {
+                Settlements.add(step, to: &heads, now: now)
+            } else {
+                Settlements.add(step, to: &asideHeads, now: now)
+            }
         default:
             if pending.isEmpty { gatheringSince = now }
             pending.add(settlement, job: job)
             if pending.isFull { sealPending() }
         }
+    }
+
+    private static func add(_ step: HeadStep, to heads: inout Heads, now: Instant) {
+        if heads.since == nil { heads.since = now }
+        if case .split = step.settlement.effect { heads.splits += 1 }
+        heads.steps.append(step)
     }
 
     /// Counts pushes that APNs may receive twice.
@@ -62,9 +78,10 @@ struct Settlements {
     }
 
     /// The time at which the gathered settlements are due. Few jobs are no batch: theirs are due at once, if none is on its way.
-    func sealsAt(includingHeads: Bool, heldCount: Int) -> Instant? {
+    func sealsAt(includingHeads: Bool, includingAsideHeads: Bool, heldCount: Int) -> Instant? {
         var first = Earliest(gatheringSince)
-        if includingHeads { first.consider(headsSince) }
+        if includingHeads { first.consider(heads.since) }
+        if includingAsideHeads { first.consider(asideHeads.since) }
         guard let since = first.instant else { return nil }
         if heldCount <= Settlements.fewJobs && unconfirmed.isEmpty { return since }
         return since + Settlements.interval
@@ -72,20 +89,36 @@ struct Settlements {
 
     /// Closes the gathered batch: it gets its number, and waits for its confirmation.
     ///
-    /// - Parameter includingHeads: whether the jobs for the head of the list are included.
-    mutating func seal(includingHeads: Bool) {
+    /// - Parameters:
+    ///   - includingHeads: whether the jobs for the head of the list are included.
+    ///   - includingAsideHeads: the same for the heads of side lists.
+    mutating func seal(includingHeads: Bool, includingAsideHeads: Bool = true) {
         sealPending()
         gatheringSince = nil
-        guard includingHeads else { return }
-        heads.sort { $0.settlement.id > $1.settlement.id }
-        for head in heads {
+        if includingHeads, !heads.steps.isEmpty {
+            seal(heads.steps)
+            heads = Heads()
+        }
+        if includingAsideHeads, !asideHeads.steps.isEmpty {
+            seal(asideHeads.steps)
+            asideHeads = Heads()
+        }
+    }
+
+    private mutating func seal(_ heads: [HeadStep]) {
+        for head in heads.sorted(by: { $0.settlement.id > $1.settlement.id }) {
             pending.add(head.settlement, job: head.job)
             if pending.isFull { sealPending() }
         }
         sealPending()
-        heads.removeAll()
-        headSplits = 0
-        headsSince = nil
+    }
+
+    /// The apps to whose side lists jobs go with a settlement that Redis has not confirmed.
+    var asides: Set<String> {
+        var apps = Set(pending.asides)
+        for head in asideHeads.steps { if let app = head.settlement.aside { apps.insert(app) } }
+        for batch in unconfirmed { apps.formUnion(batch.asides) }
+        return apps
     }
 
     private mutating func sealPending() {
@@ -137,7 +170,7 @@ struct Settlements {
     /// The jobs that their owner has settled.
     var settlingIDs: Set<ClaimID> {
         var ids = Set(pending.ids)
-        for head in heads { ids.insert(head.settlement.id) }
+        for head in heads.steps + asideHeads.steps { ids.insert(head.settlement.id) }
         for batch in unconfirmed { ids.formUnion(batch.ids) }
         return ids
     }

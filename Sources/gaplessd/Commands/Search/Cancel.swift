@@ -184,7 +184,7 @@ struct Cancel: ParsableCommand {
             progress.counts.matched += try walk.countCancelled(limit: most - progress.counts.matched, &client)
             return
         }
-        for source in WaitingJobs.Source.allCases {
+        for source in try walk.sources(&client) {
             let left = most - progress.counts.matched
             progress.counts.matched += try walk.count(source, limit: left, &client) { (client) throws(RedisError) in
                 try pauses.renew(&client)

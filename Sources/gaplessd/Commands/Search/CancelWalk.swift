@@ -7,6 +7,7 @@ struct CancelWalk {
     typealias BeforePage = (inout RedisClient) throws(RedisError) -> Void
 
     private let jobs: CancelledJobs
+    private let waiting: WaitingJobs
     private let selection: JobSelection
     /// Unix seconds.
     private let now: Int64
@@ -18,8 +19,11 @@ struct CancelWalk {
     private static let longStep = Duration.milliseconds(8)
 
     init(_ keys: Keys, _ selection: JobSelection, now: Int64) {
-        (jobs, self.selection, self.now) = (CancelledJobs(keys), selection, now)
+        (jobs, waiting, self.selection, self.now) = (CancelledJobs(keys), WaitingJobs(keys), selection, now)
     }
+
+    /// The places at which jobs may wait.
+    func sources(_ client: inout RedisClient) throws(RedisError) -> [WaitingJobs.Source] { try waiting.sources(&client) }
 
     /// Counts the selected jobs of a source, up to `limit`.
     func count(
@@ -50,7 +54,7 @@ struct CancelWalk {
         for _ in 0..<Self.mostPasses {
             let before = left
             let pass = Int64(WallClock.now().seconds * 1e6)
-            for source in WaitingJobs.Source.allCases where left > 0 {
+            for source in try waiting.sources(&client) where left > 0 {
                 left -= try cancel(source, pass: pass, limit: left, &client, beforePage, progress)
             }
             if left == before || left == 0 { return true }

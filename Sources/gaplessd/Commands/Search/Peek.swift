@@ -8,8 +8,9 @@ struct Peek: ParsableCommand {
         abstract: "Prints the next jobs without changing them.",
         discussion: """
             Prints one line for each job, in the order in which the jobs will be claimed: position (1 is next), ID, app, topic, \
-            trace, channel or token, and size. The recovered jobs of dead workers come first. --last prints the jobs of the list \
-            that were pushed last. --delayed prints the delayed jobs with their due times. With log_redact, tokens are truncated.
+            trace, channel or token, and size. The recovered jobs of dead workers come first, then the side lists of apps, then \
+            the list. --last prints the jobs of the list that were pushed last. --delayed prints the delayed jobs with their due \
+            times. With log_redact, tokens are truncated.
 
             --json prints one object per line: "list", "position", "due" (Unix seconds, with --delayed) and "job", or \
             "job_base64" if the job is not UTF-8.
@@ -57,7 +58,7 @@ struct Peek: ParsableCommand {
     /// Prints the jobs of a list. Returns whether they were written.
     private func show(_ list: String, isOne: Bool, redacts: Bool, _ client: inout RedisClient) throws -> Bool {
         let jobs = WaitingJobs(Keys(list: list))
-        let sources = delayed ? [.delayed] : WaitingJobs.Source.inClaimOrder
+        let sources = delayed ? [.delayed] : try jobs.sourcesInClaimOrder(&client)
         var counts: [Int] = []
         for source in sources { counts.append(try jobs.count(of: source, &client)) }
         let total = counts.reduce(0, +)

@@ -23,7 +23,7 @@ struct StatusReport {
         let status = list.status
         var lines = [
             "list        \(list.name.printable)",
-            "backlog     \(status.backlog)",
+            "backlog     \(status.backlog)\(asides(status))",
             "in flight   \(knowsInFlight ? "\(status.inFlight)" : "not stored in Redis (at_most_once)")",
             "delayed     \(status.delayed)",
             "recovered   \(status.recovered)",
@@ -36,6 +36,14 @@ struct StatusReport {
         lines.insert(contentsOf: status.pauses.map { "paused      \(PauseNote($0).scopedSentence.printable)" }, at: 1)
         for worker in status.workers { lines += self.lines(worker, list.rates[worker.name]) }
         return lines
+    }
+
+    /// The apps with the most jobs in side lists.
+    private func asides(_ status: QueueStatus) -> String {
+        if status.asides.isEmpty { return "" }
+        let apps = status.asides.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+        let shown = apps.prefix(6).map { "\($0.key.isEmpty ? "(top level)" : $0.key.printable) \($0.value)" }
+        return "  set aside until their app can take them: \((shown + (apps.count > 6 ? ["…"] : [])).joined(separator: ", "))"
     }
 
     /// The most frequent reasons. Names the number of counted dead letters if not all were counted.

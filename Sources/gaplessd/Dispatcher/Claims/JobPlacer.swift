@@ -10,7 +10,7 @@ import SystemTime
 ///     too large, not readable, or only bad tokens   dead letter
 ///     `not_before` to come, and not expired         delayed
 ///     no app, or no topic                           dead letter
-///     the app cannot send, and not expired          released
+///     the app cannot take it, and not expired       released; in a list of several apps, set aside
 ///     expired, or filtered                          dead letter
 ///     several tokens                                split: its parts are claimed in turn
 ///     its token is paused, and it is no resend      delayed
@@ -42,7 +42,9 @@ struct JobPlacer {
     mutating func place(
         _ claim: ClaimedJob, list: Int, _ state: ListState, _ jobs: inout JobFlow, _ effects: inout [DispatchEffect]
     ) -> Bool {
-        guard !jobs.isLeaving, !state.isPaused else { return giveBack(claim, list: list, toTail: false, &jobs, &effects) }
+        guard !jobs.isLeaving, !state.isPaused else {
+            return giveBack(claim, app: appOfOlder(claim), list: list, &jobs, &effects)
+        }
         if let size = claim.fullSize {
             jobs.settler.rejectLargeJob(claim, size: size, list: list, &effects)
             return true
@@ -67,8 +69,8 @@ struct JobPlacer {
             return true
         }
         let app = try plan.routes.app(for: job)
-        guard isExpired || jobs.takesOne(app: app, list: list) else {
-            return giveBack(claim, list: list, toTail: plan.apps.count > 1, &jobs, &effects)
+        guard isExpired || jobs.takesOne(app: app, list: list, wasClaimed: claim.wasClaimed) else {
+            return giveBack(claim, app: app, list: list, isRetry: job.attempts > 0, &jobs, &effects)
         }
         if let hint = job.expiryHint, !isExpired { warn(of: hint, in: job, jobs.now, &effects) }
         let expiration = job.expiration(now: jobs.wallClock.unixSeconds)
@@ -101,11 +103,23 @@ struct JobPlacer {
         let places = jobs.places(app: job.app) - splitJobs[job.app, default: 0]
         guard places > 0, splitBytes < Self.mostSplitBytes,
             let (parts, singles) = job.job.split(into: places, bytes: 2 * Self.mostSplitBytes)
-        else { return giveBack(claim, list: job.list, toTail: false, &jobs, &effects) }
+        else {
+            let isAside = jobs.isAside(app: job.app, list: job.list)
+            return giveBack(claim, app: isAside ? job.app : nil, list: job.list, isRetry: true, &jobs, &effects)
+        }
         splitBytes += parts.byteCount
         splitJobs[job.app, default: 0] += singles
-        jobs.settler.split(claim, list: job.list, into: parts, &effects)
+        // The parts of a job from a side list are claimed from there.
+        let isAside = jobs.isAside(app: job.app, list: job.list)
+        let aside = isAside ? jobs.aside(of: job.app, list: job.list) : nil
+        jobs.settler.split(claim, list: job.list, aside: aside, into: parts, &effects)
         return true
+    }
+
+    /// The app of a job that comes from a side list, where it belongs in front.
+    private mutating func appOfOlder(_ claim: ClaimedJob) -> Int? {
+        guard claim.wasClaimed, let job = try? plan.reader.read(claim.bytes) else { return nil }
+        return try? plan.routes.app(for: job)
     }
 
     private mutating func warn(
@@ -128,10 +142,16 @@ struct JobPlacer {
         }
     }
 
+    /// - Parameters:
+    ///   - app: `nil` for a job that returns to the list, whatever its app.
+    ///   - isRetry: whether it goes before the other jobs of its app.
     private func giveBack(
-        _ claim: ClaimedJob, list: Int, toTail: Bool, _ jobs: inout JobFlow, _ effects: inout [DispatchEffect]
+        _ claim: ClaimedJob, app: Int?, list: Int, isRetry: Bool = false, _ jobs: inout JobFlow,
+        _ effects: inout [DispatchEffect]
     ) -> Bool {
-        jobs.settler.giveBack(claim, list: list, toTail: toTail, &effects)
+        let aside = if let app { jobs.aside(of: app, list: list) } else { String?.none }
+        let toTail = aside != nil && !claim.wasClaimed && !isRetry
+        jobs.settler.giveBack(claim, list: list, aside: aside, toTail: toTail, &effects)
         return false
     }
 }

@@ -34,8 +34,6 @@ struct JobFlow: ~Copyable {
     var memory = TokenMemory()
     /// After a stop signal nothing goes out.
     private(set) var isLeaving = false
-    /// An app that was held or limited may send again, and the lists do not know it yet.
-    private(set) var hasResumed = false
     // The time of this turn.
     private(set) var now: Instant
     private(set) var wallClock: WallClock
@@ -83,15 +81,41 @@ struct JobFlow: ~Copyable {
     /// Returns the jobs that an app wants now.
     func demand(of app: Int) -> AppState.Demand { apps[app].demand(now: now) }
 
-    /// The jobs of apps that APNs has slowed down.
-    var heldBySlowedApps: Int {
-        var held = 0
-        for app in apps.indices where apps[app].reading.limit != nil { held += apps[app].held }
-        return held
+    /// Whether the app takes a claimed job of the list. Jobs that are set aside go before those of the list.
+    ///
+    /// - Parameter wasClaimed: see `ClaimedJob`.
+    func takesOne(app: Int, list: Int, wasClaimed: Bool = false) -> Bool {
+        guard apps[app].takesOne(from: list, now: now) else { return false }
+        return apps.count == 1 || (apps[app].hasRoom && (wasClaimed || !apps[app].isAside(in: list)))
     }
 
-    /// Whether the app takes a claimed job of the list.
-    func takesOne(app: Int, list: Int) -> Bool { apps[app].takesOne(from: list, now: now) }
+    // MARK: Side lists
+
+    /// Whether an app has a side list.
+    var hasAsides: Bool {
+        for app in apps.indices where apps[app].isAsideAnywhere { return true }
+        return false
+    }
+
+    func isAside(app: Int, list: Int) -> Bool { apps[app].isAside(in: list) }
+
+    mutating func setAside(_ isAside: Bool, app: Int, list: Int) { apps[app].setAside(isAside, in: list) }
+
+    func isPaused(app: Int, list: Int) -> Bool { apps[app].isPaused(in: list) }
+
+    /// The side list to which a job of the app goes back, by its name; `nil` for the list itself.
+    ///
+    /// In a list of several apps, jobs of an app that cannot take them are set aside, so that the others pass. Jobs of a list
+    /// that is paused or left return to it, unless older ones of their app are aside.
+    mutating func aside(of app: Int, list: Int) -> String? {
+        if apps.count > 1 && !isLeaving && !isPausedWhole(list) { apps[app].setAside(true, in: list) }
+        return apps[app].isAside(in: list) ? plan.apps[app].name ?? "" : nil
+    }
+
+    private func isPausedWhole(_ list: Int) -> Bool {
+        for app in apps.indices where !apps[app].isPaused(in: list) { return false }
+        return true
+    }
 
     /// Returns how many further jobs an app takes that takes one. Without a limit it takes any number: the others wait for its
     /// streams.
@@ -127,8 +151,7 @@ struct JobFlow: ~Copyable {
     ) {
         for id in ids {
             switch withdrawal {
-            case .release: release(id, &effects)
-            case .giveBack: giveBackPaused(id, &effects)
+            case .release, .giveBack: release(id, &effects)
             case .keep: if let job = held[id] { apps[app].suspend(id, job, topic: plan.apps[app].topic) }
             case .forget: forget(id, &effects)
             }
@@ -141,7 +164,7 @@ struct JobFlow: ~Copyable {
     mutating func resend(_ id: JobID, avoiding session: SessionID, _ effects: inout [DispatchEffect]) {
         guard let job = held[id] else { return }
         guard !isLeaving, !apps[job.app].breaker.isHeld else { return release(id, &effects) }
-        guard !apps[job.app].isPaused(in: job.list) else { return giveBackPaused(id, &effects) }
+        guard !apps[job.app].isPaused(in: job.list) else { return release(id, &effects) }
         job.avoiding = session
         job.resends += 1
         settler.countResend()
@@ -180,8 +203,9 @@ struct JobFlow: ~Copyable {
         _ id: JobID, toTail: Bool = false, keepsDeadline: Bool = false, _ effects: inout [DispatchEffect]
     ) {
         guard let job = remove(id) else { return }
+        let aside = aside(of: job.app, list: job.list)
         settler.release(
-            job, toTail: !isLeaving && (toTail || apps.count > 1), keepsDeadline: keepsDeadline, asClaimed: isLeaving, &effects)
+            job, aside: aside, toTail: toTail && !isLeaving, keepsDeadline: keepsDeadline, asClaimed: isLeaving, &effects)
     }
 
     // MARK: Circuit breakers
@@ -199,7 +223,6 @@ struct JobFlow: ~Copyable {
                 apps[app].culprits.forgetRejections()
                 if apps[app].isKnown(now: now) { _ = apps[app].breaker.wasAcceptedElsewhere() }
                 effects.append(.log(.resumed(app: plan.apps[app].label)))
-                hasResumed = true
                 // The other apps with this credential may have no job with which to probe.
                 for other in plan.apps[app].sharers where other != app {
                     perform(apps[other].breaker.throttleEnded(), app: other, &effects)
@@ -243,7 +266,10 @@ struct JobFlow: ~Copyable {
 
     // MARK: Pools
 
-    mutating func observed(_ reading: AppState.PoolReading, app: Int) { apps[app].observed(reading, now: now) }
+    mutating func observed(_ reading: AppState.PoolReading, app: Int) {
+        apps[app].observed(reading, now: now)
+        if apps.count > 1 { apps[app].watchResponses(now: now) }
+    }
 
     /// - Parameter isCurrent: for an ended session, whether it presented the credential that is in use now.
     mutating func happened(_ event: PoolEvent, app: Int, isCurrent: Bool, _ effects: inout [DispatchEffect]) {
@@ -300,23 +326,9 @@ struct JobFlow: ~Copyable {
     mutating func takeBackPaused(app: Int, list: Int, _ effects: inout [DispatchEffect]) {
         let ids = Set(held.ids { $0.app == app && $0.list == list })
         if ids.isEmpty { return }
-        for id in apps[app].takeUnsent(of: ids) { giveBackPaused(id, &effects) }
-        for id in ids where held[id]?.suspectResponse != nil { giveBackPaused(id, &effects) }
+        for id in apps[app].takeUnsent(of: ids) { release(id, &effects) }
+        for id in ids where held[id]?.suspectResponse != nil { release(id, &effects) }
         effects.append(.withdraw(.giveBack(ids), app: app))
-    }
-
-    /// Jobs of a paused list return to its head. Those of a paused app go to its tail if there are other apps.
-    private mutating func giveBackPaused(_ id: JobID, _ effects: inout [DispatchEffect]) {
-        guard let list = held[id]?.list, let job = remove(id) else { return }
-        let isWhole = apps.indices.allSatisfy { apps[$0].isPaused(in: list) }
-        settler.release(job, toTail: !isWhole && apps.count > 1, asClaimed: isLeaving, &effects)
-    }
-
-    /// The lists know now that an app may send again. Returns whether one may.
-    mutating func takeResumption() -> Bool {
-        defer { hasResumed = false }
-        for app in apps.indices where apps[app].becameUnlimited() { hasResumed = true }
-        return hasResumed
     }
 
     // MARK: Signals

@@ -60,16 +60,18 @@ struct JobSettler {
     /// Returns the job to its list, with its possible duplicates recorded.
     ///
     /// - Parameters:
+    ///   - aside: the app in whose side list it waits.
     ///   - keepsDeadline: whether the job was sent, so that a relative expiry does not start again.
     ///   - asClaimed: at shutdown the list gets the original bytes back.
     mutating func release(
-        _ job: HeldJob, toTail: Bool, keepsDeadline: Bool = false, asClaimed: Bool, _ effects: inout [DispatchEffect]
+        _ job: HeldJob, aside: String? = nil, toTail: Bool, keepsDeadline: Bool = false, asClaimed: Bool,
+        _ effects: inout [DispatchEffect]
     ) {
         counters.released += 1
         let isMarked = job.maybeDuplicates > 0 || keepsDeadline && job.deadlineToKeep != nil
-        if asClaimed || !isMarked { return settle(job, .release(toTail: toTail), &effects) }
+        if asClaimed || !isMarked { return settle(job, .release(toTail: toTail), aside: aside, &effects) }
         let marked = job.job.markedAsDoubtful(job.doubtful, deadline: job.deadlineToKeep)
-        settle(job, .replace(with: marked, toTail: toTail), &effects)
+        settle(job, .replace(with: marked, toTail: toTail), aside: aside, &effects)
     }
 
     /// Delays the job without counting a retry. It has been sent: it keeps the deadline of its first send.
@@ -159,24 +161,28 @@ struct JobSettler {
     private func logged(_ job: HeldJob) -> [UInt8] { options.redacts ? Job.redacted(job.job.bytes) : job.job.bytes }
 
     private func settle(
-        _ job: HeldJob, _ effect: Settlement.Effect, feedback: [UInt8]? = nil, result: [[UInt8]]? = nil,
-        _ effects: inout [DispatchEffect]
+        _ job: HeldJob, _ effect: Settlement.Effect, aside: String? = nil, feedback: [UInt8]? = nil,
+        result: [[UInt8]]? = nil, _ effects: inout [DispatchEffect]
     ) {
         let settlement = Settlement(
-            id: job.claim, effect: effect, feedback: feedback, result: result, resends: job.resends)
+            id: job.claim, effect: effect, aside: aside, feedback: feedback, result: result, resends: job.resends)
         effects.append(.settle(settlement, list: job.list))
     }
 
     // MARK: Claims that never became held jobs
 
-    mutating func giveBack(_ claim: ClaimedJob, list: Int, toTail: Bool, _ effects: inout [DispatchEffect]) {
+    mutating func giveBack(
+        _ claim: ClaimedJob, list: Int, aside: String? = nil, toTail: Bool, _ effects: inout [DispatchEffect]
+    ) {
         counters.released += 1
-        effects.append(.settle(Settlement(id: claim.id, effect: .release(toTail: toTail)), list: list))
+        effects.append(.settle(Settlement(id: claim.id, effect: .release(toTail: toTail), aside: aside), list: list))
     }
 
-    mutating func split(_ claim: ClaimedJob, list: Int, into parts: JobParts, _ effects: inout [DispatchEffect]) {
+    mutating func split(
+        _ claim: ClaimedJob, list: Int, aside: String? = nil, into parts: JobParts, _ effects: inout [DispatchEffect]
+    ) {
         counters.released += 1
-        effects.append(.settle(Settlement(id: claim.id, effect: .split(into: parts)), list: list))
+        effects.append(.settle(Settlement(id: claim.id, effect: .split(into: parts), aside: aside), list: list))
     }
 
     mutating func postpone(_ claim: ClaimedJob, list: Int, _ due: Settlement.Due, _ effects: inout [DispatchEffect]) {

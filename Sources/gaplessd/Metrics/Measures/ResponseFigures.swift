@@ -7,6 +7,8 @@ struct ResponseFigures: Sendable, Equatable {
     private var others: [ResponseKind: Int] = [:]
     /// All outcomes.
     private(set) var count = 0
+    /// Responses that are not acceptances.
+    private var rejected = 0
     /// From the claim to the moment when the request left for the wire, from there to the response, and both together. With
     /// `PoolSettings.recordsTimes` only.
     private(set) var toWire = LatencyHistogram()
@@ -24,8 +26,13 @@ struct ResponseFigures: Sendable, Equatable {
             others[kind, default: 0] += 1
             count += 1
         }
-        return if case .rejected = outcome { true } else { false }
+        guard case .rejected = outcome else { return false }
+        rejected += 1
+        return true
     }
+
+    /// All responses of APNs.
+    var responses: Int { accepted + rejected }
 
     /// Counts the latencies of a response.
     mutating func record(claimed: Instant, _ times: AttemptTimes) {

@@ -209,7 +209,7 @@ struct DaemonAppsTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `an idle app claims no jobs for an app without responses`() throws {
+    @Test func `an idle app holds no jobs for an app without responses`() throws {
         let stage = try Stage {
             $0.behaviour.streamLimit = 50
             $0.behaviour.tokenStreamLimit = 50
@@ -220,9 +220,64 @@ struct DaemonAppsTests {
         try stage.push((0..<5000).map { pushJob(deviceToken($0)) })
         #expect(waitUntil { stage.simulator.totals.requests == 101 })
         // Two sessions of 50 streams, the same for the next jobs, and all of it once more.
-        #expect(try waitUntil { try stage.status().inFlight == 400 })
-        #expect(try stage.status().backlog == 4600)
+        #expect(
+            try waitUntil {
+                let status = try stage.status()
+                return status.backlog == status.asides[""] && status.backlog + status.inFlight == 5000
+                    && status.inFlight <= 400
+            })
         daemon.crash()
+    }
+
+    @Test func `a silent app with a thousand jobs in front stops no other, and what waits for it costs next to nothing`() throws {
+        let stage = try Stage(redis: ["--appendonly", "yes"], topics: ["com.example.cert"]) {
+            $0.behaviour.streamLimit = 50
+            $0.behaviour.tokenStreamLimit = 50
+        }
+        let daemon = try stage.start(["apps": Self.apps, "apns_request_timeout": "300", "drain_timeout": "1"])
+        try stage.push(["", #""app":"beta""#, #""app":"cert""#].map { pushJob("0a", $0) })
+        #expect(stage.accepts(3), "each app has an acceptance")
+        stage.simulator.plan(token: "bebe", answers: Array(repeating: .silent, count: 2000))
+        let silent = (0..<1000).map { pushJob("bebe", #""app":"beta","identifier":\#($0)"#) }
+        try stage.push(silent)
+        for app in ["", #""app":"cert""#] {
+            let first = app.isEmpty ? 1000 : 3000
+            try stage.push((first..<first + 1000).map { pushJob(deviceToken($0), app) })
+        }
+        #expect(stage.accepts(2003), "\(stage.simulator.totals.accepted) accepted")
+        #expect(try waitUntil { try stage.status().asides["beta", default: 0] + stage.status().inFlight == 1000 })
+        let worker = try #require(try stage.status().workers.first?.name)
+        func beats() throws -> Int {
+            try stage.command("ZSCORE", stage.keys.workers, worker).text.flatMap { Int($0) } ?? 0
+        }
+        func figures() throws -> (commands: Int, bytes: Int) {
+            let lines = try stage.command("INFO", "all").text?.split(whereSeparator: \.isNewline) ?? []
+            var (commands, bytes) = (0, 0)
+            for line in lines {
+                func number(behind text: String) -> Int {
+                    line.hasPrefix(text) ? Int(line.dropFirst(text.count).prefix { $0.isNumber }) ?? 0 : 0
+                }
+                bytes += number(behind: "aof_current_size:")
+                // The test asks by ZSCORE and INFO.
+                guard line.hasPrefix("cmdstat_"), !line.hasPrefix("cmdstat_zscore"), !line.hasPrefix("cmdstat_info") else {
+                    continue
+                }
+                commands += line.split(separator: "=").dropFirst().first.flatMap { Int($0.prefix { $0.isNumber }) } ?? 0
+            }
+            return (commands, bytes)
+        }
+        let first = try beats()
+        #expect(try waitUntil { try beats() > first }, "idle")
+        let (begin, before) = (try beats(), try figures())
+        #expect(try waitUntil { try beats() >= begin + 2 })
+        let (count, after) = (try beats() - begin, try figures())
+        print("\(after.commands - before.commands) commands, \(after.bytes - before.bytes) bytes in \(count) beats")
+        // A beat is due every three seconds.
+        #expect(after.commands - before.commands <= 300 * count, "\(before) \(after) \(count)")
+        #expect(after.bytes - before.bytes <= 300_000 * count, "\(before) \(after) \(count)")
+        #expect(daemon.stop()?.status == 0)
+        #expect(try stage.status().asides == [:])
+        #expect(try stage.backlog() == silent, "in their order")
     }
 
     @Test func `without a top-level credential a job must name an app`() throws {
