@@ -128,8 +128,8 @@ package enum Scripts {
     /// reaped (-1: none), the epoch: the random number that was stored first in this data set (another one: Redis was emptied),
     /// the kind of the recovered jobs, when `delayed` is due (with the pauses and side lists, if any), the number of dead
     /// letters where they have no maximum (else 0), the same for feedback, the chunks of this worker with their entries, the
-    /// chunks that were taken over (`-`: W was not reaped, `*`: it was reaped by a worker of 0.2, else numbers), the number of jobs that wait or were
-    /// ever claimed in this data set, and all workers with their counters.
+    /// chunks that were taken over (`-`: W was not reaped, `*`: it was reaped by a worker of 0.2, else numbers), the number
+    /// of jobs that wait or were ever claimed in this data set, and all workers with their counters.
     ///
     /// A reply may be lost. The stored settlement and the chunks that were taken over are therefore kept as fields of worker:W
     /// (`known`, `taken`), and replied until the worker has read a reply of the registration `since` or a later one.
