@@ -377,9 +377,9 @@ struct DispatchHoldTests {
         #expect(fixture.effects { $0.holdFaultyApps(&$1) } == [.log(held), .withdraw(.release, app: 1)])
         #expect(fixture.machine.snapshot.apps.map(\.hold) == [nil, .unusable("apps.b.apns_cert_path: expired")])
         fixture.close()
-        #expect(fixture.claim(Fixture.job("ab", #""app":"b""#)).releases(2, toTail: true))
+        #expect(fixture.claim(Fixture.job("ab", #""app":"b""#)).releases(2, aside: "b", toTail: true))
         fixture.pass(.seconds(100))
-        #expect(fixture.claim(Fixture.job("ab", #""app":"b""#)).releases(3, toTail: true))
+        #expect(fixture.claim(Fixture.job("ab", #""app":"b""#)).releases(3, aside: "b", toTail: true))
         // The same fault is logged once.
         #expect(
             fixture.effects { $0.adopted(plan, replaced: [false, false], &$1) } == [.log(.reloaded(keepsSessions: true))])
@@ -388,6 +388,7 @@ struct DispatchHoldTests {
         #expect(effects.contains(.log(.resumed(app: "app \"b\": "))))
         #expect(fixture.machine.snapshot.apps.map(\.hold) == [nil, nil])
         fixture.machine.observed(.init(capacity: 100), app: 1)
+        fixture.aside()
         _ = fixture.send(Fixture.job("ab", #""app":"b""#), by: 1)
     }
 
