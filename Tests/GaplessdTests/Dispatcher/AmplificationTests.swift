@@ -60,9 +60,10 @@ final class Footprint {
         fixture.pass(.seconds(6))
         apply(fixture.tick())
         if !aside.isEmpty { fixture.aside("") } else { fixture.aside() }
-        claim(from: &aside, most: fixture.asideOffers()["", default: 0], wasClaimed: true)
+        let places = fixture.asideOffers()["", default: 0]
+        claim(take(places, from: &aside), wasClaimed: true)
         let offered = fixture.offers()[0]
-        claim(from: &list, most: offered > 0 ? offered : 250, wasClaimed: false)
+        claim(take(offered > 0 ? offered : 250, from: &list), wasClaimed: false)
         for id in fixture.sent() {
             if state == .held {
                 rejected += 1
@@ -74,16 +75,23 @@ final class Footprint {
         }
     }
 
-    private func claim(from jobs: inout [[UInt8]], most: Int, wasClaimed: Bool) {
-        var (claimed, bytes) = ([ClaimedJob](), 0)
-        while let job = jobs.first, claimed.count < min(250, most), bytes < 512 << 10 {
-            jobs.removeFirst()
-            claims += 1
-            inFlight[ClaimID(claims)] = job
-            claimed.append(ClaimedJob(id: ClaimID(claims), bytes: job, wasClaimed: wasClaimed))
+    private func take(_ most: Int, from jobs: inout [[UInt8]]) -> [[UInt8]] {
+        var (taken, bytes) = ([[UInt8]](), 0)
+        while let job = jobs.first, taken.count < min(250, most), bytes < 512 << 10 {
+            taken.append(jobs.removeFirst())
             bytes += job.count
         }
-        if !claimed.isEmpty { apply(fixture.effects { $0.happened(.claimed(claimed), list: 0, &$1) }) }
+        return taken
+    }
+
+    private func claim(_ jobs: [[UInt8]], wasClaimed: Bool) {
+        if jobs.isEmpty { return }
+        let claimed = jobs.map { job in
+            claims += 1
+            inFlight[ClaimID(claims)] = job
+            return ClaimedJob(id: ClaimID(claims), bytes: job, wasClaimed: wasClaimed)
+        }
+        apply(fixture.effects { $0.happened(.claimed(claimed), list: 0, &$1) })
     }
 
     private func apply(_ effects: [DispatchEffect]) {
