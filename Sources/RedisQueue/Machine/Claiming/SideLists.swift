@@ -64,13 +64,14 @@ struct SideLists {
     private mutating func emptied(_ app: String) {
         apps.remove(app)
         places[app] = nil
+        if places.isEmpty { offeredAt = nil }
     }
 
     // MARK: Claiming
 
     /// The time of the next claim.
     var claimsAt: Instant? {
-        guard outstanding == nil, let offeredAt else { return nil }
+        guard outstanding == nil, !places.isEmpty, let offeredAt else { return nil }
         return places.values.contains { $0 >= Self.enough } ? offeredAt : offeredAt + Self.longestDelay
     }
 
