@@ -44,10 +44,19 @@ package enum Scripts {
     /// end) and record of each; `nil` when there is none. The second result tells whether the whole list is paused. With
     /// `cleans`, pauses that have ended are removed. Needs `clock`.
     static let pauses = """
+        -- In pieces: Lua cannot unpack 8,000 fields at once.
+        local function values(key, fields)
+          local all = {}
+          for first = 1, #fields, 1000 do
+            local part = redis.call('HMGET', key, unpack(fields, first, math.min(first + 999, #fields)))
+            for i = 1, #part do all[first + i - 1] = part[i] end
+          end
+          return all
+        end
         local function pauses(key, cleans)
           local fields = redis.call('HKEYS', key)
           if #fields == 0 then return nil, false end
-          local records, now, out, whole = redis.call('HMGET', key, unpack(fields)), clock(), {0}, false
+          local records, now, out, whole = values(key, fields), clock(), {0}, false
           for i, field in ipairs(fields) do
             local ends = tonumber(string.match(records[i], '^{"until": (%d+),')) or 0
             if ends == 0 or ends > now then
@@ -71,13 +80,13 @@ package enum Scripts {
 
         """
 
-    /// Adds the side lists to what `pauses` has returned: the app, -2 and the number of jobs of each.
+    /// Adds the side lists to what `pauses` has returned: the app, -2 and the number of jobs of each. Needs `pauses`.
     static let asides = """
         local function asides(key, out)
           local apps = redis.call('HKEYS', key)
           if #apps == 0 then return out end
           out = out or {0}
-          for i, count in ipairs(redis.call('HMGET', key, unpack(apps))) do
+          for i, count in ipairs(values(key, apps)) do
             out[#out + 1] = apps[i]
             out[#out + 1] = -2
             out[#out + 1] = count

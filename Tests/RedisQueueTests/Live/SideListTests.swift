@@ -149,6 +149,16 @@ struct SideListTests {
         worker.queue.stop()
     }
 
+    @Test func `the side lists of thousands of apps are read`() throws {
+        let fill = "for i = 1, 9000 do redis.call('HSET', KEYS[1], 'app' .. i, 1) end"
+        try server.ask("EVAL", fill, "1", keys.asides)
+        let worker = Worker(server.settings())
+        worker.places = 0
+        worker.run("connected") { worker.connects == 1 }
+        #expect(worker.asides.count == 9000)
+        #expect(try server.status().asides.count == 9000)
+    }
+
     @Test func `the side list of an app that is gone returns to its list`() throws {
         let worker = try worker(holding: ["1", "2", "3"])
         try setAside(worker.jobs, of: "gone", by: worker)
