@@ -58,14 +58,14 @@ public struct DeadLetterList: Sendable {
 
     /// Returns the letters at which the next step works: the oldest that are not passed.
     public func head(most: Int = mostLetters, _ client: inout RedisClient) throws(RedisError) -> [[UInt8]] {
-        try page([keys.dead, keys.nothing], from: 0, most: most, &client)
+        try page([keys.dead], from: 0, most: most, &client)
     }
 
     private func page(
         _ names: [String], from index: Int, beginnings: Int? = nil, most: Int, _ client: inout RedisClient
     ) throws(RedisError) -> [[UInt8]] {
         let numbers = [index, most, DeadLetterList.mostBytes, beginnings ?? 0].map(String.init)
-        let reply = try client.command(["EVAL", DeadLetterList.pageScript, "2"] + names + numbers)
+        let reply = try client.command(["EVAL", DeadLetterList.pageScript, String(names.count)] + names + numbers)
         return (reply.items ?? []).compactMap(\.bytes)
     }
 
@@ -106,10 +106,10 @@ public struct DeadLetterList: Sendable {
         return done >= 0
     }
 
-    /// KEYS: dead, passed. ARGV: first index, most letters, most bytes, bytes of a beginning (0: all).
+    /// KEYS: dead, and passed if passed letters count. ARGV: first index, most letters, most bytes, bytes of a beginning (0: all).
     private static let pageScript = """
         local from, most, room, cut = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-        local out, bytes, count, passed = {}, 0, 1, redis.call('LLEN', KEYS[2])
+        local out, bytes, count, passed = {}, 0, 1, KEYS[2] and redis.call('LLEN', KEYS[2]) or 0
         while #out < most do
           local key, at = KEYS[1], from + #out - passed
           if at < 0 then key, at = KEYS[2], from + #out end

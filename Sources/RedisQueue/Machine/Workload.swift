@@ -327,9 +327,9 @@ struct Workload {
         case .emptied: jobs.rolledBack(to: 0, most: reply.jobs, now: now)
         case .rolledBack(let stored): jobs.rolledBack(to: stored, now: now)
         }
-        let disowned = jobs.disown(jobs.missing.filter { isElsewhere($0, reply.taken, finding) })
+        let disowned = jobs.disown(jobs.missing(from: reply.chunks).filter { isElsewhere($0, reply.taken, finding) })
         if !disowned.isEmpty { effects.append(.report(.disowned(disowned, .takenOver))) }
-        let lacking = mode == .atLeastOnce ? jobs.missing : []
+        let lacking = mode == .atLeastOnce ? jobs.missing(from: reply.chunks) : []
         let adoptions = jobs.adopt(lacking).map(Call.adopt)
         if adoptions.isEmpty { sendSettlements(into: &effects) }
         learned(reply.recovered, due: reply.due, now: now)

@@ -27,7 +27,7 @@ extension Scripts {
             if redis.call('EXISTS', KEYS[6], KEYS[7], KEYS[8], KEYS[10]) > 0 then
               paused, whole = pauses(KEYS[10])
               if whole then return {paused, 0, 0, 0, 0} end
-              hasRecovered = redis.call('EXISTS', KEYS[6], KEYS[7], KEYS[8]) > 0
+              hasRecovered = not KEYS[13] and redis.call('EXISTS', KEYS[6], KEYS[7], KEYS[8]) > 0
             end
             if state[3] and redis.call('HEXISTS', KEYS[4], state[3]) == 1 then return {with(paused, 0), 0, 0, 0, 0} end
             if ARGV[7] and tonumber(state[4] or 0) > tonumber(ARGV[7]) then return {with(paused, 0), 0, 0, 0, 0} end

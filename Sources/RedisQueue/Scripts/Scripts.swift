@@ -44,10 +44,19 @@ package enum Scripts {
     /// end) and record of each; `nil` when there is none. The second result tells whether the whole list is paused. With
     /// `cleans`, pauses that have ended are removed. Needs `clock`.
     static let pauses = """
+        -- In pieces: Lua cannot unpack 8,000 fields at once.
+        local function values(key, fields)
+          local all = {}
+          for first = 1, #fields, 1000 do
+            local part = redis.call('HMGET', key, unpack(fields, first, math.min(first + 999, #fields)))
+            for i = 1, #part do all[first + i - 1] = part[i] end
+          end
+          return all
+        end
         local function pauses(key, cleans)
           local fields = redis.call('HKEYS', key)
           if #fields == 0 then return nil, false end
-          local records, now, out, whole = redis.call('HMGET', key, unpack(fields)), clock(), {0}, false
+          local records, now, out, whole = values(key, fields), clock(), {0}, false
           for i, field in ipairs(fields) do
             local ends = tonumber(string.match(records[i], '^{"until": (%d+),')) or 0
             if ends == 0 or ends > now then
@@ -71,13 +80,13 @@ package enum Scripts {
 
         """
 
-    /// Adds the side lists to what `pauses` has returned: the app, -2 and the number of jobs of each.
+    /// Adds the side lists to what `pauses` has returned: the app, -2 and the number of jobs of each. Needs `pauses`.
     static let asides = """
         local function asides(key, out)
           local apps = redis.call('HKEYS', key)
           if #apps == 0 then return out end
           out = out or {0}
-          for i, count in ipairs(redis.call('HMGET', key, unpack(apps))) do
+          for i, count in ipairs(values(key, apps)) do
             out[#out + 1] = apps[i]
             out[#out + 1] = -2
             out[#out + 1] = count
@@ -371,8 +380,9 @@ package enum Scripts {
     /// state. It can be sent again: a job that the chunk has in flight is skipped.
     ///
     /// Redis may have the jobs where they were before the claim. The script looks for them near the head of that list, and moves
-    /// those that it finds, so that they are not pushed twice. The others may have been claimed by another worker since, unless
-    /// nothing was claimed in this data set: they count as `maybe_duplicate`. Of a job that is too large only the beginning is
+    /// those that it finds, so that they are not pushed twice. The others count as `maybe_duplicate`, unless the script has read
+    /// the whole list and nothing was claimed in this data set: they may be further back, or another worker may have claimed them
+    /// since. Of a job that is too large only the beginning is
     /// given: it is moved if it is at the head.
     ///
     /// KEYS: nothing, workers, worker:W, chunks:W, stats, recovered:1, :2, :3, Q, the list of the chunk. ARGV: W, number, number
@@ -407,7 +417,7 @@ package enum Scripts {
             end
             if missing == 0 then return out end
             -- `kept`: the jobs before the last one that was found, without those that were found. Large jobs are read one by one.
-            local at, bytes, before, step = 0, 0, 0, 1
+            local at, bytes, before, step, isWhole = 0, 0, 0, 1, false
             while source and found < missing and at < 2000 and bytes < 1048576 do
               local piece = redis.call('LRANGE', source, at, at + step - 1)
               for _, job in ipairs(piece) do
@@ -419,7 +429,8 @@ package enum Scripts {
                   kept[#kept + 1] = job
                 end
               end
-              if #piece < step then break end
+              isWhole = #piece < step
+              if isWhole then break end
               step = math.max(1, math.min(200, math.floor(131072 * at / (bytes + 1))))
             end
             local claimed, adopted = unpack(redis.call('HMGET', KEYS[5], 'claimed', 'adopted'))
@@ -434,7 +445,7 @@ package enum Scripts {
             if level == 3 then redis.call('HSET', KEYS[3], 'alone', number) end
             if cut > 0 then redis.call('LTRIM', source, cut, -1) end
             for place = before, 1, -1 do redis.call('LPUSH', source, kept[place]) end
-            if missing > found and (tonumber(claimed) or 0) > (tonumber(adopted) or 0) then
+            if missing > found and (source and not isWhole or (tonumber(claimed) or 0) > (tonumber(adopted) or 0)) then
               redis.pcall('HINCRBY', KEYS[5], 'maybe_duplicate', missing - found)
             end
             redis.pcall('HINCRBY', KEYS[5], 'claimed', missing)

@@ -116,6 +116,24 @@ struct RollbackTests {
         #expect(status.unexplained == 0)
     }
 
+    @Test func `are counted if they are too far back in the list to be found`() throws {
+        try server.push((0..<3000).map { "job \($0)" })
+        try save()
+        let worker = idleWorker()
+        claimAll(worker, count: 2600)
+        for job in worker.jobs.prefix(2500) { worker.settle(job, .ack) }
+        worker.run("sent") { !worker.queueHasWork }
+        try returnToSave()
+        worker.run("connected again") { worker.connects == 1 }
+        #expect(try server.list("jobs").count == 3000)
+        worker.acknowledgeAll()
+        worker.stop()
+        let status = try server.status()
+        // 2,500 that were pushed, and the 100 that the worker still held: all of them are pushed again.
+        #expect(status.counters[.maybeDuplicate] == 2600)
+        #expect(status.unexplained == 0)
+    }
+
     @Test func `are counted if another worker has claimed them since`() throws {
         let worker = idleWorker()
         try server.push(jobs)

@@ -153,6 +153,28 @@ struct SettlingTests {
         #expect(try redis.ask("EXISTS", keys.chunks("w"), keys.chunk("w", 1), keys.chunk("w", 3)) == .integer(0))
     }
 
+    @Test func `a batch that fails in the middle repeats no effect, although its worker registers again each time`() throws {
+        try server.push(["a", "b"])
+        var settings = server.settings()
+        settings.resultsKey = "results"
+        // No trial finds that this stream takes no more entries.
+        try server.ask("XADD", "results", "18446744073709551615-18446744073709551615", "last", "entry")
+        let worker = Worker(settings)
+        worker.run("two jobs") { worker.jobs.count == 2 }
+        worker.settle(worker.jobs[0], .deadLetter(record: bytes("letter"), isExpired: false))
+        worker.settle(worker.jobs[0], .ack, result: [bytes("status"), bytes("200")])
+        worker.run("four attempts") { worker.events.count { $0 == .resumed } >= 3 }
+        #expect(try server.list("{jobs}:gapless:dead") == ["letter"])
+        try server.ask("DEL", "results")
+        worker.run("settled") { !worker.queueHasWork }
+        worker.stop()
+        #expect(try server.list("{jobs}:gapless:dead") == ["letter"])
+        #expect(try server.ask("XLEN", "results") == .integer(1))
+        let status = try server.status()
+        #expect(status.counters[.dead] == 1 && status.counters[.sent] == 1 && status.counters[.maybeDuplicate] == 0)
+        #expect(status.counters[.claimed] == 2 && status.unexplained == 0)
+    }
+
     @Test(arguments: RecordList.allCases)
     func `the oldest records beyond the maximum of their list are dropped and counted`(records: RecordList) throws {
         try server.push((0..<10).map(String.init))

@@ -149,6 +149,26 @@ struct SideListTests {
         worker.queue.stop()
     }
 
+    @Test func `the side lists of thousands of apps are read`() throws {
+        let fill = "for i = 1, 9000 do redis.call('HSET', KEYS[1], 'app' .. i, 1) end"
+        try server.ask("EVAL", fill, "1", keys.asides)
+        let worker = Worker(server.settings())
+        worker.places = 0
+        worker.run("connected") { worker.connects == 1 }
+        #expect(worker.asides.count == 9000)
+        #expect(try server.status().asides.count == 9000)
+    }
+
+    @Test func `a claim from a side list takes nothing that a script which failed has left behind`() throws {
+        let redis = try RestrictedRedis()
+        try redis.send(.register(.init(counter: 1, confirmed: 0, isExpected: false)))
+        try redis.ask("RPUSH", redis.keys.nothing, "", "")
+        try redis.ask("RPUSH", redis.keys.aside("a"), "job")
+        let reply = try redis.send(.claim(.init(chunk: 1, count: 5, fromSecond: 0, aside: "a")))
+        #expect(reply.items?[1] == .integer(1) && reply.items?[2] == .integer(0))
+        #expect(try redis.ask("LRANGE", redis.keys.chunk("w", 1), "0", "-1") == .array([.string(bytes("job"))]))
+    }
+
     @Test func `the side list of an app that is gone returns to its list`() throws {
         let worker = try worker(holding: ["1", "2", "3"])
         try setAside(worker.jobs, of: "gone", by: worker)

@@ -122,8 +122,16 @@ struct JobsInFlight {
     /// Takes over which jobs Redis has in flight. Belongs before the unsent batches are taken.
     mutating func compare(with entries: [UInt64: [UInt8]]) { held.compare(with: entries) }
 
-    /// The held jobs that Redis does not have in flight. Call it after `compare`.
-    var missing: [ClaimID] { held.missing }
+    /// Returns the held jobs that Redis does not have in flight. Call it after `compare`.
+    ///
+    /// A batch that failed in the middle has applied some of its settlements, and has marked their jobs in the entries of their
+    /// chunks. These jobs are not missing: the batch is sent again, and skips them.
+    func missing(from entries: [UInt64: [UInt8]]) -> [ClaimID] {
+        let missing = held.missing
+        if missing.isEmpty { return [] }
+        let sealed = settlements.sealedIDs
+        return missing.filter { entries[$0.chunk] == nil || !sealed.contains($0) }
+    }
 
     /// Prepares to put these held jobs back into Redis.
     mutating func adopt(_ ids: [ClaimID]) -> [Call.Adopted] { held.adopt(ids) }

@@ -169,9 +169,11 @@ struct Settlements {
 
     /// The jobs that their owner has settled.
     var settlingIDs: Set<ClaimID> {
-        var ids = Set(pending.ids)
+        var ids = sealedIDs.union(pending.ids)
         for head in heads.steps + asideHeads.steps { ids.insert(head.settlement.id) }
-        for batch in unconfirmed { ids.formUnion(batch.ids) }
         return ids
     }
+
+    /// The jobs in the sealed batches.
+    var sealedIDs: Set<ClaimID> { unconfirmed.reduce(into: []) { $0.formUnion($1.ids) } }
 }
