@@ -47,6 +47,8 @@ struct SessionLoop: ~Copyable {
     private var hasUnwritten = false
     /// Whether the session took no work because of that.
     private var isHeldBack = false
+    /// `WorkQueue.fenceNumber` before the session took the requests that are unwritten.
+    private var fenceNumber = 0
     /// The time to ask the queue again, if this session waits for the rate limits on behalf of all.
     private var asksAgain: Instant?
     /// The reason to close the connection at the end of this turn.
@@ -138,7 +140,8 @@ struct SessionLoop: ~Copyable {
         if codec.isOver { end(codec.fault) }
     }
 
-    /// Passes the output to TLS. Once the time for sending has ended, no request leaves: other workers may have its job.
+    /// Passes the output to TLS. Once the time for sending has ended, no request leaves: other workers may have its job. This
+    /// also holds after the owner has set a new time, because it withdraws only what no session has taken.
     ///
     /// - Parameter least: a remainder of fewer bytes stays in the codec.
     private mutating func pass(least: Int) {
@@ -148,7 +151,10 @@ struct SessionLoop: ~Copyable {
         if flow != .open { end(because: .connectionLost(flow.text)) }
     }
 
-    private mutating func isFenced() -> Bool { codec.hasUnwrittenRequests() && context.shared.queue.isSendingOver }
+    private mutating func isFenced() -> Bool {
+        let queue = context.shared.queue
+        return codec.hasUnwrittenRequests() && (queue.isSendingOver || queue.fenceNumber != fenceNumber)
+    }
 
     /// Before a connection broke, the peer may have sent responses and the reason of its end.
     private mutating func end(because fault: SessionError) {
@@ -259,6 +265,7 @@ struct SessionLoop: ~Copyable {
             let room = Room(
                 streams: machine.free, bytes: bytes, limit: isHeldBack ? .socket : .streams, window: codec.sendWindow.size,
                 bytesInFlight: codec.sendWindow.inFlight)
+            if !codec.hasUnwrittenRequests() { fenceNumber = context.shared.queue.fenceNumber }
             asksAgain = context.shared.queue.take(into: batch, room: room, for: context.id, now: now)
             // The windows may admit more than one portion.
             if batch.isEmpty || submitBatch() < SessionLoop.mostBytes { return }
