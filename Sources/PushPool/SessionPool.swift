@@ -88,8 +88,8 @@ public final class SessionPool: Sendable {
     /// Wakes sessions that wait under rate limits which have changed.
     public func limitsChanged() { shared.queue.limitsChanged() }
 
-    /// Ends the sessions with requests that they have taken and not written: these are certainly not processed, and reported as
-    /// such. Call it after `withdraw` when other processes may send the notifications. Any thread.
+    /// Ends the sessions with requests that they have taken before and could not write: these are certainly not processed, and
+    /// reported as such. Call it after `withdraw` when other processes may send the notifications. Any thread.
     public func fence() { shared.queue.fence() }
 
     /// Withdraws those of `ids` that no session has taken.

@@ -106,8 +106,8 @@ final class WorkQueue: Sendable {
         return deadline != .max && origin + .nanoseconds(deadline) <= time()
     }
 
-    /// Stops requests that sessions have taken and not written: other workers may have their jobs. Call it after `withdraw`, so
-    /// that a session that takes work with this number does not take what was withdrawn.
+    /// Stops requests that sessions have taken before and could not write: other workers may have their jobs. Call it after
+    /// `withdraw`, so that a session that takes work with this number does not take what was withdrawn.
     func fence() { fences.add(1, ordering: .releasing) }
 
     /// The number of calls of `fence`. A session reads it before it takes work, and compares it before it writes.

@@ -35,24 +35,37 @@ struct FailedWriteTests {
         #expect(server.record.requests.load(ordering: .relaxed) == 0)
     }
 
-    @Test func `no request leaves that was withdrawn from the queue between take and write`() throws {
+    @Test func `no request leaves that had waited for its write when its job was withdrawn`() throws {
         let server = try FakeServer()
-        let pool = Mutex<PoolShared?>(nil)
-        // The first look at the clock is that of the write.
-        let clock = { @Sendable in
-            pool.withLock { $0?.queue.fence() }
-            return Instant.now
-        }
-        let end = try run(server, clock: clock) { orders, shared in
-            shared.queue.allowSending(until: .now + .seconds(3600))
-            push(1...3, to: shared.queue)
-            orders.send(.drain)
-            pool.withLock { $0 = shared }
-        }
+        let end = try runWithFence(server, ahead: .seconds(3600))
         let fault = SessionError.retired(.sendingEnded)
         #expect(end == End(outcomes: [.notProcessed(fault), .notProcessed(fault), .notProcessed(fault)], faults: [fault]))
         server.close()
         #expect(server.record.requests.load(ordering: .relaxed) == 0)
+    }
+
+    @Test func `a withdrawal ends no session whose requests leave in the turn in which it took them`() throws {
+        // The clock of the queue stands still for the session.
+        let end = try runWithFence(FakeServer(), ahead: .seconds(-3600))
+        #expect(end.outcomes.count == 3 && end.faults == [.closedByUs])
+    }
+
+    /// Runs a session that takes three requests, which are withdrawn before it writes them.
+    ///
+    /// - Parameter ahead: the time by which the clock of the queue is ahead of the session's.
+    private func runWithFence(_ server: FakeServer, ahead: Duration) throws -> End {
+        let pool = Mutex<PoolShared?>(nil)
+        // The first look at the clock is that of the write.
+        let clock = { @Sendable in
+            pool.withLock { $0?.queue.fence() }
+            return Instant.now + ahead
+        }
+        return try run(server, clock: clock) { orders, shared in
+            shared.queue.allowSending(until: .now + .seconds(7200))
+            push(1...3, to: shared.queue)
+            orders.send(.drain)
+            pool.withLock { $0 = shared }
+        }
     }
 
     @Test func `a withdrawal concerns only what was taken before it`() throws {
