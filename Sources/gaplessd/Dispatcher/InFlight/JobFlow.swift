@@ -282,7 +282,8 @@ struct JobFlow: ~Copyable {
         case .dialFailed(_, _, let error, _): sessionFailed(error, app: app, isCurrent: isCurrent, &effects)
         // The list counts what the pool cannot send soon.
         case .slowed: takeBack(app: app, &effects)
-        case .capacityChanged, .resized, .slowdownEnded, .credentialRefused, .tokens, .limited: break
+        case .credentialRefused: apps[app].credentialRefused()
+        case .capacityChanged, .resized, .slowdownEnded, .tokens, .limited: break
         }
     }
 
@@ -395,6 +396,6 @@ struct JobFlow: ~Copyable {
             held: apps[app].held, streams: apps[app].handedOver, hold: apps[app].breaker.holdReason,
             isPaused: apps[app].isPausedAnywhere, responses: apps[app].responses,
             certificateExpires: plan.apps[app].certificateExpires, fingerprint: plan.apps[app].fingerprint,
-            acceptedAt: apps[app].acceptedAt)
+            acceptedAt: apps[app].provenAt)
     }
 }
