@@ -355,7 +355,10 @@ struct DispatchHoldTests {
         let refused = fixture.send()
         _ = fixture.reject(refused, 403, "Forbidden")
         let effects = fixture.effects { $0.adopted(Fixture.plan(), &$1) }
-        #expect(effects == [.reconnect(app: 0), .log(.resumed(app: "")), .log(.reloaded(keepsSessions: false))])
+        #expect(
+            effects == [
+                .reconnect(app: 0), .log(.resumed(app: "", isReload: true)), .log(.reloaded(keepsSessions: false)),
+            ])
         #expect(fixture.offers() == [20])
     }
 
@@ -385,7 +388,7 @@ struct DispatchHoldTests {
             fixture.effects { $0.adopted(plan, replaced: [false, false], &$1) } == [.log(.reloaded(keepsSessions: true))])
         plan.apps[1].fault = nil
         let effects = fixture.effects { $0.adopted(plan, replaced: [false, true], &$1) }
-        #expect(effects.contains(.log(.resumed(app: "app \"b\": "))))
+        #expect(effects.contains(.log(.resumed(app: "app \"b\": ", isReload: true))))
         #expect(fixture.machine.snapshot.apps.map(\.hold) == [nil, nil])
         fixture.machine.observed(.init(capacity: 100), app: 1)
         fixture.aside()
