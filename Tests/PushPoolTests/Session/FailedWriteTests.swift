@@ -45,7 +45,7 @@ struct FailedWriteTests {
     }
 
     @Test func `a withdrawal ends no session whose requests leave in the turn in which it took them`() throws {
-        // The clock of the queue stands still for the session.
+        // By this clock, no time passes between take and write.
         let end = try runWithFence(FakeServer(), ahead: .seconds(-3600))
         #expect(end.outcomes.count == 3 && end.faults == [.closedByUs])
     }
