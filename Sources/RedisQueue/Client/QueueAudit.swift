@@ -88,8 +88,8 @@ public struct QueueAudit: Sendable, Equatable {
         return ARGV[3] and redis.call('HEXISTS', KEYS[2], ARGV[3]) == 0 and 1 or 0
         """
 
-    /// Replies 1 for a side list without a field, by which daemons find it. KEYS: asides, the side list. ARGV: the app. One script,
-    /// because the side list may end after the scan.
+    /// Replies 1 for a side list without a field, by which daemons find it. KEYS: asides, the side list. ARGV: the app. One
+    /// script, because the side list may end after the scan.
     private static let unknownAsideScript = """
         return redis.call('EXISTS', KEYS[2]) == 1 and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 and 1 or 0
         """
