@@ -76,7 +76,8 @@ public struct Fault: Sendable {
     /// All rows, in the order of the table.
     public static let all =
         (daemonRows + redisRows + apnsRows + jobRows + fleetRows + sessionRows + streamRows + credentialRows + hostileRows
-        + distanceRows + relayRows + upgradeRows + appRows)
+        + distanceRows + relayRows + upgradeRows + appRows
+        + operatorCallRows)
         .sorted { $0.number < $1.number }
 
     private static let hostileRows = hostileAPNsRows + hostileRedisRows + hostilePlaceRows + hugeJobRows

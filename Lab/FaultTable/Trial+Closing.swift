@@ -33,7 +33,7 @@ extension Trial {
         return Result(
             times: times, accounting: accounting, bound: bound, counted: status.counter(.maybeDuplicate), recovery: recovery,
             gone: Set(excused.map(deviceToken)).subtracting(ledger.accepted.keys).subtracting(dead).count, figures: figures,
-            failures: failures)
+            failures: failures, notes: notes)
     }
 
     private func endDaemons() {

@@ -29,6 +29,8 @@ public final class Trial {
         public var figures = DaemonFigures()
         /// The violated conditions.
         public var failures: [String]
+        /// Figures of this row alone, which are printed and not judged.
+        public var notes: [String] = []
 
         /// Adds the results of two trials of one row.
         static func + (one: Result, other: Result) -> Result {
@@ -41,6 +43,7 @@ public final class Trial {
             sum.gone += other.gone
             sum.figures.add(other.figures)
             sum.failures += other.failures
+            sum.notes += other.notes
             return sum
         }
     }
@@ -80,6 +83,7 @@ public final class Trial {
     private(set) var bound = 0
     private(set) var recovery: Duration?
     private(set) var failures: [String] = []
+    private(set) var notes: [String] = []
     private(set) var figures = DaemonFigures()
     private var wantedRate = Trial.rate
     private(set) var excused: Set<Int> = []
@@ -197,10 +201,12 @@ public final class Trial {
 
     /// Queues jobs, and returns their numbers when Redis has acknowledged them.
     @discardableResult
-    func queue(_ count: Int, atHead: Bool = false, _ job: (Int) -> String = Trial.job) throws -> Range<Int> {
+    func queue(
+        _ count: Int, atHead: Bool = false, to list: String = Stage.list, _ job: (Int) -> String = Trial.job
+    ) throws -> Range<Int> {
         precondition(queued + count <= firstProduced, "a producer has these numbers")
         let numbers = queued..<queued + count
-        try stage.push(numbers.lazy.map(job), with: atHead ? "LPUSH" : "RPUSH")
+        try stage.push(numbers.lazy.map(job), to: list, with: atHead ? "LPUSH" : "RPUSH")
         queued += count
         return numbers
     }
@@ -277,6 +283,9 @@ public final class Trial {
 
     /// Reports a violated condition.
     func fail(_ remark: String) { failures.append(remark) }
+
+    /// Adds a figure of this row alone.
+    func note(_ text: String) { notes.append(text) }
 
     /// Lets a random number of milliseconds pass: a part of the fault, never a way to wait for a condition.
     func pause(_ range: ClosedRange<Int>) { pause(.milliseconds(Int.random(in: range, using: &random))) }

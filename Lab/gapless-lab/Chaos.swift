@@ -94,6 +94,7 @@ struct Chaos: ParsableCommand {
                 scale: small ? .small : .full, seed: seed, older: older ?? BuiltProducts.olderDaemon,
                 duration: minutes.map { .seconds($0 * 60) })
             say(table.add(row, result, seconds: (Instant.now - start) / .seconds(1)))
+            for note in result.notes { say("     " + note) }
             return result.failures.map { "\(row.name): \($0)" }
         } catch let error as TrialNotPossibleError {
             throw error

@@ -2,13 +2,16 @@ extension Unicode.Scalar {
     /// Whether it is a control character (C0, DEL or C1), which a terminal obeys instead of showing it.
     public var isControl: Bool { value < 0x20 || 0x7F...0x9F ~= value }
 
-    /// Whether it is a control character, or an invisible one that changes the order or the breaks of the characters around it
-    /// on a terminal: the separators U+2028 and U+2029, and the bidirectional and other format controls (The Unicode Standard,
-    /// 23.2 to 23.8). The joiners U+200C and U+200D are part of words and of emoji, and are none of them.
-    public var isUnprintable: Bool {
+    /// Whether it is a control character or one of the separators U+2028 and U+2029, which some programs take for line breaks.
+    public var isUnprintable: Bool { isControl || 0x2028...0x2029 ~= value }
+
+    /// Whether it is unprintable, or an invisible character that changes the order of the characters around it on a terminal: the
+    /// bidirectional and other format controls (The Unicode Standard, 23.2 to 23.8). The joiners U+200C and U+200D are part of
+    /// words and of emoji, and are none of them. The log keeps these characters: it repeats a job byte for byte.
+    public var misleadsTerminals: Bool {
         switch value {
-        case 0x00AD, 0x061C, 0x180E, 0x200B, 0x200E...0x200F, 0x2028...0x202E, 0x2060...0x206F, 0xFEFF, 0xFFF9...0xFFFB: true
-        default: isControl
+        case 0x00AD, 0x061C, 0x180E, 0x200B, 0x200E...0x200F, 0x202A...0x202E, 0x2060...0x206F, 0xFEFF, 0xFFF9...0xFFFB: true
+        default: isUnprintable
         }
     }
 }
@@ -29,33 +32,28 @@ extension [UInt8] {
     /// Returns the same JSON with its unprintable characters escaped: valid JSON has them only inside strings, apart from white
     /// space, which stays.
     public func escapingUnprintable() -> [UInt8] {
-        guard contains(where: beginsUnprintable) else { return self }
+        // The first bytes of DEL, of C1 and of the two separators in UTF-8.
+        guard contains(where: { $0 == 0x7F || $0 == 0xC2 || $0 == 0xE2 }) else { return self }
         var result: [UInt8] = []
         result.reserveCapacity(count + 64)
         var at = 0
         while at < count {
-            let length = self[at] >= 0xE0 ? 3 : self[at] >= 0xC0 ? 2 : 1
-            if beginsUnprintable(self[at]), at + length <= count {
-                let tail = self[at + 1..<at + length]
-                let head = length == 3 ? self[at] & 0x0F : length == 2 ? self[at] & 0x1F : self[at]
-                let code = tail.reduce(UInt16(head)) { $0 << 6 | UInt16($1 & 0x3F) }
-                if tail.allSatisfy({ $0 & 0xC0 == 0x80 }), Unicode.Scalar(code)?.isUnprintable == true {
-                    result.appendJSONEscape(code)
-                    at += length
-                    continue
-                }
+            let next = at + 1 < count ? self[at + 1] : 0
+            switch self[at] {
+            case 0x7F:
+                result.appendJSONEscape(0x7F)
+                at += 1
+            case 0xC2 where 0x80...0x9F ~= next:
+                result.appendJSONEscape(UInt16(next))
+                at += 2
+            case 0xE2 where next == 0x80 && at + 2 < count && 0xA8...0xA9 ~= self[at + 2]:
+                result.appendJSONEscape(0x2000 + UInt16(self[at + 2] & 0x3F))
+                at += 3
+            case let byte:
+                result.append(byte)
+                at += 1
             }
-            result.append(self[at])
-            at += 1
         }
         return result
-    }
-}
-
-/// Whether an unprintable character may begin with this byte in UTF-8: DEL, or any of the others.
-private func beginsUnprintable(_ byte: UInt8) -> Bool {
-    switch byte {
-    case 0x7F, 0xC2, 0xD8, 0xE1, 0xE2, 0xEF: true
-    default: false
     }
 }

@@ -88,6 +88,10 @@ public final class SessionPool: Sendable {
     /// Wakes sessions that wait under rate limits which have changed.
     public func limitsChanged() { shared.queue.limitsChanged() }
 
+    /// Ends the sessions with requests that they have taken before and could not write: these are certainly not processed, and
+    /// reported as such. Call it after `withdraw` when other processes may send the notifications. Any thread.
+    public func fence() { shared.queue.fence() }
+
     /// Withdraws those of `ids` that no session has taken.
     public func withdraw(_ ids: Set<UInt64>) -> [UInt64] { shared.queue.withdraw(ids) }
 

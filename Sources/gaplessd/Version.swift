@@ -1,2 +1,2 @@
 /// The version that `--version`, the metrics, the records of workers in Redis and the packages contain.
-let gaplessdVersion = "0.2.0"
+let gaplessdVersion = "0.3.0"

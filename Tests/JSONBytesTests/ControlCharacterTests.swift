@@ -25,16 +25,15 @@ struct ControlCharacterTests {
         arguments: [
             "\u{61C}", "\u{200E}", "\u{200F}", "\u{202A}", "\u{202E}", "\u{2066}", "\u{2069}", "\u{200B}", "\u{2060}", "\u{FEFF}",
         ] as [Unicode.Scalar])
-    func `Bidirectional and other invisible controls are unprintable`(scalar: Unicode.Scalar) {
-        #expect(scalar.isUnprintable && !scalar.isControl)
-        let escaped = String(decoding: Array("\"\(scalar)\"".utf8).escapingUnprintable(), as: UTF8.self)
-        let digits = String(scalar.value, radix: 16)
-        #expect(escaped == #""\u\#(String(repeating: "0", count: 4 - digits.count))\#(digits)""#)
+    func `Bidirectional and other invisible controls mislead a terminal, and the log keeps them`(scalar: Unicode.Scalar) {
+        #expect(scalar.misleadsTerminals && !scalar.isUnprintable)
+        let text = Array("\"\(scalar)\"".utf8)
+        #expect(text.escapingUnprintable() == text)
     }
 
-    @Test func `Joiners and letters of right-to-left scripts are printable`() {
+    @Test func `Joiners and letters of right-to-left scripts mislead no terminal`() {
         for text in ["👩‍👧", "می‌خواهم", "שלום", "مرحبا"] {
-            #expect(Array(text.utf8).escapingUnprintable() == Array(text.utf8))
+            #expect(text.unicodeScalars.allSatisfy { !$0.misleadsTerminals })
         }
     }
 

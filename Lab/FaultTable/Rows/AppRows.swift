@@ -10,7 +10,7 @@ extension Fault {
     /// The producer pushes jobs of the first app behind a backlog of the second, and the second is disturbed: nine tenths of the
     /// arriving jobs are still sent, and afterwards every waiting job is, once.
     private static let disturbedApp = Fault(
-        number: 78, name: "app-silent", title: "one app silent, slow, unreachable, refused, throttled, failing; another one busy",
+        number: 78, name: "app-silent", title: "one app silent, slow, away, refused, throttled, failing; another busy",
         rule: .onlyWhatWasInFlight, isQuick: true
     ) { trial in
         try trial.openForApps()
@@ -68,10 +68,11 @@ extension Fault {
 
     /// A job for many devices that is not due, or whose app cannot send, stays one job.
     private static let undueTokens = Fault(
-        number: 80, name: "tokens-wait", title: "jobs for 40,000 devices that may not go out, under maxmemory", rule: .nothingTwice,
+        number: 80, name: "tokens-wait", title: "jobs for 40,000 devices that may not go out, under maxmemory",
+        rule: .nothingTwice,
         isQuick: true
     ) { trial in
-        try trial.openForApps()
+        try trial.openForApps(redis: ["--maxmemory", trial.scale == .full ? "100mb" : "32mb"])
         try trial.start()
         try trial.queue(100)
         try trial.await("the daemon works") { try trial.status().isDrained }
@@ -122,7 +123,9 @@ extension Trial {
     fileprivate func openForApps(redis: [String] = []) throws {
         try open(
             hosting: Trial.accepting(after: 1...5), redis: redis,
-            settings: ["retry_delays": "[5]", "retry_limit": "100", "apns_request_timeout": "60"])
+            settings: [
+                "retry_delays": "[5]", "retry_limit": "100", "apns_request_timeout": scale == .full ? "60" : "20",
+            ])
         let door = try FaultProxy(toPort: stage.service.port, seed: seed)
         secondDoor = door
         try write(settings: [
@@ -147,9 +150,10 @@ extension Trial {
             }
         stage.simulator.behave {
             $0.refusals = kind == .refused ? [.init(.key("SIMKEY0002"), .invalidProviderToken)] : []
-            $0.script.tokenPlans = answer.map {
-                [.init(prefix: Trial.tokensOfSecondApp, answers: [$0], repeatsLast: true)]
-            } ?? []
+            $0.script.tokenPlans =
+                answer.map {
+                    [.init(prefix: Trial.tokensOfSecondApp, answers: [$0], repeatsLast: true)]
+                } ?? []
         }
     }
 
@@ -159,7 +163,9 @@ extension Trial {
     }
 
     fileprivate func activity() throws -> Activity {
-        Activity(commands: try info("stats", "total_commands_processed"), logBytes: (try? info("persistence", "aof_current_size")) ?? 0)
+        Activity(
+            commands: try info("stats", "total_commands_processed"),
+            logBytes: (try? info("persistence", "aof_current_size")) ?? 0)
     }
 
     /// Whether Redis has run few commands in this time.

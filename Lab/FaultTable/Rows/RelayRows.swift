@@ -5,7 +5,7 @@ import SystemTime
 
 /// Faults of the delivery of results.
 extension Fault {
-    static let relayRows = [relay]
+    static let relayRows = [relay, slowReceiver]
 
     /// The daemon writes a result in the step that settles the job, and a relay acknowledges it after the response of the
     /// receiver. So each kill can repeat the batches in flight, and loses no result.
@@ -44,10 +44,7 @@ extension Fault {
             try trial.await("the receiver has every result", atMost: .seconds(60)) {
                 try receiver.hasAll(in: trial.stage)
             }
-            for relay in relays {
-                relay.kill(SIGTERM)
-                if relay.wait(atMost: .seconds(30))?.status != 0 { trial.fail("a relay did not exit with 0") }
-            }
+            trial.end(relays)
             let settled = status.counter(.sent) + status.counter(.dead) + status.counter(.expired)
             if receiver.results.count != settled { trial.fail("\(receiver.results.count) results for \(settled) settled pushes") }
             if receiver.repeats > receiver.mostRepeats {
@@ -56,9 +53,102 @@ extension Fault {
             try trial.stage.command("DEL", ResultReceiver.stream)
         }
     }
+
+    /// The receiver refuses large bodies, is slow, or refuses one result, and never accepts a full batch: the relays post smaller
+    /// ones. Only the refused result is set aside.
+    private static let slowReceiver = Fault(
+        number: 81, name: "relay-slow", title: "a receiver that refuses large bodies, is slow, or refuses a result",
+        rule: .nothingTwice, isQuick: true
+    ) { trial in
+        let receiver = ResultReceiver()
+        try trial.open(settings: [
+            "redis_results_key": "\"\(ResultReceiver.stream)\"", "redis_lease": "2", "relay_url": "\"\(try receiver.start())\"",
+        ])
+        try trial.start()
+        let relays = try (0..<2).map { _ in try trial.startRelay() }
+        var refused: Set<String> = []
+        // A slow receiver costs a relay its timeout of 10 s.
+        let kinds: [Trial.Reluctance] = trial.scale == .full ? Trial.Reluctance.allCases : [.size, .content]
+        for number in 0..<(trial.scale == .full ? 12 : 2) {
+            let kind = kinds[number % kinds.count]
+            let count = kind == .time ? 300 : trial.jobs(10_000)
+            var limits = ResultReceiver.Limits()
+            switch kind {
+            case .size: limits.bytes = trial.draw(2000...64_000)
+            case .time: limits.timePerResult = .milliseconds(60)
+            case .content:
+                let token = deviceToken(trial.queued + trial.draw(0...count - 1))
+                limits.refused = token
+                refused.insert(token)
+            }
+            receiver.limit(limits)
+            let before = receiver.requests.count
+            try trial.inject {
+                try trial.queue(count)
+                try trial.await("each result is accepted or set aside", atMost: .seconds(300), every: .milliseconds(50)) {
+                    try trial.status().isDrained && trial.isRelayed()
+                }
+            }
+            trial.judge(receiver.requests.dropFirst(before), of: relays.count)
+        }
+        receiver.limit(.init())
+        trial.afterwards = { status in
+            trial.end(relays)
+            try trial.judgeResults(receiver, refused: refused)
+            try trial.stage.command("DEL", ResultReceiver.stream, trial.stage.keys.refused)
+        }
+    }
 }
 
 extension Trial {
+    /// The reason of a receiver for not accepting a batch.
+    fileprivate enum Reluctance: CaseIterable {
+        case size, time, content
+    }
+
+    /// Whether the relays have read and acknowledged every result.
+    fileprivate func isRelayed() throws -> Bool {
+        let group = try stage.command("XINFO", "GROUPS", ResultReceiver.stream).items?.first?.items ?? []
+        let newest = try stage.command("XREVRANGE", ResultReceiver.stream, "+", "-", "COUNT", "1").items?.first?.items?.first?
+            .text
+        let pending = try stage.command("XPENDING", ResultReceiver.stream, "gapless-relay").items?.first?.integer
+        return pending == 0 && newest != nil && group.contains { $0.text == newest }
+    }
+
+    /// Verifies that batches became smaller at once, and were not posted again and again.
+    fileprivate func judge(_ requests: ArraySlice<HTTPReceiver.Request>, of relays: Int) {
+        let late = requests.count { $0.isLate }
+        // A batch is halved eight times at most.
+        if late > 8 * relays { fail("\(late) requests had no response in time") }
+        let accepted = requests.count { $0.status == 200 }
+        let refused = requests.count - accepted
+        if refused > accepted + 16 * relays { fail("\(refused) requests were refused, and \(accepted) accepted") }
+    }
+
+    /// Verifies that each settled push has a result, which the receiver has or the relays have set aside.
+    fileprivate func judgeResults(_ receiver: ResultReceiver, refused: Set<String>) throws {
+        let entries = try stage.command("XLEN", ResultReceiver.stream).integer ?? 0
+        let records = try stage.command("LRANGE", stage.keys.refused, "0", "-1").items?.compactMap(\.text) ?? []
+        let aside = Set(refused.filter { token in records.contains { $0.contains(token) } })
+        if records.count != refused.count || aside != refused {
+            fail("\(records.count) results were set aside; expected the \(refused.count) that the receiver refused")
+        }
+        if entries != queued { fail("\(entries) results for \(queued) pushes") }
+        if receiver.results.count + records.count != queued {
+            fail("the receiver has \(receiver.results.count) results, and \(records.count) were set aside, of \(queued)")
+        }
+        if receiver.repeats > receiver.lateResults {
+            fail("\(receiver.repeats) results arrived twice, at most \(receiver.lateResults) are allowed")
+        }
+    }
+
+    fileprivate func end(_ relays: [ChildProcess]) {
+        for relay in relays {
+            relay.kill(SIGTERM)
+            if relay.wait(atMost: .seconds(30))?.status != 0 { fail("a relay did not exit with 0") }
+        }
+    }
+
     fileprivate func startRelay() throws -> ChildProcess {
         let log = ChildProcess.Output.file(stage.folder.file("relay.log"))
         return try ChildProcess(

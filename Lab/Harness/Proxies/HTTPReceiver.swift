@@ -1,4 +1,5 @@
 internal import Sockets
+internal import SystemTime
 internal import Threads
 
 /// An HTTP/1.1 server on a loopback port that records the requests. It ends with this object.
@@ -11,14 +12,19 @@ public final class HTTPReceiver {
         public var body: String
         /// The status of the response.
         public var status: Int
+        /// Whether the client closed the connection before the response.
+        public var isLate = false
     }
 
     /// Returns the status of the response to a request without a plan.
     public typealias Judge = @Sendable (_ body: String) -> Int
+    /// Returns the time from a request to its response.
+    public typealias Pace = @Sendable (_ body: String) -> Duration
 
     private struct State {
         var plan: [Int]
         let judge: Judge?
+        let pace: Pace?
         var requests: [Request] = []
         var connections = 0
     }
@@ -28,6 +34,8 @@ public final class HTTPReceiver {
         let socket: Socket
         var bytes: [UInt8] = []
         var isOpen = true
+        /// A request that has no response yet.
+        var pending: (request: Request, due: Instant)?
         init(_ socket: consuming Socket) { self.socket = socket }
     }
 
@@ -46,10 +54,12 @@ public final class HTTPReceiver {
     ///   - port: 0 is any free one.
     ///   - plan: the statuses of the first responses; 0 closes the connection without one, and -1 never responds.
     ///   - judge: of the others; 200 without it.
-    public init(port: Int = 0, plan: [Int] = [], judge: Judge? = nil) throws {
+    ///   - pace: of all responses; none waits without it. A request is recorded when its time has passed or its connection
+    ///     has ended.
+    public init(port: Int = 0, plan: [Int] = [], judge: Judge? = nil, pace: Pace? = nil) throws {
         let door = ProxyDoor(try Listener(port: port))
         self.port = door.listener.port
-        let (stop, state) = (stop, Locked(State(plan: plan, judge: judge)))
+        let (stop, state) = (stop, Locked(State(plan: plan, judge: judge, pace: pace)))
         self.state = state
         thread = Worker(try OwnedThread(name: "receiver") { HTTPReceiver.serve(door, stop, state) })
     }
@@ -80,10 +90,13 @@ public final class HTTPReceiver {
             poller.add(stop.descriptor, for: .read)
             poller.add(door.listener.descriptor, for: .read)
             for connection in connections { poller.add(connection.socket.descriptor, for: .read) }
-            poller.wait(until: nil)
+            poller.wait(until: connections.compactMap { $0.pending?.due }.min())
             if poller.readiness(at: 0).contains(.read) { return }
             for (index, connection) in connections.enumerated() where !poller.readiness(at: 2 + index).isEmpty {
                 receive(connection, state)
+            }
+            for connection in connections {
+                if let pending = connection.pending, pending.due <= .now { finish(pending.request, on: connection, state) }
             }
             connections.removeAll { !$0.isOpen }
             while let socket = door.listener.accept() {
@@ -100,22 +113,38 @@ public final class HTTPReceiver {
         case .needsRead, .needsWrite: return
         case .closed, .failed:
             connection.isOpen = false
+            if var request = connection.pending?.request {
+                request.isLate = true
+                finish(request, on: connection, state)
+            }
             return
         }
-        while let request = takeRequest(connection) {
-            let status = state.withLock { state in
-                let status = state.plan.isEmpty ? state.judge?(request.body) ?? 200 : state.plan.removeFirst()
-                state.requests.append(
-                    Request(line: request.line, headers: request.headers, body: request.body, status: status))
-                return status
+        takeRequests(connection, state)
+    }
+
+    private static func takeRequests(_ connection: Connection, _ state: Locked<State>) {
+        while connection.isOpen, connection.pending == nil, let taken = takeRequest(connection) {
+            let (status, pace) = state.withLock { state in
+                let status = state.plan.isEmpty ? state.judge?(taken.body) ?? 200 : state.plan.removeFirst()
+                return (status, state.pace?(taken.body) ?? .zero)
             }
-            if status < 0 { continue }
-            if status == 0 {
-                connection.isOpen = false
-                return
-            }
-            respond(Array("HTTP/1.1 \(status) Planned\r\nContent-Length: 2\r\n\r\nok".utf8), on: connection)
+            let request = Request(line: taken.line, headers: taken.headers, body: taken.body, status: status)
+            if pace > .zero { connection.pending = (request, .now + pace) } else { finish(request, on: connection, state) }
         }
+    }
+
+    /// Records a request and responds to it.
+    private static func finish(_ request: Request, on connection: Connection, _ state: Locked<State>) {
+        let wasPending = connection.pending != nil
+        connection.pending = nil
+        state.withLock { $0.requests.append(request) }
+        if !connection.isOpen || request.status < 0 { return }
+        if request.status == 0 {
+            connection.isOpen = false
+            return
+        }
+        respond(Array("HTTP/1.1 \(request.status) Planned\r\nContent-Length: 2\r\n\r\nok".utf8), on: connection)
+        if wasPending { takeRequests(connection, state) }
     }
 
     private static func takeRequest(

@@ -55,7 +55,7 @@ struct PoolLoop: ~Copyable {
             resize()
             advise()
             if calmLimiter.tick(now: .now) { applyCalmLimit() }
-            if let refused, refused.retryAt <= .now { perform(replace(refused.configuration)) }
+            tryAgain()
             perform(machine.plan(now: .now, newID: SessionNumbers.next))
             poller.reset()
             poller.add(shared.messages.wakeDescriptor, for: .read)
@@ -67,6 +67,17 @@ struct PoolLoop: ~Copyable {
     private var nextDeadline: Instant? {
         let sizing = autoSize == nil ? governor.deadline : autoSize?.deadline
         return [machine.deadline, sizing, advice.deadline, calmLimiter.deadline, refused?.retryAt].compactMap { $0 }.min()
+    }
+
+    /// Tries the refused configuration again. While no session is open, for example without a network, it waits: without a
+    /// session to return to, the pool would give up a credential that works.
+    private mutating func tryAgain() {
+        guard let refused, refused.retryAt <= .now else { return }
+        if machine.mayTryAgain {
+            perform(replace(refused.configuration))
+        } else {
+            self.refused?.retryAt = .now + PoolLoop.retryInterval
+        }
     }
 
     private mutating func resize() {

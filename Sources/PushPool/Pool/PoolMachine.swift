@@ -124,7 +124,7 @@ struct PoolMachine {
         if unanswered > 0 { brokeAt = now }
         judge(id, hasServed: hasServed, isOurWish: session.phase == .draining, now: now, random: random)
         sessions[id] = nil
-        return [.tell(.closed(id, address: address, fault))] + (revert(session, because: fault) ?? endTrialIfAlone())
+        return [.tell(.closed(id, address: address, fault))] + (judgeCredential(of: session, fault) ?? endTrialIfAlone())
     }
 
     mutating func dialFailed(
@@ -134,7 +134,7 @@ struct PoolMachine {
         if isClosing || session.generation != generation { return [] }
         fail(session, now: now, random: random)
         let event = PoolEvent.dialFailed(id, address: address, fault, retryIn: nextDial - now)
-        return [.tell(event)] + (revert(session, because: fault) ?? [])
+        return [.tell(event)] + (judgeCredential(of: session, fault) ?? [])
     }
 
     mutating func dialAbandoned(_ id: SessionID) {
@@ -207,9 +207,17 @@ struct PoolMachine {
     }
 
     /// Reverts if the session was on trial and ended because of its credential.
-    private mutating func revert(_ session: Session, because fault: SessionError) -> [Effect]? {
-        guard isOnTrial, session.generation == generation, HoldReason(fault) != nil else { return nil }
-        return revert(because: fault.text)
+    private mutating func judgeCredential(of session: Session, _ fault: SessionError) -> [Effect]? {
+        guard session.generation == generation, let reason = HoldReason(fault) else { return nil }
+        if isOnTrial { return revert(because: fault.text) }
+        if case .credential = reason { isProven = false }
+        return nil
+    }
+
+    /// Whether a credential that was refused may be tried again: the one in use is refused as well, or it has an open session,
+    /// to which the pool can return.
+    var mayTryAgain: Bool {
+        !isProven || sessions.values.contains { $0.generation == generation && $0.phase == .open }
     }
 
     /// Ends a trial without result if the previous generation has no more session that works.

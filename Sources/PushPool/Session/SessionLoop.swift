@@ -21,6 +21,9 @@ struct SessionLoop: ~Copyable {
     /// The payload bytes that a session takes before it passes them to TLS. TLS may take only a part, and until it takes the
     /// rest the session takes no more: another session's socket may be faster.
     private static let mostBytes = 64 << 10
+    /// A withdrawal stops requests that were taken this long before their write. Younger ones leave in the turn in which they were
+    /// taken: to stop them would end a session with all its requests in flight.
+    private static let longestTurn = Duration.milliseconds(100)
 
     private let context: SessionContext
     private let address: SocketAddress
@@ -47,6 +50,8 @@ struct SessionLoop: ~Copyable {
     private var hasUnwritten = false
     /// Whether the session took no work because of that.
     private var isHeldBack = false
+    /// Before the session took the requests that are unwritten: `WorkQueue.fenceNumber`, and the time.
+    private var taken: (fenceNumber: Int, at: Instant)
     /// The time to ask the queue again, if this session waits for the rate limits on behalf of all.
     private var asksAgain: Instant?
     /// The reason to close the connection at the end of this turn.
@@ -61,6 +66,7 @@ struct SessionLoop: ~Copyable {
         self.codec = codec
         self.address = address
         now = .now
+        taken = (0, now)
         roundTrip = RoundTrip(now: now)
         let limits = SessionMachine.Limits(context.configuration, startsSlowly: context.startsSlowly)
         machine = SessionMachine(limits: limits, peerLimit: streams, now: now)
@@ -138,7 +144,8 @@ struct SessionLoop: ~Copyable {
         if codec.isOver { end(codec.fault) }
     }
 
-    /// Passes the output to TLS. Once the time for sending has ended, no request leaves: other workers may have its job.
+    /// Passes the output to TLS. Once the time for sending has ended, no request leaves: other workers may have its job. This
+    /// also holds after the owner has set a new time, because it withdraws only what no session has taken.
     ///
     /// - Parameter least: a remainder of fewer bytes stays in the codec.
     private mutating func pass(least: Int) {
@@ -148,7 +155,12 @@ struct SessionLoop: ~Copyable {
         if flow != .open { end(because: .connectionLost(flow.text)) }
     }
 
-    private mutating func isFenced() -> Bool { codec.hasUnwrittenRequests() && context.shared.queue.isSendingOver }
+    private mutating func isFenced() -> Bool {
+        let queue = context.shared.queue
+        if !codec.hasUnwrittenRequests() { return false }
+        return queue.isSendingOver
+            || queue.fenceNumber != taken.fenceNumber && queue.clock() - taken.at >= SessionLoop.longestTurn
+    }
 
     /// Before a connection broke, the peer may have sent responses and the reason of its end.
     private mutating func end(because fault: SessionError) {
@@ -259,6 +271,7 @@ struct SessionLoop: ~Copyable {
             let room = Room(
                 streams: machine.free, bytes: bytes, limit: isHeldBack ? .socket : .streams, window: codec.sendWindow.size,
                 bytesInFlight: codec.sendWindow.inFlight)
+            if !codec.hasUnwrittenRequests() { taken = (context.shared.queue.fenceNumber, now) }
             asksAgain = context.shared.queue.take(into: batch, room: room, for: context.id, now: now)
             // The windows may admit more than one portion.
             if batch.isEmpty || submitBatch() < SessionLoop.mostBytes { return }

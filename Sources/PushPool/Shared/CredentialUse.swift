@@ -22,7 +22,8 @@ struct CredentialUse {
         }
     }
 
-    /// Ranges that are still known: their last outcomes may not have been read yet.
+    /// Ranges that are still known: their last outcomes may not have been read yet. A refused credential is tried again every
+    /// minute, while the sessions of the one in use may live for days: their ranges stay.
     private static let mostRanges = 16
 
     /// The number of new credentials that the pool's thread has not applied yet.
@@ -73,6 +74,11 @@ struct CredentialUse {
 
     private mutating func add(_ credential: Int, after latest: SessionID) {
         ranges.append((latest, credential))
-        if ranges.count > Self.mostRanges { ranges.removeFirst() }
+        guard ranges.count > Self.mostRanges else { return }
+        // The sessions of a range that goes have ended long ago. They count to the range before it.
+        ranges.remove(at: ranges.firstIndex { $0.credential != present } ?? 0)
+        var merged = ranges.prefix(1)
+        for range in ranges.dropFirst() where range.credential != merged.last?.credential { merged.append(range) }
+        ranges = Array(merged)
     }
 }

@@ -53,6 +53,7 @@ final class WorkQueue: Sendable {
     /// The time from which sessions take and write nothing, in nanoseconds since `origin`; `Int.max` without a limit.
     private let sendingDeadline = Atomic<Int>(.max)
     private let origin: Instant
+    private let fences = Atomic<Int>(0)
 
     /// - Parameter clock: the time with which the sending deadline and the limits are compared.
     init(
@@ -104,6 +105,13 @@ final class WorkQueue: Sendable {
         let deadline = sendingDeadline.load(ordering: .relaxed)
         return deadline != .max && origin + .nanoseconds(deadline) <= time()
     }
+
+    /// Stops requests that sessions have taken before and could not write: other workers may have their jobs. Call it after
+    /// `withdraw`, so that a session that takes work with this number does not take what was withdrawn.
+    func fence() { fences.add(1, ordering: .releasing) }
+
+    /// The number of calls of `fence`. A session reads it before it takes work, and compares it before it writes.
+    var fenceNumber: Int { fences.load(ordering: .acquiring) }
 
     /// Withdraws all waiting notifications.
     func withdraw() -> [UInt64] {

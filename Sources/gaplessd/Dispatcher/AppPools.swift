@@ -73,13 +73,18 @@ struct AppPools {
         for pool in pools { pool?.allowSending(until: deadline) }
     }
 
-    /// Takes notifications back that no session has taken.
+    /// Takes notifications back that no session has taken. Where other workers may have the jobs, sessions also write no request
+    /// that they have taken.
     func withdraw(_ withdrawal: DispatchEffect.Withdrawal, app: Int) -> [JobID] {
         let ids =
             switch withdrawal {
             case .release: pools[app]?.withdraw()
             case .keep(let ids), .forget(let ids), .giveBack(let ids): pools[app]?.withdraw(Set(ids.map(\.rawValue)))
             }
+        switch withdrawal {
+        case .keep, .forget: pools[app]?.fence()
+        case .release, .giveBack: break
+        }
         return ids?.map(JobID.init) ?? []
     }
 

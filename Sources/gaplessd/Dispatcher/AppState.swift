@@ -51,6 +51,9 @@ struct AppState: ~Copyable {
     private var nextAcceptance: Instant?
     /// Whether a session with the present credential has had an acceptance in this process.
     var isProven = false
+    /// APNs has refused the credential of the settings, and the pool uses the previous one: acceptances do not prove that of the
+    /// settings, by whose fingerprint other processes would look them up.
+    private var usesPreviousCredential = false
     /// The outcomes of its attempts.
     var responses = ResponseFigures()
     private(set) var reading = PoolReading()
@@ -123,7 +126,12 @@ struct AppState: ~Copyable {
     }
 
     /// The credential, the server or the topic has changed.
-    mutating func forgetAcceptances() { (acceptedAt, nextAcceptance, isProven) = (nil, nil, false) }
+    mutating func forgetAcceptances() {
+        (acceptedAt, nextAcceptance, isProven) = (nil, nil, false)
+        usesPreviousCredential = false
+    }
+
+    mutating func credentialRefused() { usesPreviousCredential = true }
 
     mutating func opened(_ session: SessionID) { sessions.insert(session) }
     mutating func closed(_ session: SessionID) { sessions.remove(session) }
@@ -205,6 +213,9 @@ struct AppState: ~Copyable {
     func notesAcceptance(now: Instant) -> Bool { nextAcceptance.map { $0 <= now } ?? true }
     /// Whether APNs has accepted a job within a day: see `CircuitBreaker`.
     func isKnown(now: Instant) -> Bool { acceptedAt.map { now - $0 < CircuitBreaker.proofLifetime } ?? false }
+
+    /// The last acceptance, if it proves the credential of the settings.
+    var provenAt: Instant? { usesPreviousCredential ? nil : acceptedAt }
 
     private var waiting: Int { reading.waiting + outgoing.count }
     /// Jobs that occupy places.

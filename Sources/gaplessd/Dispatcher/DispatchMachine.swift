@@ -99,7 +99,9 @@ struct DispatchMachine: ~Copyable {
     mutating func offerAsides(to list: Int) -> [(app: String, places: Int)] {
         var offers: [(app: String, places: Int)] = []
         for app in plan.apps.indices where jobs.isAside(app: app, list: list) {
-            let mayClaim = lists[list].mayClaim && !jobs.isPaused(app: app, list: list)
+            // A list that Redis does not serve now leaves its places to the next one.
+            let mayClaim =
+                lists[list].mayClaim && lists[list].isConnected && !jobs.isPaused(app: app, list: list)
             offers.append((plan.apps[app].name ?? "", mayClaim ? places.take(app: app) : 0))
         }
         return offers

@@ -122,7 +122,10 @@ enum LogEntry: Equatable {
         .sentence(.error, "\(app)\(reason.wholeSentence) Its jobs stay in the queue until APNs accepts one.", .appHeld)
     }
 
-    static func resumed(app: String) -> LogEntry { .info(.appResumed, "\(app)APNs accepts pushes again: sending.") }
+    /// - Parameter isReload: whether a reload is the cause: APNs has not accepted a push yet.
+    static func resumed(app: String, isReload: Bool = false) -> LogEntry {
+        .info(.appResumed, app + (isReload ? "The reload ends the hold: sending." : "APNs accepts pushes again: sending."))
+    }
 
     static func firstSuspect(app: String, _ outcome: Outcome) -> LogEntry {
         .warning(

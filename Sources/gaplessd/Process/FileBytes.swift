@@ -12,7 +12,7 @@ enum FileBytes {
         static func system(_ code: CInt) -> Fault { unsafe Fault(description: String(cString: strerror(code))) }
     }
 
-    /// The longest wait for a pipe. A daemon that reloads its settings sends nothing meanwhile.
+    /// The longest wait for a pipe.
     static let timeout = Duration.seconds(2)
 
     static func read(_ path: String, atMost most: Int) throws(Fault) -> [UInt8] {

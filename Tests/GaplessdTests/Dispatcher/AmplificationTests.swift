@@ -17,6 +17,8 @@ final class Footprint {
     private let fixture: MachineFixture
     private let state: State
     private var list: [[UInt8]] = []
+    /// The side list of the app.
+    private var aside: [[UInt8]] = []
     private var inFlight: [ClaimID: [UInt8]] = [:]
     private var claims: UInt64 = 100
     private var redis = 0
@@ -27,7 +29,7 @@ final class Footprint {
     private var delayed: [[UInt8]] = []
     private(set) var accepted = 0
     private(set) var rejected = 0
-    var isDone: Bool { list.isEmpty && inFlight.isEmpty }
+    var isDone: Bool { list.isEmpty && aside.isEmpty && inFlight.isEmpty }
 
     init(_ state: State, apps: [String?], filter: WordFilter? = nil, results: Bool = false) {
         self.state = state
@@ -57,16 +59,11 @@ final class Footprint {
     func turn() {
         fixture.pass(.seconds(6))
         apply(fixture.tick())
+        if !aside.isEmpty { fixture.aside("") } else { fixture.aside() }
+        let places = fixture.asideOffers()["", default: 0]
+        claim(take(places, from: &aside), wasClaimed: true)
         let offered = fixture.offers()[0]
-        var (claimed, bytes) = ([ClaimedJob](), 0)
-        while let job = list.first, claimed.count < (offered > 0 ? min(250, offered) : 250), bytes < 512 << 10 {
-            list.removeFirst()
-            claims += 1
-            inFlight[ClaimID(claims)] = job
-            claimed.append(ClaimedJob(id: ClaimID(claims), bytes: job))
-            bytes += job.count
-        }
-        apply(fixture.effects { $0.happened(.claimed(claimed), list: 0, &$1) })
+        claim(take(offered > 0 ? offered : 250, from: &list), wasClaimed: false)
         for id in fixture.sent() {
             if state == .held {
                 rejected += 1
@@ -78,9 +75,28 @@ final class Footprint {
         }
     }
 
+    private func take(_ most: Int, from jobs: inout [[UInt8]]) -> [[UInt8]] {
+        var (taken, bytes) = ([[UInt8]](), 0)
+        while let job = jobs.first, taken.count < min(250, most), bytes < 512 << 10 {
+            taken.append(jobs.removeFirst())
+            bytes += job.count
+        }
+        return taken
+    }
+
+    private func claim(_ jobs: [[UInt8]], wasClaimed: Bool) {
+        if jobs.isEmpty { return }
+        let claimed = jobs.map { job in
+            claims += 1
+            inFlight[ClaimID(claims)] = job
+            return ClaimedJob(id: ClaimID(claims), bytes: job, wasClaimed: wasClaimed)
+        }
+        apply(fixture.effects { $0.happened(.claimed(claimed), list: 0, &$1) })
+    }
+
     private func apply(_ effects: [DispatchEffect]) {
         for case .log(let entry) in effects { write(entry) }
-        var heads: [(id: ClaimID, jobs: [[UInt8]])] = []
+        var heads: [(id: ClaimID, isAside: Bool, jobs: [[UInt8]])] = []
         for settlement in effects.settlements {
             guard let job = inFlight.removeValue(forKey: settlement.id) else { continue }
             var head: [[UInt8]] = []
@@ -90,8 +106,8 @@ final class Footprint {
             case .deadLetter(let record, _, let field):
                 add(record, to: &letters)
                 if field != nil { redis += job.count }
-            case .release(toTail: true): add(job, to: &list)
-            case .replace(let job, toTail: true): add(job, to: &list)
+            case .release(toTail: true): addToTail(job, settlement)
+            case .replace(let job, toTail: true): addToTail(job, settlement)
             case .release: head = [job]
             case .replace(let job, _): head = [job]
             case .split(let parts): head = parts.parts(of: job)
@@ -99,11 +115,16 @@ final class Footprint {
             redis += head.reduce(0) { $0 + $1.count } + (settlement.feedback?.count ?? 0)
             redis += (settlement.result ?? []).reduce(0) { $0 + $1.count }
             redis -= job.count
-            heads.append((settlement.id, head))
+            heads.append((settlement.id, settlement.aside != nil, head))
         }
         heads.sort { $0.id < $1.id }
-        list = heads.flatMap(\.jobs) + list
+        list = heads.filter { !$0.isAside }.flatMap(\.jobs) + list
+        aside = heads.filter(\.isAside).flatMap(\.jobs) + aside
         mostRedis = max(mostRedis, redis)
+    }
+
+    private func addToTail(_ job: [UInt8], _ settlement: Settlement) {
+        if settlement.aside == nil { add(job, to: &list) } else { add(job, to: &aside) }
     }
 
     private func add(_ job: [UInt8], to jobs: inout [[UInt8]]) {

@@ -355,7 +355,10 @@ struct DispatchHoldTests {
         let refused = fixture.send()
         _ = fixture.reject(refused, 403, "Forbidden")
         let effects = fixture.effects { $0.adopted(Fixture.plan(), &$1) }
-        #expect(effects == [.reconnect(app: 0), .log(.resumed(app: "")), .log(.reloaded(keepsSessions: false))])
+        #expect(
+            effects == [
+                .reconnect(app: 0), .log(.resumed(app: "", isReload: true)), .log(.reloaded(keepsSessions: false)),
+            ])
         #expect(fixture.offers() == [20])
     }
 
@@ -377,17 +380,18 @@ struct DispatchHoldTests {
         #expect(fixture.effects { $0.holdFaultyApps(&$1) } == [.log(held), .withdraw(.release, app: 1)])
         #expect(fixture.machine.snapshot.apps.map(\.hold) == [nil, .unusable("apps.b.apns_cert_path: expired")])
         fixture.close()
-        #expect(fixture.claim(Fixture.job("ab", #""app":"b""#)).releases(2, toTail: true))
+        #expect(fixture.claim(Fixture.job("ab", #""app":"b""#)).releases(2, aside: "b", toTail: true))
         fixture.pass(.seconds(100))
-        #expect(fixture.claim(Fixture.job("ab", #""app":"b""#)).releases(3, toTail: true))
+        #expect(fixture.claim(Fixture.job("ab", #""app":"b""#)).releases(3, aside: "b", toTail: true))
         // The same fault is logged once.
         #expect(
             fixture.effects { $0.adopted(plan, replaced: [false, false], &$1) } == [.log(.reloaded(keepsSessions: true))])
         plan.apps[1].fault = nil
         let effects = fixture.effects { $0.adopted(plan, replaced: [false, true], &$1) }
-        #expect(effects.contains(.log(.resumed(app: "app \"b\": "))))
+        #expect(effects.contains(.log(.resumed(app: "app \"b\": ", isReload: true))))
         #expect(fixture.machine.snapshot.apps.map(\.hold) == [nil, nil])
         fixture.machine.observed(.init(capacity: 100), app: 1)
+        fixture.aside()
         _ = fixture.send(Fixture.job("ab", #""app":"b""#), by: 1)
     }
 

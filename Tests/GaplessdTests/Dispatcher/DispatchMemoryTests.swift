@@ -37,6 +37,18 @@ struct DispatchMemoryTests {
         #expect(suspect(20).contains(.log(.held(app: "", .suspectTokens))))
     }
 
+    @Test func `an acceptance proves nothing to others while the pool uses the previous credential`() {
+        _ = fixture.accept(fixture.send())
+        #expect(acceptedAt != nil)
+        _ = adopt("g")
+        _ = fixture.effects { $0.happened(.credentialRefused("403", retryIn: .seconds(60)), app: 0, isCurrent: true, &$1) }
+        _ = fixture.accept(fixture.send())
+        #expect(acceptedAt == nil)
+        _ = adopt("h")
+        _ = fixture.accept(fixture.send())
+        #expect(acceptedAt != nil)
+    }
+
     @Test func `the reply of Redis may come after the first suspects`() {
         _ = suspect(19)
         #expect(remember(["f": .seconds(5)]) == [])

@@ -175,6 +175,20 @@ struct SetAsideTests {
         #expect(fixture.claim(Self.beta, list: 1) == [], "in this list none is aside")
     }
 
+    @Test(arguments: [QueueEvent.interrupted, .disconnected("lost")])
+    func `side lists of a list that Redis does not serve take no places from the other lists`(event: QueueEvent) {
+        let plan = MachineFixture.plan(apps: ["alpha", "beta"], lists: ["first", "second"])
+        let fixture = MachineFixture(plan, capacity: 50)
+        fixture.close(app: 0, Self.alpha)
+        fixture.close(app: 1, Self.beta)
+        fixture.aside("alpha", "beta", list: 0)
+        _ = fixture.effects { $0.happened(event, list: 0, &$1) }
+        fixture.machine.countPlaces(limit: nil)
+        #expect(fixture.machine.offerAsides(to: 0).map(\.places) == [0, 0])
+        #expect(fixture.machine.offer(to: 0, mayHaveJobs: false) == 0)
+        #expect(fixture.machine.offer(to: 1, mayHaveJobs: false) == 200)
+    }
+
     @Test func `a limit of all apps together is shared with the side lists`() {
         let fixture = Self.fixture()
         fixture.aside("beta")

@@ -40,4 +40,16 @@ struct CredentialUseTests {
         use.adopt()
         #expect(present(1...8) == [8])
     }
+
+    @Test mutating func `sessions of the old credential present it as long as they live, although a new one is refused`() {
+        for trial in UInt64(0)..<100 {
+            // Session 1 stays open; of the others, every second one is on trial.
+            use.begin(after: SessionID(2 * trial + 1), isOnTrial: true)
+            use.revert(after: SessionID(2 * trial + 2))
+            #expect(use.isPresent(SessionID(1)) && !use.isPresent(SessionID(2 * trial + 2)))
+            #expect(use.isPresent(SessionID(2 * trial + 3)))
+        }
+        use.begin(after: SessionID(201), isOnTrial: false)
+        #expect(present(1...202) == [202])
+    }
 }

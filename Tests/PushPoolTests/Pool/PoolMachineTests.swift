@@ -361,6 +361,28 @@ struct PoolMachineTests {
         #expect(effects.dropFirst() == [.revert("alert")])
     }
 
+    @Test func `a refused credential is tried again only if the pool can return to the one that works`() {
+        var pool = Pool.proven(1)
+        _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
+        _ = pool.plan()
+        _ = pool.opened(2)
+        _ = pool.machine.refused(SessionID(2), because: "403")
+        #expect(pool.machine.mayTryAgain)
+        _ = pool.ended(1)
+        #expect(!pool.machine.mayTryAgain, "without a network there is no session to return to")
+        #expect(pool.plan() == [3])
+        _ = pool.failed(3)
+        #expect(!pool.machine.mayTryAgain)
+        #expect(pool.plan(1) == [4])
+        _ = pool.opened(4, 1)
+        #expect(pool.machine.mayTryAgain)
+        _ = pool.ended(4, 2)
+        #expect(pool.plan(2) == [5])
+        let alert = SessionError.dial("alert", isCredential: true)
+        _ = pool.machine.dialFailed(SessionID(5), address: "a", alert, now: pool.start + .seconds(2), random: 0.5)
+        #expect(pool.machine.mayTryAgain, "both are refused")
+    }
+
     @Test func `a topic of the settings that is refused on trial ends it`() {
         var pool = Pool.proven(1)
         _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)

@@ -22,7 +22,8 @@ struct FailedWriteTests {
 
     @Test func `no request leaves when the time for sending ends between take and write`() throws {
         let server = try FakeServer()
-        let end = try run(server, ahead: .seconds(7200)) { orders, shared in
+        let ahead = { @Sendable in Instant.now + .seconds(7200) }
+        let end = try run(server, clock: ahead) { orders, shared in
             shared.queue.allowSending(until: .now + .seconds(3600))
             push(1...3, to: shared.queue)
             // Without the fence, the session would end with its responses.
@@ -32,6 +33,50 @@ struct FailedWriteTests {
         #expect(end == End(outcomes: [.notProcessed(fault), .notProcessed(fault), .notProcessed(fault)], faults: [fault]))
         server.close()
         #expect(server.record.requests.load(ordering: .relaxed) == 0)
+    }
+
+    @Test func `no request leaves that had waited for its write when its job was withdrawn`() throws {
+        let server = try FakeServer()
+        let end = try runWithFence(server, ahead: .seconds(3600))
+        let fault = SessionError.retired(.sendingEnded)
+        #expect(end == End(outcomes: [.notProcessed(fault), .notProcessed(fault), .notProcessed(fault)], faults: [fault]))
+        server.close()
+        #expect(server.record.requests.load(ordering: .relaxed) == 0)
+    }
+
+    @Test func `a withdrawal ends no session whose requests leave in the turn in which it took them`() throws {
+        // The clock of the queue stands still for the session.
+        let end = try runWithFence(FakeServer(), ahead: .seconds(-3600))
+        #expect(end.outcomes.count == 3 && end.faults == [.closedByUs])
+    }
+
+    /// Runs a session that takes three requests, which are withdrawn before it writes them.
+    ///
+    /// - Parameter ahead: the time by which the clock of the queue is ahead of the session's.
+    private func runWithFence(_ server: FakeServer, ahead: Duration) throws -> End {
+        let pool = Mutex<PoolShared?>(nil)
+        // The first look at the clock is that of the write.
+        let clock = { @Sendable in
+            pool.withLock { $0?.queue.fence() }
+            return Instant.now + ahead
+        }
+        return try run(server, clock: clock) { orders, shared in
+            shared.queue.allowSending(until: .now + .seconds(7200))
+            push(1...3, to: shared.queue)
+            orders.send(.drain)
+            pool.withLock { $0 = shared }
+        }
+    }
+
+    @Test func `a withdrawal concerns only what was taken before it`() throws {
+        let server = try FakeServer()
+        let end = try run(server) { orders, shared in
+            shared.queue.fence()
+            push(1...3, to: shared.queue)
+            orders.send(.drain)
+        }
+        #expect(end.outcomes.count == 3 && end.outcomes.allSatisfy { if case .delivered = $0 { true } else { false } })
+        #expect(end.faults == [.closedByUs])
     }
 
     @Test func `a session without unwritten requests stays open when the time for sending ends`() throws {
@@ -51,9 +96,10 @@ struct FailedWriteTests {
 
     /// Runs a session on this thread from its first SETTINGS to its end.
     ///
-    /// - Parameter ahead: the time by which the clock of the queue is ahead of the session's.
+    /// - Parameter clock: of the queue.
     private func run(
-        _ server: FakeServer, ahead: Duration = .zero, before: (Mailbox<SessionOrder>, PoolShared) -> Void
+        _ server: FakeServer, clock: @escaping @Sendable () -> Instant = { .now },
+        before: (Mailbox<SessionOrder>, PoolShared) -> Void
     ) throws -> End {
         let folder = TemporaryFolder()
         folder.write(Certificates.shared.rootPEM, to: "root.pem")
@@ -61,7 +107,7 @@ struct FailedWriteTests {
         let deliveries = Mailbox<Delivery>()
         let shared = try PoolShared(
             deliveries: deliveries, rateLimits: SharedRateLimits(), resolver: NameResolver(thread: "apns names"),
-            clock: { .now + ahead })
+            clock: clock)
         let wakeUp = WakeUp()
         let context = try SessionContext(
             id: SessionID(1), startsSlowly: false,

@@ -280,3 +280,19 @@ struct SideListTests {
         #expect(status.unexplained == 0 && status.asides == [:])
     }
 }
+
+@Suite("The claims from side lists")
+struct SideListClaimTests {
+    /// A time in the past without a claim would keep the owner's thread awake.
+    @Test func `a side list that a claim has emptied leaves no time of a claim behind`() throws {
+        var lists = SideLists()
+        let now = Instant.now
+        lists.setAside("beta")
+        lists.offer(places: 100, app: "beta", now: now)
+        let next = lists.next(now: now)
+        let claim = try #require(next)
+        #expect(claim.app == "beta" && claim.count == 100)
+        lists.claimed(30, of: "beta", isEmptied: true, unconfirmed: [], now: now)
+        #expect(lists.claimsAt == nil && lists.apps.isEmpty)
+    }
+}

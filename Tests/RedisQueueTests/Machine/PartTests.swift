@@ -107,6 +107,27 @@ struct PartTests {
         #expect(waiting.state != .empty)
     }
 
+    @Test func `a side list that is empty leaves no time for a claim`() {
+        var sides = SideLists()
+        sides.setAside("second")
+        sides.offer(places: 100, app: "second", now: start)
+        #expect(sides.next(now: start)?.count == 100)
+        sides.offer(places: 90, app: "second", now: start)
+        sides.claimed(10, of: "second", isEmptied: true, unconfirmed: [], now: start)
+        #expect(sides.apps.isEmpty)
+        #expect(sides.claimsAt == nil)
+    }
+
+    @Test func `a side list that others have emptied leaves no time for a claim`() {
+        var sides = SideLists()
+        sides.setAside("second")
+        sides.offer(places: 100, app: "second", now: start)
+        sides.learned([], unconfirmed: [])
+        #expect(sides.claimsAt == nil)
+        sides.offer(places: 100, app: "second", now: start)
+        #expect(sides.claimsAt == nil)
+    }
+
     @Test func `errors contain no arguments of commands`() {
         #expect(
             ErrorReply("ERR unknown command `X`, with args beginning with: `secret`").text == "ERR unknown command `X`, …")

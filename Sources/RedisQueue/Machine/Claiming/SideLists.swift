@@ -13,7 +13,8 @@ struct SideLists {
     private(set) var apps: Set<String> = [] { didSet { mayHaveChanged = true } }
     private var mayHaveChanged = false
     private var reported: Set<String> = []
-    private var places: [String: Int] = [:]
+    /// Without places there is no time for a claim.
+    private var places: [String: Int] = [:] { didSet { if places.isEmpty { offeredAt = nil } } }
     private var offeredAt: Instant?
     /// The app of the outstanding claim, and that of the last one: the apps take turns.
     private(set) var outstanding: String?
@@ -35,6 +36,7 @@ struct SideLists {
     mutating func learned(_ names: Set<String>, unconfirmed: @autoclosure () -> Set<String>) {
         if names.isEmpty && apps.isEmpty { return }
         apps = names.union(unconfirmed())
+        for app in places.keys where !apps.contains(app) { places[app] = nil }
     }
 
     mutating func offer(places new: Int, app: String, now: Instant) {
@@ -64,13 +66,14 @@ struct SideLists {
     private mutating func emptied(_ app: String) {
         apps.remove(app)
         places[app] = nil
+        if places.isEmpty { offeredAt = nil }
     }
 
     // MARK: Claiming
 
     /// The time of the next claim.
     var claimsAt: Instant? {
-        guard outstanding == nil, let offeredAt else { return nil }
+        guard outstanding == nil, !places.isEmpty, let offeredAt else { return nil }
         return places.values.contains { $0 >= Self.enough } ? offeredAt : offeredAt + Self.longestDelay
     }
 

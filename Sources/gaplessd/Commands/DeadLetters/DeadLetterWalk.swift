@@ -18,15 +18,20 @@ struct DeadLetterWalk {
 
     func matches(_ letter: DeadLetter) -> Bool { filter.matches(letter) }
 
-    /// Passes each page to `body`, until it returns `false`. Ignores dead letters that are added during the walk.
+    /// Passes each page to `body`, until it returns `false`. Ignores dead letters that are added during the walk. Rests after each
+    /// page: in a long list, Redis needs a while to reach its middle.
     func forEachPage(_ client: inout RedisClient, _ body: ([Entry]) throws -> Bool) throws {
         let count = try letters.count(&client)
         var index = 0
+        var rest = RedisRest()
         while index < count {
+            rest.begin()
             let page = try page(from: index, &client)
+            rest.end()
             if page.isEmpty { return }
             guard try body(page) else { return }
             index += page.count
+            if index < count { rest.sleep() }
         }
     }
 

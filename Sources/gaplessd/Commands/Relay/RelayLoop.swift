@@ -176,13 +176,15 @@ struct RelayLoop: ~Copyable {
         case .lost(let error): (failure, problem) = (.other, error.description)
         }
         if pulse.isStopped { return }
-        if !isFailing {
+        let wait = plan.failed(failure, problem, now: .now)
+        // Without a wait the plan looks for the result at fault: the log names that one.
+        if !isFailing && wait > .zero {
             isFailing = true
             log.warning(
                 "relay_url: \(problem). \(batch.count.counted("result")) not delivered; trying again with backoff.",
                 .relayFailing)
         }
-        pulse.pause(until: .now + plan.failed(failure, problem, now: .now))
+        pulse.pause(until: .now + wait)
     }
 
     /// Not a method: the closure needs exclusive access to the parts.

@@ -6,7 +6,8 @@ import SystemTime
 /// A batch that the receiver does not accept is halved: at once if it was too large, too slow or its content was refused, else
 /// from the fifth failure in a row on. So a single result is found that the receiver refuses alone. It waits by itself, and all
 /// others go on. After `mostAttempts` refusals it is set aside. A refusal that says nothing about the result, such as 503, counts
-/// only if the receiver accepts another result after it: an outage sets nothing aside.
+/// only if the receiver accepts another result after it: an outage sets nothing aside. Many refusals in a row are followed by a
+/// wait, whatever their reason.
 struct RelayPlan {
     /// Entries of one batch.
     static let mostEntries = 250
@@ -16,6 +17,8 @@ struct RelayPlan {
     private static let mostHeld = 1000
     /// Failures in a row before a batch is halved whose content is not known to be the cause.
     private static let patience = 5
+    /// Refusals in a row that follow each other without a wait. Fewer lead from a full batch to the result at fault.
+    private static let mostQuick = 16
     /// Acceptances in a row before a batch that had to shrink grows again, at most.
     private static let longestStreak = 64
 
@@ -173,7 +176,10 @@ struct RelayPlan {
         } else {
             refusedAlone(failure, problem, now: now)
         }
-        return failure == .tooLarge || failure == .content ? .zero : wait
+        guard failure == .tooLarge || failure == .content else { return wait }
+        // A receiver that refuses every result is at fault itself.
+        let slow = failures - Self.mostQuick
+        return slow > 0 ? backoff.wait(afterFailures: slow, random: .random(in: 0..<1)) : .zero
     }
 
     private mutating func refusedAlone(_ failure: Failure, _ problem: String, now: Instant) {

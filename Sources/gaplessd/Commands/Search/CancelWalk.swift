@@ -105,11 +105,15 @@ struct CancelWalk {
     /// Counts the selected cancelled jobs, up to `limit`.
     func countCancelled(limit: Int = .max, _ client: inout RedisClient) throws(RedisError) -> Int {
         var (read, count) = (0, 0)
+        var rest = RedisRest()
         while count < limit {
+            rest.begin()
             let page = try jobs.records(from: read, &client)
+            rest.end()
             if page.isEmpty { break }
             read += page.count
             count += page.count { CancelledRecord($0).map { selection.matches($0.job) } ?? false }
+            rest.sleep()
         }
         return min(count, limit)
     }

@@ -210,7 +210,10 @@ struct JobFlow: ~Copyable {
 
     // MARK: Circuit breakers
 
-    mutating func perform(_ changes: [CircuitBreaker.Effect], app: Int, _ effects: inout [DispatchEffect]) {
+    /// - Parameter isReload: whether a reload is the cause: APNs has not accepted a push yet.
+    mutating func perform(
+        _ changes: [CircuitBreaker.Effect], app: Int, isReload: Bool = false, _ effects: inout [DispatchEffect]
+    ) {
         for change in changes {
             switch change {
             case .hold(let reason):
@@ -222,7 +225,7 @@ struct JobFlow: ~Copyable {
             case .resume:
                 apps[app].culprits.forgetRejections()
                 if apps[app].isKnown(now: now) { _ = apps[app].breaker.wasAcceptedElsewhere() }
-                effects.append(.log(.resumed(app: plan.apps[app].label)))
+                effects.append(.log(.resumed(app: plan.apps[app].label, isReload: isReload)))
                 // The other apps with this credential may have no job with which to probe.
                 for other in plan.apps[app].sharers where other != app {
                     perform(apps[other].breaker.throttleEnded(), app: other, &effects)
@@ -282,7 +285,8 @@ struct JobFlow: ~Copyable {
         case .dialFailed(_, _, let error, _): sessionFailed(error, app: app, isCurrent: isCurrent, &effects)
         // The list counts what the pool cannot send soon.
         case .slowed: takeBack(app: app, &effects)
-        case .capacityChanged, .resized, .slowdownEnded, .credentialRefused, .tokens, .limited: break
+        case .credentialRefused: apps[app].credentialRefused()
+        case .capacityChanged, .resized, .slowdownEnded, .tokens, .limited: break
         }
     }
 
@@ -356,7 +360,7 @@ struct JobFlow: ~Copyable {
             let changes = apps[app].breaker.reloaded(isKnown: apps[app].isKnown(now: now))
             // The sessions of a held app may still be refused.
             if !changes.isEmpty { effects.append(.reconnect(app: app)) }
-            perform(changes, app: app, &effects)
+            perform(changes, app: app, isReload: true, &effects)
         }
         holdFaultyApps(&effects)
     }
@@ -395,6 +399,6 @@ struct JobFlow: ~Copyable {
             held: apps[app].held, streams: apps[app].handedOver, hold: apps[app].breaker.holdReason,
             isPaused: apps[app].isPausedAnywhere, responses: apps[app].responses,
             certificateExpires: plan.apps[app].certificateExpires, fingerprint: plan.apps[app].fingerprint,
-            acceptedAt: apps[app].acceptedAt)
+            acceptedAt: apps[app].provenAt)
     }
 }

@@ -107,6 +107,26 @@ struct RelayPlanTests {
         #expect(accepted.count == 250 - setAside && Set(accepted).count == accepted.count)
     }
 
+    @Test(arguments: [RelayPlan.Failure.content, .tooLarge, .slow, .other])
+    mutating func `a receiver that refuses everything gets few posts`(failure: RelayPlan.Failure) {
+        let end = now + .seconds(300)
+        var (posts, received) = (0, 0)
+        while now < end, posts < 10_000 {
+            plan.setAside()
+            let room = plan.room
+            plan.received(Self.entries(received..<received + room))
+            received += room
+            let batch = plan.next(now: now)
+            if batch.isEmpty {
+                now = plan.due ?? now
+            } else {
+                posts += 1
+                now += plan.failed(failure, "response", now: now)
+            }
+        }
+        #expect(posts < 100)
+    }
+
     @Test mutating func `an accepted result is not posted again when Redis delivers it again`() {
         plan.received(Self.entries(0..<2))
         #expect(plan.next(now: now).count == 2)
