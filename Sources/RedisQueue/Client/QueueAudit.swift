@@ -32,9 +32,8 @@ public struct QueueAudit: Sendable, Equatable {
                 let arguments = ["2", keys.holders, keys.chunks(parts.first ?? ""), key] + parts
                 if try client.command(["EVAL", ownerlessScript] + arguments).integer == 1 { audit.foreignKeys.append(key) }
             } else if key.hasPrefix(aside) {
-                // Daemons find a side list by its field.
-                let isKnown = try client.command(["HEXISTS", keys.asides, String(key.dropFirst(aside.count))]).integer == 1
-                if !isKnown { audit.foreignKeys.append(key) }
+                let arguments = ["2", keys.asides, key, String(key.dropFirst(aside.count))]
+                if try client.command(["EVAL", unknownAsideScript] + arguments).integer == 1 { audit.foreignKeys.append(key) }
             } else if !key.hasPrefix(worker) {
                 audit.foreignKeys.append(key)
             }
@@ -87,6 +86,12 @@ public struct QueueAudit: Sendable, Equatable {
         if redis.call('EXISTS', ARGV[1]) == 0 then return 0 end
         if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 0 then return 1 end
         return ARGV[3] and redis.call('HEXISTS', KEYS[2], ARGV[3]) == 0 and 1 or 0
+        """
+
+    /// Replies 1 for a side list without a field, by which daemons find it. KEYS: asides, the side list. ARGV: the app. One
+    /// script, because the side list may end after the scan.
+    private static let unknownAsideScript = """
+        return redis.call('EXISTS', KEYS[2]) == 1 and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 and 1 or 0
         """
 
     /// Replies the next cursor and the number of elements without `<worker>:<id>|`.

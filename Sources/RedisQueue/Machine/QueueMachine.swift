@@ -40,7 +40,8 @@ struct QueueMachine {
     private var hasWorked = false
     /// The number of the last record that could not be continued.
     private var foreignNumber = ""
-    /// Redis had jobs of this worker at the end of a stop. The next connection fetches them and gives them back.
+    /// Redis had jobs of this worker, or side lists and no other worker, at the end of a stop. The next connection gives the jobs
+    /// back.
     private var leavesJobs = false
 
     init(settings: QueueSettings, worker: String, seed: UInt64, now: Instant) {
@@ -391,9 +392,11 @@ struct QueueMachine {
 
     private mutating func unregistered(_ reply: RedisReply, into effects: inout [Effect]) -> ReplyReading {
         guard let left = reply.integer else { return .unintelligible }
-        if left > 0 {
+        if left != 0 {
             leavesJobs = true
-            return .lost("a claim on the second connection has brought jobs during the stop")
+            if left < 0 { work.returnAsidesAgain() }
+            let reason = left < 0 ? "the side lists are left to this worker" : "a claim on the second connection has brought jobs"
+            return .lost("\(reason) during the stop")
         }
         finish(into: &effects)
         return .good

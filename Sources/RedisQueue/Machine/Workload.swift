@@ -152,6 +152,9 @@ struct Workload {
         return !claims.sides.isReturning
     }
 
+    /// The other workers for which the side lists were to stay have stopped, too.
+    mutating func returnAsidesAgain() { isReturningAsides = false }
+
     mutating func restored(_ app: String, left: Int64) { claims.sides.restored(app, left: left) }
 
     // MARK: Side lists

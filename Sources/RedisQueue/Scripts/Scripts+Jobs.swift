@@ -80,7 +80,9 @@ extension Scripts {
               local count, size = 0, 0
               while count < most do
                 local last = math.min(most, count == 0 and 10 or count + 40) - 1
-                for _, job in ipairs(redis.call('LRANGE', list, count, last)) do
+                local jobs = redis.call('LRANGE', list, count, last)
+                if #jobs == 0 then error('the list has no jobs', 0) end
+                for _, job in ipairs(jobs) do
                   size = size + #job
                   if size > room and count > 0 then return count end
                   if size > \(ClaimedJob.mostBytes) then enlarge() end

@@ -478,15 +478,10 @@ package enum Scripts {
     /// Moves jobs of a side list back to the head of Q in their order: at most 1,000, and about a megabyte.
     ///
     /// KEYS: nothing, workers, worker:W, the side list, Q, asides, holders. ARGV: W, number, 1 to do it only as the last
-    /// registered worker that knows side lists: `holders` has a 2 for it. Replies the number of jobs that are left, or -1 if
-    /// such workers are registered.
+    /// registered worker that knows side lists. Replies the number of jobs that are left, or -1 if such workers are registered.
     static let restore = Script(
-        noted + fence + """
-            if ARGV[3] == '1' then
-              for _, name in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
-                if name ~= ARGV[1] and redis.call('HGET', KEYS[7], name) == '2' then return -1 end
-              end
-            end
+        noted + last + fence + """
+            if ARGV[3] == '1' and not isLast(KEYS[2], KEYS[7], ARGV[1]) then return -1 end
             redis.call('LLEN', KEYS[5]) redis.call('HLEN', KEYS[6])
             redis.call('DEL', KEYS[1])
             -- Tried without an effect: without this right no job is pushed.
@@ -501,6 +496,17 @@ package enum Scripts {
             end
             return noted(KEYS[6], KEYS[4])
             """)
+
+    /// Whether no other worker that knows side lists is registered: `holders` has a 2 for it.
+    static let last = """
+        local function isLast(workers, holders, own)
+          for _, name in ipairs(redis.call('ZRANGE', workers, 0, -1)) do
+            if name ~= own and redis.call('HGET', holders, name) == '2' then return false end
+          end
+          return true
+        end
+
+        """
 
     /// Notes how many jobs a side list has, and returns the number.
     static let noted = """
@@ -525,12 +531,14 @@ package enum Scripts {
             return jobs
             """)
 
-    /// Unregisters a worker that holds nothing. Replies the number of chunks that it still has; if not 0, nothing was done.
+    /// Unregisters a worker that holds nothing. Replies the number of chunks that it still has, or -1 if it is the last one that
+    /// knows side lists, and there are some; if not 0, nothing was done.
     ///
-    /// KEYS: nothing, workers, worker:W, chunks:W, holders. ARGV: W, number.
+    /// KEYS: nothing, workers, worker:W, chunks:W, holders, asides. ARGV: W, number.
     package static let unregister = Script(
-        fence + """
+        last + fence + """
             local held = redis.call('HLEN', KEYS[4])
+            if held == 0 and redis.call('HLEN', KEYS[6]) > 0 and isLast(KEYS[2], KEYS[5], ARGV[1]) then return -1 end
             if held == 0 then
               -- All are tried: a worker that is half unregistered could not call this again.
               redis.call('DEL', KEYS[1]) redis.call('HDEL', KEYS[5], '')

@@ -35,7 +35,7 @@ struct WorkerScripts {
         promote = PreparedScript(Scripts.promote, keys: [keys.nothing, keys.delayed, keys.list])
         adopt = guarded(Scripts.adopt, [keys.stats] + queue)
         merge = PreparedScript(Scripts.merge, keys: [keys.nothing, keys.list] + keys.recovered)
-        unregister = guarded(Scripts.unregister, [keys.holders])
+        unregister = guarded(Scripts.unregister, [keys.holders, keys.asides])
     }
 
     /// Takes jobs from the side list of an app.

@@ -130,6 +130,24 @@ struct SideListTests {
         #expect(try server.ask("EXISTS", keys.asides, keys.aside("a")) == .integer(0))
     }
 
+    @Test func `the last two workers stop together, and the side lists return to the list`() throws {
+        let worker = try worker(holding: ["1", "2", "3"])
+        let other = Worker(server.settings())
+        other.places = 0
+        other.run("registered") { other.connects == 1 }
+        try setAside(worker.jobs, of: "a", by: worker)
+        other.run("a beat") { other.asides == ["a"] }
+        worker.queue.stop()
+        other.queue.stop()
+        worker.run("both have stopped") {
+            other.step()
+            return worker.hasStopped && other.hasStopped
+        }
+        #expect(try server.list("jobs") == ["1", "2", "3"])
+        #expect(try server.ask("KEYS", "*").items?.compactMap(\.text).sorted() == ["jobs", keys.stats])
+        #expect(try server.status().unexplained == 0)
+    }
+
     @Test func `a worker of a version without side lists gets their jobs back in the list, too`() throws {
         let worker = try worker(holding: ["1", "2", "3"])
         try setAside(worker.jobs, of: "a", by: worker)
