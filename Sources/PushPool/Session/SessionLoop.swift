@@ -21,8 +21,8 @@ struct SessionLoop: ~Copyable {
     /// The payload bytes that a session takes before it passes them to TLS. TLS may take only a part, and until it takes the
     /// rest the session takes no more: another session's socket may be faster.
     private static let mostBytes = 64 << 10
-    /// A withdrawal stops requests that were taken this long before their write. Younger ones leave in the turn in which they were
-    /// taken: to stop them would end a session with all its requests in flight.
+    /// A withdrawal stops requests that were taken this long before their write. Younger ones leave in the turn in which they
+    /// were taken: to stop them would end a session with all its requests in flight.
     private static let longestTurn = Duration.milliseconds(100)
 
     private let context: SessionContext

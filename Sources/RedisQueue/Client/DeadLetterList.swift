@@ -106,7 +106,8 @@ public struct DeadLetterList: Sendable {
         return done >= 0
     }
 
-    /// KEYS: dead, and passed if passed letters count. ARGV: first index, most letters, most bytes, bytes of a beginning (0: all).
+    /// KEYS: dead, and passed if passed letters count. ARGV: first index, most letters, most bytes, bytes of a beginning (0:
+    /// all).
     private static let pageScript = """
         local from, most, room, cut = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
         local out, bytes, count, passed = {}, 0, 1, KEYS[2] and redis.call('LLEN', KEYS[2]) or 0
