@@ -18,8 +18,8 @@ struct DeadLetterWalk {
 
     func matches(_ letter: DeadLetter) -> Bool { filter.matches(letter) }
 
-    /// Passes each page to `body`, until it returns `false`. Ignores dead letters that are added during the walk. Rests after each
-    /// page: in a long list, Redis needs a while to reach its middle.
+    /// Passes each page to `body`, until it returns `false`. Ignores dead letters that are added during the walk. Rests after
+    /// each page: in a long list, Redis needs a while to reach its middle.
     func forEachPage(_ client: inout RedisClient, _ body: ([Entry]) throws -> Bool) throws {
         let count = try letters.count(&client)
         var index = 0

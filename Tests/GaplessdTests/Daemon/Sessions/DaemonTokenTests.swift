@@ -50,7 +50,8 @@ struct DaemonTokenTests {
             "~\(Stage.list) "
             + ["workers", "worker:*", "holders", "chunks:*", "inflight:*", "recovered:*", "delayed", "dead", "large", "feedback"]
             .map { "~{\(Stage.list)}:gapless:\($0)" }.joined(separator: " ")
-        let others = ["stats", "nothing", "paused", "pace", "asides", "aside:*"].map { " ~{\(Stage.list)}:gapless:\($0)" }.joined()
+        let others = ["stats", "nothing", "paused", "pace", "asides", "aside:*"]
+            .map { " ~{\(Stage.list)}:gapless:\($0)" }.joined()
         let words = "ACL SETUSER narrow reset on >secret +@all \(keys)\(others)"
         try stage.command(words.split(separator: " ").map(String.init))
         let daemon = try stage.start(["redis_username": "\"narrow\"", "redis_password": "\"secret\""])
