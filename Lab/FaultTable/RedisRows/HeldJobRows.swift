@@ -13,8 +13,8 @@ extension Fault {
     /// in some rounds also without their RPUSH, becomes the master. In every third round the connection breaks again before the
     /// reply to the registration.
     private static let rolledBack = Fault(
-        number: 75, name: "rollback-held", title: "failover to a replica that lacks the claims of a daemon", rule: .ofWhatRedisKept,
-        isQuick: true
+        number: 75, name: "rollback-held", title: "failover to a replica that lacks the claims of a daemon",
+        rule: .ofWhatRedisKept, isQuick: true
     ) { trial in
         let pair = try RedisPair(seed: trial.seed)
         // Some held jobs get another response than an acceptance: it counts as usual.
@@ -102,7 +102,9 @@ extension Trial {
             try queue(jobs(3000))
         }
         try stage.command(["PING"])
-        if try stage.command(["WAIT", "1", "20000"]).integer != 1 { throw TrialError(description: "the replica does not catch up") }
+        if try stage.command(["WAIT", "1", "20000"]).integer != 1 {
+            throw TrialError(description: "the replica does not catch up")
+        }
         pair.link.behaviour = .halfOpen
         if losesPushes { try queue(jobs(3000)) } else { daemon.process.kill(SIGCONT) }
         var (last, same) = (-1, 0)
@@ -138,7 +140,7 @@ extension Trial {
         let before = complaints("Redis refuses: ")
         let sent = (try? stage.sent()) ?? 0
         try stage.command(["ACL", "SETUSER", "default", "-" + command])
-        // A command that no script needs at the moment is refused to nobody.
+        // A command that no script needs at the moment causes no refusal.
         let isRefused = waitUntil(atMost: .seconds(8), every: .milliseconds(20)) {
             complaints("Redis refuses: ") > before || ((try? stage.sent()) ?? 0) > sent + 4 * Trial.rate
         }
@@ -153,10 +155,13 @@ extension Trial {
             let gone = Set(stage.service.ledger.entries.filter { $0.status == 410 }.map(\.token))
             excuse(Set(gone.compactMap { jobNumber(Array($0.utf8)) }))
             let letters = try stage.deadLetterCounts().tokens
-            if letters.count > 20 || status.feedback > 20 { fail("\(letters.count) dead letters, \(status.feedback) feedback entries") }
+            if letters.count > 20 || status.feedback > 20 {
+                fail("\(letters.count) dead letters, \(status.feedback) feedback entries")
+            }
             if Set(letters).count != letters.count { fail("a dead letter was stored twice") }
             if letters.count < min(20, gone.count) { fail("\(letters.count) dead letters after \(gone.count) responses of 410") }
-            if status.counter(.maybeDuplicate) > 0 { fail("maybe_duplicate is \(status.counter(.maybeDuplicate)): a refusal leaves no doubt") }
+            let doubts = status.counter(.maybeDuplicate)
+            if doubts > 0 { fail("maybe_duplicate is \(doubts), although a refusal leaves no doubt") }
         }
     }
 }

@@ -8,8 +8,8 @@ internal import Threads
 extension Fault {
     static let operatorCallRows = [operatorCalls]
 
-    /// Calls walk 300,000 dead letters, and then as many waiting jobs, of 4 KB each. Half of the calls are killed and repeated. The
-    /// time that another client waits for Redis is printed, and not judged: it depends on the machine.
+    /// Calls walk 300,000 dead letters, and then as many waiting jobs, of 4 KB each. Some calls are killed while they move jobs,
+    /// and repeated. The time that another client waits for Redis is printed, and not judged: it depends on the machine.
     private static let operatorCalls = Fault(
         number: 82, name: "operator-calls", title: "dead requeue, dead purge, cancel, --undo in long lists, kill -9",
         rule: .ofWhatRedisKept, isQuick: true
@@ -163,7 +163,7 @@ extension Trial {
 }
 
 /// Another client of Redis: measures the time of each reply to a small command, on its own thread.
-final class LatencyProbe {
+private final class LatencyProbe {
     private struct State: Sendable {
         var isOver = false
         var worst = Duration.zero
