@@ -14,8 +14,7 @@ extension Fault {
     /// reply to the registration.
     private static let rolledBack = Fault(
         number: 75, name: "rollback-held", title: "failover to a replica that lacks the claims of a daemon",
-        rule: .ofWhatRedisKept,
-        isQuick: true
+        rule: .ofWhatRedisKept, isQuick: true
     ) { trial in
         let pair = try RedisPair(seed: trial.seed)
         // Some held jobs get another response than an acceptance: it counts as usual.
@@ -141,7 +140,7 @@ extension Trial {
         let before = complaints("Redis refuses: ")
         let sent = (try? stage.sent()) ?? 0
         try stage.command(["ACL", "SETUSER", "default", "-" + command])
-        // No script may need the command at the moment: then nothing is refused.
+        // A command that no script needs at the moment causes no refusal.
         let isRefused = waitUntil(atMost: .seconds(8), every: .milliseconds(20)) {
             complaints("Redis refuses: ") > before || ((try? stage.sent()) ?? 0) > sent + 4 * Trial.rate
         }
@@ -161,8 +160,8 @@ extension Trial {
             }
             if Set(letters).count != letters.count { fail("a dead letter was stored twice") }
             if letters.count < min(20, gone.count) { fail("\(letters.count) dead letters after \(gone.count) responses of 410") }
-            let doubtful = status.counter(.maybeDuplicate)
-            if doubtful > 0 { fail("maybe_duplicate is \(doubtful): a refusal leaves no doubt") }
+            let doubts = status.counter(.maybeDuplicate)
+            if doubts > 0 { fail("maybe_duplicate is \(doubts), although a refusal leaves no doubt") }
         }
     }
 }

@@ -21,10 +21,11 @@ extension Fault {
         for kind in Disturbance.allCases.shuffled(using: &trial.random).prefix(trial.times(Disturbance.allCases.count)) {
             try trial.queue(trial.jobs(10_000)) { Trial.job($0, app: "second") }
             trial.disturb(kind)
-            try trial.inject(backWithin: .seconds(60)) {}
+            // Less than a slow response takes: the arriving jobs do not wait for one.
+            try trial.inject(backWithin: .seconds(10)) {}
             trial.pause(.seconds(trial.scale == .full ? 10 : 2))
             // Still, when the disturbance is no longer new.
-            try trial.inject(backWithin: .seconds(60)) {}
+            try trial.inject(backWithin: .seconds(10)) {}
             // A request without a response may have been accepted.
             try trial.allowInFlightTwice()
             trial.disturb(nil)

@@ -2,13 +2,14 @@ import Glibc
 import Harness
 internal import RedisQueue
 import SystemTime
+internal import Threads
 
 /// Calls of operators on long lists, beside a daemon that works and another client of Redis.
 extension Fault {
     static let operatorCallRows = [operatorCalls]
 
-    /// Calls walk 300,000 dead letters, and then as many waiting jobs, of 4 KB each. Half of the calls are killed and repeated.
-    /// The time that another client waits for Redis is printed, and not judged: it depends on the machine.
+    /// Calls walk 300,000 dead letters, and then as many waiting jobs, of 4 KB each. Some calls are killed while they move jobs,
+    /// and repeated. The time that another client waits for Redis is printed, and not judged: it depends on the machine.
     private static let operatorCalls = Fault(
         number: 82, name: "operator-calls", title: "dead requeue, dead purge, cancel, --undo in long lists, kill -9",
         rule: .ofWhatRedisKept, isQuick: true
@@ -158,5 +159,46 @@ extension Trial {
         let job = parts.joined(separator: #"\""#)
         return #"{"reason": "Block\#(block)", "status": 400, "apns_id": null, "identifier": \#(block), "#
             + #""token": "\#(deviceToken(number))", "attempts": 1, "at": 1700000000, "worker": "lab", "job": "\#(job)"}"#
+    }
+}
+
+/// Another client of Redis: measures the time of each reply to a small command, on its own thread.
+private final class LatencyProbe {
+    private struct State: Sendable {
+        var isOver = false
+        var worst = Duration.zero
+    }
+
+    private let state: Locked<State>
+    private var thread: OwnedThread?
+
+    init(_ server: QueueSettings) throws {
+        let state = Locked(State())
+        self.state = state
+        thread = try OwnedThread(name: "latency probe") {
+            guard var client = try? RedisClient(settings: server) else { return }
+            while !state.withLock({ $0.isOver }) {
+                let begin = Instant.now
+                guard (try? client.command(["PING"])) != nil else { return }
+                let took = Instant.now - begin
+                state.withLock { $0.worst = max($0.worst, took) }
+                Poller.sleep(.milliseconds(1))
+            }
+        }
+    }
+
+    deinit { stop() }
+
+    /// Returns the longest time since the last call.
+    func takeWorst() -> Duration {
+        state.withLock { state in
+            defer { state.worst = .zero }
+            return state.worst
+        }
+    }
+
+    func stop() {
+        state.withLock { $0.isOver = true }
+        thread.take()?.join()
     }
 }
