@@ -48,9 +48,13 @@ struct ModelWorker {
     var isSettled: Bool { machine.work.jobs.isEmpty }
     var deadline: Instant? { mutating get { machine.deadline } }
     var heldCount: Int { machine.work.jobs.held.count }
-    /// The jobs in its memory, until Redis has confirmed their settlement.
+    /// The jobs in its memory, until Redis has confirmed their settlement. A confirmation may be under way.
     var heldJobs: [String] {
-        machine.work.jobs.held.ids.compactMap { machine.work.jobs.held.bytes(of: $0) }.map { String(decoding: $0, as: UTF8.self) }
+        let held = machine.work.jobs.held
+        var confirmed: Set<ClaimID> = []
+        for case (.settle(let batch), .array) in links[0].replies { confirmed.formUnion(batch.ids) }
+        return held.ids.filter { !confirmed.contains($0) }.compactMap { held.bytes(of: $0) }
+            .map { String(decoding: $0, as: UTF8.self) }
     }
 
     mutating func stop() { machine.stop() }
