@@ -70,7 +70,7 @@ struct SideLists {
 
     /// The time of the next claim.
     var claimsAt: Instant? {
-        guard outstanding == nil, let offeredAt else { return nil }
+        guard outstanding == nil, !places.isEmpty, let offeredAt else { return nil }
         return places.values.contains { $0 >= Self.enough } ? offeredAt : offeredAt + Self.longestDelay
     }
 
