@@ -186,7 +186,7 @@ final class DeliveryModel {
                 if !worker.links[link].replies.isEmpty { steps.append(.receive(worker: index, link: link)) }
                 if !worker.links[link].requests.isEmpty { steps.append(.run(worker: index, link: link)) }
             }
-            // A copy settles nothing before it notices: it could not tell its batch from one of the other process with this number.
+            // A copy settles nothing before it notices: the other process may send a batch of the same number.
             if !worker.jobs.isEmpty && !worker.isDeaf { steps += Step.Kind.allCases.map { .settle(worker: index, $0) } }
             if !worker.asides.isEmpty && !worker.takesAsides { steps.append(.takeAsides(worker: index)) }
             if worker.isDeaf { steps.append(.notice(worker: index)) }

@@ -27,7 +27,7 @@ struct Conditions {
     var apps: [String?] = [nil]
     var disturbance: Disturbance?
 
-    /// What the server of the last app does, beside the faults. The jobs of the other apps must end meanwhile.
+    /// A behaviour of the server of the last app, beside the faults. The jobs of the other apps must end meanwhile.
     struct Disturbance {
         enum Kind: CaseIterable {
             /// 403 to each request.

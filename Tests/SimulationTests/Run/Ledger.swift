@@ -27,7 +27,7 @@ final class Ledger {
         var app = 0
         /// Redis has forgotten it, and no living worker held it.
         var isForgotten = false
-        /// Redis has it again, although a worker that no longer lives had pushed it: nobody can count the repeated push.
+        /// Redis has it again, although a worker that no longer lives had pushed it: no worker can count the repeated push.
         var uncounted = 0
     }
 
