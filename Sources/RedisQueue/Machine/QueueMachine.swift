@@ -410,8 +410,9 @@ struct QueueMachine {
         switch ScriptReply.Registration(items) {
         case nil: return .unintelligible
         case .foreign(let found):
-            foreignNumber = found
-            work.abandon(into: &effects)
+            foreignNumber = found.number
+            let finding = reconciliation.finding(found.epoch, settled: found.settled, confirmed: work.jobs.confirmed)
+            work.abandon(found, finding, now: now, into: &effects)
             effects.append(.rename)
         case .registered(let reply):
             liveness.beatConfirmed(sentAt: sentAt)

@@ -30,10 +30,14 @@ struct Reconciliation {
 
     mutating func registered(_ reply: ScriptReply.Registered, number: Int64, confirmed: UInt64) -> Finding {
         defer { (newEpoch, lengths, isRegistered, answered) = (reply.epoch, reply.lengths, true, number) }
-        if let epoch, epoch != reply.epoch { return .emptied }
         // Without a number, the state is older than this worker.
-        let stored = reply.settled ?? 0
-        if isRegistered, stored < confirmed { return .rolledBack(stored: stored) }
+        return finding(reply.epoch, settled: reply.settled ?? 0, confirmed: confirmed)
+    }
+
+    /// - Parameter settled: the last settlement that the record of this worker has; `nil`: nothing is concluded from it.
+    func finding(_ newEpoch: String, settled: UInt64?, confirmed: UInt64) -> Finding {
+        if let epoch, epoch != newEpoch { return .emptied }
+        if isRegistered, let settled, settled < confirmed { return .rolledBack(stored: settled) }
         return .unchanged
     }
 

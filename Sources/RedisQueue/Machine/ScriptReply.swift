@@ -59,14 +59,15 @@ enum ScriptReply {
     }
 
     enum Registration {
-        /// Another process uses the record of this worker, or the record is damaged. The number in it, for the log.
-        case foreign(number: String)
+        case foreign(Foreign)
         case registered(Registered)
 
         init?(_ items: [RedisReply]) {
-            if items.count == 2, items[0].text == "NUMBER" {
-                guard let number = items[1].text else { return nil }
-                self = .foreign(number: number)
+            if items.count == 5, items[0].text == "NUMBER" {
+                guard let number = items[1].text, let epoch = items[2].text, let settled = items[3].text,
+                    let chunks = ScriptReply.chunks(items[4])
+                else { return nil }
+                self = .foreign(Foreign(number: number, epoch: epoch, settled: UInt64(settled), chunks: chunks))
                 return
             }
             guard items.count >= 10, let settled = items[1].text.flatMap({ Int64($0) }), let epoch = items[2].text,
@@ -81,6 +82,16 @@ enum ScriptReply {
                     lengths: [.deadLetters: deadLetters, .feedback: feedback],
                     chunks: chunks, taken: taken, jobs: jobs, counters: counters(items.dropFirst(10))))
         }
+    }
+
+    /// The record of this worker that another process uses, or that is damaged.
+    struct Foreign {
+        /// For the log.
+        var number: String
+        /// These are as in `Registered`.
+        var epoch: String
+        var settled: UInt64?
+        var chunks: [UInt64: [UInt8]]
     }
 
     /// The chunks of this worker that another one has taken over.

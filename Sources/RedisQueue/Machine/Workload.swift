@@ -16,6 +16,8 @@ struct Workload {
     private var isFetching = false
     /// A stop has begun to return the side lists to Q.
     private var isReturningAsides = false
+    /// Another process may put back the same jobs as this one.
+    private var sharesJobs = false
 
     init(mode: QueueSettings.DeliveryMode) {
         self.mode = mode
@@ -333,6 +335,8 @@ struct Workload {
         let disowned = jobs.disown(jobs.missing(from: reply.chunks).filter { isElsewhere($0, reply.taken, finding) })
         if !disowned.isEmpty { effects.append(.report(.disowned(disowned, .takenOver))) }
         let lacking = mode == .atLeastOnce ? jobs.missing(from: reply.chunks) : []
+        if sharesJobs { jobs.countMaybeDuplicates(lacking.count, now: now) }
+        sharesJobs = false
         let adoptions = jobs.adopt(lacking).map(Call.adopt)
         if adoptions.isEmpty { sendSettlements(into: &effects) }
         learned(reply.recovered, due: reply.due, now: now)
@@ -370,8 +374,15 @@ struct Workload {
 
     /// The record of this worker belongs to another process, and with it the jobs in flight. Settlements of these jobs are sent
     /// under the new name: they have no effect, and count the jobs as possible duplicates.
-    mutating func abandon(into effects: inout [Effect]) {
-        let gone = jobs.abandon()
+    ///
+    /// Redis may also have lost data. Then the jobs that the record does not have in flight exist perhaps only here: they are
+    /// kept, and put back under the new name.
+    mutating func abandon(
+        _ record: ScriptReply.Foreign, _ finding: Reconciliation.Finding, now: Instant, into effects: inout [Effect]
+    ) {
+        if case .rolledBack(let stored) = finding { jobs.rolledBack(to: stored, now: now) }
+        sharesJobs = finding != .unchanged
+        let gone = jobs.abandon(onlyIn: sharesJobs ? record.chunks : nil)
         if !gone.isEmpty { effects.append(.report(.disowned(gone, .otherProcess))) }
     }
 

@@ -17,6 +17,14 @@ struct CallEncoder {
     private var formerScripts: WorkerScripts?
     /// The arguments of `Scripts.settle` that the settings determine.
     private var settleOptions = Arguments()
+    /// The number of the connection as the calls carry it: with a random fraction that is drawn at each registration. Two
+    /// processes with one name may register under the same number, if Redis loses the record in between.
+    private var connection: (number: Int64, text: String) = (0, "0")
+    /// The last registration of which a reply was read, and those after it.
+    private var registrations: [(number: Int64, text: String)] = []
+    private static let mostRegistrations = 64
+    /// Tests that compare records do without the fraction.
+    var drawsFraction = true
 
     /// - Parameter information: names and values for `worker:W`.
     init(settings: QueueSettings, worker: WorkerName, information: [String], epochSeed: Int64) {
@@ -80,26 +88,32 @@ struct CallEncoder {
 
     /// - Parameter number: of the connection.
     mutating func write(_ call: Call, number: Int64, to out: inout [UInt8]) {
+        if connection.number != number { connection = (number, String(number)) }
         switch call {
         case .greeting: preconditionFailure("greetings are written when a connection is made")
-        case .register(let registration): scripts.register.write(facts(of: registration, number), to: &out)
-        case .claim(let claim): self.claim(claim, number, to: &out)
+        case .register(let registration):
+            if drawsFraction { connection.text = "\(number).\(UInt32.random(in: 1_000_000_000 ... .max))" }
+            registrations.removeAll { $0.number < registration.answered }
+            scripts.register.write(facts(of: registration, number), to: &out)
+            registrations = registrations.suffix(Self.mostRegistrations - 1) + [connection]
+        case .claim(let claim): self.claim(claim, to: &out)
         case .jobs(let claim):
             out.appendCommandHead(of: 4)
             out.append(contentsOf: readHead)
             out.appendArgument(chunks, claim.chunk)
             out.append(contentsOf: readTail)
-        case .settle(let batch): settle(batch, number, to: &out)
+        case .settle(let batch): settle(batch, to: &out)
         case .beat(let counter, let settled, let chunk):
             let newest = chunk.map { String($0) } ?? ""
-            scripts.beat.write(Arguments([String(number), String(counter), String(settled), newest]), to: &out)
+            scripts.beat.write(Arguments([connection.text, String(counter), String(settled), newest]), to: &out)
         case .promote: scripts.promote.begin(with: 0, to: &out)
         case .reap(let dead, let chunk, let lists):
             var reap = scripts.reap(dead.worker, suspects: chunk, lists: lists)
             let silence = dead.silence.map { String(Int($0 / .milliseconds(1))) } ?? ""
-            reap.write(Arguments([String(number), dead.worker, String(dead.counter), String(chunk), silence]), to: &out)
+            reap.write(Arguments([connection.text, dead.worker, String(dead.counter), String(chunk), silence]), to: &out)
         case .adopt(let adopted):
-            var rest = Arguments([number, Int64(adopted.chunk), Int64(adopted.level), Int64(adopted.positions)].map(String.init))
+            let facts = [Int64(adopted.chunk), Int64(adopted.level), Int64(adopted.positions)].map(String.init)
+            var rest = Arguments([connection.text] + facts)
             for job in adopted.jobs {
                 rest.append(job.place)
                 rest.append(job.fullSize.map { String($0) } ?? "")
@@ -113,8 +127,8 @@ struct CallEncoder {
             take.write(Arguments([String(count)]), to: &out)
         case .restore(let app, let isStop):
             var restore = scripts.restore(app)
-            restore.write(Arguments([String(number), isStop ? "1" : "0"]), to: &out)
-        case .unregister: scripts.unregister.write(Arguments([String(number)]), to: &out)
+            restore.write(Arguments([connection.text, isStop ? "1" : "0"]), to: &out)
+        case .unregister: scripts.unregister.write(Arguments([connection.text]), to: &out)
         case .info: out.appendCommand(Arguments(["INFO"]))
         case .nodes: out.appendCommand(Arguments(["CLUSTER", "SLOTS"]))
         case .fetch(let chunk, let places):
@@ -142,10 +156,12 @@ struct CallEncoder {
     private func facts(of registration: Call.Registration, _ number: Int64) -> Arguments {
         Arguments(
             [
-                String(number), String(registration.counter), String(registration.confirmed), registration.isExpected ? "1" : "0",
+                connection.text, String(registration.counter), String(registration.confirmed),
+                registration.isExpected ? "1" : "0",
                 String(epochSeed &+ number),  // Differs each time: a worker may see Redis emptied twice.
                 String(max(0, settings.deadLetterMax)), String(max(0, settings.feedbackMax)), String(worker.identity),
                 String(registration.sealed), String(registration.answered),
+                registrations.reduce(into: " ") { $0 += "\($1.text) " },
             ] + information)
     }
 
@@ -158,7 +174,7 @@ struct CallEncoder {
         return options
     }
 
-    private mutating func claim(_ claim: Call.Claim, _ number: Int64, to out: inout [UInt8]) {
+    private mutating func claim(_ claim: Call.Claim, to out: inout [UInt8]) {
         let (count, lists) = (claim.after == nil ? 5 : 6, [claim.chunk, claim.chunk + 1])
         if let app = claim.aside {
             scripts.withAsideClaim(of: app) {
@@ -167,7 +183,7 @@ struct CallEncoder {
         } else {
             scripts.claim.begin(with: count, lists: lists, of: chunks, to: &out)
         }
-        out.appendArgument(Int(number))
+        out.appendArgument(connection.text)
         out.appendArgument(claim.chunk)
         out.appendArgument(claim.count)
         out.appendArgument(claim.mostBytes)
@@ -175,20 +191,20 @@ struct CallEncoder {
         if let after = claim.after { out.appendArgument(after) }
     }
 
-    private mutating func settle(_ batch: SettleBatch, _ number: Int64, to out: inout [UInt8]) {
+    private mutating func settle(_ batch: SettleBatch, to out: inout [UInt8]) {
         if batch.hasResults, var former = formerScripts {
             defer { formerScripts = former }
-            return settle(batch, number, by: &former.settle, to: &out)
+            return settle(batch, by: &former.settle, to: &out)
         }
-        settle(batch, number, by: &scripts.settle, to: &out)
+        settle(batch, by: &scripts.settle, to: &out)
     }
 
-    private func settle(_ batch: SettleBatch, _ number: Int64, by script: inout PreparedScript, to out: inout [UInt8]) {
+    private func settle(_ batch: SettleBatch, by script: inout PreparedScript, to out: inout [UInt8]) {
         let isAside = !batch.asides.isEmpty
         let count = 6 + settleOptions.count + batch.chunks.count + batch.steps.count + (isAside ? 2 : 0)
         let others = isAside ? batch.asides.map(keys.aside) + [keys.asides] : []
         script.begin(with: count, lists: batch.lists, of: chunks, others: others, to: &out)
-        out.appendArgument(Int(number))
+        out.appendArgument(connection.text)
         out.appendArgument(batch.sequence)
         out.append(contentsOf: settleOptions.bytes)
         out.appendArgument(batch.resent)

@@ -9,8 +9,9 @@
 /// - Every key that a script touches is among KEYS, also the lists of chunks: Redis checks the rights to all of them first.
 /// - The first write is a DEL of a key that exists only during a script, or a removal. After it Redis lets a script finish even
 ///   when it is out of memory. It refuses a first HSET or LPUSH (`script_oom` in the Redis source).
-/// - A worker's call names the worker and its connection number. The reply is `FENCED` when the worker is not registered, and
-///   `STALE` when the number is not the current one: the call was in the buffer of a former connection.
+/// - A worker's call names the worker and its connection number, with a random fraction. The reply is `FENCED` when the worker
+///   is not registered, and `STALE` when the number is not the current one: the call was in the buffer of a former connection,
+///   or another process has the name of this worker.
 /// - Counters come last, through `pcall`: a counter that is not a number must not undo the other steps.
 package enum Scripts {
     /// Shared by the calls of a registered worker: KEYS[1] nothing, [2] workers, [3] worker:W; ARGV[1] W, [2] number.
@@ -127,11 +128,13 @@ package enum Scripts {
     /// nothing, paused, holders, asides.
     /// ARGV: W, number, heartbeat counter, the last settlement that this worker knows as applied, 1 when it was registered
     /// before, a random number, 0 where dead letters have no maximum, the same for feedback, the identity of the process, its
-    /// last settlement, the number of its last registration whose reply it has read, then fields of worker:W.
+    /// last settlement, the number of its last registration whose reply it has read, the numbers of this and of its later
+    /// registrations, with a blank around each, then fields of worker:W.
     ///
-    /// Replies `{'NUMBER', n}` and does nothing when the record of W cannot be continued: n is not lower than this number, or the
-    /// record has another identity or later settlements. Another process then uses this name (a cloned machine, a process that
-    /// returned to an earlier state), or the record is damaged.
+    /// Replies `{'NUMBER', n, epoch, settled, chunks}`, as below, and does nothing when the record of W cannot be continued: n is
+    /// not lower than this number, another process with the same memory has registered under n, or the record has another
+    /// identity or later settlements. Another process then uses this name (a cloned machine, a process that returned to an
+    /// earlier state), or the record is damaged.
     ///
     /// Otherwise replies present (1 or 0), the last settlement that is stored, also when this worker was among the last to be
     /// reaped (-1: none), the epoch: the random number that was stored first in this data set (another one: Redis was emptied),
@@ -151,7 +154,7 @@ package enum Scripts {
             local notes = redis.call('LLEN', KEYS[12])
             if KEYS[13] ~= KEYS[1] then redis.call('XLEN', KEYS[13]) end
             local epoch, paused = redis.call('HGET', KEYS[5], 'born'), asides(KEYS[16], (pauses(KEYS[14])))
-            local present = redis.call('ZSCORE', KEYS[2], ARGV[1])
+            local present, own = redis.call('ZSCORE', KEYS[2], ARGV[1]), math.floor(tonumber(ARGV[2]))
             local state = redis.call('HMGET', KEYS[3], 'number', 'settled', 'identity', 'since', 'known', 'taken')
             local stored, since, lowest, taken = state[2], state[4], state[5], state[6] or '-'
             if not stored then
@@ -168,23 +171,34 @@ package enum Scripts {
             local last = tonumber(stored or -1) or math.huge
             local isForeign = last > tonumber(ARGV[10])
             if state[1] then
-              isForeign = isForeign or (tonumber(state[1]) or math.huge) >= tonumber(ARGV[2])
+              isForeign = isForeign or math.floor(tonumber(state[1]) or math.huge) >= own
               isForeign = isForeign or state[3] and state[3] ~= ARGV[9]
+              if string.find(state[1], '.', 1, true) and (tonumber(state[1]) or 0) >= tonumber(ARGV[11]) then
+                isForeign = isForeign or not string.find(ARGV[12], ' ' .. state[1] .. ' ', 1, true)
+              end
             end
-            if isForeign then return {'NUMBER', state[1] or ''} end
+            local function chunks()
+              local entries = {}
+              for _, number in ipairs(redis.call('HKEYS', KEYS[4])) do
+                table.insert(entries, number)
+                table.insert(entries, redis.call('HGET', KEYS[4], number))
+              end
+              return entries
+            end
+            if isForeign then return {'NUMBER', state[1] or '', epoch or '', stored or '-1', chunks()} end
             redis.call('HLEN', KEYS[15])
             redis.call('DEL', KEYS[1])
             local known = stored or '-1'
             if (tonumber(since or 0) or 0) > tonumber(ARGV[11]) then
               if (tonumber(lowest) or math.huge) < last then known = lowest end
             else
-              since = ARGV[2]
+              since = string.format('%d', own)
               if state[2] then taken = '-' end
             end
             local settled = ARGV[4]
             if last > tonumber(settled) then settled = stored end
             redis.call('HSET', KEYS[3], 'number', ARGV[2], 'settled', settled, 'identity', ARGV[9], 'since', since,
-              'known', known, 'taken', taken, unpack(ARGV, 12))
+              'known', known, 'taken', taken, unpack(ARGV, 13))
             redis.call('HSET', KEYS[15], ARGV[1], '2')
             redis.call('ZADD', KEYS[2], ARGV[3], ARGV[1])
             if not epoch then
@@ -197,11 +211,7 @@ package enum Scripts {
             answer[5] = with(paused, due(KEYS[10]))
             answer[6] = ARGV[7] == '0' and letters or 0
             answer[7] = ARGV[8] == '0' and notes or 0
-            answer[8] = {}
-            for _, number in ipairs(redis.call('HKEYS', KEYS[4])) do
-              table.insert(answer[8], number)
-              table.insert(answer[8], redis.call('HGET', KEYS[4], number))
-            end
+            answer[8] = chunks()
             answer[9] = taken
             answer[10] = jobs + math.max(0, math.min(2 ^ 52, tonumber(redis.call('HGET', KEYS[5], 'claimed') or 0) or 0))
             return counters(KEYS[2], KEYS[15], answer)

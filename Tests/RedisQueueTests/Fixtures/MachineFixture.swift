@@ -72,6 +72,16 @@ struct MachineFixture {
         reply(items, to: .register(.init(counter: counter, confirmed: 0, isExpected: isExpected)))
     }
 
+    /// The reply to a registration when another process uses the record.
+    static func foreign(
+        _ number: String, epoch: String = "epoch", settled: String = "0", chunks: KeyValuePairs<String, String> = [:]
+    ) -> [RedisReply] {
+        [
+            .string(bytes("NUMBER")), .string(bytes(number)), .string(bytes(epoch)), .string(bytes(settled)),
+            .array(chunks.flatMap { [.string(bytes($0.key)), .string(bytes($0.value))] }),
+        ]
+    }
+
     /// Connects and reconciles.
     mutating func serve() {
         advance()

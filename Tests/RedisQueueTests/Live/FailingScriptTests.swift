@@ -162,6 +162,7 @@ final class RestrictedRedis {
     func send(_ call: Call, number: Int64 = 1) throws -> RedisReply {
         var encoder = CallEncoder(
             settings: settings, worker: Self.worker, information: ["host", "here", "lease", "1000"], epochSeed: 7)
+        encoder.drawsFraction = false
         var bytes: [UInt8] = []
         encoder.write(call, number: number, to: &bytes)
         return try run(bytes)

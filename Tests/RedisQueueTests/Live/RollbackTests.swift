@@ -306,9 +306,10 @@ struct RegistrationTests {
         now += .seconds(6)
         try Self.serve(&worker, redis, &now)
         let job = try #require(worker.jobs.first)
-        let number = worker.machine.number
+        let record = Keys(list: "jobs").worker("w1")
+        let number = try redis.run("HGET", record, "number").text ?? ""
         try redis.restore()
-        try redis.run("HSET", Keys(list: "jobs").worker("w1"), "number", "\(number)")
+        try redis.run("HSET", record, "number", number)
         let delay = Settlement.Effect.delay(job: bytes("later"), .after(.seconds(3600)), isRetry: true)
         worker.settle(job, delay, now: now)
         try Self.serve(&worker, redis, &now)

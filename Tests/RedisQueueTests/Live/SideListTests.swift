@@ -65,6 +65,15 @@ struct SideListTests {
         #expect(status.counters[.claimed] == 1200 && status.counters[.released] == 600 && status.unexplained == 0)
     }
 
+    @Test func `nothing is due after a claim has emptied the side list, although places are left`() {
+        var sides = SideLists()
+        sides.setAside("a")
+        sides.offer(places: 10, app: "a", now: start)
+        #expect(sides.next(now: start + .milliseconds(2))?.count == 10)
+        sides.claimed(3, of: "a", isEmptied: true, unconfirmed: [], now: start + .milliseconds(3))
+        #expect(sides.apps.isEmpty && sides.claimsAt == nil)
+    }
+
     @Test func `an app without places costs only the beats, however many of its jobs wait`() throws {
         var settings = server.settings()
         settings.lease = .seconds(1)

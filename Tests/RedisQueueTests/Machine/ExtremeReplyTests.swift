@@ -15,7 +15,7 @@ struct ExtremeReplyTests {
             machine.connected()
             machine.effects()
             machine.reply(
-                [.string(bytes("NUMBER")), .string(bytes(taken))],
+                MachineFixture.foreign(taken),
                 to: .register(.init(counter: 1, confirmed: 0, isExpected: false)))
             #expect(machine.effects() == [.rename])
             machine.rename(to: "new")

@@ -331,13 +331,32 @@ struct QueueReconciliationTests {
         machine.connected()
         machine.effects()
         let registration = Call.register(.init(counter: 2, confirmed: 0, isExpected: true))
-        machine.reply([.string(bytes("NUMBER")), .string(bytes("7"))], to: registration)
+        machine.reply(MachineFixture.foreign("7"), to: registration)
         #expect(machine.effects() == [.report(.disowned([id(1, 1), id(3, 0)], .otherProcess)), .rename])
         #expect(machine.held.isEmpty)
         machine.rename(to: "new")
         let new = Call.register(.init(counter: 3, confirmed: 0, isExpected: false, sealed: 0, answered: 1))
         #expect(machine.effects() == [.report(.renamed(worker: "new", number: "7")), .call(new)])
         #expect(machine.phase == .registering)
+    }
+
+    @Test mutating func `jobs that the record of another process lacks after Redis was emptied are put back under the new name`()
+    {
+        loseWithJobs()
+        machine.connected()
+        machine.effects()
+        let registration = Call.register(.init(counter: 2, confirmed: 0, isExpected: true))
+        machine.reply(MachineFixture.foreign("7", epoch: "another", chunks: ["1": "0:10"]), to: registration)
+        #expect(machine.effects() == [.report(.disowned([id(1, 0)], .otherProcess)), .rename])
+        #expect(machine.held == [id(1, 1), id(3, 0)])
+        machine.rename(to: "new")
+        machine.effects()
+        machine.register(settled: "-1", counter: 3, isExpected: false, epoch: "another")
+        let adopted = machine.effects().compactMap { effect in
+            if case .call(.adopt(let adopted)) = effect { adopted.jobs.map(\.place) } else { nil }
+        }
+        #expect(adopted == [[1], [0]])
+        #expect(machine.held == [id(1, 1), id(3, 0)])
     }
 
     @Test mutating func `a claim whose number is in use leads to a registration, and claims continue above`() {

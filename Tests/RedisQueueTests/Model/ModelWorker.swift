@@ -20,6 +20,9 @@ struct ModelWorker {
     static let places = 3
 
     private(set) var name: String
+    /// Another one in each copy of a worker: a process that needs a new name gets one that no other process has.
+    private var instance: Int
+    private var renames = 0
     private let settings: QueueSettings
     private(set) var machine: QueueMachine
     private var encoder: CallEncoder
@@ -33,10 +36,19 @@ struct ModelWorker {
     private(set) var disowned: [ClaimID] = []
     /// It has taken over jobs of a worker that was silent for a lease.
     private(set) var hasTakenOver = false
+    /// The jobs that it has acknowledged since Redis has confirmed all of its settlements.
+    private(set) var unsettled: [String] = []
+    /// It has not noticed that its connections are dead: Redis gets nothing that it sends.
+    private(set) var isDeaf = false
+    /// The apps whose side lists have jobs, as far as it knows.
+    private(set) var asides: [String] = []
+    /// Whether it claims from side lists.
+    var takesAsides = false
     private var effects: [QueueMachine.Effect] = []
 
     init(_ number: Int, _ settings: QueueSettings, now: Instant) {
         name = "w\(number)"
+        instance = number
         self.settings = settings
         machine = QueueMachine(settings: settings, worker: name, seed: UInt64(number), now: now)
         encoder = CallEncoder(
@@ -57,13 +69,33 @@ struct ModelWorker {
             .map { String(decoding: $0, as: UTF8.self) }
     }
 
+    /// For a failure.
+    var summary: String {
+        "\(name) \(machine.phase) \(machine.number), holds \(heldJobs) of which \(jobs.count) may be sent; calls: "
+            + "\(links.map { $0.requests.map(\.call) }), replies: \(links.map { $0.replies.map(\.call) })"
+    }
+
     mutating func stop() { machine.stop() }
+
+    /// A second process with the same memory: a cloned machine, or a snapshot. Replies that had arrived are there, too.
+    func copied(instance: Int) -> ModelWorker {
+        var copy = self
+        copy.instance = instance
+        for link in copy.links.indices { copy.links[link].requests = [] }
+        copy.isDeaf = true
+        return copy
+    }
+
+    func app(of job: ClaimedJob) -> String { DeliveryModel.app(of: String(decoding: job.bytes, as: UTF8.self)) }
 
     mutating func advance(now: Instant) {
         if hasStopped { return }
-        machine.offer(places: max(0, ModelWorker.places - heldCount), now: now)
+        let places = max(0, ModelWorker.places - heldCount)
+        machine.offer(places: places, now: now)
+        for app in asides { machine.offer(places: takesAsides ? places : 0, aside: app, now: now) }
         machine.advance(now: now, into: &effects)
         perform(now: now)
+        if machine.work.jobs.isSettled { unsettled = [] }
     }
 
     /// The next reply on a connection arrives.
@@ -81,23 +113,26 @@ struct ModelWorker {
 
     mutating func lose(now: Instant) {
         machine.lost("cut", now: now, into: &effects)
+        isDeaf = false
         perform(now: now)
     }
 
-    mutating func settle(_ job: ClaimedJob, _ effect: Settlement.Effect, now: Instant) {
+    mutating func settle(_ job: ClaimedJob, _ effect: Settlement.Effect, aside: String? = nil, now: Instant) {
         jobs.removeAll { $0.id == job.id }
         suspects.removeAll { $0.id == job.id }
         // Long enough ago that it is sent now.
         let past = now - .seconds(1)
         if effect == .ack {
+            unsettled.append(String(decoding: job.bytes, as: UTF8.self))
             machine.acknowledge(job.id, now: past)
         } else {
-            machine.settle(Settlement(id: job.id, effect: effect), now: past)
+            machine.settle(Settlement(id: job.id, effect: effect, aside: aside), now: past)
         }
         advance(now: now)
     }
 
     private mutating func send(_ call: Call, on link: Int) {
+        if isDeaf { return }
         var bytes: [UInt8] = []
         encoder.write(call, number: machine.number, to: &bytes)
         links[link].requests.append(Request(call: call, bytes: bytes))
@@ -105,9 +140,11 @@ struct ModelWorker {
     }
 
     private mutating func rename() {
-        name += "'"
+        renames += 1
+        name = "w\(instance)" + String(repeating: "'", count: renames)
         encoder = CallEncoder(
-            settings: settings, worker: WorkerName(text: name, host: "model", pid: 1), information: [], epochSeed: 1)
+            settings: settings, worker: WorkerName(text: name, host: "model", pid: instance), information: [],
+            epochSeed: Int64(instance) << 32 + Int64(renames) << 16)
         machine.renamed(to: name, into: &effects)
     }
 
@@ -132,6 +169,7 @@ struct ModelWorker {
                     jobs.removeAll { ids.contains($0.id) }
                 case .report(.connected(let new)): warnings += new
                 case .report(.recovered(_, let jobs)): if jobs > 0 { hasTakenOver = true }
+                case .report(.aside(let apps)): asides = apps
                 case .report(.stopped): hasStopped = true
                 case .rename: rename()
                 case .report, .follow, .learn: break

@@ -105,11 +105,12 @@ final class PushLink {
             world.fail("\(open.count) streams are open, the limit is \(apns.profile.streams)")
         }
         if isSilent && !processesSilently { return }
+        if apns.isSilent { return apns.ledger.isInDoubt(attempt) }
         if world.chance(apns.profile.refused) {
             open[stream] = nil
             return down(.reset(stream, code: SessionMachine.refusedStream, attempt))
         }
-        world.after(world.skewed(upTo: apns.profile.mostThinking)) { [self] in process(stream, attempt) }
+        world.after(apns.thinking()) { [self] in process(stream, attempt) }
     }
 
     private func process(_ stream: StreamID, _ attempt: Ledger.Attempt) {

@@ -1,9 +1,13 @@
 @testable import PushPool
 
-/// The APNs of one run: all its connections, and its decision about each request.
+/// The APNs of one app: all its connections, and its decision about each request.
 final class SimulatedAPNs {
     let world: World
     let ledger: Ledger
+    /// The index of the app.
+    let app: Int
+    /// The disturbance that has begun.
+    private var disturbance: Conditions.Disturbance.Kind?
     var profile: Profile
     var links: [PushLink] = []
     /// Dials fail before this time.
@@ -11,8 +15,25 @@ final class SimulatedAPNs {
     /// The response to every request until then: a fault of the credential, or overload.
     private var mood: (status: Int, reason: String, until: Int64)?
 
-    init(_ world: World, _ ledger: Ledger, _ profile: Profile) {
-        (self.world, self.ledger, self.profile) = (world, ledger, profile)
+    init(_ world: World, _ ledger: Ledger, _ profile: Profile, app: Int) {
+        (self.world, self.ledger, self.profile, self.app) = (world, ledger, profile, app)
+    }
+
+    // MARK: The disturbance
+
+    func disturb(_ kind: Conditions.Disturbance.Kind) {
+        disturbance = kind
+        if kind == .away { for link in links { link.cut() } }
+    }
+
+    func endDisturbance() { disturbance = nil }
+
+    var refusesDials: Bool { world.time < unreachableUntil || disturbance == .away }
+    var isSilent: Bool { disturbance == .silent }
+
+    /// The time from a request to its response.
+    func thinking() -> Int64 {
+        disturbance == .slow ? world.time(in: 3 * .second...12 * .second) : world.skewed(upTo: profile.mostThinking)
     }
 
     func change(to status: Int, _ reason: String, for pause: Int64) { mood = (status, reason, world.time + pause) }
@@ -31,6 +52,7 @@ final class SimulatedAPNs {
     }
 
     func judge(_ attempt: Ledger.Attempt) -> Outcome {
+        if ledger.jobs[attempt.job].app != app { world.fail("the request went to another app", job: attempt.job) }
         let rejection = rejection()
         world.note(.processed, attempt.job, rejection?.status ?? 200)
         guard let rejection else {
@@ -42,6 +64,7 @@ final class SimulatedAPNs {
     }
 
     private func rejection() -> Rejection? {
+        if disturbance == .held { return Rejection(status: 403, reason: "InvalidProviderToken") }
         if let mood, world.time < mood.until { return Rejection(status: mood.status, reason: mood.reason) }
         for (status, reason, chance) in profile.rejections where world.chance(chance) {
             return Rejection(status: status, reason: reason)

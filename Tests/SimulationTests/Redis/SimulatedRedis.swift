@@ -9,7 +9,7 @@ final class SimulatedRedis {
 
     private let world: World
     private let host: RedisHost
-    private let ledger: Ledger
+    let ledger: Ledger
     var links: [RedisLink] = []
     /// The connections with a blocking command, in the order of their waits.
     var waiting: [RedisPeer] = []
@@ -209,7 +209,7 @@ final class SimulatedRedis {
         let keys = SimulatedRedis.keys
         let reply = attempt {
             setTime()
-            let lists = [SimulatedRedis.list] + keys.recovered
+            let lists = [SimulatedRedis.list] + keys.recovered + ["alpha", "beta"].map(keys.aside)
             return try host.run(
                 ["EVAL", SimulatedRedis.allJobs, String(lists.count + 1)] + lists + [keys.delayed, keys.chunks("*")])
         }

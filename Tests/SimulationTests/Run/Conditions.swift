@@ -23,12 +23,36 @@ struct Conditions {
     var shared = 0.0
     var later = 0.0
     var expiring = 0.0
+    /// `nil` for the top level, which is alone. Otherwise the last app is the disturbed one.
+    var apps: [String?] = [nil]
+    var disturbance: Disturbance?
+
+    /// A behaviour of the server of the last app, beside the faults. The jobs of the other apps must end meanwhile.
+    struct Disturbance {
+        enum Kind: CaseIterable {
+            /// 403 to each request.
+            case held
+            /// It takes requests, and answers none.
+            case silent
+            /// It answers after seconds.
+            case slow
+            /// No connection.
+            case away
+        }
+
+        var kind: Kind
+        var begin: Int64
+        /// `nil`: until the jobs of the other apps have ended.
+        var end: Int64?
+    }
 
     var plan: DispatchPlan {
         DispatchPlan(
-            apps: [DispatchPlan.App(name: nil, topic: "topic", sharers: [0])], lists: ["q"], server: "redis",
-            routes: AppRoutes(names: [nil], topics: ["topic"], certified: [[]]),
-            reader: JobReader(retryLimit: 3, appNames: []), policy: RetryPolicy(limit: 3, delays: [.seconds(1), .seconds(5)]),
+            apps: apps.indices.map { DispatchPlan.App(name: apps[$0], topic: "topic", sharers: [$0]) }, lists: ["q"],
+            server: "redis",
+            routes: AppRoutes(names: apps, topics: apps.map { _ in "topic" }, certified: apps.map { _ in [] }),
+            reader: JobReader(retryLimit: 3, appNames: Set(apps.compactMap(\.self))),
+            policy: RetryPolicy(limit: 3, delays: [.seconds(1), .seconds(5)]),
             settling: JobSettler.Options(), delivery: .atLeastOnce, drainTimeout: .seconds(20),
             certificates: CertificateWatch([], now: 0))
     }
@@ -55,6 +79,16 @@ struct Conditions {
         if world.chance(0.3) { expiring = 0.2 }
         chooseResponses(world)
         chooseFaults(world)
+        if world.chance(0.5) { chooseApps(world) }
+    }
+
+    private mutating func chooseApps(_ world: World) {
+        apps = ["alpha", "beta"]
+        if world.chance(0.2) { return }
+        let begin = world.time(in: 0...production + 2 * .second)
+        disturbance = Disturbance(
+            kind: Disturbance.Kind.allCases[world.number(in: 0...Disturbance.Kind.allCases.count - 1)], begin: begin,
+            end: world.chance(0.3) ? begin + world.time(in: .second...20 * .second) : nil)
     }
 
     private static func microseconds(_ range: ClosedRange<Int64>) -> ClosedRange<Int64> {

@@ -8,7 +8,8 @@ final class DaemonRun {
     let world: World
     let conditions: Conditions
     private let redis: SimulatedRedis
-    private let apns: SimulatedAPNs
+    /// One for each app.
+    private let apns: [SimulatedAPNs]
     let ledger: Ledger
     private var workers: [SimulatedWorker] = []
     private var names = 0
@@ -21,6 +22,9 @@ final class DaemonRun {
     private static let timeout: Int64 = 1800 * .second
     /// From then on every worker runs, and has noticed its dead connections.
     private static let aftermath: Int64 = 50 * .second
+    /// The longest time from then on in which the jobs of an app end although another one is disturbed: a token that rests, the
+    /// retries, and the probes of a hold by the faults before.
+    private static let undisturbed: Int64 = 300 * .second
 
     /// - Parameter job: whose story the run keeps.
     init(seed: UInt64, _ host: RedisHost, watching job: Int? = nil) {
@@ -28,7 +32,9 @@ final class DaemonRun {
         conditions = Conditions(world)
         ledger = Ledger(world)
         redis = SimulatedRedis(world, host, ledger)
-        apns = SimulatedAPNs(world, ledger, conditions.profile)
+        apns = conditions.apps.indices.map { [world, ledger, conditions] in
+            SimulatedAPNs(world, ledger, conditions.profile, app: $0)
+        }
     }
 
     var digest: UInt64 { world.digest }
@@ -38,8 +44,10 @@ final class DaemonRun {
         for _ in 0..<conditions.workers { start() }
         produce()
         for (kind, interval) in conditions.faults { plan(kind, every: interval) }
+        planDisturbance()
         world.run(until: conditions.production + 20 * .second)
         calm()
+        endOthers()
         settle()
         leave()
         if world.failure == nil { check() }
@@ -86,7 +94,8 @@ final class DaemonRun {
     private func job() -> String {
         let isExpiring = world.chance(conditions.expiring)
         let count = world.chance(conditions.shared) ? [2, 20, 300][world.number(in: 0...2)] : 1
-        let numbers = (0..<count).map { _ in ledger.produce(mayExpire: isExpiring) }
+        let app = conditions.apps.count == 1 ? 0 : world.number(in: 0...conditions.apps.count - 1)
+        let numbers = (0..<count).map { _ in ledger.produce(mayExpire: isExpiring, app: app) }
         let tokens = numbers.map { "\"\(Ledger.token($0))\"" }
         let target = count == 1 ? "\"token\":\(tokens[0])" : "\"tokens\":[\(tokens.joined(separator: ","))]"
         var members = #"\#(target),"data":{"aps":{"badge":1}},"identifier":\#(numbers[0])"#
@@ -95,6 +104,7 @@ final class DaemonRun {
             let due = world.clock.wallClock.seconds + 20 * world.fraction()
             members += #","not_before":\#(Int(due))"#
         }
+        if let name = conditions.apps[app] { members += #","app":"\#(name)""# }
         return "{\(members)}"
     }
 
@@ -115,7 +125,8 @@ final class DaemonRun {
     }
 
     private func anyPushLink() -> PushLink? {
-        let open = workers.filter { $0.stoppedUntil <= world.time }.flatMap(\.pool.sessions).map(\.link).filter(\.isUp)
+        let open = workers.filter { $0.stoppedUntil <= world.time }.flatMap(\.pools).flatMap(\.sessions).map(\.link).filter(
+            \.isUp)
         return open.isEmpty ? nil : open[world.number(in: 0...open.count - 1)]
     }
 
@@ -156,16 +167,27 @@ final class DaemonRun {
         case .redisClock: redis.shiftClock(by: world.time(in: -60 * .second...60 * .second))
         case .scriptFlush: redis.forgetScripts()
         case .pause: redis.pause(for: world.skewed(upTo: 5 * .second))
-        case .unreachable: apns.unreachableUntil = world.time + world.skewed(upTo: 10 * .second)
-        case .overload: apns.change(to: 503, "ServiceUnavailable", for: world.skewed(upTo: 3 * .second))
-        case .credential: apns.change(to: 403, "InvalidProviderToken", for: world.skewed(upTo: 3 * .second))
-        case .expiredToken: apns.change(to: 403, "ExpiredProviderToken", for: world.skewed(upTo: .second / 10))
+        case .unreachable: anyAPNs().unreachableUntil = world.time + world.skewed(upTo: 10 * .second)
+        case .overload: anyAPNs().change(to: 503, "ServiceUnavailable", for: world.skewed(upTo: 3 * .second))
+        case .credential: anyAPNs().change(to: 403, "InvalidProviderToken", for: world.skewed(upTo: 3 * .second))
+        case .expiredToken: anyAPNs().change(to: 403, "ExpiredProviderToken", for: world.skewed(upTo: .second / 10))
         case .pushCut, .pushSilent, .pushStall, .goAway, .goAwayAndCut, .fewerStreams:
             guard let link = anyPushLink() else { return }
             disturb(link, kind)
         }
         world.note(.fault, kind.rawValue, worker.number)
         faults[kind.rawValue] += 1
+    }
+
+    private func anyAPNs() -> SimulatedAPNs { apns.count == 1 ? apns[0] : apns[world.number(in: 0...apns.count - 1)] }
+
+    private func planDisturbance() {
+        guard let disturbance = conditions.disturbance, let apns = apns.last else { return }
+        world.at(disturbance.begin) { [world] in
+            world.note(.disturbed, apns.app)
+            apns.disturb(disturbance.kind)
+        }
+        if let end = disturbance.end { world.at(end) { apns.endDisturbance() } }
     }
 
     /// The jobs in the memory of these workers.
@@ -206,8 +228,29 @@ final class DaemonRun {
 
     private func calm() {
         isCalm = true
-        apns.calm()
+        for apns in apns { apns.calm() }
         while workers.count < 1 { start() }
+    }
+
+    /// The jobs of the other apps end, although one is still disturbed.
+    private func endOthers() {
+        guard let disturbance = conditions.disturbance, let disturbed = apns.last else { return }
+        defer {
+            world.at(world.time) { disturbed.endDisturbance() }
+            world.run(until: world.time)
+        }
+        if disturbance.end != nil { return }
+        world.run(until: world.time + DaemonRun.aftermath)
+        let begin = world.time
+        while world.failure == nil {
+            let left = redis.contents().filter { ledger.jobs.indices.contains($0) && ledger.jobs[$0].app != disturbed.app }
+            if left.isEmpty { return }
+            if world.time >= begin + DaemonRun.undisturbed {
+                let text = "\(left.count) jobs of another app wait while one is disturbed (\(disturbance.kind))"
+                return world.fail(text, job: left.min())
+            }
+            world.run(until: world.time + 2 * .second)
+        }
     }
 
     /// Nothing is left to do.

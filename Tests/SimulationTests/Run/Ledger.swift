@@ -24,6 +24,7 @@ final class Ledger {
         /// How often others took it over from a dead worker.
         var recoveries = 0
         var mayExpire = false
+        var app = 0
         /// Redis has forgotten it, and no living worker held it.
         var isForgotten = false
         /// Redis has it again, although a worker that no longer lives had pushed it: no worker can count the repeated push.
@@ -63,8 +64,8 @@ final class Ledger {
 
     // MARK: Jobs
 
-    func produce(mayExpire: Bool) -> Int {
-        jobs.append(Job(mayExpire: mayExpire))
+    func produce(mayExpire: Bool, app: Int) -> Int {
+        jobs.append(Job(mayExpire: mayExpire, app: app))
         sums.jobs += 1
         return jobs.count - 1
     }

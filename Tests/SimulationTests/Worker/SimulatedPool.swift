@@ -32,7 +32,7 @@ final class SimulatedPool {
         (self.world, self.apns, self.worker, self.settings) = (world, apns, worker, settings)
         (self.onDeliveries, self.onEvent) = (onDeliveries, onEvent)
         ledger = apns.ledger
-        lastID = UInt64(worker) << 20
+        lastID = UInt64(worker) << 20 + UInt64(apns.app) << 18
         let clock = world.clock
         queue = WorkQueue(clock: { clock.now })
         machine = PoolMachine(target: settings.sessions, backoff: settings.dialBackoff, now: world.now)
@@ -197,7 +197,7 @@ final class SimulatedPool {
     /// TCP, TLS and the SETTINGS of the server.
     private func dial(_ id: SessionID, startsSlowly: Bool) {
         dialing[id] = true
-        let isRefused = world.time < apns.unreachableUntil
+        let isRefused = apns.refusesDials
         let time = 6 * world.time(in: apns.profile.latency) + world.skewed(upTo: 20 * .millisecond)
         world.after(time) { [weak self] in self?.dialed(id, isRefused: isRefused, startsSlowly: startsSlowly) }
     }

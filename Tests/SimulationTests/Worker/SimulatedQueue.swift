@@ -67,9 +67,14 @@ final class SimulatedQueue {
     }
 
     func offer(places: Int, now: Instant) { machine.offer(places: places, now: now) }
+    func offer(places: Int, aside app: String, now: Instant) { machine.offer(places: places, aside: app, now: now) }
+    func restore(aside app: String) { machine.restore(app) }
     func wantsPlaces(now: Instant) -> Bool { machine.wantsPlaces(at: now) }
     func acknowledge(_ id: ClaimID) { machine.acknowledge(id, now: now) }
-    func settle(_ settlement: Settlement) { machine.settle(settlement, now: now) }
+    func settle(_ settlement: Settlement) {
+        machine.settle(settlement, now: now)
+        if settlement.aside != nil { machine.reportAsides(into: &effects) }
+    }
     func countMaybeDuplicate() { machine.countMaybeDuplicate(now: now) }
     func stop() { machine.stop() }
 

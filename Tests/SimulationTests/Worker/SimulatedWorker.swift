@@ -4,7 +4,7 @@ import SystemTime
 
 @testable import gaplessd
 
-/// The shell of a real `DispatchMachine`: what `Dispatcher` does, with a simulated pool and a simulated queue.
+/// The shell of a real `DispatchMachine`: what `Dispatcher` does, with a simulated pool for each app and a simulated queue.
 final class SimulatedWorker {
     let number: Int
     let name: String
@@ -13,14 +13,15 @@ final class SimulatedWorker {
     private let plan: DispatchPlan
     private var machine: DispatchMachine
     private(set) var queue: SimulatedQueue!
-    private(set) var pool: SimulatedPool!
+    /// In the order of the apps.
+    private(set) var pools: [SimulatedPool] = []
     private let ticker: Ticker
     private let mostInFlight: Int
     private let onStopped: (SimulatedWorker) -> Void
 
     private var now: Instant
     private var mailbox: [Delivery] = []
-    private var poolEvents: [PoolEvent] = []
+    private var poolEvents: [(app: Int, event: PoolEvent)] = []
     private var sendingDeadline: Instant?
     private var effects: [DispatchEffect] = []
     private var performing: [DispatchEffect] = []
@@ -31,33 +32,35 @@ final class SimulatedWorker {
     private(set) var stoppedUntil: Int64 = 0
 
     init(
-        _ number: Int, _ world: World, _ redis: SimulatedRedis, _ apns: SimulatedAPNs, _ conditions: Conditions,
+        _ number: Int, _ world: World, _ redis: SimulatedRedis, _ apns: [SimulatedAPNs], _ conditions: Conditions,
         isGone: @escaping (String) -> Bool, onStopped: @escaping (SimulatedWorker) -> Void
     ) {
         (self.number, self.world, self.onStopped) = (number, world, onStopped)
-        ledger = apns.ledger
+        ledger = redis.ledger
         name = Ledger.name(ofWorker: number)
         plan = conditions.plan
         now = world.now
         machine = DispatchMachine(plan, workers: [name], now: now, wallClock: world.clock.wallClock)
         ticker = Ticker(world)
-        // Twice the streams, or a batch more; then a piggybacked claim.
-        mostInFlight = 2 * conditions.sessions * conditions.profile.streams + 250 + 32
+        // For each app twice the streams, or a batch more; then a piggybacked claim.
+        mostInFlight = conditions.apps.count * (2 * conditions.sessions * conditions.profile.streams + 250) + 32
         let wake = { [world, ticker] in ticker.wake(at: world.time + world.time(in: 5 * .microsecond...60 * .microsecond)) }
         ticker.onTurn { [unowned self] in turn() }
         queue = SimulatedQueue(
             world, redis, worker: number, name: name,
             latency: { world.time(in: conditions.redisLatency) }, isGone: isGone, wake: wake)
-        pool = SimulatedPool(
-            world, apns, worker: number, settings: conditions.pool,
-            onDeliveries: { [unowned self] in
-                mailbox += $0
-                wake()
-            },
-            onEvent: { [unowned self] in
-                poolEvents.append($0)
-                wake()
-            })
+        pools = apns.map { apns in
+            SimulatedPool(
+                world, apns, worker: number, settings: conditions.pool,
+                onDeliveries: { [unowned self] in
+                    mailbox += $0
+                    wake()
+                },
+                onEvent: { [unowned self] in
+                    poolEvents.append((apns.app, $0))
+                    wake()
+                })
+        }
         world.note(.started, number)
         wake()
     }
@@ -91,7 +94,7 @@ final class SimulatedWorker {
         isGone = true
         ticker.stop()
         queue.abandon()
-        pool.abandon()
+        for pool in pools { pool.abandon() }
     }
 
     /// SIGSTOP, and SIGCONT later. Then its threads run in any order.
@@ -99,7 +102,7 @@ final class SimulatedWorker {
         ledger.hasFault(number)
         stoppedUntil = end
         ticker.notBefore = end + world.skewed(upTo: 50 * .millisecond)
-        pool.stopped(until: end) { [world] in world.skewed(upTo: 50 * .millisecond) }
+        for pool in pools { pool.stopped(until: end) { [world] in world.skewed(upTo: 50 * .millisecond) } }
     }
 
     // MARK: One turn
@@ -112,15 +115,19 @@ final class SimulatedWorker {
         performEffects()
         readDeliveries()
         readPoolEvents()
-        machine.observed(AppState.PoolReading(capacity: pool.capacity, limit: nil, waiting: 0), app: 0)
+        for app in pools.indices {
+            machine.observed(AppState.PoolReading(capacity: pools[app].capacity, limit: nil, waiting: 0), app: app)
+        }
         machine.tick(&effects)
         performEffects()
         offerPlaces()
         queue.turn(now: now, events: &queueEvents)
         takeQueueEvents()
         limitSending()
-        machine.takeOutgoing(of: 0, into: &outgoing)
-        pool.push(&outgoing)
+        for app in pools.indices {
+            machine.takeOutgoing(of: app, into: &outgoing)
+            pools[app].push(&outgoing)
+        }
         queue.write(events: &queueEvents)
         takeQueueEvents()
         check()
@@ -155,33 +162,41 @@ final class SimulatedWorker {
         world.note(.outcome, number, Int(truncatingIfNeeded: delivery.id))
         switch delivery.outcome {
         case .delivered(let apnsID):
-            let isCurrent = pool.usesPresentCredential(delivery.session)
-            machine.delivered(id, apnsID: apnsID, isCurrent: isCurrent, times: delivery.times, &effects)
+            machine.delivered(
+                id, apnsID: apnsID, isCurrent: isCurrent(delivery), times: delivery.times, &effects)
         case .begun(let expiration): machine.began(id, expiration: expiration)
         case .rejected, .notProcessed, .maybeProcessed, .timedOut, .outdated:
             guard machine.app(of: id) != nil else { return }
             machine.failed(
-                id, delivery.outcome, on: delivery.session, isCurrent: pool.usesPresentCredential(delivery.session),
+                id, delivery.outcome, on: delivery.session, isCurrent: isCurrent(delivery),
                 random: world.fraction(), times: delivery.times, &effects)
         }
+    }
+
+    private func isCurrent(_ delivery: Delivery) -> Bool {
+        machine.app(of: JobID(delivery.id)).map { pools[$0].usesPresentCredential(delivery.session) } ?? true
     }
 
     private func readPoolEvents() {
         let events = poolEvents
         poolEvents = []
-        for event in events {
+        for (app, event) in events {
             let isCurrent =
                 switch event {
-                case .closed(let session, _, _), .dialFailed(let session, _, _, _): pool.usesPresentCredential(session)
+                case .closed(let session, _, _), .dialFailed(let session, _, _, _):
+                    pools[app].usesPresentCredential(session)
                 default: true
                 }
-            machine.happened(event, app: 0, isCurrent: isCurrent, &effects)
+            machine.happened(event, app: app, isCurrent: isCurrent, &effects)
         }
         performEffects()
     }
 
     private func offerPlaces() {
         machine.countPlaces(limit: nil)
+        if machine.hasAsides {
+            for (app, places) in machine.offerAsides(to: 0) { queue.offer(places: places, aside: app, now: now) }
+        }
         queue.offer(places: machine.offer(to: 0, mayHaveJobs: false), now: now)
     }
 
@@ -203,7 +218,7 @@ final class SimulatedWorker {
         let deadline = queue.sendingDeadline
         if deadline == sendingDeadline { return }
         sendingDeadline = deadline
-        pool.allowSending(until: deadline)
+        for pool in pools { pool.allowSending(until: deadline) }
     }
 
     // MARK: Effects
@@ -220,18 +235,18 @@ final class SimulatedWorker {
         switch effect {
         case .acknowledge(let claim, _): queue.acknowledge(claim)
         case .settle(let settlement, _): queue.settle(settlement)
-        case .restore: break  // There is one app.
+        case .restore(let app, _): queue.restore(aside: app)
         case .countMaybeDuplicate: queue.countMaybeDuplicate()
         case .logSent, .log: break
         case .withdraw(let withdrawal, let app): withdraw(withdrawal, app: app)
-        case .reconnect: pool.reconnect()
-        case .retire(let session, _): pool.retire(session)
-        case .renewToken(let id, let session, _):
-            machine.renewedToken(pool.renewToken(refusedOn: session), for: id, refusedOn: session, &effects)
+        case .reconnect(let app): pools[app].reconnect()
+        case .retire(let session, let app): pools[app].retire(session)
+        case .renewToken(let id, let session, let app):
+            machine.renewedToken(pools[app].renewToken(refusedOn: session), for: id, refusedOn: session, &effects)
         case .keepToken: break
         case .readConfiguration:
             world.note(.reloaded, number)
-            pool.replace()
+            for pool in pools { pool.replace() }
             machine.adopted(plan, &effects)
         case .closePools: closePools()
         case .stopQueues: queue.stop()
@@ -241,15 +256,17 @@ final class SimulatedWorker {
     private func withdraw(_ withdrawal: DispatchEffect.Withdrawal, app: Int) {
         let ids =
             switch withdrawal {
-            case .release: pool.withdraw()
-            case .keep(let ids), .forget(let ids), .giveBack(let ids): pool.withdraw(Set(ids.map(\.rawValue)))
+            case .release: pools[app].withdraw()
+            case .keep(let ids), .forget(let ids), .giveBack(let ids): pools[app].withdraw(Set(ids.map(\.rawValue)))
             }
         machine.withdrew(ids.map(JobID.init), withdrawal, app: app, &effects)
     }
 
     private func closePools() {
-        let waiting = pool.close()
-        machine.withdrew(waiting.map(JobID.init), .release, app: 0, &effects)
+        for app in pools.indices {
+            let waiting = pools[app].close()
+            machine.withdrew(waiting.map(JobID.init), .release, app: app, &effects)
+        }
         let arrived = mailbox
         mailbox = []
         for delivery in arrived { report(delivery) }

@@ -36,6 +36,8 @@ enum Step: UInt8 {
     case fault
     /// The number of jobs, the worker that is reaped.
     case reaped
+    /// The app.
+    case disturbed
 
     /// Whether the step belongs to the story of a job: it names the job, or may have changed any job.
     func concerns(_ job: Int, _ first: Int, _ second: Int) -> Bool {
@@ -43,7 +45,7 @@ enum Step: UInt8 {
         case .produced: (second..<second + first).contains(job)
         case .sent, .answered: second == job
         case .processed: first == job
-        case .fault, .started, .stopped, .reaped: true
+        case .fault, .started, .stopped, .reaped, .disturbed: true
         default: false
         }
     }

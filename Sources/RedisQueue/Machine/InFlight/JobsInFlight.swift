@@ -160,8 +160,16 @@ struct JobsInFlight {
 
     /// Removes every job that Redis keeps in the record of this worker, which belongs to another process. Returns those that are
     /// not being settled.
-    mutating func abandon() -> [ClaimID] {
-        drop(held.ids.filter { held.isKept($0) })
+    ///
+    /// - Parameter entries: if not `nil`, only the jobs that these chunks have in flight.
+    mutating func abandon(onlyIn entries: [UInt64: [UInt8]]?) -> [ClaimID] {
+        drop(
+            held.ids.filter { id in
+                guard held.isKept(id) else { return false }
+                guard let entries else { return true }
+                guard let entry = entries[id.chunk], entry.count > id.place + 2 else { return false }
+                return entry[id.place + 2] == Chunk.mark
+            })
     }
 
     /// The jobs in flight that are not held, in pieces.
