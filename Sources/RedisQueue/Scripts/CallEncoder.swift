@@ -19,7 +19,10 @@ struct CallEncoder {
     private var settleOptions = Arguments()
     /// The number of the connection as the calls carry it: with a random fraction that is drawn at each registration. Two
     /// processes with one name may register under the same number, if Redis loses the record in between.
-    private var connection: (number: Int64, text: String) = (0, "0")
+    private var connection: (number: Int64, text: String) = (0, "0") {
+        didSet { connectionArgument = Arguments([connection.text]).bytes }
+    }
+    private var connectionArgument: [UInt8] = []
     /// The last registration of which a reply was read, and those after it.
     private var registrations: [(number: Int64, text: String)] = []
     private static let mostRegistrations = 64
@@ -183,7 +186,7 @@ struct CallEncoder {
         } else {
             scripts.claim.begin(with: count, lists: lists, of: chunks, to: &out)
         }
-        out.appendArgument(connection.text)
+        out.append(contentsOf: connectionArgument)
         out.appendArgument(claim.chunk)
         out.appendArgument(claim.count)
         out.appendArgument(claim.mostBytes)
@@ -192,19 +195,15 @@ struct CallEncoder {
     }
 
     private mutating func settle(_ batch: SettleBatch, to out: inout [UInt8]) {
-        if batch.hasResults, var former = formerScripts {
-            defer { formerScripts = former }
-            return settle(batch, by: &former.settle, to: &out)
-        }
-        settle(batch, by: &scripts.settle, to: &out)
-    }
-
-    private func settle(_ batch: SettleBatch, by script: inout PreparedScript, to out: inout [UInt8]) {
         let isAside = !batch.asides.isEmpty
         let count = 6 + settleOptions.count + batch.chunks.count + batch.steps.count + (isAside ? 2 : 0)
         let others = isAside ? batch.asides.map(keys.aside) + [keys.asides] : []
-        script.begin(with: count, lists: batch.lists, of: chunks, others: others, to: &out)
-        out.appendArgument(connection.text)
+        if batch.hasResults, formerScripts != nil {
+            formerScripts?.settle.begin(with: count, lists: batch.lists, of: chunks, others: others, to: &out)
+        } else {
+            scripts.settle.begin(with: count, lists: batch.lists, of: chunks, others: others, to: &out)
+        }
+        out.append(contentsOf: connectionArgument)
         out.appendArgument(batch.sequence)
         out.append(contentsOf: settleOptions.bytes)
         out.appendArgument(batch.resent)

@@ -6,6 +6,9 @@ struct PreparedScript {
     private let arguments: Arguments
     /// A whole call without further keys: EVALSHA, the hash, the keys and the first arguments.
     private var whole: Arguments
+    /// The part of the last call with further keys that stands before them, and their number.
+    private var head = Arguments()
+    private var furtherKeys = 0
     /// Whether the text was sent to the server, also with other keys.
     var isLoaded = false
 
@@ -32,20 +35,30 @@ struct PreparedScript {
     mutating func begin(
         with count: Int, lists numbers: [UInt64], of name: [UInt8], others: [String] = [], to out: inout [UInt8]
     ) {
-        if isLoaded && numbers.isEmpty && others.isEmpty { return begin(with: count, to: &out) }
-        out.appendCommandHead(of: whole.count + numbers.count + others.count + count)
+        let further = numbers.count + others.count
+        if isLoaded && further == 0 { return begin(with: count, to: &out) }
+        out.appendCommandHead(of: whole.count + further + count)
         if isLoaded {
-            out.append(contentsOf: hash.bytes)
+            if further != furtherKeys { prepareHead(further) }
+            out.append(contentsOf: head.bytes)
         } else {
+            isLoaded = true
             out.appendArgument("EVAL")
             out.appendArgument(text)
-            isLoaded = true
+            out.appendArgument(keys.count + further)
+            out.append(contentsOf: keys.bytes)
         }
-        out.appendArgument(keys.count + numbers.count + others.count)
-        out.append(contentsOf: keys.bytes)
         for number in numbers { out.appendArgument(name, number) }
         for key in others { out.appendArgument(key) }
         out.append(contentsOf: arguments.bytes)
+    }
+
+    /// The number of lists changes rarely from call to call.
+    private mutating func prepareHead(_ further: Int) {
+        furtherKeys = further
+        head = hash
+        head.append(keys.count + further)
+        head.append(contentsOf: keys)
     }
 
     /// Writes a whole call.

@@ -111,7 +111,8 @@ struct DispatchMachine: ~Copyable {
         jobs.settler.countClaims(claims.count)
         placer.claimBegan()
         var givenBack = 0
-        for claim in claims where !placer.place(claim, list: list, lists[list], &jobs, &effects) { givenBack += 1 }
+        let isPaused = lists[list].isPaused
+        for claim in claims where !placer.place(claim, list: list, isPaused: isPaused, &jobs, &effects) { givenBack += 1 }
         if plan.apps.count > 1 { lists[list].claimEnded(placed: givenBack < claims.count, givenBack: givenBack > 0) }
     }
 

@@ -40,9 +40,9 @@ struct JobPlacer {
 
     /// Sends or settles a claimed job. Returns false if it was given back.
     mutating func place(
-        _ claim: ClaimedJob, list: Int, _ state: ListState, _ jobs: inout JobFlow, _ effects: inout [DispatchEffect]
+        _ claim: ClaimedJob, list: Int, isPaused: Bool, _ jobs: inout JobFlow, _ effects: inout [DispatchEffect]
     ) -> Bool {
-        guard !jobs.isLeaving, !state.isPaused else {
+        guard !jobs.isLeaving, !isPaused else {
             return giveBack(claim, app: appOfOlder(claim), list: list, &jobs, &effects)
         }
         if let size = claim.fullSize {
