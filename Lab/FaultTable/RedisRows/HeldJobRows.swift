@@ -97,6 +97,7 @@ extension Trial {
         _ pair: RedisPair, _ daemon: DaemonProcess, losesPushes: Bool, cutsTwice: Bool
     ) throws {
         guard let proxy = stage.redisProxy else { preconditionFailure("this fault needs a proxy") }
+        let restored = complaints("earlier state")
         if !losesPushes {
             daemon.process.kill(SIGSTOP)
             try queue(jobs(3000))
@@ -130,6 +131,8 @@ extension Trial {
         proxy.behaviour.refuses = false
         if cutsTwice { try self.await("replies are torn") { proxy.cuts >= cuts + 2 } }
         proxy.behaviour.tearsReply = 0
+        // Until then the new master has none of these jobs, and seems to have nothing to do.
+        try self.await("the daemon has put its jobs back") { complaints("earlier state") > restored }
         try pair.swap()
         try pair.replica.restart()
         try pair.join()
