@@ -51,7 +51,7 @@ extension Fault {
         try trial.produceAtWork()
         let commands = [
             "ltrim", "lrange", "hset", "hdel", "rpush", "lpush", "zadd", "zrem", "exists", "hmget", "del", "llen", "sort", "lset",
-            "hincrby", "time",
+            "time",
         ]
         for number in 0..<trial.times(commands.count) {
             let command = trial.scale == .full ? commands[number] : commands[trial.draw(0...commands.count - 1)]

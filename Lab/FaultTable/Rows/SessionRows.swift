@@ -36,6 +36,10 @@ extension Fault {
     /// without a place would start only after another response.
     private static func judgeStreams(_ trial: Trial, _ streams: Int) throws {
         let latency = Duration.seconds(2)
+        // A session gives up a stream for each refused one, and six responses return it.
+        trial.stage.simulator.behave { $0.script = APNSSimulator.Script() }
+        try trial.queue(7 * streams)
+        try trial.await("the session has all streams") { try trial.status().isDrained }
         trial.stage.simulator.behave { $0.script = APNSSimulator.Script(latency: latency...latency) }
         let before = trial.stage.simulator.totals.requests
         try trial.queue(streams)
