@@ -42,8 +42,8 @@ extension Fault {
     ) { trial in
         try trial.openForApps(redis: ["--appendonly", "yes", "--appendfsync", "everysec"])
         try trial.start()
-        for kind in [Disturbance.unreachable, .refused].prefix(trial.times(2)) {
-            trial.disturb(kind)
+        for turn in 0..<(trial.scale == .full ? 10 : 2) {
+            trial.disturb(turn % 2 == 0 ? .unreachable : .refused)
             try trial.queue(trial.jobs(50_000)) { Trial.job($0, app: "second") }
             try trial.inject {
                 try trial.await("the daemon has stopped to move them", atMost: .seconds(60), every: .milliseconds(200)) {
@@ -81,7 +81,9 @@ extension Fault {
         let devices = (0..<count).map { #""\#(deviceToken(1_000_000 + $0))""# }.joined(separator: ",")
         let data = #"{"aps":{"alert":"\#(String(repeating: "x", count: 3900))"}}"#
         let soon = #""not_before":4102444800"#
-        for extra in [soon, #""app":"second""#, soon + #","app":"second""#].prefix(trial.times(3)) {
+        let extras = [soon, #""app":"second""#, soon + #","app":"second""#]
+        for turn in 0..<trial.times(10) {
+            let extra = extras[turn % extras.count]
             trial.disturb(.unreachable)
             let job = #"{"tokens":[\#(devices)],"data":\#(data),\#(extra)}"#
             let before = try trial.usedMemory()

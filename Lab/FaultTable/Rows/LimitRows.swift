@@ -48,11 +48,11 @@ extension Fault {
 
     /// Twenty sessions and two connections to Redis need more descriptors than available, also after each cut.
     private static let outOfDescriptors = Fault(
-        number: 11, name: "descriptors", title: "24 descriptors for 20 sessions, Redis connections cut", rule: .nothingTwice,
+        number: 11, name: "descriptors", title: "27 descriptors for 20 sessions, Redis connections cut", rule: .nothingTwice,
         isQuick: true
     ) { trial in
         try trial.open(settings: ["pool_size": "20"])
-        try trial.start(under: ["prlimit", "--nofile=24"])
+        try trial.start(under: ["prlimit", "--nofile=27"])
         try trial.produce()
         for _ in 1...trial.times(10) {
             try trial.await("the daemon logs it") { trial.complaints("oo many open files") > 0 }
