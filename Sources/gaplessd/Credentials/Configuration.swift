@@ -25,7 +25,7 @@ struct Configuration: Sendable {
 
     /// - Parameters:
     ///   - now: Unix seconds, for the dates of certificates.
-    ///   - holdsFaultyApps: whether an app whose files have a fault is no fault of the whole, as long as another app can send.
+    ///   - holdsFaultyApps: whether a faulty file of one app holds that app alone, as long as another app can send.
     static func load(
         _ file: SettingsFile, now: Int64 = Int64(time(nil)), holdsFaultyApps: Bool = false
     ) throws(SettingsErrors) -> Configuration {

@@ -95,7 +95,7 @@ struct DispatchMachine: ~Copyable {
     /// Whether `offerAsides` has something to say.
     var hasAsides: Bool { places.isDivided }
 
-    /// Returns how many jobs to claim from the side lists of `list`, by the name of the app. It belongs before `offer`.
+    /// Returns how many jobs to claim from the side lists of `list`, by the name of the app. Call before `offer`.
     mutating func offerAsides(to list: Int) -> [(app: String, places: Int)] {
         var offers: [(app: String, places: Int)] = []
         for app in plan.apps.indices where jobs.isAside(app: app, list: list) {
