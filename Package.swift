@@ -43,16 +43,14 @@ let package = Package(
         .systemLibrary(name: "CLinux"),
 
         // Modules that know neither APNs nor Redis.
-        .target(name: "SystemTime", dependencies: ["CLinux"], swiftSettings: memorySafe),
-        .target(name: "Threads", dependencies: ["CLinux", "SystemTime"], swiftSettings: memorySafe),
-        .target(name: "Sockets", dependencies: ["CLinux", "COpenSSL", "Threads"], swiftSettings: memorySafe),
+        .target(name: "Platform", dependencies: ["CLinux", "COpenSSL"], swiftSettings: memorySafe),
         .target(name: "JSONBytes", swiftSettings: memorySafe),
 
         // The two sides, which do not know each other, and the daemon that knows both.
         .target(
             name: "PushPool",
             dependencies: [
-                "SystemTime", "Threads", "Sockets", "JSONBytes", "CNghttp2", "COpenSSL",
+                "Platform", "JSONBytes", "CNghttp2", "COpenSSL",
                 .product(name: "DequeModule", package: "swift-collections"),
             ],
             swiftSettings: memorySafe),
@@ -60,7 +58,7 @@ let package = Package(
         .target(
             name: "APNSClient",
             dependencies: [
-                "JSONBytes", "PushPool", "SystemTime", "Threads", .product(name: "DequeModule", package: "swift-collections"),
+                "JSONBytes", "PushPool", "Platform", .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "HeapModule", package: "swift-collections"),
                 .product(
                     name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: .when(traits: ["ServiceLifecycle"])),
@@ -69,15 +67,15 @@ let package = Package(
         .target(
             name: "RedisQueue",
             dependencies: [
-                "SystemTime", "Threads", "Sockets", "CHiredis", .product(name: "DequeModule", package: "swift-collections"),
+                "Platform", "CHiredis", .product(name: "DequeModule", package: "swift-collections"),
             ],
             swiftSettings: memorySafe),
         // A small HTTP server on its own thread. It does not know the content.
-        .target(name: "StatusServer", dependencies: ["SystemTime", "Threads", "Sockets"], swiftSettings: memorySafe),
+        .target(name: "StatusServer", dependencies: ["Platform"], swiftSettings: memorySafe),
         .executableTarget(
             name: "gaplessd",
             dependencies: [
-                "PushPool", "RedisQueue", "StatusServer", "SystemTime", "Threads", "Sockets", "JSONBytes", "CLinux",
+                "PushPool", "RedisQueue", "StatusServer", "Platform", "JSONBytes", "CLinux",
                 argumentParser,
                 .product(name: "DequeModule", package: "swift-collections"),
             ],
@@ -87,7 +85,7 @@ let package = Package(
         .target(
             name: "APNSSimulator",
             dependencies: [
-                "SystemTime", "Threads", "Sockets", "JSONBytes", "StatusServer", "CLinux", "CNghttp2", "COpenSSL",
+                "Platform", "JSONBytes", "StatusServer", "CLinux", "CNghttp2", "COpenSSL",
                 .product(name: "HeapModule", package: "swift-collections"),
             ],
             path: "Lab/APNSSimulator", swiftSettings: memorySafe),
@@ -98,16 +96,16 @@ let package = Package(
         // Processes, Redis servers, simulators and ledgers for demo, bench, chaos and the tests of the daemon.
         .target(
             name: "Harness",
-            dependencies: ["APNSSimulator", "CLinux", "SystemTime", "RedisQueue", "Sockets", "Threads", "JSONBytes"],
+            dependencies: ["APNSSimulator", "CLinux", "Platform", "RedisQueue", "JSONBytes"],
             path: "Lab/Harness", swiftSettings: memorySafe),
         // The rows of the fault table.
         .target(
-            name: "FaultTable", dependencies: ["APNSSimulator", "SystemTime", "Harness", "RedisQueue", "Threads"],
+            name: "FaultTable", dependencies: ["APNSSimulator", "Platform", "Harness", "RedisQueue"],
             path: "Lab/FaultTable", swiftSettings: memorySafe),
         .executableTarget(
             name: "gapless-lab",
             dependencies: [
-                "SystemTime", "Harness", "FaultTable", "RedisQueue", "PushPool", "StatusServer", "Threads", "JSONBytes",
+                "Platform", "Harness", "FaultTable", "RedisQueue", "PushPool", "StatusServer", "JSONBytes",
                 "APNSSimulator", argumentParser,
             ],
             path: "Lab/gapless-lab", swiftSettings: memorySafe),
@@ -119,48 +117,44 @@ let package = Package(
 
         // Reads the checkout: folders, files, lines and English.
         .testTarget(name: "TidyTests", dependencies: ["Harness"], swiftSettings: strict),
-        .testTarget(name: "SystemTimeTests", dependencies: ["SystemTime"], swiftSettings: strict),
-        .testTarget(name: "ThreadsTests", dependencies: ["SystemTime", "Threads"], swiftSettings: strict),
+        .testTarget(name: "PlatformTests", dependencies: ["Platform", "APNSSimulator"], swiftSettings: strict),
         .testTarget(
-            name: "SocketsTests", dependencies: ["SystemTime", "Sockets", "Threads", "APNSSimulator"], swiftSettings: strict),
-        .testTarget(
-            name: "StatusServerTests", dependencies: ["SystemTime", "StatusServer", "Sockets", "Harness", "Threads"],
+            name: "StatusServerTests", dependencies: ["Platform", "StatusServer", "Harness"],
             swiftSettings: strict),
         .testTarget(name: "JSONBytesTests", dependencies: ["JSONBytes", "Harness"], swiftSettings: strict),
         .testTarget(
-            name: "PushPoolTests", dependencies: ["SystemTime", "Threads", "Sockets", "PushPool", "APNSSimulator", "Harness"],
+            name: "PushPoolTests", dependencies: ["Platform", "PushPool", "APNSSimulator", "Harness"],
             swiftSettings: strict),
         .testTarget(
             name: "APNSClientTests",
-            dependencies: ["APNSClient", "APNSSimulator", "Harness", "PushPool", "SystemTime", "Threads"],
+            dependencies: ["APNSClient", "APNSSimulator", "Harness", "PushPool", "Platform"],
             swiftSettings: strict),
         .testTarget(
-            name: "RedisQueueTests", dependencies: ["SystemTime", "Harness", "RedisQueue", "Sockets", "Threads"],
+            name: "RedisQueueTests", dependencies: ["Platform", "Harness", "RedisQueue"],
             swiftSettings: strict),
         .testTarget(
             name: "APNSSimulatorTests",
-            dependencies: ["APNSSimulator", "SystemTime", "Harness", "Sockets", "Threads", "apns-simulator"],
+            dependencies: ["APNSSimulator", "Platform", "Harness", "apns-simulator"],
             swiftSettings: strict),
         .testTarget(
             name: "FaultTableTests",
-            dependencies: ["SystemTime", "FaultTable", "Harness", "Threads", "gaplessd", "apns-simulator"],
+            dependencies: ["Platform", "FaultTable", "Harness", "gaplessd", "apns-simulator"],
             swiftSettings: strict),
         .testTarget(
             name: "GaplessdTests",
             dependencies: [
-                "gaplessd", "swift-producer", "APNSSimulator", "SystemTime", "Harness", "PushPool", "RedisQueue", "JSONBytes",
-                "Sockets", "Threads",
+                "gaplessd", "swift-producer", "APNSSimulator", "Platform", "Harness", "PushPool", "RedisQueue", "JSONBytes",
             ],
             swiftSettings: strict),
         // The daemon with a simulated network, clock and APNs.
         .testTarget(
             name: "SimulationTests",
-            dependencies: ["gaplessd", "Harness", "PushPool", "RedisQueue", "SystemTime", "Threads"], swiftSettings: strict),
+            dependencies: ["gaplessd", "Harness", "PushPool", "RedisQueue", "Platform"], swiftSettings: strict),
         // Replays the corpus of the fuzz targets. The folder Program is only for the fuzzer itself.
         .testTarget(
             name: "FuzzTests",
             dependencies: [
-                "gaplessd", "SystemTime", "Harness", "JSONBytes", "PushPool", "RedisQueue", "Sockets", "StatusServer",
+                "gaplessd", "Platform", "Harness", "JSONBytes", "PushPool", "RedisQueue", "StatusServer",
             ],
             exclude: ["Corpus", "Program"], swiftSettings: strict),
     ]
@@ -178,7 +172,7 @@ if Context.environment["GAPLESS_FUZZ"] != nil, let daemon = package.targets.firs
         .executableTarget(
             name: "gapless-fuzz",
             dependencies: [
-                "CFuzzer", "gaplessd", "SystemTime", "JSONBytes", "PushPool", "RedisQueue", "Sockets", "StatusServer",
+                "CFuzzer", "gaplessd", "Platform", "JSONBytes", "PushPool", "RedisQueue", "StatusServer",
             ],
             path: "Tests/FuzzTests", exclude: ["Corpus", "CorpusTests.swift"], swiftSettings: memorySafe),
     ]

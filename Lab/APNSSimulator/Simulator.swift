@@ -1,6 +1,5 @@
 import Glibc
-import SystemTime
-import Threads
+import Platform
 
 /// A simulated APNs: real TLS and HTTP/2, Apple's rules and reasons, scripted answers, and a ledger of the pushes.
 ///

@@ -1,7 +1,7 @@
 import APNSSimulator
 import Harness
+import Platform
 internal import RedisQueue
-import SystemTime
 
 /// A mix of error responses, and the outcome of each job by the retry table.
 enum ErrorMix {

@@ -1,7 +1,7 @@
 import APNSSimulator
 import Harness
+import Platform
 internal import RedisQueue
-import SystemTime
 
 /// Observes a run until all jobs are settled: the errors, the memory, and that the daemon never stops sending.
 struct ErrorWatch {

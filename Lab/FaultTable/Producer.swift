@@ -1,7 +1,6 @@
 import Harness
+internal import Platform
 internal import RedisQueue
-import SystemTime
-internal import Threads
 
 /// Pushes jobs at a steady rate on its own thread, past any proxy, and records the reply of Redis to each.
 ///

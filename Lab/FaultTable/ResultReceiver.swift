@@ -1,8 +1,7 @@
 import Harness
 internal import JSONBytes
+internal import Platform
 internal import RedisQueue
-import SystemTime
-internal import Threads
 
 /// The receiver of the results, always at one port. A request that it has read counts as stored, whether or not the response
 /// reached the relay.

@@ -1,7 +1,7 @@
 import Glibc
 import Harness
+import Platform
 internal import RedisQueue
-import SystemTime
 
 /// Replaces two daemons of 0.1.0 by two of this version under load, one after the other, and goes back for the next round.
 ///

@@ -1,4 +1,4 @@
-internal import Threads
+internal import Platform
 
 /// Runs trials of a row at the same time, each on its own thread and stage, and returns the sum of their results.
 ///

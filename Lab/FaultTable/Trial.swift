@@ -1,8 +1,8 @@
 internal import APNSSimulator
 import Glibc
 public import Harness
+import Platform
 internal import RedisQueue
-import SystemTime
 
 /// One run of a row: its stage, its daemons, its producer, and the injections so far.
 public final class Trial {

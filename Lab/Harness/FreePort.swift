@@ -1,6 +1,6 @@
 internal import CLinux
 import Glibc
-internal import Sockets
+internal import Platform
 
 /// TCP ports of the loopback interface, for programs that cannot choose a port themselves.
 public enum FreePort {

@@ -1,6 +1,6 @@
 import CLinux
 import Glibc
-import SystemTime
+import Platform
 
 /// A connection to an HTTP server on this machine; the test writes the bytes of the request.
 public final class HTTPTalk {

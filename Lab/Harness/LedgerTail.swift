@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// Reads a growing ledger file, each line once.
 public struct LedgerTail {

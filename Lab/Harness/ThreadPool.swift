@@ -1,6 +1,6 @@
 internal import CLinux
 import Glibc
-internal import Threads
+internal import Platform
 
 /// Runs tests that block, because they wait for processes, on its own threads.
 ///

@@ -2,7 +2,7 @@ import ArgumentParser
 import FaultTable
 import Glibc
 import Harness
-import SystemTime
+import Platform
 
 /// Runs the fault table and prints its figures.
 struct Chaos: ParsableCommand {

@@ -1,8 +1,8 @@
 import ArgumentParser
 import Glibc
 import Harness
+import Platform
 import RedisQueue
-import SystemTime
 
 /// Shows the delivery of jobs with typical faults, and the accounting at the end.
 struct Demo: ParsableCommand {

@@ -49,7 +49,7 @@ struct InstructionCount {
     private static func part(of function: Substring, in object: Substring) -> Substring {
         let file = object.split(separator: "/").last ?? "?"
         guard file == "gaplessd" || file.hasPrefix("libswift") else { return file }
-        let modules = ["gaplessd", "PushPool", "RedisQueue", "JSONBytes", "Sockets", "Threads", "SystemTime"]
+        let modules = ["gaplessd", "PushPool", "RedisQueue", "JSONBytes", "Platform"]
         for module in modules where function.hasPrefix("$s\(module.utf8.count)\(module)") { return Substring(module) }
         return "Swift runtime and standard library"
     }

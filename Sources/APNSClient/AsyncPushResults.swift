@@ -1,4 +1,4 @@
-internal import Threads
+internal import Platform
 
 /// The results of an asynchronous sequence of pushes, in the order of their completion.
 ///

@@ -1,7 +1,5 @@
-package import Sockets
+public import Platform
 internal import Synchronization
-public import SystemTime
-public import Threads
 
 /// The HTTP/2 sessions to APNs of one app, each on its own thread: a fixed number, or as many as the governor decides.
 ///

@@ -1,8 +1,6 @@
 internal import DequeModule
 import Glibc
-public import Sockets
-public import SystemTime
-public import Threads
+public import Platform
 
 /// One list, its jobs in flight, and the two connections to its server. One thread owns it, sleeps on its descriptors and gives
 /// it turns. It reconnects until it is stopped.

@@ -1,4 +1,4 @@
-internal import Sockets
+internal import Platform
 
 /// One open connection, as far as it matters for the choice of the one that makes room for a new connection.
 struct ConnectionShare {

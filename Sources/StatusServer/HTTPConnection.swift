@@ -1,6 +1,4 @@
-internal import Sockets
-internal import SystemTime
-internal import Threads
+internal import Platform
 
 /// One connection: reads one request, writes one response, and waits for the client to close. Used on the server's thread only.
 final class HTTPConnection {

@@ -1,4 +1,4 @@
-internal import Sockets
+internal import Platform
 
 /// The hosts that a request may name. A page of another site that resolves its own name to this address (DNS rebinding) is
 /// refused, so that it cannot read the figures through a visitor's browser.

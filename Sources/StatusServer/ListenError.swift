@@ -1,6 +1,5 @@
 import Glibc
-public import Sockets
-public import Threads
+public import Platform
 
 /// The reason why the server cannot start.
 public enum ListenError: Error, Sendable, Equatable, CustomStringConvertible {

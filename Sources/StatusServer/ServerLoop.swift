@@ -1,6 +1,4 @@
-internal import Sockets
-internal import SystemTime
-internal import Threads
+internal import Platform
 
 /// Accepts and serves the connections of one listener. The server's thread owns everything in it.
 struct ServerLoop: ~Copyable {

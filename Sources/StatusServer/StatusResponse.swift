@@ -1,4 +1,4 @@
-internal import SystemTime
+internal import Platform
 
 /// The response to one request.
 public struct StatusResponse: Sendable, Equatable {

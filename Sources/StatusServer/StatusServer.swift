@@ -1,5 +1,4 @@
-public import Sockets
-internal import Threads
+public import Platform
 
 /// A small HTTP/1.1 server on one thread of its own, for people and monitoring programs: one request a connection, without a
 /// body.

@@ -1,9 +1,7 @@
 import Glibc
 import Harness
-import Sockets
-import SystemTime
+import Platform
 import Testing
-import Threads
 
 @testable import APNSSimulator
 

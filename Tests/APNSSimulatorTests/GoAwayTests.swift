@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 import Testing
 
 @testable import APNSSimulator

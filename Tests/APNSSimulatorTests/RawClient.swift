@@ -1,8 +1,6 @@
 import APNSSimulator
 import Harness
-import Sockets
-import SystemTime
-import Threads
+import Platform
 
 /// A client that writes HTTP/2 frames itself, including invalid ones.
 final class RawClient {

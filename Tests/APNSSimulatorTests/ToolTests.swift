@@ -1,6 +1,6 @@
 import Glibc
 import Harness
-import Sockets
+import Platform
 import Testing
 
 @testable import APNSSimulator

@@ -1,6 +1,6 @@
 import Harness
+import Platform
 import Testing
-import Threads
 
 @testable import FaultTable
 

@@ -1,9 +1,8 @@
 import Glibc
 import Harness
+import Platform
 import StatusServer
-import SystemTime
 import Testing
-import Threads
 
 @Suite("The status server")
 struct StatusServerTests {

@@ -1,4 +1,4 @@
-import Threads
+import Platform
 
 /// The requests of a simulator and their outcomes, for any thread. An outcome is recorded before its answer is on the wire.
 public final class Ledger: Sendable {

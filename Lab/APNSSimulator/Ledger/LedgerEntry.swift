@@ -1,4 +1,4 @@
-public import SystemTime
+public import Platform
 
 /// One request in the ledger.
 public struct LedgerEntry: Sendable, Equatable {

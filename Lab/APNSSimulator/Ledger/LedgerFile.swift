@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// A file with one line per request: status, token, apns-id, SHA-256 of the body. Status 000: neither accepted nor rejected.
 struct LedgerFile: ~Copyable {

@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// Collects the entries of one turn of the loop and publishes them before the turn's answers are written.
 final class LedgerWriter {

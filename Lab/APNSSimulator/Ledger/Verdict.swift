@@ -1,4 +1,4 @@
-import Threads
+import Platform
 
 /// The outcome of a request.
 public enum Verdict: Sendable, Equatable {

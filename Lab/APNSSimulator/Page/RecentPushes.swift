@@ -1,4 +1,4 @@
-internal import Threads
+internal import Platform
 
 /// The latest pushes, for any thread. Each has about 15 KiB at most.
 final class RecentPushes: Sendable {

@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// Counts new connections, and rejects all for a time after the limit is exceeded.
 struct ConnectGate {

@@ -1,5 +1,5 @@
 import HeapModule
-import SystemTime
+import Platform
 
 /// Elements with due times. Elements with equal times come out in the order of insertion.
 struct Deadlines<Element> {

@@ -1,6 +1,6 @@
 import CLinux
 import Glibc
-import SystemTime
+import Platform
 
 /// Waits for hundreds of descriptors with epoll(7), level-triggered. The caller assigns a number to each descriptor.
 @safe struct EventQueue: ~Copyable {

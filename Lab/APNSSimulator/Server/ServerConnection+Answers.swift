@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// Answers to requests, and timed actions.
 extension ServerConnection {

@@ -1,5 +1,4 @@
-import Sockets
-import SystemTime
+import Platform
 
 /// A client: its TLS stream, HTTP/2 session and credentials. Owned by the loop.
 final class ServerConnection {

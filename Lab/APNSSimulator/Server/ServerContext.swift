@@ -1,5 +1,5 @@
 import Glibc
-import SystemTime
+import Platform
 
 /// The shared state of all connections: rules, script, ledger and clock. Owned by the loop.
 final class ServerContext {

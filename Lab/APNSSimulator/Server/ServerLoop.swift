@@ -1,6 +1,4 @@
-import Sockets
-import SystemTime
-import Threads
+import Platform
 
 /// The loop of the simulator's thread: sleep, execute orders, read and answer, publish, write.
 @safe final class ServerLoop {

@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// Applies device rules: stores the times of the pushes under a `limited` rule.
 struct DeviceRulePlayer {

@@ -1,7 +1,7 @@
 import APNSSimulator
 import Harness
+import Platform
 internal import RedisQueue
-import SystemTime
 
 /// An APNs that stalls, does not read, or promises nothing. The daemon also gets SIGTERM while each fault lasts.
 extension Fault {

@@ -1,7 +1,7 @@
 import Glibc
 import Harness
+import Platform
 internal import RedisQueue
-import SystemTime
 
 /// A place to run that hangs: its resolver, the reader of its log.
 extension Fault {

@@ -1,6 +1,6 @@
 import Harness
+import Platform
 internal import RedisQueue
-import SystemTime
 
 /// A Redis that is slow in every way, or replies with any error. The daemon also gets SIGTERM while these faults last.
 extension Fault {

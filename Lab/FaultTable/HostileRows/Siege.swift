@@ -1,6 +1,6 @@
 import Harness
+import Platform
 internal import RedisQueue
-import SystemTime
 
 /// A fault in which the daemon can do no work: it must stay idle, and exit in time while the fault lasts.
 struct Siege {

@@ -1,7 +1,7 @@
 import Glibc
 import Harness
+internal import Platform
 internal import RedisQueue
-internal import Threads
 
 /// Faults of Redis and of the connections to it. Each call injects a fault once and ends it before it returns.
 ///

@@ -1,6 +1,6 @@
 import Harness
+import Platform
 internal import RedisQueue
-import SystemTime
 
 /// Faults of the Redis process and of the connections to it.
 extension Fault {

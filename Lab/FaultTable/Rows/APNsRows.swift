@@ -1,7 +1,7 @@
 import APNSSimulator
 import Harness
+import Platform
 internal import RedisQueue
-import SystemTime
 
 /// Faults of the connections to APNs.
 extension Fault {

@@ -1,7 +1,7 @@
 import APNSSimulator
 import Harness
+import Platform
 internal import RedisQueue
-import SystemTime
 
 /// One app of a list is disturbed, and the others are not.
 extension Fault {

@@ -1,8 +1,8 @@
 import APNSSimulator
 import Glibc
 import Harness
+import Platform
 internal import RedisQueue
-import SystemTime
 
 /// A wrong credential or environment with a long backlog, and another app in the same daemon and list.
 ///

@@ -1,7 +1,7 @@
 import Glibc
 import Harness
+import Platform
 internal import RedisQueue
-import SystemTime
 
 /// Faults of the daemon: SIGKILL.
 extension Fault {

@@ -1,8 +1,8 @@
 import APNSSimulator
 import Glibc
 import Harness
+import Platform
 internal import RedisQueue
-import SystemTime
 
 extension Fault {
     /// Overlapping faults, for a given time. The daemons count the possible duplicates.

@@ -1,8 +1,8 @@
 import APNSSimulator
 import Glibc
 import Harness
+import Platform
 internal import RedisQueue
-import SystemTime
 
 /// Faults with many daemons of one key, and with many device tokens in one job.
 extension Fault {

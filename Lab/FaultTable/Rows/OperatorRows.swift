@@ -1,8 +1,7 @@
 import Glibc
 import Harness
+internal import Platform
 internal import RedisQueue
-import SystemTime
-internal import Threads
 
 /// Calls of operators on long lists, beside a daemon that works and another client of Redis.
 extension Fault {

@@ -1,8 +1,8 @@
 import APNSSimulator
 import Glibc
 import Harness
+import Platform
 internal import RedisQueue
-import SystemTime
 
 /// Stops of the daemon at a bad moment.
 extension Fault {

@@ -1,7 +1,6 @@
 internal import CLinux
 import Glibc
-import SystemTime
-internal import Threads
+internal import Platform
 
 /// A program that the harness starts and ends.
 ///

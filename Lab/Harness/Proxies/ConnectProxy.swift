@@ -1,5 +1,4 @@
-internal import Sockets
-internal import Threads
+internal import Platform
 
 /// A small HTTP proxy on a loopback port that supports only CONNECT. It ends with this object.
 public final class ConnectProxy {

@@ -1,5 +1,4 @@
-internal import Sockets
-internal import Threads
+internal import Platform
 
 /// A proxy on a loopback port between a daemon and a server, which injects faults and distance.
 ///

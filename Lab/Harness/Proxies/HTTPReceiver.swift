@@ -1,6 +1,4 @@
-internal import Sockets
-internal import SystemTime
-internal import Threads
+internal import Platform
 
 /// An HTTP/1.1 server on a loopback port that records the requests. It ends with this object.
 public final class HTTPReceiver {

@@ -1,4 +1,4 @@
-internal import Sockets
+internal import Platform
 
 /// Carries a listener, which is not copyable, to the thread that uses it.
 final class ProxyDoor: Sendable {

@@ -1,7 +1,5 @@
 import Glibc
-internal import Sockets
-import SystemTime
-internal import Threads
+internal import Platform
 
 /// The work of a `FaultProxy` thread: its listener and its pairs of connections.
 struct ProxyRelay {

@@ -1,7 +1,6 @@
 import Glibc
-public import Sockets
+public import Platform
 internal import Synchronization
-internal import Threads
 
 /// A name server for tests. It answers with 127.0.0.1 while it is open, and otherwise hangs.
 public final class SlowNames: Sendable {

@@ -1,7 +1,7 @@
 import Glibc
 import Harness
+import Platform
 import RedisQueue
-import SystemTime
 
 /// One run of one row.
 struct BenchRun {

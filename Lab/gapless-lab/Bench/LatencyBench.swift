@@ -1,8 +1,8 @@
 import APNSSimulator
 import Glibc
 import Harness
+import Platform
 import RedisQueue
-import SystemTime
 
 /// Measures the latency of a job on an idle daemon and under steady load, and the cost of an idle daemon.
 ///

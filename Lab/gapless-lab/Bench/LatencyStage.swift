@@ -1,7 +1,7 @@
 import APNSSimulator
 import Harness
+import Platform
 import RedisQueue
-import SystemTime
 
 /// A stage with one daemon. The simulator runs in this process, so that its ledger uses the same clock as the producer.
 final class LatencyStage {

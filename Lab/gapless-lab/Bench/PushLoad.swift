@@ -1,9 +1,8 @@
 import ArgumentParser
 import Glibc
 import Harness
+import Platform
 import PushPool
-import SystemTime
-import Threads
 
 /// Measures the session pool alone, as h2load does for nghttp2: one notification repeatedly, without Redis and JSON.
 struct PushLoad: ParsableCommand {

@@ -1,6 +1,6 @@
 import Harness
 import JSONBytes
-import SystemTime
+import Platform
 
 /// Measures the validation of jobs against the complete JSON grammar, on one processor.
 struct ScannerBench {

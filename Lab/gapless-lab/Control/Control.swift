@@ -1,8 +1,8 @@
 import ArgumentParser
 import Glibc
 import Harness
+import Platform
 import RedisQueue
-import SystemTime
 
 /// Measures `pause`, `find`, `cancel` and `cancel --undo` on a long list under load, with three daemons.
 struct Control: ParsableCommand {

@@ -1,7 +1,7 @@
 import Glibc
 import Harness
+import Platform
 import RedisQueue
-import SystemTime
 
 /// A long list with two apps, and three daemons that deliver it.
 struct ControlLoad {

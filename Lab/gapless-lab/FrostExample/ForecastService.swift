@@ -1,8 +1,7 @@
 import Glibc
 import Harness
+import Platform
 import StatusServer
-import SystemTime
-import Threads
 
 /// Open-Meteo's forecast on this machine: the nights are cold at most places. It is out of order until `serve(upTo:)`.
 final class ForecastService: Sendable {

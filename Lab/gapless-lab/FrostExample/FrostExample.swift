@@ -2,7 +2,7 @@ import APNSSimulator
 import ArgumentParser
 import Glibc
 import Harness
-import Threads
+import Platform
 
 /// Runs the frost-alert server of Examples with gaplessd, Redis, a forecast service and a simulated APNs, and kills it often.
 struct FrostExample: ParsableCommand {

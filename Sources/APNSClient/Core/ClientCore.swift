@@ -1,6 +1,5 @@
+internal import Platform
 internal import PushPool
-internal import SystemTime
-internal import Threads
 
 /// The machine of a client under a lock, with its pool and the receivers of results.
 ///

@@ -1,4 +1,4 @@
-internal import Threads
+internal import Platform
 
 /// The client's end of a sequence of pushes. Cancels the pushes without a result when the reader ends.
 final class ResultFeed: Sendable {

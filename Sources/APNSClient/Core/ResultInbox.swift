@@ -1,4 +1,4 @@
-internal import Threads
+internal import Platform
 
 /// Receives the results of a sequence of pushes, and counts the places for more pushes. It has one reader and one taker.
 final class ResultInbox: Sendable {

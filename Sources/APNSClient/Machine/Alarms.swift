@@ -1,5 +1,5 @@
 internal import HeapModule
-internal import SystemTime
+internal import Platform
 
 /// The times at which sends need attention, the earliest first. Alarms of sends that have a result are dropped later.
 struct Alarms {

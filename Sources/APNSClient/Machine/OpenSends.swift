@@ -1,5 +1,5 @@
+internal import Platform
 internal import PushPool
-internal import SystemTime
 
 /// The sends that have no result yet, their order on the way to the pool, and their alarms.
 struct OpenSends {

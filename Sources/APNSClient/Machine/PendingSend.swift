@@ -1,5 +1,5 @@
+internal import Platform
 internal import PushPool
-internal import SystemTime
 
 /// One push between `send` and its result.
 struct PendingSend {

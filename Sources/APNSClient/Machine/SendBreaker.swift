@@ -1,5 +1,5 @@
+internal import Platform
 internal import PushPool
-internal import SystemTime
 
 /// The circuit breaker of a client. It decides how many sends may be in the pool. While it is open, single sends are
 /// probes, and all others fail with its error.

@@ -1,5 +1,5 @@
+internal import Platform
 internal import PushPool
-internal import SystemTime
 
 /// Decides what happens to each push between `send` and its result: takes facts and returns effects. It knows no thread, no pool
 /// and no clock. Every send gets exactly one result.

@@ -1,4 +1,4 @@
-internal import SystemTime
+internal import Platform
 
 /// The progress of a client's shutdown.
 ///

@@ -1,5 +1,4 @@
-internal import Sockets
-import SystemTime
+internal import Platform
 
 /// Chooses the address of the next dial. All sessions of a pool share it.
 ///

@@ -1,6 +1,6 @@
 internal import COpenSSL
 internal import Glibc
-internal import Sockets
+internal import Platform
 
 /// Owns one `X509`.
 @safe final class Certificate {

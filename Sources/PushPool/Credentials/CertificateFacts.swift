@@ -1,4 +1,4 @@
-internal import SystemTime
+internal import Platform
 
 /// The content of an APNs client certificate.
 public struct CertificateFacts: Sendable, Equatable {

@@ -1,5 +1,5 @@
 internal import Glibc
-internal import Sockets
+internal import Platform
 
 /// Authenticates a pool to APNs: a client certificate, or a key that signs provider tokens.
 ///

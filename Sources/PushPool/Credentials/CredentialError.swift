@@ -1,4 +1,4 @@
-internal import Sockets
+internal import Platform
 
 /// The reason why a credential cannot be used: a sentence that names the error and the remedy, never the content.
 public struct CredentialError: Error, Sendable, Equatable, CustomStringConvertible {

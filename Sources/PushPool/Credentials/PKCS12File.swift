@@ -1,5 +1,5 @@
 internal import COpenSSL
-internal import Sockets
+internal import Platform
 
 /// Opens PKCS#12 files: a certificate and its key as the Keychain exports them.
 enum PKCS12File {

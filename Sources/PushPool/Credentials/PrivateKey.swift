@@ -1,5 +1,5 @@
 internal import COpenSSL
-internal import Sockets
+internal import Platform
 
 /// Owns one `EVP_PKEY`. Immutable; OpenSSL counts references to it with atomics.
 @safe final class PrivateKey: @unchecked Sendable {  // Nothing is written to `handle` after init; signing only reads it.

@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// Measures the round trip of one session with PINGs: one when it opens, and one every ten seconds while it is in service.
 struct RoundTrip {

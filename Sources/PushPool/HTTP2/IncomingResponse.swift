@@ -1,5 +1,5 @@
 import Glibc
-internal import SystemTime
+internal import Platform
 
 /// The response on one stream as far as it has arrived.
 struct IncomingResponse {

@@ -1,4 +1,4 @@
-public import SystemTime
+public import Platform
 
 /// The times at which a request left for the wire and its outcome was known.
 public struct AttemptTimes: Sendable, Equatable {

@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// Limits the pushes per second of a pool whose peer sent ENHANCE_YOUR_CALM (RFC 9113, 7): to half of the rate so far, doubled
 /// with each quiet minute until it exceeds that rate. Knows no thread and no clock.

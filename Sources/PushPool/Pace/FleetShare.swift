@@ -1,5 +1,5 @@
 internal import DequeModule
-import SystemTime
+import Platform
 
 /// This process' share of the rate limits of all daemons of a list: leased windows of time, in which it alone may send.
 ///

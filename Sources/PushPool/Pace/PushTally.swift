@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// Counts the pushes per second of a pool with one addition per batch. Callers' clocks may differ by milliseconds.
 struct PushTally {

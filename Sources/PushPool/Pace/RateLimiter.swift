@@ -1,5 +1,5 @@
 internal import DequeModule
-import SystemTime
+import Platform
 
 /// Limits the units within any second and spreads them evenly over it.
 ///

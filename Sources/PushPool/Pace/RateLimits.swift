@@ -1,6 +1,5 @@
+internal import Platform
 internal import Synchronization
-import SystemTime
-internal import Threads
 
 /// Two rate limits: pushes per second and bits of payload per second, of this process and of all daemons of its list.
 struct RateLimits {

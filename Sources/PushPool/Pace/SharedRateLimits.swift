@@ -1,6 +1,5 @@
+public import Platform
 internal import Synchronization
-public import SystemTime
-public import Threads
 
 /// The rate limits of all pools of a daemon together: `max_rate` and `max_bandwidth`, and its share of `max_rate_fleet` and
 /// `max_bandwidth_fleet`, which the owner leases.

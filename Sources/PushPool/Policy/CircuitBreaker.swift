@@ -1,4 +1,4 @@
-package import SystemTime
+package import Platform
 
 /// Decides whether one app's jobs may go out: all of them (closed), at most 20 until the first acceptance (proving), or single
 /// probes (open; half-open while one is out). Users call an app with an open breaker *held*.

@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// Decides when a pool that windows or streams limit advises a larger one: after five seconds, and at most every ten minutes.
 struct AdviceSchedule {

@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// Chooses the number of sessions of a pool from demand and distance, from 1 to `most`. Knows no thread and no clock.
 ///

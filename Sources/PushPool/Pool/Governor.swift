@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// Decides how many sessions a pool keeps open, between `Plan.least` and `Plan.most`. Knows no thread and no clock.
 ///

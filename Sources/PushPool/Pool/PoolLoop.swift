@@ -1,6 +1,5 @@
+internal import Platform
 internal import Synchronization
-import SystemTime
-internal import Threads
 
 /// The body of a pool's own thread: starts and joins the sessions' threads as the machine decides, and reports to the owner.
 ///

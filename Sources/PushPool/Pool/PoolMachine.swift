@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// Decides which sessions a pool dials, keeps and ends. Knows no thread, no socket and no clock.
 ///

@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// The attempts of one session, by slot and in the order of their submission.
 ///

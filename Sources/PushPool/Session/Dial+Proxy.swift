@@ -1,6 +1,4 @@
-internal import Sockets
-import SystemTime
-internal import Threads
+internal import Platform
 
 /// Opens a tunnel through a proxy by a plain HTTP request. After the response to it, every byte comes from the server.
 extension Dial {

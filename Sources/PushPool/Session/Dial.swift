@@ -1,8 +1,6 @@
 import Glibc
-internal import Sockets
+internal import Platform
 internal import Synchronization
-import SystemTime
-internal import Threads
 
 /// Opens a session from a host name: DNS, TCP, TLS, ALPN, and the peer's first SETTINGS, within one deadline.
 ///

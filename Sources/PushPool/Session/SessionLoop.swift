@@ -1,7 +1,5 @@
 import Glibc
-internal import Sockets
-import SystemTime
-internal import Threads
+internal import Platform
 
 /// The body of a session's thread: dials, then sleeps, reads, decides and writes until the session is closed.
 func runSession(_ context: SessionContext) {

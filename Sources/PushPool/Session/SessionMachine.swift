@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// Decides what one session does, from the peer's first SETTINGS to its end. Knows no socket, no clock and no C.
 ///

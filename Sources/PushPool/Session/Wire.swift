@@ -1,4 +1,4 @@
-internal import Sockets
+internal import Platform
 
 /// Moves bytes between a TLS stream and a codec without blocking.
 struct Wire: ~Copyable {

@@ -1,5 +1,4 @@
-internal import Sockets
-internal import Threads
+internal import Platform
 
 /// The settings and the credential of one generation of sessions.
 struct PoolConfiguration: Sendable {

@@ -1,6 +1,5 @@
-internal import Sockets
+internal import Platform
 internal import Synchronization
-internal import Threads
 
 /// A message to the pool's own thread, from its sessions or its owner.
 enum PoolMessage: Sendable {

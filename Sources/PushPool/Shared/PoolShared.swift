@@ -1,7 +1,5 @@
-internal import Sockets
+internal import Platform
 internal import Synchronization
-import SystemTime
-internal import Threads
 
 /// The state that all sessions of a pool share.
 final class PoolShared: Sendable {

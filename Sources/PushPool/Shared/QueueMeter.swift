@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// Measures the usual payload of a queue, and the time for which its pushes waited.
 struct QueueMeter {

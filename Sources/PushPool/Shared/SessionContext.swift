@@ -1,5 +1,4 @@
-internal import Sockets
-internal import Threads
+internal import Platform
 
 /// The input of one session's thread.
 struct SessionContext: Sendable {

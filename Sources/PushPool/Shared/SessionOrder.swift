@@ -1,4 +1,4 @@
-internal import Threads
+internal import Platform
 
 /// An order from the pool to one of its sessions.
 enum SessionOrder: Sendable {

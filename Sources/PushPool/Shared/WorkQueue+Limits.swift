@@ -1,5 +1,4 @@
-import SystemTime
-internal import Threads
+internal import Platform
 
 /// Applies rate limits: those of all pools together, and the pool's own after ENHANCE_YOUR_CALM.
 extension WorkQueue {

@@ -1,6 +1,5 @@
+internal import Platform
 internal import Synchronization
-import SystemTime
-internal import Threads
 
 /// The notifications that no session has taken yet, and the sessions that could take them.
 ///

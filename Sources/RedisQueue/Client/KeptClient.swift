@@ -1,4 +1,4 @@
-public import Sockets
+public import Platform
 
 /// A client that is kept between uses until Redis closes it.
 public struct KeptClient: ~Copyable {

@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// The pauses of one list, as `pause` and `resume` change them.
 public struct PauseList: Sendable {

@@ -1,4 +1,4 @@
-public import SystemTime
+public import Platform
 
 /// Leases windows of time for the rate limits that all daemons of a list keep together. In each window one daemon alone sends.
 ///

@@ -1,8 +1,6 @@
 internal import DequeModule
 import Glibc
-public import Sockets
-import SystemTime
-internal import Threads
+public import Platform
 
 /// A client for one-shot calls: each command waits for its reply. Not for the dispatcher's thread.
 ///

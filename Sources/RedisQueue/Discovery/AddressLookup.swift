@@ -1,7 +1,5 @@
 import Glibc
-internal import Sockets
-import SystemTime
-internal import Threads
+internal import Platform
 
 /// Looks up the addresses of servers, one server at a time, without blocking its thread.
 ///

@@ -1,7 +1,5 @@
 internal import DequeModule
-internal import Sockets
-import SystemTime
-internal import Threads
+internal import Platform
 
 /// Finds the server to dial: at once, or by asking Sentinels over connections of its own.
 ///

@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// The time at which the first job in `delayed` is due, and so the next promotion.
 struct DelayedJobs {

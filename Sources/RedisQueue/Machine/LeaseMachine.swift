@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// Decides which other workers are dead, and whether others may consider this one dead. It reads no clock.
 ///

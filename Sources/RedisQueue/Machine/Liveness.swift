@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// The heartbeat of this worker, the watch over the others, and the test whether Redis responds.
 struct Liveness {

@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// Decides what the queue sends next, and reads the replies. Knows no socket, no clock and no C.
 ///

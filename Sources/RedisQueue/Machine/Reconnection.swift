@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// The pauses between dials: 50 ms, doubling to 2 s, or to 5 s after an error of the server. Each is between half of it and the
 /// whole, so that the workers of a Redis that returns do not all dial at once. They grow until a claim works.

@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// The jobs of one worker: which to claim, settle, promote and give back, and when. `QueueMachine` gives it turns while the
 /// connection serves.

@@ -1,4 +1,4 @@
-public import Sockets
+public import Platform
 
 /// The reason why a call to Redis has no usable reply. No case holds a command's arguments.
 public enum RedisError: Error, Sendable, Equatable, CustomStringConvertible {

@@ -1,7 +1,5 @@
 internal import DequeModule
-internal import Sockets
-import SystemTime
-internal import Threads
+internal import Platform
 
 /// One connection to Redis: commands out, replies in, in the same order. It never blocks.
 ///

@@ -1,4 +1,4 @@
-internal import Sockets
+internal import Platform
 
 /// A Lua script and its name for EVALSHA.
 package struct Script: Sendable, Equatable {

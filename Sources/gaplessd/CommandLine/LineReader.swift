@@ -1,7 +1,6 @@
 import Glibc
+import Platform
 import RedisQueue
-import SystemTime
-import Threads
 
 /// Reads the lines of a file or a pipe. Memory use: one line and one read buffer.
 struct LineReader: ~Copyable {

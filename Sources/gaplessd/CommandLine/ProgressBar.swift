@@ -1,5 +1,5 @@
 import Glibc
-import SystemTime
+import Platform
 
 /// A progress line on stderr, redrawn in place. Silent if stderr is not a terminal.
 struct ProgressBar {

@@ -1,5 +1,5 @@
+import Platform
 import PushPool
-import SystemTime
 
 /// Warns about certificates that expire while the daemon runs: 30, 7 and 1 days before, and at expiry.
 struct CertificateWatch {

@@ -1,5 +1,5 @@
 import Glibc
-import Sockets
+import Platform
 
 /// Settings and the credentials that they name, read completely or not at all.
 struct Configuration: Sendable {

@@ -1,5 +1,5 @@
+import Platform
 import PushPool
-import Sockets
 
 /// Reads the files of apps and checks them without asking Apple. Collects every fault on the way.
 ///

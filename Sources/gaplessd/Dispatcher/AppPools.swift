@@ -1,7 +1,6 @@
+import Platform
 import PushPool
 import RedisQueue
-import SystemTime
-import Threads
 
 /// The pools of all apps, in the order of the configuration, with the mailboxes in which they report. An app whose credential
 /// cannot be used has no pool.

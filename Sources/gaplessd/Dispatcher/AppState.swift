@@ -1,5 +1,5 @@
+import Platform
 import PushPool
-import SystemTime
 
 /// One app: its circuit breaker, the state of its pool, the number of jobs it holds, and the notifications that are ready for
 /// the pool.

@@ -1,7 +1,6 @@
+import Platform
 import PushPool
 import RedisQueue
-import SystemTime
-import Threads
 
 /// `gaplessd run`: puts the parts together.
 enum Daemon {

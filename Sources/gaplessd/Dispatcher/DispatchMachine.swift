@@ -1,8 +1,7 @@
 import DequeModule
+import Platform
 import PushPool
 import RedisQueue
-import Sockets
-import SystemTime
 
 /// Decides what the dispatcher does next: takes facts about lists, pools, signals and time, and returns effects. It knows no
 /// socket and no clock.

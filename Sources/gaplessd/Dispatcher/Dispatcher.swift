@@ -1,9 +1,7 @@
 import Glibc
+import Platform
 import PushPool
 import RedisQueue
-import Sockets
-import SystemTime
-import Threads
 
 /// Runs the daemon's main loop on one thread: sleeps, reads signals, outcomes and lists, and performs what `DispatchMachine`
 /// decides.

@@ -1,8 +1,6 @@
 import DequeModule
+import Platform
 import RedisQueue
-import Sockets
-import SystemTime
-import Threads
 
 /// The queues of all lists, in the order of the settings.
 struct JobLists: ~Copyable {

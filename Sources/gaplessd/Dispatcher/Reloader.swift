@@ -1,5 +1,4 @@
-import SystemTime
-import Threads
+import Platform
 
 /// Reads the settings and the credentials again, after SIGHUP or because their files have changed, and rejects what a running
 /// daemon cannot adopt.

@@ -1,5 +1,5 @@
+import Platform
 import Synchronization
-import Threads
 
 /// Writes the log. The wording of the lines about jobs is here (docs/running.md, "Log lines").
 ///

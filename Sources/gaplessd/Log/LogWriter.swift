@@ -1,6 +1,5 @@
 import Glibc
-import SystemTime
-import Threads
+import Platform
 
 /// Writes lines to two descriptors on a thread of its own, so that logging never waits.
 ///

@@ -1,7 +1,5 @@
-import Sockets
+import Platform
 import StatusServer
-import SystemTime
-import Threads
 
 /// The endpoint of `metrics_listen`: its server and its connection to Redis. Used on the dispatcher's thread only.
 ///

@@ -1,6 +1,6 @@
+import Platform
 import PushPool
 import RedisQueue
-import SystemTime
 
 /// The text of `/metrics`, in the order of docs/metrics.md: the figures of each list from Redis, then those of this process.
 struct MetricsReport {

@@ -1,6 +1,5 @@
+import Platform
 import StatusServer
-import SystemTime
-import Threads
 
 /// Maps each path to its response. Used by any thread.
 struct MetricsRouter: Sendable {

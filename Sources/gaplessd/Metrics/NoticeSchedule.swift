@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// Decides when the dispatcher publishes its snapshot: with `metrics_listen` at once, but at most ten times a second and at least
 /// once a second; otherwise at most once a second, and only after a turn.

@@ -1,5 +1,4 @@
-import SystemTime
-import Threads
+import Platform
 
 /// The last snapshot of the dispatcher, for the threads of the metrics endpoint.
 final class ProcessBoard: Sendable {

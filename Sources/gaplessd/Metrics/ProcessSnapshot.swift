@@ -1,5 +1,5 @@
+import Platform
 import PushPool
-import SystemTime
 
 /// The state of the daemon at one moment.
 struct ProcessSnapshot: Sendable, Equatable {

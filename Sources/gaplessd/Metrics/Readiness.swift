@@ -1,5 +1,4 @@
-import SystemTime
-import Threads
+import Platform
 
 /// The rules of `/healthz` and `/readyz`.
 enum Readiness {

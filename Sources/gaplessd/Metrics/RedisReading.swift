@@ -1,5 +1,5 @@
+import Platform
 import RedisQueue
-import SystemTime
 
 /// The state of all lists in Redis at about one moment, or the reason why it is unknown.
 struct RedisReading: Sendable {

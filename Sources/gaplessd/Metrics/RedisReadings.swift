@@ -1,7 +1,5 @@
+import Platform
 import RedisQueue
-import Sockets
-import SystemTime
-import Threads
 
 /// Reads the state of the lists on a thread of its own: every second for an observer, otherwise on request and at most once a
 /// second. A Redis that hangs blocks only this thread.

@@ -1,8 +1,6 @@
 import Glibc
+import Platform
 import RedisQueue
-import Sockets
-import SystemTime
-import Threads
 
 /// Reports the state of the daemon to the service manager. Used on the dispatcher's thread only.
 ///

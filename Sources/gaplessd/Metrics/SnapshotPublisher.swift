@@ -1,5 +1,5 @@
+import Platform
 import PushPool
-import SystemTime
 
 /// Publishes the state of this process: on the board of the metrics server, and as the worker's record in Redis.
 struct SnapshotPublisher {

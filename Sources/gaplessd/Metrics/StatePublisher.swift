@@ -1,7 +1,5 @@
+import Platform
 import RedisQueue
-import Sockets
-import SystemTime
-import Threads
 
 /// Writes the state of the apps to this worker's records in Redis, records acceptances and looks them up (`AcceptanceMemory`),
 /// on a thread and a connection of its own: a Redis that hangs blocks only this thread.

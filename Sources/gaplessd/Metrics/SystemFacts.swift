@@ -1,5 +1,5 @@
 import Glibc
-import SystemTime
+import Platform
 
 /// The kernel's figures of this process.
 struct SystemFacts: Sendable, Equatable {

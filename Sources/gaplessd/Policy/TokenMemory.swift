@@ -1,6 +1,6 @@
 import DequeModule
+import Platform
 import PushPool
-import SystemTime
 
 /// The recent failures of single device tokens: the tokens that must rest, and the session on which each of them failed.
 ///

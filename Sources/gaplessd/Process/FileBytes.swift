@@ -1,7 +1,6 @@
 import Glibc
 import JSONBytes
-import SystemTime
-import Threads
+import Platform
 
 /// Reads a small file completely.
 enum FileBytes {

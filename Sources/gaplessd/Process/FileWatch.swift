@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// Decides when changed files are read again (`watch_files`): when two looks in a row find the same change, so that a file
 /// that is being written or replaced is left alone.

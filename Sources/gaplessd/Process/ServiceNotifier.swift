@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// Decides which messages the service manager receives, and when (sd_notify(3)). It knows no socket and no clock.
 ///

@@ -1,6 +1,6 @@
 import CLinux
 import Glibc
-import Threads
+import Platform
 
 /// The signals that gaplessd handles, as a descriptor to wait on (signalfd(2)).
 ///

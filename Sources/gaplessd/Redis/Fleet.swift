@@ -1,5 +1,5 @@
+import Platform
 import PushPool
-import Threads
 
 /// The connections to Redis for rules that all daemons of a list keep together: rate limits and provider tokens.
 struct Fleet: Sendable {

@@ -1,8 +1,6 @@
+import Platform
 import PushPool
 import RedisQueue
-import Sockets
-import SystemTime
-import Threads
 
 /// Leases this daemon's share of `max_rate_fleet` and `max_bandwidth_fleet` from Redis, on a thread and a connection of its own.
 ///

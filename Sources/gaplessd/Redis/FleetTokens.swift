@@ -1,8 +1,6 @@
+import Platform
 import PushPool
 import RedisQueue
-import Sockets
-import SystemTime
-import Threads
 
 /// Shares provider tokens with other machines through Redis, on a thread and short connections of its own.
 ///

@@ -1,7 +1,7 @@
 import ArgumentParser
 import Glibc
+import Platform
 import RedisQueue
-import Sockets
 
 /// Connects the one-shot calls to Redis. Each of them first checks that the user is accepted, and that the keys of the lists are
 /// lists.

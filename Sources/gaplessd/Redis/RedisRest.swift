@@ -1,5 +1,4 @@
-import SystemTime
-import Threads
+import Platform
 
 /// The rest after each step of a long call, so that Redis can serve the daemons: three times as long as Redis has worked for it.
 struct RedisRest {

@@ -1,4 +1,4 @@
-import Sockets
+import Platform
 
 /// A host and a port: `api.push.apple.com:443`, `127.0.0.1:6379`, `[::1]:443`.
 struct HostAndPort: Sendable, Equatable {

@@ -1,5 +1,5 @@
+import Platform
 import PushPool
-import Sockets
 
 /// The files for TLS to Redis.
 struct RedisTLS: Sendable, Equatable {

@@ -1,7 +1,7 @@
 import JSONBytes
+import Platform
 import PushPool
 import RedisQueue
-import Sockets
 
 extension Settings {
     /// Settings, and what belongs to them.

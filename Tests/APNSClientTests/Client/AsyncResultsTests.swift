@@ -1,8 +1,8 @@
 import APNSClient
 import APNSSimulator
 import Harness
+import Platform
 import Testing
-import Threads
 
 @Suite("The results of an asynchronous sequence")
 struct AsyncResultsTests {

@@ -1,4 +1,4 @@
-import Sockets
+import Platform
 
 @testable import StatusServer
 

@@ -1,9 +1,8 @@
 import APNSSimulator
 import Harness
+import Platform
 import RedisQueue
-import SystemTime
 import Testing
-import Threads
 
 @testable import PushPool
 

@@ -1,7 +1,7 @@
 import Harness
+import Platform
 import PushPool
 import RedisQueue
-import SystemTime
 import Testing
 
 @testable import gaplessd

@@ -2,10 +2,9 @@ import APNSSimulator
 import Glibc
 import Harness
 import PushPool
-import SystemTime
 import Testing
 
-@testable import Threads
+@testable import Platform
 @testable import gaplessd
 
 @Suite("Reading the settings again", .blocking)

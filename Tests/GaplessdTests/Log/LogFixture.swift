@@ -1,7 +1,7 @@
 import CLinux
 import Glibc
 import JSONBytes
-import SystemTime
+import Platform
 
 @testable import gaplessd
 

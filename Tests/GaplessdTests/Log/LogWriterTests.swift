@@ -1,8 +1,8 @@
 import CLinux
 import Glibc
 import Harness
+import Platform
 import Testing
-import Threads
 
 @testable import gaplessd
 

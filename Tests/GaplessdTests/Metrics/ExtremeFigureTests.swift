@@ -1,5 +1,5 @@
+import Platform
 import PushPool
-import SystemTime
 import Testing
 
 @testable import RedisQueue

@@ -1,5 +1,5 @@
+import Platform
 import RedisQueue
-import SystemTime
 import Testing
 
 @testable import gaplessd

@@ -1,6 +1,6 @@
 import Harness
+import Platform
 import RedisQueue
-import SystemTime
 import Testing
 
 @testable import gaplessd

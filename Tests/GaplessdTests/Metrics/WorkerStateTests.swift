@@ -1,6 +1,6 @@
 import JSONBytes
+import Platform
 import PushPool
-import SystemTime
 import Testing
 
 @testable import RedisQueue

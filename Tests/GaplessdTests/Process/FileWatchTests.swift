@@ -1,5 +1,5 @@
 import Harness
-import SystemTime
+import Platform
 import Testing
 
 @testable import gaplessd

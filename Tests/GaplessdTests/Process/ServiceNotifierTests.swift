@@ -1,6 +1,6 @@
+import Platform
 import PushPool
 import RedisQueue
-import SystemTime
 import Testing
 
 @testable import gaplessd

@@ -4,7 +4,7 @@ import Harness
 import PushPool
 import Testing
 
-@testable import Threads
+@testable import Platform
 @testable import gaplessd
 
 @Suite("Limits of the fleet that a reload adds")

@@ -1,5 +1,5 @@
 import Harness
-import Sockets
+import Platform
 import Testing
 
 @testable import PushPool

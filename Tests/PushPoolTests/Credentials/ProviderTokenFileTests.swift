@@ -1,9 +1,8 @@
 import Glibc
 import Harness
+import Platform
 import Synchronization
-import SystemTime
 import Testing
-import Threads
 
 @testable import PushPool
 

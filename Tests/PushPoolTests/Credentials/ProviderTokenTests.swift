@@ -1,5 +1,5 @@
 import COpenSSL
-import SystemTime
+import Platform
 import Testing
 
 @testable import PushPool

@@ -1,6 +1,5 @@
-import SystemTime
+import Platform
 import Testing
-import Threads
 
 @testable import PushPool
 

@@ -1,7 +1,7 @@
 import Glibc
 import Harness
+import Platform
 import PushPool
-import Sockets
 
 /// A root, a server certificate for localhost and 127.0.0.1, and a client certificate as Apple makes them; once for all.
 final class Certificates: Sendable {

@@ -1,6 +1,6 @@
 import Harness
+import Platform
 import Testing
-import Threads
 
 /// Collects what a mailbox receives.
 final class Collector<Element: Sendable> {

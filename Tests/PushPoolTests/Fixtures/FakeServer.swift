@@ -1,8 +1,7 @@
 import Glibc
+import Platform
 import PushPool
-import Sockets
 import Synchronization
-import Threads
 
 /// An HTTP/2 server made of hand-written frames: it ignores HPACK, counts requests and follows a script.
 final class FakeServer {

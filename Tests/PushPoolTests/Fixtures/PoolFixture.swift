@@ -1,7 +1,6 @@
 import Harness
-import Sockets
+import Platform
 import Testing
-import Threads
 
 @testable import PushPool
 

@@ -1,11 +1,10 @@
 import APNSSimulator
 import Harness
 import PushPool
-import Sockets
 import Synchronization
 import Testing
 
-@testable import Threads
+@testable import Platform
 
 @Suite("A pool and a server that behaves")
 struct PoolTests {

@@ -1,7 +1,6 @@
 import Harness
-import SystemTime
+import Platform
 import Testing
-import Threads
 
 @testable import PushPool
 

@@ -1,6 +1,5 @@
-import Sockets
+import Platform
 import Synchronization
-import SystemTime
 import Testing
 
 @testable import PushPool

@@ -1,9 +1,7 @@
 import Harness
-import Sockets
+import Platform
 import Synchronization
-import SystemTime
 import Testing
-import Threads
 
 @testable import PushPool
 

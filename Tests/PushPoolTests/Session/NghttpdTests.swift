@@ -1,7 +1,7 @@
 import Glibc
 import Harness
+import Platform
 import PushPool
-import Sockets
 import Testing
 
 /// A real HTTP/2 server, nghttp2's own, that serves files.

@@ -1,10 +1,8 @@
 import Glibc
 import Harness
-import Sockets
+import Platform
 import Synchronization
-import SystemTime
 import Testing
-import Threads
 
 @testable import PushPool
 

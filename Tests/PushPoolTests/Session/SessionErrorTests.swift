@@ -1,7 +1,7 @@
 import Glibc
 import Harness
+import Platform
 import Synchronization
-import SystemTime
 import Testing
 
 @testable import PushPool

@@ -1,7 +1,5 @@
-import Sockets
-import SystemTime
+import Platform
 import Testing
-import Threads
 
 @testable import RedisQueue
 

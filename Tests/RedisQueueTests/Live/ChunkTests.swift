@@ -1,6 +1,6 @@
 import Glibc
 import Harness
-import SystemTime
+import Platform
 import Testing
 
 @testable import RedisQueue

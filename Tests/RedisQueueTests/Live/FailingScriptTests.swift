@@ -1,10 +1,8 @@
 import DequeModule
 import Glibc
 import Harness
-import Sockets
-import SystemTime
+import Platform
 import Testing
-import Threads
 
 @testable import RedisQueue
 

@@ -1,6 +1,5 @@
 import Harness
-import Sockets
-import SystemTime
+import Platform
 import Testing
 
 @testable import RedisQueue

@@ -1,8 +1,6 @@
 import DequeModule
 import Harness
-import Sockets
-import SystemTime
-import Threads
+import Platform
 
 @testable import RedisQueue
 

@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 @testable import RedisQueue
 

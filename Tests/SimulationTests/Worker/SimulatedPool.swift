@@ -1,5 +1,4 @@
-import SystemTime
-import Threads
+import Platform
 
 @testable import PushPool
 

@@ -1,6 +1,5 @@
 import Glibc
-import SystemTime
-import Threads
+import Platform
 
 @testable import PushPool
 

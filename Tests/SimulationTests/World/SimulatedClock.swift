@@ -1,6 +1,4 @@
-import Threads
-
-@testable import SystemTime
+@testable import Platform
 
 /// The time of a run, which only its events move.
 final class SimulatedClock: Sendable {

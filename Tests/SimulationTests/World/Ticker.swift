@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// The turns of one simulated thread: each at the earliest time for which it was asked.
 final class Ticker {

@@ -1,5 +1,5 @@
 import Harness
-import SystemTime
+import Platform
 
 /// Everything that decides the order of a run: the events to come, the clock and the random numbers. Equal seeds give equal runs.
 final class World {

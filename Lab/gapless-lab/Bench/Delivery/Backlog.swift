@@ -1,5 +1,5 @@
 import Harness
-import SystemTime
+import Platform
 
 /// Measures the resident memory of the daemon while a million jobs wait: the queue is in Redis, not in the daemon.
 struct Backlog {

@@ -1,7 +1,7 @@
 import Glibc
 import Harness
+import Platform
 import RedisQueue
-import SystemTime
 
 /// Measures several daemons on one list: the jobs per second grow with each daemon up to a limit, which the table names.
 ///

@@ -1,7 +1,7 @@
 import Glibc
 import Harness
+import Platform
 import RedisQueue
-import SystemTime
 
 /// The work of all processes up to one moment.
 struct FleetLook {

@@ -1,6 +1,6 @@
 import Glibc
 import Harness
-import SystemTime
+import Platform
 
 /// One window of one run. Shares refer to one processor.
 struct FleetRun {

@@ -1,7 +1,6 @@
 import Harness
+import Platform
 import RedisQueue
-import SystemTime
-import Threads
 
 /// A client on its own thread that only calls BLPOP: the reference for the idle latency.
 final class ListPopper {

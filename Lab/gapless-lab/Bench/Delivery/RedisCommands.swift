@@ -1,6 +1,6 @@
 import Harness
+import Platform
 import RedisQueue
-import SystemTime
 
 /// Shows what Redis does for a job: its commands with at-least-once delivery, and those of the bare claim.
 struct RedisCommands {

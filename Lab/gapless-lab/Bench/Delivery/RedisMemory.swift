@@ -1,7 +1,7 @@
 import Glibc
 import Harness
+import Platform
 import RedisQueue
-import SystemTime
 
 /// Measures the memory of Redis with a million jobs in the list, and when daemons have claimed as many of them as they can.
 struct RedisMemory {

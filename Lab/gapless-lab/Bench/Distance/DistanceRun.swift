@@ -1,6 +1,6 @@
 import Harness
+import Platform
 import RedisQueue
-import SystemTime
 
 /// One run of the daemon at a distance.
 struct DistanceRun {

@@ -1,5 +1,5 @@
 internal import Glibc
-import SystemTime
+import Platform
 
 /// The present time by the monotonic clock and by the clock that APNs reads.
 struct Moment {

@@ -1,5 +1,5 @@
 internal import JSONBytes
-import SystemTime
+import Platform
 
 /// A provider token: a JWT that identifies the team ("Establishing a token-based connection to APNs").
 struct ProviderToken: Sendable, Equatable {

@@ -1,5 +1,4 @@
-public import SystemTime
-public import Threads
+public import Platform
 
 /// Shares the provider tokens of this process with processes on other machines, through a store that they have in common.
 ///

@@ -1,7 +1,6 @@
 internal import Glibc
 internal import JSONBytes
-import SystemTime
-internal import Threads
+internal import Platform
 
 /// The provider token of one key, for all sessions of all pools. A file shares it with all processes of the machine, and a
 /// `ProviderTokenExchange` with other machines. Any thread.

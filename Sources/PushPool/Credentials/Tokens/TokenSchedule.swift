@@ -1,5 +1,5 @@
 internal import Glibc
-import SystemTime
+import Platform
 
 /// Decides when a provider token is signed. It measures ages by the monotonic clock.
 ///

@@ -1,5 +1,5 @@
 internal import COpenSSL
-internal import Sockets
+internal import Platform
 
 /// Encrypts provider tokens for processes with the same signing key: AES-256-GCM, with a key that HKDF derives from it.
 ///

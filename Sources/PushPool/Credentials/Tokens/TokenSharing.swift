@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// Decides when a source waits for a reply of the exchange, and when it continues without one. Knows no thread and no clock.
 ///

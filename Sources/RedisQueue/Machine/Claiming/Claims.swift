@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// Decides when jobs are claimed, how many, and when to wait for some.
 ///

@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// The jobs in the lists of recovered jobs, as far as this worker knows, and the isolation of those that need it.
 ///

@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// The side lists of apps whose jobs the other apps pass: the lists that have jobs, and when to claim from them.
 ///

@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// When to look for jobs, and how to sleep until there are some.
 ///

@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// The jobs that this worker holds and their settlements, and the comparison of both with Redis.
 struct JobsInFlight {

@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// The settlements of one worker that Redis has not confirmed: those that gather, and the batches that were sent.
 struct Settlements {

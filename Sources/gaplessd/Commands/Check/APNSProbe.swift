@@ -1,7 +1,6 @@
 import Glibc
+import Platform
 import PushPool
-import SystemTime
-import Threads
 
 /// Opens one session to APNs, waits for the server's SETTINGS and closes it. Sends no push.
 enum APNSProbe {

@@ -1,5 +1,5 @@
 import Glibc
-import Sockets
+import Platform
 
 /// Tests whether the daemon can bind `metrics_listen`.
 enum ListenProbe {

@@ -1,9 +1,8 @@
 import ArgumentParser
 import Glibc
 import JSONBytes
+import Platform
 import RedisQueue
-import SystemTime
-import Threads
 
 /// `gaplessd dead`: lists, shows, requeues or deletes dead letters.
 struct Dead: ParsableCommand {

@@ -1,8 +1,8 @@
 import ArgumentParser
 import Glibc
 import JSONBytes
+import Platform
 import PushPool
-import SystemTime
 
 /// `gaplessd send`: sends one push, to test a credential, topic and token.
 struct Send: ParsableCommand {

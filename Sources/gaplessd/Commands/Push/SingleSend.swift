@@ -1,7 +1,6 @@
 import JSONBytes
+import Platform
 import PushPool
-import SystemTime
-import Threads
 
 /// Opens one session, sends one push and waits for the response.
 struct SingleSend {

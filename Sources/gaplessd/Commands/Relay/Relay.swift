@@ -1,6 +1,6 @@
 import ArgumentParser
 import Glibc
-import Sockets
+import Platform
 
 /// `gaplessd relay`: posts results to `relay_url`.
 struct Relay: ParsableCommand {

@@ -1,6 +1,5 @@
 import JSONBytes
-import Sockets
-import SystemTime
+import Platform
 
 /// POSTs batches of results to `relay_url`, over one connection as long as it lasts.
 struct RelayClient: ~Copyable {

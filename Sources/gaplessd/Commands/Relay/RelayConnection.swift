@@ -1,7 +1,5 @@
 import Glibc
-import Sockets
-import SystemTime
-import Threads
+import Platform
 
 /// One connection to the receiver of results: sends a request and waits for its response. Blocks, within its deadlines.
 ///

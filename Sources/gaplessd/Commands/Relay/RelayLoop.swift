@@ -1,9 +1,7 @@
 import Glibc
+import Platform
 import PushPool
 import RedisQueue
-import Sockets
-import SystemTime
-import Threads
 
 /// Reads results from the consumer group, posts them, and acknowledges what the receiver has accepted, until a signal.
 struct RelayLoop: ~Copyable {

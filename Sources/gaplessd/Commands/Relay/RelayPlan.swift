@@ -1,5 +1,5 @@
+import Platform
 import PushPool
-import SystemTime
 
 /// Decides which results the relay posts next, and records what became of them. Knows no receiver and no Redis.
 ///

@@ -1,8 +1,7 @@
 import ArgumentParser
 import JSONBytes
+import Platform
 import RedisQueue
-import SystemTime
-import Threads
 
 /// `gaplessd cancel`: removes waiting and delayed jobs, and puts them back.
 struct Cancel: ParsableCommand {

@@ -1,5 +1,5 @@
+import Platform
 import RedisQueue
-import SystemTime
 
 /// Cancels the selected jobs of one list, or puts them back. It rests after each step.
 struct CancelWalk {

@@ -1,7 +1,7 @@
 import ArgumentParser
 import Glibc
 import JSONBytes
-import SystemTime
+import Platform
 
 /// `gaplessd explain`: prints the request that a job produces, without sending it.
 struct Explain: ParsableCommand {

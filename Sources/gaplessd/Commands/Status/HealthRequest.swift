@@ -1,7 +1,5 @@
-import Sockets
+import Platform
 import StatusServer
-import SystemTime
-import Threads
 
 /// `GET /healthz` to the daemon that serves `metrics_listen`.
 enum HealthRequest {

@@ -1,7 +1,6 @@
 import ArgumentParser
+import Platform
 import RedisQueue
-import SystemTime
-import Threads
 
 /// `gaplessd status`: prints the state of the lists and workers.
 struct Status: ParsableCommand {

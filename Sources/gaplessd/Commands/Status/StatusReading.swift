@@ -1,6 +1,6 @@
 import JSONBytes
+import Platform
 import RedisQueue
-import SystemTime
 
 /// One reading of all lists from Redis. Each list is read atomically.
 struct StatusReading {

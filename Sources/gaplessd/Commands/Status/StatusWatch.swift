@@ -1,7 +1,6 @@
 import Glibc
+import Platform
 import RedisQueue
-import SystemTime
-import Threads
 
 /// `status --watch` and `top`: shows a reading every second, until a signal or until standard output is closed.
 struct StatusWatch: ~Copyable {

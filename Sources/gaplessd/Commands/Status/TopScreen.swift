@@ -1,5 +1,5 @@
+import Platform
 import RedisQueue
-import SystemTime
 
 /// The screen of `top`: the figures of the status page as text.
 struct TopScreen {

@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// Keeps claims within the rate limits: no more jobs wait in the pools than half a second can send. The others stay in the
 /// list, where LLEN counts them.

@@ -1,5 +1,5 @@
+import Platform
 import RedisQueue
-import SystemTime
 
 /// Decides where a claimed job goes: reads it, finds its app, and checks its dates, its token and its words.
 ///

@@ -1,6 +1,6 @@
+import Platform
 import PushPool
 import RedisQueue
-import SystemTime
 
 extension HeldJob {
     /// Sends so far: the first one, the counted resends and the uncounted resends.

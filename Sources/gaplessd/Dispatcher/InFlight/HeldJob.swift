@@ -1,6 +1,6 @@
+import Platform
 import PushPool
 import RedisQueue
-import SystemTime
 
 /// A job that this process holds, from its claim to its settlement.
 ///

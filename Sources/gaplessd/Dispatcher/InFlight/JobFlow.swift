@@ -1,7 +1,7 @@
 import DequeModule
+import Platform
 import PushPool
 import RedisQueue
-import SystemTime
 
 /// The jobs that this process holds, and the apps that send them: moves each job from its claim to its end.
 ///

@@ -1,6 +1,6 @@
+import Platform
 import PushPool
 import RedisQueue
-import SystemTime
 
 /// Ends jobs: makes the settlement, its records and its log line, and counts it. The caller decides which end a job has.
 struct JobSettler {

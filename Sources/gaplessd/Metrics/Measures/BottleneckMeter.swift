@@ -1,5 +1,5 @@
+import Platform
 import PushPool
-import SystemTime
 
 /// Finds the bottleneck of each app from the figures of the last one to two seconds: at a distance a session is blocked and
 /// released with every round trip.

@@ -1,5 +1,5 @@
+import Platform
 import RedisQueue
-import SystemTime
 
 /// The figures of the last hour for the charts of the status page: one point for each ten seconds, in some hundred kilobytes at
 /// most.

@@ -1,5 +1,5 @@
+import Platform
 import RedisQueue
-import SystemTime
 
 /// The age of one list and the time to drain it, from one look per second.
 struct ListFlow {

@@ -1,5 +1,5 @@
+import Platform
 import RedisQueue
-import SystemTime
 
 /// Computes the age of the job at the head of a list from one look per second at the list. Jobs contain no push time.
 ///

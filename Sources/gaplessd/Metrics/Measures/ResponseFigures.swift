@@ -1,5 +1,5 @@
+import Platform
 import PushPool
-import SystemTime
 
 /// The responses of APNs to one app since the start of this process, by kind, and their latencies.
 struct ResponseFigures: Sendable, Equatable {

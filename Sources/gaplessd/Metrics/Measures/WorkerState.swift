@@ -1,5 +1,5 @@
 import JSONBytes
-import SystemTime
+import Platform
 
 /// Decides when the state of the apps is written to the worker's record in Redis: within a second of a change of what an
 /// operator acts on, and every ten seconds while only figures change.

@@ -1,5 +1,5 @@
+import Platform
 import PushPool
-import SystemTime
 
 /// The part of the page about the apps of this daemon.
 struct AppTable {

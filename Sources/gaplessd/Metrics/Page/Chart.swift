@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// A chart of the last hour as inline SVG. The latest value is at the right edge; unknown values are gaps.
 struct Chart {

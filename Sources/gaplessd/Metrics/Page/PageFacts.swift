@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// Everything that the status page shows.
 struct PageFacts {

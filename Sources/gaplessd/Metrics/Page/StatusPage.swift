@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 
 /// The HTML page at `/`: the state of the lists and of this daemon, the last hour as charts, and for each action the command
 /// to copy. It changes nothing.

@@ -1,8 +1,8 @@
 import Glibc
 import Harness
 import JSONBytes
+import Platform
 import RedisQueue
-import Sockets
 import Testing
 
 @testable import gaplessd

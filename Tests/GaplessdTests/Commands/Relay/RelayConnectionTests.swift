@@ -1,8 +1,6 @@
 import Harness
-import Sockets
-import SystemTime
+import Platform
 import Testing
-import Threads
 
 @testable import gaplessd
 

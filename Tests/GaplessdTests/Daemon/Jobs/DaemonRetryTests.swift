@@ -1,8 +1,8 @@
 import APNSSimulator
 import Harness
 import JSONBytes
+import Platform
 import RedisQueue
-import SystemTime
 import Testing
 
 @Suite("Retries", .blocking)

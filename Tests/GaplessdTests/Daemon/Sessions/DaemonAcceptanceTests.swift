@@ -1,8 +1,8 @@
 import APNSSimulator
 import Glibc
 import Harness
+import Platform
 import RedisQueue
-import SystemTime
 import Testing
 
 /// DispatchMemoryTests tests the decisions.

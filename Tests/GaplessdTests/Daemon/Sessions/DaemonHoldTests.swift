@@ -2,8 +2,8 @@ import APNSSimulator
 import Glibc
 import Harness
 import JSONBytes
+import Platform
 import RedisQueue
-import SystemTime
 import Testing
 
 /// CircuitBreakerTests and the tests of the dispatcher test the intervals of the probes.

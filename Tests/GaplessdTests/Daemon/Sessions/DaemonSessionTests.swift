@@ -1,7 +1,7 @@
 import APNSSimulator
 import Harness
+import Platform
 import RedisQueue
-import SystemTime
 import Testing
 
 @Suite("The end of a session costs no retry", .blocking)

@@ -1,7 +1,7 @@
 import Foundation
 import Harness
+import Platform
 import PushPool
-import SystemTime
 
 @testable import RedisQueue
 @testable import gaplessd

@@ -1,8 +1,7 @@
 import Glibc
-import SystemTime
 import Testing
 
-@testable import Threads
+@testable import Platform
 
 @Suite("A mailbox")
 struct MailboxTests {

@@ -1,10 +1,8 @@
 import APNSSimulator
 import Glibc
-import SystemTime
 import Testing
-import Threads
 
-@testable import Sockets
+@testable import Platform
 
 /// A client and a server of our own, both non-blocking, on one thread: each step of one is followed by one of the other.
 private struct Pair: ~Copyable {

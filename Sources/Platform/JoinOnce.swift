@@ -1,5 +1,3 @@
-import SystemTime
-
 /// A thread that several callers may join: the first caller joins it, the others wait until it has ended.
 public final class JoinOnce: @unchecked Sendable {  // `thread` is accessed only under `lock`.
     private var thread: OwnedThread?

@@ -1,6 +1,3 @@
-internal import SystemTime
-public import Threads
-
 /// Looks up names on a thread of its own, because getaddrinfo(3) may block for any time.
 ///
 /// A name server that hangs costs this one thread and no deadline. The thread exists only while there are questions, and no

@@ -1,4 +1,4 @@
-import SystemTime
+import Platform
 import Testing
 
 @Suite("Moments of the clock that no one sets")

@@ -1,6 +1,5 @@
 import CLinux
 import Glibc
-public import SystemTime
 
 /// Sleeps until a descriptor is ready or a deadline passes: poll(2), for the few descriptors of one thread.
 public struct Poller {

@@ -1,4 +1,4 @@
-import Sockets
+import Platform
 import Testing
 
 @Suite("HMAC-SHA-256")
