@@ -60,13 +60,13 @@ bench: build ## Measure CPU per push, pushes per second and latencies, next to h
 	@$(RELEASE)/gapless-lab bench $(if $(DISTANCE),--distance,--delivery --fleet --million --latency) --json .build/bench.json
 
 bench-client: build client ## Measure the client library next to the daemon and h2load (100,000 pushes)
-	@$(RELEASE)/gapless-lab bench --jobs 100000 --runs 3 --client Examples/client/.build/release/client-load \
+	@$(RELEASE)/gapless-lab bench --jobs 100000 --runs 3 --client Client/Examples/.build/release/client-load \
 		--row client --row client-sequence --row pool --row whole
 
-client: packages ## Build Examples/client, a package that uses the client library, and run it against the simulator
-	@$(SWIFT) build -c release --package-path Examples/client
-	@Examples/client/.build/release/quick-start
-	@Examples/client/.build/release/first-push
+client: packages ## Build Client/Examples, a package that uses the client library, and run it against the simulator
+	@$(SWIFT) build -c release --package-path Client/Examples
+	@Client/Examples/.build/release/quick-start
+	@Client/Examples/.build/release/first-push
 
 docs: packages ## Build the documentation of the client library (.build/docs)
 	@SWIFT="$(SWIFT)" scripts/docs
@@ -119,4 +119,4 @@ check-reproducible: dist ## Build the packages again in a clone in another folde
 	@scripts/check-reproducible
 
 clean: ## Remove all build output
-	@rm -rf .build .build-address .build-fuzz .build-thread Examples/frost-alert/.build Examples/client/.build
+	@rm -rf .build .build-address .build-fuzz .build-thread Examples/frost-alert/.build Client/Examples/.build

@@ -63,7 +63,7 @@ let package = Package(
                 .product(
                     name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: .when(traits: ["ServiceLifecycle"])),
             ],
-            swiftSettings: memorySafe),
+            path: "Client/Sources/APNSClient", swiftSettings: memorySafe),
         .target(
             name: "RedisQueue",
             dependencies: [
@@ -71,11 +71,11 @@ let package = Package(
             ],
             swiftSettings: memorySafe),
         // A small HTTP server on its own thread. It does not know the content.
-        .target(name: "StatusServer", dependencies: ["Platform"], swiftSettings: memorySafe),
+        .target(name: "HTTP1", dependencies: ["Platform"], swiftSettings: memorySafe),
         .executableTarget(
             name: "gaplessd",
             dependencies: [
-                "PushPool", "RedisQueue", "StatusServer", "Platform", "JSONBytes", "CLinux",
+                "PushPool", "RedisQueue", "HTTP1", "Platform", "JSONBytes", "CLinux",
                 argumentParser,
                 .product(name: "DequeModule", package: "swift-collections"),
             ],
@@ -85,12 +85,12 @@ let package = Package(
         .target(
             name: "APNSSimulator",
             dependencies: [
-                "Platform", "JSONBytes", "StatusServer", "CLinux", "CNghttp2", "COpenSSL",
+                "Platform", "JSONBytes", "HTTP1", "CLinux", "CNghttp2", "COpenSSL",
                 .product(name: "HeapModule", package: "swift-collections"),
             ],
-            path: "Lab/APNSSimulator", swiftSettings: memorySafe),
+            path: "Lab/Simulator/APNSSimulator", swiftSettings: memorySafe),
         .executableTarget(
-            name: "apns-simulator", dependencies: ["APNSSimulator", argumentParser], path: "Lab/apns-simulator",
+            name: "apns-simulator", dependencies: ["APNSSimulator", argumentParser], path: "Lab/Simulator/apns-simulator",
             swiftSettings: memorySafe),
 
         // Processes, Redis servers, simulators and ledgers for demo, bench, chaos and the tests of the daemon.
@@ -100,15 +100,15 @@ let package = Package(
             path: "Lab/Harness", swiftSettings: memorySafe),
         // The rows of the fault table.
         .target(
-            name: "FaultTable", dependencies: ["APNSSimulator", "Platform", "Harness", "RedisQueue"],
-            path: "Lab/FaultTable", swiftSettings: memorySafe),
+            name: "Faults", dependencies: ["APNSSimulator", "Platform", "Harness", "RedisQueue"],
+            path: "Lab/Faults", swiftSettings: memorySafe),
         .executableTarget(
             name: "gapless-lab",
             dependencies: [
-                "Platform", "Harness", "FaultTable", "RedisQueue", "PushPool", "StatusServer", "JSONBytes",
+                "Platform", "Harness", "Faults", "RedisQueue", "PushPool", "HTTP1", "JSONBytes",
                 "APNSSimulator", argumentParser,
             ],
-            path: "Lab/gapless-lab", swiftSettings: memorySafe),
+            path: "Lab/Bench", swiftSettings: memorySafe),
 
         // The producer in Swift, which a test runs. Users build the package beside it.
         .executableTarget(
@@ -119,7 +119,7 @@ let package = Package(
         .testTarget(name: "TidyTests", dependencies: ["Harness"], swiftSettings: strict),
         .testTarget(name: "PlatformTests", dependencies: ["Platform", "APNSSimulator"], swiftSettings: strict),
         .testTarget(
-            name: "StatusServerTests", dependencies: ["Platform", "StatusServer", "Harness"],
+            name: "HTTP1Tests", dependencies: ["Platform", "HTTP1", "Harness"],
             swiftSettings: strict),
         .testTarget(name: "JSONBytesTests", dependencies: ["JSONBytes", "Harness"], swiftSettings: strict),
         .testTarget(
@@ -128,7 +128,7 @@ let package = Package(
         .testTarget(
             name: "APNSClientTests",
             dependencies: ["APNSClient", "APNSSimulator", "Harness", "PushPool", "Platform"],
-            swiftSettings: strict),
+            path: "Client/Tests/APNSClientTests", swiftSettings: strict),
         .testTarget(
             name: "RedisQueueTests", dependencies: ["Platform", "Harness", "RedisQueue"],
             swiftSettings: strict),
@@ -137,8 +137,8 @@ let package = Package(
             dependencies: ["APNSSimulator", "Platform", "Harness", "apns-simulator"],
             swiftSettings: strict),
         .testTarget(
-            name: "FaultTableTests",
-            dependencies: ["Platform", "FaultTable", "Harness", "gaplessd", "apns-simulator"],
+            name: "FaultsTests",
+            dependencies: ["Platform", "Faults", "Harness", "gaplessd", "apns-simulator"],
             swiftSettings: strict),
         .testTarget(
             name: "GaplessdTests",
@@ -154,7 +154,7 @@ let package = Package(
         .testTarget(
             name: "FuzzTests",
             dependencies: [
-                "gaplessd", "Platform", "Harness", "JSONBytes", "PushPool", "RedisQueue", "StatusServer",
+                "gaplessd", "Platform", "Harness", "JSONBytes", "PushPool", "RedisQueue", "HTTP1",
             ],
             exclude: ["Corpus", "Program"], swiftSettings: strict),
     ]
@@ -164,7 +164,7 @@ let package = Package(
 // point, and the fuzz targets become a program for libFuzzer.
 if Context.environment["GAPLESS_FUZZ"] != nil, let daemon = package.targets.first(where: { $0.name == "gaplessd" }) {
     package.products = []
-    package.targets.removeAll { $0.isTest || ["gaplessd", "FaultTable", "gapless-lab", "apns-simulator"].contains($0.name) }
+    package.targets.removeAll { $0.isTest || ["gaplessd", "Faults", "gapless-lab", "apns-simulator"].contains($0.name) }
     package.targets += [
         .target(
             name: daemon.name, dependencies: daemon.dependencies, exclude: ["Gaplessd.swift"], swiftSettings: memorySafe),
@@ -172,7 +172,7 @@ if Context.environment["GAPLESS_FUZZ"] != nil, let daemon = package.targets.firs
         .executableTarget(
             name: "gapless-fuzz",
             dependencies: [
-                "CFuzzer", "gaplessd", "Platform", "JSONBytes", "PushPool", "RedisQueue", "StatusServer",
+                "CFuzzer", "gaplessd", "Platform", "JSONBytes", "PushPool", "RedisQueue", "HTTP1",
             ],
             path: "Tests/FuzzTests", exclude: ["Corpus", "CorpusTests.swift"], swiftSettings: memorySafe),
     ]

@@ -12,7 +12,7 @@ struct FolderOrderTests {
             ["Credentials", "Distance", "Pace", "Headers"], ["Model"], ["Addresses", "HTTP2", "Policy"], ["Shared"], ["Session"],
             ["Pool"], [""],
         ],
-        "Sources/APNSClient": [["Model"], ["Machine"], ["Core"], [""]],
+        "Client/Sources/APNSClient": [["Model"], ["Machine"], ["Core"], [""]],
         "Sources/RedisQueue": [["Model"], ["Protocol"], ["Machine"], ["Scripts"], ["Discovery"], ["Client", ""]],
     ]
 

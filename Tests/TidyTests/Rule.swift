@@ -4,9 +4,6 @@ import Testing
 enum Rule: String {
     case folderOrder = "a file names types of its own or lower folders"
     case ownersOfC = "only owners of C objects import C modules"
-    case oneType = "a type lives in a file of its own name"
-    case onePart = "a type has at most one file with a plus sign"
-    case folderSize = "a folder has at most 24 files"
     case lineLength = "a line has at most 130 characters"
     case mannerisms = "English is plain"
     case ownSentences = "no code matches a sentence of ours"

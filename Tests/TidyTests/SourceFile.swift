@@ -76,15 +76,15 @@ struct SourceFile {
 }
 
 extension SourceFile {
-    /// Every Swift file below Sources, Lab and Tests, and Package.swift.
+    /// Every Swift file below Sources, Client, Lab and Tests, and Package.swift.
     /// Without the steps of the tutorial, which are parts of one program.
     static let all: [SourceFile] =
-        (["Sources", "Lab", "Tests"].flatMap { files(below: $0, suffix: ".swift") } + ["Package.swift"])
+        (["Sources", "Client", "Lab", "Tests"].flatMap { files(below: $0, suffix: ".swift") } + ["Package.swift"])
         .filter { !$0.contains(".docc/") }.map(SourceFile.init)
 
-    static let product = all.filter { $0.path.hasPrefix("Sources/") }
+    static let product = all.filter { $0.path.hasPrefix("Sources/") || $0.path.hasPrefix("Client/Sources/") }
     static let lab = all.filter { $0.path.hasPrefix("Lab/") }
-    static let tests = all.filter { $0.path.hasPrefix("Tests/") }
+    static let tests = all.filter { $0.path.hasPrefix("Tests/") || $0.path.hasPrefix("Client/Tests/") }
 
     /// Paths relative to the checkout, sorted.
     static func files(below folder: String, suffix: String) -> [String] {

@@ -14,7 +14,7 @@ struct PreloadedLibrary {
 
     /// Compiles the library next to the programs of this package, if its source is newer, and returns its path.
     func path() throws -> String {
-        let (source, library) = ("\(Checkout.path)/Lab/\(name)/\(name).c", BuiltProducts.path("lib\(name).so"))
+        let (source, library) = ("\(Checkout.path)/Lab/Preloaded/\(name).c", BuiltProducts.path("lib\(name).so"))
         let lock = unsafe open(library + ".lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard lock >= 0, flock(lock, LOCK_EX) == 0 else { throw HarnessError("cannot lock \(library): errno \(errno)") }
         defer { close(lock) }

@@ -1,5 +1,5 @@
+import HTTP1
 import Platform
-import StatusServer
 
 /// The endpoint of `metrics_listen`: its server and its connection to Redis. Used on the dispatcher's thread only.
 ///

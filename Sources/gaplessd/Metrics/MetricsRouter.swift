@@ -1,5 +1,5 @@
+import HTTP1
 import Platform
-import StatusServer
 
 /// Maps each path to its response. Used by any thread.
 struct MetricsRouter: Sendable {

@@ -1,6 +1,6 @@
 import Platform
 
-@testable import StatusServer
+@testable import HTTP1
 
 /// Requests for metrics.
 enum RequestFuzz {

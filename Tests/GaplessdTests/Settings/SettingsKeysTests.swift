@@ -1,6 +1,6 @@
+import HTTP1
 import Harness
 import RedisQueue
-import StatusServer
 import Testing
 
 @testable import gaplessd

@@ -1,5 +1,5 @@
+import HTTP1
 import Platform
-import StatusServer
 
 /// `GET /healthz` to the daemon that serves `metrics_listen`.
 enum HealthRequest {

@@ -1,7 +1,7 @@
 import Glibc
+import HTTP1
 import Harness
 import Platform
-import StatusServer
 
 /// Open-Meteo's forecast on this machine: the nights are cold at most places. It is out of order until `serve(upTo:)`.
 final class ForecastService: Sendable {

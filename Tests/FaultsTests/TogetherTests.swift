@@ -2,7 +2,7 @@ import Harness
 import Platform
 import Testing
 
-@testable import FaultTable
+@testable import Faults
 
 @Suite("Trials at the same time")
 struct TogetherTests {

@@ -10,7 +10,7 @@ struct BenchRow {
         /// The session pool alone against the simulator, without Redis and JSON.
         case pool
         case poolToNghttpd
-        /// The client library in a program of Examples/client.
+        /// The client library in a program of Client/Examples.
         case client([String])
         /// The daemon.
         case daemon(settings: [String: String] = [:], simulator: [String] = [], bodyBytes: Int = 200)

@@ -1,5 +1,5 @@
+internal import HTTP1
 internal import Platform
-internal import StatusServer
 
 /// A page with the latest pushes as a phone shows them, and the same as JSON.
 ///

@@ -4,7 +4,7 @@ import Testing
 @Suite("docs/client.md")
 struct ClientPageTests {
     private static let sources = ["QuickStart", "Service", "Simulation"].map {
-        Checkout.read("Examples/client/Sources/quick-start/\($0).swift")
+        Checkout.read("Client/Examples/Sources/quick-start/\($0).swift")
     }
 
     /// The fenced examples, without their fences.
@@ -13,15 +13,15 @@ struct ClientPageTests {
     @Test func `quotes compiled code`() {
         #expect(Self.examples.count >= 5)
         for example in Self.examples {
-            #expect(Self.sources.contains { $0.contains(example) }, "not in Examples/client:\n\(example)")
+            #expect(Self.sources.contains { $0.contains(example) }, "not in Client/Examples:\n\(example)")
         }
     }
 }
 
 @Suite("The tutorial")
 struct TutorialTests {
-    private static let folder = "Sources/APNSClient/APNSClient.docc"
-    private static let program = Checkout.read("Examples/client/Sources/first-push/main.swift")
+    private static let folder = "Client/Sources/APNSClient/APNSClient.docc"
+    private static let program = Checkout.read("Client/Examples/Sources/first-push/main.swift")
     private static let steps = Checkout.read("\(folder)/Tutorials/FirstPush.tutorial")
         .matches(of: /file: "([^"]+)"/).map { Checkout.read("\(folder)/Resources/\($0.1)") }
 

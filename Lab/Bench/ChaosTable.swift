@@ -1,4 +1,4 @@
-import FaultTable
+import Faults
 import Harness
 
 /// The fault table, for the terminal and as Markdown.

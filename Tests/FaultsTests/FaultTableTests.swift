@@ -1,4 +1,4 @@
-import FaultTable
+import Faults
 import Harness
 import Testing
 

@@ -2,7 +2,7 @@ import Harness
 import Platform
 import Testing
 
-@testable import StatusServer
+@testable import HTTP1
 
 private func parse(_ text: String, limit: Int = 1000) -> HTTPRequestParser.Result {
     var parser = HTTPRequestParser(limit: limit)

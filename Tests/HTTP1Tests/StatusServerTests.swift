@@ -1,7 +1,7 @@
 import Glibc
+import HTTP1
 import Harness
 import Platform
-import StatusServer
 import Testing
 
 @Suite("The status server")

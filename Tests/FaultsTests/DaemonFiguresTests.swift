@@ -1,6 +1,6 @@
 import Testing
 
-@testable import FaultTable
+@testable import Faults
 
 @Suite("The figures of the daemons in a row")
 struct DaemonFiguresTests {

@@ -1,5 +1,5 @@
 import ArgumentParser
-import FaultTable
+import Faults
 import Glibc
 import Harness
 import Platform

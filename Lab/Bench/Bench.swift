@@ -37,7 +37,7 @@ struct Bench: ParsableCommand {
     @Flag(help: "Also compare at least once with at most once, with one processor for Redis alone.")
     var delivery = false
 
-    @Option(help: "The program client-load of Examples/client, for the rows of the client library.")
+    @Option(help: "The program client-load of Client/Examples, for the rows of the client library.")
     var client: String?
 
     @Flag(help: "Measure only pools at 20, 100 and 300 ms from the server, next to h2load through the same relay.")
