@@ -14,6 +14,9 @@ public struct PoolSettings: Sendable, Equatable {
     public var isAutomatic = false
     /// The usual `mostSessions` of such a pool.
     public static let mostAutomaticSessions = 32
+    /// The usual number of sessions of another one.
+    public static let usualSessions = 2
+    public static let usualRequestTimeout = Duration.seconds(15)
     /// The step of the governor.
     public var scale = PoolScale.incremental(1)
     /// The interval of looks at the load, the time for which they must agree, and the pause after each change.
@@ -43,8 +46,8 @@ public struct PoolSettings: Sendable, Equatable {
     public var recordsTimes = false
 
     public init(
-        host: String, port: Int, extraRootsPath: String? = nil, proxy: HTTPProxy? = nil, sessions: Int = 2,
-        dialTimeout: Duration = .seconds(10), dialBackoff: Backoff = Backoff(), requestTimeout: Duration = .seconds(15),
+        host: String, port: Int, extraRootsPath: String? = nil, proxy: HTTPProxy? = nil, sessions: Int = usualSessions,
+        dialTimeout: Duration = .seconds(10), dialBackoff: Backoff = Backoff(), requestTimeout: Duration = usualRequestTimeout,
         keepAlive: Duration = .seconds(60), maxConcurrentStreams: Int = 1000, collectsAPNSIDs: Bool = false
     ) {
         self.host = host
@@ -59,5 +62,12 @@ public struct PoolSettings: Sendable, Equatable {
         self.keepAlive = keepAlive
         self.maxConcurrentStreams = maxConcurrentStreams
         self.collectsAPNSIDs = collectsAPNSIDs
+    }
+
+    /// For a call that opens one session.
+    package var withOneSession: PoolSettings {
+        var settings = self
+        (settings.sessions, settings.mostSessions) = (1, 1)
+        return settings
     }
 }

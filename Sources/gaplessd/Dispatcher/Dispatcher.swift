@@ -305,8 +305,8 @@ struct Dispatcher: ~Copyable {
         publisher.adopt(new)
         reloader.adopt(reading)
         // The operator may have corrected what holds an app without changing its files.
-        let replaced = new.credentials.indices.map { app in
-            let isUsable = new.credentials[app].credential != nil
+        let replaced = new.settings.apps.indices.map { app in
+            let isUsable = new.settings.apps[app].credential != nil
             return isUsable && (reading.changes[app] || additions[app] != nil || machine.isHeld(app: app))
         }
         pools.adopt(new, replacing: replaced, adding: additions)

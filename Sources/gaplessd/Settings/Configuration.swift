@@ -6,8 +6,6 @@ struct Configuration: Sendable {
     /// The path of the settings.
     var file: String
     var settings: Settings
-    /// One for each of `settings.apps`, in their order.
-    var credentials: [AppCredential]
     /// `nil` without a filter.
     var filter: WordFilter?
     /// For connections to Redis; `nil` without TLS.
@@ -37,23 +35,24 @@ struct Configuration: Sendable {
         } catch {
             for certificate in error.certificates { loader.show(certificate, at: "redis_cert_path") }
             // The files of the apps are checked as well, so that one run reports every fault.
-            _ = loader.load(error.apps)
+            var apps = error.apps
+            loader.load(&apps)
             throw SettingsErrors(
-                file: file.path, faults: error.faults + loader.findings.faults, apps: error.apps,
-                certificates: loader.certificates, files: error.files)
+                file: file.path, faults: error.faults + loader.findings.faults, certificates: loader.certificates,
+                files: error.files)
         }
         if let certificate = reading.redisCertificate { loader.show(certificate, at: "redis_cert_path") }
         let isFaulty = !loader.findings.faults.isEmpty
-        let credentials = loader.load(reading.apps)
-        let isHeld = credentials.contains { $0.credential == nil }
-        guard !isFaulty, !isHeld || holdsFaultyApps && credentials.contains(where: { $0.credential != nil }) else {
+        var settings = reading.settings
+        loader.load(&settings.apps)
+        let isHeld = settings.apps.contains { $0.credential == nil }
+        guard !isFaulty, !isHeld || holdsFaultyApps && settings.apps.contains(where: { $0.credential != nil }) else {
             throw SettingsErrors(
-                file: file.path, faults: loader.findings.faults, apps: reading.apps, certificates: loader.certificates,
-                files: reading.files)
+                file: file.path, faults: loader.findings.faults, certificates: loader.certificates, files: reading.files)
         }
         return Configuration(
-            file: file.path, settings: reading.settings, credentials: credentials,
-            filter: reading.settings.filter.map { WordFilter($0.words, action: $0.action) }, redisTLS: reading.redisTLS,
+            file: file.path, settings: settings,
+            filter: settings.filter.map { WordFilter($0.words, action: $0.action) }, redisTLS: reading.redisTLS,
             redisCertificate: reading.redisCertificate, stateFolder: stateFolder, files: reading.files, drafts: reading.drafts,
             warnings: (reading.warnings + loader.findings.warnings).map { $0.line(file: file.path) })
     }

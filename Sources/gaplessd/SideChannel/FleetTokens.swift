@@ -33,7 +33,9 @@ final class FleetTokens: Sendable {
 
     /// Starts the thread, if an app has a signing key.
     func prepare(_ configuration: Configuration) throws(ThreadError) {
-        guard configuration.credentials.contains(where: { $0.credential.map { $0.certificate == nil } ?? false }) else { return }
+        guard configuration.settings.apps.contains(where: { $0.credential.map { $0.certificate == nil } ?? false }) else {
+            return
+        }
         let starts = state.withLock { state in
             defer { state.isRunning = true }
             return !state.isRunning
@@ -48,7 +50,7 @@ final class FleetTokens: Sendable {
 
     /// Adopts the settings and the credentials, after `prepare`.
     func follow(_ configuration: Configuration) {
-        for app in configuration.credentials { app.credential?.shareTokens(through: exchange) }
+        for app in configuration.settings.apps { app.credential?.shareTokens(through: exchange) }
         state.withLock { ($0.settings, $0.tls) = (configuration.settings.queues[0], configuration.redisTLS) }
     }
 

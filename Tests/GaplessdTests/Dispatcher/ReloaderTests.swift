@@ -132,7 +132,6 @@ struct ReloaderTests {
         let reading = try parts.reload().get()
         #expect(reading.changes == [true, false])
         #expect(reading.configuration.settings.apps[1] == old.settings.apps[1])
-        #expect(reading.configuration.credentials[1].digest == old.credentials[1].digest)
         #expect(reading.plan.apps.map(\.fault) == [nil, nil])
         #expect(reading.faults.count == 1)
         #expect(reading.faults[0].hasPrefix("\(folder.file("settings.json")): apps.cert.apns_cert_path: "))
@@ -179,12 +178,12 @@ struct ReloaderTests {
     @Test func `A job waits for an app whose certificate cannot be read, and may have its topic`() throws {
         try File.write("rubbish", to: folder.file("client.pem"))
         let configuration = try load()
-        #expect(configuration.credentials.map(\.hasUnknownTopics) == [false, true])
+        #expect(configuration.settings.apps.map(\.hasUnknownTopics) == [false, true])
         var reader = JobReader(retryLimit: 0, appNames: ["cert"])
         func app(_ members: String, _ routes: AppRoutes) throws -> Int {
             try routes.app(for: try reader.read(Array(#"{"token":"ab","data":{}\#(members)}"#.utf8)))
         }
-        let routes = AppRoutes(configuration)
+        let routes = AppRoutes(configuration.settings.apps)
         #expect(try app(#","app":"cert""#, routes) == 1)
         // The top level has a signing key, which has every topic of its team.
         #expect(try app(#","topic":"com.example.other""#, routes) == 0)

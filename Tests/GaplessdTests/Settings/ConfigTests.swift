@@ -20,7 +20,7 @@ struct ConfigTests {
         #expect(app.pool.host == "api.sandbox.push.apple.com")
         #expect(app.pool.sessions == 2)
         #expect(
-            app.credential
+            app.source
                 == .certificate(path: "\(root)/config/beta_cert.pem", keyPath: "\(root)/config/beta_key.pem", password: nil))
         #expect(reading.settings.lists == ["beta_apns_queue"])
         #expect(reading.settings.redis.server == .tcp(host: "127.0.0.1", port: 6379))
@@ -33,7 +33,7 @@ struct ConfigTests {
         let app = try #require(reading.settings.apps.first)
         #expect(app.pool.host == "api.push.apple.com")
         #expect(
-            app.credential
+            app.source
                 == .signingKey(path: "/run/c/AuthKey_ABCDE12345.p8", keyID: "ABCDE12345", teamID: "TEAM123456"))
         #expect(reading.settings.log.format == .journal)
     }

@@ -5,12 +5,11 @@ import PushPool
 /// Opens one session to APNs, waits for the server's SETTINGS and closes it. Sends no push.
 enum APNSProbe {
     /// - Parameter known: provider token news that was reported before.
-    static func run(_ app: Settings.App, _ own: AppCredential, known: [TokenNews]) throws(ProbeError) -> String {
-        var settings = app.pool
-        (settings.sessions, settings.mostSessions) = (1, 1)
+    static func run(_ app: Settings.App, known: [TokenNews]) throws(ProbeError) -> String {
+        let settings = app.pool.withOneSession
         let events: Mailbox<PoolEvent>
         let pool: SessionPool
-        guard let credential = own.credential else { throw .refused("the credential cannot be used") }
+        guard let credential = app.credential else { throw .refused("the credential cannot be used") }
         do {
             events = try Mailbox(thread: "apns pool")
             pool = try SessionPool(

@@ -5,8 +5,7 @@ import PushPool
 struct CredentialProof {
     /// Sends one background push, which no device would show, to an invented device token.
     static func run(_ configuration: Configuration, app: Int) throws(ProbeError) -> String {
-        let own = configuration.credentials[app]
-        guard let topic = own.topic else {
+        guard let topic = configuration.settings.apps[app].defaultTopic else {
             throw .refused("no default topic; set apns_topic, or use 'send --topic'")
         }
         let response: SingleSend.Response

@@ -52,9 +52,9 @@ struct EffectiveSettings {
 
     init(_ configuration: Configuration) {
         for draft in configuration.drafts {
-            let number = configuration.settings.apps.firstIndex { $0.name == draft.app }
-            let topic = number.flatMap { configuration.credentials[$0].topic }
-            for setting in SettingsTable.keys where draft.app == nil || setting.scope != .daemon {
+            let name = draft.app.name
+            let topic = configuration.settings.apps.first { $0.name == name }?.defaultTopic
+            for setting in SettingsTable.keys where name == nil || setting.scope != .daemon {
                 // The apps have rows of their own.
                 if setting.traits.schema == .apps { continue }
                 var (value, origin) = (setting.text(draft), Self.origin(of: setting, draft))
@@ -62,7 +62,7 @@ struct EffectiveSettings {
                     value = Self.derived(setting, draft, topic: topic)
                     if value != nil { origin = .derived }
                 }
-                rows.append(Row(app: draft.app, setting: setting, value: value, origin: origin))
+                rows.append(Row(app: name, setting: setting, value: value, origin: origin))
             }
         }
     }

@@ -20,7 +20,7 @@ struct AppOption: ParsableArguments {
     func selection(_ reading: Settings.Reading, of file: SettingsArgument, call: String) throws -> AppSelection? {
         try check(in: reading.settings, call: call)
         guard let app else { return nil }
-        let topics = AppTopics(reading.apps)
+        let topics = AppTopics(reading.settings.apps)
         guard topics.faults.isEmpty else {
             throw file.reported(SettingsErrors(file: file.settings, faults: topics.faults))
         }

@@ -30,7 +30,7 @@ struct Send: ParsableCommand {
         let configuration = try file.load()
         let job: Job
         do {
-            var reader = AppRoutes(configuration).reader(retryLimit: configuration.settings.retryLimit)
+            var reader = AppRoutes(configuration.settings.apps).reader(retryLimit: configuration.settings.retryLimit)
             job = try reader.read(push.job)
         } catch {
             // Without the offset: the user did not write the job.
@@ -63,13 +63,13 @@ struct Send: ParsableCommand {
     /// Returns the message about the option without which no app or topic is selected.
     private static func missingOption(_ job: Job, _ configuration: Configuration) -> String {
         if let topic = job.topic { return "No app has the topic \(topic.printable)." }
-        let apps = zip(configuration.settings.apps, configuration.credentials)
-        guard job.app == nil, apps.allSatisfy({ $0.0.name != nil }) else {
+        let apps = configuration.settings.apps
+        guard job.app == nil, apps.allSatisfy({ $0.name != nil }) else {
             return "--topic is required: the settings define none."
         }
         // If no app has a topic, --topic alone selects none.
-        let option = apps.contains { $0.1.topic != nil } ? "--app or --topic is required" : "--app and --topic are required"
-        let names = apps.compactMap(\.0.name?.orQuotes.printable).joined(separator: ", ")
+        let option = apps.contains { $0.defaultTopic != nil } ? "--app or --topic is required" : "--app and --topic are required"
+        let names = apps.compactMap(\.name?.orQuotes.printable).joined(separator: ", ")
         return "\(option): the settings have no top-level credential, only apps (\(names))."
     }
 }

@@ -23,7 +23,7 @@ struct SingleSend {
     }
 
     private let settings: PoolSettings
-    private let credential: AppCredential
+    private let app: Settings.App
     /// The replacement payload in which the filter has masked words.
     private let masked: [UInt8]?
 
@@ -32,18 +32,17 @@ struct SingleSend {
     ///   - masked: the payload with masked words, if the filter has changed it.
     init(_ configuration: Configuration, app: Int, masked: [UInt8]? = nil) {
         self.masked = masked
-        var settings = configuration.settings.apps[app].pool
-        (settings.sessions, settings.mostSessions) = (1, 1)
+        self.app = configuration.settings.apps[app]
+        var settings = self.app.pool.withOneSession
         settings.collectsAPNSIDs = true
         self.settings = settings
-        credential = configuration.credentials[app]
     }
 
     /// Returns the app that the daemon would select: by `app`, by `topic`, or the top level. `nil` if there is no topic.
     static func route(_ job: Job, _ configuration: Configuration) -> Int? {
-        let routes = AppRoutes(configuration)
+        let routes = AppRoutes(configuration.settings.apps)
         let number = routes.app(name: job.app, topic: job.topic)
-        guard let number, job.topic ?? configuration.credentials[number].topic != nil else { return nil }
+        guard let number, job.topic ?? configuration.settings.apps[number].defaultTopic != nil else { return nil }
         return number
     }
 
@@ -53,7 +52,7 @@ struct SingleSend {
         let descriptors = [deliveries.wakeDescriptor, events.wakeDescriptor]
         let begun = Instant.now
         let pool: SessionPool
-        guard let credential = credential.credential else { throw SendError(description: "the credential cannot be used") }
+        guard let credential = app.credential else { throw SendError(description: "the credential cannot be used") }
         do {
             pool = try SessionPool(
                 settings: settings, credential: credential, deliveries: deliveries, events: events)
@@ -89,7 +88,7 @@ struct SingleSend {
         var (bytes, payload) = (job.bytes, job.data)
         if let other = job.rewritten(maskedPayload: masked) { (bytes, token, payload) = other }
         let headers = SharedHeaders(
-            topic: job.topic(ofApp: credential.topic), pushType: job.pushType, priority: job.priority, channel: channel)
+            topic: job.topic(ofApp: app.defaultTopic), pushType: job.pushType, priority: job.priority, channel: channel)
         return Notification(
             id: 1, bytes: bytes, token: token, payload: payload, headers: headers,
             expiration: job.expiration(now: WallClock.now().unixSeconds), apnsID: job.apnsID, collapseID: job.collapseID)
