@@ -12,9 +12,9 @@ struct SettingsArgument: ParsableArguments {
     func loadSettings() throws -> Settings { try read().settings }
 
     /// Reads the settings and the names of the credential files. Reports faults as `load` does.
-    func read() throws -> Settings.Reading {
+    func read() throws -> Configuration {
         do {
-            return try Settings.read(SettingsFile(path: settings))
+            return try Configuration.read(SettingsFile(path: settings))
         } catch {
             throw reported(error)
         }

@@ -24,7 +24,7 @@ struct Run: ParsableCommand {
         let settings = configuration.settings
         let log = try Log(format: settings.log.format, level: settings.log.level)
         defer { log.close() }
-        for warning in configuration.warnings { log.warning(warning, .settingsWarning) }
+        for warning in configuration.warningLines { log.warning(warning, .settingsWarning) }
         let path = file.settings
         let faults = try Daemon.run(configuration, signals: signals, log: log) {
             Result { () throws(SettingsErrors) in try Configuration.load(SettingsFile(path: path), holdsFaultyApps: true) }

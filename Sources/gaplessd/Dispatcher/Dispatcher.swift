@@ -300,7 +300,7 @@ struct Dispatcher: ~Copyable {
         let new = reading.configuration
         settings = new.settings
         log.change(format: settings.log.format, level: settings.log.level)
-        for warning in new.warnings { log.warning(warning, .settingsWarning) }
+        for warning in new.warningLines { log.warning(warning, .settingsWarning) }
         lists.adopt(new)
         publisher.adopt(new)
         reloader.adopt(reading)

@@ -1,7 +1,7 @@
 import PushPool
 import RedisQueue
 
-/// The settings of one gaplessd: a value that is read completely, or not at all (`Settings.read`).
+/// The settings of one gaplessd: a value that is read completely, or not at all (`Configuration.read`).
 ///
 /// Above this type there are no seconds and no key names: each layer gets its part in its own units.
 struct Settings: Sendable, Equatable {

@@ -3,29 +3,7 @@ import Platform
 import PushPool
 import RedisQueue
 
-extension Settings {
-    /// Settings, and what belongs to them.
-    struct Reading: Sendable {
-        var settings: Settings
-        var warnings: [SettingsError]
-        /// For connections to Redis; `nil` without TLS.
-        var redisTLS: TLSContext?
-        /// The client certificate for Redis; `nil` without one.
-        var redisCertificate: SettingsErrors.Certificate?
-        /// The settings file and the files that it names.
-        var files: Set<String>
-        /// The keys of the top level, then those of each of `apps`.
-        var drafts: [SettingsDraft]
-    }
-
-    /// Reads a settings file and the secrets that it names, or throws every fault in them.
-    static func read(_ file: SettingsFile) throws(SettingsErrors) -> Reading {
-        var reader = SettingsReader(file: file)
-        return try reader.read(try file.members())
-    }
-}
-
-/// Turns a settings file into `Settings`, and collects every fault on the way.
+/// Turns a settings file into a `Configuration` without the content of its credentials, and collects every fault on the way.
 struct SettingsReader {
     private let file: SettingsFile
     var findings = SettingsFindings()
@@ -38,7 +16,7 @@ struct SettingsReader {
         files = [file.path]
     }
 
-    mutating func read(_ members: [JSONMember]) throws(SettingsErrors) -> Settings.Reading {
+    mutating func read(_ members: [JSONMember]) throws(SettingsErrors) -> Configuration {
         let top = draft(members, prefix: "", from: SettingsDraft())
         drafts = [top]
         var settings = top.settings
@@ -60,9 +38,9 @@ struct SettingsReader {
                 file: file.path, faults: findings.faults, apps: apps,
                 certificates: [redisFiles?.certificate].compactMap(\.self), files: files)
         }
-        return Settings.Reading(
-            settings: settings, warnings: findings.warnings, redisTLS: redisFiles?.context,
-            redisCertificate: redisFiles?.certificate, files: files, drafts: drafts)
+        return Configuration(
+            file: file.path, settings: settings, redisTLS: redisFiles?.context, redisCertificate: redisFiles?.certificate,
+            files: files, drafts: drafts, warnings: findings.warnings)
     }
 
     /// Reads the members of an object over the values that it starts with.

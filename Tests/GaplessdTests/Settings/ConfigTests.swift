@@ -9,8 +9,8 @@ private let root = Checkout.path
 
 @Suite("The settings files of the package")
 struct ConfigTests {
-    private func read(_ name: String) throws -> Settings.Reading {
-        try Settings.read(SettingsFile(path: "\(root)/config/\(name)") { $0 == "CREDENTIALS_DIRECTORY" ? "/run/c" : nil })
+    private func read(_ name: String) throws -> Configuration {
+        try Configuration.read(SettingsFile(path: "\(root)/config/\(name)") { $0 == "CREDENTIALS_DIRECTORY" ? "/run/c" : nil })
     }
 
     @Test func `beta.json is the sample of the original, and runs unchanged`() throws {
@@ -120,7 +120,7 @@ struct ConfigUnitTests {
     }
 
     @Test func `Its stop timeout is longer than the drain of the settings`() throws {
-        let settings = try Settings.read(SettingsFile(path: "\(root)/config/production.json") { _ in "/c" }).settings
+        let settings = try Configuration.read(SettingsFile(path: "\(root)/config/production.json") { _ in "/c" }).settings
         let line = try #require(text.split(separator: "\n").first { $0.hasPrefix("TimeoutStopSec=") })
         let seconds = try #require(Int(line.dropFirst("TimeoutStopSec=".count)))
         #expect(.seconds(seconds) > settings.drainTimeout + .seconds(5))

@@ -35,7 +35,7 @@ struct ConfigurationTests {
     }
 
     private func warnings(_ apns: String, server: String = "127.0.0.1:1", now: Int64? = nil) throws -> [String] {
-        try load(apns, server: server, now: now).warnings.map { String($0.dropFirst(folder.file("settings.json").count + 2)) }
+        try load(apns, server: server, now: now).warningLines.map { String($0.dropFirst(folder.file("settings.json").count + 2)) }
     }
 
     @Test func `A certificate, a PKCS#12 file and a signing key become credentials, in the order of the apps`() throws {
@@ -49,7 +49,7 @@ struct ConfigurationTests {
         #expect(configuration.settings.apps.map(\.defaultTopic) == ["com.example.app", "com.example.app", "com.example.other"])
         #expect(configuration.settings.apps.map { $0.certificate == nil } == [false, false, true])
         #expect(
-            configuration.warnings.map { String($0.dropFirst(folder.file("settings.json").count + 2)) } == [
+            configuration.warningLines.map { String($0.dropFirst(folder.file("settings.json").count + 2)) } == [
                 "apps.p12.apns_topic: \"com.example.app\" is the topic of the top level as well; a job "
                     + "that names this topic and no app goes to the top level"
             ])
@@ -66,7 +66,7 @@ struct ConfigurationTests {
              "apps": {\(app("a", "ca.pem")), \(app("b", "other.pem")), \(app("c", "ca.pem"))}}
             """, to: file)
         var loader = CredentialLoader(now: now, stateFolder: nil)
-        var apps = try Settings.read(SettingsFile(path: file)).settings.apps
+        var apps = try Configuration.read(SettingsFile(path: file)).settings.apps
         loader.load(&apps)
         #expect(apps.map { $0.setup != nil } == [true, true, true, true])
         #expect(Set(loader.roots.keys) == [folder.file("ca.pem"), folder.file("other.pem")])

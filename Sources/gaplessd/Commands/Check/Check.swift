@@ -52,7 +52,7 @@ struct Check: ParsableCommand {
         let now = Int64(time(nil))
         let configuration = try file.load(beforeFaults: { StandardStreams.print(CheckReport($0, now: now).lines) })
         StandardStreams.print(CheckReport(configuration, now: now).lines)
-        StandardStreams.print(configuration.warnings.map { "warning: \($0)" }, to: STDERR_FILENO)
+        StandardStreams.print(configuration.warningLines.map { "warning: \($0)" }, to: STDERR_FILENO)
         // Apps with the same key share its provider tokens.
         let news = configuration.settings.apps.compactMap { $0.credential?.newsOfKeepingTokens() }.unique
         for each in news { each.warn() }

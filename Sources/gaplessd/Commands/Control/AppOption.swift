@@ -17,7 +17,7 @@ struct AppOption: ParsableArguments {
 
     /// Returns the selection of the app's jobs; `nil` without the option. Reports an unknown app, and a certificate that cannot
     /// be read: its topics select apps.
-    func selection(_ reading: Settings.Reading, of file: SettingsArgument, call: String) throws -> AppSelection? {
+    func selection(_ reading: Configuration, of file: SettingsArgument, call: String) throws -> AppSelection? {
         try check(in: reading.settings, call: call)
         guard let app else { return nil }
         let topics = AppTopics(reading.settings.apps)
