@@ -30,14 +30,12 @@ enum Daemon {
         let fleet = try Fleet(limits, configuration, log: log)
         defer { fleet.stop() }
         let pools = try AppPools(configuration, limits: limits)
-        let memory = try Mailbox<[String: Duration]>(thread: "dispatcher")
         let service = try ServiceReport(configuration, log: log, now: .now)
         defer { service?.close() }
         let reloader = try Reloader(configuration, read: readConfiguration, log: log, metrics: metrics, fleet: fleet)
         log.info("gaplessd \(gaplessdVersion) started, list \(settings.lists.joined(separator: ", ")).", .started)
         var dispatcher = Dispatcher(
-            configuration, reloader: reloader, log: log, metrics: metrics, service: service, pools: pools, signals: signals,
-            memory: memory)
+            configuration, reloader: reloader, log: log, metrics: metrics, service: service, pools: pools, signals: signals)
         return dispatcher.run().map { RedisAccess.faults(behind: $0, settings) } ?? []
     }
 }

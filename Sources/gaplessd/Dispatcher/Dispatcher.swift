@@ -12,8 +12,6 @@ struct Dispatcher: ~Copyable {
     private let log: Log
     private var entries: DispatchLog
     private var publisher: SnapshotPublisher
-    /// Acceptances that Redis remembers: the time since each, by fingerprint.
-    private let memory: Mailbox<[String: Duration]>
     /// `nil` without a service manager that waits for messages.
     private let service: ServiceReport?
     private var pools: AppPools
@@ -26,8 +24,8 @@ struct Dispatcher: ~Copyable {
     /// The start of this turn.
     private var now = Instant.now
     private var longestTurn = Duration.zero
-    /// The poller's place of the reloads.
-    private var reloadPlace = 0
+    /// A reading of the settings that arrived in this turn.
+    private var reading: Result<Reloader.Reading, Reloader.Rejection>?
     // Kept for their memory.
     private var effects: [DispatchEffect] = []
     private var performing: [DispatchEffect] = []
@@ -37,9 +35,10 @@ struct Dispatcher: ~Copyable {
 
     init(
         _ configuration: Configuration, reloader: consuming Reloader, log: Log, metrics: MetricsEndpoint,
-        service: ServiceReport?, pools: consuming AppPools, signals: consuming SignalInbox, memory: Mailbox<[String: Duration]>
+        service: ServiceReport?, pools: consuming AppPools, signals: consuming SignalInbox
     ) {
         settings = configuration.settings
+        let messages = reloader.messages
         self.reloader = reloader
         self.log = log
         entries = DispatchLog(log)
@@ -47,8 +46,8 @@ struct Dispatcher: ~Copyable {
         self.pools = pools
         self.signals = signals
         lists = JobLists(configuration)
-        self.memory = memory
-        publisher = SnapshotPublisher(metrics, StatePublisher(configuration, workers: lists.workers, memory: memory))
+        publisher = SnapshotPublisher(
+            metrics, StatePublisher(configuration, workers: lists.workers) { messages.send(.remembered($0)) })
         let wallClock = WallClock.now()
         machine = DispatchMachine(
             DispatchPlan(configuration, now: wallClock.unixSeconds), workers: lists.workers, now: now, wallClock: wallClock)
@@ -67,15 +66,13 @@ struct Dispatcher: ~Copyable {
         return startFault
     }
 
-    /// The poller's places: 0 signals, 1 deliveries, 2 acceptances, from 3 on the events of each pool, then the reloads, then the
-    /// lists.
+    /// The poller's places: 0 signals, 1 deliveries, 2 messages, from 3 on the events of each pool, then the lists.
     private mutating func sleep() {
         poller.reset()
         poller.add(signals.descriptor, for: .read)
         poller.add(pools.deliveries.wakeDescriptor, for: .read)
-        poller.add(memory.wakeDescriptor, for: .read)
+        poller.add(reloader.messages.wakeDescriptor, for: .read)
         for mailbox in pools.events { poller.add(mailbox.wakeDescriptor, for: .read) }
-        reloadPlace = poller.add(reloader.wakeDescriptor, for: .read)
         lists.addInterests(to: &poller)
         var next = Earliest(machine.deadline)
         next.consider(lists.deadline)
@@ -93,7 +90,7 @@ struct Dispatcher: ~Copyable {
         now = .now
         machine.turnBegan(now: now, wallClock: .now())
         readSignals()
-        readMemory()
+        readMessages()
         readDeliveries()
         readPoolEvents()
         for app in pools.indices { machine.observed(pools.reading(of: app), app: app) }
@@ -108,7 +105,7 @@ struct Dispatcher: ~Copyable {
         for list in lists.indices { writeQueue(list) }
         publish()
         if let service { report(to: service) }
-        readReloads()
+        if reading != nil { endReload() }
     }
 
     // MARK: Facts. A mailbox is read only when its descriptor is readable: each read costs a lock and a system call.
@@ -127,10 +124,19 @@ struct Dispatcher: ~Copyable {
         }
     }
 
-    private mutating func readMemory() {
+    private mutating func readMessages() {
         if poller.readiness(at: 2).isEmpty { return }
-        for ages in memory.drain() { machine.remembered(ages, &effects) }
-        performEffects()
+        for message in reloader.messages.drain() {
+            switch message {
+            case .remembered(let ages): machine.remembered(ages, &effects)
+            case .filesChanged:
+                entries(.filesChanged)
+                machine.reloadSignalReceived(&effects)
+            // The poller's places are those of the present pools until the turn ends.
+            case .read(let result): reading = result
+            }
+            performEffects()
+        }
     }
 
     private mutating func readDeliveries() {
@@ -274,25 +280,14 @@ struct Dispatcher: ~Copyable {
         if !reloader.begin() { service?.reloadEnded(nil, machine.snapshot, now: now) }
     }
 
-    private mutating func readReloads() {
-        if poller.readiness(at: reloadPlace).isEmpty { return }
-        for message in reloader.messages() {
-            switch message {
-            case .filesChanged:
-                entries(.filesChanged)
-                machine.reloadSignalReceived(&effects)
-            case .read where machine.isLeaving: entries(.reloadIgnored)
-            case .read(let result): endReload(result)
-            }
-            performEffects()
-        }
-    }
-
     /// Adopts settings and credentials together, or neither.
-    private mutating func endReload(_ result: Result<Reloader.Reading, Reloader.Rejection>) {
+    private mutating func endReload() {
+        guard let result = reading.take() else { return }
+        if machine.isLeaving { return entries(.reloadIgnored) }
         let adoptable = reloader.ended(result, pools: pools)
         if let (reading, additions) = adoptable { adopt(reading, additions) }
         if !reloader.beginAgain() { service?.reloadEnded(adoptable?.0.configuration, machine.snapshot, now: now) }
+        performEffects()
     }
 
     /// Cannot fail: every step that can fail was done before.

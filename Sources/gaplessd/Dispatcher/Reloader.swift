@@ -29,6 +29,9 @@ struct Reloader: ~Copyable {
         /// `watch_files` has found a change. It is not read before a request.
         case filesChanged
         case read(Result<Reading, Rejection>)
+        /// Acceptances that Redis remembers: the time since each, by fingerprint. They come from `StatePublisher`, and share this
+        /// mailbox because each one costs a descriptor.
+        case remembered([String: Duration])
     }
 
     private let thread: FileThread
@@ -56,10 +59,8 @@ struct Reloader: ~Copyable {
 
     deinit { thread.stop() }
 
-    /// Readable while messages wait.
-    var wakeDescriptor: CInt { thread.messages.wakeDescriptor }
-
-    func messages() -> [Message] { thread.messages.drain() }
+    /// The messages to the dispatcher.
+    var messages: Mailbox<Message> { thread.messages }
 
     /// Begins a reload; `.read` follows. Returns false if it cannot begin: the log has the reason.
     mutating func begin() -> Bool {
@@ -126,12 +127,12 @@ extension Reloader {
             /// The configuration in force, while a reading is requested.
             var request: Configuration?
             var isWatching: Bool
-            var isRunning = false
+            /// `nil` until the thread runs.
+            var wakeUp: WakeUp?
             var isStopped = false
         }
 
         let messages: Mailbox<Message>
-        private let wakeUp: WakeUp
         private let state: Locked<State>
         private let files: Set<String>
         /// The files as they were at the start.
@@ -145,7 +146,6 @@ extension Reloader {
         ) throws(ThreadError) {
             (readFiles, self.trial) = (read, trial)
             messages = try Mailbox(thread: "dispatcher")
-            wakeUp = try WakeUp(thread: "settings")
             state = Locked(State(isWatching: configuration.settings.watchesFiles))
             files = configuration.files
             stamps = configuration.settings.watchesFiles ? FileStamp.stamps(of: files) : [:]
@@ -153,34 +153,28 @@ extension Reloader {
 
         /// Starts the thread, unless it runs.
         func start() throws(ThreadError) {
-            let starts = state.withLock { state in
-                defer { state.isRunning = true }
-                return !state.isRunning
-            }
-            do throws(ThreadError) {
-                if starts { try OwnedThread(name: "settings") { self.run() }.leave() }
-            } catch {
-                state.withLock { $0.isRunning = false }
-                throw error
+            try state.withLock { state throws(ThreadError) in
+                if state.wakeUp != nil { return }
+                let wakeUp = try WakeUp(thread: "settings")
+                try OwnedThread(name: "settings") { self.run(wakeUp) }.leave()
+                state.wakeUp = wakeUp
             }
         }
 
-        func read(comparingWith current: Configuration) {
-            state.withLock { $0.request = current }
-            wakeUp.ring()
+        func read(comparingWith current: Configuration) { change { $0.request = current } }
+
+        func setWatching(_ isWatching: Bool) { change { $0.isWatching = isWatching } }
+
+        func stop() { change { $0.isStopped = true } }
+
+        private func change(_ change: (inout State) -> Void) {
+            state.withLock { state in
+                change(&state)
+                state.wakeUp?.ring()
+            }
         }
 
-        func setWatching(_ isWatching: Bool) {
-            state.withLock { $0.isWatching = isWatching }
-            wakeUp.ring()
-        }
-
-        func stop() {
-            state.withLock { $0.isStopped = true }
-            wakeUp.ring()
-        }
-
-        private func run() {
+        private func run(_ wakeUp: WakeUp) {
             var watch = FileWatch(files, stamps, now: .now)
             var poller = Poller()
             while true {

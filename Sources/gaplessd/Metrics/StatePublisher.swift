@@ -13,6 +13,9 @@ final class StatePublisher: Sendable {
     private static let cleaning = Duration.seconds(3600)
     private static let closingTimeout = Duration.milliseconds(100)
 
+    /// Takes what Redis remembers of the apps in doubt: the time since the last acceptance, by fingerprint.
+    typealias Found = @Sendable ([String: Duration]) -> Void
+
     private struct State {
         var record: [UInt8]?
         /// Acceptances that Redis does not have yet, by fingerprint.
@@ -27,12 +30,11 @@ final class StatePublisher: Sendable {
 
     private let state: Locked<State>
     private let thread = Locked<(join: JoinOnce, wakeUp: WakeUp)?>(nil)
-    /// For what Redis remembers of `wanted`: the time since the last acceptance, by fingerprint.
-    private let memory: Mailbox<[String: Duration]>
+    private let found: Found
 
     /// - Parameter workers: the name of this worker at each list.
-    init(_ configuration: Configuration, workers: [String], memory: Mailbox<[String: Duration]>) {
-        self.memory = memory
+    init(_ configuration: Configuration, workers: [String], found: @escaping Found) {
+        self.found = found
         state = Locked(
             State(
                 settings: configuration.settings.connection(timeout: Self.timeout), tls: configuration.redisTLS,
@@ -76,11 +78,11 @@ final class StatePublisher: Sendable {
     private func start() throws(ThreadError) -> (join: JoinOnce, wakeUp: WakeUp) {
         let name = "state"
         let wakeUp = try WakeUp(thread: name)
-        let thread = try JoinOnce(name: name) { [state, memory] in Self.run(state, memory, wakeUp) }
+        let thread = try JoinOnce(name: name) { [state, found] in Self.run(state, found, wakeUp) }
         return (thread, wakeUp)
     }
 
-    private static func run(_ state: Locked<State>, _ memory: Mailbox<[String: Duration]>, _ wakeUp: WakeUp) {
+    private static func run(_ state: Locked<State>, _ found: Found, _ wakeUp: WakeUp) {
         var client = KeptClient()
         var nextCleaning = Instant.now
         var poller = Poller()
@@ -112,7 +114,7 @@ final class StatePublisher: Sendable {
                         Keys(list: current.workers[0].list), &client)
                 }
                 if cleans { nextCleaning = .now + cleaning }
-                if !known.isEmpty { memory.send(known) }
+                if !known.isEmpty { found(known) }
                 state.withLock { state in
                     for (app, time) in current.accepted where state.accepted[app] == time { state.accepted[app] = nil }
                 }

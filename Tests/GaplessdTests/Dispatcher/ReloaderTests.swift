@@ -51,7 +51,7 @@ struct ReloaderTests {
         func next() throws -> Reloader.Message {
             var messages: [Reloader.Message] = []
             let isDone = waitUntil {
-                messages = reloader.messages()
+                messages = reloader.messages.drain()
                 return !messages.isEmpty
             }
             guard isDone, messages.count == 1 else { throw Unexpected("\(messages.count) messages") }
@@ -101,7 +101,7 @@ struct ReloaderTests {
         #expect(parts.reloader.begin() == true)
         #expect(waitUntil { reads.withLock { $0 } == 1 })
         #expect(parts.reloader.begin() == true)
-        #expect(parts.reloader.messages().isEmpty)
+        #expect(parts.reloader.messages.drain().isEmpty)
         gate.ring()
         guard case .read(let result) = try parts.next() else { throw Unexpected("no reading") }
         #expect(parts.reloader.ended(result, pools: parts.pools) != nil)
