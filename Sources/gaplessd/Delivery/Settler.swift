@@ -229,3 +229,51 @@ struct JobSettler {
         effects.append(.settle(settlement, list: list))
     }
 }
+
+/// Selects an even share of the delivered pushes for the log: with a share of 0.01, every hundredth.
+struct SuccessSampler {
+    private static let whole: UInt64 = 1_000_000_000
+
+    /// The billionth parts of a line that have accumulated. Below `whole`.
+    private var sum: UInt64 = 0
+
+    /// Returns whether the next push is logged.
+    ///
+    /// - Parameter share: from 0 to 1.
+    mutating func takesNext(share: Double) -> Bool {
+        sum += UInt64((min(1, max(0, share)) * Double(Self.whole)).rounded())
+        if sum < Self.whole { return false }
+        sum -= Self.whole
+        return true
+    }
+}
+
+/// The end of a job, as its records show it.
+struct JobEnd: Equatable {
+    /// APNs' HTTP status; `nil` without a response.
+    var status: Int?
+    var reason: String
+    var apnsID: String?
+    /// With 410: milliseconds since 1970.
+    var timestamp: Int64?
+
+    init(status: Int? = nil, reason: String, apnsID: String? = nil, timestamp: Int64? = nil) {
+        self.status = status
+        self.reason = reason
+        self.apnsID = apnsID
+        self.timestamp = timestamp
+    }
+
+    init(_ outcome: Outcome) {
+        switch outcome {
+        case .delivered(let apnsID): self.init(status: 200, reason: "", apnsID: apnsID)
+        case .rejected(let rejection):
+            self.init(
+                status: rejection.status, reason: rejection.reason, apnsID: rejection.apnsID,
+                timestamp: rejection.timestamp)
+        case .timedOut: self.init(reason: "Timeout")
+        case .notProcessed(let fault), .maybeProcessed(let fault): self.init(reason: fault.logText)
+        case .outdated, .begun: self.init(reason: outcome.logText)
+        }
+    }
+}

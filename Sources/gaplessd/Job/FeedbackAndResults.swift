@@ -1,4 +1,30 @@
 internal import JSONBytes
+import PushPool
+
+/// A response of APNs that rejects a token: one element of the list `feedback`.
+struct FeedbackRecord: Sendable, Equatable {
+    var token: String
+    var topic: String?
+    var reason: String
+    var status: Int
+    /// Milliseconds since 1970, from a 410.
+    var timestamp: Int64?
+    /// The JSON of an integer or a string.
+    var identifier: [UInt8]?
+    var verdict: TokenVerdict
+
+    func record() -> [UInt8] {
+        var object = RecordWriter(capacity: 512)
+        object.add("token", text: token)
+        object.add("topic", text: topic)
+        object.add("reason", text: reason)
+        object.add("status", number: Int64(status))
+        object.add("timestamp", number: timestamp)
+        object.add("identifier", json: identifier)
+        object.add("verdict", text: verdict.rawValue)
+        return object.finish()
+    }
+}
 
 /// A final outcome: one entry of the stream of results. All fields are text; an unknown value is empty.
 struct ResultEntry: Sendable, Equatable {
@@ -52,4 +78,45 @@ struct ResultEntry: Sendable, Equatable {
         var cursor = JSONCursor()
         return (try? cursor.value(in: identifier.span))?.utf8(in: identifier.span) ?? identifier
     }
+}
+
+/// Writes one JSON object, member by member.
+struct RecordWriter {
+    private var bytes: [UInt8] = []
+
+    init(capacity: Int) { bytes.reserveCapacity(capacity) }
+
+    mutating func add(_ key: String, text: String?) {
+        add(key)
+        if let text { bytes.appendJSONString(text) } else { addNull() }
+    }
+
+    mutating func add(_ key: String, number: Int64?) {
+        add(key)
+        if let number { bytes.append(contentsOf: "\(number)".utf8) } else { addNull() }
+    }
+
+    /// Adds a value that is already JSON.
+    mutating func add(_ key: String, json: [UInt8]?) {
+        add(key)
+        if let json { bytes += json } else { addNull() }
+    }
+
+    mutating func add(_ key: String, utf8: [UInt8]) {
+        add(key)
+        bytes.appendJSONString(utf8: utf8)
+    }
+
+    consuming func finish() -> [UInt8] {
+        bytes.append(UInt8(ascii: "}"))
+        return bytes
+    }
+
+    private mutating func add(_ key: String) {
+        bytes.append(contentsOf: (bytes.isEmpty ? "{\"" : ", \"").utf8)
+        bytes.append(contentsOf: key.utf8)
+        bytes.append(contentsOf: "\": ".utf8)
+    }
+
+    private mutating func addNull() { bytes.append(contentsOf: "null".utf8) }
 }

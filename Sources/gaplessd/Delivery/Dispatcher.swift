@@ -1,3 +1,4 @@
+import DequeModule
 import Glibc
 import Platform
 import PushPool
@@ -325,5 +326,104 @@ struct Dispatcher: ~Copyable {
     private mutating func report(to service: ServiceReport) {
         let facts = ServiceNotifier.Facts(redisHasAnswered: machine.hasConnected, isStopping: machine.isLeaving)
         if service.isDue(facts, now: now) { service.report(facts, machine.snapshot, now: now) }
+    }
+}
+
+/// Writes the lines of the dispatcher, in the order of the outcomes.
+struct DispatchLog {
+    private let log: Log
+    /// Jobs for `Sent:` lines, logged together: a lock and a look at the clock for each would cost more than the lines.
+    private var sent: [[UInt8]] = []
+
+    init(_ log: Log) { self.log = log }
+
+    /// A delivered job, redacted as the settings say.
+    mutating func sent(_ job: [UInt8]) { sent.append(job) }
+
+    mutating func writeSent() {
+        if sent.isEmpty { return }
+        log.sent(sent)
+        sent.removeAll(keepingCapacity: true)
+    }
+
+    mutating func callAsFunction(_ entry: LogEntry) {
+        writeSent()
+        switch entry {
+        case .sentence(.debug, let text, _): log.debug(text)
+        case .sentence(.info, let text, let event): log.info(text, event)
+        case .sentence(.warning, let text, let event): log.warning(text, event)
+        case .sentence(.error, let text, let event): log.error(text, event)
+        case .sent(let job, let push): log.sent(job, push)
+        case .retrying(let identifier, let reason, let count, let push):
+            log.retrying(identifier: identifier, reason, count: count, push)
+        case .final(let identifier, let reason, let job, let push): log.final(identifier: identifier, reason, job: job, push)
+        case .badJob(let job, let error, let redacts): log.badJob(job, error, redacts: redacts)
+        }
+    }
+}
+
+/// The queues of all lists, in the order of the settings.
+struct JobLists: ~Copyable {
+    private var queues = UniqueDeque<JobQueue>()
+    /// The name of this worker at each list.
+    let workers: [String]
+
+    init(_ configuration: Configuration) {
+        let resolver = NameResolver(thread: "redis names")
+        var workers: [String] = []
+        for settings in configuration.settings.queues {
+            let queue = JobQueue(settings: settings, version: gaplessdVersion, tls: configuration.redisTLS, resolver: resolver)
+            workers.append(queue.worker)
+            queues.append(queue)
+        }
+        self.workers = workers
+    }
+
+    var indices: Range<Int> { queues.indices }
+    var count: Int { queues.count }
+
+    subscript(list: Int) -> JobQueue {
+        _read { yield queues[list] }
+        _modify { yield &queues[list] }
+    }
+
+    mutating func addInterests(to poller: inout Poller) { for list in indices { queues[list].addInterests(to: &poller) } }
+
+    /// The time of the next turn of a list.
+    var deadline: Instant? {
+        mutating get {
+            var next = Earliest()
+            for list in indices { next.consider(queues[list].deadline) }
+            return next.instant
+        }
+    }
+
+    /// The earliest end of a lease. A list in doubt has none, because its jobs are withdrawn.
+    var sendingDeadline: Instant? {
+        mutating get {
+            var next = Earliest()
+            for list in indices { next.consider(queues[list].sendingDeadline) }
+            return next.instant
+        }
+    }
+
+    /// The server of a list that has just connected, if the settings do not name it.
+    func discoveredServer(after event: QueueEvent, list: Int) -> Endpoint? {
+        if case .connected = event { queues[list].discoveredServer } else { nil }
+    }
+
+    mutating func adopt(_ new: Configuration) {
+        for list in indices { queues[list].adopt(new.settings.queues[list], tls: new.redisTLS) }
+    }
+
+    mutating func stop() { for list in indices { queues[list].stop() } }
+
+    /// Adds what only the lists know.
+    mutating func complete(_ snapshot: inout ProcessSnapshot, now: Instant) {
+        for list in indices {
+            snapshot.lists[list].sinceContact = queues[list].lastContact.map { now - $0 }
+            snapshot.lists[list].latency = queues[list].latency(now: now)
+            snapshot.lists[list].hasBacklog = queues[list].wantsPlaces(now: now)
+        }
     }
 }

@@ -1,6 +1,38 @@
 internal import JSONBytes
 import PushPool
 
+/// The places of a job's members after one pass over its bytes: the last member of each name, without those that are `null`.
+///
+/// Not copyable, because it is used on the hot path and has half a kilobyte.
+struct JobMembers: ~Copyable {
+    let bytes: [UInt8]
+    private var values = InlineArray<19, JSONSlice?>(repeating: nil)
+    /// The range of the last member `tokens`, and the number of members that name a target, including `null`.
+    private(set) var tokensMember: Range<Int>?
+    private(set) var targetMembers = 0
+    /// Whether the job has a member on which `Job.Rare` depends, including `null`.
+    private(set) var hasRare = false
+
+    subscript(key: JobKey) -> JSONSlice? { values[key.rawValue] }
+
+    init(of job: [UInt8]) throws(JSONError) {
+        bytes = job
+        let bytes = job.span
+        var cursor = JSONCursor()
+        try cursor.enterObject(in: bytes)
+        while let (name, value) = try cursor.nextMember(in: bytes) {
+            guard let key = JobKey(name, in: bytes) else { continue }
+            values[key.rawValue] = value.kind == .null ? nil : value
+            if key.isRare { hasRare = true }
+            if key.isTarget { targetMembers += 1 }
+            if key == .tokens { tokensMember = name.range.lowerBound..<value.range.upperBound }
+        }
+        try cursor.finish(in: bytes)
+        // Beside a token it is an unknown member: the original had no channels.
+        if self[.channel] != nil && (self[.token] != nil || self[.tokens] != nil) { values[JobKey.channel.rawValue] = nil }
+    }
+}
+
 // The rules of each member of a job (README.md, "Jobs"). The bytes are known to be JSON.
 extension JobMembers {
     /// The push type of a job without `push_type`.
@@ -298,4 +330,119 @@ extension JobMembers {
     private func fault(_ value: JSONSlice, _ text: String) -> JobError { fault(value.range.lowerBound, text) }
 
     private func fault(_ offset: Int, _ text: String) -> JobError { .structure(text, at: offset) }
+}
+
+/// The members of a job that the daemon reads.
+enum JobKey: Int, Sendable, CaseIterable {
+    case token, tokens, data, identifier, expiry, expiresAt, app, topic, pushType, priority, collapseID, apnsID, notBefore
+    case retrying, deadline, channel, doubtful, trace, firstAPNSID
+
+    var name: StaticString {
+        switch self {
+        case .token: "token"
+        case .tokens: "tokens"
+        case .data: "data"
+        case .identifier: "identifier"
+        case .expiry: "expiry"
+        case .expiresAt: "expires_at"
+        case .app: "app"
+        case .topic: "topic"
+        case .pushType: "push_type"
+        case .priority: "priority"
+        case .collapseID: "collapse_id"
+        case .apnsID: "apns_id"
+        case .notBefore: "not_before"
+        case .retrying: "_gapless_RETRYING"
+        case .deadline: "_gapless_deadline"
+        case .channel: "channel"
+        case .doubtful: "_gapless_doubtful"
+        case .trace: "trace"
+        case .firstAPNSID: "_gapless_apns_id"
+        }
+    }
+
+    /// Whether the member says where the push goes.
+    var isTarget: Bool { self == .token || self == .tokens || self == .channel }
+
+    /// Whether `Job.Rare` depends on the member.
+    var isRare: Bool {
+        switch self {
+        case .token, .data, .identifier, .expiry, .expiresAt, .priority, .retrying, .deadline: false
+        default: true
+        }
+    }
+
+    /// Whether only the daemon writes the member.
+    var isMark: Bool {
+        switch self {
+        case .retrying, .deadline, .doubtful, .firstAPNSID: true
+        default: false
+        }
+    }
+
+    /// Returns the key with this name, which may contain escapes.
+    init?(_ key: JSONSlice, in bytes: Span<UInt8>) {
+        if key.hasEscapes {
+            self.init(escaped: key, in: bytes)
+            return
+        }
+        // At most three names share a length. Each line is a comparison with a constant.
+        switch key.range.count - 2 {
+        case 3 where key.equals("app", in: bytes): self = .app
+        case 4 where key.equals("data", in: bytes): self = .data
+        case 5 where key.equals("token", in: bytes): self = .token
+        case 5 where key.equals("topic", in: bytes): self = .topic
+        case 5 where key.equals("trace", in: bytes): self = .trace
+        case 6 where key.equals("tokens", in: bytes): self = .tokens
+        case 6 where key.equals("expiry", in: bytes): self = .expiry
+        case 7 where key.equals("apns_id", in: bytes): self = .apnsID
+        case 7 where key.equals("channel", in: bytes): self = .channel
+        case 8 where key.equals("priority", in: bytes): self = .priority
+        case 9 where key.equals("push_type", in: bytes): self = .pushType
+        case 10 where key.equals("identifier", in: bytes): self = .identifier
+        case 10 where key.equals("expires_at", in: bytes): self = .expiresAt
+        case 10 where key.equals("not_before", in: bytes): self = .notBefore
+        case 11 where key.equals("collapse_id", in: bytes): self = .collapseID
+        case 16 where key.equals("_gapless_apns_id", in: bytes): self = .firstAPNSID
+        case 17 where key.equals("_gapless_RETRYING", in: bytes): self = .retrying
+        case 17 where key.equals("_gapless_deadline", in: bytes): self = .deadline
+        case 17 where key.equals("_gapless_doubtful", in: bytes): self = .doubtful
+        default: return nil
+        }
+    }
+
+    @inline(never)
+    private init?(escaped key: JSONSlice, in bytes: Span<UInt8>) {
+        guard let match = JobKey.allCases.first(where: { key.equals($0.name, in: bytes) }) else { return nil }
+        self = match
+    }
+}
+
+/// Whether the byte is a hex digit of either case.
+@inline(__always)
+func isHex(_ byte: UInt8) -> Bool {
+    byte &- UInt8(ascii: "0") <= 9 || (byte | 0x20) &- UInt8(ascii: "a") <= 5
+}
+
+/// Whether all the bytes are hex digits, 16 per step: each job has 64 of them or more.
+func areHex(_ bytes: Span<UInt8>) -> Bool {
+    var at = 0
+    while at &+ 16 <= bytes.count {
+        let chunk = unsafe bytes.bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: at, as: SIMD16<UInt8>.self)
+        guard areHex(chunk) else { return false }
+        at &+= 16
+    }
+    while at < bytes.count {
+        guard isHex(bytes[at]) else { return false }
+        at &+= 1
+    }
+    return true
+}
+
+/// With inferred types the comparisons would call generic functions.
+@inline(__always)
+private func areHex(_ chunk: SIMD16<UInt8>) -> Bool {
+    let digits = (chunk &- SIMD16<UInt8>(repeating: 0x30)) .<= SIMD16<UInt8>(repeating: 9)
+    let letters = ((chunk | SIMD16<UInt8>(repeating: 0x20)) &- SIMD16<UInt8>(repeating: 0x61)) .<= SIMD16<UInt8>(repeating: 5)
+    return unsafe unsafeBitCast(digits .| letters, to: UInt128.self) == .max
 }
