@@ -54,3 +54,46 @@ struct Setting: Sendable {
     /// The key that names the file of a secret.
     var fileName: String? { traits.isSecret ? "\(name)_file" : nil }
 }
+
+/// The parts of a type that do not depend on its Swift type.
+struct SettingTraits: Sendable {
+    /// The words after "expected" in a fault.
+    var expected: String
+    var schema = SettingSchema.text
+    /// Whether the value is never shown. `NAME_file` then names a file that contains it.
+    var isSecret = false
+    /// Whether the file of a secret may be empty.
+    var mayBeEmpty = false
+    /// Whether the value is the path of a file that is read.
+    var namesFile = false
+}
+
+/// The JSON values that a setting accepts, as far as JSON Schema can say it.
+indirect enum SettingSchema: Sendable, Equatable {
+    /// Any string but an empty one.
+    case text
+    /// A string that may be empty.
+    case anyText
+    /// A string that matches a regular expression of ECMA-262.
+    case pattern(String)
+    case choice([String])
+    case flag
+    case integer(ClosedRange<Int>)
+    case number(ClosedRange<Double>)
+    case zero
+    case array(SettingSchema, isEmptyAllowed: Bool, isUnique: Bool)
+    /// The object of `apps`.
+    case apps
+    /// The object of `relay_headers`.
+    case headers
+    case any([SettingSchema])
+
+    /// Whether every value is a string.
+    var isText: Bool {
+        switch self {
+        case .text, .anyText, .pattern, .choice: true
+        case .flag, .integer, .number, .zero, .array, .apps, .headers: false
+        case .any(let schemas): schemas.allSatisfy(\.isText)
+        }
+    }
+}
