@@ -1,4 +1,25 @@
 import Glibc
+import JSONBytes
+
+extension String {
+    /// The text on one line, without control sequences for a terminal: a control character becomes `\x0a`.
+    var printable: String {
+        if unicodeScalars.allSatisfy({ !$0.misleadsTerminals }) { return self }
+        var text = ""
+        for scalar in unicodeScalars {
+            if scalar.misleadsTerminals {
+                let digits = String(scalar.value, radix: 16)
+                text += "\\x" + (digits.count < 2 ? "0" : "") + digits
+            } else {
+                text.unicodeScalars.append(scalar)
+            }
+        }
+        return text
+    }
+
+    /// The text, or two quotes where it is empty.
+    var orQuotes: String { isEmpty ? "\"\"" : self }
+}
 
 /// Formats times in the time zone of the process.
 enum LocalTime {
@@ -22,4 +43,9 @@ enum LocalTime {
         let length = unsafe strftime(&text, text.count, format, &parts)
         return String(decoding: text.prefix(length).map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
+}
+
+extension BinaryInteger {
+    /// Returns `1 byte` or `2 bytes`, for a noun whose plural ends in s.
+    func counted(_ noun: String) -> String { "\(self) \(noun)\(self == 1 ? "" : "s")" }
 }
