@@ -5,7 +5,7 @@ struct FolderOrderTests {
     /// Folders from the bottom up. Folders on one level do not know each other; "" is the module's root.
     private static let levels: [String: [[String]]] = [
         "Sources/gaplessd": [
-            ["Process", "Filter"], ["Jobs"], ["Log", "Policy"], ["Settings"], ["Credentials"], ["CommandLine"],
+            ["Process", "Filter"], ["Jobs"], ["Log"], ["Policy"], ["Settings"], ["Credentials"],
             ["Redis", "Metrics"], ["Dispatcher"], ["Commands"], [""],
         ],
         "Sources/PushPool": [
