@@ -35,7 +35,8 @@ struct Audit: ParsableCommand {
             let reports = try settings.lists.map { list in
                 let keys = Keys(list: list)
                 let audit = try QueueAudit.read(&client, keys)
-                return AuditReport(list: list, audit: audit, unreadable: try DeadLetterWalk.unreadable(keys, &client))
+                let unreadable = try DeadLetterWalk(keys).count(&client, limit: .max).unreadable
+                return AuditReport(list: list, audit: audit, unreadable: unreadable)
             }
             let lines = json ? [AuditReport.object(reports).line] : Array(reports.map(\.lines).joined(separator: [""]))
             StandardStreams.print(lines)

@@ -80,67 +80,18 @@ struct Cancel: ParsableCommand {
         let selection = JobSelection(token: token, identifier: identifier, app: app, topic: topic)
         let now = WallClock.now().unixSeconds
         try RedisAccess.run(settings) { client in
-            let walks = lists.map { CancelWalk(Keys(list: $0), selection, now: now) }
             let details = Pause.details(reason: "gaplessd cancel")
-            var pauses = Pauses(all: undo ? [] : lists.map { PauseList.SearchPause(Keys(list: $0), details: details) })
-            var progress = Progress()
+            var work = Work(
+                call: self, walks: lists.map { CancelWalk(Keys(list: $0), selection, now: now) },
+                pauses: undo ? [] : lists.map { PauseList.SearchPause(Keys(list: $0), details: details) })
             do {
-                let scans = lists.map { QueueScan(Keys(list: $0), resultsKey: nil) }
-                try run(walks, scans, selection, &pauses, &progress, &client)
+                try work.run(&client)
             } catch {
-                try? pauses.end(&client)
+                try? work.endPauses(&client)
                 throw error
             }
-            try pauses.end(&client)
-            report(progress.counts)
-        }
-    }
-
-    private func run(
-        _ walks: [CancelWalk], _ scans: [QueueScan], _ selection: JobSelection, _ pauses: inout Pauses,
-        _ progress: inout Progress, _ client: inout RedisClient
-    ) throws {
-        try settle(scans, selection, &pauses, &progress, &client)
-        for walk in walks { try count(walk, &pauses, &progress, &client) }
-        progress.bar.clear()
-        let matched = progress.counts.matched
-        if !json {
-            let inFlight = progress.counts.inFlight
-            let rest = inFlight > 0 ? "; in flight and left alone: \(inFlight)" : ""
-            StandardStreams.print(["\(matched.counted("job")) to \(undo ? "restore" : "cancel")\(rest)"])
-        }
-        if matched == 0 { return }
-        if !yes {
-            let question = "\(undo ? "Restore" : "Cancel") \(matched.counted("job"))?"
-            try Confirmation.ask(question, refusal: "Nothing was changed.")
-        }
-        // The pause may have ended while the question was open.
-        try settle(scans, selection, &pauses, &progress, &client)
-        for walk in walks { try change(walk, &pauses, &progress, &client) }
-        progress.bar.clear()
-    }
-
-    /// The pauses of the lists while the call searches them. None for --undo.
-    private struct Pauses {
-        var all: [PauseList.SearchPause]
-
-        mutating func renew(_ client: inout RedisClient) throws(RedisError) {
-            for index in all.indices { try all[index].renew(&client) }
-        }
-
-        mutating func end(_ client: inout RedisClient) throws(RedisError) {
-            for index in all.indices { try all[index].end(&client) }
-        }
-    }
-
-    private struct Progress {
-        var counts = Counts()
-        var bar = ProgressBar()
-
-        mutating func changed(_ count: Int) {
-            counts.changed += count
-            bar.update(
-                share: Double(counts.changed) / Double(max(1, counts.matched)), "\(counts.changed) of \(counts.matched) jobs")
+            try work.endPauses(&client)
+            report(work.counts)
         }
     }
 
@@ -152,58 +103,92 @@ struct Cancel: ParsableCommand {
         var isComplete = true
     }
 
-    /// Pauses the lists, and waits until the daemons have returned the jobs that they had not sent.
-    private func settle(
-        _ scans: [QueueScan], _ selection: JobSelection, _ pauses: inout Pauses, _ progress: inout Progress,
-        _ client: inout RedisClient
-    ) throws(RedisError) {
-        if undo { return }
-        let end = Instant.now + Self.mostSettling
-        while true {
-            try pauses.renew(&client)
-            var count = 0
-            for scan in scans {
-                _ = try scan.read(.inFlight, &client) { page in
-                    count += page.count { $0.content.first.map(selection.matches) ?? false }
-                    return true
+    /// The steps of the call, and their sums over all lists.
+    private struct Work {
+        let call: Cancel
+        let walks: [CancelWalk]
+        /// The pauses of the lists while the call searches them. None for --undo.
+        var pauses: [PauseList.SearchPause]
+        var counts = Counts()
+        private var bar = ProgressBar()
+
+        init(call: Cancel, walks: [CancelWalk], pauses: [PauseList.SearchPause]) {
+            (self.call, self.walks, self.pauses) = (call, walks, pauses)
+        }
+
+        mutating func run(_ client: inout RedisClient) throws {
+            try settle(&client)
+            for walk in walks { try count(walk, &client) }
+            bar.clear()
+            let jobs = counts.matched.counted("job")
+            if !call.json {
+                let rest = counts.inFlight > 0 ? "; in flight and left alone: \(counts.inFlight)" : ""
+                StandardStreams.print(["\(jobs) to \(call.undo ? "restore" : "cancel")\(rest)"])
+            }
+            if counts.matched == 0 { return }
+            if !call.yes {
+                try Confirmation.ask("\(call.undo ? "Restore" : "Cancel") \(jobs)?", refusal: "Nothing was changed.")
+            }
+            // The pause may have ended while the question was open.
+            try settle(&client)
+            for walk in walks { try change(walk, &client) }
+            bar.clear()
+        }
+
+        private mutating func renewPauses(_ client: inout RedisClient) throws(RedisError) {
+            for index in pauses.indices { try pauses[index].renew(&client) }
+        }
+
+        mutating func endPauses(_ client: inout RedisClient) throws(RedisError) {
+            for index in pauses.indices { try pauses[index].end(&client) }
+        }
+
+        /// Pauses the lists, and waits until the daemons have returned the jobs that they had not sent.
+        private mutating func settle(_ client: inout RedisClient) throws(RedisError) {
+            if call.undo { return }
+            let end = Instant.now + Cancel.mostSettling
+            while true {
+                try renewPauses(&client)
+                var count = 0
+                for walk in walks { count += try walk.countInFlight(&client) }
+                counts.inFlight = count
+                if count == 0 || end <= .now { return }
+                bar.update(share: nil, "\(count.counted("job")) in flight")
+                Poller.sleep(.milliseconds(100))
+            }
+        }
+
+        private mutating func count(_ walk: CancelWalk, _ client: inout RedisClient) throws(RedisError) {
+            let most = call.limit ?? .max
+            if call.undo {
+                counts.matched += try walk.countCancelled(limit: most - counts.matched, &client)
+                return
+            }
+            for source in try walk.sources(&client) {
+                counts.matched += try walk.count(source, limit: most - counts.matched, &client) { (client) throws(RedisError) in
+                    try renewPauses(&client)
                 }
+                bar.update(share: nil, "\(counts.matched.counted("job")) found")
             }
-            progress.counts.inFlight = count
-            if count == 0 || end <= .now { return }
-            progress.bar.update(share: nil, "\(count.counted("job")) in flight")
-            Poller.sleep(.milliseconds(100))
         }
-    }
 
-    private func count(
-        _ walk: CancelWalk, _ pauses: inout Pauses, _ progress: inout Progress, _ client: inout RedisClient
-    ) throws(RedisError) {
-        let most = limit ?? .max
-        if undo {
-            progress.counts.matched += try walk.countCancelled(limit: most - progress.counts.matched, &client)
-            return
-        }
-        for source in try walk.sources(&client) {
-            let left = most - progress.counts.matched
-            progress.counts.matched += try walk.count(source, limit: left, &client) { (client) throws(RedisError) in
-                try pauses.renew(&client)
+        private mutating func change(_ walk: CancelWalk, _ client: inout RedisClient) throws(RedisError) {
+            let most = call.limit.map { $0 - counts.changed } ?? .max
+            if most <= 0 { return }
+            if call.undo {
+                try walk.restore(&client, limit: most) { changed($0) }
+            } else {
+                let isComplete = try walk.cancel(
+                    &client, limit: most, beforePage: { (client) throws(RedisError) in try renewPauses(&client) },
+                    progress: { changed($0) })
+                if !isComplete { counts.isComplete = false }
             }
-            progress.bar.update(share: nil, "\(progress.counts.matched.counted("job")) found")
         }
-    }
 
-    private func change(
-        _ walk: CancelWalk, _ pauses: inout Pauses, _ progress: inout Progress, _ client: inout RedisClient
-    ) throws(RedisError) {
-        let most = limit.map { $0 - progress.counts.changed } ?? .max
-        if most <= 0 { return }
-        if undo {
-            try walk.restore(&client, limit: most) { progress.changed($0) }
-        } else {
-            let isComplete = try walk.cancel(
-                &client, limit: most, beforePage: { (client) throws(RedisError) in try pauses.renew(&client) },
-                progress: { progress.changed($0) })
-            if !isComplete { progress.counts.isComplete = false }
+        private mutating func changed(_ count: Int) {
+            counts.changed += count
+            bar.update(
+                share: Double(counts.changed) / Double(max(1, counts.matched)), "\(counts.changed) of \(counts.matched) jobs")
         }
     }
 
@@ -223,46 +208,57 @@ struct Cancel: ParsableCommand {
     }
 }
 
-/// Cancels the selected jobs of one list, or puts them back. It rests after each step.
+/// Cancels the selected jobs of one list, or puts them back.
 struct CancelWalk {
     /// Runs before each page that is read.
     typealias BeforePage = (inout RedisClient) throws(RedisError) -> Void
 
     private let jobs: CancelledJobs
     private let waiting: WaitingJobs
+    private let scan: QueueScan
     private let selection: JobSelection
     /// Unix seconds.
     private let now: Int64
     /// Passes over all jobs: each finds the jobs that returned to the list during the pass before it.
     private static let mostPasses = 3
-    /// Steps in a row that may find that others have changed the list.
-    private static let mostRetries = 1000
     /// A step that took longer is followed by a smaller one: in a long list, each job in its middle takes Redis a while to reach.
     private static let longStep = Duration.milliseconds(8)
 
     init(_ keys: Keys, _ selection: JobSelection, now: Int64) {
-        (jobs, waiting, self.selection, self.now) = (CancelledJobs(keys), WaitingJobs(keys), selection, now)
+        (jobs, waiting, scan) = (CancelledJobs(keys), WaitingJobs(keys), QueueScan(keys, resultsKey: nil))
+        (self.selection, self.now) = (selection, now)
     }
 
     /// The places at which jobs may wait.
     func sources(_ client: inout RedisClient) throws(RedisError) -> [WaitingJobs.Source] { try waiting.sources(&client) }
 
+    /// Counts the selected jobs in flight.
+    func countInFlight(_ client: inout RedisClient) throws(RedisError) -> Int {
+        var count = 0
+        _ = try scan.read(.inFlight, &client) { page in
+            count += page.count { $0.content.first.map(selection.matches) ?? false }
+            return true
+        }
+        return count
+    }
+
     /// Counts the selected jobs of a source, up to `limit`.
     func count(
         _ source: WaitingJobs.Source, limit: Int = .max, _ client: inout RedisClient, beforePage: BeforePage = { _ in }
     ) throws(RedisError) -> Int {
-        var (read, count) = (0, 0)
-        var rest = RedisRest()
-        while count < limit {
-            try beforePage(&client)
-            rest.begin()
-            let page = try jobs.page(of: source, skipping: read, &client)
-            rest.end()
-            if page.isEmpty { break }
-            read += page.count
-            count += page.count { selection.matches(CancelledRecord($0, at: now).job) }
-            rest.sleep()
-        }
+        if limit <= 0 { return 0 }
+        var count = 0
+        var walk = PagedWalk()
+        try walk.read(
+            &client,
+            page: { (read, client) throws(RedisError) in
+                try beforePage(&client)
+                return try jobs.page(of: source, skipping: read, &client)
+            },
+            { page, _ in
+                count += page.count { selection.matches(CancelledRecord($0, at: now).job) }
+                return count < limit
+            })
         return min(count, limit)
     }
 
@@ -277,7 +273,10 @@ struct CancelWalk {
             let before = left
             let pass = Int64(WallClock.now().seconds * 1e6)
             for source in try waiting.sources(&client) where left > 0 {
-                left -= try cancel(source, pass: pass, limit: left, &client, beforePage, progress)
+                try cancel(source, pass: pass, limit: left, &client, beforePage) {
+                    left -= $0
+                    progress($0)
+                }
             }
             if left == before || left == 0 { return true }
         }
@@ -285,18 +284,16 @@ struct CancelWalk {
     }
 
     /// Cancels the selected jobs of a source, from the tail to the head: a place that is counted from the tail never moves past
-    /// the reader. Returns their number.
+    /// the reader.
     private func cancel(
         _ source: WaitingJobs.Source, pass: Int64, limit: Int, _ client: inout RedisClient, _ beforePage: BeforePage,
         _ progress: (Int) -> Void
-    ) throws(RedisError) -> Int {
-        var (read, done, retries, most) = (0, 0, 0, CancelledJobs.mostJobs)
-        var rest = RedisRest()
+    ) throws(RedisError) {
+        var (read, done, most) = (0, 0, CancelledJobs.mostJobs)
+        var walk = PagedWalk()
         while done < limit {
             try beforePage(&client)
-            rest.begin()
-            let page = try jobs.page(of: source, skipping: read, &client)
-            rest.end()
+            let page = try walk.call { () throws(RedisError) in try jobs.page(of: source, skipping: read, &client) }
             if page.isEmpty { break }
             var moves: [CancelledJobs.Move] = []
             var seen = 0
@@ -306,107 +303,79 @@ struct CancelWalk {
                 guard selection.matches(record.job) else { continue }
                 moves.append(.init(fromTail: read + seen, element: entry.element, record: record.bytes()))
             }
-            rest.begin()
-            let isDone = try jobs.cancel(moves, from: source, &client)
-            let duration = rest.end()
-            if isDone {
-                (read, retries) = (read + seen - moves.count, 0)
+            if try walk.change(.jobs, { () throws(RedisError) in try jobs.cancel(moves, from: source, &client) }) {
+                read += seen - moves.count
                 done += moves.count
                 if !moves.isEmpty { progress(moves.count) }
-            } else {
-                retries += 1
-                guard retries < Self.mostRetries else { throw .timedOut(.jobs) }
             }
-            if duration > Self.longStep { most = max(5, moves.count / 2) }
-            if duration < Self.longStep / 2 { most = min(CancelledJobs.mostJobs, most * 2) }
-            rest.sleep()
+            if walk.lastCall > Self.longStep { most = max(5, moves.count / 2) }
+            if walk.lastCall < Self.longStep / 2 { most = min(CancelledJobs.mostJobs, most * 2) }
+            walk.rest()
         }
-        return done
     }
 
     /// Counts the selected cancelled jobs, up to `limit`.
     func countCancelled(limit: Int = .max, _ client: inout RedisClient) throws(RedisError) -> Int {
-        var (read, count) = (0, 0)
-        var rest = RedisRest()
-        while count < limit {
-            rest.begin()
-            let page = try jobs.records(from: read, &client)
-            rest.end()
-            if page.isEmpty { break }
-            read += page.count
-            count += page.count { CancelledRecord($0).map { selection.matches($0.job) } ?? false }
-            rest.sleep()
-        }
+        if limit <= 0 { return 0 }
+        var count = 0
+        var walk = PagedWalk()
+        try walk.read(
+            &client, page: { (read, client) throws(RedisError) in try jobs.records(from: read, &client) },
+            { page, _ in
+                count += page.count { isSelected(CancelledRecord($0)) }
+                return count < limit
+            })
         return min(count, limit)
     }
+
+    private func isSelected(_ record: CancelledRecord?) -> Bool { record.map { selection.matches($0.job) } ?? false }
 
     /// Puts at most `limit` selected cancelled jobs back, the oldest first. The passes of `cancel` follow each other in their
     /// order, and the last job of a pass comes first, because a pass goes from the tail of the list to its head.
     func restore(_ client: inout RedisClient, limit: Int = .max, progress: (Int) -> Void) throws(RedisError) {
         var left = limit
-        var rest = RedisRest()
+        var walk = PagedWalk()
         for _ in 0..<Self.mostPasses where left > 0 {
             let before = left
-            // A walk that was interrupted has passed them.
-            try putBack(&client, &rest)
-            while left > 0, let (pass, selected) = try advance(&client, &rest) {
-                left -= try restore(pass, min(selected, left), &client, &rest, progress)
+            try walk.putBack { () throws(RedisError) in try jobs.putBack(&client) }
+            while left > 0, let (pass, selected) = try advance(&client, &walk) {
+                left -= try restore(pass, min(selected, left), &client, &walk, progress)
             }
             if left == before { break }
         }
-        try putBack(&client, &rest)
-    }
-
-    private func putBack(_ client: inout RedisClient, _ rest: inout RedisRest) throws(RedisError) {
-        while true {
-            rest.begin()
-            let count = try jobs.putBack(&client)
-            rest.end()
-            if count == 0 { return }
-            rest.sleep()
-        }
+        try walk.putBack { () throws(RedisError) in try jobs.putBack(&client) }
     }
 
     /// Passes the records of one pass of `cancel`, those that follow each other. Returns the pass, and the number of its selected
     /// jobs; `nil` at the end of the list.
     private func advance(
-        _ client: inout RedisClient, _ rest: inout RedisRest
+        _ client: inout RedisClient, _ walk: inout PagedWalk
     ) throws(RedisError) -> (pass: Int64?, selected: Int)? {
         var found: (pass: Int64?, selected: Int)?
-        var retries = 0
         while true {
-            rest.begin()
-            let page = try jobs.nextRecords(&client)
-            rest.end()
+            let page = try walk.call { () throws(RedisError) in try jobs.nextRecords(&client) }
             guard let first = page.first else { return found }
             if found == nil { found = (CancelledRecord(first)?.pass, 0) }
             let records = page.map(CancelledRecord.init)
             let ours = records.prefix { $0?.pass == found?.pass }
             if ours.isEmpty { return found }
-            rest.begin()
-            let isDone = try jobs.pass(Array(page.prefix(ours.count)), &client)
-            rest.end()
-            if isDone {
-                retries = 0
-                found?.selected += ours.count { $0.map { selection.matches($0.job) } ?? false }
+            if try walk.change(.jobs, { () throws(RedisError) in try jobs.pass(Array(page.prefix(ours.count)), &client) }) {
+                found?.selected += ours.count(where: isSelected)
                 if ours.count < page.count { return found }
-            } else {
-                retries += 1
-                guard retries < Self.mostRetries else { throw .timedOut(.jobs) }
             }
-            rest.sleep()
+            walk.rest()
         }
     }
 
     /// Restores jobs of the pass that was passed last, from its end on. Returns their number.
     private func restore(
-        _ pass: Int64?, _ limit: Int, _ client: inout RedisClient, _ rest: inout RedisRest, _ progress: (Int) -> Void
+        _ pass: Int64?, _ limit: Int, _ client: inout RedisClient, _ walk: inout PagedWalk, _ progress: (Int) -> Void
     ) throws(RedisError) -> Int {
-        var (done, retries) = (0, 0)
+        var done = 0
         while done < limit {
-            rest.begin()
-            let page = try jobs.passedRecords(most: CancelledJobs.mostJobs, &client)
-            rest.end()
+            let page = try walk.call { () throws(RedisError) in
+                try jobs.passedRecords(most: CancelledJobs.mostJobs, &client)
+            }
             if page.isEmpty { break }
             var steps: [CancelledJobs.Restore] = []
             var restored = 0
@@ -419,17 +388,11 @@ struct CancelWalk {
                     .init(record: record, change: job.due.map { .delay(job.element, due: $0) } ?? .push(job.element)))
                 restored += 1
             }
-            rest.begin()
-            let isDone = try jobs.restore(steps, &client)
-            rest.end()
-            if isDone {
-                (done, retries) = (done + restored, 0)
+            if try walk.change(.jobs, { () throws(RedisError) in try jobs.restore(steps, &client) }) {
+                done += restored
                 if restored > 0 { progress(restored) }
-            } else {
-                retries += 1
-                guard retries < Self.mostRetries else { throw .timedOut(.jobs) }
             }
-            rest.sleep()
+            walk.rest()
         }
         return done
     }

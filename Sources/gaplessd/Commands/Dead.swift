@@ -82,8 +82,8 @@ struct Dead: ParsableCommand {
         let settings = reading.settings
         let lists = try which.lists(of: settings, call: "dead")
         let filter = DeadLetterFilter(
-            reason: reason, app: try one.selection(reading, of: file, call: "dead"), token: token, older: older?.duration,
-            now: WallClock.now().unixSeconds)
+            reason: reason, app: try one.selection(reading, of: file, call: "dead"), token: token,
+            before: older.map { WallClock.now().unixSeconds - Int64(min($0.duration / .seconds(1), 1e12)) })
         try RedisAccess.run(settings) { client in
             switch action {
             case .show: try show(lists, filter, settings, &client)
@@ -100,17 +100,12 @@ struct Dead: ParsableCommand {
         let wanted = number ?? 1
         var seen = 0
         for list in lists {
-            let walk = DeadLetterWalk(Keys(list: list), filter)
             var found: DeadLetterWalk.Entry?
-            try walk.forEachPage(&client) { page in
-                for entry in page where entry.letter.map(walk.matches) ?? filter.isEmpty {
-                    seen += 1
-                    if seen == wanted {
-                        found = entry
-                        return false
-                    }
-                }
-                return true
+            try DeadLetterWalk(Keys(list: list), filter).read(&client) { page in
+                let matching = page.filter(filter.matches)
+                if seen + matching.count >= wanted { found = matching[wanted - seen - 1] }
+                seen += matching.count
+                return found == nil
             }
             guard let found else { continue }
             let lines = json ? [DeadLetterLine.json(found)] : DeadLetterLine.full(found, redacts: settings.log.redacts)
@@ -127,10 +122,8 @@ struct Dead: ParsableCommand {
         var left = limit ?? .max
         for list in lists where left > 0 {
             if lists.count > 1, !json { StandardStreams.print(["\(list.printable):"]) }
-            let walk = DeadLetterWalk(Keys(list: list), filter)
-            try walk.forEachPage(&client) { page in
-                // An unreadable record meets no condition.
-                let matching = page.filter { $0.letter.map(walk.matches) ?? filter.isEmpty }.prefix(left)
+            try DeadLetterWalk(Keys(list: list), filter).read(&client) { page in
+                let matching = page.filter(filter.matches).prefix(left)
                 left -= matching.count
                 let lines = matching.map { entry in
                     json ? DeadLetterLine.json(entry) : DeadLetterLine.text(entry, redacts: settings.log.redacts)
@@ -210,90 +203,54 @@ struct DeadLetterWalk {
     /// A record and its content; the content is `nil` if the record is unreadable.
     typealias Entry = (record: [UInt8], letter: DeadLetter?)
 
-    func matches(_ letter: DeadLetter) -> Bool { filter.matches(letter) }
+    private static func entry(_ record: [UInt8]) -> Entry { (record, DeadLetter(record: record)) }
 
-    /// Passes each page to `body`, until it returns `false`. Ignores dead letters that are added during the walk. Rests after
-    /// each page: in a long list, Redis needs a while to reach its middle.
-    func forEachPage(_ client: inout RedisClient, _ body: ([Entry]) throws -> Bool) throws {
+    /// Passes each page to `body`, until it returns `false`. Ignores dead letters that are added during the walk.
+    func read(_ client: inout RedisClient, _ body: ([Entry]) -> Bool) throws(RedisError) {
         let count = try letters.count(&client)
-        var index = 0
-        var rest = RedisRest()
-        while index < count {
-            rest.begin()
-            let page = try page(from: index, &client)
-            rest.end()
-            if page.isEmpty { return }
-            guard try body(page) else { return }
-            index += page.count
-            if index < count { rest.sleep() }
-        }
-    }
-
-    private func page(from index: Int, _ client: inout RedisClient) throws(RedisError) -> [Entry] {
-        try letters.page(from: index, &client).map { ($0, DeadLetter(record: $0)) }
+        var walk = PagedWalk()
+        try walk.read(
+            &client, to: count,
+            page: { (index, client) throws(RedisError) in try letters.page(from: index, &client).map(Self.entry) },
+            { page, _ in body(page) })
     }
 
     /// Counts the matching dead letters, up to `limit`, and the unreadable ones.
-    func count(_ client: inout RedisClient, limit: Int) throws -> (matching: Int, unreadable: Int) {
+    func count(_ client: inout RedisClient, limit: Int) throws(RedisError) -> (matching: Int, unreadable: Int) {
         var (matching, unreadable) = (0, 0)
-        try forEachPage(&client) { page in
+        try read(&client) { page in
             for (_, letter) in page {
-                if let letter { matching += matches(letter) ? 1 : 0 } else { unreadable += 1 }
+                if let letter { matching += filter.matches(letter) ? 1 : 0 } else { unreadable += 1 }
             }
             return true
         }
         return (min(matching, limit), unreadable)
     }
 
-    static func unreadable(_ keys: Keys, _ client: inout RedisClient) throws -> Int {
-        try DeadLetterWalk(keys).count(&client, limit: .max).unreadable
-    }
-
     enum Action { case requeue, delete }
 
     /// Changes the oldest `limit` matching dead letters, one page per step. Passes the number of each step to `progress`. The
-    /// walk goes from the head to the tail, and puts the letters back that it has passed. It rests after each step.
+    /// walk goes from the head to the tail, and puts the letters back that it has passed.
     ///
     /// - Returns: the number of those that were kept because their jobs are missing.
     func change(
         _ action: Action, limit: Int, _ client: inout RedisClient, progress: (Int) -> Void
     ) throws(RedisError) -> Int {
-        var (left, kept, retries) = (limit, 0, 0)
-        var rest = RedisRest()
-        // A walk that was interrupted has passed them.
-        try putBack(&client, &rest)
+        var (left, kept) = (limit, 0)
+        var walk = PagedWalk()
+        try walk.putBack { () throws(RedisError) in try letters.putBack(&client) }
         while left > kept {
-            rest.begin()
-            let records = try letters.head(&client)
-            rest.end()
-            if records.isEmpty { break }
-            let page = records.map { Entry($0, DeadLetter(record: $0)) }
+            let page = try walk.call { () throws(RedisError) in try letters.head(&client) }.map(Self.entry)
+            if page.isEmpty { break }
             let part = try steps(page, action, most: min(left - kept, mostPerStep), &client)
-            rest.begin()
-            let isDone = try letters.apply(part.steps, &client)
-            rest.end()
-            if isDone {
-                (left, kept, retries) = (left - part.changed, kept + part.kept, 0)
+            if try walk.change(.deadLetters, { () throws(RedisError) in try letters.apply(part.steps, &client) }) {
+                (left, kept) = (left - part.changed, kept + part.kept)
                 if part.changed > 0 { progress(part.changed) }
-            } else {
-                retries += 1
-                // Reached only if other clients empty the list continuously.
-                guard retries < 1000 else { throw .timedOut(.deadLetters) }
             }
-            rest.sleep()
+            walk.rest()
         }
-        try putBack(&client, &rest)
+        try walk.putBack { () throws(RedisError) in try letters.putBack(&client) }
         return kept
-    }
-
-    private func putBack(_ client: inout RedisClient, _ rest: inout RedisRest) throws(RedisError) {
-        while true {
-            rest.begin()
-            let count = try letters.putBack(&client)
-            rest.end()
-            if count == 0 { return }
-            rest.sleep()
-        }
     }
 
     /// The changes for the first letters of a page: for all of them, or up to a full step or a letter whose job is large.
@@ -309,7 +266,7 @@ struct DeadLetterWalk {
     ) throws(RedisError) -> Part {
         var part = Part()
         for entry in page where part.changed + part.kept < most {
-            guard let letter = entry.letter, matches(letter) else {
+            guard let letter = entry.letter, filter.matches(letter) else {
                 part.steps.append(DeadLetterList.Step(record: entry.record, change: .keep))
                 continue
             }
@@ -345,7 +302,10 @@ struct DeadLetterFilter {
     /// Unix seconds: only letters from before.
     var before: Int64?
 
-    var isEmpty: Bool { reason == nil && app == nil && token == nil && before == nil }
+    private var isEmpty: Bool { reason == nil && app == nil && token == nil && before == nil }
+
+    /// An unreadable record meets no condition.
+    func matches(_ entry: DeadLetterWalk.Entry) -> Bool { entry.letter.map(matches) ?? isEmpty }
 
     func matches(_ letter: DeadLetter) -> Bool {
         if let reason, ![letter.reason, letter.shownReason, letter.statusAndReason].contains(reason) { return false }
@@ -355,14 +315,6 @@ struct DeadLetterFilter {
             if !tokens.contains(where: { $0.lowercased() == token.lowercased() }) { return false }
         }
         return app?.matches(letter.job) ?? true
-    }
-}
-
-extension DeadLetterFilter {
-    /// - Parameter now: Unix seconds.
-    init(reason: String?, app: AppSelection?, token: String?, older: Duration?, now: Int64) {
-        (self.reason, self.app, self.token) = (reason, app, token)
-        before = older.map { now - Int64(min($0 / .seconds(1), 1e12)) }
     }
 }
 

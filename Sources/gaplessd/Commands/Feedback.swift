@@ -43,27 +43,28 @@ struct Feedback: ParsableCommand {
         let settings = try file.loadSettings()
         let lists = try place.lists(of: settings, call: "feedback")
         try RedisAccess.run(settings) { client in
-            var left = limit ?? .max
-            for list in lists {
+            var (left, isWritten) = (limit ?? .max, true)
+            for list in lists where left > 0 && isWritten {
                 let entries = FeedbackList(Keys(list: list))
-                var index = 0
-                while left > 0 {
-                    let page = try entries.page(from: index, most: min(left, FeedbackList.mostEntries), &client)
-                    if page.isEmpty { break }
-                    let isText = action == .list && !json
-                    let lines = page.map { isText ? FeedbackLine.text($0, redacts: settings.log.redacts) : FeedbackLine.json($0) }
-                    guard StandardStreams.print(lines) else {
-                        if let status = StandardStreams.lostOutput(allowsClosedPipe: action == .list) { throw status }
-                        return
-                    }
-                    left -= page.count
-                    switch action {
-                    case .list: index += page.count
-                    // 0: the list has changed, for example another 'take' was faster.
-                    case .take: _ = try entries.remove(page, &client)
-                    }
-                }
+                var walk = PagedWalk(rests: false)
+                try walk.read(
+                    &client,
+                    page: { (index, client) throws(RedisError) in
+                        // Printed entries are removed: the next ones are at the beginning.
+                        try entries.page(from: action == .take ? 0 : index, most: min(left, FeedbackList.mostEntries), &client)
+                    },
+                    { (page, client) throws(RedisError) in
+                        let isText = action == .list && !json
+                        isWritten = StandardStreams.print(
+                            page.map { isText ? FeedbackLine.text($0, redacts: settings.log.redacts) : FeedbackLine.json($0) })
+                        if !isWritten { return false }
+                        // 0: the list has changed, for example another 'take' was faster.
+                        if action == .take { _ = try entries.remove(page, &client) }
+                        left -= page.count
+                        return left > 0
+                    })
             }
+            if !isWritten, let status = StandardStreams.lostOutput(allowsClosedPipe: action == .list) { throw status }
         }
     }
 }

@@ -67,23 +67,26 @@ struct Peek: ParsableCommand {
         let first = last ? total - min(limit, counts.last ?? 0) : 0
         let end = last ? total : min(total, limit)
         if !json { StandardStreams.print(Self.heading(list, end - first, isDelayed: delayed, isOne: isOne)) }
-        var before = 0
-        for (source, count) in zip(sources, counts) {
-            var position = max(first, before)
-            let stop = min(end, before + count)
-            while position < stop {
-                let page = try jobs.page(of: source, from: position - before, most: stop - position, &client)
-                if page.isEmpty { break }
-                let lines = page.enumerated().map { offset, entry in
-                    let line = JobLine(position: position + offset + 1, due: entry.due, job: entry.job)
-                    return json ? line.object(list: list).line : line.text(redacts: redacts)
-                }
-                guard StandardStreams.print(lines) else { return false }
-                position += page.count
-            }
+        var (before, isWritten) = (0, true)
+        for (source, count) in zip(sources, counts) where isWritten {
+            let start = max(first, before) - before
+            let stop = min(end - before, count)
+            var walk = PagedWalk(rests: false)
+            try walk.read(
+                &client, from: start, to: stop,
+                page: { (index, client) throws(RedisError) in
+                    try jobs.page(of: source, from: index, most: stop - index, &client).enumerated().map { offset, entry in
+                        JobLine(position: before + index + offset + 1, due: entry.due, job: entry.job)
+                    }
+                },
+                { page, _ in
+                    isWritten = StandardStreams.print(
+                        page.map { json ? $0.object(list: list).line : $0.text(redacts: redacts) })
+                    return isWritten
+                })
             before += count
         }
-        return true
+        return isWritten
     }
 }
 
