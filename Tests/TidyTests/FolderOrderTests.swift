@@ -6,7 +6,7 @@ struct FolderOrderTests {
     private static let levels: [String: [[String]]] = [
         "Sources/gaplessd": [
             ["Process", "Filter"], ["Jobs"], ["Log", "Policy"], ["Settings"], ["Credentials"], ["CommandLine"],
-            ["Redis", "Metrics"], ["Dispatcher"], ["Commands"], [""],
+            ["Redis", "Monitoring"], ["Dispatcher"], ["Commands"], [""],
         ],
         "Sources/PushPool": [
             ["Credentials", "Distance", "Pace", "Headers"], ["Model"], ["Addresses", "HTTP2", "Policy"], ["Shared"], ["Session"],
