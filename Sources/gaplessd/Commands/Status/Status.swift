@@ -1,4 +1,6 @@
 import ArgumentParser
+import Glibc
+import JSONBytes
 import Platform
 import RedisQueue
 
@@ -48,5 +50,334 @@ struct Status: ParsableCommand {
             }
             StandardStreams.print(StatusReport(reading, settings).lines(json: json))
         }
+    }
+}
+
+/// One reading of all lists from Redis. Each list is read atomically.
+struct StatusReading {
+    /// Number of newest dead letters that `dead_reasons` counts.
+    static let lettersRead = 10_000
+
+    struct List {
+        var name: String
+        var status: QueueStatus
+        /// Reasons of the newest dead letters with their numbers, most frequent first.
+        var reasons: [(reason: String, count: Int)]
+        var rates: [String: Rate] = [:]
+    }
+
+    /// Jobs per second of a worker between two readings.
+    struct Rate {
+        var claimed: Double
+        var sent: Double
+        var interval: Duration
+    }
+
+    var taken: Instant
+    var lists: [List]
+}
+
+extension StatusReading {
+    /// - Parameter before: an earlier reading, from which the rates are measured.
+    init(_ client: inout RedisClient, _ names: [String], after before: StatusReading? = nil) throws(RedisError) {
+        lists = []
+        taken = .now
+        for (index, name) in names.enumerated() {
+            let keys = Keys(list: name)
+            let status = try QueueStatus.read(&client, keys)
+            let known = before?.lists[index]
+            // The reasons are the largest cost: they are counted again only if dead letters have come or gone.
+            var list = List(name: name, status: status, reasons: known?.reasons ?? [])
+            if known?.status.deadLetterMark != status.deadLetterMark {
+                list.reasons = try DeadLetterSummary(status.dead, counted: Self.lettersRead, shown: 0, keys, &client).reasons
+            }
+            lists.append(list)
+        }
+        if let before { measure(since: before) }
+    }
+
+    var hasWorkers: Bool { lists.contains { !$0.status.workers.isEmpty } }
+
+    private mutating func measure(since before: StatusReading) {
+        let interval = taken - before.taken
+        let seconds = interval / .seconds(1)
+        guard seconds > 0 else { return }
+        for (index, earlier) in before.lists.enumerated() {
+            for worker in lists[index].status.workers {
+                guard let former = earlier.status.workers.first(where: { $0.name == worker.name }) else { continue }
+                let rate = { (counter: String) in max(0, Double(worker.count(counter)) - Double(former.count(counter))) / seconds
+                }
+                lists[index].rates[worker.name] = Rate(claimed: rate("claimed"), sent: rate("sent"), interval: interval)
+            }
+        }
+    }
+}
+
+extension QueueStatus.Worker {
+    /// A counter of this worker.
+    func count(_ name: String) -> Int64 { details[name].flatMap { Int64($0) } ?? 0 }
+}
+
+/// Formats a reading for `status`.
+struct StatusReport {
+    private let reading: StatusReading
+    /// False with `redis_delivery: at_most_once`, which does not store jobs in flight.
+    private let knowsInFlight: Bool
+
+    init(_ reading: StatusReading, _ settings: Settings) {
+        self.reading = reading
+        knowsInFlight = settings.redis.delivery == .atLeastOnce
+    }
+
+    func lines(json: Bool) -> [String] {
+        if json { return [object.line] }
+        return Array(reading.lists.map(block).joined(separator: [""]))
+    }
+
+    // MARK: Text
+
+    private func block(_ list: StatusReading.List) -> [String] {
+        let status = list.status
+        var lines = [
+            "list        \(list.name.printable)",
+            "backlog     \(status.backlog)\(asides(status))",
+            "in flight   \(knowsInFlight ? "\(status.inFlight)" : "not stored in Redis (at_most_once)")",
+            "delayed     \(status.delayed)",
+            "recovered   \(status.recovered)",
+            "dead        \(status.dead)\(reasons(list))",
+            "feedback    \(status.feedback)\(status.feedback > 0 ? "  unregistered or suspect tokens" : "")",
+            "counters    \(Counter.allCases.map { "\($0.rawValue) \(status.counters[$0, default: 0])" }.joined(separator: ", "))",
+            "workers     \(status.workers.count)",
+        ]
+        if status.cancelled > 0 { lines.insert("cancelled   \(status.cancelled)  'cancel --undo' restores them", at: 7) }
+        lines.insert(contentsOf: status.pauses.map { "paused      \(PauseNote($0).scopedSentence.printable)" }, at: 1)
+        for worker in status.workers { lines += self.lines(worker, list.rates[worker.name]) }
+        return lines
+    }
+
+    /// The apps with the most jobs in side lists.
+    private func asides(_ status: QueueStatus) -> String {
+        if status.asides.isEmpty { return "" }
+        let apps = status.asides.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+        let shown = apps.prefix(6).map { "\($0.key.isEmpty ? "(top level)" : $0.key.printable) \($0.value)" }
+        return "  set aside until their app can take them: \((shown + (apps.count > 6 ? ["…"] : [])).joined(separator: ", "))"
+    }
+
+    /// The most frequent reasons. Names the number of counted dead letters if not all were counted.
+    private func reasons(_ list: StatusReading.List) -> String {
+        if list.reasons.isEmpty { return "" }
+        let shown = list.reasons.prefix(6).map { "\($0.count) \($0.reason.isEmpty ? "no reason" : $0.reason.printable)" }
+        let others = list.reasons.dropFirst(6).reduce(0) { $0 + $1.count }
+        let all = shown + (others > 0 ? [others.counted("other")] : [])
+        let read = list.reasons.reduce(0) { $0 + $1.count }
+        return "  \(all.joined(separator: ", "))" + (read < list.status.dead ? " (of the newest \(read))" : "")
+    }
+
+    private func lines(_ worker: QueueStatus.Worker, _ rate: StatusReading.Rate?) -> [String] {
+        let detail = { (name: String) in (worker.details[name] ?? "unknown").printable }
+        let started = worker.details["started"].flatMap { Int64($0) }.map(LocalTime.text) ?? "unknown"
+        let speed = rate.map { rate in
+            "\(rate.claimed.perSecond) claimed, \(rate.sent.perSecond) sent (over \(rate.interval.roundedSeconds) s)"
+        }
+        return [
+            "            \(detail("host")), pid \(detail("pid")), gaplessd \(detail("version")), since \(started)",
+            "              \(worker.inFlight) in flight, claimed \(worker.count("claimed")), sent \(worker.count("sent"))",
+            "              \(speed ?? "no rates yet")",
+        ] + ReportedApp.all(of: worker).compactMap { $0.remark.map { "              \($0.printable)" } }
+    }
+
+    // MARK: JSON
+
+    private var object: JSONValue {
+        guard case .object(var members) = Self.sums(reading.lists.map(\.status)) else { return .null }
+        let pauses = reading.lists.flatMap { list in list.status.pauses.map { PauseNote($0).object(list: list.name) } }
+        members.append(JSONMember(key: "paused", value: .array(pauses), offset: 0))
+        members.append(JSONMember(key: "lists", value: .array(reading.lists.map(object)), offset: 0))
+        return .object(members)
+    }
+
+    private static func sums(_ all: [QueueStatus]) -> JSONValue {
+        // Wrapping, because a server may reply with any number.
+        func sum(_ value: (QueueStatus) -> Int) -> JSONValue { .integer(all.reduce(0) { $0 &+ value($1) }) }
+        let counters = Counter.allCases.map { counter in
+            let sum = all.reduce(Int64(0)) { $0 &+ $1.counters[counter, default: 0] }
+            return JSONMember(key: counter.rawValue, value: .integer(sum), offset: 0)
+        }
+        return .members([
+            "backlog": sum(\.backlog), "in_flight": sum(\.inFlight), "delayed": sum(\.delayed), "recovered": sum(\.recovered),
+            "dead": sum(\.dead), "feedback": sum(\.feedback), "workers": sum { $0.workers.count },
+            "counters": .object(counters), "cancelled": sum(\.cancelled),
+        ])
+    }
+
+    private func object(_ list: StatusReading.List) -> JSONValue {
+        guard case .object(let members) = Self.sums([list.status]) else { return .null }
+        let reasons = list.reasons.map { JSONMember(key: $0.reason, value: .integer($0.count), offset: 0) }
+        return .object(
+            [JSONMember(key: "list", value: .string(list.name), offset: 0)] + members + [
+                JSONMember(
+                    key: "paused", value: .array(list.status.pauses.map { PauseNote($0).object(list: list.name) }), offset: 0),
+                JSONMember(key: "dead_reasons", value: .object(reasons), offset: 0),
+                JSONMember(
+                    key: "live_workers", value: .array(list.status.workers.map { object($0, list.rates[$0.name]) }), offset: 0),
+            ])
+    }
+
+    private func object(_ worker: QueueStatus.Worker, _ rate: StatusReading.Rate?) -> JSONValue {
+        let number = { (name: String) in worker.details[name].flatMap { Int64($0) }.map { JSONValue.integer($0) } ?? .null }
+        return .members([
+            "name": .string(worker.name), "host": .optional(worker.details["host"]), "pid": number("pid"),
+            "version": .optional(worker.details["version"]), "started": number("started"),
+            "in_flight": .integer(worker.inFlight),
+            "claimed": .integer(worker.count("claimed")), "sent": .integer(worker.count("sent")),
+            "claimed_per_second": rate.map { .rounded($0.claimed) } ?? .null,
+            "sent_per_second": rate.map { .rounded($0.sent) } ?? .null,
+            "interval": rate.map { .rounded($0.interval / .seconds(1)) } ?? .null,
+            "apps": ReportedApp.record(of: worker) ?? .null,
+        ])
+    }
+}
+
+extension Double {
+    /// `5210/s`, or `0.4/s` below ten.
+    fileprivate var perSecond: String {
+        self >= 10 || self == 0 ? "\(Int64(min(rounded(), 1e15)))/s" : "\((self * 10).rounded() / 10)/s"
+    }
+}
+
+/// The state of one app, as a worker reports it in Redis.
+struct ReportedApp {
+    var label: String
+    /// A value of `Bottleneck`.
+    var bottleneck: String
+    /// The kind of the hold, and its sentence.
+    var hold: (kind: String, reason: String)?
+    var isPaused: Bool
+    var sessions: Int64
+    var streams: Int64
+    var capacity: Int64
+    /// Seconds from the claim to the response.
+    var median: Double?
+    var slowest: Double?
+
+    /// The members of the record; `nil` if the worker has not reported yet, or is of an older version.
+    static func record(of worker: QueueStatus.Worker) -> JSONValue? {
+        guard let text = worker.details[WorkerRecord.apps], let value = try? JSONValue.parse(Array(text.utf8)),
+            case .array = value
+        else { return nil }
+        return value
+    }
+
+    static func all(of worker: QueueStatus.Worker) -> [ReportedApp] {
+        guard case .array(let apps)? = record(of: worker) else { return [] }
+        return apps.map { app in
+            ReportedApp(
+                label: app["app"]?.stringValue ?? "unknown", bottleneck: app["bottleneck"]?.stringValue ?? "unknown",
+                hold: app["held"]?.stringValue.map { ($0, app["reason"]?.stringValue ?? "") },
+                isPaused: app["paused"]?.boolValue ?? false, sessions: app["sessions"]?.integerValue ?? 0,
+                streams: app["streams"]?.integerValue ?? 0, capacity: app["capacity"]?.integerValue ?? 0,
+                median: app["p50"]?.doubleValue, slowest: app["p99"]?.doubleValue)
+        }
+    }
+
+    /// One word or two.
+    var state: String {
+        if let hold { return "held: \(hold.kind.replacing("_", with: " "))" }
+        return isPaused ? "paused" : capacity > 0 ? "open" : "no session"
+    }
+
+    /// The limit of the app, for `status`; `nil` if nothing limits it.
+    var remark: String? {
+        if let hold { return "app \(label) is held: \(hold.reason)" }
+        return bottleneck == Bottleneck.none.rawValue
+            ? nil : "app \(label) is limited by: \(bottleneck.replacing("_", with: " "))"
+    }
+}
+
+/// `status --watch` and `top`: shows a reading every second, until a signal or until standard output is closed.
+struct StatusWatch: ~Copyable {
+    private let settings: Settings
+    private let json: Bool
+    /// With `top` only.
+    private var screen: TopScreen?
+    private var signals: SignalInbox
+    private let redraws: Bool
+    private var last: StatusReading?
+
+    init(_ settings: Settings, json: Bool = false, isTop: Bool = false) throws(ThreadError) {
+        signals = try SignalInbox()
+        self.settings = settings
+        self.json = json
+        screen = isTop ? TopScreen() : nil
+        redraws = !json && StandardStreams.isTerminal(STDOUT_FILENO)
+    }
+
+    /// Waits for a Redis that is lost during the watch. A Redis that does not respond at the start ends the call.
+    consuming func run() throws {
+        while true {
+            do {
+                var client = try RedisAccess.open(settings)
+                try watch(&client)
+                return
+            } catch {
+                let fault = (error as? ProbeError) ?? (error as? RedisError).map { ProbeError($0, of: settings) }
+                guard let fault else { throw error }
+                if last == nil { throw fault.told("redis") }
+                StandardStreams.print(["redis: \(fault)"], to: STDERR_FILENO)
+                if isStopped(before: .now + .seconds(1)) { return }
+            }
+        }
+    }
+
+    private mutating func watch(_ client: inout RedisClient) throws {
+        while true {
+            let reading = try StatusReading(&client, settings.lists, after: last)
+            if screen != nil {
+                let tails = try tails(&client)
+                screen?.add(reading, tails)
+            }
+            guard show(reading) else { return }
+            last = reading
+            if isStopped(before: reading.taken + .seconds(1)) { return }
+        }
+    }
+
+    /// Looks at the tails of the lists; `nil` where the user has no right to it.
+    private func tails(_ client: inout RedisClient) throws(RedisError) -> [TailProbe.Answer?] {
+        var answers: [TailProbe.Answer?] = []
+        for list in settings.lists {
+            do throws(RedisError) {
+                answers.append(try TailProbe(Keys(list: list)).ask(screen?.question(of: list) ?? .init(), &client))
+            } catch {
+                guard error.isFromServer else { throw error }
+                answers.append(nil)
+            }
+        }
+        return answers
+    }
+
+    /// Returns `false` if standard output is closed.
+    private func show(_ reading: StatusReading) -> Bool {
+        let report = StatusReport(reading, settings)
+        if json { return StandardStreams.print(report.lines(json: true)) }
+        let time = LocalTime.text(of: WallClock.now().unixSeconds)
+        let lines =
+            screen.map { ["gaplessd \(gaplessdVersion)   \(time)", ""] + $0.lines(reading) } ?? [time] + report.lines(json: false)
+        if !redraws { return StandardStreams.print(lines + [""]) }
+        // Overwrites the previous page and erases only its remains, to avoid flicker.
+        let page = "\u{1B}[H" + lines.map { $0 + "\u{1B}[K\n" }.joined() + "\u{1B}[J"
+        return StandardStreams.write(Array(page.utf8))
+    }
+
+    /// Sleeps until `due`. Returns `true` early if a signal ends the watch.
+    private mutating func isStopped(before due: Instant) -> Bool {
+        var poller = Poller()
+        while .now < due {
+            poller.reset()
+            poller.add(signals.descriptor, for: .read)
+            poller.wait(until: due)
+            if let signal = signals.next(), signal != .report { return true }
+        }
+        return false
     }
 }
