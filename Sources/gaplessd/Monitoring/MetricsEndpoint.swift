@@ -122,3 +122,114 @@ extension SettingsError {
             remedy: "expected an address of this machine with a free port, or port 0")
     }
 }
+
+/// Maps each path to its response. Used by any thread.
+struct MetricsRouter: Sendable {
+    /// The time that Redis has to respond. After it the response contains only the process's own figures.
+    private static let timeout = Duration.seconds(2)
+
+    private let board: ProcessBoard
+    private let readings: RedisReadings
+    private let log: Log
+    private let started: WallClock
+    private let history: Locked<History>
+    private let options: Locked<PageFacts.Options>
+    private let opened = Instant.now
+
+    init(
+        board: ProcessBoard, readings: RedisReadings, log: Log, started: WallClock, history: Locked<History>,
+        options: Locked<PageFacts.Options>
+    ) {
+        (self.board, self.readings, self.log, self.started) = (board, readings, log, started)
+        (self.history, self.options) = (history, options)
+    }
+
+    func reply(to path: String) -> StatusReply? {
+        switch path {
+        case "/metrics": later(metrics)
+        case "/": later(withLetters: true, page)
+        case "/healthz": .now(health)
+        case "/readyz": .now(readiness)
+        default: nil
+        }
+    }
+
+    private func later(
+        withLetters: Bool = false, _ response: @escaping @Sendable (RedisReading) -> StatusResponse
+    ) -> StatusReply {
+        .later(
+            timeout: Self.timeout, begin: { done in readings.read(withLetters: withLetters) { done(response($0)) } },
+            otherwise: { response(RedisReading(taken: .now, fault: "no response within \(Self.timeout.roundedSeconds) s")) })
+    }
+
+    private var health: StatusResponse {
+        Readiness.isAlive(board.latest, started: opened, now: .now)
+            ? StatusResponse(text: "ok\n") : StatusResponse(status: 503, text: "dispatcher loop stalled\n")
+    }
+
+    private var readiness: StatusResponse {
+        let faults = Readiness.faults(board.latest, now: .now)
+        if faults.isEmpty {
+            return StatusResponse(text: (["ready"] + Readiness.pauses(board.latest)).map { $0 + "\n" }.joined())
+        }
+        return StatusResponse(status: 503, text: faults.map { $0 + "\n" }.joined())
+    }
+
+    private func metrics(_ reading: RedisReading) -> StatusResponse {
+        let report = MetricsReport(
+            reading, board.latest, .now(started: started), droppedLines: log.droppedLines, now: .now, wallClock: .now())
+        return StatusResponse(contentType: PrometheusText.contentType, text: report.text)
+    }
+
+    private func page(_ reading: RedisReading) -> StatusResponse {
+        let page = StatusPage(
+            PageFacts(
+                reading: reading, notice: board.latest, history: history.withLock { $0 }, system: .now(started: started),
+                droppedLines: log.droppedLines, now: .now, wallClock: .now(), options: options.withLock { $0 }))
+        return StatusResponse(contentType: "text/html; charset=utf-8", text: page.html)
+    }
+}
+
+/// The rules of `/healthz` and `/readyz`.
+enum Readiness {
+    /// A dispatcher that has published nothing for this long is stalled: it publishes at least once a second.
+    static let timeout = Duration.seconds(10)
+
+    /// - Parameter started: the start of the wait for the first notice.
+    static func isAlive(_ notice: ProcessBoard.Notice?, started: Instant, now: Instant) -> Bool {
+        now - (notice?.at ?? started) < timeout
+    }
+
+    /// Returns one sentence for each pause. A pause is a decision of the operator, not a fault.
+    static func pauses(_ notice: ProcessBoard.Notice?) -> [String] {
+        (notice?.snapshot.lists ?? []).flatMap { list in
+            list.pauses.map { "list \(list.name.printable): \($0.scopedSentence.printable)" }
+        }
+    }
+
+    /// Returns one sentence for each reason why pushes are not sent.
+    static func faults(_ notice: ProcessBoard.Notice?, now: Instant) -> [String] {
+        guard let notice else { return ["starting"] }
+        let snapshot = notice.snapshot
+        var faults: [String] = []
+        if now - notice.at >= timeout {
+            faults.append("dispatcher loop stalled for \((now - notice.at).roundedSeconds) s")
+        }
+        if snapshot.isLeaving { faults.append("stopping: no new jobs are claimed") }
+        for list in snapshot.lists {
+            if !list.isConnected {
+                faults.append("list \(list.name.printable): no connection to Redis")
+            } else if list.isInDoubt {
+                faults.append("list \(list.name.printable): Redis has not responded for most of the lease")
+            }
+        }
+        for app in snapshot.apps {
+            if let hold = app.hold {
+                faults.append("app \(app.label.printable) is held: \(hold.sentence.printable)")
+            } else if app.capacity == 0 {
+                faults.append("app \(app.label.printable): no open session to APNs")
+            }
+        }
+        return faults
+    }
+}
