@@ -12,7 +12,7 @@ struct FolderOrderTests {
             ["Pool"], [""],
         ],
         "Client/Sources/APNSClient": [["Model"], ["Machine"], ["Core"], [""]],
-        "Sources/RedisQueue": [["Model"], ["Protocol"], ["Machine"], ["Scripts"], ["Discovery"], ["Client", ""]],
+        "Sources/RedisQueue": [["Model"], ["Connection"], ["Delivery"], ["Scripts"], ["Discovery"], ["Admin", ""]],
     ]
 
     @Test(arguments: levels.keys.sorted())

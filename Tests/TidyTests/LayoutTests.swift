@@ -10,7 +10,7 @@ struct LayoutTests {
             "Sources/PushPool/HTTP2/HPACK/HeaderInflater.swift", "Lab/Simulator/APNSSimulator/Server/HTTP2Server.swift",
             "Lab/Simulator/APNSSimulator/Server/Inbox.swift",
         ],
-        "CHiredis": ["Sources/RedisQueue/Protocol/ReplyReader.swift"],
+        "CHiredis": ["Sources/RedisQueue/Connection/ReplyReader.swift"],
         "COpenSSL": [
             "Sources/Platform/Sockets/HMACSHA256.swift", "Sources/Platform/Sockets/SHA1.swift",
             "Sources/Platform/Sockets/TLSContext.swift",

@@ -447,3 +447,62 @@ struct QueueMachine {
         if reconciliation.isComplete && phase == .reconciling { startServing(now: now, into: &effects) }
     }
 }
+
+/// An action of `QueueMachine` that the shell performs.
+enum QueueEffect: Equatable {
+    case dial
+    case hangUp
+    case call(Call)
+    /// The blocking command, on the second connection, and the claim behind it.
+    case wait(Call.Claim?)
+    /// Another node of the cluster has the list.
+    case follow(ErrorReply.Node?)
+    /// The nodes of the cluster, from CLUSTER SLOTS.
+    case learn([RedisReply])
+    /// The worker needs a new name. `renamed` follows.
+    case rename
+    case report(QueueEvent)
+}
+
+/// The consequence of a reply for its connection.
+enum ReplyReading: Equatable {
+    case good
+    case unintelligible
+    /// The connection cannot be used any more.
+    case lost(String)
+}
+
+/// Calls that await their reply. Claims count their jobs, and settlements are numbered; they are not here.
+struct OutstandingCalls: OptionSet {
+    let rawValue: UInt8
+
+    static let beat = OutstandingCalls(rawValue: 1 << 0)
+    static let reap = OutstandingCalls(rawValue: 1 << 1)
+    static let promotion = OutstandingCalls(rawValue: 1 << 2)
+    static let inspection = OutstandingCalls(rawValue: 1 << 3)
+    static let wait = OutstandingCalls(rawValue: 1 << 4)
+    static let piggybackedClaim = OutstandingCalls(rawValue: 1 << 5)
+}
+
+/// The time at which the first job in `delayed` is due, and so the next promotion.
+struct DelayedJobs {
+    private static let interval = Duration.milliseconds(100)
+
+    private(set) var dueAt: Instant?
+
+    mutating func learned(_ due: ScriptReply.NextDue, now: Instant) {
+        switch due {
+        case .unknown: break
+        case .never: dueAt = nil
+        case .after(let delay): dueAt = now + delay
+        }
+    }
+
+    /// The next promotion comes after the interval, unless more jobs were due than one promotion moves.
+    mutating func promoted(_ reply: ScriptReply.Promoted, now: Instant) {
+        learned(reply.due, now: now)
+        if reply.count < 100, let next = dueAt { dueAt = max(next, now + DelayedJobs.interval) }
+    }
+
+    func isDue(now: Instant) -> Bool { dueAt.map { now >= $0 } ?? false }
+}

@@ -286,3 +286,171 @@ struct Claims {
         return next.instant
     }
 }
+
+/// When to look for jobs, and how to sleep until there are some.
+///
+/// While the list has jobs, claims follow each other. Once a claim has found it empty, the second connection waits with a
+/// blocking command. Where Redis refuses that command, the list is polled.
+struct Waiting {
+    enum State: Equatable {
+        /// The list has jobs as far as is known.
+        case busy
+        /// A claim found it empty, and no wait has begun.
+        case empty
+        /// The blocking command is outstanding.
+        case armed
+        /// The blocking command is refused: claim again at `next`, and block again at `retry` (`nil`: never).
+        case polling(next: Instant, pause: Duration, retry: Instant?)
+    }
+
+    private(set) var state = State.busy
+
+    /// A claim has shown whether the list is empty now.
+    mutating func claimed(drained: Bool, count: Int, now: Instant) {
+        switch state {
+        case .armed: break
+        case .polling(_, let pause, let retry):
+            // An old Redis is polled every 5 ms while jobs arrive, and every 50 ms while none do.
+            let next = count > 0 ? .milliseconds(5) : min(pause * 2, .milliseconds(50))
+            if !drained {
+                state = .polling(next: now, pause: .milliseconds(5), retry: retry)
+            } else if let retry, now >= retry {
+                state = .empty
+            } else {
+                state = .polling(next: now + next, pause: next, retry: retry)
+            }
+        case .busy, .empty: state = drained ? .empty : .busy
+        }
+    }
+
+    mutating func arm() { state = .armed }
+
+    /// The wait ended, with a job or at its timeout.
+    mutating func woke(somethingCame: Bool) { state = somethingCame ? .busy : .empty }
+
+    mutating func refused(_ error: ErrorReply, now: Instant) {
+        switch error.kind {
+        case .unblocked: state = .busy
+        case .outOfMemory:
+            state = .polling(next: now + .milliseconds(20), pause: .milliseconds(10), retry: now + .seconds(1))
+        case .unknownCommand: state = .polling(next: now + .milliseconds(5), pause: .milliseconds(5), retry: nil)
+        default: state = .polling(next: now + .milliseconds(50), pause: .milliseconds(50), retry: now + .seconds(5))
+        }
+    }
+
+    /// The feature that the server lacks for good, by this error.
+    static func missingFeature(_ error: ErrorReply) -> MissingFeature? {
+        switch error.kind {
+        case .unknownCommand: .blockingMove
+        case .rightMissing: .waitRefused(error)
+        default: nil
+        }
+    }
+
+    mutating func reset() { state = .busy }
+
+    var isPolling: Bool { nextPoll != nil }
+
+    var nextPoll: Instant? {
+        if case .polling(let next, _, _) = state { next } else { nil }
+    }
+
+    /// Whether a claim makes sense now.
+    func isWorthClaiming(at now: Instant) -> Bool {
+        switch state {
+        case .busy: true
+        case .empty, .armed: false
+        case .polling(let next, _, _): now >= next
+        }
+    }
+}
+
+/// The jobs in the lists of recovered jobs, as far as this worker knows, and the isolation of those that need it.
+///
+/// A job that was in flight at three crashes is pushed alone. Under load a worker always holds jobs, so it stops claiming until
+/// it holds none. The stop has a time limit, because the jobs that it holds may never be settled.
+struct RecoveredJobs {
+    /// The raw values are those of the scripts.
+    enum Kind: Int64 {
+        case none = 0
+        case some = 1
+        /// Only jobs that must be alone in their worker.
+        case isolated = 2
+    }
+
+    private enum Isolation {
+        case unneeded
+        case awaited(until: Instant)
+        case waived(until: Instant)
+    }
+
+    /// The time for which other claims wait for a job that must be alone, and then the time for which they do not wait.
+    private static let isolationPeriod = Duration.seconds(30)
+
+    var kind = Kind.none
+    /// A claim has brought none of them: this worker holds as many twice-crashed jobs as it may.
+    var isWithheld = false
+    private var isolation = Isolation.unneeded
+
+    /// Belongs before each claim.
+    mutating func update(isHoldingJobs: Bool, now: Instant) {
+        let next = now + RecoveredJobs.isolationPeriod
+        switch isolation {
+        case _ where kind != .isolated || !isHoldingJobs: isolation = .unneeded
+        case .unneeded: isolation = .awaited(until: next)
+        case .awaited(let until): if now >= until { isolation = .waived(until: next) }
+        case .waived(let until): if now >= until { isolation = .awaited(until: next) }
+        }
+    }
+
+    /// Whether claims wait until the worker holds nothing.
+    func stopsClaims(isHoldingJobs: Bool, at now: Instant) -> Bool {
+        if case .awaited(let until) = isolation { return kind == .isolated && isHoldingJobs && now < until }
+        return false
+    }
+
+    /// Whether there is a recovered job that may be claimed now.
+    func isClaimable(isHoldingJobs: Bool) -> Bool {
+        if isHoldingJobs { kind == .some && !isWithheld } else { kind != .none }
+    }
+
+    var deadline: Instant? {
+        switch isolation {
+        case .unneeded: nil
+        case .awaited(let until), .waived(let until): until
+        }
+    }
+}
+
+/// The most bytes of one claim, and the most jobs of one fetch, fitted to the speed of the link to Redis.
+///
+/// On a slow link a large reply delays the replies behind it, among them those to heartbeats. A reply should arrive within about
+/// a second.
+struct ClaimSize {
+    static let mostBytes = 1 << 20
+    /// Of the first claims, until the speed of the link is known.
+    static let firstBytes = 512 << 10
+    static let leastBytes = 16 << 10
+    private static let long = Duration.seconds(1)
+    private static let short = Duration.milliseconds(250)
+
+    /// One job may be larger.
+    private(set) var bytes = firstBytes
+    private(set) var jobsOfFetch = Chunk.mostJobs
+
+    /// A claim was answered after this time with this many bytes of jobs.
+    mutating func claimed(_ count: @autoclosure () -> Int, within time: Duration) {
+        if time > ClaimSize.long {
+            bytes = max(ClaimSize.leastBytes, bytes / 2)
+        } else if bytes < ClaimSize.mostBytes, time < ClaimSize.short, count() >= bytes / 2 {
+            bytes = min(ClaimSize.mostBytes, bytes * 2)
+        }
+    }
+
+    /// The connection broke before the reply to a claim or fetch.
+    mutating func claimLost() { bytes = max(ClaimSize.leastBytes, bytes / 2) }
+    mutating func fetchLost() { jobsOfFetch = max(1, jobsOfFetch / 2) }
+
+    /// Everything was fetched.
+    mutating func fetched() { jobsOfFetch = Chunk.mostJobs }
+}
