@@ -64,7 +64,7 @@ enum Daemon {
         defer { metrics.close() }
         do {
             // A slow resolver delays nothing yet.
-            try metrics.follow(configuration, timeout: .seconds(10))
+            metrics.adopt(try metrics.prepare(configuration, timeout: .seconds(10)))
         } catch {
             return [error.line]
         }
