@@ -162,14 +162,16 @@ struct JobsInFlight {
     /// not being settled.
     ///
     /// - Parameter entries: if not `nil`, only the jobs that these chunks have in flight.
-    mutating func abandon(onlyIn entries: [UInt64: [UInt8]]?) -> [ClaimID] {
-        drop(
-            held.ids.filter { id in
-                guard held.isKept(id) else { return false }
-                guard let entries else { return true }
-                guard let entry = entries[id.chunk], entry.count > id.place + 2 else { return false }
-                return entry[id.place + 2] == Chunk.mark
-            })
+    mutating func abandon(onlyIn entries: [UInt64: [UInt8]]?, now: Instant) -> [ClaimID] {
+        let gone = held.ids.filter { id in
+            guard held.isKept(id) else { return false }
+            guard let entries else { return true }
+            guard let entry = entries[id.chunk], entry.count > id.place + 2 else { return false }
+            return entry[id.place + 2] == Chunk.mark
+        }
+        let unsettled = drop(gone)
+        settlements.withdraw(Set(gone.filter { held.isKept($0) }), now: now)
+        return unsettled
     }
 
     /// The jobs in flight that are not held, in pieces.

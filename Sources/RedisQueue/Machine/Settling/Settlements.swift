@@ -77,6 +77,15 @@ struct Settlements {
         pending.maybeDuplicates += count
     }
 
+    /// Counts these jobs, which another process has, as possible duplicates, if they are being settled. This worker keeps other
+    /// jobs of their chunks: Redis would take each acknowledgement for one of those, and skip each step.
+    mutating func withdraw(_ gone: Set<ClaimID>, now: Instant) {
+        if gone.isEmpty { return }
+        var count = pending.withdraw(gone)
+        for index in unconfirmed.indices { count += unconfirmed[index].withdraw(gone) }
+        addMaybeDuplicates(count, now: now)
+    }
+
     /// The time at which the gathered settlements are due. Few jobs are no batch: theirs are due at once, if none is on its way.
     func sealsAt(includingHeads: Bool, includingAsideHeads: Bool, heldCount: Int) -> Instant? {
         var first = Earliest(gatheringSince)
