@@ -314,7 +314,8 @@ final class DeliveryModel {
     /// The process ends, and another one takes its place.
     private func end(_ worker: Int, continuingAs next: ModelWorker) throws {
         leaveBehind(worker)
-        if isCopied { untold += workers[worker].unsettled.count }
+        // A snapshot of it may continue.
+        if isCopied || snapshot?.memory.name == workers[worker].name { untold += workers[worker].unsettled.count }
         workers[worker] = next
         if isFlushed || isRestored { try excuseLostJobs() }
         workers[worker].advance(now: now)
