@@ -1,7 +1,7 @@
 import ArgumentParser
 import Glibc
 
-/// The exit codes of sysexits.h (README, "Running"). ArgumentParser defines 0, 1 and 64.
+/// The exit codes of sysexits.h (docs/calls.md). ArgumentParser defines 0, 1 and 64.
 extension ExitCode {
     /// EX_DATAERR: invalid input lines.
     static let badInput = ExitCode(65)

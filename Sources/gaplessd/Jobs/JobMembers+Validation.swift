@@ -1,7 +1,7 @@
 internal import JSONBytes
 import PushPool
 
-// The rules of each member of a job (README.md, "Jobs"). The bytes are known to be JSON.
+// The rules of each member of a job (docs/jobs.md, "Keys"). The bytes are known to be JSON.
 extension JobMembers {
     /// The push type of a job without `push_type`.
     ///
