@@ -150,8 +150,8 @@ struct Cancel: ParsableCommand {
                 counts.matched += try walk.countCancelled(limit: most - counts.matched, &client)
                 return
             }
-            for source in try walk.sources(&client) {
-                counts.matched += try walk.count(source, limit: most - counts.matched, &client)
+            try walk.count(limit: most - counts.matched, &client) {
+                counts.matched += $0
                 bar.update(share: nil, "\(counts.matched.counted("job")) found")
             }
         }
@@ -224,9 +224,6 @@ struct CancelWalk {
         (self.selection, self.now, self.pauses) = (selection, now, pauses)
     }
 
-    /// The places at which jobs may wait.
-    func sources(_ client: inout RedisClient) throws(RedisError) -> [WaitingJobs.Source] { try waiting.sources(&client) }
-
     /// Counts the selected jobs in flight.
     func countInFlight(_ client: inout RedisClient) throws(RedisError) -> Int {
         var count = 0
@@ -237,22 +234,26 @@ struct CancelWalk {
         return count
     }
 
-    /// Counts the selected jobs of a source, up to `limit`.
-    func count(_ source: WaitingJobs.Source, limit: Int = .max, _ client: inout RedisClient) throws(RedisError) -> Int {
-        if limit <= 0 { return 0 }
-        var count = 0
-        var walk = PagedWalk()
-        try walk.read(
-            &client,
-            page: { (read, client) throws(RedisError) in
-                try pauses.renew(&client)
-                return try jobs.page(of: source, skipping: read, &client)
-            },
-            { page, _ in
-                count += page.count { selection.matches(CancelledRecord($0, at: now).job) }
-                return count < limit
-            })
-        return min(count, limit)
+    /// Counts the selected jobs, up to `limit`. Passes the number in each source to `progress`.
+    func count(limit: Int, _ client: inout RedisClient, progress: (Int) -> Void) throws(RedisError) {
+        var left = limit
+        for source in try waiting.sources(&client) {
+            var count = 0
+            var walk = PagedWalk()
+            try walk.read(
+                &client, to: left > 0 ? .max : 0,
+                page: { (read, client) throws(RedisError) in
+                    try pauses.renew(&client)
+                    return try jobs.page(of: source, skipping: read, &client)
+                },
+                { page, _ in
+                    count += page.count { selection.matches(CancelledRecord($0, at: now).job) }
+                    return count < left
+                })
+            count = min(count, left)
+            left -= count
+            progress(count)
+        }
     }
 
     /// Cancels at most `limit` selected jobs of all sources. Passes the number of each step to `progress`.
@@ -305,7 +306,7 @@ struct CancelWalk {
     }
 
     /// Counts the selected cancelled jobs, up to `limit`.
-    func countCancelled(limit: Int = .max, _ client: inout RedisClient) throws(RedisError) -> Int {
+    func countCancelled(limit: Int, _ client: inout RedisClient) throws(RedisError) -> Int {
         if limit <= 0 { return 0 }
         var count = 0
         var walk = PagedWalk()

@@ -357,10 +357,7 @@ enum DeadLetterLine {
         }
     }
 
-    /// Returns the record on one line. An unreadable record becomes base64, so that every line is JSON.
     static func json(_ entry: DeadLetterWalk.Entry) -> String {
-        if entry.letter != nil, isValidUTF8(entry.record) { return String(decoding: Job.onOneLine(entry.record), as: UTF8.self) }
-        let encoded = String(decoding: Base64.encode(entry.record), as: UTF8.self)
-        return JSONValue.members(["unreadable_base64": .string(encoded)]).line
+        JSONValue.line(of: entry.record, isReadable: entry.letter != nil)
     }
 }

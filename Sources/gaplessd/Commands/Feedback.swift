@@ -91,12 +91,7 @@ enum FeedbackLine {
         return parts.compactMap(\.self).joined(separator: "  ").printable
     }
 
-    /// Returns the entry on one line. An entry that is not JSON becomes base64, so that every line is JSON.
     static func json(_ entry: [UInt8]) -> String {
-        if (try? JSONValue.parse(entry)) != nil, isValidUTF8(entry) {
-            return String(decoding: Job.onOneLine(entry), as: UTF8.self)
-        }
-        let encoded = String(decoding: Base64.encode(entry), as: UTF8.self)
-        return JSONValue.members(["unreadable_base64": .string(encoded)]).line
+        JSONValue.line(of: entry, isReadable: (try? JSONValue.parse(entry)) != nil)
     }
 }

@@ -87,7 +87,7 @@ struct Find: ParsableCommand {
             searched.append((place, count))
         }
         if json {
-            let counts = searched.map { JSONMember(key: $0.place.rawValue, value: .integer($0.count), offset: 0) }
+            let counts = searched.map { JSONMember($0.place.rawValue, .integer($0.count)) }
             let summary: JSONValue = .members([
                 "list": .string(list), "found": .integer(found), "searched": .object(counts),
             ])
