@@ -1,10 +1,10 @@
 /// The request line and the headers that matter here (RFC 9112, sections 3 and 5).
-struct HTTPRequestHead: Sendable, Equatable {
-    var method = ""
+public struct HTTPRequestHead: Sendable, Equatable {
+    public private(set) var method = ""
     /// Without the query. Percent escapes are not decoded: no path of ours needs one.
-    var path = ""
-    /// The text behind the question mark.
-    var query = ""
+    public private(set) var path = ""
+    /// The text behind the question mark, as received; empty without one.
+    public private(set) var query = ""
     /// The x of HTTP/1.x.
     var minorVersion = 1
     /// Host and port of a target in absolute form, which take precedence over the `Host` header (RFC 9112, 3.2.2).

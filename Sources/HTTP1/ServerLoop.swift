@@ -16,7 +16,7 @@ struct ServerLoop: ~Copyable {
     private let listener: Listener
     private let inbox: Mailbox<Message>
     private let profile: ServerProfile
-    private let reply: @Sendable (StatusRequest) -> StatusReply?
+    private let reply: @Sendable (HTTPRequestHead) -> StatusReply?
     private var hosts: HostList
     private var connections: [HTTPConnection] = []
     private var nextID = 0
@@ -26,7 +26,7 @@ struct ServerLoop: ~Copyable {
 
     init(
         _ listener: consuming Listener, _ inbox: Mailbox<Message>, _ profile: ServerProfile, _ hosts: HostList,
-        _ reply: @escaping @Sendable (StatusRequest) -> StatusReply?
+        _ reply: @escaping @Sendable (HTTPRequestHead) -> StatusReply?
     ) {
         self.listener = listener
         self.inbox = inbox
@@ -85,7 +85,7 @@ struct ServerLoop: ~Copyable {
         if let refusal = hosts.refusal(of: head, local: connection.local, profile) ?? refusal(of: head) {
             return connection.send(refusal)
         }
-        switch reply(StatusRequest(method: head.method, path: head.path, query: head.query)) {
+        switch reply(head) {
         case nil: connection.send(StatusResponse(status: 404, text: "There is nothing at this path.\n"))
         case .now(let response): connection.send(response)
         case .later(let timeout, let begin, let otherwise):

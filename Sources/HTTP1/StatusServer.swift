@@ -32,7 +32,7 @@ public final class StatusServer: Sendable {
     ///   - reply: returns the reply to a request, `nil` if there is nothing. Called on the server's thread.
     public convenience init(
         host: String, port: Int, hosts: [String] = [], profile: ServerProfile = ServerProfile(),
-        reply: @escaping @Sendable (StatusRequest) -> StatusReply?
+        reply: @escaping @Sendable (HTTPRequestHead) -> StatusReply?
     ) throws(ListenError) {
         let listener: Listener
         do throws(SocketError) {
@@ -46,7 +46,7 @@ public final class StatusServer: Sendable {
     /// Listens at an address of the host.
     public convenience init(
         host: String, at address: SocketAddress, hosts: [String] = [],
-        reply: @escaping @Sendable (StatusRequest) -> StatusReply?
+        reply: @escaping @Sendable (HTTPRequestHead) -> StatusReply?
     ) throws(ListenError) {
         let listener: Listener
         do throws(SocketError) { listener = try Listener(at: address, backlog: Self.backlog) } catch { throw .socket(error) }
@@ -55,7 +55,7 @@ public final class StatusServer: Sendable {
 
     private init(
         _ listener: consuming Listener, host: String, hosts: [String], profile: ServerProfile,
-        reply: @escaping @Sendable (StatusRequest) -> StatusReply?
+        reply: @escaping @Sendable (HTTPRequestHead) -> StatusReply?
     ) throws(ListenError) {
         do throws(ThreadError) {
             inbox = Mailbox(wakeUp: try WakeUp(thread: profile.thread))
@@ -123,19 +123,6 @@ public enum ListenError: Error, Sendable, Equatable, CustomStringConvertible {
         case .socket(let error): error.description
         case .thread(let error): error.description
         }
-    }
-}
-
-/// The part of a request that the content depends on.
-public struct StatusRequest: Sendable, Equatable {
-    public var method: String
-    /// Without the query. Percent escapes are not decoded.
-    public var path: String
-    /// The text behind the question mark, as received; empty without one.
-    public var query: String
-
-    public init(method: String = "GET", path: String, query: String = "") {
-        (self.method, self.path, self.query) = (method, path, query)
     }
 }
 
