@@ -124,3 +124,141 @@ struct ServerLoop: ~Copyable {
         }
     }
 }
+
+/// One connection: reads one request, writes one response, and waits for the client to close. Used on the server's thread only.
+final class HTTPConnection {
+    enum Phase {
+        case reading
+        /// Another thread makes the response.
+        case waiting
+        case writing
+        /// The response is out. Closed now, with bytes unread, the connection would be reset and the response lost.
+        case lingering
+        case closed
+    }
+
+    /// The time for which unexpected bytes are read and dropped after the response.
+    private static let lingerTime = Duration.seconds(1)
+
+    let id: Int
+    /// `nil` if the client was gone before it could be asked.
+    let client: IPAddress?
+    let local: IPAddress?
+    private(set) var phase = Phase.reading
+    private let socket: Socket
+    private let profile: ServerProfile
+    private var end: Instant
+    private var parser: HTTPRequestParser
+    private var omitsBody = false
+    private var fallback: (at: Instant, response: @Sendable () -> StatusResponse)?
+    private var output: [UInt8] = []
+    private var written = 0
+
+    init(id: Int, _ socket: consuming Socket, _ limits: ServerLimits, _ profile: ServerProfile, now: Instant) {
+        self.id = id
+        (local, client) = socket.addresses
+        self.socket = socket
+        self.profile = profile
+        end = now + limits.timeout
+        parser = HTTPRequestParser(limit: limits.requestBytes)
+    }
+
+    var descriptor: CInt { socket.descriptor }
+
+    var interest: Poller.Readiness {
+        switch phase {
+        case .reading, .lingering: .read
+        case .writing: .write
+        case .waiting, .closed: []
+        }
+    }
+
+    /// The earliest pending timer.
+    var deadline: Instant { min(end, fallback?.at ?? end) }
+
+    /// Acts on the timers.
+    func tick(now: Instant) {
+        if now >= end { return close() }
+        if let fallback, now >= fallback.at { send(fallback.response()) }
+    }
+
+    /// Reads what has arrived. Returns the request once it is complete; refuses a bad one itself.
+    func receive(into buffer: inout [UInt8]) -> HTTPRequestHead? {
+        switch unsafe buffer.withUnsafeMutableBytes({ unsafe socket.read(into: $0) }) {
+        case .done(let count) where phase == .reading:
+            switch parser.receive(buffer[..<count]) {
+            case .incomplete: return nil
+            case .request(let head):
+                omitsBody = head.method == "HEAD"
+                return head
+            case .refused(let response):
+                send(response)
+                return nil
+            }
+        case .done, .needsRead, .needsWrite: return nil
+        case .closed, .failed:
+            close()
+            return nil
+        }
+    }
+
+    /// Waits for `send`, and sends `response` if nothing was sent by then.
+    func wait(until deadline: Instant, otherwise response: @escaping @Sendable () -> StatusResponse) {
+        phase = .waiting
+        fallback = (deadline, response)
+    }
+
+    /// Sends the first response it is given.
+    func send(_ response: StatusResponse) {
+        guard phase == .reading || phase == .waiting else { return }
+        fallback = nil
+        output = response.encoded(for: profile, withBody: !omitsBody, now: WallClock.now().unixSeconds)
+        phase = .writing
+        flush()
+    }
+
+    /// Writes as much as the socket takes.
+    func flush() {
+        while phase == .writing {
+            let progress = unsafe output.withUnsafeBytes { unsafe socket.write(UnsafeRawBufferPointer(rebasing: $0[written...])) }
+            switch progress {
+            case .done(let count):
+                written += count
+                if written < output.count { continue }
+                output = []
+                socket.finishWriting()
+                phase = .lingering
+                end = min(end, .now + Self.lingerTime)
+            case .needsRead, .needsWrite: return
+            case .closed, .failed: close()
+            }
+        }
+    }
+
+    func close() { phase = .closed }
+}
+
+/// One open connection, as far as it matters for the choice of the one that makes room for a new connection.
+struct ConnectionShare {
+    var client: IPAddress?
+    /// Whether its request is complete and the response not yet written.
+    var isBusy: Bool
+
+    /// The place of the connection to close: of the client with the most connections, so that no client can keep others out; the
+    /// oldest idle one, or the oldest if all are busy. `nil` without connections.
+    ///
+    /// - Parameter shares: oldest first.
+    static func victim(of shares: [ConnectionShare]) -> Int? {
+        var counts: [IPAddress?: Int] = [:]
+        for share in shares { counts[share.client, default: 0] += 1 }
+        let most = counts.values.max()
+        let candidates = shares.indices.filter { counts[shares[$0].client] == most }
+        return candidates.first { !shares[$0].isBusy } ?? candidates.first
+    }
+}
+
+extension ConnectionShare {
+    init(_ connection: HTTPConnection) {
+        self.init(client: connection.client, isBusy: connection.phase == .waiting || connection.phase == .writing)
+    }
+}

@@ -1,3 +1,4 @@
+import Glibc
 public import Platform
 
 /// A small HTTP/1.1 server on one thread of its own, for people and monitoring programs: one request a connection, without a
@@ -85,5 +86,122 @@ public final class StatusServer: Sendable {
     public func close() {
         inbox.send(.stop)
         thread.join()
+    }
+}
+
+/// The limits of a server: bytes, time and connections.
+public struct ServerLimits: Sendable {
+    /// Bytes of request line, headers and body together. Browsers send less than 2 KiB, with cookies of other ports up to 8
+    /// KiB.
+    public var requestBytes = 16 << 10
+    /// Open connections of all clients together: each costs a descriptor, of which the daemon needs some itself.
+    public var connections = 64
+    /// From the start of a connection to its end. A response takes 2 s at most, if Redis does not respond.
+    public var timeout = Duration.seconds(10)
+    /// The path that is served first, so that many other requests do not fail a liveness probe.
+    public var urgentPath = "/healthz"
+
+    public init() {}
+}
+
+/// The properties of a server that differ between programs.
+public struct ServerProfile: Sendable, Equatable {
+    /// The `Server` header of every response.
+    public var name = StatusServer.name
+    public var methods = ["GET", "HEAD"]
+    /// The text for a request that names another host.
+    public var hostRefusal = "This host is not in metrics_hosts.\n"
+    /// The name of the server's thread.
+    public var thread = "metrics"
+
+    public init() {}
+}
+
+/// The reason why the server cannot start.
+public enum ListenError: Error, Sendable, Equatable, CustomStringConvertible {
+    case socket(SocketError)
+    case thread(ThreadError)
+
+    /// Without the address, which the caller knows.
+    public var description: String {
+        switch self {
+        case .socket(.system(_, let code)): unsafe String(cString: strerror(code))
+        case .socket(let error): error.description
+        case .thread(let error): error.description
+        }
+    }
+}
+
+/// The part of a request that the content depends on.
+public struct StatusRequest: Sendable, Equatable {
+    public var method: String
+    /// Without the query. Percent escapes are not decoded.
+    public var path: String
+    /// The text behind the question mark, as received; empty without one.
+    public var query: String
+
+    public init(method: String = "GET", path: String, query: String = "") {
+        (self.method, self.path, self.query) = (method, path, query)
+    }
+}
+
+/// The reply to a path. The server asks for it on its own thread, which must not wait.
+public enum StatusReply: Sendable {
+    case now(StatusResponse)
+    /// Another thread knows the response. The server calls `begin` at once; `done` may be called from any thread. If `done` is
+    /// not called within `timeout`, the server sends the result of `otherwise`.
+    case later(
+        timeout: Duration, begin: @Sendable (_ done: @escaping @Sendable (StatusResponse) -> Void) -> Void,
+        otherwise: @Sendable () -> StatusResponse)
+}
+
+/// The response to one request.
+public struct StatusResponse: Sendable, Equatable {
+    public var status: Int
+    public var contentType: String
+    public var body: [UInt8]
+
+    public init(status: Int = 200, contentType: String = "text/plain; charset=utf-8", body: [UInt8]) {
+        self.status = status
+        self.contentType = contentType
+        self.body = body
+    }
+
+    public init(status: Int = 200, contentType: String = "text/plain; charset=utf-8", text: String) {
+        self.init(status: status, contentType: contentType, body: Array(text.utf8))
+    }
+
+    /// The bytes on the wire (RFC 9112, section 4). `nosniff` and `no-store` keep a browser from guessing a type and from
+    /// caching.
+    ///
+    /// - Parameter now: Unix seconds.
+    func encoded(for profile: ServerProfile, withBody: Bool, now: Int64) -> [UInt8] {
+        let allow = status == 405 ? "Allow: \(profile.methods.joined(separator: ", "))\r\n" : ""
+        let head = """
+            HTTP/1.1 \(status) \(reason)\r
+            Date: \(UTCDate.http(now))\r
+            Content-Type: \(contentType)\r
+            Content-Length: \(body.count)\r
+            Cache-Control: no-store\r
+            X-Content-Type-Options: nosniff\r
+            Server: \(profile.name)\r
+            \(allow)Connection: close\r
+            \r
+
+            """
+        return Array(head.utf8) + (withBody ? body : [])
+    }
+
+    private var reason: String {
+        switch status {
+        case 200: "OK"
+        case 400: "Bad Request"
+        case 404: "Not Found"
+        case 405: "Method Not Allowed"
+        case 413: "Content Too Large"
+        case 421: "Misdirected Request"
+        case 503: "Service Unavailable"
+        default: ""
+        }
     }
 }

@@ -10,7 +10,7 @@ struct LayoutTests {
             "Sources/PushPool/HTTP2/HeaderInflater.swift", "Lab/Simulator/APNSSimulator/Server/HTTP2Server.swift",
             "Lab/Simulator/APNSSimulator/Server/Inbox.swift",
         ],
-        "CHiredis": ["Sources/RedisQueue/Protocol/ReplyReader.swift"],
+        "CHiredis": ["Sources/RedisQueue/Connection/ReplyReader.swift"],
         "COpenSSL": [
             "Sources/Platform/Sockets/Digests.swift", "Sources/Platform/Sockets/TLSContext.swift",
             "Sources/Platform/Sockets/TLSStream.swift", "Sources/PushPool/Credentials/Certificate.swift",

@@ -81,10 +81,10 @@ struct FailingScript: Sendable, CustomTestStringConvertible {
         return found
     }
 
-    /// The commands of the scripts in a file of `Sources/RedisQueue/Client`.
+    /// The commands of the scripts in a file of `Sources/RedisQueue/Admin`.
     static func commands(inClient file: String) -> Set<String> {
         var path = #filePath.split(separator: "/").dropLast(4).joined(separator: "/")
-        path = "/\(path)/Sources/RedisQueue/Client/\(file).swift"
+        path = "/\(path)/Sources/RedisQueue/Admin/\(file).swift"
         let text = File.read(path)
         precondition(!text.isEmpty, "\(path) is not there")
         return commands(in: text)
@@ -617,7 +617,7 @@ extension FailingScript {
         })
 
     private static let feedback = FailingScript(
-        name: "feedback", commands: commands(inClient: "FeedbackList"),
+        name: "feedback", commands: commands(inClient: "DeadLetterList"),
         prepare: { redis in try redis.ask("RPUSH", redis.keys.feedback, "a", "b", "c") },
         call: { redis, _ in
             _ = try redis.withClient { try FeedbackList(redis.keys).remove([bytes("a"), bytes("b")], &$0) }
@@ -640,7 +640,7 @@ extension FailingScript {
         call: { redis, _ in _ = try redis.withClient { try PauseList(redis.keys).resume(app: "a", &$0) } })
 
     private static let record = FailingScript(
-        name: "worker record", commands: commands(inClient: "WorkerRecord"),
+        name: "worker record", commands: commands(inClient: "QueueStatus"),
         prepare: { redis in try redis.send(registration) },
         call: { redis, _ in
             try redis.withClient { try WorkerRecord.write(apps: bytes("{}"), of: "w", redis.keys, &$0) }

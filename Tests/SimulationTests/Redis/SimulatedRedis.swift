@@ -170,8 +170,13 @@ final class SimulatedRedis {
     }
 
     /// FLUSHALL: only the workers still have the jobs that they hold.
-    func flush(holding held: Set<Int>) {
+    ///
+    /// - Parameters:
+    ///   - held: the jobs in the memory of the workers.
+    ///   - workers: the numbers of the workers that live.
+    func flush(holding held: Set<Int>, workers: Set<Int>) {
         ledger.isForgetful = true
+        loseJobs(inFlightWithout: workers)
         for job in pushed.joined() where !held.contains(job) { ledger.forget(job) }
         countedBefore += counted
         attempt { try host.run("FLUSHALL") }
@@ -191,12 +196,23 @@ final class SimulatedRedis {
     func restore(holding held: Set<Int>, workers: Set<Int>) {
         guard let snapshot else { return }
         ledger.isForgetful = true
+        loseJobs(inFlightWithout: workers)
         for job in pushed[pushesBeforeSave...].joined() where !held.contains(job) { ledger.forget(job) }
         countedBefore += counted
         attempt { try host.restore(snapshot) }
         countedBefore -= counted
         ledger.returned(contents(), countedBy: workers)
         wakeWaiters()
+    }
+
+    /// Redis loses the jobs in flight of workers that have ended.
+    private func loseJobs(inFlightWithout living: Set<Int>) {
+        let prefix = SimulatedRedis.keys.chunks("")
+        for key in allKeys() where key.hasPrefix(prefix) {
+            let name = String(key.dropFirst(prefix.count))
+            guard let worker = Int(name.dropFirst()), !living.contains(worker) else { continue }
+            for job in jobs(heldBy: name).flatMap(Ledger.jobs) { ledger.lose(job, with: worker) }
+        }
     }
 
     /// The number of possible duplicates that Redis has counted, with those that it has forgotten.

@@ -21,6 +21,9 @@ final class SimulatedQueue {
     private var effects: [QueueMachine.Effect] = []
     private var performing: [QueueMachine.Effect] = []
     private var now: Instant
+    /// Possible duplicates that no batch has, and those in the batches that were sent, by their sequences.
+    private var uncounted = 0
+    private var counting: [UInt64: Int] = [:]
 
     init(
         _ world: World, _ redis: SimulatedRedis, worker: Int, name: String, latency: @escaping () -> Int64,
@@ -50,6 +53,12 @@ final class SimulatedQueue {
     var isSettled: Bool { machine.work.jobs.isEmpty }
     var isServing: Bool { machine.phase == .serving }
 
+    /// Possible duplicates that Redis has not confirmed.
+    var untoldDuplicates: Int {
+        let confirmed = machine.work.jobs.confirmed
+        return uncounted + counting.reduce(0) { $1.key > confirmed ? $0 + $1.value : $0 }
+    }
+
     func turn(now: Instant, events: inout [QueueEvent]) {
         self.now = now
         receive()
@@ -75,7 +84,10 @@ final class SimulatedQueue {
         machine.settle(settlement, now: now)
         if settlement.aside != nil { machine.reportAsides(into: &effects) }
     }
-    func countMaybeDuplicate() { machine.countMaybeDuplicate(now: now) }
+    func countMaybeDuplicate() {
+        uncounted += 1
+        machine.countMaybeDuplicate(now: now)
+    }
     func stop() { machine.stop() }
 
     /// The process has ended.
@@ -140,6 +152,10 @@ final class SimulatedQueue {
     }
 
     private func send(_ call: Call) {
+        if case .settle(let batch) = call, counting[batch.sequence] == nil {
+            counting[batch.sequence] = batch.maybeDuplicates
+            uncounted = max(0, uncounted - batch.maybeDuplicates)
+        }
         var bytes: [UInt8] = []
         encoder.write(call, number: machine.number, to: &bytes)
         control?.send(call, now: now, bytes)

@@ -85,8 +85,8 @@ final class SimulatedWorker {
 
     /// SIGKILL.
     func crash() {
+        ledger.crashed(number, untold: queue.untoldDuplicates)
         end()
-        ledger.hasFault(number)
     }
 
     /// Frees what refers to this worker.
