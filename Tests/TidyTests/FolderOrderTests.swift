@@ -5,7 +5,7 @@ struct FolderOrderTests {
     /// Folders from the bottom up. Folders on one level do not know each other; "" is the module's root.
     private static let levels: [String: [[String]]] = [
         "Sources/gaplessd": [
-            ["Filter"], ["Job"], ["Log"], ["Settings"], ["SideChannel", "Monitoring"], ["Delivery"], ["Commands"], [""],
+            ["Filter"], ["Job"], ["Log"], ["Settings"], ["SideChannel"], ["Monitoring"], ["Delivery"], ["Commands"], [""],
         ],
         "Sources/PushPool": [
             ["Credentials"], ["Model"], ["HTTP2", "Policy"], ["Work"], ["Session"], ["Pool"], [""],

@@ -6,10 +6,10 @@ import PushPool
 /// Opens one session to APNs, waits for the server's SETTINGS and closes it. Sends no push.
 enum APNSProbe {
     /// - Parameter known: provider token news that was reported before.
-    static func run(_ app: Settings.App, _ own: AppCredential, known: [TokenNews]) throws(ProbeError) -> String {
+    static func run(_ app: Settings.App, known: [TokenNews]) throws(ProbeError) -> String {
         let session: SingleSession
         do throws(SingleSession.Failure) {
-            session = try SingleSession(app.pool, own, known: known)
+            session = try SingleSession(app, known: known)
         } catch {
             throw .refused(error.reason)
         }
@@ -71,8 +71,7 @@ extension ProbeError {
 struct CredentialProof {
     /// Sends one background push, which no device would show, to an invented device token.
     static func run(_ configuration: Configuration, app: Int) throws(ProbeError) -> String {
-        let own = configuration.credentials[app]
-        guard let topic = own.topic else {
+        guard let topic = configuration.settings.apps[app].defaultTopic else {
             throw .refused("no default topic; set apns_topic, or use 'send --topic'")
         }
         let response: SingleSend.Response

@@ -48,7 +48,7 @@ struct Enqueue: ParsableCommand {
         } catch {
             throw error.told("redis")
         }
-        var jobs = JobImport(settings, AppTopics(reading.apps), client, list: list)
+        var jobs = JobImport(settings, AppTopics(reading.settings.apps), client, list: list)
         do {
             for path in paths { try jobs.push(file: path) }
             try jobs.finish()

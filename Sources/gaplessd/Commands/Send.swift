@@ -30,7 +30,7 @@ struct Send: ParsableCommand {
         let configuration = try file.load()
         let job: Job
         do {
-            var reader = AppRoutes(configuration).reader(retryLimit: configuration.settings.retryLimit)
+            var reader = AppRoutes(configuration.settings.apps).reader(retryLimit: configuration.settings.retryLimit)
             job = try reader.read(push.job)
         } catch {
             // Without the offset: the user did not write the job.
@@ -63,13 +63,13 @@ struct Send: ParsableCommand {
     /// Returns the message about the option without which no app or topic is selected.
     private static func missingOption(_ job: Job, _ configuration: Configuration) -> String {
         if let topic = job.topic { return "No app has the topic \(topic.printable)." }
-        let apps = zip(configuration.settings.apps, configuration.credentials)
-        guard job.app == nil, apps.allSatisfy({ $0.0.name != nil }) else {
+        let apps = configuration.settings.apps
+        guard job.app == nil, apps.allSatisfy({ $0.name != nil }) else {
             return "--topic is required: the settings define none."
         }
         // If no app has a topic, --topic alone selects none.
-        let option = apps.contains { $0.1.topic != nil } ? "--app or --topic is required" : "--app and --topic are required"
-        let names = apps.compactMap(\.0.name?.orQuotes.printable).joined(separator: ", ")
+        let option = apps.contains { $0.defaultTopic != nil } ? "--app or --topic is required" : "--app and --topic are required"
+        let names = apps.compactMap(\.name?.orQuotes.printable).joined(separator: ", ")
         return "\(option): the settings have no top-level credential, only apps (\(names))."
     }
 }
@@ -182,8 +182,7 @@ struct SingleSend {
         var connected: Duration
     }
 
-    private let settings: PoolSettings
-    private let credential: AppCredential
+    private let app: Settings.App
     /// The replacement payload in which the filter has masked words.
     private let masked: [UInt8]?
 
@@ -192,15 +191,14 @@ struct SingleSend {
     ///   - masked: the payload with masked words, if the filter has changed it.
     init(_ configuration: Configuration, app: Int, masked: [UInt8]? = nil) {
         self.masked = masked
-        settings = configuration.settings.apps[app].pool
-        credential = configuration.credentials[app]
+        self.app = configuration.settings.apps[app]
     }
 
     /// Returns the app that the daemon would select: by `app`, by `topic`, or the top level. `nil` if there is no topic.
     static func route(_ job: Job, _ configuration: Configuration) -> Int? {
-        let routes = AppRoutes(configuration)
+        let routes = AppRoutes(configuration.settings.apps)
         let number = routes.app(name: job.app, topic: job.topic)
-        guard let number, job.topic ?? configuration.credentials[number].topic != nil else { return nil }
+        guard let number, job.topic ?? configuration.settings.apps[number].defaultTopic != nil else { return nil }
         return number
     }
 
@@ -208,7 +206,7 @@ struct SingleSend {
         let begun = Instant.now
         let session: SingleSession
         do {
-            session = try SingleSession(settings, credential)
+            session = try SingleSession(app)
         } catch {
             throw SendError(description: error.reason)
         }
@@ -222,7 +220,7 @@ struct SingleSend {
         var batch = [try notification(job)]
         session.pool.push(&batch)
         // The session reports a request timeout after a PING has shown whether the connection is alive.
-        let deadline = opened + settings.requestTimeout + settings.pingTimeout + .seconds(1)
+        let deadline = opened + app.pool.requestTimeout + app.pool.pingTimeout + .seconds(1)
         repeat {
             // In this order: a session reports its attempts before it reports its end.
             let end = session.events.drain().first { if case .closed = $0 { true } else { false } }
@@ -238,7 +236,7 @@ struct SingleSend {
     }
 
     private func missing(_ what: String) -> SendError {
-        SendError(description: "\(settings.host):\(settings.port): no \(what) in time")
+        SendError(description: "\(app.pool.host):\(app.pool.port): no \(what) in time")
     }
 
     private func notification(_ job: Job) throws -> Notification {
@@ -252,7 +250,7 @@ struct SingleSend {
         var (bytes, payload) = (job.bytes, job.data)
         if let other = job.rewritten(maskedPayload: masked) { (bytes, token, payload) = other }
         let headers = SharedHeaders(
-            topic: job.topic(ofApp: credential.topic), pushType: job.pushType, priority: job.priority, channel: channel)
+            topic: job.topic(ofApp: app.defaultTopic), pushType: job.pushType, priority: job.priority, channel: channel)
         return Notification(
             id: 1, bytes: bytes, token: token, payload: payload, headers: headers,
             expiration: job.expiration(now: WallClock.now().unixSeconds), apnsID: job.apnsID, collapseID: job.collapseID)
@@ -271,7 +269,7 @@ struct SingleSend {
         case .maybeProcessed(let fault):
             throw SendError(description: "no response: \(fault.logText); APNs may have processed the push")
         case .timedOut:
-            let limit = settings.requestTimeout.roundedSeconds
+            let limit = app.pool.requestTimeout.roundedSeconds
             throw SendError(description: "no response within \(limit) s; APNs may have processed the push")
         case .outdated: throw SendError(description: "the push expired before a session could take it; it was not sent")
         case .begun: throw SendError(description: "no response")

@@ -21,9 +21,9 @@ struct SingleSession {
     private let settings: PoolSettings
 
     /// - Parameter known: provider token news that was reported before.
-    init(_ settings: PoolSettings, _ own: AppCredential, known: [TokenNews] = []) throws(Failure) {
-        guard let credential = own.credential else { throw Failure(reason: "the credential cannot be used") }
-        var settings = settings
+    init(_ app: Settings.App, known: [TokenNews] = []) throws(Failure) {
+        guard let credential = app.credential else { throw Failure(reason: "the credential cannot be used") }
+        var settings = app.pool
         (settings.sessions, settings.mostSessions, settings.collectsAPNSIDs) = (1, 1, true)
         (self.settings, self.known) = (settings, known)
         do {
