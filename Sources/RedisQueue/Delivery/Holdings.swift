@@ -162,14 +162,16 @@ struct JobsInFlight {
     /// not being settled.
     ///
     /// - Parameter entries: if not `nil`, only the jobs that these chunks have in flight.
-    mutating func abandon(onlyIn entries: [UInt64: [UInt8]]?) -> [ClaimID] {
-        drop(
-            held.ids.filter { id in
-                guard held.isKept(id) else { return false }
-                guard let entries else { return true }
-                guard let entry = entries[id.chunk], entry.count > id.place + 2 else { return false }
-                return entry[id.place + 2] == Chunk.mark
-            })
+    mutating func abandon(onlyIn entries: [UInt64: [UInt8]]?, now: Instant) -> [ClaimID] {
+        let gone = held.ids.filter { id in
+            guard held.isKept(id) else { return false }
+            guard let entries else { return true }
+            guard let entry = entries[id.chunk], entry.count > id.place + 2 else { return false }
+            return entry[id.place + 2] == Chunk.mark
+        }
+        let unsettled = drop(gone)
+        settlements.withdraw(Set(gone.filter { held.isKept($0) }), now: now)
+        return unsettled
     }
 
     /// The jobs in flight that are not held, in pieces.
@@ -255,6 +257,15 @@ struct Settlements {
         if count <= 0 { return }
         if pending.isEmpty { gatheringSince = now }
         pending.maybeDuplicates += count
+    }
+
+    /// Counts these jobs, which another process has, as possible duplicates, if they are being settled. This worker keeps other
+    /// jobs of their chunks: Redis would take each acknowledgement for one of those, and skip each step.
+    mutating func withdraw(_ gone: Set<ClaimID>, now: Instant) {
+        if gone.isEmpty { return }
+        var count = pending.withdraw(gone)
+        for index in unconfirmed.indices { count += unconfirmed[index].withdraw(gone) }
+        addMaybeDuplicates(count, now: now)
     }
 
     /// The time at which the gathered settlements are due. Few jobs are no batch: theirs are due at once, if none is on its way.

@@ -3,6 +3,8 @@ struct SettleBatch: Equatable {
     /// 0 until it is sealed.
     var sequence: UInt64 = 0
     private(set) var ids: [ClaimID] = []
+    /// Those with a step, and not with a plain acknowledgement.
+    private var stepIDs: [ClaimID] = []
     /// The chunks of the jobs.
     private var tallies: [Tally] = []
     /// The chunks with their entries, as `Scripts.settle` reads them.
@@ -61,6 +63,7 @@ struct SettleBatch: Equatable {
             return addAcknowledgement(settlement.id)
         }
         ids.append(settlement.id)
+        stepIDs.append(settlement.id)
         let tally = tally(of: settlement.id.chunk)
         switch settlement.effect {
         case .release, .split, .deadLetter(_, _, storingJobUnder: .some): tallies[tally].readsList = true
@@ -87,6 +90,16 @@ struct SettleBatch: Equatable {
         case .replace(let replacement, _): steps.append(replacement)
         case .split(let parts): write(parts, of: job)
         }
+    }
+
+    /// Removes the plain acknowledgements of these jobs, and returns the number of these jobs in the batch.
+    mutating func withdraw(_ gone: Set<ClaimID>) -> Int {
+        let found = ids.filter(gone.contains)
+        for id in found where !stepIDs.contains(id) {
+            tallies[tally(of: id.chunk)].acknowledged -= 1
+            responded -= 1
+        }
+        return found.count
     }
 
     /// Settles the jobs in `held`, and writes the entries that follow. Batches are addressed in the order of their numbers, and

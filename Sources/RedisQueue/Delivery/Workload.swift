@@ -382,7 +382,7 @@ struct Workload {
     ) {
         if case .rolledBack(let stored) = finding { jobs.rolledBack(to: stored, now: now) }
         sharesJobs = finding != .unchanged
-        let gone = jobs.abandon(onlyIn: sharesJobs ? record.chunks : nil)
+        let gone = jobs.abandon(onlyIn: sharesJobs ? record.chunks : nil, now: now)
         if !gone.isEmpty { effects.append(.report(.disowned(gone, .otherProcess))) }
     }
 

@@ -137,6 +137,8 @@ struct Settings: Sendable, Equatable {
         var level = LogLevel.info
         /// Whether device tokens are truncated and `data` is omitted.
         var redacts = false
+
+        var redaction: Redaction { Redaction(isOn: redacts) }
     }
 
     /// The receiver of results.

@@ -2,7 +2,7 @@ import JSONBytes
 import PushPool
 import RedisQueue
 
-/// Every key of the settings file, in the order of the README's table. The default of a key is the value of its field in a new
+/// Every key of the settings file, in the order of docs/settings.md. The default of a key is the value of its field in a new
 /// `SettingsDraft`.
 enum SettingsTable {
     static let keys: [Setting] = apns + sessions + pool + retries + redis + redisOptions + monitoring + filter

@@ -46,13 +46,13 @@ struct ConfigTests {
     }
 }
 
-@Suite("The README's table of settings")
-struct SettingsReadmeTests {
+@Suite("The tables of docs/settings.md")
+struct SettingsPageTests {
     /// Each row between the marks: the keys of its first column, and its text.
     private let rows: [(keys: [String], text: String)]
 
     init() {
-        let table = File.read("\(root)/README.md").split(separator: "<!-- settings:").last?.split(
+        let table = File.read("\(root)/docs/settings.md").split(separator: "<!-- settings:").last?.split(
             separator: "<!-- end of settings"
         ).first
         rows = (table ?? "").split(separator: "\n").filter { $0.hasPrefix("| `") }.map { row in
