@@ -247,9 +247,9 @@ extension SettingsReader {
 
     private mutating func checkBackoff(_ draft: SettingsDraft) {
         let (first, most) = (draft.app.pool.dialBackoff.first, draft.app.pool.dialBackoff.most)
-        let keys = ["apns_dial_backoff_min", "apns_dial_backoff_max"]
         // An app that sets neither inherits the fault, which is reported at the top level.
-        guard first > most, let key = keys.first(where: draft.own.contains) else { return }
+        let key = ["apns_dial_backoff_min", "apns_dial_backoff_max"].first(where: draft.own.contains)
+        guard first > most, let key else { return }
         findings.fault(
             draft.app.keyPrefix + key,
             "apns_dial_backoff_min \(first.inSeconds.short) is above apns_dial_backoff_max \(most.inSeconds.short)",
@@ -348,15 +348,16 @@ extension SettingsReader {
         return .unix(path: path)
     }
 
+    private mutating func require(_ other: String, for key: String, _ top: SettingsDraft, expected: String) {
+        guard top.given[key] != nil, top.given[other] == nil else { return }
+        findings.fault(key, "requires \(other)", expected: expected)
+    }
+
     private mutating func checkLogin(_ top: SettingsDraft) {
-        if top.given["redis_username"] != nil, top.given["redis_password"] == nil {
-            findings.fault("redis_username", "requires redis_password", expected: "both keys, or only redis_password")
-        }
-        if top.given["redis_sentinel_username"] != nil, top.given["redis_sentinel_password"] == nil {
-            findings.fault(
-                "redis_sentinel_username", "requires redis_sentinel_password",
-                expected: "both keys, or only redis_sentinel_password")
-        }
+        require("redis_password", for: "redis_username", top, expected: "both keys, or only redis_password")
+        require(
+            "redis_sentinel_password", for: "redis_sentinel_username", top, expected: "both keys, or only redis_sentinel_password"
+        )
         if let key = top.firstGiven(["redis_sentinel_password", "redis_sentinel_username"]), top.given["redis_sentinels"] == nil {
             findings.fault(key, "requires redis_sentinels", expected: "the addresses of Sentinels as redis_sentinels")
         }
@@ -387,15 +388,9 @@ extension SettingsReader {
     }
 
     private mutating func sentinels(_ top: SettingsDraft) -> QueueSettings.Server? {
-        switch (top.given["redis_sentinels"] != nil, top.given["redis_sentinel_master"] != nil) {
-        case (true, false):
-            findings.fault(
-                "redis_sentinels", "requires redis_sentinel_master", expected: "the name of the master as redis_sentinel_master")
-        case (false, true):
-            findings.fault(
-                "redis_sentinel_master", "requires redis_sentinels", expected: "the addresses of Sentinels as redis_sentinels")
-        default: break
-        }
+        require(
+            "redis_sentinel_master", for: "redis_sentinels", top, expected: "the name of the master as redis_sentinel_master")
+        require("redis_sentinels", for: "redis_sentinel_master", top, expected: "the addresses of Sentinels as redis_sentinels")
         guard let addresses = top.redis.sentinels, let master = top.redis.master else { return nil }
         return .sentinels(addresses.map { .tcp(host: $0.host, port: $0.port) }, master: master)
     }
@@ -417,10 +412,8 @@ extension SettingsReader {
         if case .unix = server {
             findings.fault("redis_tls", "Redis offers no TLS on a Unix socket", expected: "a host and a port, or no redis_tls")
         }
-        if files.contains("redis_key_path"), !files.contains("redis_cert_path") {
-            findings.fault(
-                "redis_key_path", "requires redis_cert_path", expected: "both keys, or one PEM file with both as redis_cert_path")
-        }
+        require(
+            "redis_cert_path", for: "redis_key_path", top, expected: "both keys, or one PEM file with both as redis_cert_path")
         return top.redis.tls
     }
 
