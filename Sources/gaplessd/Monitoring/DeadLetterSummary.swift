@@ -20,19 +20,42 @@ struct DeadLetterSummary: Sendable {
     init(
         _ total: Int, counted: Int, shown: Int, _ keys: Keys, _ client: inout RedisClient
     ) throws(RedisError) {
-        let letters = DeadLetterList(keys)
-        var counts: [String: Int] = [:]
-        var index = max(0, total - counted)
-        while index < total {
-            let page = try letters.page(from: index, beginnings: Self.beginning, most: Self.lettersInPage, &client)
-            if page.isEmpty { break }
-            for record in page { counts[DeadLetterBrief(record: record).reason ?? "(unreadable)", default: 0] += 1 }
-            index += page.count
+        var reader = Reader(total, counted: counted, shown: shown, keys)
+        while try reader.read(&client) {}
+        self = reader.summary
+    }
+
+    /// Reads a summary with one call to Redis at a time. The parameters are those of `init`.
+    struct Reader: Sendable {
+        private let letters: DeadLetterList
+        private let (total, shown): (Int, Int)
+        private var next: Int
+        private var counts: [String: Int] = [:]
+        private(set) var summary = DeadLetterSummary()
+
+        init(_ total: Int, counted: Int, shown: Int, _ keys: Keys) {
+            letters = DeadLetterList(keys)
+            (self.total, self.shown) = (total, shown)
+            next = max(0, total - counted)
         }
-        reasons = counts.map { (reason: $0.key, count: $0.value) }.sorted { ($1.count, $0.reason) < ($0.count, $1.reason) }
-        if shown == 0 || total <= 0 { return }
-        latest = try letters.page(
-            from: max(0, total - shown), beginnings: DeadLetterBrief.bytes, most: shown, &client
-        ).map(DeadLetterBrief.init).reversed()
+
+        /// Makes one call. Returns whether another one is needed.
+        mutating func read(_ client: inout RedisClient) throws(RedisError) -> Bool {
+            guard next < total else {
+                summary.reasons = counts.map { (reason: $0.key, count: $0.value) }.sorted {
+                    ($1.count, $0.reason) < ($0.count, $1.reason)
+                }
+                if shown == 0 || total <= 0 { return false }
+                summary.latest = try letters.page(
+                    from: max(0, total - shown), beginnings: DeadLetterBrief.bytes, most: shown, &client
+                ).map(DeadLetterBrief.init).reversed()
+                return false
+            }
+            let page = try letters.page(
+                from: next, beginnings: DeadLetterSummary.beginning, most: DeadLetterSummary.lettersInPage, &client)
+            for record in page { counts[DeadLetterBrief(record: record).reason ?? "(unreadable)", default: 0] += 1 }
+            next = page.isEmpty ? total : next + page.count
+            return true
+        }
     }
 }

@@ -71,6 +71,8 @@ final class RedisReadings: Sendable {
         private var next = Instant.now
         /// For each list; empty if nothing asks for its age.
         private var flows: [ListFlow] = []
+        /// Of the list whose dead letters are being read.
+        private var letterReader: DeadLetterSummary.Reader?
         private var letters: [Int: (mark: [Int64], summary: DeadLetterSummary, at: Instant)] = [:]
         /// Dead letters whose reasons are counted, those that are shown, and the least time between two looks at them.
         private static let lettersRead = (counted: 2000, shown: 8, pause: Duration.seconds(3))
@@ -92,7 +94,7 @@ final class RedisReadings: Sendable {
                 reading.lists.append(
                     RedisReading.List(name: lists[list].list, status: try QueueStatus.read(&client, lists[list])))
             case .tail(let list): try look(at: list, &client)
-            case .letters(let list): reading.lists[list].letters = try summary(of: list, &client)
+            case .letters(let list): if try readLetters(of: list, &client) { return }
             }
             steps.removeFirst()
             guard steps.isEmpty else { return }
@@ -127,18 +129,31 @@ final class RedisReadings: Sendable {
             (reading.lists[list].age, reading.lists[list].drain) = (flows[list].age, flows[list].drain(of: status.backlog))
         }
 
-        private mutating func summary(of list: Int, _ client: inout RedisClient) throws(RedisError) -> DeadLetterSummary {
+        /// Makes one call. Returns whether another one is needed.
+        private mutating func readLetters(of list: Int, _ client: inout RedisClient) throws(RedisError) -> Bool {
             let status = reading.lists[list].status
             let mark = status.deadLetterMark
-            if let known = letters[list], known.mark == mark || .now - known.at < Self.lettersRead.pause { return known.summary }
-            let summary = try DeadLetterSummary(
-                status.dead, counted: Self.lettersRead.counted, shown: Self.lettersRead.shown, lists[list], &client)
-            letters[list] = (mark, summary, .now)
-            return summary
+            if letterReader == nil, let known = letters[list],
+                known.mark == mark || .now - known.at < Self.lettersRead.pause
+            {
+                reading.lists[list].letters = known.summary
+                return false
+            }
+            var reader =
+                letterReader
+                ?? DeadLetterSummary.Reader(
+                    status.dead, counted: Self.lettersRead.counted, shown: Self.lettersRead.shown, lists[list])
+            let isUnfinished = try reader.read(&client)
+            letterReader = isUnfinished ? reader : nil
+            if !isUnfinished {
+                letters[list] = (mark, reader.summary, .now)
+                reading.lists[list].letters = reader.summary
+            }
+            return isUnfinished
         }
 
         mutating func failed(_ error: RedisError) {
-            steps = []
+            (steps, letterReader) = ([], nil)
             next = .now + RedisReadings.lifetime
             readings.finish(RedisReading(taken: .now, fault: error.description))
         }
