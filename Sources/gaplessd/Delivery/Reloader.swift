@@ -244,8 +244,10 @@ extension Reloader {
         /// settlements.
         private func tryAtRedis(_ new: Configuration, _ current: Configuration) throws(Rejection) {
             let (redis, old) = (new.settings.redis, current.settings.redis)
-            // The files for TLS may have other contents.
-            guard redis != old || redis.tls != nil else { return }
+            let fleet = new.settings.fleetLimits
+            // The files for TLS may have other contents. New limits of the fleet need their key: without it nothing is sent.
+            let hasNewLimits = fleet != Settings.Limits() && fleet != current.settings.fleetLimits
+            guard redis != old || redis.tls != nil || hasNewLimits else { return }
             do throws(ProbeError) {
                 try trial(new.settings)
             } catch {

@@ -201,7 +201,7 @@ struct ReloaderTests {
     @Test(arguments: [
         ("refused", #""redis_password": "x", "#, false), ("refused", #""redis_results_key": "r", "#, false),
         ("unavailable", #""redis_password": "x", "#, true), ("unavailable", #""redis_results_key": "r", "#, false),
-        ("refused", #""pool_size": 3, "#, true),
+        ("refused", #""max_rate_fleet": 100, "#, false), ("refused", #""pool_size": 3, "#, true),
     ])
     func `Redis is asked about its settings, and its refusal rejects them`(
         answer: String, members: String, isAdopted: Bool
