@@ -13,7 +13,7 @@ struct FolderOrderTests {
             ["Pool"], [""],
         ],
         "Client/Sources/APNSClient": [["Model"], ["Machine"], ["Core"], [""]],
-        "Sources/RedisQueue": [["Model"], ["Connection"], ["Delivery"], ["Scripts"], ["Discovery"], ["Admin", ""]],
+        "Sources/RedisQueue": [["Model"], ["Connection"], ["Scripts"], ["Delivery"], ["Discovery"], ["Admin", ""]],
     ]
 
     @Test(arguments: levels.keys.sorted())
