@@ -149,9 +149,7 @@ struct Dispatcher: ~Copyable {
             machine.delivered(id, apnsID: apnsID, isCurrent: isCurrent, times: delivery.times, &effects)
         case .begun(let expiration): machine.began(id, expiration: expiration)
         case .rejected, .notProcessed, .maybeProcessed, .timedOut, .outdated:
-            machine.failed(
-                id, delivery.outcome, on: delivery.session, isCurrent: isCurrent(delivery), random: .random(in: 0..<1),
-                times: delivery.times, &effects)
+            machine.failed(delivery, isCurrent: isCurrent(delivery), random: .random(in: 0..<1), &effects)
         }
     }
 

@@ -23,7 +23,7 @@ struct ProcessSnapshot: Sendable, Equatable {
         var certificateExpires: Int64?
         /// As in `DispatchPlan.App`.
         var fingerprint = ""
-        /// The last acceptance; see `AppState.acceptedAt`.
+        /// The last acceptance; see `AppMachine`.
         var acceptedAt: Instant?
         var tokenAge: Duration?
 

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("The held jobs")
 struct HeldJobsTests {
-    private var jobs = HeldJobs()
+    private var jobs = HeldJobs(app: 0)
 
     private func job(claim: UInt64) throws -> HeldJob {
         var reader = JobReader(retryLimit: 3, appNames: [])
