@@ -38,21 +38,13 @@ struct AppMachine: ~Copyable {
         case perform(DispatchEffect)
     }
 
-    /// The app as a claim sees it.
-    struct Demand {
-        /// The number of further jobs of this app that may be claimed.
-        var places: Int
-        /// As in `PoolHealth.Reading`.
-        var limit: Int?
-        /// Jobs that no session has taken.
-        var waiting: Int
-    }
-
     /// The longest wait of a suspect for an acceptance: then it is settled, because fewer than `CircuitBreaker.caution` came in a
     /// row, or the app is known.
     static let suspectTimeout = Duration.seconds(60)
-    private let index: Int
+
+    let index: Int
     private let listCount: Int
+    private var effects: [Effect] = []
     private var held: HeldJobs
     private var outbox: Outbox
     private var pool = PoolHealth()
@@ -85,18 +77,28 @@ struct AppMachine: ~Copyable {
         outbox = Outbox(app: index)
     }
 
+    var hasEffects: Bool { !effects.isEmpty }
+
+    /// Returns its effects since the last call, in their order.
+    mutating func takeEffects() -> [Effect] {
+        defer { effects = [] }
+        return effects
+    }
+
+    private mutating func emit(_ effect: DispatchEffect) { effects.append(.perform(effect)) }
+
     // MARK: Time
 
     /// Does what is due, after the facts of the turn.
-    mutating func tick(_ turn: borrowing Turn, _ effects: inout [Effect]) {
+    mutating func tick(_ turn: borrowing Turn) {
         if held.count > 0, let due = pool.nextTakeBack, due <= turn.now {
             pool.tookBack(now: turn.now)
-            takeBack(&effects)
+            takeBack()
         }
-        perform(breaker.tick(now: turn.now, isAwaiting: placed > 0), turn, &effects)
-        settle(takeOldSuspects(now: turn.now), &effects)
+        perform(breaker.tick(now: turn.now, isAwaiting: placed > 0), turn)
+        settle(takeOldSuspects(now: turn.now))
         // The last probes have ended without a response about the credential: a broken session, an expiry, another worker.
-        if breaker.isProbing && held.count == suspects { perform(breaker.probesWereLost(now: turn.now), turn, &effects) }
+        if breaker.isProbing && held.count == suspects { perform(breaker.probesWereLost(now: turn.now), turn) }
     }
 
     func deadline(now: Instant) -> Instant? {
@@ -109,11 +111,8 @@ struct AppMachine: ~Copyable {
 
     // MARK: Claims
 
-    func demand(now: Instant) -> Demand {
-        Demand(places: places(now: now), limit: pool.reading.limit, waiting: waiting)
-    }
-
-    private func places(now: Instant) -> Int {
+    /// Returns the number of further jobs that may be claimed.
+    func places(now: Instant) -> Int {
         if pausedLists.count == listCount { return 0 }
         let allowed = breaker.allowance(now: now, suspects: suspects) - held.count
         return max(0, min(allowed, pool.places(besides: placed)))
@@ -122,11 +121,13 @@ struct AppMachine: ~Copyable {
     /// Returns how many further jobs it takes if it takes one. Without a limit it takes any number: the others wait for its
     /// streams.
     func furtherPlaces(now: Instant) -> Int {
-        let limit = pool.reading.limit
         if limit == nil && breaker.allowance(now: now, suspects: suspects) == .max { return .max }
         let further = limit.map { ClaimBudget.Rate(pushesPerSecond: $0).mostWaiting - waiting } ?? .max
         return max(1, min(places(now: now), further))
     }
+
+    /// The pool's own limit after ENHANCE_YOUR_CALM, in pushes per second.
+    var limit: Int? { pool.reading.limit }
 
     /// Whether a claimed job of the list may go out.
     func takesOne(from list: Int, now: Instant) -> Bool {
@@ -148,7 +149,8 @@ struct AppMachine: ~Copyable {
 
     /// Jobs of this app in flight, suspects included.
     var count: Int { held.count }
-    private var waiting: Int { pool.reading.waiting + outbox.outgoingCount }
+    /// Jobs that no session has taken.
+    var waiting: Int { pool.reading.waiting + outbox.outgoingCount }
     /// Jobs that occupy places.
     private var placed: Int { held.count - suspects - outbox.suspendedCount }
     /// Jobs that the pool has, waiting there or on streams.
@@ -188,12 +190,10 @@ struct AppMachine: ~Copyable {
     }
 
     /// The pool has given back notifications that no session had taken.
-    mutating func withdrew(
-        _ ids: [JobID], _ withdrawal: DispatchEffect.Withdrawal, _ turn: borrowing Turn, _ effects: inout [Effect]
-    ) {
+    mutating func withdrew(_ ids: [JobID], _ withdrawal: DispatchEffect.Withdrawal, _ turn: borrowing Turn) {
         for id in ids {
             switch withdrawal {
-            case .release, .giveBack: end(id, .release(), &effects)
+            case .release, .giveBack: end(id, .release())
             case .keep: if let job = held[id] { outbox.suspend(id, job, turn) }
             case .forget: remove(id)
             }
@@ -202,11 +202,9 @@ struct AppMachine: ~Copyable {
 
     /// Sends the job again at once, on another session if there is one. At shutdown and while the app is held or paused it goes
     /// back.
-    private mutating func resend(
-        _ id: JobID, avoiding session: SessionID, _ turn: borrowing Turn, _ effects: inout [Effect]
-    ) {
+    private mutating func resend(_ id: JobID, avoiding session: SessionID, _ turn: borrowing Turn) {
         guard let job = held[id] else { return }
-        if turn.isLeaving || breaker.isHeld || isPaused(in: job.list) { return end(id, .release(), &effects) }
+        if turn.isLeaving || breaker.isHeld || isPaused(in: job.list) { return end(id, .release()) }
         job.avoiding = session
         job.resends += 1
         resent += 1
@@ -214,14 +212,14 @@ struct AppMachine: ~Copyable {
     }
 
     /// Returns to its list what no session has taken.
-    private mutating func takeBack(_ effects: inout [Effect]) {
-        for id in outbox.remove() { end(id, .release(), &effects) }
-        effects.append(.perform(.withdraw(.release, app: index)))
+    private mutating func takeBack() {
+        for id in outbox.remove() { end(id, .release()) }
+        emit(.withdraw(.release, app: index))
     }
 
     // MARK: Ends
 
-    private mutating func end(_ id: JobID, _ end: Settler.End, _ effects: inout [Effect]) {
+    private mutating func end(_ id: JobID, _ end: Settler.End) {
         if let job = remove(id) { effects.append(.end(job, end)) }
     }
 
@@ -233,9 +231,9 @@ struct AppMachine: ~Copyable {
     }
 
     /// APNs may have accepted the last attempt of the job. This counts at once: the process may end before it settles the job.
-    private func doubt(_ job: HeldJob, _ effects: inout [Effect]) {
+    private mutating func doubt(_ job: HeldJob) {
         job.maybeDuplicates += 1
-        effects.append(.perform(.countMaybeDuplicate(list: job.list)))
+        emit(.countMaybeDuplicate(list: job.list))
     }
 
     // MARK: Acceptances
@@ -245,16 +243,14 @@ struct AppMachine: ~Copyable {
     /// - Parameters:
     ///   - isCurrent: whether the session presents the credential that is in use now.
     ///   - times: for results and metrics; `nil` without them.
-    mutating func delivered(
-        _ id: JobID, isCurrent: Bool, times: AttemptTimes?, _ turn: borrowing Turn, _ effects: inout [Effect]
-    ) -> HeldJob? {
+    mutating func delivered(_ id: JobID, isCurrent: Bool, times: AttemptTimes?, _ turn: borrowing Turn) -> HeldJob? {
         guard let job = remove(id) else { return nil }
         responses.countAcceptance()
         if let times {
             job.times = times
             responses.record(claimed: job.claimed, times)
         }
-        if !isAtRest { accepted(job, isCurrent: isCurrent, turn, &effects) }
+        if !isAtRest { accepted(job, isCurrent: isCurrent, turn) }
         if isCurrent, nextAcceptance.map({ $0 <= turn.now }) ?? true { remember(job, turn) }
         return job
     }
@@ -262,15 +258,13 @@ struct AppMachine: ~Copyable {
     /// A job was accepted while the breaker was not at rest. An acceptance on a session with a replaced credential proves
     /// nothing about the present one: it ends no hold, except that of a failing APNs, and settles no suspect. It also ends the
     /// caution after a reload, so that a reload under load does not stop the claims.
-    private mutating func accepted(
-        _ job: HeldJob, isCurrent: Bool, _ turn: borrowing Turn, _ effects: inout [Effect]
-    ) {
+    private mutating func accepted(_ job: HeldJob, isCurrent: Bool, _ turn: borrowing Turn) {
         if isCurrent { isProven = true }
         let wasHeld = breaker.isHeld
-        if !isCurrent && (wasHeld || suspects > 0) { return perform(breaker.failuresEnded(), turn, &effects) }
+        if !isCurrent && (wasHeld || suspects > 0) { return perform(breaker.failuresEnded(), turn) }
         let changes = breaker.accepted()
         if wasHeld && changes.contains(.resume) { culprits.holdEnded(by: job.fingerprint) }
-        perform(changes, turn, &effects)
+        perform(changes, turn)
     }
 
     /// A session with the present credential had an acceptance. Only the first one of a second counts.
@@ -281,10 +275,10 @@ struct AppMachine: ~Copyable {
     }
 
     /// Redis remembers an acceptance, which this process or another one has had.
-    mutating func remembered(age: Duration, _ turn: borrowing Turn, _ effects: inout [Effect]) {
+    mutating func remembered(age: Duration, _ turn: borrowing Turn) {
         guard !isKnown(now: turn.now), age < CircuitBreaker.proofLifetime else { return }
         acceptedAt = turn.now - age
-        perform(breaker.wasAcceptedElsewhere(), turn, &effects)
+        perform(breaker.wasAcceptedElsewhere(), turn)
     }
 
     // MARK: Other outcomes
@@ -293,13 +287,13 @@ struct AppMachine: ~Copyable {
     func began(_ id: JobID, expiration: Int64) { held[id]?.expiration = expiration }
 
     /// An attempt ended without an acceptance. Returns whether its job needs a decision.
-    mutating func attemptEnded(_ attempt: Delivery, _ turn: borrowing Turn, _ effects: inout [Effect]) -> Bool {
+    mutating func attemptEnded(_ attempt: Delivery, _ turn: borrowing Turn) -> Bool {
         let id = JobID(attempt.id)
         guard let job = held[id] else { return false }
         if job.isDisowned {
             // Another worker holds the job now, and sends, counts and logs it. Its last attempt here still counts.
             remove(id)
-            if attempt.outcome.isInDoubt { effects.append(.perform(.countMaybeDuplicate(list: job.list))) }
+            if attempt.outcome.isInDoubt { emit(.countMaybeDuplicate(list: job.list)) }
             return false
         }
         let isResponse = responses.count(attempt.outcome)
@@ -310,7 +304,7 @@ struct AppMachine: ~Copyable {
         if RetryPolicy.isFailure(attempt.outcome) {
             breaker.failed(now: turn.now)
         } else if isResponse {
-            perform(breaker.failuresEnded(), turn, &effects)
+            perform(breaker.failuresEnded(), turn)
         }
         return true
     }
@@ -320,14 +314,12 @@ struct AppMachine: ~Copyable {
     /// - Parameters:
     ///   - pause: as APNs specified it, if it did.
     ///   - isOwnResponse: false if another app with the same credential got the response.
-    mutating func throttled(
-        _ reason: HoldReason, for pause: Duration?, isOwnResponse: Bool, _ turn: borrowing Turn, _ effects: inout [Effect]
-    ) {
-        perform(breaker.throttled(reason, for: pause, now: turn.now, isOwnResponse: isOwnResponse), turn, &effects)
+    mutating func throttled(_ reason: HoldReason, for pause: Duration?, isOwnResponse: Bool, _ turn: borrowing Turn) {
+        perform(breaker.throttled(reason, for: pause, now: turn.now, isOwnResponse: isOwnResponse), turn)
     }
 
-    mutating func throttleEnded(_ turn: borrowing Turn, _ effects: inout [Effect]) {
-        perform(breaker.throttleEnded(), turn, &effects)
+    mutating func throttleEnded(_ turn: borrowing Turn) {
+        perform(breaker.throttleEnded(), turn)
     }
 
     /// Settles, resends or suspects the job of an attempt that ended without an acceptance, and tells the breaker.
@@ -335,9 +327,7 @@ struct AppMachine: ~Copyable {
     /// - Parameters:
     ///   - isCurrent: whether the session presents the credential that is in use now.
     ///   - random: from 0 to 1, for jitter.
-    mutating func decide(
-        _ attempt: Delivery, isCurrent: Bool, random: Double, _ turn: borrowing Turn, _ effects: inout [Effect]
-    ) {
+    mutating func decide(_ attempt: Delivery, isCurrent: Bool, random: Double, _ turn: borrowing Turn) {
         let id = JobID(attempt.id)
         guard let job = held[id] else { return }
         let standing = RetryPolicy.Standing(
@@ -345,33 +335,33 @@ struct AppMachine: ~Copyable {
             isTopicFromSettings: job.job.usesTopicOfApp, namesChannel: job.job.namesChannel)
         switch turn.plan.policy.decide(attempt.outcome, standing, random: random) {
         case .resend(let mayDuplicate):
-            if mayDuplicate { doubt(job, &effects) }
-            resend(id, avoiding: attempt.session, turn, &effects)
+            if mayDuplicate { doubt(job) }
+            resend(id, avoiding: attempt.session, turn)
         // At shutdown it goes back at once: the next process has other sessions.
-        case .postpone(let pause): end(id, turn.isLeaving ? .release() : .postpone(pause), &effects)
+        case .postpone(let pause): end(id, turn.isLeaving ? .release() : .postpone(pause))
         case .expire:
-            probeEnded(provesCredential: false, turn, &effects)
-            end(id, .expire, &effects)
-        case .retryLater where breaker.holdReason == .failing: returned(id, attempt.outcome, turn, &effects)
+            probeEnded(provesCredential: false, turn)
+            end(id, .expire)
+        case .retryLater where breaker.holdReason == .failing: returned(id, attempt.outcome, turn)
         case .retryLater(let delay, let pausesToken):
             // If the device token alone has too many requests, APNs has accepted the credential.
-            probeEnded(provesCredential: isCurrent && pausesToken, turn, &effects)
+            probeEnded(provesCredential: isCurrent && pausesToken, turn)
             effects.append(.remember(token: job.token, failedOn: attempt.session, delay: delay, pauses: pausesToken))
-            end(id, .retry(attempt.outcome, after: delay), &effects)
+            end(id, .retry(attempt.outcome, after: delay))
         case .deadLetter where breaker.isFailing && hasUsedResends(attempt.outcome):
-            returned(id, attempt.outcome, turn, &effects)
+            returned(id, attempt.outcome, turn)
         case .deadLetter(let verdict):
-            probeEnded(provesCredential: isCurrent && RetryPolicy.isResponseAboutJob(attempt.outcome), turn, &effects)
-            end(id, .deadLetter(attempt.outcome, verdict), &effects)
-        case .suspect: suspected(attempt, job, isCurrent: isCurrent, turn, &effects)
+            probeEnded(provesCredential: isCurrent && RetryPolicy.isResponseAboutJob(attempt.outcome), turn)
+            end(id, .deadLetter(attempt.outcome, verdict))
+        case .suspect: suspected(attempt, job, isCurrent: isCurrent, turn)
         case .hold(let reason):
-            if !isCurrent && reason.isOfSessions { effects.append(.perform(.retire(attempt.session, app: index))) }
-            faulted(attempt, reason, isCurrent: isCurrent, turn, &effects)
+            if !isCurrent && reason.isOfSessions { emit(.retire(attempt.session, app: index)) }
+            faulted(attempt, reason, isCurrent: isCurrent, turn)
         case .renewToken where isCurrent && !turn.isLeaving:
-            effects.append(.perform(.renewToken(for: id, refusedOn: attempt.session, app: index)))
+            emit(.renewToken(for: id, refusedOn: attempt.session, app: index))
         case .renewToken:
-            if !isCurrent { effects.append(.perform(.retire(attempt.session, app: index))) }
-            resend(id, avoiding: attempt.session, turn, &effects)
+            if !isCurrent { emit(.retire(attempt.session, app: index)) }
+            resend(id, avoiding: attempt.session, turn)
         }
     }
 
@@ -382,48 +372,43 @@ struct AppMachine: ~Copyable {
 
     /// APNs is failing, and no job is at fault: the job returns to its list with the counts that it had. A probe goes to the
     /// tail, because it may fail by itself, and so does a job before the hold, so that others are tried before it.
-    private mutating func returned(
-        _ id: JobID, _ outcome: Outcome, _ turn: borrowing Turn, _ effects: inout [Effect]
-    ) {
+    private mutating func returned(_ id: JobID, _ outcome: Outcome, _ turn: borrowing Turn) {
         guard let job = held[id] else { return }
-        if outcome.isInDoubt { effects.append(.perform(.countMaybeDuplicate(list: job.list))) }
-        end(id, .release(toTail: breaker.isProbing || !breaker.isHeld, keepsDeadline: true), &effects)
-        probeEnded(provesCredential: false, turn, &effects)
+        if outcome.isInDoubt { emit(.countMaybeDuplicate(list: job.list)) }
+        end(id, .release(toTail: breaker.isProbing || !breaker.isHeld, keepsDeadline: true))
+        probeEnded(provesCredential: false, turn)
     }
 
     /// The job may have been a probe, and has another outcome than an acceptance or a hold.
-    private mutating func probeEnded(provesCredential: Bool, _ turn: borrowing Turn, _ effects: inout [Effect]) {
+    private mutating func probeEnded(provesCredential: Bool, _ turn: borrowing Turn) {
         let changes = provesCredential ? breaker.answered() : breaker.probeWasInconclusive(now: turn.now)
-        perform(changes, turn, &effects)
+        perform(changes, turn)
     }
 
     /// The outcome holds the app, unless the job alone is the cause.
-    private mutating func faulted(
-        _ attempt: Delivery, _ reason: HoldReason, isCurrent: Bool, _ turn: borrowing Turn, _ effects: inout [Effect]
-    ) {
+    private mutating func faulted(_ attempt: Delivery, _ reason: HoldReason, isCurrent: Bool, _ turn: borrowing Turn) {
         let id = JobID(attempt.id)
         guard let job = held[id] else { return }
-        if isCurrent, reason == .tokenUpdates { effects.append(.perform(.keepToken(app: index))) }
-        if case .maybeProcessed = attempt.outcome { doubt(job, &effects) }
+        if isCurrent, reason == .tokenUpdates { emit(.keepToken(app: index)) }
+        if case .maybeProcessed = attempt.outcome { doubt(job) }
         if isCurrent, RetryPolicy.isResponseAboutJob(attempt.outcome), reason.mayBeOfOneJob, culprits.rejected(job.fingerprint) {
-            probeEnded(provesCredential: false, turn, &effects)
-            return end(id, .deadLetter(attempt.outcome, nil), &effects)
+            probeEnded(provesCredential: false, turn)
+            return end(id, .deadLetter(attempt.outcome, nil))
         }
         // If APNs rejects this job alone, the next probe is another one.
-        end(id, .release(toTail: breaker.isProbing || breaker.isClosed), &effects)
-        if isCurrent { perform(breaker.faulted(reason, now: turn.now), turn, &effects) }
+        end(id, .release(toTail: breaker.isProbing || breaker.isClosed))
+        if isCurrent { perform(breaker.faulted(reason, now: turn.now), turn) }
     }
 
     mutating func renewedToken(
-        _ renewal: SessionPool.TokenRenewal, for id: JobID, refusedOn session: SessionID, _ turn: borrowing Turn,
-        _ effects: inout [Effect]
+        _ renewal: SessionPool.TokenRenewal, for id: JobID, refusedOn session: SessionID, _ turn: borrowing Turn
     ) {
         guard held[id] != nil else { return }
         switch renewal {
-        case .renewed, .alreadyRenewed: resend(id, avoiding: session, turn, &effects)
+        case .renewed, .alreadyRenewed: resend(id, avoiding: session, turn)
         case .tooYoung, .noSigningKey:
-            end(id, .release(), &effects)
-            perform(breaker.faulted(.credential("ExpiredProviderToken"), now: turn.now), turn, &effects)
+            end(id, .release())
+            perform(breaker.faulted(.credential("ExpiredProviderToken"), now: turn.now), turn)
         }
     }
 
@@ -431,28 +416,26 @@ struct AppMachine: ~Copyable {
 
     /// The job waits for an acceptance of the app. The response of a session with a replaced credential is no reason for a dead
     /// letter while a current session can be asked.
-    private mutating func suspected(
-        _ attempt: Delivery, _ job: HeldJob, isCurrent: Bool, _ turn: borrowing Turn, _ effects: inout [Effect]
-    ) {
+    private mutating func suspected(_ attempt: Delivery, _ job: HeldJob, isCurrent: Bool, _ turn: borrowing Turn) {
         guard case .rejected(let rejection) = attempt.outcome else { return }
         let id = JobID(attempt.id)
         if !isCurrent && breaker.isClosed && job.resends < RetryPolicy.uncountedResends {
-            return resend(id, avoiding: attempt.session, turn, &effects)
+            return resend(id, avoiding: attempt.session, turn)
         }
         let (isProbe, wasClosed) = (breaker.isHeld, breaker.isClosed)
         let changes = isCurrent ? breaker.suspected(now: turn.now, isKnown: isKnown(now: turn.now)) : []
         if isProbe || turn.isLeaving || job.isAlone {
             // While a job is alone, nothing else is claimed, and no acceptance can follow.
-            end(id, .release(toTail: isProbe || job.isAlone), &effects)
+            end(id, .release(toTail: isProbe || job.isAlone))
         } else {
             job.suspectResponse = HeldJob.SuspectResponse(rejection: rejection, isStale: !isCurrent)
             suspects += 1
             pendingSuspects.append((id, turn.now))
             if suspects == 1 && !wasClosed {
-                effects.append(.perform(.log(.firstSuspect(app: turn.plan.apps[index].label, attempt.outcome))))
+                emit(.log(.firstSuspect(app: turn.plan.apps[index].label, attempt.outcome)))
             }
         }
-        perform(changes, turn, &effects)
+        perform(changes, turn)
     }
 
     /// Removes the suspects, all or those that have waited long enough, and returns their numbers.
@@ -468,46 +451,44 @@ struct AppMachine: ~Copyable {
         return old
     }
 
-    private mutating func releaseSuspects(toTail: Bool = true, _ effects: inout [Effect]) {
-        for id in takeSuspects() { end(id, .release(toTail: toTail), &effects) }
+    private mutating func releaseSuspects(toTail: Bool = true) {
+        for id in takeSuspects() { end(id, .release(toTail: toTail)) }
     }
 
     /// The environment is right, so the tokens are wrong.
-    private mutating func settle(_ suspects: [JobID], _ effects: inout [Effect]) {
+    private mutating func settle(_ suspects: [JobID]) {
         for id in suspects {
             guard let response = held[id]?.suspectResponse else { continue }
-            end(id, response.isStale ? .release(toTail: true) : .deadLetter(.rejected(response.rejection), .suspect), &effects)
+            end(id, response.isStale ? .release(toTail: true) : .deadLetter(.rejected(response.rejection), .suspect))
         }
     }
 
     // MARK: The circuit breaker
 
     /// - Parameter isReload: whether a reload is the cause: APNs has not accepted a push yet.
-    private mutating func perform(
-        _ changes: [CircuitBreaker.Effect], isReload: Bool = false, _ turn: borrowing Turn, _ effects: inout [Effect]
-    ) {
+    private mutating func perform(_ changes: [CircuitBreaker.Effect], isReload: Bool = false, _ turn: borrowing Turn) {
         for change in changes {
             switch change {
             case .hold(let reason):
-                effects.append(.perform(.log(.held(app: turn.plan.apps[index].label, reason))))
-                takeBack(&effects)
+                emit(.log(.held(app: turn.plan.apps[index].label, reason)))
+                takeBack()
                 // The suspects of a known app are settled in time: there are at most 2,000, and none is added during the hold.
-                if reason != .suspectTokens || !isKnown(now: turn.now) { releaseSuspects(&effects) }
-            case .reconnect: effects.append(.perform(.reconnect(app: index)))
+                if reason != .suspectTokens || !isKnown(now: turn.now) { releaseSuspects() }
+            case .reconnect: emit(.reconnect(app: index))
             case .resume:
                 culprits.forgetRejections()
                 if isKnown(now: turn.now) { _ = breaker.wasAcceptedElsewhere() }
-                effects.append(.perform(.log(.resumed(app: turn.plan.apps[index].label, isReload: isReload))))
+                emit(.log(.resumed(app: turn.plan.apps[index].label, isReload: isReload)))
                 effects.append(.throttleEnded)
-            case .settleSuspects: settle(takeSuspects(), &effects)
+            case .settleSuspects: settle(takeSuspects())
             }
         }
     }
 
     /// Holds the app if its credential cannot be used.
-    mutating func holdIfFaulty(_ turn: borrowing Turn, _ effects: inout [Effect]) {
+    mutating func holdIfFaulty(_ turn: borrowing Turn) {
         guard let fault = turn.plan.apps[index].fault else { return }
-        perform(breaker.faulted(.unusable(fault), now: turn.now), turn, &effects)
+        perform(breaker.faulted(.unusable(fault), now: turn.now), turn)
     }
 
     // MARK: The pool
@@ -519,40 +500,38 @@ struct AppMachine: ~Copyable {
     }
 
     /// - Parameter isCurrent: for an ended session, whether it presented the credential that is in use now.
-    mutating func happened(_ event: PoolEvent, isCurrent: Bool, _ turn: borrowing Turn, _ effects: inout [Effect]) {
-        if let entry = LogEntry.pool(event, app: turn.plan.apps[index].label) { effects.append(.perform(.log(entry))) }
+    mutating func happened(_ event: PoolEvent, isCurrent: Bool, _ turn: borrowing Turn) {
+        if let entry = LogEntry.pool(event, app: turn.plan.apps[index].label) { emit(.log(entry)) }
         switch event {
         case .opened(let session, _, _): sessions.insert(session)
         case .closed(let session, _, let error):
             sessions.remove(session)
-            sessionFailed(error, isCurrent: isCurrent, turn, &effects)
-        case .dialFailed(_, _, let error, _): sessionFailed(error, isCurrent: isCurrent, turn, &effects)
+            sessionFailed(error, isCurrent: isCurrent, turn)
+        case .dialFailed(_, _, let error, _): sessionFailed(error, isCurrent: isCurrent, turn)
         // The list counts what the pool cannot send soon.
-        case .slowed: takeBack(&effects)
+        case .slowed: takeBack()
         case .credentialRefused: usesPreviousCredential = true
         case .capacityChanged, .resized, .slowdownEnded, .tokens, .limited: break
         }
     }
 
-    private mutating func sessionFailed(
-        _ error: SessionError, isCurrent: Bool, _ turn: borrowing Turn, _ effects: inout [Effect]
-    ) {
+    private mutating func sessionFailed(_ error: SessionError, isCurrent: Bool, _ turn: borrowing Turn) {
         guard isCurrent, let reason = HoldReason(error) else { return }
-        perform(breaker.faulted(reason, now: turn.now), turn, &effects)
+        perform(breaker.faulted(reason, now: turn.now), turn)
     }
 
     // MARK: Lists
 
-    mutating func leaseInDoubt(list: Int, _ effects: inout [Effect]) {
+    mutating func leaseInDoubt(list: Int) {
         let ids = Set(held.ids { $0.list == list })
-        effects.append(.perform(.withdraw(.keep(ids), app: index)))
+        emit(.withdraw(.keep(ids), app: index))
     }
 
     /// Another worker has these jobs now. Those on streams are forgotten when their outcomes arrive, which settle nothing.
-    mutating func disowned(_ claims: Set<ClaimID>, list: Int, _ effects: inout [Effect]) {
+    mutating func disowned(_ claims: Set<ClaimID>, list: Int) {
         let ids = Set(held.ids { $0.list == list && claims.contains($0.claim) })
         for id in outbox.remove(ids) { remove(id) }
-        effects.append(.perform(.withdraw(.forget(ids), app: index)))
+        emit(.withdraw(.forget(ids), app: index))
         for id in ids {
             if held[id]?.suspectResponse != nil { remove(id) }
             held[id]?.isDisowned = true
@@ -560,7 +539,7 @@ struct AppMachine: ~Copyable {
     }
 
     /// Operators have paused the app in the list, or not. Jobs that no session has taken return to the list.
-    mutating func setPaused(_ isPaused: Bool, list: Int, _ effects: inout [Effect]) {
+    mutating func setPaused(_ isPaused: Bool, list: Int) {
         guard isPaused else {
             pausedLists.remove(list)
             return
@@ -568,9 +547,9 @@ struct AppMachine: ~Copyable {
         pausedLists.insert(list)
         let ids = Set(held.ids { $0.list == list })
         if ids.isEmpty { return }
-        for id in outbox.remove(ids) { end(id, .release(), &effects) }
-        for id in ids where held[id]?.suspectResponse != nil { end(id, .release(), &effects) }
-        effects.append(.perform(.withdraw(.giveBack(ids), app: index)))
+        for id in outbox.remove(ids) { end(id, .release()) }
+        for id in ids where held[id]?.suspectResponse != nil { end(id, .release()) }
+        emit(.withdraw(.giveBack(ids), app: index))
     }
 
     // MARK: Signals
@@ -580,28 +559,28 @@ struct AppMachine: ~Copyable {
     /// - Parameters:
     ///   - isReplaced: whether the sessions of the app are replaced. Otherwise it goes on as before.
     ///   - isOther: whether the credential, the server or the topic has changed.
-    mutating func adopted(isReplaced: Bool, isOther: Bool, _ turn: borrowing Turn, _ effects: inout [Effect]) {
+    mutating func adopted(isReplaced: Bool, isOther: Bool, _ turn: borrowing Turn) {
         if isOther { (acceptedAt, nextAcceptance, isProven, usesPreviousCredential) = (nil, nil, false, false) }
         guard isReplaced && turn.plan.apps[index].fault == nil else { return }
         // The environment may have changed: responses of the previous one say nothing about the tokens.
-        releaseSuspects(&effects)
+        releaseSuspects()
         let changes = breaker.reloaded(isKnown: isKnown(now: turn.now))
         // The sessions of a held app may still be refused.
-        if !changes.isEmpty { effects.append(.perform(.reconnect(app: index))) }
-        perform(changes, isReload: true, turn, &effects)
+        if !changes.isEmpty { emit(.reconnect(app: index)) }
+        perform(changes, isReload: true, turn)
     }
 
     /// A stop signal has arrived: only what is on streams gets its outcome.
-    mutating func drain(_ effects: inout [Effect]) {
-        takeBack(&effects)
-        releaseSuspects(toTail: false, &effects)
+    mutating func drain() {
+        takeBack()
+        releaseSuspects(toTail: false)
     }
 
     /// The pool is closed and its last outcomes have arrived. The jobs that are left were sent by a session that does not report.
-    mutating func releaseAll(_ effects: inout [Effect]) {
+    mutating func releaseAll() {
         for id in held.ids(where: { _ in true }) {
-            if let job = held[id] { doubt(job, &effects) }
-            end(id, .release(), &effects)
+            if let job = held[id] { doubt(job) }
+            end(id, .release())
         }
     }
 }

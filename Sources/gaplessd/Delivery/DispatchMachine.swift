@@ -66,8 +66,6 @@ struct DispatchMachine: ~Copyable {
     private static let hintInterval = Duration.seconds(1)
     /// Whether Redis has served a list.
     private(set) var hasConnected = false
-    /// The effects of one app. Kept for its memory.
-    private var steps: [AppMachine.Effect] = []
 
     /// - Parameter workers: the name of this worker at each list.
     init(_ plan: DispatchPlan, workers: [String], now: Instant, wallClock: WallClock) {
@@ -83,10 +81,7 @@ struct DispatchMachine: ~Copyable {
 
     /// Does what is due, after the facts of the turn.
     mutating func tick(_ effects: inout [DispatchEffect]) {
-        for app in apps.indices {
-            apps[app].tick(turn, &steps)
-            performSteps(of: app, &effects)
-        }
+        tellApps(&effects) { $0.tick($1) }
         for warning in turn.plan.certificates.look(now: turn.now, wallClock: turn.wallClock) {
             effects.append(.log(.certificate(warning)))
         }
@@ -110,7 +105,9 @@ struct DispatchMachine: ~Copyable {
     mutating func countPlaces(limit: ClaimBudget.Rate?) {
         budget = ClaimBudget(isDivided: lists.contains(where: \.hasAsides))
         if turn.isLeaving { return }
-        for app in apps.indices { budget.add(apps[app].demand(now: turn.now), now: turn.now) }
+        for app in apps.indices {
+            budget.add(apps[app].places(now: turn.now), limit: apps[app].limit, waiting: apps[app].waiting, now: turn.now)
+        }
         budget.limit(under: limit, now: turn.now)
     }
 
@@ -195,9 +192,7 @@ struct DispatchMachine: ~Copyable {
             return giveBack(claim, app: app, list: list, isRetry: job.attempts > 0, &effects)
         }
         if let hint = job.expiryHint, !isExpired { warn(of: hint, in: job, &effects) }
-        let expiration = job.expiration(now: turn.wallClock.unixSeconds)
-        let held = HeldJob(
-            job, list: list, claim: claim.id, isAlone: claim.isAlone, app: app, expiration: expiration, claimed: turn.now)
+        let held = HeldJob(job, claim, list: list, app: app, turn)
         if isExpired {
             settler.end(held, .expire, turn, &effects)
         } else if isStoppedByFilter(held) {
@@ -285,30 +280,35 @@ struct DispatchMachine: ~Copyable {
 
     // MARK: Apps
 
-    /// Performs the effects of an app: ends its jobs, and carries what it has learned to the apps that share its credential.
-    private mutating func performSteps(of app: Int, _ effects: inout [DispatchEffect]) {
-        if steps.isEmpty { return }
-        var performing: [AppMachine.Effect] = []
-        swap(&steps, &performing)
-        for step in performing {
-            switch step {
-            case .end(let job, .release(let toTail, let keepsDeadline)):
-                let aside = aside(of: app, list: job.list)
-                settler.end(job, .release(toTail: toTail, keepsDeadline: keepsDeadline), aside: aside, turn, &effects)
-            case .end(let job, let end): settler.end(job, end, turn, &effects)
+    /// Tells every app a fact, and performs its effects before the next one learns it.
+    private mutating func tellApps(
+        _ effects: inout [DispatchEffect], _ fact: (inout AppMachine, borrowing Turn) -> Void
+    ) {
+        for app in apps.indices {
+            fact(&apps[app], turn)
+            performEffects(of: app, &effects)
+        }
+    }
+
+    /// Ends the jobs of an app, and carries what it has learned to the apps that share its credential.
+    private mutating func performEffects(of app: Int, _ effects: inout [DispatchEffect]) {
+        if !apps[app].hasEffects { return }
+        for effect in apps[app].takeEffects() {
+            switch effect {
+            case .end(let job, let end):
+                let aside: String? = if case .release = end { aside(of: app, list: job.list) } else { nil }
+                settler.end(job, end, aside: aside, turn, &effects)
             case .remember(let token, let session, let delay, let pauses):
                 let key = TokenMemory.Key(app: app, token: token)
                 memory.failed(key, on: session, delay: delay, pauses: pauses, now: turn.now)
             case .throttleEnded:
                 for other in turn.plan.apps[app].sharers where other != app {
-                    apps[other].throttleEnded(turn, &steps)
-                    performSteps(of: other, &effects)
+                    apps[other].throttleEnded(turn)
+                    performEffects(of: other, &effects)
                 }
             case .perform(let effect): effects.append(effect)
             }
         }
-        performing.removeAll(keepingCapacity: true)
-        if steps.isEmpty { swap(&steps, &performing) }
     }
 
     /// Moves the notifications that may go out to `batch`, which is empty. Those of a list whose lease is in doubt stay here:
@@ -325,8 +325,8 @@ struct DispatchMachine: ~Copyable {
     mutating func withdrew(
         _ ids: [JobID], _ withdrawal: DispatchEffect.Withdrawal, app: Int, _ effects: inout [DispatchEffect]
     ) {
-        apps[app].withdrew(ids, withdrawal, turn, &steps)
-        performSteps(of: app, &effects)
+        apps[app].withdrew(ids, withdrawal, turn)
+        performEffects(of: app, &effects)
     }
 
     mutating func observed(_ reading: PoolHealth.Reading, app: Int) {
@@ -335,16 +335,14 @@ struct DispatchMachine: ~Copyable {
 
     /// - Parameter isCurrent: for an ended session, whether it presented the credential that is in use now.
     mutating func happened(_ event: PoolEvent, app: Int, isCurrent: Bool, _ effects: inout [DispatchEffect]) {
-        apps[app].happened(event, isCurrent: isCurrent, turn, &steps)
-        performSteps(of: app, &effects)
+        apps[app].happened(event, isCurrent: isCurrent, turn)
+        performEffects(of: app, &effects)
     }
 
     /// Redis remembers acceptances: the time since the last one, by `DispatchPlan.App.fingerprint`.
     mutating func remembered(_ ages: [String: Duration], _ effects: inout [DispatchEffect]) {
-        for app in apps.indices {
-            guard let age = ages[turn.plan.apps[app].fingerprint] else { continue }
-            apps[app].remembered(age: age, turn, &steps)
-            performSteps(of: app, &effects)
+        tellApps(&effects) { app, turn in
+            if let age = ages[turn.plan.apps[app.index].fingerprint] { app.remembered(age: age, turn) }
         }
     }
 
@@ -362,8 +360,8 @@ struct DispatchMachine: ~Copyable {
     mutating func delivered(
         _ id: JobID, apnsID: String?, isCurrent: Bool, times: AttemptTimes? = nil, _ effects: inout [DispatchEffect]
     ) {
-        guard let job = apps[id.app].delivered(id, isCurrent: isCurrent, times: times, turn, &steps) else { return }
-        performSteps(of: id.app, &effects)
+        guard let job = apps[id.app].delivered(id, isCurrent: isCurrent, times: times, turn) else { return }
+        performEffects(of: id.app, &effects)
         settler.delivered(job, apnsID: apnsID, turn, &effects)
     }
 
@@ -377,24 +375,24 @@ struct DispatchMachine: ~Copyable {
     ///   - random: from 0 to 1, for jitter.
     mutating func failed(_ attempt: Delivery, isCurrent: Bool, random: Double, _ effects: inout [DispatchEffect]) {
         let app = JobID(attempt.id).app
-        let needsDecision = apps[app].attemptEnded(attempt, turn, &steps)
-        performSteps(of: app, &effects)
+        let needsDecision = apps[app].attemptEnded(attempt, turn)
+        performEffects(of: app, &effects)
         if !needsDecision { return }
         if isCurrent, let (reason, pause) = RetryPolicy.throttle(attempt.outcome) {
             for other in turn.plan.apps[app].sharers {
-                apps[other].throttled(reason, for: pause, isOwnResponse: other == app, turn, &steps)
-                performSteps(of: other, &effects)
+                apps[other].throttled(reason, for: pause, isOwnResponse: other == app, turn)
+                performEffects(of: other, &effects)
             }
         }
-        apps[app].decide(attempt, isCurrent: isCurrent, random: random, turn, &steps)
-        performSteps(of: app, &effects)
+        apps[app].decide(attempt, isCurrent: isCurrent, random: random, turn)
+        performEffects(of: app, &effects)
     }
 
     mutating func renewedToken(
         _ renewal: SessionPool.TokenRenewal, for id: JobID, refusedOn session: SessionID, _ effects: inout [DispatchEffect]
     ) {
-        apps[id.app].renewedToken(renewal, for: id, refusedOn: session, turn, &steps)
-        performSteps(of: id.app, &effects)
+        apps[id.app].renewedToken(renewal, for: id, refusedOn: session, turn)
+        performEffects(of: id.app, &effects)
     }
 
     // MARK: Lists
@@ -408,10 +406,7 @@ struct DispatchMachine: ~Copyable {
             for claim in claims { settler.reject(claim, .crashSuspect, list: list, turn, &effects) }
         case .disowned(let claims, let loss):
             let all = Set(claims)
-            for app in apps.indices {
-                apps[app].disowned(all, list: list, &steps)
-                performSteps(of: app, &effects)
-            }
+            tellApps(&effects) { app, _ in app.disowned(all, list: list) }
             effects.append(.log(.disowned(claims.count, loss)))
         // The log gets the cause once the worker is registered again.
         case .registrationLost: leaseInDoubt(list: list, &effects)
@@ -453,10 +448,7 @@ struct DispatchMachine: ~Copyable {
 
     private mutating func leaseInDoubt(list: Int, _ effects: inout [DispatchEffect]) {
         lists[list].leaseInDoubt()
-        for app in apps.indices {
-            apps[app].leaseInDoubt(list: list, &steps)
-            performSteps(of: app, &effects)
-        }
+        tellApps(&effects) { app, _ in app.leaseInDoubt(list: list) }
     }
 
     /// Jobs of an app that the settings do not have return to the list, where they are bad jobs.
@@ -475,10 +467,7 @@ struct DispatchMachine: ~Copyable {
         for note in notes where !known.contains(note) { effects.append(.log(.paused(note, list: name))) }
         let areStopped = turn.plan.apps.map { app in notes.contains { $0.stops(app: app.name) } }
         lists[list].paused(notes, isWhole: areStopped.allSatisfy(\.self))
-        for app in apps.indices {
-            apps[app].setPaused(areStopped[app], list: list, &steps)
-            performSteps(of: app, &effects)
-        }
+        tellApps(&effects) { app, _ in app.setPaused(areStopped[app.index], list: list) }
     }
 
     private func nameInLog(of list: Int) -> String? { lists.count == 1 ? nil : lists[list].name }
@@ -491,10 +480,7 @@ struct DispatchMachine: ~Copyable {
 
     /// Holds the apps whose credentials cannot be used. Call once, at the start.
     mutating func holdFaultyApps(_ effects: inout [DispatchEffect]) {
-        for app in apps.indices {
-            apps[app].holdIfFaulty(turn, &steps)
-            performSteps(of: app, &effects)
-        }
+        tellApps(&effects) { $0.holdIfFaulty($1) }
     }
 
     /// A configuration was read, and the pools and lists have it already. It has the same apps and lists.
@@ -503,10 +489,9 @@ struct DispatchMachine: ~Copyable {
     mutating func adopted(_ plan: DispatchPlan, replaced: [Bool]? = nil, _ effects: inout [DispatchEffect]) {
         let old = turn.plan.apps.map(\.fingerprint)
         turn.plan = plan
-        for app in apps.indices {
-            let isOther = plan.apps[app].fingerprint != old[app]
-            apps[app].adopted(isReplaced: replaced?[app] ?? true, isOther: isOther, turn, &steps)
-            performSteps(of: app, &effects)
+        tellApps(&effects) { app, turn in
+            let isOther = turn.plan.apps[app.index].fingerprint != old[app.index]
+            app.adopted(isReplaced: replaced?[app.index] ?? true, isOther: isOther, turn)
         }
         holdFaultyApps(&effects)
         for list in lists.indices {
@@ -527,10 +512,7 @@ struct DispatchMachine: ~Copyable {
         case .drain:
             effects.append(.log(.draining(inFlight, timeout: turn.plan.drainTimeout)))
             turn.isLeaving = true
-            for app in apps.indices {
-                apps[app].drain(&steps)
-                performSteps(of: app, &effects)
-            }
+            tellApps(&effects) { app, _ in app.drain() }
         case .leave: effects.append(.log(.leaving(inFlight, turn.plan.delivery)))
         case .closePools(let isForced):
             if isForced { effects.append(.log(.leaving(inFlight, turn.plan.delivery))) }
@@ -542,10 +524,7 @@ struct DispatchMachine: ~Copyable {
 
     /// The pools are closed and their last outcomes have arrived.
     mutating func poolsClosed(_ effects: inout [DispatchEffect]) {
-        for app in apps.indices {
-            apps[app].releaseAll(&steps)
-            performSteps(of: app, &effects)
-        }
+        tellApps(&effects) { app, _ in app.releaseAll() }
         effects.append(.stopQueues)
     }
 

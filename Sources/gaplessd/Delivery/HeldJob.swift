@@ -38,16 +38,12 @@ final class HeldJob {
     let claimed: Instant
     var times: AttemptTimes?
 
-    init(
-        _ job: consuming Job, list: Int, claim: ClaimID, isAlone: Bool = false, app: Int, expiration: Int64, claimed: Instant
-    ) {
+    init(_ job: consuming Job, _ claim: ClaimedJob, list: Int, app: Int, _ turn: borrowing Turn) {
+        expiration = job.expiration(now: turn.wallClock.unixSeconds)
         self.job = job
-        self.list = list
-        self.claim = claim
-        self.isAlone = isAlone
+        (self.list, self.claim, isAlone) = (list, claim.id, claim.isAlone)
         self.app = app
-        self.expiration = expiration
-        self.claimed = claimed
+        claimed = turn.now
     }
 
     /// Sends so far: the first one, the counted resends and the uncounted resends.

@@ -102,15 +102,6 @@ struct ClaimBudget {
         /// The most jobs that need to wait in the pools.
         var mostWaiting: Int
         var timePerPush: Duration
-
-        init(mostWaiting: Int, timePerPush: Duration) {
-            self.mostWaiting = mostWaiting
-            self.timePerPush = timePerPush
-        }
-
-        init(pushesPerSecond: Int) {
-            self.init(mostWaiting: max(1, pushesPerSecond / 2), timePerPush: .seconds(1) / pushesPerSecond)
-        }
     }
 
     /// Whether an app has a side list: then its places are not for the jobs of Q.
@@ -126,13 +117,16 @@ struct ClaimBudget {
     init(isDivided: Bool = false) { self.isDivided = isDivided }
 
     /// Adds the places of the next app.
-    mutating func add(_ demand: AppMachine.Demand, now: Instant) {
-        let rate = demand.limit.map(Rate.init)
-        let places = places(demand.places, under: rate, waiting: demand.waiting, now: now)
-        free += places
-        if isDivided { ofApps.append(places) }
+    ///
+    /// - Parameters:
+    ///   - limit: of its pool, in pushes per second.
+    ///   - waiting: its jobs that no session has taken.
+    mutating func add(_ places: Int, limit: Int?, waiting: Int, now: Instant) {
+        let allowed = self.places(places, under: limit.map(Rate.init), waiting: waiting, now: now)
+        free += allowed
+        if isDivided { ofApps.append(allowed) }
         // Jobs of an app without places wait for its streams.
-        if demand.places > 0 { waiting += demand.waiting }
+        if places > 0 { self.waiting += waiting }
     }
 
     /// Reduces the places to what a limit of all apps together allows.
@@ -175,5 +169,11 @@ struct ClaimBudget {
     mutating func close() {
         free = 0
         for app in ofApps.indices { ofApps[app] = 0 }
+    }
+}
+
+extension ClaimBudget.Rate {
+    init(pushesPerSecond: Int) {
+        self.init(mostWaiting: max(1, pushesPerSecond / 2), timePerPush: .seconds(1) / pushesPerSecond)
     }
 }
