@@ -13,8 +13,6 @@ struct Dispatcher: ~Copyable {
     private let log: Log
     private var entries: DispatchLog
     private var publisher: SnapshotPublisher
-    /// Acceptances that Redis remembers: the time since each, by fingerprint.
-    private let memory: Mailbox<[String: Duration]>
     /// `nil` without a service manager that waits for messages.
     private let service: ServiceReport?
     private var pools: AppPools
@@ -28,8 +26,8 @@ struct Dispatcher: ~Copyable {
     /// The start of this turn.
     private var now = Instant.now
     private var longestTurn = Duration.zero
-    /// The poller's place of the reloads.
-    private var reloadPlace = 0
+    /// A reading of the settings that arrived in this turn.
+    private var reading: Result<Reloader.Reading, Reloader.Rejection>?
     // Kept for their memory.
     private var effects: [DispatchEffect] = []
     private var performing: [DispatchEffect] = []
@@ -38,24 +36,25 @@ struct Dispatcher: ~Copyable {
     private var outgoing: [Notification] = []
 
     init(
-        _ configuration: Configuration, reloader: consuming Reloader, log: Log, metrics: MetricsEndpoint,
-        service: ServiceReport?, pools: consuming AppPools, signals: consuming SignalInbox, memory: Mailbox<[String: Duration]>
+        _ configuration: Configuration, reloader: consuming Reloader, log: Log, publisher: consuming SnapshotPublisher,
+        service: ServiceReport?, pools: consuming AppPools, signals: consuming SignalInbox
     ) {
         settings = configuration.settings
+        let messages = reloader.messages
         self.reloader = reloader
         self.log = log
         entries = DispatchLog(log)
         self.service = service
         self.pools = pools
         self.signals = signals
-        self.memory = memory
         let resolver = NameResolver(thread: "redis names")
         var workers: [String] = []
         for settings in configuration.settings.queues {
             queues.append(JobQueue(settings: settings, version: gaplessdVersion, tls: configuration.redisTLS, resolver: resolver))
             workers.append(queues[queues.count - 1].worker)
         }
-        publisher = SnapshotPublisher(metrics, StatePublisher(configuration, workers: workers, memory: memory))
+        publisher.records.begin(workers: workers) { messages.send(.remembered($0)) }
+        self.publisher = publisher
         let wallClock = WallClock.now()
         machine = DispatchMachine(
             DispatchPlan(configuration, now: wallClock.unixSeconds), workers: workers, now: now, wallClock: wallClock)
@@ -70,19 +69,16 @@ struct Dispatcher: ~Copyable {
             sleep()
             turn()
         }
-        publisher.stop()
         return startFault
     }
 
-    /// The poller's places: 0 signals, 1 deliveries, 2 acceptances, from 3 on the events of each pool, then the reloads, then the
-    /// lists.
+    /// The poller's places: 0 signals, 1 deliveries, 2 messages, from 3 on the events of each pool, then the lists.
     private mutating func sleep() {
         poller.reset()
         poller.add(signals.descriptor, for: .read)
         poller.add(pools.deliveries.wakeDescriptor, for: .read)
-        poller.add(memory.wakeDescriptor, for: .read)
+        poller.add(reloader.messages.wakeDescriptor, for: .read)
         for mailbox in pools.events { poller.add(mailbox.wakeDescriptor, for: .read) }
-        reloadPlace = poller.add(reloader.wakeDescriptor, for: .read)
         var next = Earliest(machine.deadline)
         for list in queues.indices {
             queues[list].addInterests(to: &poller)
@@ -102,7 +98,7 @@ struct Dispatcher: ~Copyable {
         now = .now
         machine.turnBegan(now: now, wallClock: .now())
         readSignals()
-        readMemory()
+        readMessages()
         readDeliveries()
         readPoolEvents()
         for app in pools.indices { machine.observed(pools.reading(of: app), app: app) }
@@ -117,7 +113,7 @@ struct Dispatcher: ~Copyable {
         for list in queues.indices { writeQueue(list) }
         publish()
         if let service { report(to: service) }
-        readReloads()
+        if reading != nil { endReload() }
     }
 
     // MARK: Facts. A mailbox is read only when its descriptor is readable: each read costs a lock and a system call.
@@ -136,10 +132,19 @@ struct Dispatcher: ~Copyable {
         }
     }
 
-    private mutating func readMemory() {
+    private mutating func readMessages() {
         if poller.readiness(at: 2).isEmpty { return }
-        for ages in memory.drain() { machine.remembered(ages, &effects) }
-        performEffects()
+        for message in reloader.messages.drain() {
+            switch message {
+            case .remembered(let ages): machine.remembered(ages, &effects)
+            case .filesChanged:
+                entries(.filesChanged)
+                machine.reloadSignalReceived(&effects)
+            // The poller's places are those of the present pools until the turn ends.
+            case .read(let result): reading = result
+            }
+            performEffects()
+        }
     }
 
     private mutating func readDeliveries() {
@@ -211,7 +216,7 @@ struct Dispatcher: ~Copyable {
             var server: Endpoint?
             switch event {
             case .refused(let why): refused(why)
-            case .renamed(let worker, _): publisher.renamed(to: worker, list: list)
+            case .renamed(let worker, _): publisher.records.renamed(to: worker, list: list)
             case .connected: server = queues[list].discoveredServer
             default: break
             }
@@ -287,28 +292,17 @@ struct Dispatcher: ~Copyable {
 
     private mutating func beginReload() {
         service?.reloadBegan()
-        if !reloader.begin() { service?.reloadEnded(nil, machine.snapshot, now: now) }
-    }
-
-    private mutating func readReloads() {
-        if poller.readiness(at: reloadPlace).isEmpty { return }
-        for message in reloader.messages() {
-            switch message {
-            case .filesChanged:
-                entries(.filesChanged)
-                machine.reloadSignalReceived(&effects)
-            case .read where machine.isLeaving: entries(.reloadIgnored)
-            case .read(let result): endReload(result)
-            }
-            performEffects()
-        }
+        if !reloader.begin() { service?.reloadEnded(isAdopted: false, machine.snapshot, now: now) }
     }
 
     /// Adopts settings and credentials together, or neither.
-    private mutating func endReload(_ result: Result<Reloader.Reading, Reloader.Rejection>) {
+    private mutating func endReload() {
+        guard let result = reading.take() else { return }
+        if machine.isLeaving { return entries(.reloadIgnored) }
         let adoptable = reloader.ended(result, pools: pools)
         if let (reading, additions) = adoptable { adopt(reading, additions) }
-        if !reloader.beginAgain() { service?.reloadEnded(adoptable?.0.configuration, machine.snapshot, now: now) }
+        if !reloader.beginAgain() { service?.reloadEnded(isAdopted: adoptable != nil, machine.snapshot, now: now) }
+        performEffects()
     }
 
     /// Cannot fail: every step that can fail was done before.
@@ -316,13 +310,12 @@ struct Dispatcher: ~Copyable {
         let new = reading.configuration
         settings = new.settings
         log.change(format: settings.log.format, level: settings.log.level)
-        for warning in new.warnings { log.warning(warning, .settingsWarning) }
+        for warning in new.warningLines { log.warning(warning, .settingsWarning) }
         for list in queues.indices { queues[list].adopt(new.settings.queues[list], tls: new.redisTLS) }
-        publisher.adopt(new)
         reloader.adopt(reading)
         // The operator may have corrected what holds an app without changing its files.
-        let replaced = new.credentials.indices.map { app in
-            let isUsable = new.credentials[app].credential != nil
+        let replaced = new.settings.apps.indices.map { app in
+            let isUsable = new.settings.apps[app].credential != nil
             return isUsable && (reading.changes[app] || additions[app] != nil || machine.isHeld(app: app))
         }
         pools.adopt(new, replacing: replaced, adding: additions)

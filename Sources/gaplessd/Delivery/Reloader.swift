@@ -29,12 +29,15 @@ struct Reloader: ~Copyable {
         /// `watch_files` has found a change. It is not read before a request.
         case filesChanged
         case read(Result<Reading, Rejection>)
+        /// Acceptances that Redis remembers: the time since each, by fingerprint. They come from `StatePublisher`, and share this
+        /// mailbox because each one costs a descriptor.
+        case remembered([String: Duration])
     }
 
     private let thread: FileThread
     private let log: Log
     private let metrics: MetricsEndpoint
-    private let fleet: Fleet
+    private let channel: SideChannel
     /// The configuration in force.
     private var current: Configuration
     private var isReading = false
@@ -45,21 +48,19 @@ struct Reloader: ~Copyable {
     init(
         _ configuration: Configuration, read: @escaping Read,
         trial: @escaping Trial = { settings throws(ProbeError) in _ = try RedisProbe.run(settings) }, log: Log,
-        metrics: MetricsEndpoint, fleet: Fleet
+        metrics: MetricsEndpoint, channel: SideChannel
     ) throws(ThreadError) {
         let thread = try FileThread(configuration, read, trial)
         if configuration.settings.watchesFiles { try thread.start() }
         self.thread = thread
-        (self.log, self.metrics, self.fleet) = (log, metrics, fleet)
+        (self.log, self.metrics, self.channel) = (log, metrics, channel)
         current = configuration
     }
 
     deinit { thread.stop() }
 
-    /// Readable while messages wait.
-    var wakeDescriptor: CInt { thread.messages.wakeDescriptor }
-
-    func messages() -> [Message] { thread.messages.drain() }
+    /// The messages to the dispatcher.
+    var messages: Mailbox<Message> { thread.messages }
 
     /// Begins a reload; `.read` follows. Returns false if it cannot begin: the log has the reason.
     mutating func begin() -> Bool {
@@ -84,7 +85,6 @@ struct Reloader: ~Copyable {
         isReading = false
         do {
             let reading = try result.get()
-            try fleet.prepare(reading.configuration)
             let additions = try pools.additions(for: reading.configuration)
             // Last, because it cannot be taken back.
             try metrics.follow(reading.configuration)
@@ -102,7 +102,7 @@ struct Reloader: ~Copyable {
     /// The daemon adopts the reading. Cannot fail.
     mutating func adopt(_ reading: Reading) {
         current = reading.configuration
-        fleet.follow(current)
+        channel.adopt(current)
         thread.setWatching(current.settings.watchesFiles)
         for fault in reading.faults { log.error("Reload: \(fault)", .reloadFailed) }
     }
@@ -126,12 +126,12 @@ extension Reloader {
             /// The configuration in force, while a reading is requested.
             var request: Configuration?
             var isWatching: Bool
-            var isRunning = false
+            /// `nil` until the thread runs.
+            var wakeUp: WakeUp?
             var isStopped = false
         }
 
         let messages: Mailbox<Message>
-        private let wakeUp: WakeUp
         private let state: Locked<State>
         private let files: Set<String>
         /// The files as they were at the start.
@@ -145,7 +145,6 @@ extension Reloader {
         ) throws(ThreadError) {
             (readFiles, self.trial) = (read, trial)
             messages = try Mailbox(thread: "dispatcher")
-            wakeUp = try WakeUp(thread: "settings")
             state = Locked(State(isWatching: configuration.settings.watchesFiles))
             files = configuration.files
             stamps = configuration.settings.watchesFiles ? FileStamp.stamps(of: files) : [:]
@@ -153,34 +152,28 @@ extension Reloader {
 
         /// Starts the thread, unless it runs.
         func start() throws(ThreadError) {
-            let starts = state.withLock { state in
-                defer { state.isRunning = true }
-                return !state.isRunning
-            }
-            do throws(ThreadError) {
-                if starts { try OwnedThread(name: "settings") { self.run() }.leave() }
-            } catch {
-                state.withLock { $0.isRunning = false }
-                throw error
+            try state.withLock { state throws(ThreadError) in
+                if state.wakeUp != nil { return }
+                let wakeUp = try WakeUp(thread: "settings")
+                try OwnedThread(name: "settings") { self.run(wakeUp) }.leave()
+                state.wakeUp = wakeUp
             }
         }
 
-        func read(comparingWith current: Configuration) {
-            state.withLock { $0.request = current }
-            wakeUp.ring()
+        func read(comparingWith current: Configuration) { change { $0.request = current } }
+
+        func setWatching(_ isWatching: Bool) { change { $0.isWatching = isWatching } }
+
+        func stop() { change { $0.isStopped = true } }
+
+        private func change(_ change: (inout State) -> Void) {
+            state.withLock { state in
+                change(&state)
+                state.wakeUp?.ring()
+            }
         }
 
-        func setWatching(_ isWatching: Bool) {
-            state.withLock { $0.isWatching = isWatching }
-            wakeUp.ring()
-        }
-
-        func stop() {
-            state.withLock { $0.isStopped = true }
-            wakeUp.ring()
-        }
-
-        private func run() {
+        private func run(_ wakeUp: WakeUp) {
             var watch = FileWatch(files, stamps, now: .now)
             var poller = Poller()
             while true {

@@ -182,7 +182,7 @@ struct Settler {
     }
 
     private func logged(_ job: HeldJob, _ turn: borrowing Turn) -> [UInt8] {
-        turn.plan.settling.redacts ? Job.redacted(job.job.bytes) : job.job.bytes
+        Redaction(isOn: turn.plan.settling.redacts).job(job.job.bytes)
     }
 
     private func settle(

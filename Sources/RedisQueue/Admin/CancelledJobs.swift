@@ -1,0 +1,255 @@
+/// Moves jobs that no worker holds to the list of cancelled jobs, and back.
+///
+/// Each step is one script, which Redis runs completely or not at all: a call that is killed between two steps loses no job and
+/// doubles none. A step names every job by its place and its bytes, and changes nothing if one of them is not there.
+public struct CancelledJobs: Sendable {
+    /// Jobs that one step moves.
+    public static let mostJobs = 100
+    /// Pushes since the page was read that a step follows.
+    private static let mostShift = 1000
+
+    public struct Move: Sendable, Equatable {
+        /// Counted from the tail, which is 1. Unused for a delayed job.
+        public var fromTail: Int
+        public var element: [UInt8]
+        /// The record in the list of cancelled jobs.
+        public var record: [UInt8]
+
+        public init(fromTail: Int, element: [UInt8], record: [UInt8]) {
+            (self.fromTail, self.element, self.record) = (fromTail, element, record)
+        }
+    }
+
+    private let keys: Keys
+    private let records: GapList
+
+    public init(_ keys: Keys) {
+        self.keys = keys
+        records = GapList(nothing: keys.nothing, passed: keys.cancelledPassed, rest: keys.cancelled)
+    }
+
+    public struct Entry: Sendable, Equatable {
+        public var element: [UInt8]
+        /// The score of a delayed job, as Redis writes it.
+        public var due: String?
+    }
+
+    /// Returns elements from the tail on; of the delayed jobs, those that are due last.
+    public func page(of source: WaitingJobs.Source, skipping read: Int, _ client: inout RedisClient) throws(RedisError) -> [Entry]
+    {
+        guard source == .delayed else {
+            return try tailPage(keys.key(of: source), skipping: read, &client).map { Entry(element: $0) }
+        }
+        let items = try tailPage(keys.delayed, skipping: read, isSorted: true, &client)
+        return stride(from: 0, to: items.count - 1, by: 2).map {
+            Entry(element: items[$0], due: String(decoding: items[$0 + 1], as: UTF8.self))
+        }
+    }
+
+    /// Returns records from an index on, the first cancelled job first. Passed records come first.
+    public func records(from index: Int, _ client: inout RedisClient) throws(RedisError) -> [[UInt8]] {
+        let passed = try client.command(["LLEN", keys.cancelledPassed]).count ?? 0
+        let (key, start) = index < passed ? (keys.cancelledPassed, index) : (keys.cancelled, index - passed)
+        return try WaitingJobs(keys).page(of: key, from: start, most: WaitingJobs.mostJobs, &client).map(\.element)
+    }
+
+    /// Returns the first records that are not passed, in their order.
+    public func nextRecords(_ client: inout RedisClient) throws(RedisError) -> [[UInt8]] {
+        try WaitingJobs(keys).page(of: keys.cancelled, from: 0, most: CancelledJobs.mostJobs, &client).map(\.element)
+    }
+
+    /// Returns the last passed records, the last one first.
+    public func passedRecords(most: Int, _ client: inout RedisClient) throws(RedisError) -> [[UInt8]] {
+        try tailPage(keys.cancelledPassed, skipping: 0, most: min(most, CancelledJobs.mostJobs), &client)
+    }
+
+    /// Puts passed records back. Returns the number of this step; 0 when none is left.
+    public func putBack(_ client: inout RedisClient) throws(RedisError) -> Int { try records.putBack(&client) }
+
+    /// Passes the first records of `nextRecords`.
+    ///
+    /// - Returns: false if others have changed the list; then nothing was changed.
+    public func pass(_ page: [[UInt8]], _ client: inout RedisClient) throws(RedisError) -> Bool {
+        if page.isEmpty { return true }
+        let head = ["EVAL", CancelledJobs.passScript, "3", keys.nothing, keys.cancelledPassed, keys.cancelled]
+        return try run(head, [page], &client)
+    }
+
+    private func tailPage(
+        _ key: String, skipping read: Int, most: Int = QueueScan.mostElements, isSorted: Bool = false,
+        _ client: inout RedisClient
+    ) throws(RedisError) -> [[UInt8]] {
+        let numbers = [read, most, QueueScan.mostBytes].map(String.init)
+        let kind = isSorted ? ["sorted"] : []
+        let items = try client.command(["EVAL", QueueScan.tailScript, "1", key] + numbers + kind).items ?? []
+        return items.dropFirst().compactMap(\.bytes)
+    }
+
+    /// Moves jobs to the list of cancelled jobs.
+    ///
+    /// - Parameter moves: in rising order of `fromTail`.
+    /// - Returns: false if a job is not at its place; then nothing was changed.
+    public func cancel(_ moves: [Move], from source: WaitingJobs.Source, _ client: inout RedisClient) throws(RedisError) -> Bool {
+        if moves.isEmpty { return true }
+        let script = source == .delayed ? CancelledJobs.delayedScript : CancelledJobs.listScript
+        var touched = [keys.nothing, keys.key(of: source), keys.cancelled]
+        if case .aside = source { touched.append(keys.asides) }
+        let head =
+            ["EVAL", script, String(touched.count)] + touched + [CancelledJobs.marker(), String(CancelledJobs.mostShift)]
+        return try run(head, moves.map { [Array(String($0.fromTail).utf8), $0.element, $0.record] }, &client)
+    }
+
+    /// A passed record, and its change.
+    public struct Restore: Sendable, Equatable {
+        public enum Change: Sendable, Equatable {
+            /// The record returns behind the border.
+            case keep
+            /// The job goes to the tail of the list.
+            case push([UInt8])
+            /// The element goes to the delayed jobs, with its score.
+            case delay([UInt8], due: String)
+        }
+
+        public var record: [UInt8]
+        public var change: Change
+
+        public init(record: [UInt8], change: Change) { (self.record, self.change) = (record, change) }
+    }
+
+    /// Changes the last passed records.
+    ///
+    /// - Parameter steps: the records of `passedRecords`, each of them, from the first one on.
+    /// - Returns: false if others have changed the list; then nothing was changed.
+    public func restore(_ steps: [Restore], _ client: inout RedisClient) throws(RedisError) -> Bool {
+        if steps.isEmpty { return true }
+        let head = [
+            "EVAL", CancelledJobs.restoreScript, "5", keys.nothing, keys.cancelledPassed, keys.cancelled, keys.list, keys.delayed,
+        ]
+        let arguments = steps.map { step -> [[UInt8]] in
+            switch step.change {
+            case .keep: [step.record, Array("keep".utf8), [], []]
+            case .push(let job): [step.record, Array("push".utf8), job, []]
+            case .delay(let element, let due): [step.record, Array("delay".utf8), element, Array(due.utf8)]
+            }
+        }
+        return try run(head, arguments, &client)
+    }
+
+    private func run(_ head: [String], _ steps: [[[UInt8]]], _ client: inout RedisClient) throws(RedisError) -> Bool {
+        guard let done = try client.command(head.map { Array($0.utf8) } + steps.joined()).integer else {
+            throw .notRedis("a step without a result")
+        }
+        return done >= 0
+    }
+
+    /// Returns a random text, which no element equals. A script sets each element that it removes to it, and then removes these.
+    private static func marker() -> String {
+        (0..<2).map { _ in String(UInt64.random(in: .min ... .max), radix: 16) }.joined(separator: "-")
+    }
+
+    /// Tries the commands on KEYS[1], which exists only during the script. Without the right to one of them, a call that is
+    /// repeated would add its jobs again.
+    private static let trial = """
+        redis.call('DEL', KEYS[1])
+        redis.call('RPUSH', KEYS[1], '') redis.call('LSET', KEYS[1], 0, '') redis.call('LREM', KEYS[1], 0, '')
+
+        """
+
+    /// KEYS: nothing, list, cancelled, and asides for a side list. ARGV: marker, most pushes, then place, element and record of
+    /// each. As in `Scripts`, the checks come first, then a DEL that lets the rest run without memory, and jobs are added before
+    /// they are removed.
+    ///
+    /// The elements are read until twice the bytes of a page are used: those of a page, and as many that were pushed since.
+    private static let listScript =
+        QueueScan.pieces + Lua.noted + """
+            local near, far = tonumber(ARGV[3]), tonumber(ARGV[#ARGV - 2])
+            local length, room = redis.call('LLEN', KEYS[2]), \(2 * QueueScan.mostBytes)
+            local span, nextPart = {}, pieces(KEYS[2], length - near)
+            local function at(place)
+              while #span <= place - near and room > 0 do
+                local part = nextPart()
+                if #part == 0 then break end
+                for i = #part, 1, -1 do
+                  room = room - #part[i]
+                  span[#span + 1] = part[i]
+                end
+              end
+              return span[place - near + 1]
+            end
+            local shift = -1
+            for pushed = 0, tonumber(ARGV[2]) do
+              local equal = true
+              for i = 3, #ARGV, 3 do
+                if at(tonumber(ARGV[i]) + pushed) ~= ARGV[i + 1] then equal = false break end
+              end
+              if equal then shift = pushed break end
+            end
+            if shift < 0 then return -1 end
+            redis.call('LLEN', KEYS[3])
+            \(trial)
+            local count = 0
+            for i = 3, #ARGV, 3 do
+              redis.call('RPUSH', KEYS[3], ARGV[i + 2])
+              redis.call('LSET', KEYS[2], -(tonumber(ARGV[i]) + shift), ARGV[1])
+              count = count + 1
+            end
+            redis.call('LREM', KEYS[2], far * 2 < length and -count or count, ARGV[1])
+            if KEYS[4] then noted(KEYS[4], KEYS[2]) end
+            return count
+            """
+
+    /// As `listScript`; the places are not used. A job that was promoted meanwhile is not there any more.
+    private static let delayedScript = """
+        for i = 3, #ARGV, 3 do
+          if not redis.call('ZSCORE', KEYS[2], ARGV[i + 1]) then return -1 end
+        end
+        redis.call('LLEN', KEYS[3])
+        redis.call('DEL', KEYS[1])
+        redis.call('ZREM', KEYS[2], '')
+        for i = 3, #ARGV, 3 do
+          redis.call('RPUSH', KEYS[3], ARGV[i + 2])
+          redis.call('ZREM', KEYS[2], ARGV[i + 1])
+        end
+        return 1
+        """
+
+    /// KEYS: nothing, passed, cancelled. ARGV: the first records of cancelled.
+    private static let passScript =
+        """
+        for i = 1, #ARGV do
+          if redis.call('LRANGE', KEYS[3], i - 1, i - 1)[1] ~= ARGV[i] then return -1 end
+        end
+        redis.call('LLEN', KEYS[2])
+
+        """ + GapList.moves + """
+            for i = 1, #ARGV do pass(KEYS[3], KEYS[2]) end
+            return #ARGV
+            """
+
+    /// KEYS: nothing, passed, cancelled, Q, delayed. ARGV: record, change, element and due time (or nothing) of each, the last
+    /// passed record first.
+    private static let restoreScript =
+        """
+        local count = #ARGV / 4
+        for i = 1, count do
+          if redis.call('LRANGE', KEYS[2], -i, -i)[1] ~= ARGV[4 * i - 3] then return -1 end
+        end
+        redis.call('LLEN', KEYS[3]) redis.call('LLEN', KEYS[4])
+
+        """ + GapList.moves + """
+            redis.call('ZADD', KEYS[5], 'XX', 0, '')
+            for i = 1, #ARGV, 4 do
+              if ARGV[i + 1] == 'keep' then
+                unpass(KEYS[2], KEYS[3])
+              else
+                if ARGV[i + 1] == 'push' then
+                  redis.call('RPUSH', KEYS[4], ARGV[i + 2])
+                else
+                  redis.call('ZADD', KEYS[5], ARGV[i + 3], ARGV[i + 2])
+                end
+                redis.call('LTRIM', KEYS[2], 0, -2)
+              end
+            end
+            return count
+            """
+}

@@ -1,0 +1,232 @@
+/// The state of a queue in Redis at one instant.
+public struct QueueStatus: Sendable, Equatable {
+    public struct Worker: Sendable, Equatable {
+        public var name: String
+        /// Jobs it has claimed and not settled.
+        public var inFlight: Int
+        /// Its record: `host`, `pid`, `version`, `started` (Unix seconds), and its own `claimed` and `sent`.
+        public var details: [String: String]
+    }
+
+    /// Jobs that wait in the list and in the side lists.
+    public var backlog = 0
+    /// The jobs in the side lists, by app (empty for the top level).
+    public var asides: [String: Int] = [:]
+    public var inFlight = 0
+    public var delayed = 0
+    public var recovered = 0
+    public var dead = 0
+    public var feedback = 0
+    public var workers: [Worker] = []
+    public var counters: [Counter: Int64] = [:]
+    /// Jobs that `cancel` removed and that can be restored.
+    public var cancelled = 0
+    /// The pauses in force.
+    public var pauses: [QueuePause] = []
+
+    /// An empty queue without workers.
+    public init() {}
+
+    /// Changes with each new dead letter, also if the list is full: then the oldest one is dropped for it.
+    public var deadLetterMark: [Int64] { [Int64(dead)] + [.dead, .expired, .trimmed].map { counters[$0, default: 0] } }
+
+    /// Claimed jobs that no other counter explains. 0 when the accounting is right.
+    public var unexplained: Int64 {
+        let settled: [Counter] = [.sent, .retried, .postponed, .dead, .expired, .released, .recovered]
+        // Wrapping, because a counter in Redis may have any value.
+        return settled.reduce(counters[.claimed, default: 0] &- Int64(inFlight)) { $0 &- counters[$1, default: 0] }
+    }
+
+    /// Reads everything as of one instant.
+    ///
+    /// A script, because Redis refuses MULTI when it is out of memory.
+    public static func read(_ client: inout RedisClient, _ keys: Keys) throws(RedisError) -> QueueStatus {
+        let names =
+            [keys.list, keys.workers, keys.delayed, keys.dead, keys.feedback, keys.stats] + keys.recovered + [
+                keys.paused, keys.cancelled, keys.holders, keys.deadPassed, keys.cancelledPassed, keys.asides,
+            ]
+        let command = ["EVAL", script, String(names.count)] + names + [keys.inflight(""), keys.worker(""), keys.chunks("")]
+        let reply = try client.command(command + Counter.allCases.map(\.rawValue))
+        guard let items = reply.items, items.count >= 8 else { throw .notRedis("a status of another form") }
+        return QueueStatus(items)
+    }
+
+    /// ARGV: the prefixes of a worker's keys, then names of counters. The jobs in flight include those of workers that are not
+    /// registered any more, and will be taken over.
+    private static let script =
+        Lua.clock + Lua.pauses + Lua.asides + """
+            local recovered = 0
+            for i = 7, 9 do recovered = recovered + redis.call('LLEN', KEYS[i]) end
+            local out = {
+              redis.call('LLEN', KEYS[1]), redis.call('ZCARD', KEYS[3]),
+              redis.call('LLEN', KEYS[4]) + redis.call('LLEN', KEYS[13]),
+              redis.call('LLEN', KEYS[5]),
+              recovered, redis.call('HMGET', KEYS[6], unpack(ARGV, 4)), asides(KEYS[15], (pauses(KEYS[10]))) or 0,
+              redis.call('LLEN', KEYS[11]) + redis.call('LLEN', KEYS[14])
+            }
+            local function held(name)
+              local count = redis.call('HLEN', ARGV[1] .. name)
+              local chunks = redis.call('HGETALL', ARGV[3] .. name)
+              for i = 2, #chunks, 2 do count = count + select(2, string.gsub(string.sub(chunks[i], 3), '1', '')) end
+              return count
+            end
+            for _, name in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
+              out[#out + 1] = {name, held(name), redis.call('HGETALL', ARGV[2] .. name)}
+            end
+            for _, name in ipairs(redis.call('HKEYS', KEYS[12])) do
+              if not redis.call('ZSCORE', KEYS[2], name) then out[#out + 1] = held(name) end
+            end
+            return out
+            """
+
+    /// - Parameter items: at least 8.
+    init(_ items: [RedisReply]) {
+        let counts = items.prefix(5).map { $0.count ?? 0 }
+        (backlog, delayed, dead, feedback, recovered) = (counts[0], counts[1], counts[2], counts[3], counts[4])
+        for (counter, value) in zip(Counter.allCases, items[5].items ?? []) {
+            counters[counter] = value.text.flatMap { Int64($0) } ?? 0
+        }
+        cancelled = items[7].count ?? 0
+        pauses = QueuePause.split(items[6])?.pauses ?? []
+        asides = QueuePause.sideLists(items[6])
+        for count in asides.values { backlog &+= count }
+        for case .integer(let held) in items.dropFirst(8) { inFlight &+= Int(held) }
+        for case .array(let parts) in items.dropFirst(8) where parts.count == 3 {
+            let texts = parts[2].items?.compactMap(\.text) ?? []
+            var details: [String: String] = [:]
+            for start in stride(from: 0, to: texts.count - 1, by: 2) { details[texts[start]] = texts[start + 1] }
+            let held = parts[1].count ?? 0
+            inFlight &+= held
+            workers.append(Worker(name: parts[0].text ?? "", inFlight: held, details: details))
+        }
+    }
+}
+
+/// The faults in the keys of one list that are visible from outside.
+public struct QueueAudit: Sendable, Equatable {
+    /// Jobs in flight of a worker that is not registered: no other worker takes them over.
+    public struct Stranded: Sendable, Equatable {
+        public var worker: String
+        public var jobs: Int
+    }
+
+    /// Everything as of one instant, the accounting included.
+    public var status: QueueStatus
+    public var stranded: [Stranded] = []
+    /// Registered workers without a record: their own calls are refused, and their jobs are taken over after the lease.
+    public var recordless: [String] = []
+    /// Delayed elements that no daemon wrote: they have no `<worker>:<id>|` before the job, and become jobs unchanged.
+    public var delayedWithoutBar = 0
+    /// Keys with the list's prefix that no daemon creates.
+    public var foreignKeys: [String] = []
+
+    /// Reads the status at one instant, and then scans the server's keys, a thousand at a time.
+    public static func read(_ client: inout RedisClient, _ keys: Keys) throws(RedisError) -> QueueAudit {
+        var audit = QueueAudit(status: try QueueStatus.read(&client, keys))
+        audit.recordless = audit.status.workers.filter { $0.details.isEmpty }.map(\.name)
+        let known = keys.types.map(\.key)
+        let (inflight, worker, chunks, aside) = (keys.inflight(""), keys.worker(""), keys.chunks(""), keys.aside(""))
+        for key in try allKeys(of: keys, &client).subtracting(known).sorted() {
+            if key.hasPrefix(inflight) {
+                let name = String(key.dropFirst(inflight.count))
+                let jobs = try client.command(["EVAL", strandedScript, "2", keys.workers, key, name]).count ?? 0
+                if jobs > 0 { audit.stranded.append(Stranded(worker: name, jobs: jobs)) }
+            } else if key.hasPrefix(chunks) {
+                let parts = key.dropFirst(chunks.count).split(separator: ":").map(String.init)
+                let arguments = ["2", keys.holders, keys.chunks(parts.first ?? ""), key] + parts
+                if try client.command(["EVAL", ownerlessScript] + arguments).integer == 1 { audit.foreignKeys.append(key) }
+            } else if key.hasPrefix(aside) {
+                let arguments = ["2", keys.asides, key, String(key.dropFirst(aside.count))]
+                if try client.command(["EVAL", unknownAsideScript] + arguments).integer == 1 { audit.foreignKeys.append(key) }
+            } else if !key.hasPrefix(worker) {
+                audit.foreignKeys.append(key)
+            }
+        }
+        audit.delayedWithoutBar = try delayedWithoutBar(keys, &client)
+        return audit
+    }
+
+    private static func allKeys(of keys: Keys, _ client: inout RedisClient) throws(RedisError) -> Set<String> {
+        var found: Set<String> = []
+        var cursor = "0"
+        repeat {
+            let reply = try client.command(["SCAN", cursor, "MATCH", pattern(keys.prefix), "COUNT", "1000"])
+            guard let parts = reply.items, parts.count == 2, let next = parts[0].text else {
+                throw .notRedis("a scan without a cursor")
+            }
+            found.formUnion(parts[1].items?.compactMap(\.text) ?? [])
+            cursor = next
+        } while cursor != "0"
+        return found
+    }
+
+    /// Returns a pattern for every key with the prefix, in which special characters of patterns are escaped.
+    private static func pattern(_ prefix: String) -> String {
+        prefix.reduce(into: "") { $0 += "[]*?\\^-".contains($1) ? "\\\($1)" : String($1) } + "*"
+    }
+
+    private static func delayedWithoutBar(_ keys: Keys, _ client: inout RedisClient) throws(RedisError) -> Int {
+        var (count, cursor) = (0, "0")
+        repeat {
+            let reply = try client.command(["EVAL", barScript, "1", keys.delayed, cursor])
+            guard let parts = reply.items, parts.count == 2, let next = parts[0].text else {
+                throw .notRedis("a scan without a cursor")
+            }
+            count &+= parts[1].count ?? 0
+            cursor = next
+        } while cursor != "0"
+        return count
+    }
+
+    /// KEYS: workers, inflight:W. ARGV: W. One script, because the worker may leave after the scan.
+    private static let strandedScript = """
+        if redis.call('ZSCORE', KEYS[1], ARGV[1]) then return 0 end
+        return redis.call('HLEN', KEYS[2])
+        """
+
+    /// Replies 1 for a key of chunks whose worker does not keep it. KEYS: holders, chunks:W. ARGV: the key, W, and the number of
+    /// the chunk if it is the list of one. One script, because the chunk may end after the scan.
+    private static let ownerlessScript = """
+        if redis.call('EXISTS', ARGV[1]) == 0 then return 0 end
+        if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 0 then return 1 end
+        return ARGV[3] and redis.call('HEXISTS', KEYS[2], ARGV[3]) == 0 and 1 or 0
+        """
+
+    /// Replies 1 for a side list without a field, by which daemons find it. KEYS: asides, the side list. ARGV: the app. One
+    /// script, because the side list may end after the scan.
+    private static let unknownAsideScript = """
+        return redis.call('EXISTS', KEYS[2]) == 1 and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 and 1 or 0
+        """
+
+    /// Replies the next cursor and the number of elements without `<worker>:<id>|`.
+    private static let barScript = """
+        local part = redis.call('ZSCAN', KEYS[1], ARGV[1], 'COUNT', 500)
+        local count = 0
+        for i = 1, #part[2], 2 do
+          if not string.find(part[2][i], '^[^|]+:[%d:]+|') then count = count + 1 end
+        end
+        return {part[1], count}
+        """
+}
+
+/// The part of a worker's record that tells the state of its apps, for `status`.
+public enum WorkerRecord {
+    /// The field of the record.
+    public static let apps = "apps"
+
+    /// Writes the state of the apps, if the worker is registered.
+    public static func write(
+        apps state: [UInt8], of worker: String, _ keys: Keys, _ client: inout RedisClient
+    ) throws(RedisError) {
+        let head = ["EVAL", script, "2", keys.nothing, keys.worker(worker), apps]
+        _ = try client.command(head.map { Array($0.utf8) } + [state])
+    }
+
+    /// KEYS: nothing, worker:W. ARGV: field, value. As in `Scripts`, the DEL lets it finish when Redis is out of memory.
+    private static let script = """
+        if redis.call('EXISTS', KEYS[2]) == 0 then return 0 end
+        redis.call('DEL', KEYS[1])
+        redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+        return 1
+        """
+}

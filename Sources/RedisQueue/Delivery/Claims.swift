@@ -1,0 +1,446 @@
+import Platform
+
+/// Decides when jobs are claimed, how many, and when to wait for some.
+///
+/// The owner offers places. They are claimed at once when they are worth a round trip, and otherwise a little later, together
+/// with those that come free in the meantime. A list that was found empty is waited for on the second connection.
+struct Claims {
+    /// The facts outside this value on which a claim depends.
+    struct Situation {
+        var heldCount: Int
+        var heldBytes: Int
+        /// Whether one of the held jobs must be alone in its worker.
+        var holdsIsolated: Bool
+        /// Held jobs that were in flight at two crashes.
+        var heldTwiceCrashed: Int
+        /// Whether Redis has not yet confirmed the parts of a split job.
+        var isSplitting: Bool
+        var isInDoubt: Bool
+        /// The number of the last confirmed settlement.
+        var confirmed: UInt64
+        var outstanding: OutstandingCalls
+
+        /// The wait has ended, and the reply to its claim is on its way: another claim would take the same places.
+        var isPiggybackArriving: Bool { outstanding.contains(.piggybackedClaim) && !outstanding.contains(.wait) }
+    }
+
+    /// A claim whose jobs are still to be read.
+    struct Arrival {
+        var claim: Claim
+        /// The number of the chunk that has the jobs.
+        var chunk: UInt64
+        var reply: Claim.Reply
+        var sentAt: Instant
+    }
+
+    /// Most held jobs that were in flight at two crashes.
+    private static let mostTwiceCrashed = 32
+    /// Nothing is claimed while the held jobs have more bytes together.
+    static let mostHeldBytes = 64 << 20
+    /// Most jobs of a piggybacked claim. The number of free places is older than the claim, so the claim is kept small.
+    private static let mostPiggybacked = 32
+    private static let longestDelay = Duration.milliseconds(2)
+
+    private let mode: QueueSettings.DeliveryMode
+    /// The number of the next chunk. Numbers rise, and none is used twice.
+    private(set) var nextChunk: UInt64 = 1
+    private var arrivals: [Arrival] = []
+    private var places = 0
+    /// The time since which there are places and no claim.
+    private var offeredAt: Instant?
+    /// A wait has ended with a job: the next claim does not wait for more places.
+    private var isUrgent = false
+    /// The number of jobs of the outstanding claim.
+    private(set) var outstanding = 0
+    /// A claim has brought jobs, and the owner has not responded since.
+    private(set) var isFresh = false
+    /// LPOP takes no count.
+    private(set) var popsOne = false
+    private var waiting = Waiting()
+    private var recovered = RecoveredJobs()
+    private var piggyback = PiggybackedClaim()
+    private var size = ClaimSize()
+    var sides = SideLists()
+
+    init(mode: QueueSettings.DeliveryMode) { self.mode = mode }
+
+    // MARK: Facts
+
+    mutating func offer(places: Int, now: Instant) {
+        isFresh = false
+        sides.isFresh = false
+        self.places = max(0, places)
+        if self.places == 0 {
+            offeredAt = nil
+        } else if offeredAt == nil {
+            offeredAt = now
+        }
+    }
+
+    /// The owner settled a job.
+    mutating func ownerResponded() {
+        isFresh = false
+        sides.isFresh = false
+        recovered.isWithheld = false
+    }
+
+    /// The places count from now on: the connection serves, or a claim has to be repeated.
+    mutating func restartOffer(now: Instant) { if places > 0 { offeredAt = now } }
+
+    mutating func connectionLost() {
+        if outstanding > 0 || !arrivals.isEmpty { size.claimLost() }
+        sides.connectionLost()
+        outstanding = 0
+        arrivals = []
+        piggyback.reset()
+        waiting.reset()
+    }
+
+    mutating func learned(_ kind: Lua.Recovered, now: Instant) {
+        (recovered.kind, recovered.isWithheld) = (kind, false)
+        if kind != .none && places > 0 && offeredAt == nil { offeredAt = now }
+    }
+
+    /// Reserves the numbers of one or more chunks, and returns the first.
+    mutating func reserve(_ count: UInt64 = 1) -> UInt64 {
+        defer { nextChunk += count }
+        return nextChunk
+    }
+
+    /// Redis has this chunk: the next numbers are above it.
+    mutating func skip(through number: UInt64) { nextChunk = max(nextChunk, number + 1) }
+
+    /// A claim has moved jobs to a chunk, and the jobs follow. Returns the number of the chunk if they are still to be fetched.
+    mutating func expect(_ claim: Claim, _ reply: Claim.Reply, sentAt: Instant) -> UInt64? {
+        let chunk = reply.isLarge ? claim.chunk + 1 : claim.chunk
+        arrivals.append(Arrival(claim: claim, chunk: chunk, reply: reply, sentAt: sentAt))
+        return reply.isLarge ? chunk : nil
+    }
+
+    /// The jobs of a chunk have arrived. Returns `nil` for a chunk that no claim has brought.
+    mutating func takeArrival(of chunk: UInt64) -> Arrival? {
+        arrivals.firstIndex { $0.chunk == chunk }.map { arrivals.remove(at: $0) }
+    }
+
+    /// A claim is complete.
+    mutating func claimed(_ claim: Claim, _ reply: Claim.Reply, now: Instant) {
+        (recovered.kind, recovered.isWithheld) = (reply.recovered, reply.count == 0)
+        if claim.isPiggybacked {
+            isUrgent = false
+            piggyback.reset()
+        } else {
+            outstanding = 0
+        }
+        received(reply.count, isDrained: reply.isDrained, now: now)
+    }
+
+    mutating func popped(_ count: Int, isDrained: Bool, now: Instant) {
+        outstanding = 0
+        received(count, isDrained: isDrained, now: now)
+    }
+
+    private mutating func received(_ count: Int, isDrained: Bool, now: Instant) {
+        isFresh = count > 0
+        waiting.claimed(drained: isDrained, count: count, now: now)
+        fill(count)
+        if places > 0 { offeredAt = now }
+    }
+
+    /// Jobs have taken places.
+    mutating func fill(_ count: Int) { places = max(0, places - count) }
+
+    mutating func popCountRefused(now: Instant) {
+        popsOne = true
+        outstanding = 0
+        offeredAt = now
+    }
+
+    /// The wait has ended, with or without a job. `at_most_once` brings the job itself.
+    mutating func waited(didFindJob: Bool, takenJobs: Int, now: Instant) {
+        waiting.woke(somethingCame: didFindJob)
+        if didFindJob { isUrgent = true }
+        if takenJobs > 0 { received(takenJobs, isDrained: false, now: now) }
+        if places > 0 && offeredAt == nil { offeredAt = now }
+    }
+
+    /// - Returns: the feature that the server lacks, if the error says so.
+    mutating func waitFailed(_ error: ErrorReply, now: Instant) -> MissingFeature? {
+        waiting.refused(error, now: now)
+        return Waiting.missingFeature(error)
+    }
+
+    /// A claim on the first connection was answered.
+    mutating func measured(_ bytes: @autoclosure () -> Int, within time: Duration) { size.claimed(bytes(), within: time) }
+
+    /// The most fields of one fetch.
+    var jobsOfFetch: Int { size.jobsOfFetch }
+    mutating func fetchEnded(isComplete: Bool) { if isComplete { size.fetched() } else { size.fetchLost() } }
+
+    // MARK: Inspections
+
+    var inspection: Call { .inspect(chunk: piggyback.chunk) }
+
+    /// - Parameter found: the number of keys with jobs that the second connection has not reported.
+    mutating func inspected(found: Int64, isWaiting: Bool) -> PiggybackedClaim.Finding {
+        piggyback.inspected(found: isWaiting && outstanding == 0 ? found : 0)
+    }
+
+    // MARK: Claiming
+
+    /// Whether a claim is outstanding, or a piggybacked one about to arrive.
+    func isClaiming(_ situation: Situation) -> Bool { outstanding > 0 || situation.isPiggybackArriving }
+
+    /// Whether this list may hold jobs for which there are no places; a list of lower priority waits for it.
+    func wantsPlaces(at now: Instant, _ situation: Situation) -> Bool { outstanding > 0 || mayFindJobs(at: now, situation) }
+
+    /// While a job is split, nothing is claimed: its parts go before the jobs behind it. Otherwise the next job would be split,
+    /// and so on, until a list of jobs for thousands of devices would be in memory as a whole.
+    private func isWorthClaiming(at now: Instant, _ situation: Situation) -> Bool {
+        outstanding == 0 && places > 0 && !situation.isSplitting && mayFindJobs(at: now, situation)
+    }
+
+    private func mayFindJobs(at now: Instant, _ situation: Situation) -> Bool {
+        if situation.isInDoubt || situation.holdsIsolated || situation.isPiggybackArriving { return false }
+        if situation.heldBytes > Claims.mostHeldBytes { return false }
+        if mode == .atLeastOnce && recovered.stopsClaims(isHoldingJobs: situation.heldCount > 0, at: now) { return false }
+        return recovered.isClaimable(isHoldingJobs: situation.heldCount > 0) || waiting.isWorthClaiming(at: now)
+    }
+
+    /// The first instant at which the places are worth a round trip.
+    private func claimsAt(_ now: Instant, _ situation: Situation) -> Instant? {
+        guard isWorthClaiming(at: now, situation), let offeredAt else { return nil }
+        let enough = min(ChunkEntry.mostJobs, max(25, (places + situation.heldCount) / 8))
+        let isDue = isUrgent || waiting.isPolling || recovered.kind != .none || places >= enough
+        return isDue ? offeredAt : offeredAt + Claims.longestDelay
+    }
+
+    /// The claim that is due now, if any.
+    mutating func nextClaim(now: Instant, _ situation: Situation) -> Call? {
+        recovered.update(isHoldingJobs: situation.heldCount > 0 && mode == .atLeastOnce, now: now)
+        guard let claimsAt = claimsAt(now, situation), now >= claimsAt else { return nil }
+        isUrgent = false
+        offeredAt = nil
+        let count = min(places, ChunkEntry.mostJobs)
+        switch mode {
+        case .atLeastOnce:
+            outstanding = count
+            return .claim(makeClaim(count, situation))
+        case .atMostOnce where recovered.kind != .none:
+            recovered.kind = .none
+            offeredAt = now
+            return .pop(.merge)
+        case .atMostOnce:
+            outstanding = popsOne ? 1 : count
+            return .pop(.jobs(count: outstanding))
+        }
+    }
+
+    /// Whether a side list may be claimed from. It may while a claim from Q is outstanding.
+    private func mayClaimAside(_ situation: Situation, now: Instant) -> Bool {
+        !situation.isInDoubt && !situation.holdsIsolated && !situation.isSplitting
+            && situation.heldBytes <= Claims.mostHeldBytes
+            && !(mode == .atLeastOnce && recovered.stopsClaims(isHoldingJobs: situation.heldCount > 0, at: now))
+    }
+
+    /// The claim from a side list that is due now, if any.
+    mutating func nextAsideClaim(now: Instant, _ situation: Situation) -> Call? {
+        guard sides.claimsAt != nil, mayClaimAside(situation, now: now), let (app, count) = sides.next(now: now) else {
+            return nil
+        }
+        if mode == .atMostOnce { return .pop(.aside(app: app, count: count)) }
+        return .claim(Claim(chunk: reserve(2), count: count, fromSecond: 0, mostBytes: size.bytes, aside: app))
+    }
+
+    private mutating func makeClaim(_ count: Int, _ situation: Situation, after: UInt64? = nil) -> Claim {
+        Claim(
+            chunk: reserve(2), count: count, fromSecond: max(0, Claims.mostTwiceCrashed - situation.heldTwiceCrashed),
+            mostBytes: size.bytes, after: after)
+    }
+
+    /// Begins a wait if it is time for one, and returns whether it is. `claimBehindWait` follows.
+    mutating func startsWait(_ situation: Situation) -> Bool {
+        guard waiting.state == .empty, !isClaiming(situation), !situation.outstanding.contains(.wait), places > 0,
+            !situation.isInDoubt, situation.heldBytes <= Claims.mostHeldBytes
+        else { return false }
+        waiting.arm()
+        piggyback.reset()
+        return true
+    }
+
+    /// The claim to send behind the wait; `nil` while claims have a reason to wait.
+    mutating func claimBehindWait(_ situation: Situation) -> Claim? {
+        guard mode == .atLeastOnce, recovered.kind == .none, !situation.isSplitting, !situation.holdsIsolated else { return nil }
+        let claim = makeClaim(min(places, Claims.mostPiggybacked), situation, after: situation.confirmed)
+        piggyback.chunk = claim.chunk
+        return claim
+    }
+
+    /// The time at which `nextClaim` has something to do.
+    func deadline(_ situation: Situation) -> Instant? {
+        var next = Earliest(recovered.deadline)
+        if outstanding == 0 && places > 0 {
+            if let poll = waiting.nextPoll, isWorthClaiming(at: poll, situation) { next.consider(poll) }
+            if let offeredAt { next.consider(claimsAt(offeredAt + Claims.longestDelay, situation)) }
+        }
+        if let claimsAt = sides.claimsAt, mayClaimAside(situation, now: claimsAt) { next.consider(claimsAt) }
+        return next.instant
+    }
+}
+
+/// When to look for jobs, and how to sleep until there are some.
+///
+/// While the list has jobs, claims follow each other. Once a claim has found it empty, the second connection waits with a
+/// blocking command. Where Redis refuses that command, the list is polled.
+struct Waiting {
+    enum State: Equatable {
+        /// The list has jobs as far as is known.
+        case busy
+        /// A claim found it empty, and no wait has begun.
+        case empty
+        /// The blocking command is outstanding.
+        case armed
+        /// The blocking command is refused: claim again at `next`, and block again at `retry` (`nil`: never).
+        case polling(next: Instant, pause: Duration, retry: Instant?)
+    }
+
+    private(set) var state = State.busy
+
+    /// A claim has shown whether the list is empty now.
+    mutating func claimed(drained: Bool, count: Int, now: Instant) {
+        switch state {
+        case .armed: break
+        case .polling(_, let pause, let retry):
+            // An old Redis is polled every 5 ms while jobs arrive, and every 50 ms while none do.
+            let next = count > 0 ? .milliseconds(5) : min(pause * 2, .milliseconds(50))
+            if !drained {
+                state = .polling(next: now, pause: .milliseconds(5), retry: retry)
+            } else if let retry, now >= retry {
+                state = .empty
+            } else {
+                state = .polling(next: now + next, pause: next, retry: retry)
+            }
+        case .busy, .empty: state = drained ? .empty : .busy
+        }
+    }
+
+    mutating func arm() { state = .armed }
+
+    /// The wait ended, with a job or at its timeout.
+    mutating func woke(somethingCame: Bool) { state = somethingCame ? .busy : .empty }
+
+    mutating func refused(_ error: ErrorReply, now: Instant) {
+        switch error.kind {
+        case .unblocked: state = .busy
+        case .outOfMemory:
+            state = .polling(next: now + .milliseconds(20), pause: .milliseconds(10), retry: now + .seconds(1))
+        case .unknownCommand: state = .polling(next: now + .milliseconds(5), pause: .milliseconds(5), retry: nil)
+        default: state = .polling(next: now + .milliseconds(50), pause: .milliseconds(50), retry: now + .seconds(5))
+        }
+    }
+
+    /// The feature that the server lacks for good, by this error.
+    static func missingFeature(_ error: ErrorReply) -> MissingFeature? {
+        switch error.kind {
+        case .unknownCommand: .blockingMove
+        case .rightMissing: .waitRefused(error)
+        default: nil
+        }
+    }
+
+    mutating func reset() { state = .busy }
+
+    var isPolling: Bool { nextPoll != nil }
+
+    var nextPoll: Instant? {
+        if case .polling(let next, _, _) = state { next } else { nil }
+    }
+
+    /// Whether a claim makes sense now.
+    func isWorthClaiming(at now: Instant) -> Bool {
+        switch state {
+        case .busy: true
+        case .empty, .armed: false
+        case .polling(let next, _, _): now >= next
+        }
+    }
+}
+
+/// The jobs in the lists of recovered jobs, as far as this worker knows, and the isolation of those that need it.
+///
+/// A job that was in flight at three crashes is pushed alone. Under load a worker always holds jobs, so it stops claiming until
+/// it holds none. The stop has a time limit, because the jobs that it holds may never be settled.
+struct RecoveredJobs {
+    private enum Isolation {
+        case unneeded
+        case awaited(until: Instant)
+        case waived(until: Instant)
+    }
+
+    /// The time for which other claims wait for a job that must be alone, and then the time for which they do not wait.
+    private static let isolationPeriod = Duration.seconds(30)
+
+    var kind = Lua.Recovered.none
+    /// A claim has brought none of them: this worker holds as many twice-crashed jobs as it may.
+    var isWithheld = false
+    private var isolation = Isolation.unneeded
+
+    /// Belongs before each claim.
+    mutating func update(isHoldingJobs: Bool, now: Instant) {
+        let next = now + RecoveredJobs.isolationPeriod
+        switch isolation {
+        case _ where kind != .isolated || !isHoldingJobs: isolation = .unneeded
+        case .unneeded: isolation = .awaited(until: next)
+        case .awaited(let until): if now >= until { isolation = .waived(until: next) }
+        case .waived(let until): if now >= until { isolation = .awaited(until: next) }
+        }
+    }
+
+    /// Whether claims wait until the worker holds nothing.
+    func stopsClaims(isHoldingJobs: Bool, at now: Instant) -> Bool {
+        if case .awaited(let until) = isolation { return kind == .isolated && isHoldingJobs && now < until }
+        return false
+    }
+
+    /// Whether there is a recovered job that may be claimed now.
+    func isClaimable(isHoldingJobs: Bool) -> Bool {
+        if isHoldingJobs { kind == .some && !isWithheld } else { kind != .none }
+    }
+
+    var deadline: Instant? {
+        switch isolation {
+        case .unneeded: nil
+        case .awaited(let until), .waived(let until): until
+        }
+    }
+}
+
+/// The most bytes of one claim, and the most jobs of one fetch, fitted to the speed of the link to Redis.
+///
+/// On a slow link a large reply delays the replies behind it, among them those to heartbeats. A reply should arrive within about
+/// a second.
+struct ClaimSize {
+    static let mostBytes = 1 << 20
+    static let leastBytes = 16 << 10
+    private static let long = Duration.seconds(1)
+    private static let short = Duration.milliseconds(250)
+
+    /// One job may be larger.
+    private(set) var bytes = Claim.firstBytes
+    private(set) var jobsOfFetch = ChunkEntry.mostJobs
+
+    /// A claim was answered after this time with this many bytes of jobs.
+    mutating func claimed(_ count: @autoclosure () -> Int, within time: Duration) {
+        if time > ClaimSize.long {
+            bytes = max(ClaimSize.leastBytes, bytes / 2)
+        } else if bytes < ClaimSize.mostBytes, time < ClaimSize.short, count() >= bytes / 2 {
+            bytes = min(ClaimSize.mostBytes, bytes * 2)
+        }
+    }
+
+    /// The connection broke before the reply to a claim or fetch.
+    mutating func claimLost() { bytes = max(ClaimSize.leastBytes, bytes / 2) }
+    mutating func fetchLost() { jobsOfFetch = max(1, jobsOfFetch / 2) }
+
+    /// Everything was fetched.
+    mutating func fetched() { jobsOfFetch = ChunkEntry.mostJobs }
+}

@@ -1,0 +1,118 @@
+import Platform
+
+/// The side lists of apps whose jobs the other apps pass: the lists that have jobs, and when to claim from them.
+///
+/// Only the owner's places for an app allow a claim from its side list, so that an app that cannot send costs nothing. One such
+/// claim at a time is outstanding, beside the claims from Q.
+struct SideLists {
+    private static let longestDelay = Duration.milliseconds(2)
+    /// Places that are claimed at once. Fewer wait for others.
+    private static let enough = 25
+
+    /// The apps whose side lists have jobs, as far as is known.
+    private(set) var apps: Set<String> = [] { didSet { mayHaveChanged = true } }
+    private var mayHaveChanged = false
+    private var reported: Set<String> = []
+    /// Without places there is no time for a claim.
+    private var places: [String: Int] = [:] { didSet { if places.isEmpty { offeredAt = nil } } }
+    private var offeredAt: Instant?
+    /// The app of the outstanding claim, and that of the last one: the apps take turns.
+    private(set) var outstanding: String?
+    private var last = ""
+    /// A claim has brought jobs, and the owner has not responded since.
+    var isFresh = false
+    /// Side lists that return to Q.
+    private var returning: [String] = []
+    private(set) var isReturning = false
+
+    // MARK: Facts
+
+    /// The owner sets a job aside.
+    mutating func setAside(_ app: String) { if apps.insert(app).inserted { places[app] = nil } }
+
+    /// Redis has named the side lists with jobs.
+    ///
+    /// - Parameter unconfirmed: the apps of settlements that this reply may not include.
+    mutating func learned(_ names: Set<String>, unconfirmed: @autoclosure () -> Set<String>) {
+        if names.isEmpty && apps.isEmpty { return }
+        apps = names.union(unconfirmed())
+        for app in places.keys where !apps.contains(app) { places[app] = nil }
+    }
+
+    mutating func offer(places new: Int, app: String, now: Instant) {
+        places[app] = new > 0 && apps.contains(app) ? new : nil
+        if places.isEmpty { offeredAt = nil } else if offeredAt == nil { offeredAt = now }
+    }
+
+    mutating func withdrawOffers() { (places, offeredAt) = ([:], nil) }
+
+    mutating func connectionLost() { (outstanding, isReturning) = (nil, false) }
+
+    /// A claim is complete.
+    ///
+    /// - Parameters:
+    ///   - isEmptied: whether the side list has no more jobs.
+    ///   - unconfirmed: as in `learned`.
+    mutating func claimed(
+        _ count: Int, of app: String, isEmptied: Bool, unconfirmed: @autoclosure () -> Set<String>, now: Instant
+    ) {
+        outstanding = nil
+        isFresh = count > 0
+        if let left = places[app] { places[app] = left > count && count > 0 ? left - count : nil }
+        offeredAt = places.isEmpty ? nil : now
+        if isEmptied && !unconfirmed().contains(app) { emptied(app) }
+    }
+
+    private mutating func emptied(_ app: String) {
+        apps.remove(app)
+        places[app] = nil
+        if places.isEmpty { offeredAt = nil }
+    }
+
+    // MARK: Claiming
+
+    /// The time of the next claim.
+    var claimsAt: Instant? {
+        guard outstanding == nil, !places.isEmpty, let offeredAt else { return nil }
+        return places.values.contains { $0 >= Self.enough } ? offeredAt : offeredAt + Self.longestDelay
+    }
+
+    /// The claim that is due now.
+    mutating func next(now: Instant) -> (app: String, count: Int)? {
+        guard let claimsAt, now >= claimsAt else { return nil }
+        let names = places.keys.sorted()
+        guard let app = names.first(where: { $0 > last }) ?? names.first, let count = places[app] else { return nil }
+        (outstanding, last, offeredAt) = (app, app, nil)
+        return (app, min(count, ChunkEntry.mostJobs))
+    }
+
+    // MARK: Returning
+
+    /// The jobs of the side list of this app go back to Q.
+    mutating func restore(_ app: String) {
+        if apps.contains(app) && !returning.contains(app) { returning.append(app) }
+    }
+
+    /// The app whose side list is to be returned next; `nil` while such a call is outstanding.
+    mutating func nextReturn() -> String? {
+        guard !isReturning, let app = returning.last else { return nil }
+        isReturning = true
+        return app
+    }
+
+    /// - Parameter left: the number of jobs left in the side list; negative if it stays, because other workers claim from it.
+    mutating func restored(_ app: String, left: Int64) {
+        isReturning = false
+        if left == 0 { emptied(app) }
+        if left <= 0 { returning.removeAll { $0 == app } }
+    }
+
+    /// The known side lists, if they have changed since the last report.
+    mutating func change() -> [String]? {
+        if !mayHaveChanged { return nil }
+        mayHaveChanged = false
+        if apps == reported { return nil }
+        reported = apps
+        return apps.sorted()
+    }
+}

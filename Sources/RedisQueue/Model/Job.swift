@@ -1,0 +1,155 @@
+/// A job that this worker holds. Redis keeps it in a chunk of the worker until it is settled.
+public struct ClaimedJob: Sendable, Equatable {
+    public var id: ClaimID
+    /// The list element, byte for byte, or the beginning of a job that is too large.
+    public var bytes: [UInt8]
+    /// The number of bytes of a job of more than `mostBytes`, of which Redis sends only the beginning.
+    public var fullSize: Int?
+    /// Whether it was in flight at three crashes: its worker claims nothing else until it is settled.
+    public var isAlone: Bool
+    /// Whether it has been claimed before: it comes from a side list or from a dead worker, and is older than the jobs of its app
+    /// that are set aside now.
+    public var wasClaimed: Bool
+
+    /// A larger job is not transmitted.
+    public static let mostBytes = 24 << 20
+    /// Bytes that Redis sends of a larger job.
+    static let headBytes = 1024
+
+    public init(id: ClaimID, bytes: [UInt8], fullSize: Int? = nil, isAlone: Bool = false, wasClaimed: Bool = false) {
+        self.id = id
+        self.bytes = bytes
+        self.fullSize = fullSize
+        self.isAlone = isAlone
+        self.wasClaimed = wasClaimed
+    }
+}
+
+/// The number of one claimed job of one worker. It rises with every job that the worker claims.
+///
+/// It consists of the number of the chunk that has the job, and the position in it.
+public struct ClaimID: Hashable, Comparable, Sendable, CustomStringConvertible {
+    /// A chunk has fewer positions.
+    private static let positions: UInt64 = 256
+
+    public let number: UInt64
+
+    public init(_ number: UInt64) { self.number = number }
+
+    init(chunk: UInt64, place: Int) { number = chunk * ClaimID.positions + UInt64(place) }
+
+    var chunk: UInt64 { number / ClaimID.positions }
+    var place: Int { Int(number % ClaimID.positions) }
+
+    public var description: String { String(number) }
+
+    public static func < (left: ClaimID, right: ClaimID) -> Bool { left.number < right.number }
+}
+
+/// The end of one job. In Redis the effect happens only if this worker still holds the job, in one step with its removal.
+/// A settlement whose reply was lost is therefore sent again.
+public struct Settlement: Sendable, Equatable {
+    public enum Due: Sendable, Equatable {
+        /// Counted by Redis' clock from the settlement.
+        case after(Duration)
+        /// Milliseconds since 1970 (`not_before`).
+        case at(milliseconds: Int64)
+    }
+
+    public enum Effect: Sendable, Equatable {
+        /// APNs accepted it. Counts as `sent`.
+        case ack
+        /// It waits in `delayed`, as `job`. Counts as `retried` or, for `not_before`, as `postponed`.
+        case delay(job: [UInt8], Due, isRetry: Bool)
+        /// It becomes the dead letter `record`. Counts as `expired` or else as `dead`.
+        ///
+        /// With `storingJobUnder`, Redis moves the bytes of the job into the hash of large jobs, under this field.
+        case deadLetter(record: [UInt8], isExpired: Bool, storingJobUnder: String? = nil)
+        /// It returns to its list unchanged: to the head (in claim order), or to the tail where others should pass it.
+        /// Counts as `released`.
+        case release(toTail: Bool)
+        /// It is replaced by this job, at the head or at the tail of the list, as `release` does it. Counts as `released`.
+        case replace(with: [UInt8], toTail: Bool)
+        /// It is replaced by its parts, at the head of the list in their order. Counts as `released`: the parts are claimed.
+        case split(into: JobParts)
+    }
+
+    public var id: ClaimID
+    public var effect: Effect
+    /// The app in whose side list a released, replaced or split job waits; `nil` for the list itself.
+    public var aside: String?
+    /// A record for the feedback list.
+    public var feedback: [UInt8]?
+    /// Fields and values for the results stream.
+    public var result: [[UInt8]]?
+    /// Uncounted resends of this job: `resent`.
+    public var resends: Int
+
+    public init(
+        id: ClaimID, effect: Effect, aside: String? = nil, feedback: [UInt8]? = nil, result: [[UInt8]]? = nil, resends: Int = 0
+    ) {
+        self.id = id
+        self.effect = effect
+        self.aside = aside
+        self.feedback = feedback
+        self.result = result
+        self.resends = resends
+    }
+}
+
+/// The parts of a job: ranges of its bytes, each between the same two texts. Redis makes the parts of the job that it keeps, so
+/// that a job of megabytes does not cross the link again. Parts of other bytes are given whole.
+public struct JobParts: Sendable, Equatable {
+    public var prefix: [UInt8]
+    /// In the order in which the parts are claimed. None is empty.
+    public var ranges: [Range<Int>]
+    public var suffix: [UInt8]
+    /// The parts, if they are not ranges of the job.
+    public var texts: [[UInt8]] = []
+
+    public init(prefix: [UInt8], ranges: [Range<Int>], suffix: [UInt8]) {
+        (self.prefix, self.ranges, self.suffix) = (prefix, ranges, suffix)
+    }
+
+    public init(texts: [[UInt8]]) {
+        self.init(prefix: [], ranges: [], suffix: [])
+        self.texts = texts
+    }
+
+    /// Bytes of all parts together.
+    public var byteCount: Int {
+        ranges.reduce(0) { $0 + prefix.count + $1.count + suffix.count } + texts.reduce(0) { $0 + $1.count }
+    }
+
+    /// Returns the parts of `job`.
+    public func parts(of job: [UInt8]) -> [[UInt8]] {
+        ranges.map { prefix + job[$0.clamped(to: job.indices)] + suffix } + texts
+    }
+}
+
+/// The fields of `stats`. At any moment, over all workers of a list,
+///
+///     claimed = sent + retried + postponed + dead + expired + released + recovered + jobs in flight
+///
+/// because each claimed job is counted once when it is no longer in flight, in the step that settles it.
+/// A job in `delayed` was counted as `retried` or `postponed`, a job in `recovered` as `recovered`; both are claimed again.
+/// `redis_delivery: at_most_once` keeps no jobs in flight and counts `claimed` when it settles.
+public enum Counter: String, Sendable, CaseIterable {
+    case claimed, sent, retried, postponed, dead, expired, released, recovered
+    /// Resends that used up no retry.
+    case resent
+    /// Workers that were considered dead and came back.
+    case fenced
+    /// Upper bound of the pushes that APNs may have had twice. All jobs of a dead worker are included, because the worker's
+    /// death leaves unknown which of them were on the wire.
+    case maybeDuplicate = "maybe_duplicate"
+    /// Dead letters and feedback entries dropped for `redis_dead_letter_max` and `redis_feedback_max`.
+    case trimmed
+}
+
+/// The entry of a chunk in Redis: see `Keys.chunks`.
+enum ChunkEntry {
+    static let mostJobs = 250
+    static let mark = UInt8(ascii: "1")
+    static let settled = UInt8(ascii: "0")
+}
