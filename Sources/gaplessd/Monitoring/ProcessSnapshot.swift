@@ -100,3 +100,20 @@ struct SystemFacts: Sendable, Equatable {
         return fields.count > 1 ? (Int(fields[1]) ?? 0) * Int(sysconf(CInt(_SC_PAGESIZE))) : 0
     }
 }
+
+/// The daemon's counters since its start, for SIGUSR1 and metrics. The counters that survive restarts are in Redis.
+struct Counters: Sendable, Equatable, CustomStringConvertible {
+    var claimed = 0
+    var sent = 0
+    var retried = 0
+    var resent = 0
+    var dead = 0
+    var expired = 0
+    var released = 0
+    var postponed = 0
+
+    var description: String {
+        "claimed \(claimed), sent \(sent), retried \(retried), resent \(resent), dead \(dead), expired \(expired), "
+            + "released \(released), postponed \(postponed)"
+    }
+}
