@@ -50,8 +50,9 @@ struct Dispatcher: ~Copyable {
         let resolver = NameResolver(thread: "redis names")
         var workers: [String] = []
         for settings in configuration.settings.queues {
-            queues.append(JobQueue(settings: settings, version: gaplessdVersion, tls: configuration.redisTLS, resolver: resolver))
-            workers.append(queues[queues.count - 1].worker)
+            let queue = JobQueue(settings: settings, version: gaplessdVersion, tls: configuration.redisTLS, resolver: resolver)
+            workers.append(queue.worker)
+            queues.append(queue)
         }
         publisher.records.begin(workers: workers) { messages.send(.remembered($0)) }
         self.publisher = publisher
