@@ -1,4 +1,5 @@
 internal import COpenSSL
+internal import JSONBytes
 
 /// A `.p8` provider signing key with the key id and the team id of its tokens.
 struct SigningKey: Sendable {
@@ -116,5 +117,25 @@ struct SigningKey: Sendable {
         defer { unsafe EVP_MD_CTX_free(context) }
         guard unsafe EVP_DigestVerifyInit(context, nil, EVP_sha256(), nil, key.handle) == 1 else { return false }
         return unsafe EVP_DigestVerify(context, der, Int(count), message, message.count) == 1
+    }
+}
+
+extension SigningKey {
+    /// The name of the token's file: two keys with the same id have different fingerprints.
+    var fileName: String {
+        let digits = fingerprint.prefix(8).map { byte in
+            let text = String(byte, radix: 16)
+            return byte < 16 ? "0" + text : text
+        }
+        return "\(teamID)-\(keyID)-\(digits.joined())"
+    }
+
+    /// Whether this key has signed the token with this date.
+    func hasSigned(_ saved: SavedToken) -> Bool {
+        let signed = ProviderToken.signedPart(keyID: keyID, teamID: teamID, issuedAt: saved.issuedAt)
+        guard saved.bytes.count > signed.count + 1, saved.bytes.starts(with: signed + [UInt8(ascii: ".")]),
+            let signature = Base64.decode(saved.bytes[(signed.count + 1)...], as: .url)
+        else { return false }
+        return verify(signature, of: signed)
     }
 }
