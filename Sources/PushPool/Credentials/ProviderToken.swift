@@ -13,17 +13,12 @@ struct ProviderToken: Sendable, Equatable {
     /// By the monotonic clock of this process.
     let mintedAt: Instant
 
-    /// Signs a new token.
+    /// Signs a new token with ES256.
     ///
-    /// - Parameters:
-    ///   - issuedAt: Unix seconds.
-    ///   - sign: signs the bytes with ES256 and returns JOSE's form.
-    init?(
-        keyID: String, teamID: String, issuedAt: Int64, generation: UInt64, mintedAt: Instant = .now,
-        sign: ([UInt8]) -> [UInt8]?
-    ) {
-        let signed = ProviderToken.signedPart(keyID: keyID, teamID: teamID, issuedAt: issuedAt)
-        guard let signature = sign(signed) else { return nil }
+    /// - Parameter issuedAt: Unix seconds.
+    init?(signedBy key: SigningKey, issuedAt: Int64, generation: UInt64, mintedAt: Instant = .now) {
+        let signed = ProviderToken.signedPart(key, issuedAt: issuedAt)
+        guard let signature = key.sign(signed) else { return nil }
         self.init(
             bytes: signed + [UInt8(ascii: ".")] + Base64.encode(signature, as: .url), issuedAt: issuedAt,
             generation: generation, mintedAt: mintedAt)
@@ -38,9 +33,9 @@ struct ProviderToken: Sendable, Equatable {
     }
 
     /// Returns `header.claims`, which the signature covers.
-    static func signedPart(keyID: String, teamID: String, issuedAt: Int64) -> [UInt8] {
-        let header = Base64.encode(Array(#"{"alg":"ES256","kid":"\#(keyID)"}"#.utf8), as: .url)
-        let claims = Base64.encode(Array(#"{"iss":"\#(teamID)","iat":\#(issuedAt)}"#.utf8), as: .url)
+    static func signedPart(_ key: SigningKey, issuedAt: Int64) -> [UInt8] {
+        let header = Base64.encode(Array(#"{"alg":"ES256","kid":"\#(key.keyID)"}"#.utf8), as: .url)
+        let claims = Base64.encode(Array(#"{"iss":"\#(key.teamID)","iat":\#(issuedAt)}"#.utf8), as: .url)
         return header + [UInt8(ascii: ".")] + claims
     }
 }

@@ -1,5 +1,6 @@
 internal import COpenSSL
 internal import JSONBytes
+internal import Platform
 
 /// A `.p8` provider signing key with the key id and the team id of its tokens.
 struct SigningKey: Sendable {
@@ -54,9 +55,7 @@ struct SigningKey: Sendable {
         let count = unsafe i2d_PUBKEY(key.handle, &der)
         guard count > 0, let der = unsafe der else { return nil }
         defer { unsafe CRYPTO_free(der, nil, 0) }
-        var digest = [UInt8](repeating: 0, count: 32)
-        guard unsafe EVP_Digest(der, Int(count), &digest, nil, EVP_sha256(), nil) == 1 else { return nil }
-        return digest
+        return unsafe sha256(Array(UnsafeBufferPointer(start: der, count: Int(count))))
     }
 
     private static func text(_ name: [CChar]) -> String {
@@ -122,17 +121,11 @@ struct SigningKey: Sendable {
 
 extension SigningKey {
     /// The name of the token's file: two keys with the same id have different fingerprints.
-    var fileName: String {
-        let digits = fingerprint.prefix(8).map { byte in
-            let text = String(byte, radix: 16)
-            return byte < 16 ? "0" + text : text
-        }
-        return "\(teamID)-\(keyID)-\(digits.joined())"
-    }
+    var fileName: String { "\(teamID)-\(keyID)-\(hexadecimal(fingerprint.prefix(8)))" }
 
     /// Whether this key has signed the token with this date.
     func hasSigned(_ saved: SavedToken) -> Bool {
-        let signed = ProviderToken.signedPart(keyID: keyID, teamID: teamID, issuedAt: saved.issuedAt)
+        let signed = ProviderToken.signedPart(self, issuedAt: saved.issuedAt)
         guard saved.bytes.count > signed.count + 1, saved.bytes.starts(with: signed + [UInt8(ascii: ".")]),
             let signature = Base64.decode(saved.bytes[(signed.count + 1)...], as: .url)
         else { return false }

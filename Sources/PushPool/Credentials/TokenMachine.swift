@@ -72,11 +72,10 @@ struct TokenMachine: Sendable {
 
     /// Signs another token. Returns whether OpenSSL could.
     mutating func mint(at moment: Moment) -> Bool {
-        let token = ProviderToken(
-            keyID: key.keyID, teamID: key.teamID, issuedAt: moment.unixTime, generation: nextGeneration, mintedAt: moment.now,
-            sign: key.sign)
-        guard let token else { return false }
-        self.token = token
+        let minted = ProviderToken(
+            signedBy: key, issuedAt: moment.unixTime, generation: nextGeneration, mintedAt: moment.now)
+        guard let minted else { return false }
+        token = minted
         sharing.isShared = false
         schedule.minted(now: moment.now)
         news.append(.minted(key: key.keyID))

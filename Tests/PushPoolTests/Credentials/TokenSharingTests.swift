@@ -50,7 +50,7 @@ struct TokenMachineTests {
     /// The text of a token of another process.
     private func stored(_ issuedAt: Int64) throws -> [UInt8] {
         let key = try signingKey()
-        let token = ProviderToken(keyID: key.keyID, teamID: key.teamID, issuedAt: issuedAt, generation: 1, sign: key.sign)
+        let token = ProviderToken(signedBy: key, issuedAt: issuedAt, generation: 1)
         return SavedToken(bytes: try #require(token).bytes, issuedAt: issuedAt).text
     }
 
@@ -138,7 +138,7 @@ struct TokenSharingTests {
     private func sealed(_ issuedAt: Int64) throws -> (reply: [UInt8], token: [UInt8]) {
         let key = try signingKey()
         let token = try #require(
-            ProviderToken(keyID: key.keyID, teamID: key.teamID, issuedAt: issuedAt, generation: 1, sign: key.sign))
+            ProviderToken(signedBy: key, issuedAt: issuedAt, generation: 1))
         let saved = SavedToken(bytes: token.bytes, issuedAt: issuedAt)
         let seal = try #require(key.seal())
         return (try #require(seal.seal(saved.text)), token.bytes)
