@@ -15,6 +15,9 @@ public struct PoolSettings: Sendable, Equatable {
     public var isAutomatic = false
     /// The usual `mostSessions` of such a pool.
     public static let mostAutomaticSessions = 32
+    /// The usual number of sessions of another one.
+    public static let usualSessions = 2
+    public static let usualRequestTimeout = Duration.seconds(15)
     /// The step from one number of sessions to the next.
     public var scale = PoolScale.incremental(1)
     /// The interval of looks at the load, the time for which they must agree, and the pause after each change.
@@ -44,8 +47,8 @@ public struct PoolSettings: Sendable, Equatable {
     public var recordsTimes = false
 
     public init(
-        host: String, port: Int, extraRootsPath: String? = nil, proxy: HTTPProxy? = nil, sessions: Int = 2,
-        dialTimeout: Duration = .seconds(10), dialBackoff: Backoff = Backoff(), requestTimeout: Duration = .seconds(15),
+        host: String, port: Int, extraRootsPath: String? = nil, proxy: HTTPProxy? = nil, sessions: Int = usualSessions,
+        dialTimeout: Duration = .seconds(10), dialBackoff: Backoff = Backoff(), requestTimeout: Duration = usualRequestTimeout,
         keepAlive: Duration = .seconds(60), maxConcurrentStreams: Int = 1000, collectsAPNSIDs: Bool = false
     ) {
         self.host = host

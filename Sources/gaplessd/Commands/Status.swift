@@ -74,9 +74,7 @@ struct StatusReading {
 
     var taken: Instant
     var lists: [List]
-}
 
-extension StatusReading {
     /// - Parameter before: an earlier reading, from which the rates are measured.
     init(_ client: inout RedisClient, _ names: [String], after before: StatusReading? = nil) throws(RedisError) {
         lists = []
@@ -190,8 +188,8 @@ struct StatusReport {
     private var object: JSONValue {
         guard case .object(var members) = Self.sums(reading.lists.map(\.status)) else { return .null }
         let pauses = reading.lists.flatMap { list in list.status.pauses.map { PauseNote($0).object(list: list.name) } }
-        members.append(JSONMember(key: "paused", value: .array(pauses), offset: 0))
-        members.append(JSONMember(key: "lists", value: .array(reading.lists.map(object)), offset: 0))
+        members.append(JSONMember("paused", .array(pauses)))
+        members.append(JSONMember("lists", .array(reading.lists.map(object))))
         return .object(members)
     }
 
@@ -200,7 +198,7 @@ struct StatusReport {
         func sum(_ value: (QueueStatus) -> Int) -> JSONValue { .integer(all.reduce(0) { $0 &+ value($1) }) }
         let counters = Counter.allCases.map { counter in
             let sum = all.reduce(Int64(0)) { $0 &+ $1.counters[counter, default: 0] }
-            return JSONMember(key: counter.rawValue, value: .integer(sum), offset: 0)
+            return JSONMember(counter.rawValue, .integer(sum))
         }
         return .members([
             "backlog": sum(\.backlog), "in_flight": sum(\.inFlight), "delayed": sum(\.delayed), "recovered": sum(\.recovered),
@@ -211,14 +209,12 @@ struct StatusReport {
 
     private func object(_ list: StatusReading.List) -> JSONValue {
         guard case .object(let members) = Self.sums([list.status]) else { return .null }
-        let reasons = list.reasons.map { JSONMember(key: $0.reason, value: .integer($0.count), offset: 0) }
+        let reasons = list.reasons.map { JSONMember($0.reason, .integer($0.count)) }
         return .object(
-            [JSONMember(key: "list", value: .string(list.name), offset: 0)] + members + [
-                JSONMember(
-                    key: "paused", value: .array(list.status.pauses.map { PauseNote($0).object(list: list.name) }), offset: 0),
-                JSONMember(key: "dead_reasons", value: .object(reasons), offset: 0),
-                JSONMember(
-                    key: "live_workers", value: .array(list.status.workers.map { object($0, list.rates[$0.name]) }), offset: 0),
+            [JSONMember("list", .string(list.name))] + members + [
+                JSONMember("paused", .array(list.status.pauses.map { PauseNote($0).object(list: list.name) })),
+                JSONMember("dead_reasons", .object(reasons)),
+                JSONMember("live_workers", .array(list.status.workers.map { object($0, list.rates[$0.name]) })),
             ])
     }
 

@@ -36,7 +36,7 @@ struct LetterSection {
 
     private func latest(_ letters: DeadLetterSummary) -> String {
         let rows = letters.latest.map { letter in
-            let token = letter.token.map { facts.options.redacts ? String($0.prefix(8)) : $0 } ?? "–"
+            let token = letter.token.map(Redaction(isOn: facts.options.redacts).token) ?? "–"
             let reason = [letter.status.map { "\($0)" }, letter.reason].compactMap { $0 }.joined(separator: " ")
             return """
                 <tr><td data-label="at" class="at">\((letter.at.map { LocalTime.text(of: $0) } ?? "–").forHTML)</td>\
