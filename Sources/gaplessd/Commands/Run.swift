@@ -59,7 +59,7 @@ struct Run: ParsableCommand {
         defer { metrics.close() }
         do {
             // A slow resolver delays nothing yet.
-            try metrics.follow(configuration, timeout: .seconds(10))
+            metrics.adopt(try metrics.prepare(configuration, timeout: .seconds(10)))
         } catch {
             return [error.line]
         }

@@ -300,20 +300,22 @@ struct Dispatcher: ~Copyable {
     private mutating func endReload() {
         guard let result = reading.take() else { return }
         if machine.isLeaving { return entries(.reloadIgnored) }
-        let adoptable = reloader.ended(result, pools: pools)
-        if let (reading, additions) = adoptable { adopt(reading, additions) }
-        if !reloader.beginAgain() { service?.reloadEnded(isAdopted: adoptable != nil, machine.snapshot, now: now) }
+        let prepared = reloader.prepare(result, pools: pools)
+        if let prepared { commit(prepared) }
+        if !reloader.beginAgain() { service?.reloadEnded(isAdopted: prepared != nil, machine.snapshot, now: now) }
         performEffects()
     }
 
     /// Cannot fail: every step that can fail was done before.
-    private mutating func adopt(_ reading: Reloader.Reading, _ additions: AppPools.Additions) {
+    private mutating func commit(_ prepared: Reloader.Prepared) {
+        let (reading, additions) = (prepared.reading, prepared.additions)
         let new = reading.configuration
         settings = new.settings
-        log.change(format: settings.log.format, level: settings.log.level)
+        reloader.commit(prepared)
+        log.adopt(format: settings.log.format, level: settings.log.level)
         for warning in new.warningLines { log.warning(warning, .settingsWarning) }
+        for fault in reading.faults { log.error("Reload: \(fault)", .reloadFailed) }
         for list in queues.indices { queues[list].adopt(new.settings.queues[list], tls: new.redisTLS) }
-        reloader.adopt(reading)
         // The operator may have corrected what holds an app without changing its files.
         let replaced = new.settings.apps.indices.map { app in
             let isUsable = new.settings.apps[app].credential != nil
